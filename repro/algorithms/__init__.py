@@ -1,2 +1,1 @@
-"""What the papers' strategies stand on: pipelines, parameter servers, batching, load imbalance, closed forms of
-time."""
+"""Building blocks of the papers' strategies: pipelines, parameter servers, batching, load imbalance, closed forms."""

@@ -6,10 +6,12 @@ import argparse
 import json
 from collections.abc import Callable
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repro.cli.options import as_json
 from repro.core.errors import InputError
+from repro.core.user_files import check_target
 
 if TYPE_CHECKING:
     from repro.algorithms.pipeline.layers import Profile
@@ -57,7 +59,7 @@ def cmd_profile(args: argparse.Namespace) -> None:
     limits.check("--threads", args.threads, limits.THREADS)
     options = grouped(args.overrides)
     if args.out:
-        profile.check_place(args.out)
+        check_target(Path(args.out))
 
     import torch
 

@@ -1,15 +1,17 @@
-"""Files that a user names: read whole, where they are files and of a size that such a file can have."""
+"""Reads and checks files that a user names; a profile, for instance."""
 
 from __future__ import annotations
 
 import errno
 from pathlib import Path
 
+from repro.core.errors import InputError
+
 LARGEST = 64 * 2**20  # bytes; a profile of a thousand layers has some hundred thousand
 
 
 def read_bytes(path: Path) -> bytes:
-    """OSError also for what is larger, and for a device, which may have no end, or a pipe, which may have no writer."""
+    """The content of a regular file of at most LARGEST bytes; OSError for others, such as endless devices and pipes."""
     if path.exists() and not path.is_file() and not path.is_dir():
         raise OSError(errno.EINVAL, "not a regular file")
     if (size := path.stat().st_size) > LARGEST:
@@ -18,5 +20,24 @@ def read_bytes(path: Path) -> bytes:
 
 
 def read_text(path: Path) -> str:
-    """The same of UTF-8; UnicodeDecodeError for what is not."""
+    """The content as UTF-8 text; OSError as `read_bytes`, and UnicodeDecodeError."""
     return read_bytes(path).decode("utf-8")
+
+
+def read_profile(path: Path, remedy: str) -> str:
+    """The text of a profile; InputError if it cannot be read. remedy: what to do about a missing file."""
+    try:
+        return read_text(path)
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such profile; {remedy}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"{path}: not a readable profile ({reason})") from None
+
+
+def check_target(path: Path) -> None:
+    """InputError if no file can be created there."""
+    if not path.parent.is_dir():
+        raise InputError(f"{path}: there is no folder {path.parent}")
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder; must be a file")

@@ -1,7 +1,7 @@
-"""The true optima of iBatch's problem, by dynamic programming: what its greedy algorithms are measured against.
+"""The optima of iBatch's problem by dynamic programming, to compare its greedy algorithms with.
 
-`exact` minimises the executed time, which the paper's objective stands for; `exact_exetime` the paper's own problem,
-Equation (4) under constraint (5). Layers without parameters stay with the layer before, those at the front are batch 0.
+`exact` minimises the executed time, for which the paper's objective stands; `exact_exetime` solves the paper's problem,
+Equation (4) under constraint (5). Layers without parameters stay with the layer before; those at the front are batch 0.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from repro.algorithms.batching.profile import PullProfile
 from repro.algorithms.batching.ticks import joined, originals
 from repro.algorithms.batching.times import Batches, checked, executed, executed_s
 
-NONE = 2**62  # more ticks than all times together, and its sum with them is still an int64
+NONE = 2**62  # above the sum of all times, without overflow of int64 in sums
 
 
 def exact(profile: PullProfile) -> Batches:
-    """The batches with the least executed time, of all partitions of the layers; one batch is a partition too.
+    """The batches with the least executed time, over all partitions of the layers, including a single batch.
 
-    F(j, k), when the first j layers end in k batches: min over i of max(F(i, k - 1), k T_s + T(1..j)) + C(i+1..j). It
-    begins behind the layers at the front without parameters, which are batch 0: F(l, 0) = C(1..l), of those l layers.
-    Among the optimal ones it takes the fewest batches, and then, from the last cut to the first, the earliest cut that
-    the recursion allows. O(L^3), in numpy.
+    F(j, k), the time when the first j layers end in k batches, is the min over i of
+    max(F(i, k - 1), k T_s + T(1..j)) + C(i+1..j). It starts after the l layers at the front without parameters, which
+    are batch 0: F(l, 0) = C(1..l). Ties: the fewest batches, then, from the last cut to the first, the earliest cut.
+    O(L^3).
     """
     ticks, groups = joined(profile)
     layers, leading = ticks.layers, ticks.leading
@@ -34,7 +34,7 @@ def exact(profile: PullProfile) -> Batches:
     for k in range(1, layers + 1):
         paths = np.where(before, np.maximum(ends[:, None], k * ticks.startup + pulled[None, :]) + forward, NONE)
         paths = np.where(ends[:, None] < NONE, paths, NONE)
-        tables.append(paths.argmin(axis=0))  # the first of equals: the earliest cut
+        tables.append(paths.argmin(axis=0))  # the first minimum: the earliest cut
         ends = paths.min(axis=0)
         if ends[layers] < least:
             least, cuts = ends[layers], k
@@ -45,14 +45,14 @@ def exact(profile: PullProfile) -> Batches:
 
 
 def exact_exetime(profile: PullProfile, fewest: int = 2) -> Batches | None:
-    """The batches with the least EXETime (4) of those that meet constraint (5); None where none does.
+    """The batches with the least EXETime (4) of those that meet constraint (5); None if none does.
 
-    fewest: batches that are pulled, 1 or 2. The paper cuts at least once, and then nothing may meet (5); one batch
-    always does, unless batch 0 computes longer. Ties: the fewest batches, then the shortest last batch.
+    fewest: the least number of pulled batches, 1 or 2. The paper cuts at least once, and then none may meet (5); one
+    batch always does, unless batch 0 computes longer. Ties: the fewest batches, then the shortest last batch.
 
-    With D(i, j) the fewest batches, all meeting (5), of layers 1..j of which the last is i+1..j, EXETime is
-    D(i, L) T_s + T(1..L) + C(i+1..L); D(j, m) = 1 + the least D(i, j) with C(i+1..j) <= T_s + T(j+1..m). Behind batch
-    0, of l layers, D(l, m) = 1 where C(1..l) <= T_s + T(l+1..m).
+    Let D(i, j) be the fewest batches, all meeting (5), of layers 1..j of which the last is i+1..j. EXETime is
+    D(i, L) T_s + T(1..L) + C(i+1..L), and D(j, m) = 1 + the least D(i, j) with C(i+1..j) <= T_s + T(j+1..m). After
+    batch 0 of l layers, D(l, m) = 1 if C(1..l) <= T_s + T(l+1..m).
     """
     ticks, groups = joined(profile)
     layers, leading = ticks.layers, ticks.leading
@@ -83,12 +83,12 @@ def exact_exetime(profile: PullProfile, fewest: int = 2) -> Batches | None:
 
 
 def exact_s(profile: PullProfile) -> float:
-    """The least executed time, in seconds."""
+    """The least executed time in seconds."""
     return executed_s(profile, exact(profile))
 
 
 def gap(profile: PullProfile, batches: Batches) -> float:
-    """How much longer batches execute than the least executed time, as a fraction of it; never below 0."""
+    """By which fraction batches take longer than the least executed time; at least 0."""
     ticks = checked(profile, batches)
     least = executed(ticks, exact(profile))
     return executed(ticks, batches) / least - 1 if least else 0.0

@@ -1,24 +1,25 @@
-"""iBatch's Algorithms 1 and 2, line by line, and the better of their two candidates (section "Algorithm Design").
+"""iBatch's Algorithms 1 and 2, line by line, and the better of their two results (section "Algorithm Design").
 
-What the paper leaves open, and what is decided here:
+Our decisions where the paper is ambiguous:
 
-- *Which pairs S1 holds.* All with 1 <= l_1 < l_2 <= L, and 0 <= l_{N-2} < l_{N-1} < L: two batches alone are allowed
-  (l_2 = L, l_{N-2} = 0), and then nothing is left to repeat: the repeat loop tests its end before it begins.
-- *No pair meets (5)*, or no l_x meets line 10. The one that comes nearest to it is taken: with the least computation
-  that its communication cannot cover. In Algorithm 1 that is [1], [2, L], or one last batch of all layers that are
-  left; in Algorithm 2 a batch of a single layer. Communication then ends before the computation that it should cover.
-  Where its S2 is empty, an algorithm finds batches of the least possible executed time, T_s + T_t^1 + all C.
-- *Line 5 of Algorithm 1 does not choose l_2*: all pairs with the same l_1 have the same value there. What line 11
-  minimises decides, T_s + T_t(l_1+1..l_2) - C(1..l_1): the smallest l_2. In Algorithm 2 it decides where lines 4 and
-  5 tie.
+- *The pairs in S1* are all with 1 <= l_1 < l_2 <= L, and 0 <= l_{N-2} < l_{N-1} < L: two batches alone are allowed
+  (l_2 = L, l_{N-2} = 0), and then nothing is repeated, because the repeat loop tests its end first.
+- *No pair meets (5)*, or no l_x meets line 10: the nearest one is taken, with the least computation that its
+  communication does not cover. In Algorithm 1 that is [1], [2, L], or one last batch of all remaining layers; in
+  Algorithm 2 a batch of a single layer. Communication then ends before the computation that it should cover. If its S2
+  is empty, an algorithm finds batches of the least possible executed time, T_s + T_t^1 + all C.
+- *Line 5 of Algorithm 1 does not determine l_2*: all pairs with the same l_1 have the same value. The value that line
+11
+  minimises decides, T_s + T_t(l_1+1..l_2) - C(1..l_1): the smallest l_2. In Algorithm 2 it decides ties of lines 4 and
+  5.
 - *Line 5 of Algorithm 2* is printed as the sum of C over L_{N-1} <= i <= L; "the computation time in the last batch",
-  EXE_3, begins at l_{N-1} + 1, and that is taken. Both sums are least for the largest l_{N-1}: nothing depends on it.
+  EXE_3, starts at l_{N-1} + 1, which we take. Both sums are least for the largest l_{N-1}, so the result is the same.
 - *Ties of line 11* (layers that take no time): the largest batch, so the fewest batches.
-- *A network of one layer*, or with parameters in one alone: one batch. With two, [1], [2]: the algorithms always cut.
-  So greedy may be worse than the default, where T_s outweighs what is overlapped.
+- *A network of one layer*, or with parameters in only one: one batch. With two, [1], [2]: the algorithms always cut. So
+  greedy may be worse than the default, if T_s exceeds what is overlapped.
 - *Layers without parameters at the front*, which the paper does not have, are batch 0. The algorithms run as printed on
-  the layers behind it: they choose the cuts of these layers alone, and do not see what batch 0 hides. (To count its
-  computation to the first of them, as if that had to wait for a pull, comes about twice as far from `exact`.)
+  the layers after it, and ignore what batch 0 hides. (Adding its computation to the first of these layers, as if it had
+  to wait for a pull, is about twice as far from `exact`.)
 """
 
 from __future__ import annotations
@@ -44,9 +45,9 @@ def algorithm2(profile: PullProfile) -> Batches:
 def greedy(profile: PullProfile) -> Batches:
     """The better of Algorithms 1 and 2: "the one with the minimal execution time", the paper's EXETime of Equation (4).
 
-    Ties: Algorithm 1's. EXETime may leave out computation that no communication covers, so that the candidate whose
-    executed time is longer may be preferred; only where the chosen one fails constraint (5), for EXETime is never more
-    than the executed time, and equal to it where (5) holds.
+    Ties: Algorithm 1's. EXETime may omit computation that no communication covers, so the result may have the longer
+    executed time, but only if it violates constraint (5): EXETime is at most the executed time, and equal to it if (5)
+    holds.
     """
 
     def better(ticks: Ticks) -> list[int]:
@@ -124,7 +125,8 @@ def backwards(ticks: Ticks) -> list[int]:
 
 
 def _nearest(candidates: list, differences: dict) -> list:
-    """Those whose communication minus computation is 0 or more; where none is, those with the largest difference."""
+    """The candidates whose communication minus computation is at least 0; if none, those with the largest
+    difference."""
     limit = min(0, max(differences.values()))
     return [one for one in candidates if differences[one] >= limit]
 
@@ -134,7 +136,7 @@ def _pairs(ends: list[int]) -> Batches:
 
 
 def _decided(profile: PullProfile, algorithm: Callable[[Ticks], list[int]]) -> Batches:
-    """Batch 0, and behind it an algorithm's batches, in original layers."""
+    """Batch 0 followed by an algorithm's batches, in original layers."""
     ticks, groups = joined(profile)
     behind = ticks.behind_leading()
     ends = algorithm(behind) if behind.layers else [0]

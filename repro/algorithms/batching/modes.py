@@ -1,4 +1,4 @@
-"""Every way to decide which layers' parameters are pulled together, by name."""
+"""All ways to decide which layers' parameters to pull together, by name."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from repro.core.errors import unknown
 
 
 def default(profile: PullProfile) -> Batches:
-    """One pull of all layers, before anything is computed (Figure 4(a))."""
+    """One pull of all layers before the computation (Figure 4(a))."""
     return ((1, len(profile.transfer_s)),)
 
 
 def layerwise(profile: PullProfile) -> Batches:
-    """A pull for each layer that has parameters (Figure 4(b)); others compute with the layer before, or are batch 0."""
+    """A pull for each layer with parameters (Figure 4(b)); others compute with the layer before, or are batch 0."""
     return tuple(groups(profile))
 
 

@@ -1,6 +1,6 @@
-"""What iBatch's decision knows of a network on a cluster (section "Problem Formulation"): T_s, T_t and C in seconds.
+"""The inputs of iBatch's decision (section "Problem Formulation"): T_s, T_t and C in seconds.
 
-On disk a profile is a mapping in JSON or YAML. Three entries are needed, the others describe what was measured:
+A profile's file is a mapping in JSON or YAML. Three entries are required; the others describe the measurement:
 
     startup_s: 0.001
     transfer_s: [0.002, 0.004]
@@ -13,30 +13,29 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, fields, replace
+from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from repro.core import strict_json
 from repro.core.atomic import write_atomically
 from repro.core.errors import InputError, unknown
-from repro.core.user_files import read_text
-
-T = TypeVar("T")
+from repro.core.user_files import check_target, read_profile
 
 
 @dataclass(frozen=True)
 class PullProfile:
-    """A network's layers, first to last; L of them. InputError for what no network can have.
+    """The L layers of a network, first to last; InputError for impossible values.
 
-    startup_s   T_s, of each pull, whatever its size
-    transfer_s  T_t of each layer, (L,); 0: a layer without parameters, of which nothing is pulled
+    startup_s   T_s of each pull, for any size
+    transfer_s  T_t of each layer, (L,); 0: a layer without parameters, which is not pulled
     forward_s   C of each layer, (L,)
-    layers      their names, (L,); empty: not given
-    parameters  elements to train in each layer, (L,); empty: not given
-    workers, servers, batch  of the cluster: servers of their own (0: workers are servers too), samples of a worker's
-                minibatch; None: not given
-    hardware, source  what was measured on and how, in words
+    layers      their names, (L,); empty: unknown
+    parameters  trainable elements of each layer, (L,); empty: unknown
+    workers, servers, batch  of the cluster: servers besides the workers (0: each worker is a server too), and samples
+                             of a
+                worker's minibatch; None: unknown
+    hardware, source  of the measurement, in words
     """
 
     startup_s: float
@@ -78,60 +77,38 @@ class PullProfile:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the layers; their numbers, from 1, where no names are given."""
+        """The layers' names; without names their numbers, from 1."""
         return self.layers or tuple(str(layer) for layer in range(1, len(self.transfer_s) + 1))
 
     @classmethod
     def parse(cls, given: Any, where: str) -> PullProfile:
-        """The profile in a decoded mapping; InputError, which begins with `where`, for anything else."""
+        """The profile in a decoded mapping; InputError that starts with `where` for anything else."""
         try:
             return cls(**_values(given))
         except InputError as error:
             raise InputError(f"{where}: {error}") from None
 
     def as_dict(self) -> dict[str, Any]:
-        """All fields, as JSON takes them; `parse` reads it."""
+        """All fields for JSON; `parse` is the inverse."""
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
 
-def merged(profile: PullProfile) -> tuple[PullProfile, list[tuple[int, int]]]:
-    """Layers without parameters joined to the one before: (the joined layers, each one's first and last original).
-
-    A layer with transfer_s of 0 computes along with the layer before it, as the paper's Figure 3 counts pooling layers.
-    Those at the front, with no layer before them that is pulled, are one joined layer, of which nothing is pulled.
-    """
-    found = groups(profile)
-
-    def cut(values: tuple[T, ...]) -> list[tuple[T, ...]]:
-        return [values[first - 1 : last] for first, last in found]
-
-    joined = replace(
-        profile,
-        transfer_s=tuple(map(math.fsum, cut(profile.transfer_s))),
-        forward_s=tuple(map(math.fsum, cut(profile.forward_s))),
-        layers=tuple(map("+".join, cut(profile.names))),
-        parameters=tuple(map(sum, cut(profile.parameters))) if profile.parameters else (),
-    )
-    return joined, found
-
-
 def groups(profile: PullProfile) -> list[tuple[int, int]]:
-    """The first and last layer, from 1, of each of `merged`'s layers."""
+    """The first and last layer, counted from 1, of each group: a layer with parameters and the layers without that
+    follow.
+
+    A layer without parameters computes along with the layer before it, as the paper's Figure 3 counts pooling layers.
+    Those at the front are a group of their own, of which nothing is pulled.
+    """
     with_parameters = [layer for layer, seconds in enumerate(profile.transfer_s, 1) if seconds > 0]
     firsts = sorted({1, *with_parameters})
     return list(zip(firsts, [*(first - 1 for first in firsts[1:]), len(profile.transfer_s)]))
 
 
 def read(path: Path | str) -> PullProfile:
-    """The profile in a JSON or YAML file, or in the summary of a run that measured one; InputError for all others."""
+    """The profile in a JSON or YAML file, or in the summary of a run that measured one; InputError otherwise."""
     path = Path(path)
-    try:
-        text = read_text(path)
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such profile; must be a JSON or YAML file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise InputError(f"{path}: not a readable profile ({reason})") from None
+    text = read_profile(path, "must be a JSON or YAML file")
     found = _decoded(text, path)
     if isinstance(found, Mapping) and "pipeline" in found:
         pipeline = found["pipeline"]
@@ -142,17 +119,14 @@ def read(path: Path | str) -> PullProfile:
 
 
 def write(path: Path | str, profile: PullProfile) -> None:
-    """As JSON, atomically; InputError where there is no folder for it."""
+    """Write a profile as JSON, atomically; InputError if no file can be created there."""
     path = Path(path)
-    if not path.parent.is_dir():
-        raise InputError(f"{path}: there is no folder {path.parent}")
-    if path.is_dir():
-        raise InputError(f"{path}: is a folder; must be a file")
+    check_target(path)
     write_atomically(path, json.dumps(profile.as_dict(), indent=1, allow_nan=False) + "\n")
 
 
 def _decoded(text: str, path: Path) -> Any:
-    """What stands in a file, JSON or YAML, whichever it is; InputError where it is neither."""
+    """The value of a JSON or YAML text; InputError if it is neither."""
     try:
         return strict_json.parse(text)
     except ValueError:
@@ -161,14 +135,14 @@ def _decoded(text: str, path: Path) -> Any:
 
     try:
         return yaml.load(text, Loader=_loader())
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: of a date that there is not
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError for impossible dates
         mark = getattr(error, "problem_mark", None)
         at = "" if mark is None else f" (line {mark.line + 1}: {getattr(error, 'problem', None) or 'cannot be read'})"
         raise InputError(f"{path}: not a profile: neither JSON nor YAML{at}") from None
 
 
 def _loader() -> type:
-    """YAML's safe loader, which also takes 1e-3 for a number, as everybody but YAML 1.1 does."""
+    """YAML's safe loader, extended to read 1e-3 as a number, which YAML 1.1 does not."""
     import yaml
 
     class Loader(yaml.SafeLoader):
@@ -180,14 +154,14 @@ def _loader() -> type:
 
 
 def _values(given: Any) -> dict[str, Any]:
-    """The fields of a mapping; InputError for one that is missing, unknown, or not of its kind."""
+    """The entries of a profile; InputError for missing and unknown ones, and for wrong types."""
     names = [field.name for field in fields(PullProfile)]
     needed = [field.name for field in fields(PullProfile) if field.default is MISSING]
     if not isinstance(given, Mapping):
         raise InputError(f"not a profile: must be a mapping with {', '.join(needed)}")
     missing = [name for name in needed if name not in given]
     for name in given:
-        if name not in names and missing != needed:  # all missing: it is another kind of file
+        if name not in names and missing != needed:  # if all are missing, it is another kind of file
             raise unknown("entry of a profile", str(name), names)
     if missing:
         raise InputError(f"lacks {' and '.join(missing)}")
@@ -210,7 +184,7 @@ def _check_time(what: str, value: Any) -> None:
     right = isinstance(value, int | float) and not isinstance(value, bool)
     try:
         right = right and 0 <= float(value) < math.inf
-    except OverflowError:  # a whole number beyond all floats
+    except OverflowError:  # an integer beyond the range of floats
         right = False
     if not right:
         raise InputError(f"{what}={_short(value)}: must be a number of seconds, 0 or more")
@@ -226,6 +200,6 @@ def _layers(count: int) -> str:
 
 
 def _short(value: Any) -> str:
-    """A value as it stands in a message: on one line."""
+    """A value for an error message, on one line."""
     text = repr(value) if isinstance(value, str) else " ".join(str(value).split())
     return text if len(text) <= 60 else text[:57] + "..."

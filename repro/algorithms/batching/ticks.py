@@ -1,8 +1,8 @@
-"""A profile's times as whole numbers of one decimal unit: sums, comparisons and ties are exact, in any order of adding.
+"""A profile's times as integers of one decimal unit, so that sums, comparisons and ties are exact.
 
-With floats 0.1 + 0.2 >= 0.3 depends on the order of the terms, and so would the pairs that meet constraint (5) and
-the batches chosen. A unit is the decimals that the times are written with, or as fine as 62 bits allow (about 1e-18
-of all times together, finer than a float's own 1e-16).
+With floats 0.1 + 0.2 >= 0.3 depends on the order of the terms, and so would the pairs that meet constraint (5). The
+unit is the last decimal of the given times, or as fine as 62 bits allow (about 1e-18 of their sum, finer than a float's
+1e-16).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from itertools import accumulate, pairwise
 
 from repro.algorithms.batching.profile import PullProfile, groups
 
-DIGITS = 18  # of all times together, at most: numpy's int64 ends at 9.2e18
+DIGITS = 18  # most digits of the sum of all times; numpy's int64 ends at 9.2e18
 
 
 @dataclass(frozen=True)
@@ -22,9 +22,9 @@ class Ticks:
     """Times in units of 10**-decimals seconds.
 
     startup   T_s
-    pulled    (L + 1,): of the transfers of the first 0, 1, ... L layers
-    computed  (L + 1,): of their forward computation
-    owning    (L + 1,): how many of them have parameters, however little time their transfer takes
+    pulled    (L + 1,): transfer time of the first 0, 1, ... L layers
+    computed  (L + 1,): their forward computation
+    owning    (L + 1,): the number of them with parameters
     """
 
     startup: int
@@ -39,11 +39,11 @@ class Ticks:
 
     @property
     def leading(self) -> int:
-        """Layers at the front without parameters: batch 0."""
+        """The number of layers at the front without parameters: batch 0."""
         return self.owning.count(0) - 1
 
     def behind_leading(self) -> Ticks:
-        """Of the layers behind those, counted from 1."""
+        """The ticks of the layers after these, counted from 1."""
         start = self.leading
         pulled, computed, owning = (
             tuple(s - each[start] for s in each[start:]) for each in (self.pulled, self.computed, self.owning)
@@ -59,7 +59,7 @@ class Ticks:
         return self.owning[last] > self.owning[first - 1]
 
     def pull(self, first: int, last: int) -> int:
-        """T_s and that sum: what a batch's communication takes; 0 where none of its layers has parameters."""
+        """The communication time of a batch: T_s plus that sum; 0 if none of its layers has parameters."""
         return self.startup + self.transfer(first, last) if self.pulls(first, last) else 0
 
     def forward(self, first: int, last: int) -> int:
@@ -67,13 +67,13 @@ class Ticks:
         return self.computed[last] - self.computed[first - 1]
 
     def seconds(self, ticks: int) -> float:
-        """Rounded once, to the nearest float."""
+        """Ticks in seconds, rounded to the nearest float."""
         return ticks / 10**self.decimals if self.decimals >= 0 else float(ticks * 10**-self.decimals)
 
 
 @functools.lru_cache(maxsize=64)
 def ticks_of(profile: PullProfile) -> Ticks:
-    """Its times, exactly where they are written with few enough decimals, else to the nearest unit."""
+    """A profile's ticks, exact if its times have few enough decimals, else rounded to the unit."""
     startup, *others = (Decimal(repr(float(s))) for s in (profile.startup_s, *profile.transfer_s, *profile.forward_s))
     written = max(-int(one.normalize().as_tuple().exponent) for one in (startup, *others))
     most = startup * len(profile.transfer_s) + sum(others)  # no batches take longer
@@ -88,7 +88,7 @@ def ticks_of(profile: PullProfile) -> Ticks:
 
 
 def joined(profile: PullProfile) -> tuple[Ticks, list[tuple[int, int]]]:
-    """Ticks of the layers as `merged` joins them, none without parameters but the first one; and which they are."""
+    """The ticks of the layers' `groups`, and the groups; only the first may be without parameters."""
     found = groups(profile)
     whole, ends = ticks_of(profile), [0, *(last for _, last in found)]
     pulled, computed, owning = (
@@ -98,6 +98,9 @@ def joined(profile: PullProfile) -> tuple[Ticks, list[tuple[int, int]]]:
 
 
 def originals(ends: list[int], groups: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Batches of joined layers, in original ones; `ends`: how many layers batch 0 has, then the last of each other."""
+    """Batches of groups as batches of layers.
+
+    ends: the number of groups in batch 0, then the last group of each batch.
+    """
     ends = [0, *ends] if ends[0] else ends
     return tuple((groups[start][0], groups[end - 1][1]) for start, end in pairwise(ends))

@@ -1,14 +1,13 @@
-"""What batches of layers take: by the paper's equations, and in the pipeline that is executed.
+"""The duration of batches of layers: by the paper's equations, and in the executed pipeline.
 
-Two times, which are not the same. EXETime, Equation (4), adds up all pulls and the forward computation of the last
-batch. The executed time is when the forward pass ends if pulls follow each other and a batch's computation begins as
-soon as its parameters are there and the batch before it is computed. EXETime is never more than the executed time.
-Where constraint (5) holds for every batch the two are equal; where it fails, computation goes on while nothing is left
-to pull that could hide it, and EXETime may leave it out.
+The two differ. EXETime, Equation (4), adds all pulls and the forward computation of the last batch. The executed time
+is the end of the forward pass if pulls follow each other, and a batch computes as soon as its parameters have arrived
+and the batch before is computed. EXETime is at most the executed time. If constraint (5) holds for every batch they are
+equal; otherwise computation continues without a pull that could hide it, and EXETime may omit it.
 
-Batches are a tuple of (first, last) layer, both included and numbered from 1 as in the paper. A batch without
-parameters is not pulled and pays no T_s. At the front it is batch 0, which the paper does not have: it computes from
-the beginning, while batch 1 is pulled. N counts the others, and (5) is asked of batch 0 too.
+Batches are a tuple of (first, last) layer, inclusive and numbered from 1 as in the paper. A batch without parameters is
+not pulled and costs no T_s. At the front it is batch 0, which the paper does not have: it computes from the start,
+while batch 1 is pulled. N counts the other batches; (5) applies to batch 0 too.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ Batches = tuple[tuple[int, int], ...]
 
 
 class Interval(NamedTuple):
-    """One box of Figure 4, in seconds from when the first pull is asked for.
+    """A box of Figure 4, in seconds from the start of the first pull.
 
     kind   startup, transfer or forward
     batch  its number, from 1; 0 for layers at the front without parameters
-    layer  its number, from 1; None for a startup, which belongs to no layer
+    layer  its number, from 1; None for a startup
     """
 
     kind: str
@@ -46,31 +45,29 @@ def exetime_s(profile: PullProfile, batches: Batches) -> float:
 
 
 def executed_s(profile: PullProfile, batches: Batches) -> float:
-    """When the forward pass ends in the pipeline, in seconds; at most the default's, T_s + all T_t + all C, when N = 1.
+    """The end of the forward pass in the pipeline, in seconds; at most the default's T_s + all T_t + all C, for N = 1.
 
-    Pulls follow one another without a pause, each of T_s and the transfers of its batch; the forward computation of
-    batch k begins when its pull and the computation of batch k - 1 have both ended; that of batch 0 at once.
+    Pulls follow one another without a pause, each of T_s and its batch's transfers. Batch k starts to compute when its
+    pull and the computation of batch k - 1 have ended; batch 0 at once.
     """
     ticks = checked(profile, batches)
     return ticks.seconds(executed(ticks, batches))
 
 
 def meets_constraint(profile: PullProfile, batches: Batches) -> bool:
-    """Whether Equation (5) holds for every k < N: the pull of batch k + 1 takes no less than computing batch k.
-
-    One batch alone has nothing to meet.
-    """
+    """Whether Equation (5) holds for every k < N: the pull of batch k + 1 takes at least as long as computing
+    batch k."""
     return constrained(checked(profile, batches), batches)
 
 
 def pulls(profile: PullProfile, batches: Batches) -> int:
-    """N: how many of the batches have parameters."""
+    """N: the number of batches with parameters."""
     ticks = checked(profile, batches)
     return sum(ticks.pulls(*batch) for batch in batches)
 
 
 def numbered(profile: PullProfile, batches: Batches) -> list[tuple[int, tuple[int, int]]]:
-    """Each batch with its number: from 1, or from 0 where nothing of the first is pulled."""
+    """Each batch with its number, from 1, or from 0 if the first has no parameters."""
     return list(enumerate(batches, int(checked(profile, batches).pulls(*batches[0]))))
 
 
@@ -103,7 +100,7 @@ def timeline(profile: PullProfile, batches: Batches) -> list[Interval]:
 
 
 def checked(profile: PullProfile, batches: Sequence[Sequence[int]]) -> Ticks:
-    """The profile's ticks; InputError unless the batches are all its layers in order."""
+    """The profile's ticks; InputError unless the batches contain all its layers in order."""
     layers = len(profile.transfer_s)
     ends = [0, *(last for _, last in batches)]
     if (
@@ -116,15 +113,15 @@ def checked(profile: PullProfile, batches: Sequence[Sequence[int]]) -> Ticks:
 
 
 def as_text(batches: Sequence[Sequence[int]]) -> str:
-    """As the paper writes batches: [1, 5], [6, 10], [11, 12]."""
+    """Batches in the paper's notation: [1, 5], [6, 10], [11, 12]."""
     return ", ".join(f"[{first}, {last}]" for first, last in batches)
 
 
-# --- the same in ticks
+# --- in ticks
 
 
 def exetime(ticks: Ticks, batches: Batches) -> int:
-    exe_1, *exe_2 = (ticks.pull(*batch) for batch in batches)  # (1) and (2): T_s and the transfers of each
+    exe_1, *exe_2 = (ticks.pull(*batch) for batch in batches)  # (1) and (2): T_s and the transfers of each batch
     exe_3 = ticks.forward(*batches[-1])  # (3)
     return exe_1 + sum(exe_2) + exe_3  # (4)
 

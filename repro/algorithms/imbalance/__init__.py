@@ -1,12 +1,12 @@
-"""Injected load imbalance: seconds by which each worker's steps begin late. One file each; usable with every strategy.
+"""Injected load imbalance: delays of the workers' steps, for every strategy. One file each.
 
 A file `repro/algorithms/imbalance/NAME.py` with a class whose `name` is NAME is an injector
-(`repro.algorithms.imbalance.base.Imbalance`). Others register theirs through the entry-point group `repro.imbalances`
+(`repro.algorithms.imbalance.base.Imbalance`). Packages register theirs through the entry-point group `repro.imbalances`
 (NAME = "module:Class").
 
-    of(config, seed) -> Imbalance    what a run's configuration asks for under `imbalance`; None for `none`
-    check(config)                    InputError for what no run could use
-    checksum(config)                 of the file that the delays come from, where there is one
+    of(config, seed) -> Imbalance    the injector of a run's configuration; None for `none`
+    check(config)                    InputError for an unusable injector
+    checksum(config)                 of the file of delays, if there is one
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ def names() -> list[str]:
 
 
 def module_of(name: str) -> str:
-    """The module that holds an injector; InputError listing the names for an unknown one."""
+    """The module of an injector; InputError listing the names for an unknown one."""
     return REGISTRY.module_of(name)
 
 
 def load(name: str) -> type[Imbalance]:
-    """The injector class of that name."""
+    """The class of an injector."""
     return REGISTRY.load(name)
 
 
 def defaults(name: str) -> dict[str, Any]:
-    """An injector's options as its dataclass has them."""
+    """An injector's options with their defaults."""
     return registry.defaults(load(name).Options)
 
 
 def of(config: RunConfig, seed: int | None = None) -> Imbalance | None:
-    """The injector of a run; None where nothing is injected, so that a run then has nothing to call.
+    """The injector of a run; None for `none`.
 
-    seed: the run's, if `config` does not have it. InputError for options that do not go with its workers.
+    seed: the run's, if `config` does not have it. InputError for options that do not fit the number of workers.
     """
     chosen = config.imbalance
     if chosen.name == NONE:
@@ -53,7 +53,7 @@ def of(config: RunConfig, seed: int | None = None) -> Imbalance | None:
 
 
 def check(config: RunConfig) -> None:
-    """InputError for an injector or padding that no run could use; a delay must end before others give a rank up."""
+    """InputError for unusable injectors or padding: a delay must be shorter than the other ranks' time limit."""
     injector, limit = of(config), config.timeout_s
     if injector and injector.longest > limit:
         options = config.imbalance.plain_options()
@@ -69,5 +69,5 @@ def check(config: RunConfig) -> None:
 
 
 def checksum(config: RunConfig) -> str | None:
-    """The SHA-256 of the file that the delays come from; None where the configuration says all."""
+    """The SHA-256 of the file of delays; None if there is none."""
     return load(config.imbalance.name).checksum(config.imbalance.options)

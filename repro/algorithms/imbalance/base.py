@@ -1,4 +1,4 @@
-"""What an injector of load imbalance is: each worker's delay in each iteration, drawn from the seed alone."""
+"""The interface of injectors of load imbalance: each worker's delay in each iteration."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ class NoOptions:
 
 
 class Imbalance(ABC):
-    """`delays(iteration)`: seconds (workers,) that each worker sleeps before the iteration's forward pass.
+    """An injector; `delays(iteration)` are the seconds (workers,) that each worker sleeps before its forward pass.
 
-    `Options` is a dataclass of the options with their defaults; its `__post_init__` raises InputError on values that
-    cannot be used. Delays depend on the options, the number of workers, the seed and the iteration and on nothing else:
-    every strategy of an experiment meets the same, in whatever order its ranks ask, and after every resume.
+    `Options` is a dataclass of the options with their defaults; its `__post_init__` raises InputError for unusable
+    values. Delays depend only on the options, the number of workers, the seed and the iteration: all strategies of an
+    experiment meet the same delays, in whatever order their ranks ask, and after every resume.
     """
 
     name: ClassVar[str]
     Options: ClassVar[type] = NoOptions
 
     def __init__(self, options: Any, workers: int, seed: int):
-        """InputError for options that do not go with so many workers."""
+        """InputError for options that do not fit the number of workers."""
         self.options, self.workers, self.seed = options, workers, seed
 
     @classmethod
@@ -39,23 +39,23 @@ class Imbalance(ABC):
 
     @classmethod
     def checksum(cls, options: Any) -> str | None:
-        """The SHA-256 of a file that the delays come from, for a run's key; None: the options say all."""
+        """The SHA-256 of the file of delays, for a run's key; None if there is none."""
         return None
 
     @property
     @abstractmethod
     def longest(self) -> float:
-        """No delay is longer, in seconds. With it a gradient's staleness has a bound."""
+        """An upper bound of the delays in seconds, which bounds a gradient's staleness."""
 
     @abstractmethod
     def delays(self, iteration: int) -> list[float]:
-        """Seconds of each worker (workers,), all 0 or more; iterations count from 0."""
+        """The delay of each worker in seconds (workers,), at least 0; iterations count from 0."""
 
     def draws(self, iteration: int) -> random.Random:
-        """Random numbers of (seed, iteration), the same on every rank and machine."""
-        return random.Random(f"imbalance/{self.seed}/{iteration}")  # of a text: by its SHA-512, not Python's hash
+        """A random generator seeded by (seed, iteration), the same on every rank and machine."""
+        return random.Random(f"imbalance/{self.seed}/{iteration}")  # a text seeds by its SHA-512, not by Python's hash
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a finite number (and neither true nor false)."""
+    """Whether a value is a finite number (and no boolean)."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

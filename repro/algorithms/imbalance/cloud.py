@@ -1,9 +1,9 @@
-"""The noise of a cloud instance (eager-SGD section 2.3, Figure 4): what a batch takes above the fastest one.
+"""The noise of a cloud instance (eager-SGD section 2.3, Figure 4): the time of a batch beyond the fastest one.
 
-Figure 4's batches of ResNet-50 all have the same work and take 399 to 1,892 ms, mean 454 ms, standard deviation 116
-ms. The paper gives no more of the distribution; here the excess over the least is log-normal, cut at the largest
-(1.493 s), with the two parameters that give the cut distribution the published mean (55 ms) and deviation: a test
-computes both. A delay is such a draw, independent for every worker and step; computing takes what it takes.
+Figure 4's batches of ResNet-50 have equal work and take 399 to 1,892 ms, mean 454 ms, standard deviation 116 ms. The
+paper says no more of the distribution. Here the excess over the minimum is log-normal, truncated at the maximum (1.493
+s), with the parameters that give the truncated distribution the published mean (55 ms) and deviation, which a test
+verifies. Delays are independent draws for every worker and step, in addition to the computation.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BELOW_LARGEST = NORMAL.cdf((math.log(LARGEST_S) - MU) / SIGMA)
 
 @dataclass
 class Options:
-    """scale: every draw times this; 1: as in Figure 4, where a batch took 399 ms or more"""
+    """scale: factor of every draw; 1: as in Figure 4, where a batch took at least 399 ms"""
 
     scale: NonNegative = 1.0
 
@@ -45,6 +45,6 @@ class Cloud(Imbalance):
 
 
 def excess(share: float) -> float:
-    """Seconds above the fastest batch that a share of all batches, 0 to 1, stays below: the inverse distribution."""
+    """The quantile, in seconds above the fastest batch, of a share from 0 to 1."""
     below = share * BELOW_LARGEST
     return min(LARGEST_S, math.exp(MU + SIGMA * NORMAL.inv_cdf(below))) if below > 0 else 0.0

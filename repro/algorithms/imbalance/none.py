@@ -6,7 +6,7 @@ from repro.algorithms.imbalance.base import Imbalance
 
 
 class NoImbalance(Imbalance):
-    """Every worker begins at once. A run does not even ask: `repro.algorithms.imbalance.of` gives it nothing to ask."""
+    """No delays. `repro.algorithms.imbalance.of` returns None for it, so a run never calls it."""
 
     name = "none"
 

@@ -1,4 +1,4 @@
-"""`n` workers, drawn anew in each step, are late (eager-SGD section 6.2.2: 4 of 64 by 300 or 460 ms)."""
+"""Delays `n` random workers in each step (eager-SGD section 6.2.2: 4 of 64 by 300 or 460 ms)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from repro.core.fields import Count, NonNegative
 
 @dataclass
 class RandomNOptions:
-    """n: how many workers a step, 1 to workers · delay_s: by so many seconds each"""
+    """n: delayed workers of a step, 1 to workers · delay_s: their delay in seconds"""
 
     n: Count = 4
     delay_s: NonNegative = 0.3
 
 
 class RandomN(Imbalance):
-    """Without replacement, each set of n equally likely."""
+    """Every set of n workers is equally likely."""
 
     name = "random_n"
     Options = RandomNOptions

@@ -1,4 +1,4 @@
-"""One worker, drawn anew in each step, is late (eager-SGD section 6.2.1: 1 of 8 by 200, 300 or 400 ms)."""
+"""Delays one random worker in each step (eager-SGD section 6.2.1: 1 of 8 by 200, 300 or 400 ms)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from repro.core.fields import NonNegative
 
 @dataclass
 class Options:
-    """delay_s: by so many seconds"""
+    """delay_s: its delay in seconds"""
 
     delay_s: NonNegative = 0.2
 

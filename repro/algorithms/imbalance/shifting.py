@@ -1,4 +1,4 @@
-"""Every worker is late, by another amount in each step (eager-SGD section 6.2.3: 50 to 400 ms on 8 processes)."""
+"""Delays every worker, by a different amount in each step (eager-SGD section 6.2.3: 50 to 400 ms on 8 processes)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from repro.core.fields import NonNegative
 
 @dataclass
 class Options:
-    """low_s, high_s: the least and the largest delay of a step, seconds"""
+    """low_s, high_s: the shortest and the longest delay of a step, in seconds"""
 
     low_s: NonNegative = 0.05
     high_s: NonNegative = 0.4
@@ -22,11 +22,11 @@ class Options:
 
 
 class Shifting(Imbalance):
-    """Linear from low to high over the ranks; after each step every rank takes the amount of the rank behind it.
+    """Delays that grow linearly from low to high over the ranks, and shift by one rank after each step.
 
     "All 8 processes are skewed by injecting load imbalance from 50 ms to 400 ms at every training step. The injection
-    amount over the processes is shifted after each step": by one rank, which the paper does not say. With eight ranks
-    that is 50, 100 ... 400 ms. Not random, and the same for every seed. One worker alone has the least delay.
+    amount over the processes is shifted after each step"; the paper does not say by how many ranks. With eight ranks
+    the delays are 50, 100 ... 400 ms. They are not random. A single worker has the shortest delay.
     """
 
     name = "shifting"

@@ -1,8 +1,8 @@
-"""Delays from a file: what was once measured somewhere, or made up.
+"""Delays from a file, measured or invented.
 
-A row a step, a column a worker, seconds; the first row follows the last. Either CSV (columns separated by commas) or
-JSON lines (a list of numbers each); lines that are empty or begin with # do not count. With another number of
-columns than the run has workers the file is refused.
+A row for each step, a column for each worker, in seconds; after the last row follows the first. The format is CSV or
+JSON lines (a list of numbers each). Empty lines and lines that start with # are ignored. The number of columns must be
+the number of workers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from repro.core.user_files import read_bytes
 
 @dataclass
 class TraceOptions:
-    """file: its path, from the current folder or absolute; on a cluster every node must see it there"""
+    """file: its path, relative to the current folder or absolute; on a cluster every node must see it"""
 
     file: str | None = None
 
@@ -30,7 +30,7 @@ class TraceOptions:
 
 
 class Trace(Imbalance):
-    """The row of iteration t is t modulo the number of rows."""
+    """Iteration t uses row t modulo the number of rows."""
 
     name = "trace"
     Options = TraceOptions
@@ -52,7 +52,7 @@ class Trace(Imbalance):
 
 
 def read(path: Path, workers: int) -> list[list[float]]:
-    """The rows (steps, workers) of seconds; InputError naming file and line where there is something else."""
+    """The rows (steps, workers) in seconds; InputError naming file and line for anything else."""
     try:
         lines = _bytes(path).decode("utf-8").splitlines()
     except UnicodeDecodeError:

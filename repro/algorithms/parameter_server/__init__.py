@@ -1,9 +1,9 @@
-"""A parameter server cut over several ranks: which server holds what, what it does, how workers pull and push (iBatch).
+"""A parameter server that is sharded over several ranks (iBatch).
 
 shards      which elements of the model each server holds
-shard       one server's part: weights, optimizer, versions
-server      what a server answers, and when: BSP, SSP, ASP
+shard       a server's weights, optimizer state and versions
+server      when a server answers and updates: BSP, SSP, ASP
 client      a worker's pulls and pushes
-dropping    gradients that are sent in part (Aji and Heafield)
-profiler    startup, transfer and forward times, measured on the fabric in use
+dropping    gradient dropping (Aji and Heafield)
+profiler    measures startup, transfer and forward times on the fabric in use
 """

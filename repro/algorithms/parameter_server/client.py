@@ -1,4 +1,4 @@
-"""A worker's end of a sharded parameter server: pulls of runs of layers, pushes of their gradients."""
+"""A worker's interface to a sharded parameter server: pulls layers, pushes their gradients."""
 
 from __future__ import annotations
 
@@ -25,10 +25,12 @@ from repro.training.clock import Clock
 
 
 class Client:
-    """weights   (n,) of the worker's model, which pulls write into; parameters are views of it
-    servers      their ranks, in the order of the shards
-    own          the server on this rank, if there is one: it is asked without a message
-    dropping     of gradients; None: they are sent whole
+    """A worker's client.
+
+    weights   (n,) of the worker's model, which pulls overwrite; its parameters are views of it
+    servers   the servers' ranks, in the order of the shards
+    own       the server on this rank, if any, which is called without messages
+    dropping  of gradients; None: they are sent whole
     """
 
     def __init__(
@@ -44,15 +46,15 @@ class Client:
         self.fabric, self.clock, self.shards, self.servers = fabric, clock, shards, servers
         self.weights, self.own, self.dropping = weights, own, dropping
         self.sends: list[Work] = []
-        # in turn, from the next rank on: not everybody asks the same server first
+        # starting with the next rank, so that not all workers ask the same server first
         here = fabric.rank % len(servers)
         self.order = [*range(here + 1, len(servers)), *range(here + 1)]
 
-    # --- pulls, on whichever line calls them
+    # --- pulls, on any task
     def pull(self, first: int, last: int, iteration: int) -> None:
-        """Bring the weights of layers `first` to `last` (both in it) up to what iteration `iteration` needs.
+        """Fetch the weights of the layers `first` to `last`, inclusive, as iteration `iteration` needs them.
 
-        All servers are asked at once; the startup time of the testbed, where it has one, comes before.
+        It asks all servers at once, after the testbed's startup time, if any.
         """
         fabric, asks, expected, buffers = self.fabric, [], [], []
         self.start_up()
@@ -82,7 +84,7 @@ class Client:
                 local.wait()
 
     def pull_nothing(self) -> None:
-        """What every pull takes besides its bytes: one element of each server, which means nothing."""
+        """A pull of one dummy element from each server, to measure the fixed cost of a pull."""
         self.start_up()
         works = []
         with self.clock.phase("communicate"):
@@ -93,7 +95,7 @@ class Client:
             self.fabric.wait_all(works)
 
     def start_up(self) -> None:
-        """Seconds before each pull that the testbed knows of (iBatch's T_s, less the network's alpha)."""
+        """Wait for the testbed's startup time of a pull (iBatch's T_s minus the network's alpha)."""
         if seconds := self.fabric.costs.seconds("startup"):
             with self.clock.phase("startup"):
                 self.fabric.sleep(seconds)
@@ -106,11 +108,12 @@ class Client:
     def _ask(self, asked: torch.Tensor, server: int) -> Work:
         return self.fabric.isend(asked, self.servers[server], REQUEST, SIGNALS)
 
-    # --- pushes, on the main line
+    # --- pushes, on the main task
     def push(self, first: int, last: int, gradient: torch.Tensor) -> None:
-        """Send the gradients of these layers, from the whole gradient (n,), which may be overwritten afterwards.
+        """Start to send the gradients of these layers from the whole gradient (n,), which may be overwritten
+        afterwards.
 
-        They are on their way when it returns; `sent` waits until they have left.
+        `sent` waits for the sends.
         """
         announced = request(PUSH, first, last)
         for server in self.order:
@@ -127,12 +130,12 @@ class Client:
             self.sends.append(self.fabric.isend(part, self.servers[server], PUSHED, MAIN))
 
     def sent(self) -> None:
-        """Wait until all pushes have left."""
+        """Wait for the sends of all pushes."""
         sends, self.sends = self.sends, []
         self.fabric.wait_all(sends)
 
     def leave(self) -> None:
-        """Tell the servers that nothing more comes."""
+        """Tell the servers that this worker sends nothing more."""
         for server in self.order:
             if self.servers[server] != self.fabric.rank:
                 self._ask(request(LEAVE), server).wait()

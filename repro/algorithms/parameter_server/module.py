@@ -1,4 +1,4 @@
-"""iBatch for PyTorch modules in general: any module that runs an ordered list of blocks, one after the other.
+"""iBatch for any PyTorch module that runs an ordered list of blocks, one after the other.
 
 server = ServedModule(fabric, module, module.layers, {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.0})
 server.batch(server.profile(lambda: module(x)))
@@ -38,15 +38,14 @@ from repro.training.clock import Clock
 
 
 class ServedModule:
-    """A module whose weights live on a sharded parameter server, one shard on each rank of the fabric, in BSP.
+    """A module whose weights are on a sharded parameter server, with a shard on each rank of the fabric, in BSP.
 
-    Every rank makes one, of the same module with the same weights, and makes the same calls. The module's own forward
-    pass stays as it is: a hook before each block waits for the block's parameters, which come in batches meanwhile.
+    Every rank constructs it with the same module and weights, and makes the same calls. The module's forward pass is
+    unchanged: a hook before each block waits for its parameters, which arrive in batches.
 
-    blocks   of the module, in the order in which a forward pass runs them, each once. Together they have all parameters
-             that train; InputError otherwise
-    optimizer  as in a run's configuration: lr, momentum, weight_decay, ... The gradient of a step is the mean of the
-             ranks' gradients
+    blocks     of the module, in the order in which a forward pass runs them, each once. Together they have all
+               trainable parameters; InputError otherwise
+    optimizer  as in a run's configuration: lr, momentum, weight_decay, ... A step's gradient is the mean over the ranks
     """
 
     def __init__(self, fabric: Fabric, module: nn.Module, blocks: Sequence[nn.Module], optimizer: Mapping[str, Any],
@@ -76,7 +75,7 @@ class ServedModule:
         ]
 
     def _check(self) -> None:
-        """InputError unless every parameter that trains is in exactly one block."""
+        """InputError unless every trainable parameter is in exactly one block."""
         names = {id(p): name for name, p in self.module.named_parameters() if p.requires_grad}
         seen: set[int] = set()
         for index, own in enumerate(self.parameters):
@@ -99,10 +98,10 @@ class ServedModule:
 
     # --- the decision
     def profile(self, forward: Callable[[], Any], repeats: int = 5) -> PullProfile:
-        """T_s, T_t and C, measured on this fabric; every rank calls it before its first step and gets the same.
+        """T_s, T_t and C, measured on this fabric; every rank calls it before its first step and gets the same profile.
 
-        forward: runs the module's forward pass on a minibatch, and may be called any number of times. A block's time is
-        from its start to that of the next one.
+        forward: runs the module's forward pass on a minibatch; it is called several times. A block's time is from its
+        start to that of the next block.
         """
         startup, transfers = profiler.pulls(self.fabric, self.client, self.sizes, self.fabric.size)
         times: list[list[float]] = []
@@ -130,7 +129,8 @@ class ServedModule:
         )
 
     def batch(self, profile: PullProfile | None, mode: str = "greedy") -> tuple[tuple[int, int], ...]:
-        """Pull in the batches that a mode decides from a profile (None: everything at once); returns them, from 1."""
+        """Pull in the batches that `mode` chooses for a profile (None: everything at once); returns them, counted from
+        1."""
         batches = ((1, len(self.blocks)),) if profile is None else decide(profile, mode)
         self.pulling.close()
         self.pulling = Pulling(self.client, [(first - 1, last - 1) for first, last in batches])
@@ -139,7 +139,7 @@ class ServedModule:
     # --- training
     @contextmanager
     def step(self) -> Iterator[None]:
-        """One iteration: inside, one forward and one backward pass of the module."""
+        """A context for one iteration: one forward and one backward pass of the module."""
         for own in self.parameters:
             for parameter in own:
                 parameter.grad = None
@@ -160,13 +160,13 @@ class ServedModule:
             self.pulling.before_block(block)
 
     def weights(self) -> dict[str, torch.Tensor]:
-        """The module's state dict with the servers' latest weights; every rank calls it, between steps."""
+        """The module's state dict with the servers' latest weights; all ranks call it, between steps."""
         self.server.settled(self.iteration).wait()
         self.shards.assemble(self.fabric.exchange(self.server.shard.values.cpu()), self.vector)
         return {name: tensor.detach().clone() for name, tensor in self.module.state_dict().items()}
 
     def close(self) -> None:
-        """Stop what pulls and serves; the module keeps its parameters."""
+        """Stop pulling and serving; the module keeps its parameters."""
         for hook in self._hooks:
             hook.remove()
         self.pulling.close()
@@ -175,7 +175,7 @@ class ServedModule:
 
 
 def _now(tensor: torch.Tensor) -> float:
-    """Seconds, with the device's work done."""
+    """The time in seconds, after the device has finished its work."""
     if tensor.is_cuda:
         torch.cuda.synchronize(tensor.device)
     return time.perf_counter()

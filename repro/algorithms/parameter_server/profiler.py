@@ -1,4 +1,4 @@
-"""iBatch's profile: the startup time, each layer's transfer time and forward time, measured on the fabric in use."""
+"""Measures iBatch's profile on the fabric in use: the startup time, and each layer's transfer and forward time."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ from repro.algorithms.pipeline import profiler as layer_times
 from repro.fabric.base import Fabric
 from repro.training.worker import Worker
 
-REPEATS = 7  # of each pull, in real time; in virtual time one is as good
+REPEATS = 7  # repetitions of each pull in real time; in virtual time one is enough
 MINIBATCHES, WARMUP = 5, 2  # of forward times
-LEAST_S = 1e-9  # of a transfer: 0 stands for a layer without parameters
+LEAST_S = 1e-9  # the least transfer time; 0 means a layer without parameters
 
 
 def measured(worker: Worker, client: Client | None, sizes: Sequence[int], servers: int) -> PullProfile:
-    """All ranks call it together, before training; every rank gets the same profile. The weights stay as they are.
+    """The profile of a run, the same on all ranks, which all call this before training; weights stay unchanged.
 
-    startup_s   of a pull of nothing but one element of each server (the paper: what `getWeights` takes beyond
-                `fetchBlockSync`)
-    transfer_s  of each layer: a pull of it alone less the startup time, all workers pulling at once as in training
-    forward_s   of each layer: in virtual time the testbed's, else from minibatches of the model itself
+    startup_s   of a pull of one element from each server (the paper: the time of `getWeights` beyond `fetchBlockSync`)
+    transfer_s  of each layer: a pull of it alone minus the startup time, with all workers pulling at once as in
+                training
+    forward_s   of each layer: in virtual time the testbed's, else measured with minibatches of the model
 
-    Each is the median of repeats, and of those the mean over the workers. A layer whose parameters arrive sooner than
-    the startup time counts as 1 ns.
+    Each is the median of repetitions, then the mean over the workers. A layer that arrives within the startup time
+    counts as 1 ns.
     """
     repeats = 1 if worker.blocks else REPEATS
     startup, transfers = pulls(worker.fabric, client, sizes, worker.workers, repeats)
-    worker.clock.take()  # what was pulled here belongs to no step
+    worker.clock.take()  # these pulls belong to no step
     return _profile(worker, sizes, servers, startup, transfers, _forward_s(worker), _hardware(worker), "measured")
 
 
 def pulls(
     fabric: Fabric, client: Client | None, sizes: Sequence[int], workers: int, repeats: int = REPEATS
 ) -> tuple[float, list[float]]:
-    """(T_s, T_t of each layer) in seconds, as in `measured`; all ranks together, before the first push."""
+    """(T_s, T_t of each layer) in seconds, as in `measured`; all ranks call it before the first push."""
 
     def seconds(pull: Callable[[Client], None]) -> float:
         return _median(fabric, workers, repeats, client, pull)
@@ -56,13 +56,13 @@ def pulls(
 
 
 def of_sizes(worker: Worker, sizes: Sequence[int], servers: int) -> PullProfile:
-    """A profile of sizes alone, for decisions without times: a transfer has as many seconds as the layer elements."""
+    """A profile for decisions without times: a layer's transfer takes as many seconds as it has elements."""
     zeros = [0.0] * len(sizes)
     return _profile(worker, sizes, servers, 0.0, [float(size) for size in sizes], zeros, "", "sizes")
 
 
 def described(profile: PullProfile, batches: Batches) -> dict[str, Any]:
-    """What a summary says of a decision; times are None where the profile has none."""
+    """A decision for the record of a run; times are None if the profile has none."""
     found = {
         "batches": [list(batch) for batch in batches],
         "layers": list(profile.layers),
@@ -85,7 +85,7 @@ def described(profile: PullProfile, batches: Batches) -> dict[str, Any]:
 
 
 def _median(fabric: Fabric, workers: int, repeats: int, client: Client | None, pull: Callable[[Client], None]) -> float:
-    """Seconds of a pull that all workers begin together: the median of repeats, the mean over the workers."""
+    """Seconds of a pull that all workers start together: the median of repetitions, then the mean over the workers."""
 
     def timed(client: Client) -> float:
         began = fabric.now()
@@ -95,14 +95,14 @@ def _median(fabric: Fabric, workers: int, repeats: int, client: Client | None, p
     seconds = []
     for _ in range(repeats):
         fabric.exchange(None)
-        if client:  # on a task, as in training
+        if client:  # in a task, as in training
             seconds.append(fabric.spawn(partial(timed, client), "pull").join())
     found = fabric.exchange(statistics.median(seconds) if client else None)
     return statistics.fmean(found[:workers])
 
 
 def _forward_s(worker: Worker) -> list[float]:
-    """Each block's forward time, the same on every rank: the mean over the workers."""
+    """Each block's forward time, averaged over the workers."""
     if worker.blocks:
         return list(worker.blocks.forward)
     if worker.is_server:

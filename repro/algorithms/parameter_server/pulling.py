@@ -1,4 +1,4 @@
-"""A worker's pulls of an iteration beside its forward pass, batch after batch, and what overlapped with what."""
+"""A worker's pulls of an iteration, concurrent with its forward pass, and a measurement of their overlap."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Span = tuple[float, float]
 
 
 class Pulling:
-    """A task, `pull`, which does `iBatchgetWeights` while the main line does `iBatchforward` (iBatch, Implementation).
+    """A task, `pull`, which runs `iBatchgetWeights` while the main task runs `iBatchforward` (iBatch, Implementation).
 
-    batches   (first, last) layers from 0, both in it, in the order in which they are pulled. One without parameters is
-              not pulled: at the front, it computes during the first pull
+    batches   (first, last) layers, from 0, inclusive, in the order of their pulls. A batch without parameters is not
+              pulled; at the front, it computes during the first pull
     """
 
     def __init__(self, client: Client, batches: Sequence[tuple[int, int]]):
@@ -40,7 +40,7 @@ class Pulling:
                 self.pulls.append((began, self.fabric.now()))
                 self.arrived[first].set()
 
-    # --- the main line
+    # --- the main task
     def begin(self, iteration: int) -> None:
         """Start an iteration's pulls."""
         for arrived in self.arrived.values():
@@ -50,7 +50,7 @@ class Pulling:
         self.asked.put(iteration)
 
     def before_block(self, block: int) -> None:
-        """Wait for the batch that begins with a layer; the pulls' own limit says when that is too long."""
+        """Wait for the batch that starts with this layer; the pulls have a time limit of their own."""
         if block not in self.firsts:
             return
         now = self.fabric.now()
@@ -62,7 +62,7 @@ class Pulling:
         self.since = self.fabric.now()
 
     def watched(self, run: Callable[[], Loss]) -> Loss:
-        """The forward pass, whose end is noted."""
+        """Run the forward pass and record its end."""
         loss = run()
         if self.since is not None:
             self.computing.append((self.since, self.fabric.now()))
@@ -70,10 +70,9 @@ class Pulling:
         return loss
 
     def _keep(self) -> None:
-        """What the iteration's pulls and forward pass took.
+        """Record the times of the iteration's pulls and forward pass.
 
-        Where this rank's server says when it had the weights that were pulled they begin there: what a pull waited for
-        before is not its own time.
+        If this rank has a server, pulls count from when it had the weights: waiting for them is not the pull's time.
         """
         updated_at = self.client.own.updated_at if self.client.own else 0.0
         began = max(self.began, min(updated_at, self.pulls[0][1]))
@@ -91,10 +90,10 @@ class Pulling:
         )
 
     def describe(self) -> dict[str, Any]:
-        """Seconds, medians over the steps, and those of the first one, which waits for nobody.
+        """The medians of the steps, and the first step, which waits for no other worker, in seconds.
 
-        To the end of the forward pass, from the first pull asked (or, later, the weights ready); in pulls; in forward
-        computation; in both at once.
+        forward_end_s is from the first pull (or, if later, the servers' weights) to the end of the forward pass; pull_s
+        in pulls; forward_s in forward computation; overlap_s in both at once.
         """
         if not self.steps:
             return {"steps": 0}

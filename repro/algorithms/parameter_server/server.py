@@ -1,4 +1,4 @@
-"""What one server of a sharded parameter server does: it answers pulls, takes pushes in, updates its shard."""
+"""One server of a sharded parameter server: answers pulls, receives pushes, updates its shard."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from repro.fabric.meta_tensors import add, div
 from repro.training.clock import Clock
 
 REQUEST, PULLED, PUSHED = 0, 0, 0  # tags, of channels SIGNALS, BACKGROUND and MAIN
-PULL, PUSH, LEAVE, NOTHING = range(4)  # kinds of requests; NOTHING: a pull of one element that means nothing
-MOST_REPLIES = 256  # under way before the oldest is waited for
+PULL, PUSH, LEAVE, NOTHING = range(4)  # kinds of requests; NOTHING: a pull of one dummy element
+MOST_REPLIES = 256  # replies in progress before the oldest is waited for
 
 
 def request(kind: int, first: int = 0, last: int = 0, iteration: int = 0) -> torch.Tensor:
-    """The message that begins everything: kind, first and last layer, the worker's iteration (from 0)."""
+    """A request: its kind, first and last layer, and the worker's iteration (from 0)."""
     return torch.tensor([kind, first, last, iteration], dtype=torch.int32)
 
 
 @dataclass
 class Waiting:
-    """A pull that is answered when the layers are as new as it asks for."""
+    """A pull that waits until the layers have the updates that it needs."""
 
     first: int
     last: int
@@ -38,18 +38,19 @@ class Waiting:
 
 
 class Server:
-    """The server of one rank. A task of its own hears the other ranks, another takes in what they push; the rank's own
+    """The server of one rank. One task receives the other ranks' requests, another their gradients; the rank's own
     worker calls the methods.
 
-    sync    bsp: an iteration's gradients are added up in rank order when all workers' have come, and their mean is one
-            update; a pull of iteration t waits until t updates were made of the layers it asks for.
-            ssp: every worker's gradient is an update of its own, with 1 / workers of the learning rate, as it comes; a
-            pull of iteration t waits until every worker has pushed t - bound times (Ho et al., NIPS 2013).
-            asp: the same without a bound. (1 / workers: so that an epoch moves as far as in BSP; as `ps_async`.)
-    pushed  [worker][layer] how often, of the layers that it holds. An iteration's layers may come in any groups, the
-            same from all workers
-    staleness  of each update since it was last taken: the others' updates between the worker's pull and its push (of
-            the first layer of each; ssp and asp alone)
+    sync       bsp: when all workers' gradients of an iteration have arrived, their mean, summed in rank order, is one
+               update; a pull of iteration t waits for t updates of its layers.
+               ssp: each worker's gradient is an update of its own on arrival, with 1 / workers of the learning rate; a
+               pull of iteration t waits until every worker has pushed t - bound times (Ho et al., NIPS 2013).
+               asp: as ssp, without a bound. (1 / workers, so that an epoch has the same effect as in BSP; as
+               `ps_async`.)
+    pushed     [worker][layer]: the number of pushes, of the layers that it holds. An iteration's layers may be pushed
+               in any groups, which are the same for all workers
+    staleness  of each update since it was last taken: the other workers' updates between the worker's pull and its push
+               (of the first layer; ssp and asp only)
     """
 
     def __init__(self, fabric: Fabric, clock: Clock, shard: Shard, workers: int, sync: str, bound: int, drop: float,
@@ -58,15 +59,15 @@ class Server:
         self.together, self.drop, self.arithmetic = sync == "bsp", drop, arithmetic
         self.bound = {"bsp": 0, "ssp": bound, "asp": None}[sync]
         self.pushed = [[0] * shard.shards.layers for _ in range(workers)]
-        self.least = [0] * shard.shards.layers  # of `pushed` over the workers
-        self.pulled = [0] * workers  # updates of the first layer that a worker's weights have in them
+        self.least = [0] * shard.shards.layers  # the minimum of `pushed` over the workers
+        self.pulled = [0] * workers  # the updates of the first layer that a worker's weights contain
         self.staleness: list[int] = []
         self.waiting: list[Waiting] = []
-        self.parts: dict[tuple[int, int], dict[int, torch.Tensor]] = {}  # what has come of a group of layers
+        self.parts: dict[tuple[int, int], dict[int, torch.Tensor]] = {}  # (first, last) layer -> worker -> gradient
         self.replies: list[Work] = []
         self.lock = fabric.lock()
-        self.held = list(shard.parameters) or [0]  # the layers that this server has something of
-        self.updated_at = 0.0  # when its last update was made, on the fabric's clock
+        self.held = list(shard.parameters) or [0]  # the layers of which this server holds elements
+        self.updated_at = 0.0  # the time of its last update, on the fabric's clock
         if not self.together:
             shard.updates_per_iteration = workers
         clients = [worker for worker in range(workers) if worker != fabric.rank]
@@ -76,7 +77,7 @@ class Server:
             fabric.spawn(self._take_in, "server's pushes"),
         ] if clients else []  # fmt: skip
 
-    # --- what others ask for, on the task
+    # --- requests of other ranks, on the tasks
     def _serve(self, clients: int) -> None:
         asked = request(NOTHING)
         while clients:
@@ -98,10 +99,10 @@ class Server:
             self._reap(0)
 
     def _await(self, worker: int, first: int, last: int) -> None:
-        """Begin to receive the gradients that a push announced.
+        """Start to receive the gradients that a push announced.
 
-        Not one push after the other: ranks that wait for their turn at one server leave their links idle, and are late
-        at the next.
+        Pushes are received concurrently: ranks that wait for their turn at one server would leave their links idle, and
+        be late at the next server.
         """
         elements = self.shard.shards.size(self.shard.server, first, last)
         device = self.shard.values.device
@@ -109,7 +110,7 @@ class Server:
         self.announced.put((worker, first, last, part, self.fabric.irecv(part, worker, PUSHED, MAIN)))
 
     def _take_in(self) -> None:
-        """Wait for the gradients, in the order in which they were announced."""
+        """Wait for the gradients in the order of their announcements."""
         while announced := self.announced.get(timeout=float("inf")):
             worker, first, last, part, coming = announced
             with self.clock.phase("communicate"):
@@ -119,7 +120,7 @@ class Server:
     def _answer_later(self, worker: int, first: int, last: int, iteration: int) -> None:
         def send() -> None:
             weights = self.shard.stretch(first, last)
-            # of BSP: they stay until the next update, which comes after everybody has these
+            # in BSP they do not change until all workers have them
             self._reply(weights if self.together else weights.clone(), worker)
 
         self._wait(Waiting(first, last, iteration, worker, send))
@@ -132,10 +133,9 @@ class Server:
         while len(self.replies) > keep:
             self.replies.pop(0).wait()
 
-    # --- what the rank's own worker asks for
+    # --- requests of the rank's own worker
     def pull(self, worker: int, first: int, last: int, iteration: int, into: Callable[[], None]) -> Event:
-        """`into` is called when the weights of these layers are as new as iteration `iteration` needs; then the event
-        is set."""
+        """Call `into` when these layers are as new as iteration `iteration` needs them; then set the returned event."""
         ready = self.fabric.event()
 
         def answer() -> None:
@@ -146,12 +146,12 @@ class Server:
         return ready
 
     def settled(self, iteration: int) -> Event:
-        """An event that is set once every worker's first `iteration` pushes of all layers are in the weights."""
+        """An event that is set when the weights contain every worker's first `iteration` pushes of all layers."""
         ready = self.fabric.event()
         self._wait(Waiting(0, self.shard.shards.layers - 1, iteration, -1, ready.set))
         return ready
 
-    # --- both
+    # --- all requests
     def _wait(self, one: Waiting) -> None:
         with self.lock:
             if self._new_enough(one):
@@ -160,7 +160,7 @@ class Server:
                 self.waiting.append(one)
 
     def push(self, worker: int, first: int, last: int, part: torch.Tensor) -> None:
-        """The gradients of these layers that this server holds (m,), or of them what `dropping` sends."""
+        """Receive this server's part (m,) of the gradients of these layers, or the message of `dropping`."""
         with self.lock:
             if self.together:
                 group = self.parts.setdefault((first, last), {})
@@ -174,7 +174,7 @@ class Server:
 
     def _update_together(self, first: int, last: int, parts: dict[int, torch.Tensor]) -> None:
         total = self._dense(parts[0], first, last)
-        for worker in range(1, self.workers):  # in rank order, so that the sum has the same bits whoever comes first
+        for worker in range(1, self.workers):  # in rank order, so that the bits do not depend on the order of arrival
             part = self._dense(parts[worker], first, last)
             with self.fabric.compute(reduce_cost(self.fabric, part.numel(), NoCodec()), "host"):
                 add(total, part)
@@ -210,7 +210,7 @@ class Server:
         return dropping.dense(part, self.shard.shards.size(self.shard.server, first, last), self.drop)
 
     def _answer_waiting(self) -> None:
-        """Answer the pulls that need not wait any longer, in the order in which they came."""
+        """Answer the pulls that need not wait any longer, in the order of their arrival."""
         waiting, self.waiting = self.waiting, []
         for one in waiting:
             if self._new_enough(one):
@@ -232,17 +232,17 @@ class Server:
 
     # --- the run
     def take_staleness(self) -> tuple[int, ...]:
-        """That of the updates since the last call."""
+        """The staleness of the updates since the last call."""
         found, self.staleness = tuple(self.staleness), []
         return found
 
     def state_dict(self) -> dict:
-        """Once settled: nothing waits."""
+        """The state, once no pull waits."""
         counts = {"pushed": [list(one) for one in self.pushed], "pulled": [*self.pulled]}
         return counts | {"shard": self.shard.state_dict()}
 
     def load_state_dict(self, state: dict) -> None:
-        """What pulls of ranks that were sooner wait for may be in the state."""
+        """Restore a `state_dict`; it may contain what earlier ranks' pulls wait for."""
         with self.lock:
             self.shard.load_state_dict(state["shard"])
             self.pushed, self.pulled = [list(one) for one in state["pushed"]], [*state["pulled"]]
@@ -250,6 +250,6 @@ class Server:
             self._answer_waiting()
 
     def close(self) -> None:
-        """Wait until all other workers have said that they leave."""
+        """Wait until all other workers have left."""
         for task in self.tasks:
             task.join(timeout=float("inf"))

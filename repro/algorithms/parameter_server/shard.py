@@ -1,4 +1,4 @@
-"""One server's part of a model: weights, the optimizer's state for them, and how far its layers are updated."""
+"""One server's part of a model: its weights, their optimizer state, and the number of updates of each layer."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from repro.training.optimizers import Schedule
 
 
 class Shard:
-    """values   (m,) float32, the server's elements, layer after layer
-    updates     of each layer
-    updates_per_iteration  how many of a layer's the learning-rate schedule counts as one
+    """A server's shard.
+
+    values   (m,) float32: the server's elements, layer after layer
+    updates  the number of updates of each layer
+    updates_per_iteration  how many of a layer's updates count as one step of the learning-rate schedule
     """
 
     def __init__(
@@ -27,7 +29,7 @@ class Shard:
         optimizer: Optimizer,
         iterations_per_epoch: int,
     ):
-        """weights: (n,) of the whole model; `optimizer`: as in the configuration."""
+        """weights: (n,) of the whole model. optimizer: as in the configuration."""
         self.shards, self.server = shards, server
         self.values = shards.gather(weights, server, 0, shards.layers - 1)
         offsets = shards.offsets[server]
@@ -43,14 +45,14 @@ class Shard:
         self.updates_per_iteration = 1
 
     def stretch(self, first: int, last: int) -> torch.Tensor:
-        """The weights of layers `first` to `last` (both in it), a view."""
+        """A view of the weights of the layers `first` to `last`, inclusive."""
         start, end = self.shards.stretch(self.server, first, last)
         return self.values[start:end]
 
     def update(self, first: int, last: int, gradient: torch.Tensor | None, lr_factor: float = 1.0) -> None:
-        """One optimizer step of these layers with their gradient, shaped as `stretch`; None: no arithmetic.
+        """One optimizer step of these layers with their gradient, of the shape of `stretch`; None: no arithmetic.
 
-        Elementwise, so that the weights have the same bits however the layers are grouped and the model is cut.
+        The step is elementwise, so the bits do not depend on how layers are grouped and the model is sharded.
         """
         rate = self.schedule.rate(1 + self.updates[first] // self.updates_per_iteration)
         for layer in range(first, last + 1):

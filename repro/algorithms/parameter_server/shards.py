@@ -1,4 +1,4 @@
-"""Which elements of a model's vector each server of a sharded parameter server holds."""
+"""Which elements of the model each server of a sharded parameter server holds."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from repro.fabric.collectives.dense import bounds
 
 @dataclass(frozen=True)
 class Shards:
-    """The cut of a vector (n,) of layers one after the other over servers; layers are counted from 0.
+    """How a vector (n,) of consecutive layers, counted from 0, is distributed over servers.
 
-    pieces[server][layer]  (start, end) in the vector; of no length where the server has nothing of the layer
-    offsets[server]  where each layer's piece begins in what the server holds, and its size at the end: a run of layers
-                     is one stretch there
+    pieces[server][layer]  (start, end) in the vector; empty if the server holds nothing of the layer
+    offsets[server]        where each layer's piece starts in the server's elements, and their number at the end; layers
+                           are contiguous there
     """
 
     pieces: tuple[tuple[tuple[int, int], ...], ...]
@@ -25,11 +25,11 @@ class Shards:
 
     @classmethod
     def of(cls, sizes: Sequence[int], servers: int, placement: str = "layers") -> Shards:
-        """layers: every layer is cut over all servers: all of them send at every pull, and the transfer times of layers
-        add up however they are batched, as equation (2) of iBatch has it. Poseidon cuts so too.
-        vector: the whole vector is cut into equal parts, as BigDL's AllReduceParameter does: a layer is on few servers.
+        """Distribute layers of these sizes, in elements.
 
-        sizes: elements of each layer.
+        layers: every layer is cut over all servers, so all of them send at every pull, and the layers' transfer times
+        add up for any batching, as in iBatch's equation (2); so does Poseidon. vector: the whole vector is cut into
+        equal parts, as by BigDL's AllReduceParameter; a layer is on few servers.
         """
         starts = list(accumulate(sizes, initial=0))
         if placement == "vector":
@@ -49,20 +49,20 @@ class Shards:
         return len(self.pieces[0])
 
     def stretch(self, server: int, first: int, last: int) -> tuple[int, int]:
-        """Where layers `first` to `last` (both in it) stand in what a server holds."""
+        """The range of the layers `first` to `last`, inclusive, in a server's elements."""
         return self.offsets[server][first], self.offsets[server][last + 1]
 
     def size(self, server: int, first: int, last: int) -> int:
-        """Elements of those layers that a server holds."""
+        """The number of a server's elements of these layers."""
         start, end = self.stretch(server, first, last)
         return end - start
 
     def elements(self, first: int, last: int) -> int:
-        """Elements of those layers, on whichever server."""
+        """The number of elements of these layers on all servers."""
         return sum(self.size(server, first, last) for server in range(len(self.pieces)))
 
     def runs(self, server: int, first: int, last: int) -> list[tuple[int, int]]:
-        """The same elements in the vector: (start, end) of stretches, in order; neighbours are joined."""
+        """The ranges (start, end) of a server's elements of these layers in the vector; adjacent ones are joined."""
         found: list[tuple[int, int]] = []
         for start, end in self.pieces[server][first : last + 1]:
             if start == end:
@@ -81,7 +81,7 @@ class Shards:
         return torch.cat(pieces) if pieces else vector.new_empty(0)
 
     def scatter(self, held: torch.Tensor, vector: torch.Tensor, server: int, first: int, last: int) -> None:
-        """The reverse: (m,) into their places in the vector (n,)."""
+        """Copy a server's elements (m,) of these layers into the vector (n,)."""
         if held.is_meta:
             return
         place = 0
@@ -90,6 +90,6 @@ class Shards:
             place += end - start
 
     def assemble(self, held: Sequence[torch.Tensor], vector: torch.Tensor) -> None:
-        """What all servers hold, in their order, into the vector (n,)."""
+        """Copy the elements of all servers into the vector (n,)."""
         for server, part in enumerate(held):
             self.scatter(part, vector, server, 0, self.layers - 1)

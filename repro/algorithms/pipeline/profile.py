@@ -17,7 +17,7 @@ from repro.algorithms.pipeline.layers import Layer, Profile, as_text, parameter_
 from repro.core import strict_json
 from repro.core.atomic import write_atomically
 from repro.core.errors import InputError, unknown
-from repro.core.user_files import read_text
+from repro.core.user_files import check_target, read_profile
 
 if TYPE_CHECKING:
     import torch
@@ -29,13 +29,7 @@ if TYPE_CHECKING:
 def read(path: Path | str) -> Profile:
     """The profile in a file, as our JSON or the authors' text; InputError for any other file."""
     path = Path(path)
-    try:
-        text = read_text(path)
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such profile; `repro profile MODEL --out FILE` makes one") from None
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise InputError(f"{path}: not a readable profile ({reason})") from None
+    text = read_profile(path, "`repro profile MODEL --out FILE` makes one")
     try:
         if published.recognised(text):
             return published.parse(text, path.name.split(".")[0])
@@ -79,18 +73,9 @@ def _fields(found: Any, kind: type, what: str) -> dict[str, Any]:
 
 
 def write(path: Path | str, profile: Profile) -> None:
-    """Write a profile as JSON, atomically; InputError as `check_place`."""
-    check_place(path)
+    """Write a profile as JSON, atomically; InputError if no file can be created there."""
+    check_target(Path(path))
     write_atomically(Path(path), as_text(profile))
-
-
-def check_place(path: Path | str) -> None:
-    """InputError if no file can be created there; called before a model is timed."""
-    path = Path(path)
-    if not path.parent.is_dir():
-        raise InputError(f"{path}: there is no folder {path.parent}")
-    if path.is_dir():
-        raise InputError(f"{path}: is a folder; must be a file")
 
 
 def check_model(profile: Profile, model_blocks_names: Sequence[str]) -> None:

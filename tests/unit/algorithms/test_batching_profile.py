@@ -8,7 +8,7 @@ import math
 import pytest
 from hypothesis import given
 
-from repro.algorithms.batching.profile import PullProfile, groups, merged, read, write
+from repro.algorithms.batching.profile import PullProfile, groups, read, write
 from repro.core.errors import InputError
 from tests.support.batching import any_profiles, in_ms, small_profiles
 
@@ -140,30 +140,15 @@ def test_missing_entries():
 
 
 def test_layers_without_parameters_join_the_layer_before():
-    profile = in_ms(
-        1, [0, 0, 3, 0, 4, 0, 0], [1, 2, 3, 4, 5, 6, 7], layers=tuple("abcdefg"), parameters=(0, 0, 9, 0, 8, 0, 0)
-    )
-    joined, found = merged(profile)
-    assert found == groups(profile) == [(1, 2), (3, 4), (5, 7)]  # the leading ones are batch 0
-    assert (joined.layers, joined.parameters) == (("a+b", "c+d", "e+f+g"), (0, 9, 8))
-    assert joined.transfer_s == (0.0, 0.003, 0.004) and joined.startup_s == profile.startup_s
-    assert joined.forward_s == pytest.approx((0.003, 0.007, 0.018))
-
-
-def test_nothing_to_pull_is_one_layer():
-    joined, found = merged(in_ms(1, [0, 0, 0], [1, 2, 3]))
-    assert found == [(1, 3)] and joined.transfer_s == (0.0,) and joined.forward_s == (0.006,)
+    assert groups(in_ms(1, [0, 0, 3, 0, 4, 0, 0], [1] * 7)) == [(1, 2), (3, 4), (5, 7)]  # the leading ones are batch 0
+    assert groups(in_ms(1, [0, 0, 0], [1, 2, 3])) == [(1, 3)]
 
 
 @given(small_profiles())
-def test_joined_layers_have_parameters_and_all_the_time(profile):
-    joined, found = merged(profile)
+def test_groups_have_all_layers_and_one_with_parameters_each(profile):
+    found = groups(profile)
     assert [layer for first, last in found for layer in range(first, last + 1)] == list(
         range(1, len(profile.names) + 1)
     )
-    assert all(seconds > 0 for seconds in joined.transfer_s[1:])
-    assert (joined.transfer_s[0] > 0) == (profile.transfer_s[0] > 0)
-    assert sum(joined.forward_s) == pytest.approx(sum(profile.forward_s))
-    assert sum(joined.transfer_s) == pytest.approx(sum(profile.transfer_s))
-    if all(profile.transfer_s):
-        assert len(joined.names) == len(profile.names)
+    for first, last in found[1:]:
+        assert profile.transfer_s[first - 1] > 0 and not any(profile.transfer_s[first:last])

@@ -21,7 +21,7 @@ from repro.launch.namespaces import links, network, sweep
 from repro.launch.supervise import Ranks
 from repro.records.provenance import versions
 from tests.support import shaped_ranks
-from tests.support.cli import EXPERIMENT, refused, repro, run, summary
+from tests.support.cli import refused, repro, run, summary
 from tests.support.waiting import LIMIT_S, wait_until
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -356,9 +356,3 @@ def test_runs_by_torch_in_a_network_that_is_up(apart, tmp_path):
     facts = shaped["hardware"]["links"]
     assert facts["hosts"] == 4 and facts["checked_at"] == kept["measured"]["checked_at"]
     assert network.find().state["keeper"] == kept["keeper"]  # not the run's to take down
-
-
-def test_a_run_with_bad_values_starts_nothing(tmp_path):
-    for override, words in {"testbed.hosts=1": ["1 hosts"], "testbed.rate_gbit=40": ["rate of 40 Gbit/s"]}.items():
-        refused(repro(tmp_path / "results", "run", EXPERIMENT, TESTBED, override), *words)
-    assert not list((tmp_path / "results").rglob("config.yaml"))

@@ -227,20 +227,6 @@ def test_a_job_of_a_higher_partition_takes_the_nodes_and_the_run_goes_on_behind_
     assert [name for name, _ in told] == ["preempted", "resume"] and 0 < told[0][1] == told[1][1] < 1050
 
 
-def test_a_run_of_an_array_that_fails_leaves_the_others_alone(cluster, tmp_path, fabric):
-    results = {"REPRO_RESULTS": str(tmp_path / "results")}
-    (submitted,) = submit(cluster, *QUICK, fabric, "strategy=dsync", "optimizer.lr=0.1,1e30", **results)
-    (array,) = submitted["arrays"]
-    assert len(array["runs"]) == 2
-    wait_until(lambda: queue_is_empty(cluster), "the jobs end")
-    states = {run["state"]: run for run in runs_of(cluster, **results)}
-    assert set(states) == {"done", "failed"} and "diverged" in states["failed"]["reason"], states
-    (again,) = submit(cluster, *QUICK, fabric, "strategy=dsync", "optimizer.lr=0.1,1e30", **results)
-    paths = [run["path"] for array in again["arrays"] for run in array["runs"]]
-    assert paths == [states["failed"]["path"]]  # what is done is not run again
-    wait_until(lambda: queue_is_empty(cluster), "the jobs end")
-
-
 def test_a_node_that_lacks_the_environment_is_named(cluster, tmp_path, fabric):
     bare = tmp_path / "bare-python"
     bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')  # without what is installed

@@ -31,6 +31,20 @@ class TestEveryStrategy(StrategyConformance):
         straight = getattr(strategies.load(name).Options, "config", None) == "straight"
         return len(small.model()) if straight else super().most(name)
 
+    def test_without_arithmetic_it_takes_the_same_time(self, name: str) -> None:
+        """And the same messages and staleness, also where a rank is late."""
+        if real.library(name):
+            pytest.skip(f"{name} has no virtual time")
+        (workers,) = self.numbers(name, 3)
+        for delays in ((), [[0.02 * (rank == 0) for rank in range(workers)], [0.0] * workers]):
+            timed, whole = (
+                self.run(name, workers=workers, steps=6, delays=delays, arithmetic=arithmetic)
+                for arithmetic in (False, True)
+            )
+            assert timed.seconds == pytest.approx(whole.seconds, rel=1e-12)
+            assert (timed.bytes_sent, timed.staleness) == (whole.bytes_sent, whole.staleness)
+            assert timed.counters == whole.counters or "mass" in str(whole.counters)
+
 
 @pytest.mark.parametrize("workers", [2, 3, 4, 6])
 def test_bytes_are_counted(workers):
@@ -105,7 +119,7 @@ class TestDiLoCo(StrategyConformance):
 # --- Pipe-SGD
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3, 4, 6])
+@pytest.mark.parametrize("workers", [1, 3, 6])
 @pytest.mark.parametrize("codec", CODECS)
 def test_pipe_sgd_with_K_1_is_dsync(workers, codec):
     dsync = small.run("dsync", {"codec": codec}, workers=workers)
@@ -177,12 +191,6 @@ def test_ps_sync_is_sgd_on_the_sum_in_rank_order(workers):
         gradients = [small.serial_gradient(weights, iteration, worker, workers) for worker in range(workers)]
         weights = small.sgd_step(weights, in_rank_order(gradients), workers)
     assert torch.equal(small.run("ps_sync", workers=workers).weights[0], weights)
-
-
-def test_ps_sync_with_momentum_is_close_to_dsync():
-    optimizer = small.SGD.model_copy(update={"momentum": 0.9})
-    served = small.run("ps_sync", workers=4, optimizer=optimizer).weights[0]
-    torch.testing.assert_close(served, small.run("dsync", workers=4, optimizer=optimizer).weights[0])
 
 
 # --- overlap, in virtual time

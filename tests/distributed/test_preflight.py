@@ -35,10 +35,6 @@ def complaint(*changes: dict) -> str | None:
     return disagreement([replace(ALIKE, **({"host": "ab"[rank // 2]} | each)) for rank, each in enumerate(changes)])
 
 
-def test_ranks_that_are_alike_may_go_on():
-    assert complaint({}, {}, {}, {}) is None
-
-
 def test_a_server_may_be_on_the_cpu_beside_workers_on_gpus(monkeypatch):
     """It had to have a GPU where the workers have: ranks that compute on different devices were refused."""
     worker, server = {"device": "cuda", "gpu": "GPU-0", "gpus": ("GPU-0",)}, {"device": ""}

@@ -47,20 +47,17 @@ def dsync(tmp_path_factory):
 
 @pytest.mark.ranks
 def test_killed_ranks_resume_to_the_same_bits(tmp_path, whole):
-    for number, fault in enumerate(["kill:0:8", "kill:1:29"]):
-        results = tmp_path / str(number)
-        killed = run(results, *PIPE, fault=fault)
-        rank = fault.split(":")[1]
-        assert killed.returncode == 1
-        assert f"rank {rank} was lost: ended by SIGKILL" in killed.stderr and "resumes" in killed.stderr
-        assert "Traceback" not in killed.stderr
-        resumed = run(results, *PIPE, fault=fault)
-        assert "resuming" in resumed.stderr
-        again = summary(resumed)
-        assert again["weights_sha256"] == whole["weights_sha256"]
-        assert [p["top1"] for p in again["curve"]] == [p["top1"] for p in whole["curve"]]
-        assert again["wall"]["resumes"] == 1 and again["iterations"] == whole["iterations"] == 30
-        assert again["bytes_sent"] == whole["bytes_sent"]
+    fault = "kill:1:29"
+    killed = run(tmp_path, *PIPE, fault=fault)
+    assert killed.returncode == 1 and "Traceback" not in killed.stderr
+    assert "rank 1 was lost: ended by SIGKILL" in killed.stderr and "resumes" in killed.stderr
+    resumed = run(tmp_path, *PIPE, fault=fault)
+    assert "resuming" in resumed.stderr
+    again = summary(resumed)
+    assert again["weights_sha256"] == whole["weights_sha256"]
+    assert [p["top1"] for p in again["curve"]] == [p["top1"] for p in whole["curve"]]
+    assert again["wall"]["resumes"] == 1 and again["iterations"] == whole["iterations"] == 30
+    assert again["bytes_sent"] == whole["bytes_sent"]
 
 
 @pytest.mark.ranks
@@ -77,7 +74,7 @@ def test_a_rank_killed_before_any_checkpoint_starts_anew(results, whole):
 @pytest.mark.ranks
 @pytest.mark.parametrize(
     ("strategy", "launcher"),  # an exchange on the main line, one on a task of its own
-    [("dsync", "mpirun"), ("pipe_sgd", "mpirun"), ("pipe_sgd", "torchrun")],
+    [("dsync", "mpirun"), ("pipe_sgd", "torchrun")],
 )
 def test_a_stopped_rank_ends_the_run_with_its_name(results, strategy, launcher):
     here = ("testbed=here", f"testbed.launcher={launcher}")
@@ -129,16 +126,6 @@ def test_simulation_is_deterministic_to_the_byte(tmp_path):
         texts.append(json.dumps(stable(path.read_text()), sort_keys=True))
         assert stable(path.read_text())["kind"] == "simulated"
     assert texts[0] == texts[1]
-
-
-def test_a_simulation_without_arithmetic_takes_the_same_virtual_time(tmp_path):
-    # without arithmetic sizes are the real data set's: a part that the real one and its stand-in both have
-    part = ("dataset=cifar10", "dataset.images=1000", "dataset.test_images=100", "strategy=pipe_sgd", "testbed=virtual")
-    real = summary(run(tmp_path / "real", *part))
-    none = summary(run(tmp_path / "none", *part, "testbed.arithmetic=none"))
-    assert none["final"]["train_s"] == real["final"]["train_s"]
-    assert none["final"]["top1"] is None and real["final"]["top1"] > 0
-    assert none["dataset"]["name"] == "cifar10 (shapes only)" and real["dataset"]["name"].startswith("cifar10-s")
 
 
 def test_finished_runs_are_skipped_and_force_runs_them(results):

@@ -57,17 +57,12 @@ def test_a_profile_of_a_run_decides_the_next_one(tmp_path):
     assert other.returncode == 2 and "is of 3 workers" in other.stderr and "Traceback" not in other.stderr
 
 
-@pytest.mark.parametrize(("text", "message"), [
-    ('{"startup_s": 1, "transfer_s": [1, -2, 1], "forward_s": [1, 1, 1]}', "transfer_s of layer 2=-2"),
-    ('{"startup_s": 1, "transfer_s": [1, 2, 3]}', "lacks forward_s"),
-    ('{"startup_s": 1, "transfer_s": [1, 2], "forward_s": [1, 1]}', "has 2 layers, but the model has"),
-])  # fmt: skip
-def test_bad_profiles_are_one_line(tmp_path, text, message):
+def test_a_profile_of_another_model_is_one_line(tmp_path):
     path = tmp_path / "profile.json"
-    path.write_text(text)
+    path.write_text('{"startup_s": 1, "transfer_s": [1, 2], "forward_s": [1, 1]}')
     done = run(tmp_path / "results", "strategy=ibatch", f"strategy.profile={path}")
     assert done.returncode == 2, done.stderr
-    assert message in done.stderr.strip().splitlines()[-1] and "Traceback" not in done.stderr
+    assert "has 2 layers, but the model has" in done.stderr.strip().splitlines()[-1] and "Traceback" not in done.stderr
 
 
 # --- the allreduce that is measured at start
@@ -96,12 +91,11 @@ def run_pipeline(results, *overrides, fault=""):
 
 
 @pytest.mark.ranks
-@pytest.mark.parametrize(("config", "cuts", "fault"), [("1-1-1", "[1,2]", "kill:0:13"), ("2-1", "[2]", "kill:2:30")])
-def test_a_killed_stage_resumes_to_the_same_weights(tmp_path, config, cuts, fault):
-    pipeline = ("strategy=pipedream", f"strategy.config={config}", f"strategy.cuts={cuts}")
+def test_a_killed_stage_resumes_to_the_same_weights(tmp_path):
+    pipeline, fault = ("strategy=pipedream", "strategy.config=2-1", "strategy.cuts=[2]"), "kill:2:30"
     whole = summary(run_pipeline(tmp_path / "whole", *pipeline))
-    assert whole["pipeline"]["config"] == config and whole["pipeline"]["source"] == "given"
-    assert [rank["stage"] for rank in whole["per_rank"]] == {"1-1-1": [0, 1, 2], "2-1": [0, 0, 1]}[config]
+    assert whole["pipeline"]["config"] == "2-1" and whole["pipeline"]["source"] == "given"
+    assert [rank["stage"] for rank in whole["per_rank"]] == [0, 0, 1]
     for rank in whole["per_rank"]:
         predicted = rank["predicted"]
         assert {name: rank[name] for name in ("weights_bytes", "stash_bytes")} == {
@@ -112,7 +106,7 @@ def test_a_killed_stage_resumes_to_the_same_weights(tmp_path, config, cuts, faul
     results = tmp_path / "killed"
     killed = run_pipeline(results, *pipeline, fault=fault)
     assert killed.returncode == 1 and "Traceback" not in killed.stderr
-    assert f"rank {fault[5]} was lost: ended by SIGKILL" in killed.stderr and "resumes" in killed.stderr
+    assert "rank 2 was lost: ended by SIGKILL" in killed.stderr and "resumes" in killed.stderr
     resumed = run_pipeline(results, *pipeline, fault=fault)
     assert "resuming" in resumed.stderr
     again = summary(resumed)
@@ -123,20 +117,9 @@ def test_a_killed_stage_resumes_to_the_same_weights(tmp_path, config, cuts, faul
     assert again["wall"]["resumes"] == 1
 
 
-@pytest.mark.ranks
-def test_a_stopped_stage_ends_the_run_with_its_name(tmp_path):
-    done = run_pipeline(tmp_path, "strategy=pipedream", "strategy.config=1-1-1", "strategy.cuts=[1,2]", "timeout_s=4",
-               fault="stop:1:5")  # fmt: skip
-    assert done.returncode == 1 and "nothing after 4 s" in done.stderr and "rank 1" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
 @pytest.mark.parametrize(("overrides", "message"), [
     (["strategy.config=1-1"], "strategy.config=1-1: is for 2 machines, but the run has workers=3"),
-    (["strategy.config=1-1-1", "strategy.cuts=[1]"], "has 3 stages, so 2 cuts"),
-    (["strategy.config=straight", "workers=6"], "6 stages"),
     (["strategy.profile=nowhere.json"], "nowhere.json: No such file"),
-    (["optimizer.clip_norm=1.0"], "clip_norm"),
 ])  # fmt: skip
 def test_bad_input_is_one_line(tmp_path, overrides, message):
     done = run_pipeline(tmp_path / "results", "strategy=pipedream", *overrides)

@@ -43,35 +43,11 @@ def without_momentum(optimizer: dict[str, Any]) -> None:
         each["momentum_buffer"].zero_()
 
 
-def warmup_begins_again() -> None:
-    from repro.training.model_shard import ModelShard
-    from repro.training.optimizers import Schedule
-
-    load = ModelShard.load_state_dict
-    resumed: list[int] = []
-
-    def wrong_load(shard: ModelShard, state: dict) -> None:
-        load(shard, state)
-        resumed.append(state["updates"])
-
-    def wrong_rate(schedule: Schedule, t: int) -> float:
-        epoch = (t - 1 - (resumed[0] if resumed else 0)) // schedule.updates_per_epoch
-        return schedule._scheduled(t) * (*schedule.warmup, 1.0)[min(epoch, len(schedule.warmup))]
-
-    ModelShard.load_state_dict, Schedule.rate = wrong_load, wrong_rate
-
-
 def an_older_generation() -> None:
     from repro.rank.checkpoints import Checkpoints
 
     load = Checkpoints.load
     Checkpoints.load = lambda self, iteration: load(self, self.available()[0] if self.rank == 1 else iteration)
-
-
-def from_the_beginning() -> None:
-    from repro.rank.checkpoints import Checkpoints
-
-    Checkpoints.available = lambda self: []
 
 
 def anything_is_unpickled() -> None:
@@ -96,29 +72,16 @@ def versions_forgotten() -> None:
 
 BUGS = {
     "the optimizer's momentum": Bug("dsync", state_changed(lambda state: without_momentum(state["part"]["optimizer"]))),
-    "the schedule's position": Bug("dsync", state_changed(lambda state: state["part"].update(updates=0))),
-    "the end of warm-up": Bug("dsync", warmup_begins_again),
     "the position in the data": Bug("dsync", state_changed(lambda state: state["strategy"].update(iteration=0))),
     "a codec's random numbers": Bug("dsync", state_changed(lambda state: state["strategy"].update(allreduce={}))),
-    "all that was done": Bug("dsync", from_the_beginning),
     "one rank's newest generation": Bug("dsync", an_older_generation),
     "the limit to plain values": Bug("dsync", anything_is_unpickled, "checkpoint that executes code"),
     "a residual": Bug("gtopk", state_changed(lambda state: state["strategy"]["residual"].zero_())),
-    "the velocity of a residual": Bug("gtopk", state_changed(lambda state: state["strategy"]["velocity"].zero_())),
-    "a queue of results": Bug("gtopk", state_changed(lambda state: state["strategy"].update(ready=[]))),
-    "how stale gradients were": Bug("gtopk", state_changed(lambda state: state.update(staleness={}))),
     "stashed versions": Bug("pipedream", versions_forgotten),
     "the server's momentum": Bug(
         "ps_default", of_server(lambda server: without_momentum(server["shard"]["optimizer"]))
     ),
-    "what was dropped": Bug(
-        "ps_default",
-        state_changed(lambda state: None if state["strategy"]["server"] else state["strategy"]["residual"].zero_()),
-    ),
     "a send buffer": Bug(
         "eager_quorum", state_changed(lambda state: state["strategy"]["partial"]["send_buffer"]["send"].zero_())
-    ),
-    "the count of gradients": Bug(
-        "eager_quorum", state_changed(lambda state: state["strategy"]["partial"].update(counted={}))
     ),
 }

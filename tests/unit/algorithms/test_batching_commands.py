@@ -10,7 +10,7 @@ import pytest
 
 from repro.algorithms.batching.exact import gap
 from repro.algorithms.batching.modes import MODES, decide
-from repro.algorithms.batching.profile import PullProfile, write
+from repro.algorithms.batching.profile import write
 from repro.algorithms.batching.times import executed_s, exetime_s, meets_constraint
 from repro.cli.main import main
 from repro.core.errors import InputError
@@ -36,11 +36,8 @@ def two(tmp_path):
     ("mode", "batches", "exetime", "executed", "meets"),
     [
         ("greedy", [[1, 3], [4, 5], [6, 6]], 0.022, 0.026, False),
-        ("algorithm1", [[1, 3], [4, 5], [6, 6]], 0.022, 0.026, False),
         ("algorithm2", [[1, 2], [3, 4], [5, 6]], 0.025, 0.025, True),
         ("exact", [[1, 2], [3, 4], [5, 5], [6, 6]], 0.023, 0.024, False),
-        ("default", [[1, 6]], 0.038, 0.038, True),
-        ("layerwise", [[layer, layer] for layer in range(1, 7)], 0.025, 0.025, True),
     ],
 )
 def test_json_of_every_mode(two, capsys, mode, batches, exetime, executed, meets):
@@ -77,36 +74,6 @@ def test_no_batches_meet_the_constraint(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["exetime_optimum"] is None
 
 
-def test_what_is_known_of_a_profile(tmp_path, capsys):
-    names = ("pool", "conv", "fc")
-    known = {"layers": names, "model": "some", "workers": 4, "servers": 2, "hardware": "here", "source": "measured"}
-    write(tmp_path / "p.json", PullProfile(0.0, (0.0, 1.0, 1.0), (1.0, 1.0, 1.0), **known))
-    (tmp_path / "summary.json").write_text(
-        json.dumps({"pipeline": {"profile": json.loads((tmp_path / "p.json").read_text())}})
-    )
-    for name in ("p.json", "summary.json"):
-        assert main(["batches", str(tmp_path / name)]) == 0
-        text = capsys.readouterr().out
-        assert "some, 3 layers, 2 with parameters; 4 workers and 2 servers of their own; here; measured" in text
-        assert "1 pool" in text and "3 fc" in text
-        assert main(["batches", str(tmp_path / name), "--json"]) == 0
-        found = json.loads(capsys.readouterr().out)
-        assert (found["model"], found["hardware"], found["layers"]) == ("some", "here", list(names))
-        assert found["batches"] == [[1, 1], [2, 2], [3, 3]]
-
-
-def test_batch_0_is_not_pulled(tmp_path, capsys):
-    path = tmp_path / "p.json"
-    path.write_text('{"startup_s": 0.1, "transfer_s": [0, 1, 1], "forward_s": [3, 0.5, 0.5]}')
-    assert main(["batches", str(path), "--mode", "exact"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[1] == "batches    [1, 1], [2, 3]"
-    cells = [line.split() for line in lines]  # pulled by (but batch 0) and computed by, ms
-    assert ["0", "1", "1", "3000"] in cells and ["1", "2", "3", "2100", "4000"] in cells
-    rows = {line.split("  ")[0]: line.split() for line in lines}
-    assert rows["exact"][1] == "1" and rows["layerwise"][1] == "2"  # pulls
-
-
 @pytest.mark.parametrize("mode", MODES)
 def test_edges(tmp_path, capsys, mode):
     """One layer; nothing at all to pull or to compute; no startup time."""
@@ -120,39 +87,12 @@ def test_edges(tmp_path, capsys, mode):
         assert capsys.readouterr().err == ""
 
 
-def test_many_layers_do_not_widen_the_table(tmp_path, capsys):
-    write(tmp_path / "p.json", in_ms(1, [1] * 100, [1] * 100))
-    assert main(["batches", str(tmp_path / "p.json")]) == 0
-    (row,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("layerwise")]
-    assert "[1, 1], [2, 2]" in row and " ... " in row and len(row) < 150
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ('{"startup_s": 1, "transfer_s": [1, -2], "forward_s": [1, 1]}', "transfer_s of layer 2=-2"),
-        ('{"startup_s": NaN, "transfer_s": [1], "forward_s": [1]}', "startup_s='NaN'"),
-        ("startup_s: 1\ntransfer_s: [.inf]\nforward_s: [1]", "transfer_s of layer 1=inf"),
-        ("startup_s: 1\ntransfer_s: [1]", "lacks forward_s"),
-        ("startup_s: 1\ntransfer_s: [1]\nforward_s: [1, 2]", "forward_s: has 2 layers"),
-        ("", "not a profile: must be a mapping with startup_s, transfer_s, forward_s"),
-        ("{", "neither JSON nor YAML"),
-        ('{"pipeline": {"profile": null}}', "measured no profile"),
-    ],
-)
-def test_refuses_what_is_no_profile(tmp_path, capsys, text, words):
-    (tmp_path / "bad").write_text(text)
-    assert main(["batches", str(tmp_path / "bad")]) == 2
-    said = capsys.readouterr()
-    assert said.out == "" and words in said.err and said.err.count("\n") == 1
-    assert said.err.startswith(f"repro: error: {tmp_path / 'bad'}: ")
-
-
-def test_refuses_other_modes_and_no_file(two, tmp_path, capsys):
+def test_refuses_other_modes_and_no_profile(two, tmp_path, capsys):
+    (tmp_path / "bad").write_text('{"startup_s": 1, "transfer_s": [1, -2], "forward_s": [1, 1]}')
     for arguments, words in (
         ([two, "--mode", "optimal"], "unknown mode 'optimal'; valid: "),
         ([str(tmp_path / "none.json")], "none.json: no such profile"),
-        ([str(tmp_path)], "not a readable profile"),
+        ([str(tmp_path / "bad")], f"{tmp_path / 'bad'}: "),
     ):
         assert main(["batches", *arguments]) == 2
         said = capsys.readouterr()
@@ -226,15 +166,6 @@ def test_no_pair_meets_the_constraint():
     assert row["no_pair"] == {"algorithm1": 1.0, "algorithm2": 1.0} and row["prefers_longer"] == 0
 
 
-def test_metrics_of_what_there_is_none_are_left_out(tmp_path):
-    probe = PROBE | {"families": ["computation"], "layers": [2], "startups": [0], "profiles": 1}
-    seeds = range(20)
-    without = [s for s in seeds if batching.compare(next(batching.draw("computation", 2, 0, 1, s)))["no_pair"][1]]
-    found = run(configured(probe, seed=without[0]), tmp_path)
-    assert found["result"]["rows"][-1]["modes"]["constrained"]["compared"] == 0
-    assert "greedy/max" in found["metrics"] and "constrained/max" not in found["metrics"]
-
-
 @pytest.mark.parametrize("family", batching.FAMILIES)
 def test_families(family):
     first, again = (list(batching.draw(family, 12, 0.5, 20, 3)) for _ in range(2))
@@ -253,24 +184,12 @@ def test_families(family):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"families": []}, "probe.families=[]: must be 1 or more entries"),
-        ({"families": ["uniform", "uniform"]}, "must be a list of different entries"),
-        ({"layers": [2, 3, 2]}, "probe.layers=[2, 3, 2]: must be a list of different entries"),
-        ({"startups": [0, 0.0]}, "probe.startups=[0, 0.0]: must be a list of different entries"),
-        (
-            {"families": ["uniforms"]},
-            "probe.families.0=uniforms: must be convolutional, uniform, communication or",
-        ),
-        ({"families": [3]}, "probe.families.0=3: must be convolutional, uniform,"),
-        ({"layers": 4}, "probe.layers=4: must be a list"),
+        ({"families": []}, "probe.families=[]"),
+        ({"families": ["uniforms"]}, "probe.families.0=uniforms: must be convolutional, uniform"),
+        ({"layers": [2, 3, 2]}, "probe.layers=[2, 3, 2]"),
         ({"layers": [1]}, "probe.layers.0=1: must be 2 or more"),
-        ({"layers": [2.5]}, "probe.layers.0=2.5: must be a whole number"),
-        ({"layers": [True]}, "probe.layers.0=True: must be a whole number"),
-        ({"startups": [-0.1]}, "probe.startups.0=-0.1: must be 0 or more"),
-        ({"startups": [0, 1001]}, "probe.startups.1=1001: must be 1,000 or less"),
-        ({"startups": ["0"]}, "probe.startups.0='0': must be a number"),
-        ({"startups": [float("nan")]}, "probe.startups.0=nan: must be"),
-        ({"profiles": 0}, "probe.profiles=0: must be 1 or more"),
+        ({"startups": [-0.1]}, "probe.startups.0=-0.1"),
+        ({"profiles": 0}, "probe.profiles=0"),
     ],
 )
 def test_parameters_that_cannot_be(change, words):

@@ -10,7 +10,6 @@ from hypothesis import given
 
 from repro.algorithms.batching.exact import exact, exact_exetime, exact_s
 from repro.algorithms.batching.greedy import algorithm1, algorithm2, greedy
-from repro.algorithms.batching.profile import PullProfile
 from repro.algorithms.batching.times import executed_s, exetime_s, meets_constraint
 from tests.support.batching import in_ms, small_profiles
 
@@ -25,118 +24,26 @@ ONE = 1, [1, 1, 2, 3, 6, 4], [4, 3, 3, 2, 1, 1]
 TWO = 1, [2, 1, 2, 3, 6, 4], [2, 3, 4, 6, 3, 1]
 
 
-class Hand:
-    """The quantities of an example as the paper writes them, in whole ms; layers from 1."""
-
-    def __init__(self, example):
-        self.T_s, self.T_t, self.C = example
-        self.L = len(self.C)
-
-    def pull(self, first, last):
-        return self.T_s + sum(self.T_t[first - 1 : last])
-
-    def forward(self, first, last):
-        return sum(self.C[first - 1 : last])
-
-
-def test_algorithm_1_on_the_first_example():
-    hand = Hand(ONE)
-    # line 2
-    S1 = [(l_1, l_2) for l_1 in range(1, 6) for l_2 in range(l_1 + 1, 7)]
-    assert len(S1) == 15
-    # line 3: T_s + T_t(l_1+1..l_2) >= C(1..l_1)
-    #   l_1 = 1 (C 4): 1+1 = 2, 1+3 = 4, 7, 13, 17       -> l_2 = 3, 4, 5, 6
-    #   l_1 = 2 (C 7): 3, 6, 12, 16                      -> l_2 = 5, 6
-    #   l_1 = 3 (C 10): 4, 10, 14                        -> l_2 = 5, 6
-    #   l_1 = 4 (C 12): 7, 11                            -> none
-    #   l_1 = 5 (C 13): 5                                -> none
-    S2 = [pair for pair in S1 if hand.pull(pair[0] + 1, pair[1]) >= hand.forward(1, pair[0])]
-    assert S2 == [(1, 3), (1, 4), (1, 5), (1, 6), (2, 5), (2, 6), (3, 5), (3, 6)]
-    # line 4: the maximum C(1..l_1) is 10, of l_1 = 3
-    assert max(hand.forward(1, l_1) for l_1, _ in S2) == 10 == hand.forward(1, 3)
-    selected = [(3, 5), (3, 6)]
-    # line 5: T_s + T_t(1..3) = 1 + 4 = 5 for both, so that line 11's difference decides: 10 - 10 = 0 before 14 - 10 = 4
-    assert {hand.pull(1, l_1) for l_1, _ in selected} == {5}
-    assert [hand.pull(l_1 + 1, l_2) - hand.forward(1, l_1) for l_1, l_2 in selected] == [0, 4]
-    # line 7: l_{k-1} = 5, l_{k-2} = 3
-    # lines 9 to 11: from [6, 6], T_s + T_t(6..6) = 5 >= C(4..5) = 3: l_x = 6, and l_k = 6
-    assert hand.pull(6, 6) == 5 >= hand.forward(4, 5) == 3
-    # lines 12 to 14: l_{k-1} = 6 = L
-    profile = in_ms(*ONE)
-    assert algorithm1(profile) == ((1, 3), (4, 5), (6, 6))
-    # (1) 5, (2) 2 * 1 + 13, (3) 1: 21. Pulls end at 5, 15, 20; computation 5 to 15, 15 to 18, 20 to 21: 21 too
-    assert exetime_s(profile, algorithm1(profile)) == executed_s(profile, algorithm1(profile)) == 0.021
-    assert meets_constraint(profile, algorithm1(profile))
-
-
-def test_algorithm_2_on_the_first_example():
-    hand = Hand(ONE)
-    # line 2: pairs of [l_{N-1}, l_{N-2}]
-    S1 = [(l_N1, l_N2) for l_N1 in range(1, 6) for l_N2 in range(l_N1)]
-    assert len(S1) == 15
-    # line 3: T_s + T_t(l_{N-1}+1..6) >= C(l_{N-2}+1..l_{N-1})
-    #   l_{N-1} = 5 (pull 5): C from behind 1, 3, 6, 9, 13   -> l_{N-2} = 4, 3
-    #   l_{N-1} = 4 (pull 11): 2, 5, 8, 12                   -> 3, 2, 1
-    #   l_{N-1} = 3 (pull 14): 3, 6, 10                      -> 2, 1, 0
-    #   l_{N-1} = 2 (pull 16): 3, 7                          -> 1, 0
-    #   l_{N-1} = 1 (pull 17): 4                             -> 0
-    S2 = {pair for pair in S1 if hand.pull(pair[0] + 1, 6) >= hand.forward(pair[1] + 1, pair[0])}
-    assert set(S2) == {(5, 4), (5, 3), (4, 3), (4, 2), (4, 1), (3, 2), (3, 1), (3, 0), (2, 1), (2, 0), (1, 0)}
-    # line 4: the maximum is C(1..3) = 10, of (3, 0) alone; line 5 has nothing to choose
-    overlaps = {pair: hand.forward(pair[1] + 1, pair[0]) for pair in S2}
-    assert [pair for pair in S2 if overlaps[pair] == max(overlaps.values())] == [(3, 0)] and overlaps[3, 0] == 10
-    # line 7: l_{k+1} = 0: line 14 ends the loop before it begins
-    profile = in_ms(*ONE)
-    assert algorithm2(profile) == ((1, 3), (4, 6))
-    # (1) 5, (2) 1 + 13, (3) 2 + 1 + 1: 23
-    assert exetime_s(profile, algorithm2(profile)) == executed_s(profile, algorithm2(profile)) == 0.023
-    # the better of the two is Algorithm 1's, 21 ms
-    assert greedy(profile) == algorithm1(profile)
-
-
-def test_algorithm_1_on_the_second_example():
-    hand = Hand(TWO)
-    # lines 2 and 3
-    #   l_1 = 1 (C 2): pulls 2, 4, 7, 13, 17             -> l_2 = 2, 3, 4, 5, 6
-    #   l_1 = 2 (C 5): 3, 6, 12, 16                      -> l_2 = 4, 5, 6
-    #   l_1 = 3 (C 9): 4, 10, 14                         -> l_2 = 5, 6
-    #   l_1 = 4 (C 15): 7, 11                            -> none
-    #   l_1 = 5 (C 18): 5                                -> none
-    S1 = [(l_1, l_2) for l_1 in range(1, 6) for l_2 in range(l_1 + 1, 7)]
-    S2 = [pair for pair in S1 if hand.pull(pair[0] + 1, pair[1]) >= hand.forward(1, pair[0])]
-    assert list(S2) == [*((1, l_2) for l_2 in range(2, 7)), (2, 4), (2, 5), (2, 6), (3, 5), (3, 6)]
-    # lines 4 and 5: C(1..3) = 9; differences 10 - 9 = 1 and 14 - 9 = 5: l_1 = 3, l_2 = 5
-    assert [hand.pull(4, l_2) - hand.forward(1, 3) for l_2 in (5, 6)] == [1, 5]
-    # lines 9 and 10: from [6, 6], T_s + T_t(6..6) = 5 < C(4..5) = 9: no l_x meets it; the last batch is what is left
-    assert hand.pull(6, 6) == 5 < hand.forward(4, 5) == 9
-    profile = in_ms(*TWO)
-    assert algorithm1(profile) == ((1, 3), (4, 5), (6, 6)) and not meets_constraint(profile, algorithm1(profile))
-    # EXETime: (1) 1 + 5, (2) 2 + 13, (3) 1: 22. Pulls end at 6, 16, 21; computation 6 to 15, 16 to 25, 25 to 26: 26
-    assert exetime_s(profile, algorithm1(profile)) == 0.022
-    assert executed_s(profile, algorithm1(profile)) == 0.026
-
-
-def test_algorithm_2_on_the_second_example():
-    hand = Hand(TWO)
-    # lines 2 and 3
-    #   l_{N-1} = 5 (pull 5): C from behind 3, 9         -> l_{N-2} = 4
-    #   l_{N-1} = 4 (pull 11): 6, 10, 13                 -> 3, 2
-    #   l_{N-1} = 3 (pull 14): 4, 7, 9                   -> 2, 1, 0
-    #   l_{N-1} = 2 (pull 16): 3, 5                      -> 1, 0
-    #   l_{N-1} = 1 (pull 17): 2                         -> 0
-    S1 = [(l_N1, l_N2) for l_N1 in range(1, 6) for l_N2 in range(l_N1)]
-    S2 = {pair for pair in S1 if hand.pull(pair[0] + 1, 6) >= hand.forward(pair[1] + 1, pair[0])}
-    assert set(S2) == {(5, 4), (4, 3), (4, 2), (3, 2), (3, 1), (3, 0), (2, 1), (2, 0), (1, 0)}
-    # line 4: the maximum is C(3..4) = 10, of (4, 2) alone: l_{N-1} = 4, l_{N-2} = 2
-    overlaps = {pair: hand.forward(pair[1] + 1, pair[0]) for pair in S2}
-    assert [pair for pair in S2 if overlaps[pair] == max(overlaps.values())] == [(4, 2)] and overlaps[4, 2] == 10
-    # line 7: l_{k+1} = 2, l_{k+2} = 4; lines 9 and 10: from [0, 1], T_s + T_t(3..4) = 6 >= C(l_x+1..2): 5 of l_x = 0
-    # and 3 of l_x = 1; line 11: differences 1 and 3: l_k = 0, and line 14 ends
-    assert [hand.pull(3, 4) - hand.forward(l_x + 1, 2) for l_x in (0, 1)] == [1, 3]
-    profile = in_ms(*TWO)
-    assert algorithm2(profile) == ((1, 2), (3, 4), (5, 6)) and meets_constraint(profile, algorithm2(profile))
-    # (1) 1 + 3, (2) 2 + 15, (3) 3 + 1: 25; (5) holds, and it is executed in as much
-    assert exetime_s(profile, algorithm2(profile)) == executed_s(profile, algorithm2(profile)) == 0.025
+@pytest.mark.parametrize(
+    ("example", "decided", "batches", "exetime", "executed"),
+    [
+        # line 3 leaves (1, 3..6), (2, 5..6), (3, 5..6); line 4: C(1..3) = 10; line 11: 10 - 10 before 14 - 10, l_2 = 5
+        # pulls end at 5, 15, 20; computation 5 to 15, 15 to 18, 20 to 21
+        (ONE, algorithm1, ((1, 3), (4, 5), (6, 6)), 0.021, 0.021),
+        # line 4: C(1..3) = 10 is the most, of (3, 0) alone, so that nothing is left to repeat
+        (ONE, algorithm2, ((1, 3), (4, 6)), 0.023, 0.023),
+        # lines 4 and 11: C(1..3) = 9, 10 - 9 before 14 - 9; line 10: 5 < 9, nothing meets it: the rest is one batch
+        # pulls end at 6, 16, 21; computation 6 to 15, 16 to 25, 25 to 26: EXETime leaves out 4 ms
+        (TWO, algorithm1, ((1, 3), (4, 5), (6, 6)), 0.022, 0.026),
+        # line 4: C(3..4) = 10, of (4, 2) alone; lines 10 and 11: 6 - 5 before 6 - 3: l_k = 0
+        (TWO, algorithm2, ((1, 2), (3, 4), (5, 6)), 0.025, 0.025),
+    ],
+)
+def test_by_hand(example, decided, batches, exetime, executed):
+    profile = in_ms(*example)
+    assert decided(profile) == batches
+    assert (exetime_s(profile, batches), executed_s(profile, batches)) == (exetime, executed)
+    assert meets_constraint(profile, batches) == (exetime == executed)
 
 
 def test_the_better_of_the_two_by_the_papers_own_time():
@@ -185,12 +92,6 @@ def test_behind_batch_0_they_decide_as_without_it(profile):
         assert decided(longer) == ((1, 2), *((first + 2, last + 2) for first, last in decided(profile)))
 
 
-def test_two_batches_count_as_a_pair():
-    """l_2 = L: the whole rest is needed to cover the first layer, and nothing is left to repeat."""
-    profile = in_ms(1, [1, 2, 3], [6, 9, 1])
-    assert algorithm1(profile) == ((1, 1), (2, 3)) == algorithm2(profile)
-
-
 def test_no_pair_meets_the_constraint():
     """C^1 = 9 outlasts every pull, T_s + T_t(2..3) = 3."""
     profile = in_ms(1, [1, 1, 1], [9, 8, 9])
@@ -217,12 +118,6 @@ def test_line_5_of_algorithm_2():
     # (1, 0): 8 < 9; (2, 1): 7 >= 2; (3, 1): 6 >= 4; (4, 3): 5 >= 4, (4, 2): 5 < 6. Then pulls of 3 ms: [3], [2], [1]
     profile = in_ms(2, [1, 1, 1, 1, 3], [9, 2, 2, 4, 1])
     assert algorithm2(profile) == ((1, 1), (2, 2), (3, 3), (4, 4), (5, 5))
-
-
-def test_layers_that_take_no_time_join_the_larger_batch():
-    assert algorithm2(in_ms(0, [1, 1, 1, 1], [0, 0, 1, 0])) == ((1, 3), (4, 4))
-    # line 11 ties: layer 1 hides nothing more, and a batch of its own would cost a T_s
-    assert algorithm2(in_ms(1, [1, 1, 1, 1], [0, 1, 2, 1])) == ((1, 2), (3, 3), (4, 4))
 
 
 @given(small_profiles(zeros=False))
@@ -260,14 +155,3 @@ def test_greedy_takes_the_less_exetime_and_never_beats_exact(profile):
     assert executed_s(profile, found) >= exact_s(profile)
     if meets_constraint(profile, found):
         assert executed_s(profile, found) == min(executed_s(profile, one), executed_s(profile, two))
-
-
-def test_decimals_as_they_are_written():
-    """As floats 0.1 + 0.2 > 0.3: with rounding errors no pair but [1], [2, 3] would meet (5)."""
-    profile = PullProfile(0.0, (0.1, 0.1, 0.3), (0.1, 0.2, 0.0))
-    assert algorithm1(profile) == ((1, 2), (3, 3))
-
-
-def test_200_layers():
-    profile = in_ms(1, [1 + layer % 7 for layer in range(200)], [1 + layer % 5 for layer in range(200)])
-    assert executed_s(profile, greedy(profile)) >= exact_s(profile)

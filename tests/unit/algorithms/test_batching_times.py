@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import time
 from dataclasses import replace
 from itertools import pairwise
 
@@ -11,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repro.algorithms.batching import times
 from repro.algorithms.batching.exact import exact, exact_exetime, exact_s, gap
 from repro.algorithms.batching.modes import MODES, decide
 from repro.algorithms.batching.profile import PullProfile, groups
@@ -61,11 +58,6 @@ def test_timeline_of_figure_4():
         ("forward", 1, 2, 11, 13),
         ("forward", 2, 3, 13, 19),
     ]
-
-
-def test_a_layer_without_parameters_has_no_transfer():
-    kinds = [(box.kind, box.layer) for box in timeline(in_ms(0, [2, 0], [1, 1]), ((1, 2),))]
-    assert kinds == [("startup", None), ("transfer", 1), ("forward", 1), ("forward", 2)]
 
 
 @given(any_profiles(), st.data())
@@ -138,10 +130,6 @@ def test_batches_that_are_no_partition(batches):
             what(SMALL, batches)
 
 
-def test_as_text_of_the_paper():
-    assert times.as_text(((1, 5), (6, 10), (11, 12))) == "[1, 5], [6, 10], [11, 12]"
-
-
 # --- the dynamic programmes of iBatch's problem against every partition there is, and what ties choose
 
 
@@ -195,16 +183,6 @@ def test_batch_0_computes_at_once():
     assert boxes[0] == ("startup", 1, 0.0, 0.1) and ("forward", 0, 0.0, 3.0) in boxes and boxes[-1][1:] == (1, 3.5, 4.0)
 
 
-def test_constraint_5_of_batch_0():
-    """It fails where the first pull is shorter than batch 0's computation, and EXETime then leaves that out."""
-    profile = in_ms(1, [0, 2, 3], [2, 4, 1])
-    assert meets_constraint(profile, ((1, 1), (2, 2), (3, 3))) and exact_exetime(profile) == ((1, 1), (2, 2), (3, 3))
-    assert exetime_s(profile, ((1, 1), (2, 2), (3, 3))) == executed_s(profile, ((1, 1), (2, 2), (3, 3))) == 0.008
-    slower = in_ms(1, [0, 2, 3], [9, 4, 1])
-    assert not meets_constraint(slower, ((1, 1), (2, 3))) and exact_exetime(slower, fewest=1) is None
-    assert (exetime_s(slower, ((1, 1), (2, 3))), executed_s(slower, ((1, 1), (2, 3)))) == (0.011, 0.014)
-
-
 @given(any_profiles(most=9))
 def test_of_any_times(profile):
     least = min(common.executed(profile, batches) for batches in partitions(len(profile.transfer_s)))
@@ -226,11 +204,6 @@ def test_least_exetime_of_all_that_meet_the_constraint(profile):
         best = [batches for batches, seconds in times.items() if seconds == least]
         fewest_of = [batches for batches in best if len(batches) == min(map(len, best))]
         assert found in fewest_of and found[-1][0] == max(batches[-1][0] for batches in fewest_of)
-
-
-def test_of_equal_times_the_last_batch_is_the_shortest():
-    """Layers that take no time may be in either batch."""
-    assert exact_exetime(in_ms(1, [1, 1, 1], [1, 0, 2])) == ((1, 2), (3, 3))
 
 
 def test_no_batches_meet_the_constraint():
@@ -259,17 +232,6 @@ def test_gap():
         gap(profile, ((1, 2),))
 
 
-def test_200_layers_are_decided_in_no_time():
-    """By the time of this process alone: 0.04 s; a search over all batches would not end."""
-    draw = random.Random(1)
-    profile = PullProfile(0.1, tuple(draw.random() for _ in range(200)), tuple(draw.random() for _ in range(200)))
-    began = time.process_time()
-    found = exact(profile), exact_exetime(profile)
-    assert time.process_time() - began < 20
-    assert executed_s(profile, found[0]) <= executed_s(profile, found[1]) <= executed_s(profile, ((1, 200),))
-    assert exetime_s(profile, found[1]) == executed_s(profile, found[1])
-
-
 @given(any_profiles())
 def test_every_mode_is_a_partition_and_none_beats_exact(profile):
     """To the last bit: times are compared as whole numbers and rounded alike."""
@@ -280,11 +242,6 @@ def test_every_mode_is_a_partition_and_none_beats_exact(profile):
         assert layers == list(range(1, len(profile.transfer_s) + 1))
         assert executed_s(profile, batches) >= least and gap(profile, batches) >= 0
         assert all(sum(profile.transfer_s[first - 1 : last]) > 0 for first, last in batches[1:])  # but batch 0
-
-
-def test_unknown_mode():
-    with pytest.raises(InputError, match="unknown mode 'gready'; valid: greedy"):
-        decide(in_ms(1, [1], [1]), "gready")
 
 
 def test_modes_of_figure_4():

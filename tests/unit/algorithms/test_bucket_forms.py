@@ -22,43 +22,6 @@ from repro.training.worker import Worker
 from tests.support import forms
 
 
-def test_two_segments_by_hand() -> None:
-    """update 1, forward 2, backward 3 + 4, allreduces 5 + 6.
-
-    K = 1: ready at 3 and 7; done at 3 + 5 = 8, then 8 + 6 = 14: a step takes 1 + 2 + 14 = 17.
-    K = 2: 1 + 2 + 7 = 10 of computation, 11 of communication.
-    """
-    case = (1, 2, [3, 4], [5, 6])
-    assert step_forms.pipe_segmented_limited(1, 1, *case) == 17
-    assert step_forms.pipe_segmented_limited(10, 1, *case) == 170
-    assert step_forms.pipe_segmented_limited(10, 2, *case) == 110
-    assert step_forms.pipe_segmented_limited(10, 3, *case) == 110
-
-
-def test_compute_bound_by_hand() -> None:
-    """Backward 10 + 1 + 10, allreduces 2 + 2 + 2: ready 10, 11, 21; done 12, 14, 23. Only the last one shows."""
-    case = (0, 5, [10, 1, 10], [2, 2, 2])
-    assert step_forms.pipe_segmented_limited(1, 1, *case) == 28
-    assert step_forms.pipe_segmented_limited(1, 2, *case) == 26
-    # equation (6) as printed takes the first segment for the whole backward pass: 15, less than the device needs
-    printed = step_forms.pipe_segmented(1, 3, 0, 5, 10, 2, 0, 1.0, 0.0, 0.0, 0.0)
-    assert printed == 15
-
-
-def test_communication_bound_by_hand() -> None:
-    """Backward 1 + 1 + 1, allreduces 4 + 3 + 2: ready 1, 2, 3; done 5, 8, 10."""
-    case = (1, 1, [1, 1, 1], [4, 3, 2])
-    assert step_forms.pipe_segmented_limited(1, 1, *case) == 12
-    assert step_forms.pipe_segmented_limited(1, 2, *case) == 9
-
-
-def test_one_segment_is_equations_2_and_4() -> None:
-    assert step_forms.pipe_segmented_limited(7, 1, 1, 2, [3], [5]) == step_forms.sync_total(7, 1, 5, 5)
-    for K in (2, 3):
-        assert step_forms.pipe_segmented_limited(7, K, 1, 2, [3], [5]) == step_forms.pipe_limited(7, 1, 5, 5)
-        assert step_forms.pipe_segmented_limited(7, K, 1, 2, [3], [9]) == step_forms.pipe_limited(7, 1, 5, 9)
-
-
 def test_the_second_term_is_that_of_equation_6() -> None:
     p, L, n, network = 4, 3, 4 * 12_000, (1e-4, 1e-9, 1e-10, 1e-5)
     allreduces = forms.segment_allreduces([n // L] * L, p, *network)
@@ -98,20 +61,6 @@ def test_from_fill_to_drain() -> None:
                 assert total(short) == step_forms.pipe_total(short, K, l_up, l_comp, l_comm, warmup)
 
 
-def test_segments_gain_nothing_in_a_pipeline_and_hide_communication_without_one() -> None:
-    """K = 2: with any number of segments the step is that of one allreduce or longer. K = 1: shorter."""
-    p, n, network = 4, 4 * 120_000, (1e-5, 1e-9, 1e-10, 0.0)
-    for l_back in (1e-4, 1e-3, 1e-2):
-        whole = forms.segment_allreduces([n], p, *network)
-        parts = forms.segment_allreduces([n // 4] * 4, p, *network)
-        cut = [l_back / 4] * 4
-        pipelined = step_forms.pipe_segmented_limited(1, 2, 0, 0, cut, parts)
-        assert pipelined >= step_forms.pipe_segmented_limited(1, 2, 0, 0, [l_back], whole) * (1 - 1e-12)
-        alone = step_forms.pipe_segmented_limited(1, 1, 0, 0, cut, parts)
-        assert pipelined < alone
-        assert l_back < 1e-3 or alone < step_forms.pipe_segmented_limited(1, 1, 0, 0, [l_back], whole)
-
-
 # --- the strategy on the virtual fabric
 
 ALPHA, BETA, WORKERS = 1e-5, 1e-9, 2
@@ -149,8 +98,8 @@ def run_pipe_sgd(T: int, options: dict, seconds: BlockSeconds) -> tuple[float, l
 
 @pytest.mark.parametrize("name, algorithm", [("none", "ring"), ("quantize8", "ring"), ("none", "ring_pipelined")])
 @pytest.mark.parametrize("K", [1, 2, 3])
-@pytest.mark.parametrize("L", [1, 2, 4])
-@pytest.mark.parametrize("scale", [1e-6, 3e-5, 1e-3])
+@pytest.mark.parametrize("L", [1, 4])
+@pytest.mark.parametrize("scale", [3e-5, 1e-3])
 def test_the_strategy_takes_what_the_forms_say(name: str, algorithm: str, K: int, L: int, scale: float) -> None:
     """A segment's compression belongs to its backward pass, all decompression to the update."""
     seconds = BlockSeconds([scale] * 4, [2 * scale, scale, 3 * scale, 2 * scale])

@@ -54,7 +54,7 @@ def simulate(name: str, ranks: int, elements: int, gamma: float, device: str, ne
 @pytest.mark.parametrize("ranks", [1, 2, 3, 6])
 def test_collective_agrees_with_its_form(name: str, ranks: int) -> None:
     for elements, gamma, network in product(
-        (1, 24, 1001, 240_000), (0.0, 1e-10, 3e-9), (NETWORK, virtual.Network(0.0, 2e-9), virtual.Network(1e-3, 1e-9))
+        (1, 1001, 240_000), (0.0, 3e-9), (NETWORK, virtual.Network(0.0, 2e-9), virtual.Network(1e-3, 1e-9))
     ):
         real = simulate(name, ranks, elements, gamma, "cpu", network) if elements < 10_000 else None
         meta = simulate(name, ranks, elements, gamma, "meta", network)
@@ -76,35 +76,10 @@ def test_trees_over_powers_of_two_are_the_textbook_s(p: int) -> None:
     assert collective_forms.reduce(p, n, ALPHA, BETA, gamma) == pytest.approx(log * (ALPHA + n * (BETA + gamma)))
 
 
-@pytest.mark.parametrize("p", [1, 2, 3, 5, 8, 13, 32, 39])
-def test_trees_over_any_number_are_within_the_textbook_s_rounds(p: int) -> None:
-    n, gamma, log = 1000, 2e-10, collective_forms.rounds(p)
-    assert collective_forms.broadcast(p, n, ALPHA, BETA) <= log * (ALPHA + n * BETA) * (1 + ROUNDING)
-    assert collective_forms.reduce(p, n, ALPHA, BETA, gamma) <= log * (ALPHA + n * (BETA + gamma)) * (1 + ROUNDING)
-
-
 @pytest.mark.parametrize(("p", "elements"), [(1, 0), (3, 1), (4, 10), (6, 24), (7, 100)])
 def test_largest_block_is_that_of_the_collectives(p: int, elements: int) -> None:
     lengths = [end - start for start, end in collectives.bounds(elements, p)]
     assert collective_forms.largest_block(p, 4 * elements) == 4 * max(lengths)
-
-
-def test_server_and_ring_as_in_the_errata() -> None:
-    n = 10**9
-    assert collective_forms.server(4, n, 0, BETA) == pytest.approx(8 * n * BETA)
-    assert collective_forms.ring(4, n, 0, BETA) == pytest.approx(1.5 * n * BETA)
-
-
-@pytest.mark.parametrize("p", [2, 3, 6])
-def test_a_sharded_server_is_the_papers_bytes_at_the_network_s_rate(p: int) -> None:
-    """Section 3.2 of PipeDream: 4 (p-1)/p bytes a byte of weights, half of them out and half of them in at once."""
-    n = 4 * 240_000
-    form = collective_forms.sharded_server(p, n, ALPHA, BETA)
-    assert form == pytest.approx(2 * ALPHA + 2 * (p - 1) / p * n * BETA, rel=ROUNDING)
-    assert form - 2 * ALPHA == pytest.approx(
-        collective_forms.ring(p, n, 0.0, BETA), rel=ROUNDING
-    )  # as many bytes as the ring
-    assert simulate("sharded_server", p, n // 4, 0.0, "meta") == pytest.approx(form, rel=ROUNDING)
 
 
 @pytest.mark.parametrize("p", [2, 3, 6])
@@ -227,32 +202,23 @@ def check_pipe_sgd(name: str, workers: int, K: int, bound: float, warmup: int, T
 
 
 @pytest.mark.parametrize("K", [1, 2, 3])
-@pytest.mark.parametrize("bound", [0.05, 0.6, 0.97, 1.0, 4.0])
+@pytest.mark.parametrize("bound", [0.05, 0.97, 1.0, 4.0])
 @pytest.mark.parametrize("warmup", [0, 3])
 def test_pipe_sgd_from_fill_to_drain(K: int, bound: float, warmup: int) -> None:
     check_pipe_sgd("none", 3, K, bound, warmup)
 
 
 @pytest.mark.parametrize("name", CODECS)
-@pytest.mark.parametrize("workers", WORLD)
+@pytest.mark.parametrize("workers", [2, 6])
 @pytest.mark.parametrize(("K", "bound", "warmup"), [(2, 0.5, 0), (2, 3.0, 2), (3, 0.5, 2)])
 def test_pipe_sgd_with_codecs(name: str, workers: int, K: int, bound: float, warmup: int) -> None:
     check_pipe_sgd(name, workers, K, bound, warmup)
 
 
-def test_pipe_sgd_is_equation_5_with_its_synchronisation_time() -> None:
-    update, forward, backward = CODEC_COSTS.seconds("update", BYTES), 0.3 * 1e-3, 0.7 * 1e-3
-    for l_comp in (1e-3, 1e-6):
-        _, after = run_strategy("pipe_sgd", {"K": 2}, 4, 8, CODEC_COSTS, l_comp)
-        times = (update, forward * l_comp / 1e-3, backward * l_comp / 1e-3)
-        step = forms.pipe_sequential(1, *times, 4, BYTES, ALPHA, BETA, 1e-10, 2e-5)
-        assert after[-1] - after[-2] == pytest.approx(step, rel=1e-9)
-
-
 @pytest.mark.parametrize("K", [1, 2, 3, 5])
-@pytest.mark.parametrize("T", range(1, 9))
+@pytest.mark.parametrize("T", [1, 2, 3, 8])
 def test_short_runs_of_pipe_sgd(K: int, T: int) -> None:
-    for share, update_s_per_byte in product((0.02, 0.3, 0.7, 1.0, 3.0), (0.0, 1e-9, 1e-8)):
+    for share, update_s_per_byte in product((0.02, 0.7, 1.0, 3.0), (0.0, 1e-8)):
         costs = Costs(True, {"reduce": 1e-10, "update": update_s_per_byte}, {"sync": 0.0})
         l_comm = terms("none", 2, 0.0, costs)[2]
         l_up, l_comp, l_comm = terms("none", 2, share * l_comm, costs)
@@ -260,9 +226,9 @@ def test_short_runs_of_pipe_sgd(K: int, T: int) -> None:
         assert total == pytest.approx(step_forms.pipe_total(T, K, l_up, l_comp, l_comm), rel=ROUNDING), (share, l_up)
 
 
-@pytest.mark.parametrize("workers", [1, *WORLD])
-@pytest.mark.parametrize("l_comp", [0.0, 1e-5, 1e-3])
-@pytest.mark.parametrize("gamma", [0.0, 1e-10, 9e-10, 5e-9])
+@pytest.mark.parametrize("workers", [1, 2, 6])
+@pytest.mark.parametrize("l_comp", [0.0, 1e-3])
+@pytest.mark.parametrize("gamma", [0.0, 9e-10, 5e-9])
 def test_ps_sync_on_a_first_come_first_served_network_card(workers: int, l_comp: float, gamma: float) -> None:
     costs = Costs(True, {"reduce": gamma, "update": 3e-11}, {"sync": 0.0})
     l_up, T = costs.seconds("update", BYTES), 6
@@ -271,18 +237,6 @@ def test_ps_sync_on_a_first_come_first_served_network_card(workers: int, l_comp:
     assert total == pytest.approx(forms.server_total(T, *known), rel=ROUNDING)
     assert after[-1] - after[-2] == pytest.approx(step_forms.server_step(*known), rel=1e-9)
     assert step_forms.server_step(*known) <= forms.server_step_incast(*known) * (1 + ROUNDING)
-
-
-@pytest.mark.parametrize("strategy", ["dsync", "pipe_sgd"])
-@pytest.mark.parametrize("workers", [2, 4])
-def test_uneven_blocks_take_at_most_the_largest_block_s_time(strategy: str, workers: int) -> None:
-    """Ranks that are done early start early, so a run of many steps is a little faster than the form of one."""
-    T, n = 6, 4 * (20 + 1) * 13  # Linear(20, 13): 273 elements, which 2 and 4 do not divide
-    costs = Costs(True, {"reduce": 1e-10, "update": 0.0}, {"sync": 0.0})
-    l_comm = collective_forms.ring(workers, n, ALPHA, BETA, 1e-10)
-    total, _ = run_strategy(strategy, {}, workers, T, costs, 1e-3, (20, 13))
-    K = 1 if strategy == "dsync" else 2
-    assert total <= step_forms.pipe_total(T, K, 0.0, 1e-3, l_comm) * (1 + ROUNDING)
 
 
 # --- the paper's other equations, and fitting

@@ -158,18 +158,6 @@ def test_delays_change_no_gradient_and_none_is_not_asked():
     assert injector("none") is None
 
 
-def test_a_rank_sleeps_in_real_time_too(monkeypatch):
-    slept = []
-    inject = injector("random_one", workers=1, delay_s=0.25)
-
-    def rank(fabric):
-        monkeypatch.setattr(fabric, "sleep", slept.append)
-        return steps(fabric, inject, blocks=False, n=3)
-
-    virtual.run(1, rank, small.NETWORK)
-    assert slept == [0.25] * 3
-
-
 def test_padding_fills_up_to_the_seconds_asked_for():
     """In virtual time without modelled passes computation takes none, so all of it is padding."""
     ((marks, phases, _),) = run(1, None, min_compute_s=0.5, blocks=False)
@@ -205,27 +193,14 @@ def test_the_work_of_a_minibatch_scales_modelled_passes_and_padding():
     [
         (["imbalance=random_on"], ["unknown imbalance 'random_on'", "random_one", "shifting"]),
         (["imbalance=random_one", "imbalance.delay_s=-0.1"], ["imbalance.delay_s=-0.1", "0 or more"]),
-        (["imbalance=random_one", "imbalance.delay_s=soon"], ["imbalance.delay_s=soon", "a number"]),
-        (["imbalance=random_one", "imbalance.delay_s=true"], ["imbalance.delay_s=True", "a number"]),
-        (["imbalance=random_one", "imbalance.delay_s=inf"], ["imbalance.delay_s=inf", "a finite number"]),
         (["imbalance=random_one", "imbalance.delay_s=121"], ["imbalance.delay_s=121", "timeout_s=120", "0 to 120 s"]),
-        (["imbalance=random_n", "timeout_s=0.2"], ["imbalance.delay_s=0.3", "timeout_s=0.2"]),
         (["imbalance=random_n", "imbalance.n=5"], ["imbalance.n=5", "1 to workers=4"]),
-        (["imbalance=random_n", "imbalance.n=0"], ["imbalance.n=0", "1 or more"]),
-        (["imbalance=random_n", "imbalance.n=1.5"], ["imbalance.n=1.5", "whole number"]),
         (["imbalance=shifting", "imbalance.low_s=0.5"], ["imbalance.low_s=0.5", "imbalance.high_s=0.4"]),
-        (["imbalance=shifting", "imbalance.high_s=130"], ["imbalance.high_s=130", "timeout_s"]),
-        (["imbalance=cloud", "imbalance.scale=-1"], ["imbalance.scale=-1", "0 or more"]),
         (["imbalance=cloud", "imbalance.scale=100"], ["imbalance.scale=100", "149.3 s", "timeout_s=120"]),
         (["imbalance=trace"], ["imbalance.file=None", "path of a file"]),
         (["imbalance=trace", "imbalance.file=/nowhere/delays.csv"], ["/nowhere/delays.csv", "No such file"]),
         (["imbalance=none", "+imbalance.delay_s=1"], ["imbalance none has no option 'delay_s'", "valid: none"]),
-        (["imbalance=random_one", "+imbalance.delay=1"], ["no option 'delay'", "valid: delay_s"]),
-        (["min_compute_s=-1"], ["min_compute_s=-1", "0 or more"]),
-        (["min_compute_s=long"], ["min_compute_s=long", "a number"]),
         (["min_compute_s=500"], ["min_compute_s=500", "timeout_s=120"]),
-        (["eval_train=-1"], ["eval_train=-1", "0 or more"]),
-        (["eval_train=some"], ["eval_train=some", "whole number"]),
     ],
 )
 def test_what_no_run_could_use_is_refused_in_one_line(overrides, words):
@@ -240,13 +215,10 @@ def test_what_no_run_could_use_is_refused_in_one_line(overrides, words):
     ("text", "words"),
     [
         ("", ["has no row"]),
-        ("# nothing\n\n", ["has no row"]),
         ("0.1,0.2,0.3,0.4\n0.1,0.2\n", [":2:", "2 columns", "workers=4"]),
-        ("0.1;0.2;0.3;0.4\n", [":1:", "neither numbers with commas"]),
         ("rank0,rank1,rank2,rank3\n", [":1:", "neither numbers"]),
         ("[0.1,0.2,0.3\n", [":1:", "nor a JSON list"]),
         ("0.1,0.2,-0.3,0.4\n", [":1:", "'-0.3'", "0 or more"]),
-        ("[0.1,0.2,true,0.4]\n", [":1:", "'True'", "a number of seconds"]),
         ("0.1,nan,0.3,0.4\n", [":1:", "'nan'"]),
         ("0.1,0.2,0.3,500\n", ["500 s", "timeout_s=120"]),
     ],
@@ -258,12 +230,6 @@ def test_a_malformed_trace_is_named_with_its_line(tmp_path, text, words):
     for word in [path, *words]:
         assert word in str(refusal.value)
     assert "\n" not in str(refusal.value)
-
-
-def test_a_binary_trace_is_refused(tmp_path):
-    (tmp_path / "delays").write_bytes(b"\xff\xfe\x00\x01")
-    with pytest.raises(InputError, match="not a text file"):
-        injector("trace", file=str(tmp_path / "delays"))
 
 
 def test_a_key_depends_on_imbalance_only_where_there_is_some(tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import json
 from collections import OrderedDict
 
 import pytest
@@ -84,6 +86,7 @@ def test_placements():
 # --- the property that matters
 
 
+@functools.cache
 def serial(workers: int, steps: int) -> list[torch.Tensor]:
     """The weights (n,) after each step of synchronous SGD, gradients added up in rank order, by plain PyTorch."""
     part = small.ModelShard(deep(), MOMENTUM, torch.device("cpu"))
@@ -101,11 +104,11 @@ def serial(workers: int, steps: int) -> list[torch.Tensor]:
     return found
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3, 4, 6])
+@pytest.mark.parametrize("workers", [1, 2, 3, 6])
 @pytest.mark.parametrize("name", MODES)
 def test_every_step_has_the_weights_of_synchronous_sgd(name, workers):
     expected = serial(workers, 6)
-    for steps in (1, 2, 6):
+    for steps in (1, 6):
         found = run(name, workers=workers, steps=steps)
         assert len(set(found.digests)) == 1
         assert torch.equal(found.weights[0], expected[steps - 1])
@@ -122,13 +125,7 @@ def test_whatever_the_pushes_the_placement_and_the_servers(name, options):
     assert all(torch.equal(weights, expected) for weights in found.weights)
 
 
-@pytest.mark.parametrize("batches", [[[1, 7]], [[1, 2], [3, 4], [5, 7]], [[1, 3], [4, 6], [7, 7]]])
-def test_whatever_the_batches(batches):
-    found = run("ibatch", {"batches": batches, "push": "batches"}, workers=3)
-    assert torch.equal(found.weights[0], serial(3, 6)[-1])
-
-
-@pytest.mark.parametrize("mode", ["greedy", "algorithm1", "algorithm2", "exact", "default", "layerwise"])
+@pytest.mark.parametrize("mode", ["greedy", "algorithm2", "exact"])
 def test_whatever_decides(mode):
     found = run("ibatch", {"mode": mode}, workers=2)
     assert torch.equal(found.weights[0], serial(2, 6)[-1])
@@ -185,12 +182,6 @@ def test_what_is_dropped_is_kept():
     assert moved <= round(0.25 * n)
 
 
-def test_less_is_sent():
-    whole, some = (run("ps_default", {"drop": drop}, workers=4, steps=3) for drop in (0.0, 0.9))
-    assert all(few < many for few, many in zip(some.bytes_sent, whole.bytes_sent))
-    assert len(set(some.digests)) == 1
-
-
 def test_dropping_is_the_same_however_it_is_pulled():
     found = {name: run(name, {"drop": 0.6}, workers=3).digests for name in MODES}
     assert len({digest for digests in found.values() for digest in digests}) == 1
@@ -206,7 +197,7 @@ def test_a_push_alone_takes_its_share_of_the_learning_rate():
         assert torch.equal(run("ibatch", {"sync": sync}, workers=1).weights[0], expected)
 
 
-@pytest.mark.parametrize("workers", [2, 3, 4])
+@pytest.mark.parametrize("workers", [2, 3])
 def test_every_push_is_an_update_once(workers):
     for sync in ("ssp", "asp"):
         found = run("ps_layerwise", {"sync": sync}, workers=workers, delays=[[0.01 * w for w in range(workers)]])
@@ -216,22 +207,6 @@ def test_every_push_is_an_update_once(workers):
             assert server["shard"]["updates"][1] == 6 * workers
         # a rank's last step does not see the pushes that come after it
         assert all(0 < len(one) <= 6 * workers for one in found.staleness)
-
-
-def ahead(sync: str, bound: int = 0) -> tuple[int, float]:
-    """(the most updates between a pull and its push, seconds) with one slow worker of three."""
-    delays = [[0.0, 0.0, 0.05]]
-    found = run("ps_default", {"sync": sync, "bound": bound}, workers=3, steps=12, delays=delays)
-    return max(stale for rank in found.staleness for stale in rank), found.seconds
-
-
-def test_the_bound_holds():
-    """A worker may be `bound` iterations ahead of the slowest: no gradient is older than that allows."""
-    ages = {bound: ahead("ssp", bound)[0] for bound in (0, 1, 3)}
-    for bound, age in ages.items():
-        # of each of the two others, pushes between a pull and the push that belongs to it
-        assert age <= 2 * (2 * bound + 1)
-    assert ages[0] <= ages[1] <= ages[3] <= ahead("asp")[0]
 
 
 @pytest.mark.parametrize("bound", [0, 1, 3])
@@ -322,13 +297,10 @@ def test_batches_are_pulled_while_others_compute():
 
 
 @pytest.mark.parametrize(("options", "message"), [
-    ({"push": "never"}, "push"),
     ({"sync": "bulk"}, "sync"),
     ({"placement": "elsewhere"}, "placement"),
-    ({"servers": -1}, "strategy.servers=-1"),
     ({"bound": 1.5}, "strategy.bound=1.5"),
     ({"drop": 1.0}, "strategy.drop=1.0"),
-    ({"measure": 1}, "strategy.measure=1"),
 ])  # fmt: skip
 def test_options_that_cannot_be_used(options, message):
     for name in MODES:
@@ -340,11 +312,6 @@ def test_options_that_cannot_be_used(options, message):
 def test_batches_that_cannot_be_used(batches):
     with pytest.raises(InputError, match=r"strategy\.batches"):
         check_batches(batches)
-
-
-def test_batches_of_another_model():
-    with pytest.raises(InputError, match="the model has 7 layers"):
-        run("ibatch", {"batches": [[1, 2], [3, 4]]}, workers=1)
 
 
 def test_clipping_needs_the_whole_gradient():
@@ -362,22 +329,10 @@ def test_clipping_needs_the_whole_gradient():
     ({"parameters": [1] * 7}, "parameters"),
 ])  # fmt: skip
 def test_the_profile_of_another_model_or_cluster(tmp_path, entry, message):
-    import json
-
     path = tmp_path / "profile.json"
     path.write_text(json.dumps({"startup_s": 0.1, "transfer_s": [1.0] * 7, "forward_s": [1.0] * 7} | entry))
     with pytest.raises(InputError, match=message):
         run("ibatch", {"profile": str(path)}, workers=2)
-
-
-def test_a_profile_from_a_file_decides(tmp_path):
-    import json
-
-    path = tmp_path / "profile.json"
-    path.write_text(json.dumps({"startup_s": 0.0, "transfer_s": [1.0] * 7, "forward_s": [1.0] * 7}))
-    found = run("ibatch", {"profile": str(path), "mode": "exact"}, workers=2)
-    assert torch.equal(found.weights[0], serial(2, 6)[-1])
-    assert len(found.states[0]["batches"]) == 7
 
 
 def test_the_end_of_a_run_waits_for_the_slowest_push(tmp_path):

@@ -65,29 +65,6 @@ def test_golden(name):
     assert timeline.text(plan(config, 8, **how), *units) + "\n" == DRAWN[name]
 
 
-def cells(name: str) -> list[list[str]]:
-    """A golden schedule: of each rank, what it does in each unit."""
-    lines = DRAWN[name].splitlines()
-    return [line.split()[2:] for line in lines]
-
-
-def test_figure_8_is_what_the_paper_says_of_it():
-    """Section 3.3: four minibatches at start-up; then forward and backward in turn, and no idle unit."""
-    first, *_, last = cells("1f1b")
-    assert first[:8] == ["1", "2", "3", "4", ".", ".", ".", "1*"] and last[3:7] == ["1", "1*", "2", "2*"]
-    # section 3.4: minibatch 5 goes forward on machine 1 after the update of 1, backward after those of 2, 3 and 4
-    forward, backward = first.index("5"), first.index("5*")
-    assert [c for c in first[:forward] if "*" in c] == ["1*"]
-    assert [c for c in first[forward:backward] if "*" in c] == ["2*", "3*", "4*"]
-    # and "on machine 2 uses parameters updates from 2" as well
-    second = cells("1f1b")[1]
-    assert [c for c in second[: second.index("5")] if "*" in c] == ["1*", "2*"]
-
-
-def test_model_parallelism_has_one_machine_at_work():
-    assert all(sum(cell != "." for cell in unit) == 1 for unit in zip(*cells("model-parallel")))
-
-
 # --- what holds of every schedule, on random configurations
 
 
@@ -176,7 +153,7 @@ def test_1f1b_alternates_between_start_up_and_drain(seed):
 @pytest.mark.parametrize("semantics", SEMANTICS)
 @pytest.mark.parametrize("overlap", [True, False])
 def test_noam_minibatches_in_flight_never_deadlock(semantics, overlap):
-    for seed in range(120):
+    for seed in range(60):
         config, minibatches, _ = chosen(seed)
         deadlock.run(plan(config, minibatches, semantics=semantics, overlap=overlap))
         deadlock.check(plan(config, 10_000 + seed, semantics=semantics, overlap=overlap))
@@ -249,53 +226,40 @@ def held(config: str, options: dict, monkeypatch) -> tuple[Plan, list[int]]:
     return Plan(layout(config, cuts, BLOCKS), 1, **options), [versions.peak for versions in made]
 
 
-@pytest.mark.parametrize("config", ["1-1-1-1-1", "2-1-1", "3-1", "1-2-1", "2-3"])
-@pytest.mark.parametrize("options", [{}, {"overlap": False}, {"in_flight": 2}])
-def test_as_many_versions_as_minibatches_in_flight(config, options, monkeypatch):
-    """And one more where replicas go on while they synchronise: the weights of the round that they wait for."""
-    one, peaks = held(config, options, monkeypatch)
-    ranks = [one.layout.place(rank).stage for rank in range(one.layout.ranks)]
-    assert peaks == [one.window(stage) + one.overlaps(stage) for stage in ranks]
+@pytest.mark.parametrize("config", ["1-1", "1-1-1-1-1", "2-1-1", "3-1", "1-2-1", "2-3"])
+def test_predicted_versions(config):
+    """Stashing: as many as minibatches in flight, and one more where replicas go on while they synchronise. Vertical
+    sync: in all of a straight pipeline the input stage's. Naive: one."""
+    for options in ({}, {"overlap": False}, {"in_flight": 2}):
+        one = plan(config, 12, **options)
+        places = [one.layout.place(rank) for rank in range(one.layout.ranks)]
+        assert [one.stashes(*p) + 1 for p in places] == [one.window(p.stage) + one.overlaps(p.stage) for p in places]
+    naive = plan(config, 12, semantics="naive")
+    assert {naive.stashes(*place) for place in places} == {0}
+    if set(config) == {"1", "-"}:
+        synced = plan(config, 12, semantics="vertical_sync")
+        assert {synced.stashes(*place) + 1 for place in places} == {synced.layout.noam}
 
 
-@pytest.mark.parametrize("config", ["1-1-1-1-1", "2-1-1", "3-1", "1-2-1", "2-3"])
-@pytest.mark.parametrize("options", [{}, {"overlap": False}, {"in_flight": 2}])
+@pytest.mark.parametrize(
+    ("config", "options"), [("1-1-1-1-1", {"in_flight": 2}), ("2-1-1", {}), ("2-1-1", {"overlap": False}), ("2-3", {})]
+)
 @pytest.mark.parametrize("semantics", SEMANTICS)
 def test_a_run_holds_the_predicted_number_of_stashed_versions(config, options, semantics, monkeypatch):
     one, peaks = held(config, options | {"semantics": semantics}, monkeypatch)
     assert peaks == [one.stashes(*one.layout.place(rank)) + 1 for rank in range(one.layout.ranks)]
 
 
-@pytest.mark.parametrize("config", ["1-1", "1-1-1-1-1"])
-def test_vertical_sync_keeps_the_input_stages_versions_in_all_of_a_straight_pipeline(config, monkeypatch):
-    one, peaks = held(config, {"semantics": "vertical_sync"}, monkeypatch)
-    assert peaks == [one.layout.noam] * one.layout.ranks
-
-
-@pytest.mark.parametrize("config", ["1-1-1-1-1", "2-1-1", "2-3"])
-def test_naive_pipelining_has_one_version(config, monkeypatch):
-    one, peaks = held(config, {"semantics": "naive"}, monkeypatch)
-    assert peaks == [1] * one.layout.ranks
-
-
 # --- from the shell
 
 
-@pytest.mark.parametrize("name", GOLDEN)
+@pytest.mark.parametrize("name", ["1f1b-flush", "replicated-no-overlap"])
 def test_the_command_prints_it(name, capsys):
     config, _, _, arguments = GOLDEN[name]
     assert main(["schedule", config, *arguments]) == 0
     head, text = capsys.readouterr().out.split("\n", 1)
     assert text == DRAWN[name]
     assert f" of {config}, " in head and "8 minibatches in " in head
-
-
-def test_the_heading(capsys):
-    assert main(["schedule", "1-1-1-1", "--minibatches", "4", "--in-flight", "3"]) == 0
-    heading = capsys.readouterr().out.splitlines()[0]
-    assert heading.startswith("1f1b of 1-1-1-1, NOAM 4, stashing, at most 3 in flight: 4 minibatches in ")
-    assert main(["schedule", "2-1", "--schedule", "gpipe"]) == 0
-    assert "gpipe of 2-1, flushed every 4 minibatches: " in capsys.readouterr().out
 
 
 def test_as_json(capsys):
@@ -320,25 +284,12 @@ def test_as_json(capsys):
     assert last == {"rank": 2, "stage": 1, "kind": "B", "minibatch": 0, "start": 2.0, "end": 4.0}
 
 
-def test_as_json_with_flushes(capsys):
-    assert main(["schedule", "1-1", "--schedule", "1f1b-flush", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["flush"], found["semantics"], found["overlap"]) == (2, None, None)
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["two"], "config two: must be the replicas of each stage, as in 2-1-1"),
-        (["auto"], "config auto: must be the replicas"),
-        (["2-0"], "config 2-0: must be the replicas"),
         (["1-1", "--minibatches", "0"], "--minibatches 0: must be a whole number, 1 or more"),
-        (["1-1", "--forward", "0"], "--forward 0"),
-        (["1-1", "--backward", "-1"], "--backward -1"),
-        (["1-1", "--in-flight", "0"], "--in-flight 0"),
-        (["1-1", "--schedule", "gpipe", "--flush", "0"], "--flush 0"),
         (["1-1", "--schedule", "pipe"], "unknown schedule 'pipe'; valid: gpipe"),
-        (["1-1", "--semantics", "stash"], "unknown semantics 'stash'; valid: stashing"),
         (["1-1", "--flush", "4"], "--flush 4: only gpipe and 1f1b-flush have flushes"),
         (["1-1", "--schedule", "gpipe", "--semantics", "naive"], "--semantics naive: only schedule 1f1b has it"),
         (["1-1", "--schedule", "gpipe", "--in-flight", "2"], "--in-flight 2: only schedule 1f1b has it, not gpipe"),

@@ -85,7 +85,7 @@ CODEC_COSTS = Costs(
 @pytest.mark.parametrize("alpha", [1e-7, 1e-4])
 def test_with_a_codec(name: str, p: int, alpha: float) -> None:
     network = virtual.Network(alpha, BETA)
-    for elements, pieces in product((1, 24, 1001, 48_000), (1, 4, 5)):
+    for elements, pieces in product((1, 1001, 2400), (1, 4, 5)):
         n = 4 * elements
 
         def main(fabric: virtual.VirtualFabric, elements: int = elements, pieces: int = pieces) -> float:
@@ -110,7 +110,7 @@ def test_with_a_codec(name: str, p: int, alpha: float) -> None:
 def test_the_closed_form_is_the_recursion() -> None:
     """In whole numbers, so that it is exact: all regimes and what lies between them."""
     draw = random.Random(1)
-    for _ in range(4000):
+    for _ in range(1000):
         p, m, c = draw.randint(2, 9), draw.randint(1, 9), draw.randint(1, 12)
         r = draw.choice([0, draw.randint(0, 40), c, c + 1])
         alpha = draw.choice([0, draw.randint(0, 20), draw.randint(0, 200)])
@@ -140,33 +140,7 @@ def test_regimes() -> None:
     assert min(seen.values()) > 100
 
 
-def test_reduction_is_hidden_where_the_network_is_slower() -> None:
-    """Section 3.2: "since the communication time is often larger than the reduction time, the latter can be hidden"."""
-    p, n = 4, 4 * 960_000
-    plain = collective_forms.ring(p, n, 1e-5, BETA, 0.9 * BETA)
-    pipelined = collective_forms.ring_pipelined(p, n, 1e-5, BETA, 0.9 * BETA, pieces=8)
-    assert pipelined == pytest.approx(2 * (p - 1) / p * n * BETA + 1e-5, rel=ROUNDING)
-    assert plain - pipelined == pytest.approx((p - 1) / p * n * 0.9 * BETA + (2 * (p - 1) - 1) * 1e-5, rel=1e-9)
-
-
 def test_pieces_are_at_least_one() -> None:
     assert collective_forms.PIECES == collectives.PIECES
     with pytest.raises(InputError, match="pieces 0"):
         virtual.run(1, lambda f: CompressedAllreduce(f, 4, "none", "ring_pipelined", pieces=0), virtual.Network(0, 0))
-
-
-@pytest.mark.parametrize("late", range(4))
-def test_a_late_rank_delays_by_its_delay_at_most(late: int) -> None:
-    """Receives wait for pieces, not the other way round: nobody stalls for longer than the one that is late."""
-    network, costs = virtual.Network(1e-6, BETA), reducing(4e-10)
-
-    def main(fabric: virtual.VirtualFabric) -> tuple[float, list[float]]:
-        fabric.sleep(1.0 if fabric.rank == late else 0.0)
-        vector = torch.full((48,), float(fabric.rank))
-        collectives.ring_pipelined(fabric, vector)
-        return fabric.now(), vector.tolist()
-
-    ends = virtual.run(4, main, network, costs)
-    form = collective_forms.ring_pipelined(4, 4 * 48, 1e-6, BETA, 4e-10)
-    assert max(end for end, _ in ends) <= (1.0 + form) * (1 + ROUNDING)
-    assert all(total == [6.0] * 48 for _, total in ends)

@@ -43,67 +43,39 @@ def said(capsys, *arguments: str) -> str:
     ("override", "words"),
     [
         ("+x=1", ["unknown option 'x'; valid: "]),
-        ("++x.y=1", ["unknown option 'x.y'; valid: "]),
-        ("x=1", ["unknown option 'x'; valid: "]),
         ("+testbed.rank=4", ["unknown option 'testbed.rank'; valid: testbed.ranks, "]),
-        ("+data.rot=/x", ["unknown option 'data.rot'; valid: data.root"]),
         ("~optimizer=1", ["override '~optimizer=1': must be key=value"]),
         ("strategy@x=dsync", ["must be key=value"]),
         ("hydra.run.dir=x", ["unknown option 'hydra.run.dir'"]),
         ("experiment=pipesgd/fig1", ["unknown option 'experiment'"]),
         ("scale=paper", ["--scale paper"]),
-        ("grid={a: [x]}", ["+grid.NAME=value"]),
         ("grid=5", ["grid=5: must be factors with their values"]),
         ("+grid.method.a=['epochs=-1']", ["epochs=-1: must be above 0"]),
         ("+grid.method.a=b", ["grid.method.a=b: must be a list of overrides"]),
-        ("testbeds=5", ["testbeds=5: must be names"]),
         ("testbeds=here", ["testbeds=here: must be names"]),
         ("+testbeds.nowhere=[]", ["unknown testbed 'nowhere'"]),
         ("optimizer=5", ["optimizer=5: must be entries"]),
-        ("strategy.name=5", ["strategy.name=5: must be a text"]),
-        ("testbed.ranks=0", ["testbed.ranks=0: must be 1 or more"]),
         ("testbed.ranks=9", ["testbed.ranks=9", "4 workers"]),
-        ("testbed.ranks=true", ["testbed.ranks=True"]),
-        ("title=", ["title='': must be a text"]),
-        ("title=Ünïcode", ["title=Ünïcode", "cannot be read", "needs quotes", "'title=\"...\"'"]),
-        ("title=“a b”", ["title=“a b”", "needs quotes"]),
-        ("title=a=b", ["title=a=b", "needs quotes"]),
+        ("title=Ünïcode", ["title=Ünïcode", "needs quotes"]),
         ("strategy.name=pipe_sgd", ["strategy.name=pipe_sgd", "strategy=pipe_sgd is meant"]),
-        ("testbed.name=virtual", ["testbed=virtual is meant"]),
-        ("title=[a]", ["title=['a']: must be a text"]),
         ("paper=../../x", ["paper=../../x: must be a plain name"]),
-        ("paper=reference", ["paper=reference: must be another name"]),
         ("paper=Slurm", ["paper=Slurm: must be another name"]),
-        ("paper=/abs", ["paper=/abs: must be a plain name"]),
         ("paper=..", ["paper=..: must be a plain name"]),
         ("experiment=../../../x", ["experiment=../../../x", "an experiment is named first"]),
+        (f"paper={'x' * 300}", ["must be a plain name"]),
         ("title=${oc.env:HOME}", ["oc.env", "another value of the configuration"]),
-        ("+optimizer.x=${oc.env:HOME}", ["oc.env"]),
-        ("title=${oc.${data.root}:HOME}", ["Error parsing override"]),
         ("+grid.method.a=['title=${oc.env:HOME}']", ["oc.env"]),
         ("testbeds.here=['title=${oc.env:HOME}']", ["oc.env"]),
-        ("title=${oc.decode:'1'}", ["oc.decode"]),
         ("title=${now:%Y}", ["now"]),
         ("title=a\nb", ["override 'title=a\\nb': has a line break"]),
         ("title='a\x1b[2J'", ["has a line break or another control character"]),
         ("title=" + "[" * 10_000, ["[[ ... [["]),
         ("optimizer.lr=nan", ["optimizer.lr=nan: must be a finite number"]),
-        ("testbed.alpha_s=nan", ["testbed.alpha_s=nan: must be a finite number"]),
-        ("testbed.launcher=5", ["testbed.launcher=5: must be a text"]),
         ("testbed.kind=[a]", ["unknown testbed.kind '['a']'; valid: measured"]),
-        ("testbed.arithmetic=some", ["testbed.arithmetic=some: must be real or none"]),
         ("testbed.alpha_s=-1", ["testbed.alpha_s=-1: must be"]),
-        ("testbed.beta_s_per_byte=fast", ["testbed.beta_s_per_byte=fast: must be"]),
-        ("testbed.encode_s_per_byte=5", ["testbed.encode_s_per_byte=5: must be entries"]),
         ("+testbed.encode_s_per_byte.x=no", ["testbed.encode_s_per_byte.x=no: must be"]),
-        ("targets=[inf]", ["targets.0=inf: must be a finite number"]),
-        ("epochs=inf", ["epochs=inf: must be a finite number"]),
-        ("data.root=5", ["data.root=5: must be a text"]),
         ("breakdown=5", ["breakdown=5: must be true or false"]),
-        (
-            "seeds=1000000",
-            ["runs (7 variants x ", " testbeds x 1,000,000 seeds): ", ",000,000; must be 10,000 or less"],
-        ),
+        ("seeds=1000000", [" testbeds x 1,000,000 seeds): ", ",000,000; must be 10,000 or less"]),
     ],
 )
 def test_an_override_that_cannot_be_is_one_line_of_show_too(capsys, override, words):
@@ -114,15 +86,22 @@ def test_an_override_that_cannot_be_is_one_line_of_show_too(capsys, override, wo
 
 
 @pytest.mark.parametrize(
-    "override",
-    ["workers=0", "testbed.threads_per_rank=0", "batch=101", "epochs=-1", "strategy.K=0", "device=tpu"],
+    ("arguments", "words"),
+    [
+        (["show", FIG4, "strategy=pipesgd"], ["unknown strategy 'pipesgd'", "valid: pipe_sgd"]),
+        (["show", FIG4, "strategy.codek=none"], ["unknown option 'strategy.codek'", "valid: strategy.codec"]),
+        (["show", FIG4, "testbed=paper/pipe"], ["unknown testbed", "valid: paper/pipesgd"]),
+        (["show", FIG4, "--scale", "papr"], ["unknown scale 'papr'", "valid: paper"]),
+        (["show", FIG4, "epochs"], ["must be key=value"]),
+        (["report", "pipesdg"], ["unknown paper", "pipesgd"]),
+        (["frobnicate"], ["invalid choice"]),
+        (["show", FIG4, "--colour"], ["unrecognized arguments: --colour"]),
+        (["data", "fetch"], ["needs a name: cifar10"]),
+    ],
 )
-def test_show_refuses_what_run_refuses(capsys, override):
-    overrides = [*(["strategy=pipe_sgd"] if "K" in override else ["testbed=here"]), override]
-    line = said(capsys, "show", FIG4, *overrides)
-    with pytest.raises(InputError) as refusal:
-        expand(FIG4, overrides)
-    assert line == str(refusal.value)
+def test_bad_words_are_named_with_the_valid_ones(capsys, tmp_path, arguments, words):
+    line = said(capsys, *arguments)
+    assert all(word in line for word in words) and not (tmp_path / "results").exists(), line
 
 
 @pytest.mark.parametrize(
@@ -157,12 +136,6 @@ def test_a_misspelt_experiment_gets_the_three_nearest(capsys):
     line = said(capsys, "run", "pipesgd/fig4-mnits")
     nearest = line.partition("nearest: ")[2].partition(" (repro list names all)")[0].split(", ")
     assert nearest[0] == FIG4 and len(nearest) == 3 and set(nearest) <= {*config.experiment_names()}
-
-
-def test_without_a_command_help_is_printed(capsys):
-    assert cli.main([]) == 0
-    told = capsys.readouterr()
-    assert told.out.startswith("usage: repro") and "partition" in told.out and not told.err
 
 
 # --- files of paper_configs/
@@ -273,19 +246,12 @@ PROFILE = str(PROJECT / "paper_configs" / "profile" / "measured-vgg.json")
     [
         ("profile mnist_mlp --threads 100000000", "--threads: 100,000,000; must be 1,024 or less"),
         ("profile mnist_mlp model.hidden=" + "[" * 10_000, "its value cannot be read"),
-        (f"show {FIG4} testbed=here testbed.threads_per_rank=100000000", "must be 1,024 or less"),
-        (f"show {FIG4} seed={10**30}", "must be 4,294,967,296 or less"),
         (f"show {FIG4} workers=100000 batch=100000", "workers=100000: must be 1,024 or less"),
         ("schedule 1-1-1-1 --minibatches 100000000", "800,000,000; must be 200,000 or less"),
-        ("schedule 1-1 --forward 100000000", "must be 200,000 or less"),
         ("schedule 100000000-1", "ranks: 100,000,001; must be 1,024 or less"),
         (f"partition {PROFILE} --machines 1000000 --bandwidth 1e8", "machines: 1,000,000; must be 1,024 or less"),
-        (f"partition {PROFILE} --machines 1000,1000 --bandwidth 1e8,1e7", "machines: 1,000,000"),
-        (f"partition {PROFILE} --machines 4 --bandwidth -1e8", "bandwidth=-100000000.0: must be numbers above 0"),
-        (f"partition {PROFILE} --machines 4,2 --bandwidth -1e8,1e7", "bandwidth=-100000000.0,10000000.0: must be"),
         (f"partition {PROFILE} --machines -4 --bandwidth 1e8", "machines=-4: must be whole numbers, 1 or more"),
         ("bench collective ring --ranks 100000", "--ranks: 100,000; must be 1,024 or less"),
-        ("bench collective ring_pipelined --pieces 100000000", "--pieces: 100,000,000; must be 1,024 or less"),
     ],
 )
 def test_a_size_that_cannot_be_is_answered_at_once(capsys, command, words):

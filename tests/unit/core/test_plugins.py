@@ -231,11 +231,3 @@ def test_the_files_of_ours_have_the_defaults(group):
         listed = files.group_file(group, name)
         defaults = {"name": name} | PLUGINS[group].defaults(name)
         assert listed == {key: list(value) if isinstance(value, tuple) else value for key, value in defaults.items()}
-
-
-@pytest.mark.parametrize("group", PLUGINS)
-def test_what_plugins_share_is_none(group):
-    shared = {"base", "shared", "data_parallel", "pipeline", "_shapes", "files", "sets"}
-    assert not shared & set(PLUGINS[group].names())
-    with pytest.raises(InputError, match=f"unknown {PLUGINS[group].kind} 'base'; valid: "):
-        PLUGINS[group].load("base")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import shutil
 import tarfile
 from pathlib import Path
@@ -23,9 +22,8 @@ from repro.data.sets import cifar10, cifar100
 from repro.experiment.schema import RunConfig
 from repro.training.evaluation.evaluate import evaluate
 from tests.support import probes
-from tests.unit.data.test_data import nowhere, server  # noqa: F401  (fixtures)
+from tests.unit.data.test_data import SHARED
 
-SHARED = Path(__file__).resolve().parents[4] / "shared" / "data"
 PLACES = [*files.places(), SHARED]  # before the fixture hides them
 COPY = next((place / "cifar10" for place in PLACES if (place / "cifar10" / "cifar10_labels.js").is_file()), None)
 needs_cifar10 = pytest.mark.skipif(COPY is None, reason="CIFAR-10's PNGs are neither in $REPRO_DATA nor ../shared/data")
@@ -118,8 +116,6 @@ def test_a_damaged_cifar10_is_an_error(binary10, damage, complaint):
     "raw, labels, complaint",
     [
         (record(3) + b"xx", 1, "3075 bytes are not whole records of 3073"),
-        (b"", 1, "0 bytes are not whole records"),
-        (record(1) + record(10), 1, "label 10, expected 0 to 9"),
         (record(1, 12), 2, "label 12, expected 0 to 9"),
     ],
 )
@@ -130,7 +126,7 @@ def test_bad_records(tmp_path, raw, labels, complaint):
     assert str(tmp_path / "f.bin") in str(caught.value)
 
 
-def test_fetch_unpacks_the_archive(binary10, tmp_path, server, monkeypatch):  # noqa: F811
+def test_fetch_unpacks_the_archive(binary10, tmp_path, server, monkeypatch):
     www, address = server
     with tarfile.open(www / "cifar-10-binary.tar.gz", "w:gz") as tar:
         tar.add(binary10 / "cifar10" / "cifar-10-batches-bin", "cifar-10-batches-bin")
@@ -141,17 +137,6 @@ def test_fetch_unpacks_the_archive(binary10, tmp_path, server, monkeypatch):  # 
     assert data.verify("cifar10") == folder and data.load("cifar10").name == "cifar10"
     (folder / "data_batch_3.bin").unlink()
     assert data.verify("cifar10", str(binary10)) and fetch("cifar10", mirrors=[address]) == data.verify("cifar10")
-
-
-def test_an_archive_that_lacks_a_file(binary10, server, monkeypatch):  # noqa: F811
-    www, address = server
-    with tarfile.open(www / "cifar-10-binary.tar.gz", "w:gz") as tar:
-        tar.addfile(tarfile.TarInfo("cifar-10-batches-bin/readme.html"), io.BytesIO())
-    archive = listed(www)["cifar-10-binary.tar.gz"]
-    monkeypatch.setattr(cifar10, "ARCHIVE", cifar.Archive("cifar-10-binary.tar.gz", archive))
-    with pytest.raises(InputError, match=r"holds no data_batch_1.bin"):
-        fetch("cifar10", mirrors=[address])
-    assert not (files.cache_root() / "cifar10").exists()
 
 
 # CIFAR-10 as PNGs
@@ -192,7 +177,6 @@ def test_png_copy_is_named_after_its_test_images(pngs):
     "text, complaint",
     [
         ("var labels=[1,2,3];", "3 labels, expected 51000"),
-        ("labels", "0 labels"),
         (f"var labels={[11] * 51000};", "label 11, expected 0 to 9"),
     ],
 )
@@ -234,11 +218,7 @@ def test_real_cifar10():
 @pytest.mark.parametrize(
     "name, options, complaint",
     [
-        ("mnist", {"images": 5}, "data set 'mnist' has no option 'dataset.images'; valid: none"),
         ("cifar10", {"image_size": 5}, "no option 'dataset.image_size'; valid: dataset.images, dataset.test_images"),
-        ("cifar100", {"images": 0}, "dataset.images=0: must be a whole number, 1 or more, or null"),
-        ("imagenet", {"classes": "many"}, "dataset.classes=many"),
-        ("imagenet", {"image_size": 2.5}, "dataset.image_size=2.5"),
         ("imagenet", {"resize": "stretch"}, "unknown value of dataset.resize 'stretch'; valid: "),
         ("imagenet", {"images": 5}, "dataset.images=5 is fewer than the 10 classes"),
         ("imagenet", {"images": 1281167, "image_size": 227}, "would take 18. GiB"),
@@ -253,33 +233,17 @@ def test_bad_options(name, options, complaint):
 
 
 @pytest.mark.parametrize(
-    "name, options, standin, shape, classes, counts, checksum",
+    "name, options, shape, classes, counts, checksum",
     [
-        ("cifar10", {"images": 500}, "cifar10-standin-seeded", (3, 32, 32), 10, (500, 2000), "b096f0cf"),
-        (
-            "cifar100",
-            {"images": 300, "test_images": 100},
-            "cifar100-standin-seeded",
-            (3, 32, 32),
-            100,
-            (300, 100),
-            "bc305750",
-        ),
-        ("imagenet", {}, "imagenet-standin-seeded", (3, 64, 64), 10, (1024, 256), "c2cf4c3d"),
-        (
-            "imagenet",
-            {"image_size": 33, "classes": 4, "images": 10},
-            "imagenet-standin-seeded",
-            (3, 33, 33),
-            4,
-            (10, 256),
-            "e6cf2f19",
-        ),
+        ("cifar10", {"images": 500}, (3, 32, 32), 10, (500, 2000), "b096f0cf"),
+        ("cifar100", {"images": 300, "test_images": 100}, (3, 32, 32), 100, (300, 100), "bc305750"),
+        ("imagenet", {}, (3, 64, 64), 10, (1024, 256), "c2cf4c3d"),
+        ("imagenet", {"image_size": 33, "classes": 4, "images": 10}, (3, 33, 33), 4, (10, 256), "e6cf2f19"),
     ],
 )
-def test_standins_are_the_same_everywhere(name, options, standin, shape, classes, counts, checksum):
+def test_standins_are_the_same_everywhere(name, options, shape, classes, counts, checksum):
     one, two = (data.load(name, **options) for _ in range(2))
-    assert (one.name, one.standin, one.input_shape, one.classes) == (standin, True, shape, classes)
+    assert (one.name, one.standin, one.input_shape, one.classes) == (f"{name}-standin-seeded", True, shape, classes)
     assert (len(one.train), len(one.test)) == counts and one.train.x.dtype == torch.uint8
     assert one.checksum == two.checksum and torch.equal(one.train.x, two.train.x)
     assert one.checksum.startswith(checksum)
@@ -319,10 +283,8 @@ def test_standins_can_be_learned_but_not_in_one_step(name, options, chance):
     "name, options, counts, classes, shape",
     [
         ("imagenet", {}, (1281167, 50000), 1000, (3, 227, 227)),
-        ("imagenet", {"image_size": 224, "images": None}, (1281167, 50000), 1000, (3, 224, 224)),
         ("imagenet", {"classes": 10, "images": 5000}, (5000, 50000), 10, (3, 227, 227)),
         ("cifar10", {}, (50000, 10000), 10, (3, 32, 32)),
-        ("cifar100", {"images": 100}, (100, 10000), 100, (3, 32, 32)),
         ("mnist", {}, (60000, 10000), 10, (1, 28, 28)),
     ],
 )

@@ -25,22 +25,7 @@ from repro.data.fetch import fetch
 from repro.data.readers import lazy, prefetch, shards
 from repro.data.sets import imagenet
 from repro.training.evaluation.evaluate import evaluate
-from tests.unit.data.test_data import nowhere, server  # noqa: F401  (fixtures)
-
-
-def draw(path: Path, size: tuple[int, int] = (48, 40), colour: tuple[int, int, int] = (200, 100, 50)) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Image.new("RGB", size, colour).save(path)
-
-
-@pytest.fixture
-def folders(tmp_path) -> Path:
-    """imagenet/ with three classes of 3, 2 and 2 training images and a validation image each."""
-    for label, (name, count) in enumerate((("n01", 3), ("n02", 2), ("n03", 2))):
-        for i in range(count):
-            draw(tmp_path / "place" / "imagenet" / "train" / name / f"{name}_{i}.JPEG", colour=(60 * label, 9, 20 * i))
-        draw(tmp_path / "place" / "imagenet" / "val" / name / "v.JPEG", colour=(60 * label, 9, 0))
-    return tmp_path / "place"
+from tests.unit.data.conftest import draw
 
 
 @pytest.mark.parametrize("decode", ["memory", "lazy"])
@@ -123,12 +108,6 @@ def test_an_image_that_is_spoilt_meanwhile_ends_the_run_when_it_is_drawn(folders
         batches[4]
 
 
-@pytest.mark.parametrize("ahead", [-1, True, "all"])
-def test_bad_lookahead(folders, ahead):
-    with pytest.raises(InputError, match=r"dataset\.ahead=.*: must be a whole number, 0 or more, or null"):
-        data.load("imagenet", str(folders), ahead=ahead)
-
-
 def test_the_middle_is_cut_out(folders):
     """A 64x32 image whose left and right quarters are black comes out without them."""
     image = Image.new("RGB", (64, 32))
@@ -186,11 +165,6 @@ def test_mixed_sizes(folders):
     assert "\n" not in message
     with pytest.raises(InputError, match=r"10 of 10 images are not 16x16 pixels.*is 48x40.*is 48x41"):
         data.load("imagenet", str(folders), resize="never", image_size=16)
-
-
-def test_images_taken_as_they_are(folders):
-    loaded = data.load("imagenet", str(folders), resize="never")
-    assert loaded.input_shape == (3, 40, 48) and loaded.train.slice(0, 2)[0].shape == (2, 3, 40, 48)
 
 
 @pytest.mark.parametrize("decode", ["memory", "lazy"])
@@ -271,12 +245,6 @@ def test_a_pipe_among_the_shards(sharded):
         data.load("imagenet", str(sharded), image_size=8)
 
 
-def test_headers_are_read_once(folders, monkeypatch):
-    data.load("imagenet", str(folders), image_size=8, decode="lazy")
-    monkeypatch.setattr(lazy, "sizes", lambda paths: pytest.fail("read again"))
-    data.load("imagenet", str(folders), image_size=8, decode="lazy")
-
-
 def test_imagenet_is_never_downloaded(tmp_path):
     for attempt in (
         lambda: fetch("imagenet"),
@@ -343,13 +311,6 @@ def test_an_index_finds_what_the_library_streams(sharded):
         assert entry.open("rb").read() == sample["jpg"] and label == int(sample["cls"])
 
 
-def test_classes_and_images_of_shards(sharded):
-    loaded = data.load("imagenet", str(sharded), image_size=8, classes=2, images=3, test_images=1)
-    assert loaded.classes == 2 and loaded.train.y.tolist() == [0, 1, 0] and loaded.test.y.tolist() == [0]
-    with pytest.raises(InputError, match=r"classes 0 to 2 in the shards of train, but dataset\.classes=5 asks for 5"):
-        data.load("imagenet", str(sharded), classes=5)
-
-
 def test_shards_are_gone_through_once(sharded, monkeypatch):
     first = data.load("imagenet", str(sharded), image_size=8)
     monkeypatch.setattr(shards, "images", lambda shard: pytest.fail(f"{shard.name} again"))
@@ -379,14 +340,11 @@ FIRST = "imagenet-train-000000.tar"
     "changes, complaint",
     [
         ({"n01_0.cls": b"dog"}, r"000000\.tar/n01_0\.cls: 'dog'; must be a class's number"),
-        ({"n01_0.cls": b"-1"}, r"000000\.tar/n01_0\.cls: '-1'"),
-        ({"n01_0.cls": 40 * b"0" + b"1"}, r"000000\.tar/n01_0\.cls: '0*'"),
         (
             {"n01_0.cls": b"4000000000"},
             r"000000\.tar/n01_0\.jpg: of class 4000000000, and imagenet has classes 0 to 999",
         ),
         ({"n01_0.cls": None}, r"000000\.tar: sample n01_0 has jpg; must have one of jpg, jpeg, png, and cls"),
-        ({"n01_0.jpg": None}, r"000000\.tar: sample n01_0 has cls; must have"),
         ({"n01_0.jpg": b"no image"}, r"1 of 7 images cannot be read: .*000000\.tar/n01_0\.jpg \(no image\)"),
     ],
 )
@@ -445,22 +403,12 @@ def test_headers_without_an_end(sharded):
         data.load("imagenet", str(sharded), image_size=8)
 
 
-def test_an_entry_that_is_there_twice(sharded):
-    with tarfile.open(sharded / "imagenet" / FIRST, "a") as tar:
-        for _ in range(2):
-            tar.addfile(tarfile.TarInfo("x.jpg"), io.BytesIO())
-    with pytest.raises(InputError, match=rf"{FIRST}: x\.jpg: duplicate file name"):
-        data.load("imagenet", str(sharded))
-
-
 @pytest.mark.parametrize(
     "damage, complaint",
     [
         (lambda whole, third: whole[:-2000], r"damaged after n0._.\.(cls|jpg)$"),
-        (lambda whole, third: whole[: third - 1], r"damaged at n0._.\.(cls|jpg) \(unexpected end of data\)"),
         (lambda whole, third: whole[:third] + b"\xff" * 512 + whole[third + 512 :], r"damaged after n0._.\.(cls|jpg)$"),
         (lambda whole, third: b"\x1f\x8b" + whole[2:], r"damaged at its beginning \("),
-        (lambda whole, third: b"", r"damaged at its beginning \(empty file\)"),
     ],
 )
 def test_damaged_shards(sharded, damage, complaint):
@@ -471,14 +419,6 @@ def test_damaged_shards(sharded, damage, complaint):
     shard.write_bytes(damage(whole, entries[2].offset))
     with pytest.raises(InputError, match=rf"{FIRST}: no whole tar file, {complaint}"):
         data.load("imagenet", str(sharded))
-
-
-def test_a_shard_that_shrinks_meanwhile(sharded):
-    split = data.load("imagenet", str(sharded), image_size=8, decode="lazy").train
-    shard = sharded / "imagenet" / FIRST
-    shard.write_bytes(shard.read_bytes()[:1200])
-    with pytest.raises(InputError, match=rf"cannot be read: .*{FIRST}/n0._.\.jpg \(the shard ends before it does\)"):
-        split.slice(0, 7)
 
 
 def test_missing_shards(sharded, monkeypatch, capsys):

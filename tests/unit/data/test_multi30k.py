@@ -18,26 +18,10 @@ from repro.data.readers.tokens import BOS, EOS, PAD, UNK
 from repro.data.sets import multi30k
 from repro.training import losses
 from repro.training.evaluation.evaluate import evaluate
-from tests.unit.data.test_data import SHARED
+from tests.unit.data.test_data import real
 
-
-def real() -> Path | None:
-    for place in [*files.places(), SHARED]:
-        for folder in (place / "multi30k", place / "multi30k_wmt16", place):
-            if all((folder / file).is_file() for file in multi30k.FILES):
-                return folder
-    return None
-
-
-REAL = real()
+REAL = real("multi30k", multi30k)
 needs_pairs = pytest.mark.skipif(REAL is None, reason="Multi30k is neither in $REPRO_DATA nor in ../shared/data")
-
-
-@pytest.fixture(autouse=True)
-def nowhere(monkeypatch, tmp_path):
-    """No data set on this machine: an empty cache, no $REPRO_DATA."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv("REPRO_DATA", raising=False)
 
 
 @needs_pairs
@@ -136,39 +120,10 @@ def test_minibatches():
     assert torch.equal(other[7][0], batches[7][0])
 
 
-def test_bucketed_minibatches_differ_more_than_random_ones():
-    deviations = {}
-    for batching in ("bucketed", "random"):
-        batches = data.load("multi30k", pairs=4000, batching=batching).train.minibatches(64, 1, 0)
-        works = [batches.work(i) for i in range(batches.per_epoch)]
-        deviations[batching] = statistics.pstdev(works) / statistics.fmean(works)
-    assert deviations["bucketed"] > 1.5 * deviations["random"]
-
-
 def test_a_transformer_learns_from_it():
     dataset = data.load("multi30k", vocabulary=60, test_pairs=100)
-    model = models.build(
-        "transformer",
-        dataset.input_shape,
-        dataset.classes,
-        0,
-        width=32,
-        layers=1,
-        heads=2,
-        feed_forward=64,
-        dropout=0.0,
-    )
-    spare = models.build(
-        "transformer",
-        dataset.input_shape,
-        dataset.classes,
-        0,
-        width=32,
-        layers=1,
-        heads=2,
-        feed_forward=64,
-        dropout=0.0,
-    )
+    small = {"width": 32, "layers": 1, "heads": 2, "feed_forward": 64, "dropout": 0.0}
+    model, spare = (models.build("transformer", dataset.input_shape, dataset.classes, 0, **small) for _ in range(2))
     before = evaluate(spare, model.state_dict(), dataset.test, torch.device("cpu"))
     optimizer, batches = torch.optim.Adam(model.parameters(), lr=0.01), dataset.train.minibatches(16, 1, 0)
     for step in range(40):
@@ -184,10 +139,8 @@ def test_a_transformer_learns_from_it():
 @pytest.mark.parametrize(
     "options, complaint",
     [
-        ({"pairs": 0}, "dataset.pairs=0"),
         ({"vocabulary": 4}, "dataset.vocabulary=4: must be more than the 4 words"),
         ({"batching": "sorted"}, "unknown value of dataset.batching 'sorted'; valid: "),
-        ({"words": 3}, "data set 'multi30k' has no option 'dataset.words'"),
     ],
 )
 def test_bad_options(options, complaint):

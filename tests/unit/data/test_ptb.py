@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shutil
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from repro.data import files
 from repro.data.readers.text import IGNORED, Streams, Text
 from repro.data.sets import ptb
 from repro.training.evaluation.evaluate import evaluate
-from tests.unit.data.test_data import nowhere, real  # noqa: F401  (the first is a fixture)
+from tests.unit.data.test_data import real
 
 REAL = real("ptb", ptb)
 needs_ptb = pytest.mark.skipif(REAL is None, reason="the real PTB is neither in $REPRO_DATA nor in ../shared/data")
@@ -71,57 +70,18 @@ def test_a_word_outside_the_vocabulary_is_named(small_ptb, part):
     assert "\n" not in message and caught.value.status == 2
 
 
-@pytest.mark.parametrize("content, complaint", [(b"\n \n", "no words in it"), (b"a \xff b\n", "not text")])
-def test_a_file_that_is_no_text(small_ptb, content, complaint):
-    (small_ptb / "ptb.test.txt").write_bytes(content)
-    with pytest.raises(InputError, match=f"ptb.test.txt: {complaint}"):
-        ptb.read(small_ptb)
-
-
 @pytest.mark.parametrize(
     "options, complaint",
     [
         ({"bptt": 0}, "dataset.bptt=0: must be a whole number, 1 or more, or null"),
-        ({"words": "many"}, "dataset.words=many"),
         ({"test_words": 1}, "dataset.words and dataset.test_words must be 2 or more"),
         ({"test_text": "train"}, "unknown value of dataset.test_text 'train'; valid: "),
-        ({"images": 5}, "data set 'ptb' has no option 'dataset.images'; valid: dataset.words, dataset.test_words"),
     ],
 )
 def test_bad_options(options, complaint):
     for how in ({"standin": "always"}, None):
         with pytest.raises(InputError, match=complaint):
             data.load("ptb", **how, **options) if how else data.shapes("ptb", **options)
-
-
-def test_missing_says_what_to_put_where(tmp_path):
-    with pytest.raises(InputError) as caught:
-        data.load("ptb", standin="never")
-    message = str(caught.value)
-    assert "\n" not in message and "repro data fetch ptb" in message and str(tmp_path / "cache/repro/ptb") in message
-    assert all(file in message for file in ptb.FILES)
-    row = next(row for row in data.status() if row["name"] == "ptb")
-    assert row == {
-        "name": "ptb",
-        "where": None,
-        "ok": None,
-        "detail": "missing",
-        "megabytes": 6.0,
-        "standin": "ptb-standin-seeded",
-    }
-
-
-@needs_ptb
-def test_incomplete_and_damaged_copies_are_errors(tmp_path):
-    folder = tmp_path / "root" / "ptb"
-    shutil.copytree(REAL, folder)
-    folder.chmod(0o755)
-    (folder / "ptb.test.txt").unlink()
-    with pytest.raises(InputError, match=r"'ptb' is incomplete: .* lacks ptb.test.txt"):
-        data.load("ptb", str(tmp_path / "root"))
-    (folder / "ptb.test.txt").write_text("a b\n")
-    with pytest.raises(InputError, match=r"ptb.test.txt: truncated, 4 of 449945 bytes"):
-        data.load("ptb", str(tmp_path / "root"))
 
 
 # The stand-in

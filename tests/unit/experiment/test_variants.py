@@ -19,7 +19,6 @@ from repro.experiment.grid import Variant
 from repro.experiment.identify import identify
 from repro.experiment.key import Keys, code_roots, keyed
 from repro.experiment.quoted import quoted
-from repro.experiment.schema import RunConfig
 from repro.experiment.standing import Standing, standing, together
 from repro.fabric.virtual import fabric as virtual
 from repro.records.catalogue import REFERENCE, Found
@@ -50,11 +49,6 @@ def test_an_input_of_several_entries_moves_them_together_by_its_share():
     codecs = {"encode_s_per_byte.quantize8": share, "decode_s_per_byte.quantize8": share}
     assert ends(codecs=codecs)["codecs, high"] == [
         "testbed.encode_s_per_byte.quantize8=6.0", "testbed.decode_s_per_byte.quantize8=12.0"]  # fmt: skip
-
-
-def test_an_entry_that_the_testbed_has_not_is_no_input():
-    assert ends(rate={"device.utilisation": {"low": 0.1, "high": 0.2}}) == {"base": []}
-    assert inputs.ends(testbeds.testbed_of(SIMPLE)) == {}
 
 
 def test_a_guess_of_nothing_has_ends_that_are_values_and_none_that_are_shares():
@@ -105,21 +99,13 @@ def test_the_number_is_the_tables_in_our_unit():
     assert quoted("validation/shaped") == {}
 
 
-def test_it_is_no_part_of_a_runs_configuration():
-    assert "quoted" not in RunConfig.model_fields
-
-
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
         ({"row": "MNIST"}, "has nothing of any variant in Figure 4, MNIST, final top-1"),
-        ({"variants": {"D-Sync": "DSync"}}, "has nothing of DSync"),
-        ({"column": "finals"}, "column"),
         ({"column": "over"}, "`over` names a variant"),
-        ({"over": "D-Sync"}, "`over` names a variant"),
         ({"column": "ms"}, "unit '' is none of column ms: s, steps/s"),
         ({"colum": "ms"}, "unknown option 'quoted.colum'"),
-        ({"quantity": None}, "quantity"),
     ],
 )
 def test_an_entry_that_cannot_be_is_one_line_with_file_and_entry(changes, says, monkeypatch):
@@ -155,11 +141,6 @@ def test_a_testbeds_overrides_yield_to_the_users_and_win_over_the_scales():
     warm_up = {(c.testbed, c.config.strategy.options.warmup_epochs) for c in found if "Pipe" in c.variant}
     assert warm_up == {("here", 4), ("paper/pipesgd-alexnet", 0), ("emulated/pipesgd-alexnet", 0)}
     assert {run.config.batch for run in expand("pipesgd/fig4-alexnet", ["batch=32"], "full")} == {32}
-
-
-def test_an_unknown_program_is_named_with_the_valid_ones():
-    with pytest.raises(InputError, match=r"unknown program 'nonsense'; valid: .*train"):
-        expand("pipesgd/fig4-mnist", ["program=nonsense"])
 
 
 def experiment_of(program: str) -> str:
@@ -261,12 +242,6 @@ def test_a_run_says_where_overrides_changed_it():
     of_one = changed("strategy=pipe_sgd", "strategy.K=3", "epochs=9")
     assert of_one and all(sorted(each) == ["epochs", "strategy.K"] for each in of_one)
     assert all({"model.name", "workers"} <= {*each} for each in changed("model=softmax", "workers=2"))
-
-
-def test_the_size_that_is_said_is_that_of_the_records(capsys):
-    assert main(["show", EXPERIMENT, *TIMING, "epochs=10"]) == 0
-    sizes = {run.config.scale for run in expand(EXPERIMENT, [*TIMING, "epochs=10"], "quick")}
-    assert f"# at scale {' and '.join(sizes)}: " in capsys.readouterr().out
 
 
 def test_the_keys_are_those_under_which_it_would_be_run(made_runs):

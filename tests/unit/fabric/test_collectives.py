@@ -24,13 +24,6 @@ def test_bounds_cover_and_differ_by_at_most_one(n, parts):
     assert max(lengths) - min(lengths) <= 1
 
 
-def test_chunks_are_views():
-    vector = torch.zeros(10)
-    for i, chunk in enumerate(collectives.chunks(vector, 3)):
-        chunk.fill_(i)
-    assert vector.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2, 2]
-
-
 def summed(p, rows, algorithm):
     def main(fabric):
         vector = torch.tensor(rows[fabric.rank], dtype=torch.float32)
@@ -40,7 +33,7 @@ def summed(p, rows, algorithm):
     return run(p, main, NETWORK)
 
 
-ALL_RANKS = ["ring", "ring_pipelined", "recursive_doubling", "tree"]
+ALL_RANKS = ["ring", "ring_pipelined", "recursive_doubling", "tree", "sharded_server"]
 
 
 @settings(max_examples=40)
@@ -49,11 +42,6 @@ def test_allreduces_sum(p, n, algorithm, seed):
     rows = torch.randint(-99, 99, (p, n), generator=torch.Generator().manual_seed(seed))
     for total in summed(p, rows.tolist(), algorithm):
         assert torch.equal(total, rows.sum(0).float())
-
-
-def test_the_server_only_sums():
-    for total in summed(4, [[1, 10], [2, 20], [4, 40], [999, 999]], "server"):
-        assert total.tolist() == [7, 70]
 
 
 def test_the_server_adds_in_rank_order():
@@ -84,7 +72,7 @@ def test_the_ring_adds_along_the_ring():
 
 
 @pytest.mark.parametrize("skew", [0.0, 1.0, -1.0])
-@pytest.mark.parametrize("algorithm", ["ring", "ring_pipelined", "recursive_doubling", "tree", "server"])
+@pytest.mark.parametrize("algorithm", [*ALL_RANKS, "server"])
 def test_the_order_of_summation_does_not_hang_on_who_is_late(algorithm, skew):
     noise = torch.randn(5, 33, generator=torch.Generator().manual_seed(1))
 
@@ -115,12 +103,13 @@ def test_bytes(p):
     assert total(collectives.ring_reduce_scatter) == (p - 1) * n
     assert total(collectives.ring_allgather) == p * (p - 1) * n
     assert total(collectives.binomial_reduce) == total(collectives.binomial_broadcast) == (p - 1) * n
-    assert total(collectives.tree_allreduce) == total(collectives.server_allreduce) == 2 * (p - 1) * n
+    for algorithm in ("tree", "server", "sharded_server"):
+        assert total(collectives.ALLREDUCE[algorithm]) == 2 * (p - 1) * n
     core = 1 << (p.bit_length() - 1)
     assert total(collectives.recursive_doubling_allreduce) == (core * (core.bit_length() - 1) + 2 * (p - core)) * n
 
 
-@pytest.mark.parametrize("algorithm", ["ring", "ring_pipelined", "recursive_doubling", "tree", "server"])
+@pytest.mark.parametrize("algorithm", [*ALL_RANKS, "server"])
 def test_two_at_once_on_two_channels(algorithm):
     def main(fabric):
         first, second = torch.full((7,), 1.0), torch.full((7,), 10.0)

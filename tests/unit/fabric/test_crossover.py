@@ -60,18 +60,6 @@ def test_what_the_slowest_rank_sees_counts_and_a_slow_network_ends_it_early(monk
     assert found.above_bytes == 2**16
 
 
-def test_alone_there_is_nothing_to_measure():
-    class Alone:
-        size = 1
-
-    assert crossover.find(Alone()).facts() == {
-        "auto": "native",
-        "above_bytes": None,
-        "why": "one rank: nothing to exchange",
-        "measured": [],
-    }
-
-
 def test_in_virtual_time_it_is_the_textbooks_ring_to_the_bit():
     def summed(algorithm):
         def rank(fabric):

@@ -93,11 +93,6 @@ def test_messages_of_one_connection_go_one_after_the_other_and_have_one_share():
     assert three == [close(ALPHA + n * KB * BETA) for n in (2, 3, 4)] and other == close(ALPHA + 2 * KB * BETA)
 
 
-def test_a_small_message_is_not_held_up_by_a_large_one():
-    large, small = arrivals(3, FAIR, together((0, 1, 100 * KB), (0, 2, 100)))
-    assert small == close(ALPHA + 200 * BETA) and large == close(ALPHA + (100 * KB + 100) * BETA)
-
-
 def test_nodes_of_a_host_share_its_link():
     """Ranks 0, 2 and 1, 3 are on two hosts: two flows of one link. 0 to 2 goes through the host's memory."""
     network = replace(FAIR, hosts=2, local_beta=BETA / 2)

@@ -146,12 +146,6 @@ def test_staleness_has_the_bound_that_follows_from_the_delays(delays):
         assert max(rank.delays, default=0) <= bound
 
 
-def test_a_rank_that_is_always_slow_is_ever_later():
-    """Why solo alone has no bound on staleness (docs/errata.md): it grows with the run."""
-    found = [max(run([[0.002, 0.006]] * steps, "solo")[1].delays, default=0) for steps in (6, 12, 24)]
-    assert found[0] < found[1] < found[2]
-
-
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 6, 8])
 def test_with_all_ranks_a_quorum_is_an_allreduce(size):
     delays = [[0.001 * ((7 * rank + 3 * step) % 5) for rank in range(size)] for step in range(5)]
@@ -209,7 +203,7 @@ def test_a_round_takes_activation_and_recursive_doubling(size):
     assert seen[0].seconds[0] == pytest.approx(forms.activation_s(size, ALPHA, BETA) + collective, rel=1e-3)
 
 
-@pytest.mark.parametrize("size", [3, 5, 6, 7, 9, 11, 13, 15, 21])
+@pytest.mark.parametrize("size", [3, 5, 6, 7, 11, 21])
 def test_a_round_off_powers_of_two_takes_at_most_one_long_message_more(size):
     """Ranks do not pace each other there: what some send ahead holds up what others wait for, but not every round."""
     n = 250_000
@@ -242,12 +236,6 @@ def test_every_rank_can_tell_all_others(size, root):
     if size & (size - 1) == 0:  # else there are short cuts: two dimensions may lead to one rank
         assert last == pytest.approx(form, rel=1e-3)
     assert size - 1 <= sum(messages for _, messages in found) <= size * dimensions
-
-
-def test_all_as_initiators_at_once_execute_a_round_once():
-    seen = run([[0.0] * 6] * 3, "solo")
-    for rank in seen:
-        assert len(rank.rounds) == 3 and rank.counted["active"] == 3 and rank.read == [0, 1, 2]
 
 
 @settings(max_examples=60, deadline=None)
@@ -289,12 +277,6 @@ def test_other_allreduces_and_codecs(codec, algorithm, bound):
     torch.testing.assert_close(total, gradients.sum((0, 1)), rtol=0, atol=max(1e-5, bound * 12))
     flags = torch.stack([received[50:53] for received in seen[0].rounds]).sum(0)
     assert flags.tolist() == [rank.counted["accepted"] for rank in seen]
-
-
-def test_a_late_rank_finds_the_latest_result_alone():
-    """Section 5: what the fast one's rounds leave in the receive buffer is overwritten before the slow one reads it."""
-    _, slow = run([[0.0, 0.01]] * 6, "solo")
-    assert slow.read[0] == 5 and set(slow.read) == {5}
 
 
 def test_bad_values():

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repro.fabric.base import ANY_SOURCE, BACKGROUND
-from repro.fabric.collectives import dense as collectives
 from repro.fabric.collectives.sharded import sharded_server_allreduce
 from repro.fabric.virtual.fabric import Network, run
 from tests.support.virtual import ALPHA, BETA, NETWORK
@@ -60,27 +59,14 @@ def busy(fabric, device="cpu"):
     return log
 
 
-@pytest.mark.parametrize("p", range(1, 9))
+@pytest.mark.parametrize("p", [1, 2, 5, 8])
 def test_two_runs_are_the_same(p):
     assert run(p, busy, NETWORK) == run(p, busy, NETWORK)
 
 
-@pytest.mark.parametrize("p", [1, 2, 3, 4, 6])
+@pytest.mark.parametrize("p", [2, 3, 6])
 def test_without_arithmetic_the_times_are_the_same(p):
     assert run(p, lambda fabric: busy(fabric, "meta"), NETWORK) == run(p, busy, NETWORK)
-
-
-@pytest.mark.parametrize("name", collectives.ALLREDUCE)
-@pytest.mark.parametrize("p", range(1, 9))
-def test_collectives_without_arithmetic(name, p):
-    def main(fabric, device):
-        fabric.allreduce(torch.ones(17, device=device), algorithm=name)
-        return fabric.now(), fabric.bytes_sent
-
-    assert run(p, lambda f: main(f, "meta"), NETWORK) == run(p, lambda f: main(f, "cpu"), NETWORK)
-
-
-programs = st.tuples(st.integers(1, 5), st.integers(0, 2**32))
 
 
 def random_program(p, seed):
@@ -127,9 +113,8 @@ def play(p, plans):
 
 
 @settings(max_examples=30)
-@given(programs)
-def test_random_programs_repeat_and_lose_nothing(drawn):
-    p, seed = drawn
+@given(st.integers(1, 5), st.integers(0, 2**32))
+def test_random_programs_repeat_and_lose_nothing(p, seed):
     messages, plans = random_program(p, seed)
     first = play(p, plans)
     assert first == play(p, plans)
@@ -180,16 +165,6 @@ def test_the_order_of_ties_is_that_of_the_ranks():
     assert log == list(itertools.product(range(3), range(5)))
 
 
-@pytest.mark.parametrize("p", range(1, 9))
-def test_world_sizes(p):
-    def main(fabric):
-        for algorithm in ("auto", *collectives.ALLREDUCE):
-            fabric.allreduce(torch.ones(5), algorithm=algorithm).wait()
-        return fabric.rank, fabric.size
-
-    assert run(p, main, NETWORK) == [(rank, p) for rank in range(p)]
-
-
 # --- the allreduce through a server with a shard on every rank: what it sums in what order, and what it moves
 
 
@@ -223,7 +198,7 @@ def reduced(rows: torch.Tensor, late: float = 0.0) -> list[torch.Tensor]:
 
 
 @pytest.mark.parametrize("p", RANKS)
-@pytest.mark.parametrize("n", [0, 1, 5, 24, 101])
+@pytest.mark.parametrize("n", [0, 1, 5, 101])
 def test_the_sum_in_rank_order_bit_for_bit(p, n):
     rows = noise(p, n)
     for found in reduced(rows):
@@ -237,58 +212,3 @@ def test_whoever_is_late(p, late):
     assert all(torch.equal(found, in_rank_order(rows)) for found in reduced(rows, late))
     if p > 3:  # another order would have shown
         assert not torch.equal(in_rank_order(rows), in_rank_order(rows.flip(0)))
-
-
-@pytest.mark.parametrize("p", RANKS)
-def test_bytes_are_those_of_section_3_2(p):
-    """Each rank sends 2 (p-1)/p n bytes; what it receives is as much."""
-    n = 4 * 24 * 5 * p
-
-    def main(fabric):
-        sharded_server_allreduce(fabric, torch.zeros(n // 4))
-        return fabric.bytes_sent
-
-    assert run(p, main, OF_SERVERS) == [2 * (p - 1) * n // p] * p
-
-
-def test_of_any_shape_and_by_its_name():
-    rows = noise(3, 12)
-
-    def main(fabric):
-        matrix = rows[fabric.rank].clone().view(3, 4)
-        fabric.allreduce(matrix, algorithm="sharded_server")
-        return matrix
-
-    for found in run(3, main, OF_SERVERS):
-        assert torch.equal(found.view(-1), in_rank_order(rows))
-
-
-def test_two_at_once_on_two_channels():
-    rows, others = noise(4, 30), noise(4, 30).flip(1)
-
-    def main(fabric):
-        first, second = rows[fabric.rank].clone(), others[fabric.rank].clone()
-        task = fabric.spawn(lambda: sharded_server_allreduce(fabric, second, BACKGROUND))
-        sharded_server_allreduce(fabric, first)
-        task.join()
-        return first, second
-
-    for first, second in run(4, main, OF_SERVERS):
-        assert torch.equal(first, in_rank_order(rows)) and torch.equal(second, in_rank_order(others))
-
-
-def test_several_in_a_row_while_ranks_drift():
-    rows = noise(5, 17)
-
-    def main(fabric):
-        vector = rows[fabric.rank].clone()
-        for turn in range(4):
-            fabric.sleep(1e-3 * ((3 * fabric.rank + turn) % 5))
-            sharded_server_allreduce(fabric, vector)
-            vector.div_(fabric.size)
-        return vector
-
-    expected = rows
-    for _ in range(4):
-        expected = in_rank_order(expected).div_(5).expand(5, -1)
-    assert all(torch.equal(found, expected[0]) for found in run(5, main, OF_SERVERS))

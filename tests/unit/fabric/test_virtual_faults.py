@@ -7,8 +7,6 @@ from itertools import pairwise
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from repro.fabric.base import BACKGROUND, FabricError
 from repro.fabric.codecs import CODECS
@@ -130,33 +128,11 @@ def test_a_passed_limit_may_be_caught():
     assert run(2, main, NETWORK)[1] == (1.0, close(2.0 + ALPHA + 4 * BETA))
 
 
-def test_an_outdated_limit_wakes_nobody():
-    def main(fabric):
-        if fabric.rank == 0:
-            fabric.send(torch.ones(1), 1)
-            fabric.sleep(2.0)
-            fabric.send(torch.ones(1), 1)
-        else:
-            fabric.irecv(torch.zeros(1), 0).wait(timeout=1.0)
-            fabric.irecv(torch.zeros(1), 0).wait()  # over the first limit's moment
-            return fabric.now()
-
-    assert run(2, main, NETWORK)[1] == close(2.0 + ALPHA + 8 * BETA)
-
-
-def test_nothing_is_left_after_a_bad_end():
-    """The next run in this process is not disturbed."""
-    for _ in range(3):
-        with pytest.raises(FabricError, match="deadlock"):
-            run(4, lambda fabric: fabric.recv(torch.zeros(1), 0), NETWORK)
-    assert run(2, lambda fabric: fabric.exchange(fabric.rank), NETWORK) == [[0, 1]] * 2
-
-
 # --- nothing is lost and nothing counted twice: sums through every codec, in the ring and in the pipelined ring
 
 
 CONSERVING = Network(1e-6, 1e-9)
-WORLDS = [2, 3, 4, 6]
+WORLDS = [2, 3, 6]
 
 
 def allreduced(name, algorithm, gradients, pieces=4, seed=0):
@@ -184,32 +160,8 @@ def test_each_rank_s_contribution_arrives_exactly_once(name, algorithm, p):
             assert torch.equal(allreduced(name, algorithm, gradients), torch.full((n,), 8.0)), n
 
 
-@pytest.mark.parametrize("name", CODECS)
-@pytest.mark.parametrize("algorithm", RINGS)
-@pytest.mark.parametrize("p", WORLDS)
-def test_equal_ternary_vectors_are_summed_exactly(name, algorithm, p):
-    """All ranks have the same vector of -2, 0 and 2: each partial sum is one of three levels, the largest included."""
-    vector = torch.randint(-1, 2, (77,), generator=torch.Generator().manual_seed(p)) * 2.0
-    assert torch.equal(allreduced(name, algorithm, [vector] * p), p * vector)
-
-
-@settings(max_examples=25, deadline=None)
-@given(
-    st.sampled_from(WORLDS).flatmap(
-        lambda p: st.lists(st.lists(st.integers(-8, 8), min_size=13, max_size=13), min_size=p, max_size=p)
-    ),
-    st.integers(1, 7),
-)
-def test_small_whole_numbers_are_exact_without_codec_and_truncated(rows, pieces):
-    gradients = [torch.tensor(row, dtype=torch.float32) for row in rows]
-    for name in ("none", "truncate16"):
-        for algorithm in RINGS:
-            total = allreduced(name, algorithm, gradients, pieces)
-            assert torch.equal(total, torch.stack(gradients).sum(0)), (name, algorithm)
-
-
 @pytest.mark.parametrize("name", ["none", "truncate16"])
-@pytest.mark.parametrize("pieces", [1, 2, 3, 5, 50])
+@pytest.mark.parametrize("pieces", [1, 3, 50])
 @pytest.mark.parametrize("p", [1, *WORLDS])
 def test_codecs_by_element_give_the_ring_s_bits_in_any_pieces(name, p, pieces):
     for n in (1, 2, 7, 45):

@@ -51,10 +51,6 @@ def test_what_says_why(text, words):
     assert words in last_words.reason(text.splitlines(keepends=True))
 
 
-def test_nothing_says_why():
-    assert last_words.reason(["\n", RULE, "====\n"]) is None
-
-
 def test_the_error_of_ranks_that_end_without_a_reason_of_ours_shows_the_launchers(tmp_path):
     code = f"import sys; sys.stderr.write({NO_FOLDER!r}); sys.exit(1)"
     ranks = Ranks([sys.executable, "-c", code], dict(os.environ), tmp_path / "ranks.log")

@@ -92,11 +92,3 @@ keys()
     assert [line[0] for line in found] == ["1", "0", "1", "1", "1", "0"]
     own, same, other, *rest = [line[1:] for line in found]
     assert own and own == same and own != other and all(each == own for each in rest)
-
-
-def test_what_is_wrong_is_said_in_one_line(tmp_path):
-    words = [sys.executable, "-m", "repro", "run", "pipesgd/fig4-mnist", "strategy=dsync", "batch=3", "workers=2"]
-    own = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "REPRO_RESULTS": str(tmp_path), "PYTHONPATH": str(PROJECT)}
-    done = subprocess.run(words, env=os.environ | own, capture_output=True, text=True, timeout=LIMIT_S)
-    assert done.returncode == 2 and done.stderr.count("\n") == 1
-    assert done.stderr.startswith("repro: error: batch=3 (global) does not divide among workers=2")

@@ -8,7 +8,7 @@ import pty
 import pytest
 
 from repro.launch import progress, remaining
-from repro.launch.progress import Progress, duration
+from repro.launch.progress import Progress
 from repro.launch.remaining import Planned
 
 
@@ -92,15 +92,6 @@ def test_what_is_expected_counts_from_the_start_and_is_corrected_by_what_ended(c
     ]
 
 
-def test_no_iterations_and_no_runs_are_no_problem(clock):
-    stream = io.StringIO()
-    with Progress({}, stream) as shown:
-        shown.begin("x", 0)
-        shown.update("x", 3)
-        shown.done("x", "fine")
-    assert "fine" in stream.getvalue()
-
-
 def everything(parent: int) -> str:
     """All that was written to the terminal whose other end is closed: one read may return a part of it."""
     parts = []
@@ -129,8 +120,3 @@ def test_a_terminal_gets_a_bar_and_lines_that_stay():
     text = everything(parent)
     assert "1/2 D-Sync, seed 0 |" in text and "iteration 5/10, accuracy 0.5000" in text and "so far]" in text
     assert "D-Sync finished\r\n" in text and "2/2 Pipe-SGD |" in text
-
-
-@pytest.mark.parametrize(("seconds", "text"), [(0.4, "0 s"), (89, "89 s"), (600, "10 min"), (11099, "3 h 05 min")])
-def test_durations_read_well(seconds, text):
-    assert duration(seconds) == text

@@ -49,9 +49,7 @@ def test_the_projects_site_file_is_the_defaults():
     assert site.load(site.DEFAULT) == site.Site()
 
 
-@pytest.mark.parametrize(
-    "text", ["[" * 3000, "[" * 100_000, "a: &a [x]\nb: [*a]", "? [a]\n: b", "\x00", "[[["], ids=lambda text: text[:9]
-)
+@pytest.mark.parametrize("text", ["[" * 100_000, "a: &a [x]\nb: [*a]", "\x00"], ids=lambda text: text[:9])
 def test_a_site_file_that_is_none_is_one_line(options, text):
     with pytest.raises(InputError, match=r"site file .*site\.yaml: ") as refusal:
         options(text)
@@ -81,22 +79,14 @@ def test_site_options_are_read(options):
     [
         ("partitoin: gpu", "unknown option 'partitoin'; valid: partition, "),
         ("gpus_per_node: two", "gpus_per_node: two: must be a whole number, 0 or more"),
-        ("ranks_per_node: 0", "must be a whole number, 1 or more (or null)"),
-        ("share_gpus: perhaps", "must be true or false"),
         ("modules: cuda", "must be a list of words"),
         ("- a\n- b", "must be lines of `option: value`"),
-        ("a: [", "while parsing"),
     ],
 )
 def test_site_options_that_cannot_be_used(options, text, said):
     with pytest.raises(InputError) as error:
         options(text)
     assert said in str(error.value) and "site.yaml" in str(error.value) and "\n" not in str(error.value)
-
-
-def test_a_site_file_that_is_not_there(options, tmp_path, capsys):
-    assert cli.main(["submit", EXPERIMENT, f"--site={tmp_path / 'none.yaml'}", "--dry-run"]) == 2
-    assert "none.yaml: No such file or directory" in capsys.readouterr().err
 
 
 def test_too_few_gpus_for_the_ranks(options):
@@ -466,7 +456,3 @@ def test_runs_of_one_job_are_told_apart(options, tmp_path, monkeypatch):
     task.clear()
     monkeypatch.setattr(client, "ended", lambda jobs: {("7", 0): "TIMEOUT"})
     assert states() == ["done", "failed", "failed", "failed"]
-
-
-def test_tasks_that_never_started_are_read_from_their_short_form():
-    assert client._numbers("1-3,7%2") == [1, 2, 3, 7] and client._numbers("4") == [4] and client._numbers("") == []

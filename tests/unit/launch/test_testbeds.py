@@ -177,12 +177,6 @@ def test_the_implied_rate_is_that_of_one_published_speedup():
     assert NODES * compute / (compute + seconds) == pytest.approx(SPEEDUP, rel=1e-3)
 
 
-def test_and_more_than_the_node_can_do():
-    """Which the file says: 3.2 times the peak of a ninth of a blade."""
-    ratio = of_paper("ibatch-implied")["device"]["peak_flops"] / of_paper("ibatch")["device"]["peak_flops"]
-    assert ratio == pytest.approx(3.2, abs=0.05)
-
-
 def test_which_claims_went_in_is_no_part_of_a_run():
     found = testbeds.testbed_of(of_paper("ibatch-implied"))
     assert found.claims and found.implied and not {"claims", "implied"} & found.model_dump().keys()

@@ -8,9 +8,8 @@ from torch import nn
 
 from repro import models
 from repro.core.errors import InputError
-from repro.testing.small import SGD
 from repro.training.evaluation.evaluate import digest
-from repro.training.model_shard import ModelShard, carries_state
+from repro.training.model_shard import carries_state
 
 PHOTO, TINY = (3, 224, 224), (3, 32, 32)
 
@@ -18,26 +17,20 @@ PHOTO, TINY = (3, 224, 224), (3, 32, 32)
 @pytest.mark.parametrize("name, shape, classes, options, parameters, blocks", [
     ("alexnet", (3, 227, 227), 1000, {}, 60_965_224, 8),
     ("alexnet_cifar", TINY, 10, {}, 3_172_554, 8),
-    ("alexnet_cifar", TINY, 10, {"width": 0.25}, 201_402, 8),
     ("cifar100_cnn", TINY, 100, {}, 151_428, 5),
     ("cifar100_convex", TINY, 100, {}, 151_428, 5),
     ("googlenet", PHOTO, 1000, {}, 6_998_552, 12),
     ("googlenet", TINY, 10, {}, 6_998_552 - 990 * 1025, 12),
-    ("googlenet", TINY, 10, {"width": 0.25}, 383_842, 12),
     ("hyperplane", (8192,), 1, {}, 8_193, 1),
     ("inception_v3", (3, 299, 299), 1000, {}, 23_834_568, 17),
-    ("inception_v3", (3, 75, 75), 10, {}, 23_834_568 - 990 * 2049, 17),
     ("lstm_ptb", (35,), 10_000, {}, 66_034_000, 4),
-    ("lstm_ptb", (35,), 10_000, {"hidden": 200, "layers": 1, "dropout": 0}, 4_331_600, 3),
     ("lstm_ucf101", (187, 2048), 101, {}, 34_663_525, 3),
     ("mnist_mlp", (1, 28, 28), 10, {}, 648_010, 3),
     ("resnet18", PHOTO, 1000, {}, 11_689_512, 10),
     ("resnet20", TINY, 10, {}, 269_722, 11),
     ("resnet32", TINY, 10, {}, 467_194, 17),
-    ("resnet32", TINY, 100, {}, 467_194 + 90 * 65, 17),
     ("resnet50", PHOTO, 1000, {}, 25_557_032, 18),
     ("resnet50", PHOTO, 1000, {"outputs": 1001}, 25_559_081, 18),
-    ("resnet50", PHOTO, 1000, {"outputs": None}, 25_557_032, 18),
     ("s2vt", (40, 4097), 12_594, {}, 36_960_094, 5),
     ("s2vt", (40, 4097), 12_594, {"vocabulary": 46_170}, 87_357_670, 5),
     ("softmax", (1, 28, 28), 10, {}, 7_850, 1),
@@ -45,10 +38,8 @@ PHOTO, TINY = (3, 224, 224), (3, 32, 32)
     ("vgg16", TINY, 10, {}, 14_728_266, 14),
     ("vgg16", TINY, 10, {"width": 0.25}, 924_186, 14),
     ("vgg16_imagenet", PHOTO, 1000, {}, 138_357_544, 16),
-    ("vgg16_imagenet", TINY, 1000, {}, 138_357_544 - 48 * 512 * 4096, 16),
     ("vgg19", PHOTO, 1000, {}, 143_667_240, 19),
     ("vgg19", PHOTO, 21_841, {}, 229_052_817, 19),
-    ("vgg19", TINY, 1000, {}, 143_667_240 - 48 * 512 * 4096, 19),
     ("vgg19", TINY, 10, {"width": 0.125}, 614_738, 19),
 ])  # fmt: skip
 def test_parameters_and_blocks(name, shape, classes, options, parameters, blocks):
@@ -66,10 +57,6 @@ def test_parameters_and_blocks(name, shape, classes, options, parameters, blocks
         assert isinstance(x, torch.Tensor) and x.is_floating_point()
     rows = 2 * shape[0] if name in ("s2vt", "lstm_ptb") else 2  # a word a step
     assert x.shape == (rows, options.get("vocabulary") or options.get("outputs") or classes)
-
-
-def test_a_shard_sends_exactly_the_parameters():
-    assert ModelShard(models.build("hyperplane", (16,), 1, 0), SGD, torch.device("cpu")).size == 17
 
 
 @pytest.mark.parametrize("name, shape, options", [
@@ -97,43 +84,19 @@ def test_the_same_weights_from_the_same_seed_and_small_inputs(name, shape, optio
 
 @pytest.mark.parametrize("name, shape, options, complaint", [
     ("alexnet", (3, 66, 80), {}, "model alexnet takes images of at least 67x67 pixels, not 66x80"),
-    ("alexnet", (784,), {}, "takes images of .channels, height, width., not inputs of"),
-    ("alexnet_cifar", (3, 14, 14), {}, "at least 15x15 pixels"),
-    ("alexnet_cifar", TINY, {"width": 0}, "model.width=0: must be a number above 0"),
-    ("cifar100_convex", (3, 32, 7), {}, "at least 8x8 pixels, not 32x7"),
-    ("googlenet", (3, 30, 31), {}, "model googlenet takes images of at least 31x31 pixels, not 30x31"),
-    ("googlenet", TINY, {"width": 0}, "model.width=0: must be a number above 0"),
-    ("googlenet", TINY, {"aux": True}, "model 'googlenet' has no option 'model.aux'; valid: model.width"),
     ("hyperplane", (3, 8, 8), {}, "model hyperplane takes vectors of .dimensions,., not inputs of"),
-    ("inception_v3", (3, 74, 75), {}, "at least 75x75 pixels, not 74x75"),
     ("inception_v3", (3, 75, 75), {"aux": True}, "model 'inception_v3' has no option 'model.aux'; valid: none"),
-    ("lstm_ptb", (35,), {"width": 3}, "no option 'model.width'; valid: model.hidden, model.layers, model.dropout"),
     ("lstm_ptb", (35,), {"hidden": 0}, "model.hidden=0: must be a whole number, 1 or more"),
-    ("lstm_ptb", (35,), {"layers": 1.5}, "model.layers=1.5"),
     ("lstm_ptb", (35,), {"dropout": 1}, "model.dropout=1: must be a number from 0 to below 1"),
     ("lstm_ptb", (3, 8, 8), {}, r"takes sequences of words \(steps,\), not inputs of \(3, 8, 8\)"),
     ("lstm_ucf101", (64,), {}, "takes sequences of .steps, features., not inputs of"),
-    ("lstm_ucf101", (9, 64), {"hidden": 0}, "model.hidden=0: must be a whole number"),
-    ("lstm_ucf101", (9, 64), {"dense": 2.5}, "model.dense=2.5"),
-    ("lstm_ucf101", (9, 64), {"layers": 2}, "model 'lstm_ucf101' has no option 'model.layers'; valid: model.hidden"),
     ("resnet50", (3, 64, 64), {"outputs": 9}, "model.outputs=9: must be a whole number, 10 .the classes. or more"),
-    ("resnet50", (3, 64, 64), {"outputs": True}, "model.outputs=True"),
     ("s2vt", (5,), {}, "takes captioned clips .steps, features . 1., not inputs of"),
-    ("s2vt", (5, 9), {"hidden": 0}, "model.hidden=0: must be a whole number"),
     ("s2vt", (5, 9), {"vocabulary": 9}, "model.vocabulary=9: must be 10 .the data set's words. or more, or null"),
-    ("s2vt", (5, 9), {"vocabulary": 12.5}, "model.vocabulary=12.5: must be a whole number"),
-    ("s2vt", (5, 9), {"dropout": 1}, "model.dropout=1"),
     ("transformer", (9,), {}, "takes sentence pairs"),
     ("transformer", (8,), {"width": 30, "heads": 4}, "model.width=30: must be even and a multiple of model.heads=4"),
-    ("transformer", (8,), {"dropout": 1.0}, "model.dropout=1.0"),
-    ("transformer", (8,), {"layers": "six"}, "model.layers=six"),
     ("vgg16", (3, 31, 32), {}, "model vgg16 takes images of at least 32x32 pixels, not 31x32"),
-    ("vgg16", TINY, {"hidden": 3}, "model 'vgg16' has no option 'model.hidden'; valid: model.width"),
-    ("vgg16", TINY, {"width": "half"}, "model.width=half"),
     ("vgg166", TINY, {}, "unknown model 'vgg166'; valid: vgg16,"),
-    ("vgg16_imagenet", (3, 31, 32), {}, "model vgg16_imagenet takes images of at least 32x32 pixels, not 31x32"),
-    ("vgg19", (3, 31, 32), {}, "model vgg19 takes images of at least 32x32 pixels, not 31x32"),
-    ("vgg19", TINY, {"width": -1}, "model.width=-1"),
 ])  # fmt: skip
 def test_what_a_model_cannot_be(name, shape, options, complaint):
     with pytest.raises(InputError, match=complaint):

@@ -13,8 +13,6 @@ from torch.nn import functional
 
 from repro import models
 from repro.data.base import Batches, Split
-from repro.experiment.expand import expand
-from repro.experiment.identify import identify
 from repro.experiment.testbeds import Rate
 from repro.fabric.virtual import fabric as virtual
 from repro.testing.small import COSTS, NETWORK, SGD
@@ -33,24 +31,6 @@ def images(count: int = 8, side: int = 8, channels: int = 3, classes: int = 5, s
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(count, channels, side, side, generator=generator)
     return Split(x, torch.randint(classes, (count,), generator=generator))
-
-
-def test_every_model_is_tested_and_has_a_configuration():
-    from repro.experiment import files
-
-    assert models.names() == sorted(files.group_names("model"))
-    assert not [name for name in models.names() if name.startswith("_")]
-
-
-def test_same_padding_as_in_the_released_code():
-    """TensorFlow's: an even side halves, and the pixel beyond the far end counts neither in maximum nor in mean."""
-    model = models.build("cifar100_cnn", (3, 32, 32), 100, 0)
-    x, sides = torch.ones(1, 3, 32, 32), []
-    for block in model[:3]:
-        x = block(x)
-        sides.append(x.shape[-1])
-    assert sides == [16, 8, 4] and model.fc1[1].in_features == 1024
-    assert torch.equal(model.conv2[2](torch.ones(1, 1, 4, 4)), torch.ones(1, 1, 2, 2))
 
 
 # Frozen parameters
@@ -112,22 +92,6 @@ def test_convex_along_every_line(name, shape):
             assert loss((1 - share) * one + share * two) <= chord + 1e-4
 
 
-def test_the_whole_network_is_not_convex():
-    part, split = ModelShard(models.build("cifar100_cnn", (3, 8, 8), 5, 0), SGD, CPU), images(32)
-
-    def loss(weights: torch.Tensor) -> float:
-        part.weights.copy_(weights)
-        with torch.no_grad():
-            return functional.cross_entropy(part.model(split.x), split.y).item()
-
-    one = part.weights.clone()
-    two = one.clone()
-    for view in part.views(two)[-4:-2]:  # fc1 and fc2 with their signs changed: the same function, another place
-        view.neg_()
-    part.views(two)[-2].neg_()
-    assert loss(two) == pytest.approx(loss(one), rel=1e-5) and loss((one + two) / 2) != pytest.approx(loss(one))
-
-
 # Hooks
 
 
@@ -146,7 +110,7 @@ def stack(*kinds: str) -> nn.Sequential:
     return nn.Sequential(*blocks)
 
 
-@pytest.mark.parametrize("kinds", ["t", "tt", "ftt", "fft", "tft", "ntn", "nnt", "tnn", "tntnft", "fntnnfnt", "tff"])
+@pytest.mark.parametrize("kinds", ["t", "ftt", "nnt", "tnn", "tntnft", "fntnnfnt"])
 def test_every_block_is_reported_once_last_first(kinds):
     part, ready = ModelShard(stack(*kinds), SGD, CPU), []
     split = Split(torch.randn(4, 5), torch.arange(4))
@@ -163,13 +127,6 @@ def test_every_block_is_reported_once_last_first(kinds):
         ready.clear()
         pass_through(part, split, gradient_ready)
         assert ready == list(reversed(range(len(kinds))))
-
-
-def test_blocks_of_real_models_are_reported_in_order():
-    for name in ("resnet20", "cifar100_convex"):
-        part, ready = ModelShard(models.build(name, (3, 8, 8), 5, 0), SGD, CPU), []
-        pass_through(part, images(), ready.append)
-        assert ready == list(reversed(range(len(part.blocks))))
 
 
 # Modelled times
@@ -259,10 +216,3 @@ def test_images_that_make_another_model_than_the_published_are_noticed(model, si
     dataset = SimpleNamespace(input_shape=(3, side, side), classes=1000)
     note = models.size_note(check(composed("fig4-mnist") | {"model": {"name": model}}), dataset)
     assert note is None if said is None else said in note
-
-
-def test_a_run_says_once_that_its_model_is_another_than_the_published(capsys):
-    found = expand("pipedream/throughput-alexnet-8b", ["dataset.image_size=224"])
-    identify(found)
-    notes = [line for line in capsys.readouterr().err.splitlines() if line.startswith("note: ")]
-    assert len(found) > 1 and len(notes) == 1 and "alexnet has 49,430,888 parameters" in notes[0]

@@ -81,19 +81,14 @@ def test_frozen_blocks_are_no_segments():
 # --- what is computed: K = 1 is D-Sync, K > 1 is delayed SGD, for every L
 
 
-@pytest.mark.parametrize("L", [1, 2, 3, TRAINED])
-@pytest.mark.parametrize("workers", [1, 3, 4, 6])
+@pytest.mark.parametrize("L", [2, TRAINED])
+@pytest.mark.parametrize("workers", [1, 3, 6])
 @pytest.mark.parametrize("algorithm", ["recursive_doubling", "tree"])
 def test_K_1_is_dsync(L, workers, algorithm):
     """With algorithms that add in the same order wherever the gradient is cut."""
     dsync = run({"algorithm": algorithm}, "dsync", workers=workers, steps=6)
     pipe = run({"K": 1, "segments": L, "algorithm": algorithm}, workers=workers, steps=6)
     assert (pipe.digests, pipe.losses) == (dsync.digests, dsync.losses)
-
-
-@pytest.mark.parametrize("L", [2, TRAINED])
-def test_K_1_is_dsync_in_a_ring_of_two(L):
-    assert run({"K": 1, "segments": L}).digests == run({}, "dsync").digests
 
 
 @pytest.mark.parametrize("L", [1, 3])
@@ -145,8 +140,8 @@ def delayed_sgd(K, L, workers, steps, staleness_lr=False, warmup=0):
 
 
 @pytest.mark.parametrize("K", [1, 3])
-@pytest.mark.parametrize("L", [1, 2, 3, TRAINED])
-@pytest.mark.parametrize("workers", [1, 3, 4])
+@pytest.mark.parametrize("L", [1, 3, TRAINED])
+@pytest.mark.parametrize("workers", [1, 3])
 def test_it_is_delayed_sgd(K, L, workers):
     """In ring order within each segment; the drain applies the rest, each gradient once."""
     before, after = delayed_sgd(K, L, workers, steps=8)
@@ -156,19 +151,18 @@ def test_it_is_delayed_sgd(K, L, workers):
 
 
 @pytest.mark.parametrize("codec", CODECS)
-@pytest.mark.parametrize("workers", [1, 3])
-def test_every_codec_and_every_resume(codec, workers):
+def test_every_codec_and_every_resume(codec, workers=3):
     options = {"K": 3, "segments": 3, "codec": codec, "warmup_epochs": 0.3}
     whole = run(options, workers=workers)
     assert len(set(whole.digests)) == 1 and torch.isfinite(whole.weights[0]).all()
     assert not torch.equal(whole.weights[0], initial())
-    for stop in (1, 3, 4, 5, 11):
+    for stop in (1, 4, 11):
         assert run(options, workers=workers, stop_and_resume_at=stop).digests == whole.digests
     assert run(options, workers=workers, settle_every=1).digests == whole.digests
 
 
 @pytest.mark.parametrize("name", ["dsync", "parameter_averaging", "pipe_sgd"])
-@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("codec", ["quantize8", "ternary"])
 def test_strategies_keep_their_codecs_state(name, codec):
     whole = small.run(name, {"codec": codec}, workers=3)
     assert small.run(name, {"codec": codec}, workers=3, stop_and_resume_at=5).digests == whole.digests
@@ -202,10 +196,7 @@ def test_they_are_refused_before_ranks_start():
     ("options", "words"),
     [
         ({"segments": 0}, "strategy.segments=0"),
-        ({"segments": 1.5}, "strategy.segments=1.5"),
-        ({"segments": True}, "strategy.segments=True"),
         ({"staleness_lr": 1}, "strategy.staleness_lr=1: must be true or false"),
-        ({"pieces": 0}, "strategy.pieces=0"),
         ({"algorithm": "server"}, "use strategy=ps_sync"),
     ],
 )
@@ -214,7 +205,7 @@ def test_bad_options_are_named(options, words):
         strategies.load("pipe_sgd").parse(options)
 
 
-@pytest.mark.parametrize(("warmup", "epochs"), [(5, 5), (6, 5), (0.5, 0.25)])
+@pytest.mark.parametrize(("warmup", "epochs"), [(5, 5), (0.5, 0.25)])
 def test_a_warm_up_as_long_as_the_run_is_refused(warmup, epochs):
     overrides = ["strategy=pipe_sgd", f"strategy.warmup_epochs={warmup}", f"epochs={epochs}"]
     with pytest.raises(InputError, match=f"warmup_epochs={warmup}: must be less than epochs={epochs}"):
@@ -246,7 +237,7 @@ MANY_S = 0.7e-3  # a latency-free way to make communication long: S of equation 
 SLOW = Costs(True, small.COSTS.seconds_per_byte, {"sync": MANY_S})
 
 
-@pytest.mark.parametrize("L", [1, 2, 3, TRAINED])
+@pytest.mark.parametrize("L", [1, 3, TRAINED])
 @pytest.mark.parametrize("workers", [2, 4])
 @pytest.mark.parametrize("blocks", [BUSY, QUICK], ids=["busy", "quick"])
 @pytest.mark.parametrize("costs", [small.COSTS, SLOW], ids=["fast", "slow"])
@@ -270,26 +261,6 @@ def test_K_2_takes_what_limited_resources_allow(L, K, blocks):
     assert (steps[1] - steps[0]) / 20 == pytest.approx(expected, rel=1e-9)
 
 
-def test_segments_help_within_an_iteration_and_harm_once_communication_bound():
-    def seconds(K, L, blocks):
-        return run({"K": K, "segments": L}, workers=4, blocks=blocks, steps=20, costs=SLOW).seconds
-
-    assert seconds(1, 2, BUSY) < seconds(1, 1, BUSY)  # some communication is hidden behind the backward pass
-    assert seconds(2, 4, QUICK) > seconds(2, 2, QUICK) > seconds(2, 1, QUICK)  # equations (5) and (6): L times S, alpha
-
-
-@pytest.mark.parametrize("codec", ["none", "quantize8"])
-def test_one_segment_takes_the_time_of_no_segments(codec):
-    """All of the codec's work is on the main line, once an iteration, as without segments."""
-    costs = Costs(
-        True,
-        small.COSTS.seconds_per_byte | {f"{kind}/quantize8": 1e-6 for kind in ("encode", "decode")},
-        small.COSTS.fixed_seconds,
-    )
-    dsync = run({"codec": codec}, "dsync", workers=3, costs=costs).seconds
-    assert run({"K": 1, "codec": codec}, workers=3, costs=costs).seconds == pytest.approx(dsync, rel=1e-12)
-
-
 # --- staleness
 
 
@@ -302,7 +273,7 @@ def test_staleness_is_K_less_one_once_the_pipeline_is_full(K):
     assert warm == ([0] * 4 + fill + [K - 1] * 20)[: 12 - (K - 1)]
 
 
-@pytest.mark.parametrize("K", [1, 2, 3, 5])
+@pytest.mark.parametrize("K", [1, 2, 5])
 @pytest.mark.parametrize("L", [1, 3])
 @pytest.mark.parametrize("warmup", [0, 3])
 def test_staleness_aware_learning_rate(K, L, warmup):
@@ -314,9 +285,3 @@ def test_staleness_aware_learning_rate(K, L, warmup):
     plain = run(options | {"staleness_lr": False})
     assert (plain.digests == run(options).digests) == (K <= 2)
     assert run(options, stop_and_resume_at=6).digests == run(options).digests
-
-
-@pytest.mark.parametrize("options", [{"K": 1, "segments": 3}, {"K": 3, "segments": 2, "codec": "quantize8"}])
-def test_without_arithmetic_it_takes_the_same_time(options):
-    timed, real = run(options, workers=3, arithmetic=False), run(options, workers=3)
-    assert (timed.seconds, timed.bytes_sent, timed.staleness) == (real.seconds, real.bytes_sent, real.staleness)

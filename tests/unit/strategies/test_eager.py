@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 import torch
 
 from repro import strategies
 from repro.core.errors import InputError
-from repro.fabric.virtual import fabric as virtual
 from repro.testing import small
 from repro.training.device_times import BlockSeconds
 from tests.support.cli import run as run_cli
@@ -34,7 +31,7 @@ def late(name, options=None, workers=3, delays=SHIFTING, **how):
 # --- nobody late
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3, 4, 5, 6])
+@pytest.mark.parametrize("workers", [1, 2, 3, 6])
 def test_a_quorum_of_all_is_dsync_bit_for_bit(workers):
     """Whatever the delays: everybody waits for the last."""
     dsync = late("dsync", {"algorithm": "recursive_doubling"}, workers)
@@ -46,7 +43,7 @@ def test_a_quorum_of_all_is_dsync_bit_for_bit(workers):
 
 
 @pytest.mark.ranks
-@pytest.mark.parametrize("workers", [2, 3, 4])
+@pytest.mark.parametrize("workers", [2, 3])
 def test_a_quorum_of_all_is_dsync_on_real_ranks(workers):
     how = {"workers": workers, "optimizer": MOMENTUM, "fabric": "mpi"}
     dsync = small.run("dsync", {"algorithm": "recursive_doubling"}, **how)
@@ -72,7 +69,7 @@ def assert_conserved(found, steps=STEPS):
 
 
 @pytest.mark.parametrize("delays", [SHIFTING, FAR_BEHIND])
-@pytest.mark.parametrize("workers", [2, 3, 6])
+@pytest.mark.parametrize("workers", [2, 6])
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(
     "options",
@@ -94,14 +91,6 @@ def test_who_is_late_is_counted():
     # the last round is in everybody's receive buffer, so each result was applied once, or missed
     assert slow["missed"] == slow["repeated"]
     assert max(found.staleness[1]) > 1 and set(found.staleness[0]) == {0}
-
-
-def test_skip_makes_fewer_updates():
-    """A result that is found again is not applied again: the weights are others, the counts the same."""
-    how = {"workers": 2, "delays": [[0.0, 0.02]]}
-    again, once = late("eager_solo", **how), late("eager_solo", {"repeated": "skip"}, **how)
-    assert again.counters[1]["repeated"] == once.counters[1]["repeated"] > 0
-    assert again.digests[0] == once.digests[0] or again.digests[1] != once.digests[1]
 
 
 def test_solo_does_not_wait_and_synchronous_sgd_does():
@@ -179,12 +168,6 @@ def test_resume_of_ranks_in_step_has_the_same_bits(name):
         assert small.run(name, options, stop_and_resume_at=stop, **how).digests == whole.digests
 
 
-def test_without_arithmetic_the_same_time():
-    how = {"workers": 3, "delays": rows(SHIFTING, 3)}
-    for name in NAMES:
-        assert small.run(name, arithmetic=False, **how).seconds == small.run(name, **how).seconds
-
-
 # --- faults and bad input
 
 HERE = ("testbed=here", "workers=3", "batch=60")
@@ -208,53 +191,15 @@ def test_a_killed_run_resumes_and_conserves(tmp_path):
     assert counted["accepted"] + counted["pending"] == 3 * steps == counted["rounds"]
 
 
-def test_a_rank_that_fails_ends_the_others_too():
-    def main(fabric):
-        strategy = strategies.load("eager_solo")
-        if fabric.rank == 1:
-            raise InputError("rank 1 cannot go on")
-        small.one_rank(
-            fabric, strategy.name, {}, workers=2, steps=3, batch=4, optimizer=MOMENTUM, settle_every=0,
-            stop_and_resume_at=0, drain=True, iterations_per_epoch=10, build_model=small.model,
-            blocks=None, arithmetic=True, delays=(),
-        )  # fmt: skip
-
-    with pytest.raises(InputError, match="rank 1 cannot go on"):
-        virtual.run(2, main, small.NETWORK, small.COSTS)
-
-
 @pytest.mark.parametrize(
     "name, options, words",
     [
-        ("eager_solo", {"late": "ignore"}, "strategy.late=ignore: must be accumulate or drop"),
-        ("eager_solo", {"repeated": "twice"}, "strategy.repeated=twice: must be apply or skip"),
         ("eager_solo", {"sync_epochs": 0}, "strategy.sync_epochs=0: must be above 0"),
         ("eager_solo", {"algorithm": "server"}, "strategy.algorithm=server: the server needs a rank of its own"),
-        ("eager_solo", {"codec": "quantize8"}, "codec 'quantize8' needs algorithm 'ring'"),
         ("eager_solo", {"density": 0.1, "algorithm": "ring"}, "strategy.density: top-k has an allgather of its own"),
-        ("eager_solo", {"density": 2}, "strategy.density=2: must be 1 or less"),
-        ("eager_solo", {"quorum": 2}, "strategy eager_solo has no option 'quorum'; valid: algorithm"),
         ("eager_quorum", {"quorum": 0}, "strategy.quorum=0: must be 1 or more"),
     ],
 )
 def test_bad_options(name, options, words):
     with pytest.raises(InputError, match=words):
         strategies.load(name).parse(options)
-
-
-def test_a_quorum_of_more_than_all_is_refused_before_ranks_start(tmp_path):
-    done = run_cli(tmp_path, "strategy=eager_quorum", "strategy.quorum=5", "testbed=here", "workers=4")
-    assert done.returncode == 2 and len(done.stderr.strip().splitlines()) == 1
-    assert "strategy.quorum=5: must be a whole number from 1 (solo) to workers=4 (all)" in done.stderr
-
-
-def test_a_density_that_leaves_nothing_is_refused():
-    with pytest.raises(InputError, match="rounds to 0"):
-        strategies.load("eager_solo").check_model(strategies.load("eager_solo").parse({"density": 1e-4}), [100])
-
-
-def test_counts_without_arithmetic_are_those_with_it():
-    for name in NAMES:
-        how = {"workers": 4, "delays": rows(SHIFTING, 4)}
-        timing, real = small.run(name, arithmetic=False, **how), small.run(name, **how)
-        assert timing.counters == real.counters and math.isfinite(real.losses[0][-1])

@@ -13,7 +13,6 @@ from torch import nn
 from repro import models, strategies
 from repro.algorithms.timing import collective_forms, step_forms
 from repro.core.errors import InputError
-from repro.experiment.expand import expand
 from repro.fabric.codecs import codec
 from repro.fabric.costs import Costs
 from repro.testing import small
@@ -72,17 +71,6 @@ def test_buckets_cover_the_vector_from_its_end():
     assert (inside.blocks, inside.trained) == (range(2, 3), {2})
 
 
-def test_they_are_pytorch_s():
-    """`_compute_bucket_assignment_by_size` on the parameters in the order in which they become ready."""
-    parameters = list(model().parameters())[::-1]
-    for first, limit in [(0, 0), (1, 1), (12, 12), (13, 13), (1, 40), (125, 125), (30, 60)]:
-        theirs, _ = torch._C._distributed_c10d._compute_bucket_assignment_by_size(
-            parameters, [max(1, 4 * first), max(1, 4 * limit)]
-        )
-        ours = ddp_buckets(list(model().children()), 4 * first, 4 * limit)
-        assert [sum(parameters[i].numel() for i in bucket) for bucket in theirs] == [b.end - b.start for b in ours]
-
-
 @pytest.mark.parametrize("bucket_mb", [None, 1, 5])
 def test_they_are_ddp_s_own_after_its_first_pass(tmp_path, bucket_mb):
     """What DistributedDataParallel really hands over for ResNet-20, in the order of its backward pass."""
@@ -114,7 +102,7 @@ def test_they_are_ddp_s_own_after_its_first_pass(tmp_path, bucket_mb):
 # --- weights
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3, 4])
+@pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.parametrize("options", [{}, {"codec": "quantize8"}, {"codec": "ternary"}, {"algorithm": "tree"}])
 def test_one_bucket_is_dsync_bit_for_bit(workers, options):
     dsync = run(options, "dsync", workers=workers, optimizer=small.SGD.model_copy(update={"momentum": 0.9}))
@@ -147,7 +135,7 @@ def test_it_resumes_in_the_middle(codec_name):
 @pytest.mark.parametrize("workers", [2, 4])
 @pytest.mark.parametrize("name", ["none", "quantize8"])
 @pytest.mark.parametrize("limit", [0, 13, 40, 200])
-@pytest.mark.parametrize("scale", [1e-2, 1.0, 10.0])
+@pytest.mark.parametrize("scale", [1e-2, 10.0])
 def test_a_step_takes_what_the_closed_form_says(workers, name, limit, scale):
     """Forward, then backward passes with each bucket's allreduce behind the one before, then the update."""
     costs = Costs(True, {"reduce": 1e-8, "update": 1e-7, "encode/quantize8": 9e-8, "decode/quantize8": 7e-8}, {})
@@ -168,22 +156,6 @@ def test_a_step_takes_what_the_closed_form_says(workers, name, limit, scale):
     assert run(options, workers=workers, blocks=blocks, costs=costs).seconds == pytest.approx(12 * expected, rel=1e-9)
 
 
-def test_it_hides_what_dsync_exposes():
-    """All but the bucket of the first block hides: that leaves when the backward pass is over."""
-    costs = Costs(True, {"reduce": 5e-6}, {})  # a slow network: at 4 ranks 3/4 of the bytes are reduced
-    three = {"first_bucket_mb": 0, "bucket_mb": mib(56)}  # 12, 56 and 56 elements
-    dsync, found = (run(o, name, workers=4, costs=costs).seconds / 12 for name, o in [("dsync", {}), ("wfbp", three)])
-    latency = 6 * small.NETWORK.alpha
-    assert dsync == pytest.approx(12e-3 + latency + 3 / 4 * 4 * 124 * 5e-6, rel=1e-3)
-    assert found == pytest.approx(12e-3 + latency + 3 / 4 * 4 * 56 * 5e-6, rel=1e-3)
-
-
-def test_without_arithmetic_it_takes_the_same_time():
-    options = {"bucket_mb": mib(13), "first_bucket_mb": 0}
-    timed, real = run(options, workers=3, arithmetic=False), run(options, workers=3)
-    assert (timed.seconds, timed.bytes_sent) == (real.seconds, real.bytes_sent)
-
-
 # --- options
 
 
@@ -191,8 +163,6 @@ def test_without_arithmetic_it_takes_the_same_time():
     ("options", "words"),
     [
         ({"bucket_mb": -1}, "strategy.bucket_mb=-1: must be 0 or more"),
-        ({"first_bucket_mb": "x"}, "strategy.first_bucket_mb=x"),
-        ({"bucket_mb": True}, "strategy.bucket_mb=True"),
         ({"algorithm": "server"}, "use strategy=ps_sync"),
     ],
 )
@@ -208,8 +178,3 @@ def test_it_is_its_own_twin():
         strategy = strategies.load(name)
         if (twin := strategy.twin(strategy.parse({}))) is not None:
             strategies.load(twin[0]).parse(twin[1])
-
-
-def test_its_configuration_is_the_default():
-    (planned, *_) = expand("pipesgd/fig4-mnist", ["strategy=wfbp", "testbed=virtual"])
-    assert planned.config.strategy.options == strategies.load("wfbp").parse({})

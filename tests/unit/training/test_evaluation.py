@@ -15,7 +15,7 @@ from repro import data, models
 from repro.core.errors import InputError
 from repro.data import base
 from repro.data.base import Dataset, Split
-from repro.data.readers.text import IGNORED, Text
+from repro.data.readers.text import IGNORED
 from repro.rank.evaluator import Evaluator
 from repro.training import losses
 from repro.training.evaluation import meteor as caption_scores
@@ -59,11 +59,6 @@ def test_the_best_reference_counts_and_clips_are_averaged():
     one, two = meteor([words("a b c")], words("a b d")), meteor([words("a b d")], words("a b d"))
     assert two > one and meteor([words("a b c", "a b d", "x")], words("a b d")) == two
     assert meteor([words("a b c"), words("a b d")], words("a b d", "a b d")) == pytest.approx((one + two) / 2)
-
-
-def test_no_synonyms():
-    """WordNet would know that an automobile is a car."""
-    assert meteor([words("automobile")], words("car")) == 0
 
 
 @pytest.fixture
@@ -116,13 +111,11 @@ def split(classes: int = 8, count: int = 40) -> Split:
     "metric, dataset, complaint",
     [
         ("mse", "mnist", "metric=mse: of regression, and data set 'mnist' has images; metrics for it: top1, top5$"),
-        ("mse", "ucf101", "data set 'ucf101' has sequences; metrics for it: top1, top5$"),
         (
             "top1",
             "hyperplane",
             "of classification and text, and data set 'hyperplane' has vectors, a regression; .*: mse$",
         ),
-        ("perplexity", "ucf101", "metric=perplexity: of text, and data set 'ucf101' has sequences"),
         ("msee", "hyperplane", "unknown metric 'msee'; valid: mse, "),
     ],
 )
@@ -194,13 +187,6 @@ def test_training_samples_are_the_same_every_time():
     assert everything["train_top1"] == evaluate(model, {}, samples, CPU)["top1"]
 
 
-def test_part_of_a_text():
-    text = Text(torch.arange(1001), 10)
-    part = text.subset(100)
-    assert len(part) == 100 and torch.equal(part.words, part.words[0] + torch.arange(101))
-    assert torch.equal(part.words, text.subset(100).words) and len(text.subset(5000)) == 1000
-
-
 def test_mean_squared_error():
     outputs, values = torch.tensor([[1.0], [2.0], [4.0]]), torch.tensor([1.0, 4.0, 1.0])
     assert mean_squared_error(outputs, values).item() == pytest.approx(13 / 3)
@@ -217,8 +203,6 @@ def test_mean_squared_error():
             "model resnet20 takes images, and hyperplane .* is vectors; models for it: hyperplane$",
         ),
         ("lstm_ptb", "ucf101", "takes text, and .*ucf101.* is sequences; models for it: lstm_ucf101$"),
-        ("lstm_ucf101", "ptb", "takes sequences, and ptb .* is text; models for it: lstm_ptb$"),
-        ("lstm_ptb", "multi30k", "is sentence pairs; models for it: transformer$"),
         ("transformer", "cifar10", "takes sentence pairs, and cifar10 .* is images"),
     ],
 )
@@ -255,7 +239,7 @@ def together(ranks: int, work) -> list:
     return found
 
 
-@pytest.mark.parametrize("ranks", [2, 3, 8])
+@pytest.mark.parametrize("ranks", [3, 8])
 @pytest.mark.parametrize(
     ("name", "model", "options"),
     [

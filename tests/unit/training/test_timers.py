@@ -29,6 +29,12 @@ def test_overlap_counts_the_points_in_both(first, second):
     assert sum(end - start for start, end in union(first)) == len(points(first))
 
 
+def started(fabric):
+    clock = Clock(fabric)
+    clock.start()
+    return clock
+
+
 def on_one_rank(body):
     return virtual.run(1, body, NETWORK)[0]
 
@@ -57,8 +63,7 @@ def test_phases_sum_to_the_training_time_and_pauses_do_not_count():
 
 def test_communication_of_another_line_during_computation_is_overlapped():
     def body(fabric):
-        clock = Clock(fabric)
-        clock.start()
+        clock = started(fabric)
 
         def communicate():
             with clock.phase("communicate"):
@@ -77,8 +82,7 @@ def test_communication_of_another_line_during_computation_is_overlapped():
 
 def test_phases_do_not_nest_on_the_main_line():
     def body(fabric):
-        clock = Clock(fabric)
-        clock.start()
+        clock = started(fabric)
         with clock.phase("forward"), pytest.raises(ValueError, match="not nested"), clock.phase("update"):
             pass
         with pytest.raises(ValueError, match="phases: forward"), clock.phase("idling"):
@@ -90,8 +94,7 @@ def test_phases_do_not_nest_on_the_main_line():
 
 def test_an_interruption_suspends_the_phase_around_it():
     def body(fabric):
-        clock = Clock(fabric)
-        clock.start()
+        clock = started(fabric)
         with clock.phase("backward"):
             fabric.sleep(1)
             with clock.interruption("compress"):
@@ -111,8 +114,7 @@ def test_an_interruption_suspends_the_phase_around_it():
 
 def test_an_interruption_of_another_line_leaves_the_main_line_alone():
     def body(fabric):
-        clock = Clock(fabric)
-        clock.start()
+        clock = started(fabric)
 
         def compress():
             with clock.interruption("compress"):
@@ -200,14 +202,14 @@ class Event:
         return 1e3 * (later.passed - self.passed)
 
 
-def on_one_gpu(body):
-    return virtual.run(1, body, NETWORK)[0]
+def gpu(fabric):
+    stream = Stream(fabric)
+    return stream, Clock(fabric, stream.synchronise, device_times=DeviceTimes(stream.event))
 
 
 def test_phases_are_as_long_as_the_device_is_in_them_and_nothing_waits_for_it():
     def body(fabric):
-        stream = Stream(fabric)
-        clock = Clock(fabric, stream.synchronise, device_times=DeviceTimes(stream.event))
+        stream, clock = gpu(fabric)
         with clock.phase("other"):  # before training: the host's clock
             fabric.sleep(2)
         clock.take()
@@ -221,7 +223,7 @@ def test_phases_are_as_long_as_the_device_is_in_them_and_nothing_waits_for_it():
         with clock.paused():
             return clock.take(), clock.train_s(), stream.events
 
-    phases, train_s, events = on_one_gpu(body)
+    phases, train_s, events = on_one_rank(body)
     assert phases["forward"] == pytest.approx(0.3, abs=0.002)
     assert phases["backward"] == pytest.approx(0.6, abs=0.002)
     assert phases["update"] == pytest.approx(0.15, abs=0.002)
@@ -233,8 +235,7 @@ def test_hidden_communication_is_judged_by_when_the_device_computed():
     """The host is in `communicate` while the device is still in its backward pass."""
 
     def body(fabric):
-        stream = Stream(fabric)
-        clock = Clock(fabric, stream.synchronise, device_times=DeviceTimes(stream.event))
+        stream, clock = gpu(fabric)
         clock.start()
 
         def communicate():
@@ -249,7 +250,7 @@ def test_hidden_communication_is_judged_by_when_the_device_computed():
         with clock.paused():
             return clock.take()
 
-    phases = on_one_gpu(body)
+    phases = on_one_rank(body)
     assert phases["overlapped"] == pytest.approx(0.2, abs=0.002)
     assert phases["backward"] == pytest.approx(0.2, abs=0.002)
     assert phases["communicate"] == pytest.approx(0.1, abs=0.002)
@@ -280,7 +281,7 @@ def test_what_waits_for_its_turn_on_the_device_hides_nothing():
         with clock.paused():
             return clock.take(), clock.middle(1.0)
 
-    phases, intervals = on_one_gpu(body)
+    phases, intervals = on_one_rank(body)
     assert phases["overlapped"] == pytest.approx(0.1, abs=0.003)
     [hidden] = [each for each in intervals if each.name == "communicate"]
     assert (hidden.line, hidden.start, hidden.end) == (
@@ -294,8 +295,7 @@ def test_a_step_is_as_long_as_the_device_takes_for_it():
     """Not as long as its kernels take to be queued."""
 
     def body(fabric):
-        stream = Stream(fabric)
-        clock = Clock(fabric, stream.synchronise, device_times=DeviceTimes(stream.event))
+        stream, clock = gpu(fabric)
         clock.start()
         steps = []
         for _ in range(4):
@@ -306,14 +306,13 @@ def test_a_step_is_as_long_as_the_device_takes_for_it():
         with clock.paused():
             return clock.between(steps), clock.train_s()
 
-    steps, train_s = on_one_gpu(body)
+    steps, train_s = on_one_rank(body)
     assert steps == pytest.approx([0.25] * 4, abs=0.002) and sum(steps) == pytest.approx(train_s, abs=0.002)
 
 
 def test_an_interrupted_phase_goes_on_and_events_are_used_again():
     def body(fabric):
-        stream = Stream(fabric)
-        clock = Clock(fabric, stream.synchronise, device_times=DeviceTimes(stream.event))
+        stream, clock = gpu(fabric)
         clock.start()
         found = []
         for _ in range(5):
@@ -327,7 +326,7 @@ def test_an_interrupted_phase_goes_on_and_events_are_used_again():
                 found.append((clock.take(), stream.events))
         return found
 
-    found = on_one_gpu(body)
+    found = on_one_rank(body)
     for phases, _ in found:
         assert phases["backward"] == pytest.approx(0.2, abs=0.003)
         assert phases["compress"] == pytest.approx(0.03, abs=0.003)

@@ -1,4 +1,4 @@
-"""`repro batches`: which layers' parameters iBatch pulls together, and what that takes."""
+"""`repro batches`: plan which layers' parameters iBatch pulls together, and predict the time."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def batches_json(profile: PullProfile, mode: str, batches: Batches) -> dict[str,
 
 
 def batches_table(profile: PullProfile, mode: str, batches: Batches) -> str:
-    """A line for each batch, and one for each of this and other ways to batch."""
+    """A line for each batch, then one for each mode of batching."""
     from tabulate import tabulate
 
     from repro.algorithms.batching.exact import exact_exetime
@@ -98,7 +98,7 @@ def batches_table(profile: PullProfile, mode: str, batches: Batches) -> str:
 
 
 def about(profile: PullProfile) -> str:
-    """What is known of a profile, in a line."""
+    """A summary of a profile in one line."""
     layers, pulled = len(profile.transfer_s), sum(seconds > 0 for seconds in profile.transfer_s)
     said = [f"{profile.model}, " if profile.model else "", f"{layers} layer{'' if layers == 1 else 's'}"]
     said.append("" if pulled == layers else f", {pulled} with parameters")
@@ -112,7 +112,7 @@ def about(profile: PullProfile) -> str:
 
 
 def _each(profile: PullProfile, batches: Batches) -> str:
-    """When each batch's parameters have come, and when it is computed."""
+    """When each batch's parameters arrive, and when it is computed."""
     from tabulate import tabulate
 
     from repro.algorithms.batching.times import numbered, timeline

@@ -1,4 +1,4 @@
-"""`repro bench`: one collective beside its closed form, or every benchmark of the harness."""
+"""`repro bench`: time one collective against its closed form, or run the benchmarks of the harness."""
 
 from __future__ import annotations
 

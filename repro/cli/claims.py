@@ -1,4 +1,4 @@
-"""What a paper is known for, on a terminal: each claim with the paper's number and ours, and what follows for it."""
+"""A paper's headline claims on a terminal: the paper's number, ours, and the verdict."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from repro.records.catalogue import REFERENCE, WORKSPACE
 if TYPE_CHECKING:
     from repro.answers.claims.evaluate import Judged
 
-# where numbers are from, as a reader of this workspace says it
+# origin of a number, in the words of the workspace's owner
 FROM = {WORKSPACE: "yours", REFERENCE: "reference", f"{REFERENCE} / {WORKSPACE}": "reference and yours"}
 
 
 def headlines(paper: str) -> list[list[Judged]]:
-    """The claims that a paper is known for, each beside every kind of number; none of one without claims."""
+    """A paper's headline claims, each judged for every kind of number; empty for a paper without claims."""
     from repro.answers.claims import published_verdicts
     from repro.answers.pages import wording
     from repro.answers.pages.overview import PAPERS
@@ -25,7 +25,7 @@ def headlines(paper: str) -> list[list[Judged]]:
 
 
 def rows(claims: Sequence[Sequence[Judged]]) -> list[dict[str, str]]:
-    """An entry a claim and kind that has a number for it; of a claim without any the one that says why."""
+    """A row for each claim and kind that has a number; for a claim without any, the row with the reason."""
     from repro.answers.pages import wording
 
     return [
@@ -37,7 +37,7 @@ def rows(claims: Sequence[Sequence[Judged]]) -> list[dict[str, str]]:
 
 
 def text(found: Sequence[dict[str, str]]) -> str:
-    """Under each claim a line of the paper's number, then one a kind of ours."""
+    """For each claim a line with the paper's number, then one for each kind of ours."""
     columns = ("kind", "ours", "from", "verdict")
     widths = {name: max([len(row[name]) for row in found], default=0) for name in columns[:-1]} | {"verdict": 0}
     lines, before = [], ""

@@ -1,4 +1,4 @@
-"""What this machine has for the harness and what it lacks: `check()` for `repro doctor`. Quick, and changes nothing.
+"""`repro doctor`: check what this machine has and lacks. `check()` is quick and changes nothing.
 
 torch and MPI are looked at in processes of their own, side by side: this process imports neither, and a library that
 crashes or hangs becomes a row.
@@ -52,7 +52,7 @@ print(json.dumps({"mpi4py": mpi4py.__version__, "library": MPI.Get_library_versi
 
 
 def check() -> list[Row]:
-    """Rows {name, ok, detail, hint}: `detail` says what was found, `hint` (empty where ok) what to do about it."""
+    """Rows {name, ok, detail, hint}: `detail` describes the finding, `hint` (empty if ok) the remedy."""
     with ThreadPoolExecutor() as pool:
         torch, mpi = pool.submit(_probe, TORCH_PROBE), pool.submit(_probe, MPI_PROBE)
         quick = [_mpirun(), _data(), _results(), _disk(), _mlflow(), _shaped(), _slurm(), _horovod()]
@@ -61,7 +61,7 @@ def check() -> list[Row]:
 
 
 def mpirun_path() -> str | None:
-    """The mpirun to use: the environment's own where it has one (the wheel's, whose library mpi4py then loads), else
+    """The mpirun to use: the environment's own if it has one (from the wheel whose library mpi4py loads), else
     the one on PATH, else None."""
     return shutil.which("mpirun", path=str(Path(sys.prefix) / "bin")) or shutil.which("mpirun")
 
@@ -88,7 +88,7 @@ def _torch(found: dict[str, Any]) -> Row:
 
 
 def _gpu(found: dict[str, Any]) -> Row:
-    """Fine without a GPU; not fine with one that torch cannot use."""
+    """No GPU is fine; a GPU that torch cannot use is not."""
     driver = _driver_gpus()
     gpus, trouble = found.get("gpus", []), found.get("trouble", "")
     if gpus and not trouble:
@@ -105,19 +105,19 @@ def _gpu(found: dict[str, Any]) -> Row:
 
 
 def _nccl(found: dict[str, Any]) -> Row:
-    """Fine without: gloo and MPI carry what it would."""
+    """Optional: gloo and MPI replace it."""
     return _row("nccl", True, found.get("nccl") or "none in this torch; REPRO_TORCH=cuda make setup has one")
 
 
 def _mps() -> Row:
-    """Fine without: ranks on one GPU then take turns."""
+    """Optional: without it ranks on one GPU take turns."""
     there = shutil.which("nvidia-cuda-mps-control")
     how = "it comes with NVIDIA's driver; without it ranks that share a GPU take turns"
     return _row("mps", True, f"{there}: start it with nvidia-cuda-mps-control -d" if there else f"none; {how}")
 
 
 def _slurm() -> Row:
-    """Fine without: only `repro submit` needs it."""
+    """Optional: only `repro submit` needs it."""
     if not (path := shutil.which("sbatch")):
         how = "`repro submit` needs sbatch, as on a cluster's login node; make setup-cluster installs one to try"
         return _row("slurm", True, f"none; {how}")
@@ -125,7 +125,7 @@ def _slurm() -> Row:
 
 
 def _horovod() -> Row:
-    """Fine without: only strategy=horovod needs it."""
+    """Optional: only strategy=horovod needs it."""
     try:
         return _row("horovod", True, metadata.version("horovod"))
     except metadata.PackageNotFoundError:
@@ -159,7 +159,7 @@ def _version(path: str) -> str:
 
 
 def _mpi4py(found: dict[str, Any]) -> Row:
-    """mpi4py loads, with MPI_THREAD_MULTIPLE, the library that belongs to mpirun."""
+    """mpi4py must load mpirun's library, with MPI_THREAD_MULTIPLE."""
     if "error" in found:
         return _row("mpi4py", False, f"cannot load an MPI: {found['error']}", "make setup")
     detail = f"{found['mpi4py']}, {found['library']}"
@@ -215,7 +215,7 @@ def _mlflow() -> Row:
 
 
 def _shaped() -> Row:
-    """Fine without: only runs on testbed=shaped/... need it."""
+    """Optional: only runs on testbed=shaped/... need it."""
     from repro.core.errors import ReproError
     from repro.launch.namespaces import network
 
@@ -230,12 +230,12 @@ def _shaped() -> Row:
 
 
 def _existing(folder: Path) -> Path:
-    """The folder, or the nearest one above it that exists."""
+    """The folder, or its nearest ancestor that exists."""
     return next(place for place in (folder, *folder.parents) if place.is_dir())
 
 
 def _probe(source: str) -> dict[str, Any]:
-    """What a Python process of its own prints as JSON, or {"error": its last words}."""
+    """The JSON that a new Python process prints, or {"error": its last line of stderr}."""
     environment = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     try:
         ran = subprocess.run(

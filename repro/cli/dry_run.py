@@ -1,4 +1,4 @@
-"""What `repro run` would do: which runs, which are there already, and how long the rest is expected to take."""
+"""`repro run --dry-run`: the runs, which of them are done, and the estimated time of the others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STATES = (HERE, PUBLISHED, "stale", "missing")
 
 @dataclass(frozen=True)
 class Plan:
-    """A run, how it stands, and how long it takes."""
+    """A run, its state, and its estimated duration."""
 
     run: Run
     state: str
@@ -36,7 +36,7 @@ def plans(runs: Sequence[Run], finished: Sequence[Found], each: Sequence[Estimat
 
 
 def rows(planned: Sequence[Plan]) -> list[dict[str, object]]:
-    """An entry a run; seconds: that it would take, null where nobody knows."""
+    """A row for each run; seconds: its estimated duration, null if unknown."""
     return [
         {"experiment": one.run.experiment, "run": one.run.label, "state": one.state, **one.estimate._asdict()}
         for one in planned
@@ -44,7 +44,7 @@ def rows(planned: Sequence[Plan]) -> list[dict[str, object]]:
 
 
 def text(planned: Sequence[Plan]) -> str:
-    """A line an experiment, then all together, and whose durations say so."""
+    """A line for each experiment, then the total, and the sources of the estimates."""
     names = dict.fromkeys(one.run.experiment for one in planned)
     width = max(map(len, names), default=0)
     lines = [f"{'':{width}}  " + "  ".join(f"{state:>9}" for state in STATES) + "  to do takes about"]
@@ -62,7 +62,7 @@ def text(planned: Sequence[Plan]) -> str:
 
 
 def takes(planned: Sequence[Plan]) -> str:
-    """What is to do of these, as in `12 min`."""
+    """Estimated time of the missing ones, for instance `12 min`."""
     todo = [one for one in planned if one.state != HERE]
     if not todo:
         return "-"

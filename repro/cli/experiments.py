@@ -64,7 +64,7 @@ def cmd_list(args: argparse.Namespace) -> None:
 
 
 def list_paper(paper: str, as_json: bool) -> None:
-    """A paper's experiments in its order: what they show and need; a star at what its best-known claims rest on."""
+    """A paper's experiments in its order: what they show and need; a star marks those that headline claims rest on."""
     from repro.experiment import config, papers
 
     known = {f"{paper}/{entry.experiment}": entry for entry in papers.entries(paper)}
@@ -171,24 +171,24 @@ def cmd_run(args: argparse.Namespace) -> None:
         show_ending(summaries, runs)
         show_where(args.experiment.split("/")[0], not args.no_report, [] if args.no_mlflow else summaries)
     if left:
-        say_left_out(planned)  # again, where the user looks
+        say_left_out(planned)  # again, at the end of the output
     if fault:
         raise fault
 
 
 def say_left_out(planned: Plan) -> None:
-    """What this machine lacks something for is no error where other runs were asked for too."""
+    """Name the experiments that this machine cannot run; an error only if nothing else was requested."""
     for name, some, reason in planned.left_out:
         print(f"left out {'some of ' if some else ''}{name}: {reason}", file=sys.stderr)
 
 
 def scales(runs: Sequence[Run], asked: str) -> str:
-    """The sizes that runs have by their records: one with the values of `full` is of that, whatever was asked for."""
+    """The sizes that the runs' records have: a run with the values of `full` has that, whatever --scale was."""
     return " and ".join(dict.fromkeys(run.config.scale for run in runs)) or asked
 
 
 def show_ending(summaries: Sequence[dict[str, Any]], runs: Sequence[Run]) -> None:
-    """The variants side by side, beside what the committed runs of the same took and what the papers print."""
+    """Print the variants side by side, with the committed runs and the papers' numbers."""
     from repro.core import user_cache
     from repro.core.paths import PACKAGE, reference_root
 
@@ -229,7 +229,7 @@ def ending(trained: Sequence[dict[str, Any]], named: Mapping[str, str]) -> str:
 
 
 def show_where(paper: str, report: bool, mirrored: Sequence[dict[str, Any]]) -> None:
-    """Say where everything lies; `report`: build the paper's page first, from what there is, if anything has changed.
+    """Print where pages, figures, results and MLflow are; `report`: first build the paper's page, if changed.
     `mirrored`: runs that MLflow has."""
     from repro.answers.mlflow.ui import addresses
     from repro.cli.pages import built

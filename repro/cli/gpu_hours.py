@@ -1,4 +1,4 @@
-"""How many GPU-hours a training takes: an estimate from the operations of its model, before anybody has run it."""
+"""Estimate the GPU-hours of a training from the operations of its model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PEAK_FLOPS, UTILISATION, LAUNCH_S = 67e12, 0.5, 2e-5
 
 
 def estimate(config: Mapping[str, Any]) -> float:
-    """GPU-hours of all workers of one training by its resolved configuration: computation alone, no data, no network.
+    """GPU-hours of all workers of one training: computation alone, without data and network.
 
     InputError where the model does not fit the data.
     """
@@ -34,5 +34,5 @@ def estimate(config: Mapping[str, Any]) -> float:
 
 
 def text(hours: float) -> str:
-    """As it is printed: no more digits than an estimate has."""
+    """As printed, without digits that an estimate does not have."""
     return "< 0.1" if hours < 0.05 else f"{hours:.1g}" if hours < 1 else f"{hours:.2g}"

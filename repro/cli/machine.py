@@ -1,4 +1,4 @@
-"""`repro data`, `repro doctor`: what this machine has."""
+"""`repro data`, `repro doctor`: data sets and software of this machine."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ MODULES = (
     *(experiments, results, slurm, pages, planning, batching, schedules, benchmarks, faults, machine, tracking),
     testbed,
 )
-AGAIN_S = 0.05  # after which a signal that had no effect is repeated
+AGAIN_S = 0.05  # delay before a signal that had no effect is repeated
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -74,9 +74,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextlib.contextmanager
 def signals_interrupt() -> Iterator[None]:
-    """SIGTERM and SIGHUP end a command as Ctrl-C does: what it has started ends before it.
+    """SIGTERM and SIGHUP end a command as Ctrl-C does, after the processes that it started.
 
-    Where they are ignored (job scripts, nohup) they stay so; outside the main thread signals are somebody else's.
+    Ignored signals (job scripts, nohup) stay ignored; outside the main thread nothing changes.
     """
     signs = [signal.SIGTERM, signal.SIGHUP] if threading.current_thread() is threading.main_thread() else []
     taken = [sign for sign in signs if signal.getsignal(sign) == signal.SIG_DFL]
@@ -93,7 +93,7 @@ def signals_interrupt() -> Iterator[None]:
 
 
 def _again(ignored: Any) -> bool:
-    """Python drops what a signal raises in some places, as while it forks: then the signal comes once more.
+    """Python drops an exception of a signal handler in some places, as while it forks: then send the signal again.
 
     Returns whether it was that.
     """
@@ -128,7 +128,7 @@ def build_parser() -> Parser:
 
 
 def print_completion(parser: Parser, shell: str) -> None:
-    """What a shell has to read so that it completes the commands of `parser` and their options."""
+    """Print the shell code that completes the commands of `parser` and their options."""
     import shtab
 
     print(shtab.complete(parser, shell))

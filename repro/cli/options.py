@@ -1,4 +1,4 @@
-"""What the commands share: the parser with our form of errors, and arguments that several of them take."""
+"""The parser of all commands, and arguments that several of them share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DEFAULT_SCALE = "quick"  # of `run` and `submit`
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse with one line on errors, in our form; what begins with a minus and a digit is a value, as in -1e8,2."""
+    """argparse with one-line errors; an argument like -1e8,2 is a value, not an option."""
 
     def __init__(self, *args: Any, **options: Any):
         super().__init__(*args, **options)

@@ -1,4 +1,4 @@
-"""`repro report`: the pages, built from results alone, and the site of them and the documentation."""
+"""`repro report`: build the pages from results alone, and a site of pages and documentation."""
 
 from __future__ import annotations
 
@@ -38,9 +38,8 @@ def cmd_report(args: argparse.Namespace) -> None:
 
 
 def built(paper: str) -> dict[str, str] | None:
-    """A paper's `page` and the `index` of the site, and what became of the `claims` that the paper is known for, empty
-    without any. All pages are built whose inputs have changed, since the overview, the site's first page, shows all.
-    None for what has no page."""
+    """Build the pages whose inputs have changed (the overview shows all), and the site. Returns the paper's `page`, the
+    site's `index`, and its headline `claims` as text (empty without any); None if the paper has no page."""
     from repro.core import user_cache
     from repro.core.paths import PACKAGE, PROJECT, reference_root, reports_root, results_root
 
@@ -64,7 +63,7 @@ def built(paper: str) -> dict[str, str] | None:
 
 
 def build_site(out: Path) -> Site:
-    """The site of the pages in `out`, and what is wrong with it said."""
+    """Build the site of the pages in `out`, and report its warnings."""
     from repro.answers.site.build import build
 
     say("building the site ...")
@@ -75,5 +74,5 @@ def build_site(out: Path) -> Site:
 
 
 def say(line: str) -> None:
-    """A line on stderr at once: a page takes its time, and stdout may be somebody's --json."""
+    """Print a line on stderr at once: building takes time, and stdout may be JSON."""
     print(line, file=sys.stderr, flush=True)

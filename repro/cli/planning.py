@@ -1,4 +1,4 @@
-"""`repro profile`, `repro partition`: what PipeDream's pipelines are planned from."""
+"""`repro profile`, `repro partition`: profile a model and partition it into PipeDream's stages."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def cmd_partition(args: argparse.Namespace) -> None:
 
 
 def grouped(overrides: list[str]) -> dict[str, dict[str, Any]]:
-    """Overrides as the options of model and data set; InputError for any other."""
+    """Split overrides into options of model and data set; InputError for others."""
     import yaml
 
     found: dict[str, dict[str, Any]] = {"model": {}, "dataset": {}}
@@ -110,7 +110,7 @@ def grouped(overrides: list[str]) -> dict[str, dict[str, Any]]:
 
 
 def listed(option: str, text: str, kind: Callable[[str], Any], what: str) -> list[Any]:
-    """The values between commas; InputError naming the option where one is not of the kind."""
+    """Parse values between commas; InputError names the option of a wrong one."""
     try:
         return [kind(part) for part in text.split(",")]
     except ValueError:
@@ -118,7 +118,7 @@ def listed(option: str, text: str, kind: Callable[[str], Any], what: str) -> lis
 
 
 def profile_table(profile: Profile) -> str:
-    """A line a layer."""
+    """A line for each layer."""
     from tabulate import tabulate
 
     rows = [
@@ -184,7 +184,7 @@ def partition_json(
 def partition_table(
     args: argparse.Namespace, profile: Profile, machines: list[int], bandwidths: list[float], found: Partition
 ) -> str:
-    """A line a stage."""
+    """A line for each stage."""
     from tabulate import tabulate
 
     names = [profile.layers[index].name for index in found.order]

@@ -1,4 +1,4 @@
-"""`repro schedule`: which rank of a pipeline does which pass when, as text or as a list."""
+"""`repro schedule`: draw or list which rank of a pipeline computes which pass when."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def at_least_one(option: str, value: int) -> None:
 
 
 def planned(args: argparse.Namespace) -> Plan:
-    """The plan that the options ask for; which blocks a stage has changes nothing, so each has one."""
+    """The plan of these options. The blocks of a stage do not matter, so each stage has one."""
     from repro.algorithms.pipeline.layout import layout, parse_config
     from repro.algorithms.pipeline.plan import SCHEDULES, SEMANTICS, Plan, flush_of
     from repro.experiment import limits
@@ -89,7 +89,7 @@ def planned(args: argparse.Namespace) -> Plan:
 
 
 def about(plan: Plan, passes: list[Pass]) -> str:
-    """What the drawing below it is of, and how much of it is idle."""
+    """The heading of the drawing, with the idle share."""
     how = f"flushed every {plan.flush} minibatches" if plan.flush else f"NOAM {plan.layout.noam}, {plan.semantics}"
     limit = "" if plan.in_flight is None else f", at most {plan.in_flight} in flight"
     units = max(one.end for one in passes)

@@ -1,4 +1,4 @@
-"""`repro submit`, `repro status`, `repro run-prepared`: experiments on a Slurm cluster."""
+"""`repro submit`, `repro status`, `repro run-prepared`: run experiments on a Slurm cluster."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def cmd_submit(args: argparse.Namespace) -> None:
 
 
 def _scripts(shown: list[dict[str, Any]]) -> None:
-    """One script whole, and a table of all: they differ in what they ask for and in their runs."""
+    """Print the first script and a table of all; they differ in resources and runs."""
     import pandas as pd
 
     print(shown[0]["script"])

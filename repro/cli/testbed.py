@@ -1,4 +1,4 @@
-"""`repro testbed up | status | down | exec`: a shaped network that stays until it is taken down."""
+"""`repro testbed up | status | down | exec`: manage a network with limited links that stays."""
 
 from __future__ import annotations
 
@@ -100,14 +100,14 @@ def cmd_exec(args: argparse.Namespace) -> int:
 
 
 def described(found: ShapedNetwork) -> dict[str, Any]:
-    """A network as JSON, without what only our programs can use."""
+    """A network as JSON, without internal entries."""
     hosts = [{"name": host["name"], "address": host["address"]} for host in found.state["hosts"]]
     kept = {"kept": found.state["kept"], "keeper": found.state["keeper"]}
     return {**kept, "rate_gbit": found.rate_gbit, "hosts": hosts, "measured": found.state["measured"]}
 
 
 def table(found: ShapedNetwork) -> str:
-    """Hosts, and what each link carries with all of them sending."""
+    """Hosts, and the goodput of each link while all hosts send."""
     measured, hosts = found.state["measured"], found.state["hosts"]
     lines = [f"{len(hosts)} hosts, links of {found.rate_gbit:g} Gbit/s both ways, measured {measured['checked_at']}"]
     for i, (host, goodput) in enumerate(zip(hosts, measured["goodput_gbit"])):

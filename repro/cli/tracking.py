@@ -1,4 +1,4 @@
-"""`repro track`, `repro ui`: MLflow."""
+"""`repro track`, `repro ui`: mirror runs to MLflow and open its UI."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def cmd_ui(args: argparse.Namespace) -> None:
 
 
 def sync() -> None:
-    """Mirror the results that MLflow has not as they are, and say how many."""
+    """Mirror the results that MLflow lacks, and print how many."""
     from repro.answers.mlflow import sync_all
     from repro.core.paths import results_root
 

@@ -1,4 +1,4 @@
-"""README's table of the workloads that papers train to an accuracy: what the committed records say of each.
+"""README's table of workloads with a published accuracy, from the committed records.
 
 An experiment's file names its `workload` and the number that the paper prints; the rest is of its finished runs in the
 reference, and of those of paper `gpu` with its network. `repro verify` compares, `repro verify --write` writes.
@@ -27,7 +27,7 @@ SCALES = ("quick", "full", "paper")
 
 
 class Workload(Model):
-    """A file's `workload`: its name, where the paper prints the accuracy, and what follows `repro` to train it."""
+    """A file's `workload`: its name, the place of the printed accuracy, and the arguments of `repro` that train it."""
 
     part = "workload"
 
@@ -50,7 +50,7 @@ def table(reference: Path) -> str:
 
 
 def different(page: Path, reference: Path) -> bool:
-    """Whether the page's table is not today's."""
+    """Whether the page's table is outdated."""
     text = page.read_text(encoding="utf-8")
     return _with(text, table(reference)) != text
 
@@ -89,7 +89,7 @@ def _row(reference: Path, experiment: str) -> tuple[str, ...]:
 
 
 def steps(runs: Iterable[Mapping[str, Any]]) -> str:
-    """The most iterations of one measured training on each GPU."""
+    """The maximum iterations of a measured training on each GPU."""
     most: dict[str, int] = {}
     for run in runs:
         if (gpu := run["hardware"].get("gpu")) and run["kind"] == "measured" and "iterations" in run:
@@ -98,7 +98,7 @@ def steps(runs: Iterable[Mapping[str, Any]]) -> str:
 
 
 def trained(runs: Iterable[Mapping[str, Any]], variant: str, target: float) -> str:
-    """What the runs with an accuracy came to, on which data, where they stand; those that say most, of one variant."""
+    """Accuracy, data and place of the most informative runs of one variant."""
     scored = [run for run in runs if isinstance(run["final"].get(run["metric"]), float)]
     if not (found := best(scored, variant)):
         return "never"
@@ -109,7 +109,7 @@ def trained(runs: Iterable[Mapping[str, Any]], variant: str, target: float) -> s
 
 
 def reached(runs: list[Mapping[str, Any]], target: float) -> str:
-    """What the runs, of one variant, came to; a stand-in's accuracy is no answer."""
+    """Whether the runs of one variant reached the target; stand-ins are not judged."""
     first = runs[0]
     if first["dataset"]["standin"]:
         return "not judged"
@@ -119,8 +119,8 @@ def reached(runs: list[Mapping[str, Any]], target: float) -> str:
 
 
 def best(runs: Iterable[Mapping[str, Any]], variant: str) -> list[Mapping[str, Any]]:
-    """The runs of one variant, testbed and scale that say most: of real data, on a GPU, the larger scale, the variant
-    that the paper's number is of."""
+    """The most informative runs of one variant, testbed and scale: real data first, then a GPU, the larger scale, the
+    variant of the paper's number."""
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for run in runs:
         key = (

@@ -73,14 +73,8 @@ class Compute:
         self, minibatch: int, x: torch.Tensor | None, y: torch.Tensor | None, timed: bool
     ) -> torch.Tensor | None:
         self.minibatch, self.microbatch = minibatch, 0
-        worker, activation = self.worker, not_none(x)
-        last = len(worker.model_shard.blocks) - 1
-        for index, call in enumerate(worker.model_shard.calls):
-            with self._around("forward", index) if timed else self.seeded(index):
-                activation = call(activation)
-                if index == last and y is not None:
-                    activation = worker.loss_function(activation, y)
-        return activation
+        around = self._around if timed else lambda _, block: self.seeded(block)
+        return self.worker.model_shard.forward(not_none(x), y, self.worker.loss_function, around)
 
     def backward(
         self,

@@ -75,7 +75,7 @@ class ModelShard:
                 parameter.data = view
         trained: Sequence[torch.Tensor] = self.parameters or [torch.empty(0)]  # blocks without any train nothing
         self.optimizer = optimizers.build(optimizer, trained)
-        self.schedule = Schedule.of(optimizer, iterations_per_epoch)
+        self.schedule = Schedule(optimizer, iterations_per_epoch)
         self.clip_norm: float | None = optimizer.clip_norm
         self.stateful = carries_state(model)
         self.updates = 0
@@ -140,35 +140,42 @@ class ModelShard:
         """
         piece, pieces = microbatch
         if piece == 0:
-            for parameter in self.parameters:
-                parameter.grad = None
-        last = len(self.blocks) - 1
+            self.clear_gradients()
+        final = piece == pieces - 1
 
         def forward() -> torch.Tensor:
-            activation = x
-            for index, call in enumerate(self.calls):
-                if before_block and piece == 0:
-                    before_block(index)
-                with around("forward", index):
-                    activation = call(activation)
-                    if index == last:
-                        loss = loss_function(activation, y)
-            return loss
+            return self.forward(x, y, loss_function, around, before_block if piece == 0 else None)
 
-        if piece < pieces - 1:
-            loss = forward()
-            with around("backward", last):
-                self._add(torch.autograd.grad(loss / pieces, self.parameters, allow_unused=True))
-            return loss.detach()
-        loss = through(forward) if through else forward()
-        hooks = self._gradient_hooks(gradient_ready) if gradient_ready else []
-        try:
-            with around("backward", last):
-                (loss if pieces == 1 else loss / pieces).backward()
-        finally:
-            for hook in hooks:
-                hook.remove()
+        loss = through(forward) if through and final else forward()
+        share = loss if pieces == 1 else loss / pieces
+        with around("backward", len(self.blocks) - 1):
+            if final:
+                self.backward(share, None, gradient_ready, add=True)
+            else:
+                self._add(torch.autograd.grad(share, self.parameters, allow_unused=True))
         return loss.detach()
+
+    def forward(
+        self,
+        x: torch.Tensor,
+        y: torch.Tensor | None,
+        loss_function: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+        around: Callable[[str, int], AbstractContextManager[object]],
+        before_block: Callable[[int], None] | None = None,
+    ) -> torch.Tensor:
+        """What comes out of the last block, or the loss where labels are given; the rest as in `forward_backward`."""
+        for index, call in enumerate(self.calls):
+            if before_block:
+                before_block(index)
+            with around("forward", index):
+                x = call(x)
+                if index == len(self.calls) - 1 and y is not None:
+                    x = loss_function(x, y)
+        return x
+
+    def clear_gradients(self) -> None:
+        for parameter in self.parameters:
+            parameter.grad = None
 
     def backward(
         self,
@@ -182,8 +189,7 @@ class ModelShard:
         gradient_ready: as in `forward_backward`. add: to the gradients that the parameters have already.
         """
         if not add:
-            for parameter in self.parameters:
-                parameter.grad = None
+            self.clear_gradients()
         hooks = self._gradient_hooks(gradient_ready) if gradient_ready else []
         try:
             torch.autograd.backward(output, gradient)

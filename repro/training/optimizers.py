@@ -30,60 +30,39 @@ def build(optimizer: Optimizer, parameters: Sequence[torch.Tensor]) -> torch.opt
 class Schedule:
     """The learning rate of update t, t = 1 for the first.
 
-    constant: lr · inverse_sqrt: lr / sqrt(t) · inverse: lr / t · step: lr x decay^m, m the milestones (in updates)
-    that lie behind, so that a milestone's own update is the last at the old rate · exponential: the same with a
-    milestone after each `every` updates · cosine: lr x (1 + cos(pi s)) / 2, s = (t - 1) / over, of Loshchilov, Hutter
-    2017 (equation 5, without restarts and with 0 at the end) · polynomial: lr x (1 - s)^power, Caffe's `poly`. These
-    two are 0 after `over` updates. Whichever it is, the updates of the first epochs take a part of it: `warmup`
-    has a factor an epoch.
+    Milestones, `every` and `over` of the configuration are epochs, of `updates_per_epoch` updates each.
+
+    constant      lr
+    inverse_sqrt  lr / sqrt(t); inverse: lr / t
+    step          lr x decay^m, m the milestones passed; a milestone's own update is the last at the old rate
+    exponential   the same with a milestone after each `every` epochs
+    cosine        lr x (1 + cos(pi s)) / 2, s = (t - 1) / over (Loshchilov, Hutter 2017, equation 5, without restarts)
+    polynomial    lr x (1 - s)^power, Caffe's `poly`; these two are 0 after `over` epochs
+
+    The updates of the first epochs are scaled by `warmup`, a factor an epoch.
     """
 
-    lr: float
-    name: str = "constant"
-    milestones: tuple[float, ...] = ()
-    decay: float = 0.1
-    warmup: tuple[float, ...] = ()
-    updates_per_epoch: int = 1
-    every: float | None = None
-    over: float | None = None
-    power: float = 1.0
-
-    @classmethod
-    def of(cls, optimizer: Optimizer, updates_per_epoch: int) -> Schedule:
-        """From the configuration's `optimizer`, whose milestones, `every` and `over` are epochs."""
-        milestones = tuple(epoch * updates_per_epoch for epoch in optimizer.milestones)
-        every, over = (
-            None if epochs is None else epochs * updates_per_epoch for epochs in (optimizer.every, optimizer.over)
-        )
-        return cls(
-            optimizer.lr,
-            optimizer.schedule,
-            milestones,
-            optimizer.decay,
-            tuple(optimizer.warmup),
-            updates_per_epoch,
-            every,
-            over,
-            optimizer.power,
-        )
+    optimizer: Optimizer
+    updates_per_epoch: int
 
     def rate(self, t: int) -> float:
         """The learning rate of update t."""
-        epoch = (t - 1) // self.updates_per_epoch
-        return self._scheduled(t) * self.warmup[epoch] if epoch < len(self.warmup) else self._scheduled(t)
+        epoch, warmup = (t - 1) // self.updates_per_epoch, self.optimizer.warmup
+        return self._scheduled(t) * warmup[epoch] if epoch < len(warmup) else self._scheduled(t)
 
     def _scheduled(self, t: int) -> float:
-        if self.name == "inverse_sqrt":
-            return self.lr / t**0.5
-        if self.name == "inverse":
-            return self.lr / t
-        if self.name == "step":
-            return self.lr * self.decay ** sum(t > milestone for milestone in self.milestones)
-        if self.name == "exponential":
-            return self.lr * self.decay ** ((t - 1) // not_none(self.every))
-        if self.name in ("cosine", "polynomial"):
-            done = min(1.0, (t - 1) / not_none(self.over))
-            return self.lr * (
-                0.5 * (1 + math.cos(math.pi * done)) if self.name == "cosine" else (1 - done) ** self.power
-            )
-        return self.lr
+        options, lr, each = self.optimizer, self.optimizer.lr, self.updates_per_epoch
+        match options.schedule:
+            case "inverse_sqrt":
+                return lr / t**0.5
+            case "inverse":
+                return lr / t
+            case "step":
+                return lr * options.decay ** sum(t > epoch * each for epoch in options.milestones)
+            case "exponential":
+                return lr * options.decay ** ((t - 1) // (not_none(options.every) * each))
+            case "cosine" | "polynomial":
+                done = min(1.0, (t - 1) / (not_none(options.over) * each))
+                cosine = options.schedule == "cosine"
+                return lr * (0.5 * (1 + math.cos(math.pi * done)) if cosine else (1 - done) ** options.power)
+        return lr

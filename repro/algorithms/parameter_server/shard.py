@@ -39,7 +39,7 @@ class Shard:
             if offsets[layer] < offsets[layer + 1]
         }
         self.optimizer = optimizers.build(optimizer, [*self.parameters.values()] or [torch.empty(0)])
-        self.schedule = Schedule.of(optimizer, iterations_per_epoch)
+        self.schedule = Schedule(optimizer, iterations_per_epoch)
         self.clip_norm: float | None = optimizer.clip_norm
         self.updates = [0] * shards.layers
         self.updates_per_iteration = 1

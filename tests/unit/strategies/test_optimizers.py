@@ -47,13 +47,13 @@ def test_strategies_train_with_it_and_go_on_after_a_resume(name):
 def test_the_rate_decays_every_two_epochs():
     """PipeDream's section 5.1: 0.045, decayed every two epochs by 0.94."""
     inception = Optimizer(lr=0.045, schedule="exponential", every=2, decay=0.94)
-    schedule = Schedule.of(inception, 3)
+    schedule = Schedule(inception, 3)
     assert [schedule.rate(t) for t in (1, 6)] == [0.045] * 2
     assert [schedule.rate(t) for t in (7, 12)] == pytest.approx([0.045 * 0.94] * 2)
     assert [schedule.rate(t) for t in (13, 601)] == pytest.approx([0.045 * 0.94**2, 0.045 * 0.94**100])
-    steps = Schedule.of(inception.model_copy(update={"schedule": "step", "milestones": [2, 4, 6]}), 3)
+    steps = Schedule(inception.model_copy(update={"schedule": "step", "milestones": [2, 4, 6]}), 3)
     assert [schedule.rate(t) for t in range(1, 24)] == pytest.approx([steps.rate(t) for t in range(1, 24)])
-    often = Schedule.of(inception.model_copy(update={"every": 0.5}), 4)
+    often = Schedule(inception.model_copy(update={"every": 0.5}), 4)
     assert [often.rate(t) / 0.045 for t in (2, 3)] == pytest.approx([1, 0.94])
 
 

@@ -70,7 +70,7 @@ def test_a_norm_that_is_never_met_changes_no_bit_and_a_small_one_clips_the_mean(
 
 def test_the_first_epochs_take_a_part_of_the_rate():
     def rates(**optimizer):
-        schedule = Schedule.of(SGD.model_copy(update=optimizer), 3)
+        schedule = Schedule(SGD.model_copy(update=optimizer), 3)
         return [schedule.rate(t) for t in range(1, 9)]
 
     assert rates() == rates(warmup=[]) == [0.1] * 8

@@ -20,7 +20,7 @@ INVERSE = {"schedule": "inverse"}  # another rate at every update
 
 
 def rates(optimizer, updates, updates_per_epoch=10):
-    schedule = Schedule.of(small.SGD.model_copy(update=optimizer), updates_per_epoch)
+    schedule = Schedule(small.SGD.model_copy(update=optimizer), updates_per_epoch)
     return [schedule.rate(t) for t in range(1, updates + 1)]
 
 
@@ -76,7 +76,7 @@ def test_a_factor_is_for_one_update_and_the_base_rate_does_not_drift():
     other.weights.copy_(one.weights)
     assert moved(one) == moved(other) == pytest.approx(0.1, rel=1e-5)
     assert moved(one, lr_factor=0.5) == pytest.approx(0.05, rel=1e-5)
-    assert one.schedule.lr == 0.1
+    assert one.schedule.optimizer.lr == 0.1
 
 
 def test_a_server_that_applies_every_gradient_by_itself_counts_workers_updates_as_one():
@@ -89,7 +89,7 @@ def test_a_server_that_applies_every_gradient_by_itself_counts_workers_updates_a
 def test_one_worker_is_sgd_with_the_schedule(name, schedule=INVERSE):
     weights = small.ModelShard(small.model(), small.SGD, torch.device("cpu")).weights.clone()
     for t in range(1, 13):
-        rate = Schedule.of(small.SGD.model_copy(update=schedule), 10).rate(t)
+        rate = Schedule(small.SGD.model_copy(update=schedule), 10).rate(t)
         weights.add_(small.serial_gradient(weights, t - 1, 0, 1), alpha=-rate)
     options = dict(strategies.load(name).neutral)
     assert torch.equal(

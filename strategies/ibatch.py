@@ -60,23 +60,23 @@ class IBatch(ShardedServer):
     def profile(self) -> PullProfile | None:
         if self.options.profile is None:
             return None
-        found = profiles.read(profile_path(self.options.profile))
-        self._check_fits(found)
-        return found
+        profile = profiles.read(profile_path(self.options.profile))
+        self._check_fits(profile)
+        return profile
 
-    def _check_fits(self, found: PullProfile) -> None:
+    def _check_fits(self, profile: PullProfile) -> None:
         """InputError for the profile of another model or cluster; what it does not say is not compared."""
         worker, where = self.worker, f"strategy.profile={self.options.profile}"
         blocks = len(self.sizes)
-        if len(found.forward_s) != blocks:
-            raise InputError(f"{where}: has {len(found.forward_s)} layers, but the model has {blocks}")
+        if len(profile.forward_s) != blocks:
+            raise InputError(f"{where}: has {len(profile.forward_s)} layers, but the model has {blocks}")
         names = tuple(name for name, _ in worker.model_shard.model.named_children())
         for what, theirs, ours in (
-            ("layers", found.layers, names),
-            ("parameters of the layers", found.parameters, tuple(self.sizes)),
-            ("workers", found.workers, worker.workers),
-            ("servers of their own", found.servers, self.options.servers),
-            ("samples of a worker's minibatch", found.batch, worker.batches.size),
+            ("layers", profile.layers, names),
+            ("parameters of the layers", profile.parameters, tuple(self.sizes)),
+            ("workers", profile.workers, worker.workers),
+            ("servers of their own", profile.servers, self.options.servers),
+            ("samples of a worker's minibatch", profile.batch, worker.batches.size),
         ):
             if theirs not in (None, (), ours):
                 raise InputError(f"{where}: is of another run: {what} {_short(theirs)}, here {_short(ours)}")
@@ -89,10 +89,10 @@ class IBatch(ShardedServer):
     def check(cls, options: IBatchOptions, run: RunFacts) -> None:
         """A profile that cannot be read, or is of another cluster, is told before ranks start."""
         if options.profile is not None:
-            found = profiles.read(profile_path(options.profile))
-            if found.workers not in (None, run.workers):
+            profile = profiles.read(profile_path(options.profile))
+            if profile.workers not in (None, run.workers):
                 raise InputError(
-                    f"strategy.profile={options.profile}: is of {found.workers} workers, but the run has "
+                    f"strategy.profile={options.profile}: is of {profile.workers} workers, but the run has "
                     f"workers={run.workers}"
                 )
 

@@ -76,9 +76,9 @@ def flushing(name: str, stages: list[Any], microbatches: int, loss_function: Any
 
     def flush(inputs: torch.Tensor | None, labels: torch.Tensor | None) -> list[torch.Tensor]:
         losses: list[torch.Tensor] = []
-        given = () if inputs is None else (inputs,)
-        wanted = {} if labels is None else {"target": labels, "losses": losses}
-        schedule.step(*given, **wanted, **how)
+        positional = () if inputs is None else (inputs,)
+        targets = {} if labels is None else {"target": labels, "losses": losses}
+        schedule.step(*positional, **targets, **how)
         return losses
 
     return flush
@@ -167,18 +167,18 @@ class TorchPipelining(Strategy):
         microbatch = sample.chunk(worker.accumulate)[0]
         shapes = outputs(worker.model_shard.blocks, microbatch)
         self.configuration = configure(replace(worker, workers=stages), self.options.of_pipeline(stages), sample)
-        found = self.configuration.layout.stages
+        layout = self.configuration.layout.stages
         mine = range(worker.rank, stages, worker.workers)
-        self._check_training(found[0].last)
-        worker.keep([block for stage in mine for block in range(found[stage].first, found[stage].last + 1)])
+        self._check_training(layout[0].last)
+        worker.keep([block for stage in mine for block in range(layout[stage].first, layout[stage].last + 1)])
         self.microbatches = worker.workers * worker.accumulate
         self.flush_bytes, at, made = 0, 0, []
         for stage in mine:
-            length = 1 + found[stage].last - found[stage].first
-            entering = None if stage == 0 else shapes[found[stage].first - 1]
-            leaving = shapes[found[stage].last]
+            length = 1 + layout[stage].last - layout[stage].first
+            entering = None if stage == 0 else shapes[layout[stage].first - 1]
+            leaving = shapes[layout[stage].last]
             if stage > 0:  # a gradient to the stage before it
-                self.flush_bytes += self.microbatches * shapes[found[stage].first - 1].nbytes
+                self.flush_bytes += self.microbatches * shapes[layout[stage].first - 1].nbytes
             if stage < stages - 1:
                 self.flush_bytes += self.microbatches * leaving.nbytes
             made.append(

@@ -144,8 +144,8 @@ def _taken(config: DictConfig) -> dict[str, Any]:
 
 
 def _resolved(config: DictConfig) -> dict[str, Any]:
-    found: Any = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
-    return found
+    resolved: Any = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+    return resolved
 
 
 def _set(config: DictConfig, overrides: list[str]) -> None:

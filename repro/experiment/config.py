@@ -25,21 +25,21 @@ def experiment_names(pattern: str | None = None, scale: str | None = None) -> li
     names = sorted(group_names("experiment"), key=papers.place)
     if pattern is None:
         return names
-    found = [name for name in names if name == pattern or name.startswith(pattern.rstrip("/") + "/")]
-    if not found:
+    matching = [name for name in names if name == pattern or name.startswith(pattern.rstrip("/") + "/")]
+    if not matching:
         all_papers = {name.split("/")[0] for name in names}
         raise unknown("experiment", pattern, [*names, *all_papers], most=3, all_of="repro list")
-    if scale is None or found == [pattern]:
-        return found
-    return [name for name in found if job(name, scale) is not None]
+    if scale is None or matching == [pattern]:
+        return matching
+    return [name for name in matching if job(name, scale) is not None]
 
 
 def job(experiment: str, scale: str) -> list[Choice] | None:
     """Which runs of an experiment are part of its paper's at a scale, those of any choice. None where it is no part."""
-    given = own_file(experiment).get("jobs")
-    if given is None:
+    jobs = own_file(experiment).get("jobs")
+    if jobs is None:
         return [{}]
-    by_scale = given if isinstance(given, dict) else dict.fromkeys(given)
+    by_scale = jobs if isinstance(jobs, dict) else dict.fromkeys(jobs)
     if scale not in by_scale:
         return None
     chosen = by_scale[scale] or {}

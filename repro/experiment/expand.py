@@ -65,11 +65,11 @@ def expand(
 
 @dataclass(frozen=True)
 class Point:
-    """A variant on a testbed. given: all overrides of its configuration."""
+    """A variant on a testbed. overrides: all that make its configuration."""
 
     experiment: str
     composer: Composer
-    given: list[str]
+    overrides: list[str]
     config: RunConfig
     ranks: int
 
@@ -84,16 +84,16 @@ class Point:
         plain: Sequence[str],
     ) -> Point:
         """conditions: the overrides of the testbed; plain: the user's of one value each."""
-        # the user's word counts most, then the testbed's, then the variant's, then the scale's
-        users = (*plain, *variant.given)
-        keys = {override.partition("=")[0] for override in users}
+        # the user's overrides have priority over the testbed's, those over the variant's, those over the scale's
+        by_user = (*plain, *variant.given)
+        keys = {override.partition("=")[0] for override in by_user}
         ours = [change for change in (*variant.overrides, *conditions) if change.partition("=")[0] not in keys]
-        given = [f"testbed={testbed}", *ours, *users]
-        called = {"variant": variant.label, "factors": variant.factors, "scale": composer.size(given)}
-        config = settled(checked(RunConfig, composer.compose(given) | called))
+        overrides = [f"testbed={testbed}", *ours, *by_user]
+        labels = {"variant": variant.label, "factors": variant.factors, "scale": composer.size(overrides)}
+        config = settled(checked(RunConfig, composer.compose(overrides) | labels))
         ranks = check(config)
-        users_own = changed(config, [*variant.overrides, *conditions, *variant.given], plain, composer)
-        return cls(experiment, composer, given, config.model_copy(update={"changed": users_own}), ranks)
+        differing = changed(config, [*variant.overrides, *conditions, *variant.given], plain, composer)
+        return cls(experiment, composer, overrides, config.model_copy(update={"changed": differing}), ranks)
 
     def run(self, config: RunConfig, seed: int) -> Run:
         seeded = config.model_copy(update={"seed": seed})
@@ -115,10 +115,10 @@ class Point:
     def at_ends(self, seed: int) -> Iterator[Run]:
         """One an end of every assumed input of the testbed."""
         for end, changes in inputs.ends(self.config.testbed).items():
-            called: dict[str, Any] = {name: getattr(self.config, name) for name in ("scale", "changed")}
-            called["variant"] = f"{self.config.variant}; {end}"
-            called["factors"] = self.config.factors | {inputs.FACTOR: end}
-            yield self.run(checked(RunConfig, self.composer.compose([*self.given, *changes]) | called), seed)
+            labels: dict[str, Any] = {name: getattr(self.config, name) for name in ("scale", "changed")}
+            labels["variant"] = f"{self.config.variant}; {end}"
+            labels["factors"] = self.config.factors | {inputs.FACTOR: end}
+            yield self.run(checked(RunConfig, self.composer.compose([*self.overrides, *changes]) | labels), seed)
 
 
 def changed(config: RunConfig, ours: Sequence[str], users: Sequence[str], composer: Composer) -> list[str]:

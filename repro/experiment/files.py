@@ -41,16 +41,16 @@ class Experiment(Model):
 
     @field_validator("jobs")
     @classmethod
-    def _of_scales(cls, given: Any) -> Any:
+    def _of_scales(cls, value: Any) -> Any:
         """Scales, or each with one choice of runs or several: factor -> values."""
         of_scales = (
-            given if isinstance(given, dict) else dict.fromkeys(map(str, given)) if isinstance(given, list) else None
+            value if isinstance(value, dict) else dict.fromkeys(map(str, value)) if isinstance(value, list) else None
         )
         choices = [each for one in (of_scales or {}).values() for each in (one if isinstance(one, list) else [one])]
         right = all(each is None or (isinstance(each, dict) and _lists(each)) for each in choices)
-        if given is not None and (of_scales is None or not right):
+        if value is not None and (of_scales is None or not right):
             raise ValueError("must be a list of scales, or entries `scale: {factor: [value, ...]}`")
-        return given
+        return value
 
 
 def _lists(choice: dict[str, Any]) -> bool:
@@ -83,12 +83,12 @@ def entries(group: str) -> list[str]:
 
 def own_file(experiment: str) -> dict[str, Any]:
     """The experiment's own configuration, uncomposed; empty where there is none. InputError for one of another form."""
-    found = group_file("experiment", experiment)
+    content = group_file("experiment", experiment)
     try:
-        checked(Experiment, found)
+        checked(Experiment, content)
     except InputError as error:
         raise InputError(f"{place_of('experiment', experiment)}: {experiment}: {error}") from None
-    return found
+    return content
 
 
 def own_files(experiments: Iterable[str]) -> dict[str, dict[str, Any]]:
@@ -102,13 +102,13 @@ def group_files(group: str) -> dict[str, dict[str, Any]]:
 
 
 def _usable(names: Iterable[str], read: Callable[[str], dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    found = {}
+    usable = {}
     for name in names:
         try:
-            found[name] = read(name)
+            usable[name] = read(name)
         except InputError as error:
             warn(f"{error}; left out")
-    return found
+    return usable
 
 
 def group_file(group: str, name: str) -> dict[str, Any]:
@@ -137,11 +137,11 @@ def place_of(group: str, name: str) -> Path:
 
 def _configurations(folder: Path) -> dict[str, tuple[Path, str | None]]:
     """Name -> its file, and its entry in `each` where the file has several, of the files in a folder alone."""
-    found: dict[str, tuple[Path, str | None]] = {}
+    configurations: dict[str, tuple[Path, str | None]] = {}
     for path in sorted(folder.glob("*.yaml")):
         names = _each(path, path.stat().st_mtime_ns)
-        found |= {path.stem: (path, None)} if names is None else {name: (path, name) for name in names}
-    return found
+        configurations |= {path.stem: (path, None)} if names is None else {name: (path, name) for name in names}
+    return configurations
 
 
 @cache
@@ -174,9 +174,9 @@ def read_yaml(path: Path) -> dict[str, Any]:
     """A file that `write_yaml` wrote; InputError where it is not one."""
     try:
         with safe_files.open_file(path) as file:
-            found = yaml_files.parse_plain(file.read(yaml_files.MOST_BYTES + 1))
+            content = yaml_files.parse_plain(file.read(yaml_files.MOST_BYTES + 1))
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise InputError(f"{path}: not a readable configuration ({' '.join(str(error).split())})") from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise InputError(f"{path}: not a configuration: must be entries `name: value`")
-    return found
+    return content

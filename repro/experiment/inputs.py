@@ -26,7 +26,7 @@ def ends(testbed: Ranks) -> dict[str, list[str]]:
     if not isinstance(testbed, Modelled) or not testbed.bounds:
         return {}
     values = testbed.model_dump(exclude_unset=True)
-    found: dict[str, list[str]] = {BASE: []}
+    overrides: dict[str, list[str]] = {BASE: []}
     for name, entries in testbed.bounds.items():
         guesses = {path: _at(values, path) for path in entries}
         known = all(
@@ -34,8 +34,8 @@ def ends(testbed: Ranks) -> dict[str, list[str]]:
         )
         for end in ("low", "high") if known else ():
             at = {path: bound.end(end, guesses[path] or 0.0) for path, bound in entries.items()}
-            found[f"{name}, {end}"] = [f"testbed.{path}={value!r}" for path, value in at.items()]
-    return found
+            overrides[f"{name}, {end}"] = [f"testbed.{path}={value!r}" for path, value in at.items()]
+    return overrides
 
 
 def _at(values: Mapping[str, Any], path: str) -> float | None:

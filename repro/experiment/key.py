@@ -64,15 +64,15 @@ def keyed(config: RunConfig) -> dict[str, Any]:
     What is at its default does not count, so that an option that comes later leaves the keys of those who do not use
     it as they are: a plugin's defaults are in its code, which counts itself, and the schema's never change.
     """
-    found = config.model_dump(mode="json", exclude=NOT_IN_KEY, exclude_defaults=True)
-    for said in ("sources", "bounds"):  # of a testbed's numbers
-        found["testbed"].pop(said, None)
+    parts = config.model_dump(mode="json", exclude=NOT_IN_KEY, exclude_defaults=True)
+    for entry in ("sources", "bounds"):  # they describe a testbed's numbers
+        parts["testbed"].pop(entry, None)
     for part, plugin in (("strategy", config.strategy), ("model", config.model), ("dataset", config.dataset)):
-        found[part] = plugin.changed()
+        parts[part] = plugin.changed()
     if config.imbalance.name != home("imbalance").NONE:
-        found["imbalance"] = config.imbalance.changed()
-    delays, read = home("imbalance").checksum(config), _files(config)
-    return found | ({"delays": delays} if delays else {}) | ({"files": read} if read else {})
+        parts["imbalance"] = config.imbalance.changed()
+    delays, files = home("imbalance").checksum(config), _files(config)
+    return parts | ({"delays": delays} if delays else {}) | ({"files": files} if files else {})
 
 
 def _files(config: RunConfig) -> list[str]:

@@ -21,7 +21,7 @@ def runs_of(
     together: whether these are a paper's, which takes of each the part that belongs to its scale (`part`). Where one
     experiment alone is asked for and cannot be done at all, NotHere is raised.
     """
-    found: list[Run] = []
+    runs: list[Run] = []
     left_out: list[list] = []
     keys = Keys()
     for name in names:
@@ -41,17 +41,17 @@ def runs_of(
         if lacking and not own and len(names) == 1:
             raise lacking[0]
         left_out += [[name, bool(own), reason] for reason in dict.fromkeys(map(str, lacking))]
-        found += own
-    return found, left_out
+        runs += own
+    return runs, left_out
 
 
 def part(runs: Sequence[Run], scale: str, overrides: Sequence[str]) -> list[Run]:
     """Those that all of a paper at a scale has of an experiment's runs; what the user said counts more."""
-    said = {override.partition("=")[0] for override in overrides}
+    overridden = {override.partition("=")[0] for override in overrides}
 
     def taken(run: Run) -> bool:
         chosen = config.job(run.experiment, scale) or [{}]
-        left = [{name: values for name, values in each.items() if name not in said} for each in chosen]
+        left = [{name: values for name, values in each.items() if name not in overridden} for each in chosen]
         return config.belongs(left, run.config.factors, run.testbed)
 
     return [run for run in runs if taken(run)]

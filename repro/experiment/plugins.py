@@ -46,13 +46,13 @@ def choice(group: str, part: str = "") -> Callable[[Any], Plugin]:
     """
     part = part or group
 
-    def chosen(given: Any) -> Plugin:
-        if isinstance(given, Plugin):
-            return given
-        if not isinstance(given, dict) or not isinstance(given.get("name"), str):
-            raise InputError(f"{part}={given}: must be entries, as {part}.NAME=value sets one, a name among them")
-        options = {key: value for key, value in given.items() if key != "name"}
-        return Plugin(group, given["name"], PLUGINS[group].parse(given["name"], options, part))
+    def chosen(entry: Any) -> Plugin:
+        if isinstance(entry, Plugin):
+            return entry
+        if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
+            raise InputError(f"{part}={entry}: must be entries, as {part}.NAME=value sets one, a name among them")
+        options = {key: value for key, value in entry.items() if key != "name"}
+        return Plugin(group, entry["name"], PLUGINS[group].parse(entry["name"], options, part))
 
     return chosen
 
@@ -60,10 +60,10 @@ def choice(group: str, part: str = "") -> Callable[[Any], Plugin]:
 def _entry(group: str) -> PlainValidator:
     """Of a configuration: `choice`, and where it was checked before, options as they stand there."""
 
-    def chosen(given: Any, info: ValidationInfo) -> Plugin:
+    def chosen(entry: Any, info: ValidationInfo) -> Plugin:
         if info.context is CHECKED:
-            return Plugin(group, given["name"], {key: value for key, value in given.items() if key != "name"})
-        return choice(group)(given)
+            return Plugin(group, entry["name"], {key: value for key, value in entry.items() if key != "name"})
+        return choice(group)(entry)
 
     return PlainValidator(chosen)
 

@@ -36,13 +36,13 @@ def _of_a_paper(name: str) -> str:
     return name
 
 
-def _by_name(given: Any) -> Any:
+def _by_name(value: Any) -> Any:
     """Testbeds as they may be given: names alone, or each with overrides; null: here."""
-    if isinstance(given, dict):
-        return {name: [] if changes is None else changes for name, changes in given.items()}
-    if not isinstance(given, list | None):
+    if isinstance(value, dict):
+        return {name: [] if changes is None else changes for name, changes in value.items()}
+    if not isinstance(value, list | None):
         raise ValueError("must be names, each with a list of overrides, as {fast: ['epochs=1']}")
-    return {name: [] for name in given or ["here"]}
+    return {name: [] for name in value or ["here"]}
 
 
 Seed = Annotated[int, Field(ge=0, le=limits.SEEDS)]
@@ -142,16 +142,16 @@ class RunConfig(Model):
 
     @field_validator("probe", mode="plain")
     @classmethod
-    def _parameters(cls, given: Any, info: ValidationInfo) -> Any:
+    def _parameters(cls, value: Any, info: ValidationInfo) -> Any:
         if info.context is plugins.CHECKED:
-            return given
+            return value
         program = info.data.get("program")
-        return None if program in (None, TRAIN) else PROBES.parse(program, given, "probe")
+        return None if program in (None, TRAIN) else PROBES.parse(program, value, "probe")
 
     @field_validator("optimizer")
     @classmethod
-    def _ends(cls, given: Optimizer, info: ValidationInfo) -> Optimizer:
-        return given.within(info.data["epochs"]) if "epochs" in info.data else given
+    def _ends(cls, value: Optimizer, info: ValidationInfo) -> Optimizer:
+        return value.within(info.data["epochs"]) if "epochs" in info.data else value
 
     @model_validator(mode="after")
     def _divides(self) -> RunConfig:
@@ -217,9 +217,9 @@ class RunConfig(Model):
         return self.model_dump(mode="json")
 
     @classmethod
-    def of_plain(cls, given: dict[str, Any]) -> RunConfig:
+    def of_plain(cls, value: dict[str, Any]) -> RunConfig:
         """What `plain` was asked of, checked then: no plugin is imported, and options stay as a file has them."""
-        return cls.model_validate(given, context=plugins.CHECKED)
+        return cls.model_validate(value, context=plugins.CHECKED)
 
 
 class Named(Model):

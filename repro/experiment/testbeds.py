@@ -37,22 +37,22 @@ class Published(Computing):
     batch: Positive
 
 
-def _by(given: Any) -> Rate | Published:
+def _by(value: Any) -> Rate | Published:
     """Which of them: InputError for an entry of neither, and for one that lacks."""
-    if isinstance(given, Rate | Published):
-        return given
-    if not isinstance(given, dict):
-        raise InputError(f"testbed.device={given}: must be entries, as testbed.device.NAME=value sets one")
+    if isinstance(value, Rate | Published):
+        return value
+    if not isinstance(value, dict):
+        raise InputError(f"testbed.device={value}: must be entries, as testbed.device.NAME=value sets one")
     known = Rate.model_fields | Published.model_fields
-    if wrong := [name for name in given if name not in known]:
+    if wrong := [name for name in value if name not in known]:
         raise unknown("entry of testbed.device", str(wrong[0]), known)
-    kind: type[Rate | Published] = Published if {"iteration_s", "batch"} & given.keys() else Rate
-    if missing := [name for name, field in kind.model_fields.items() if field.is_required() and name not in given]:
+    kind: type[Rate | Published] = Published if {"iteration_s", "batch"} & value.keys() else Rate
+    if missing := [name for name, field in kind.model_fields.items() if field.is_required() and name not in value]:
         raise InputError(
             f"testbed.device lacks {' and '.join(missing)}: must have peak_flops, utilisation and launch_s, or "
             "iteration_s and batch"
         )
-    return checked(kind, given, "testbed.device")
+    return checked(kind, value, "testbed.device")
 
 
 AS_GIVEN = PlainSerializer(lambda part: part.model_dump(exclude_unset=True))  # a record is no longer than its file
@@ -172,17 +172,17 @@ class Emulated(Modelled):
         return self.slow_down / self.shrink
 
 
-def testbed_of(given: Any) -> Measured | Simulated | Emulated:
+def testbed_of(value: Any) -> Measured | Simulated | Emulated:
     """A testbed from plain data; InputError for the first entry that cannot be."""
-    if isinstance(given, Measured | Simulated | Emulated):
-        return given
-    if not isinstance(given, dict):
-        raise InputError(f"testbed={given}: must be entries, as testbed.NAME=value sets one")
+    if isinstance(value, Measured | Simulated | Emulated):
+        return value
+    if not isinstance(value, dict):
+        raise InputError(f"testbed={value}: must be entries, as testbed.NAME=value sets one")
     kinds: dict[str, type[Measured | Simulated | Emulated]]
     kinds = {"measured": Measured, "emulated": Emulated, "simulated": Simulated}
-    if (kind := str(given.get("kind"))) not in kinds:
+    if (kind := str(value.get("kind"))) not in kinds:
         raise unknown("testbed.kind", kind, kinds)
-    return checked(kinds[kind], given, "testbed")
+    return checked(kinds[kind], value, "testbed")
 
 
 Testbed = Annotated[Measured | Simulated | Emulated, PlainValidator(testbed_of), AS_GIVEN]

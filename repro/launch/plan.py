@@ -1,4 +1,4 @@
-"""Which runs a command has to do, known without PyTorch: remembered from last time, or asked of a helper process."""
+"""Which runs a command has to do, known without PyTorch: from the cache, or computed by a helper process."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def plan(
     fetch: bool = True,
     together: bool = False,
 ) -> Plan:
-    """The plan of these experiments; what is said of their data goes to stderr. Raises what `runs_of` raises.
+    """The plan of these experiments; messages about their data go to stderr. Raises what `runs_of` raises.
 
     Where PyTorch is imported already, as in tests and notebooks, nothing is remembered and nobody is asked.
     """
@@ -56,7 +56,7 @@ def plan(
         return Plan(*runs_of(**request))
     key = [request, surroundings()]
     if (answer := user_cache.load("plan", key)) is not None:
-        sys.stderr.write(answer["said"])
+        sys.stderr.write(answer["stderr"])
     else:
         answer = ask(request, pools)
         if (watched := answer.pop("watched")) is not None:
@@ -84,14 +84,14 @@ def ask(request: dict[str, Any], pools: Pools) -> dict[str, Any]:
 
 def surroundings() -> dict[str, Any]:
     """What runs and their keys depend on besides what is asked for: code, configuration, packages, machine."""
-    given = user_cache.select_variables(os.environ, VARIABLES)
+    variables = user_cache.select_variables(os.environ, VARIABLES)
     return {
         "code": user_cache.tree_digest([PACKAGE], SOURCES, NOT_READ),
         "packages": sorted(
             map(user_cache.path_state, (info for path in sys.path for info in glob.glob(f"{path}/*-info")))
         ),
         "python": [sys.executable, sys.version],
-        "variables": {name: value for name, value in given.items() if name not in WRITTEN_TO},
+        "variables": {name: value for name, value in variables.items() if name not in WRITTEN_TO},
         "machine": [socket.gethostname(), platform.platform(), sorted(os.sched_getaffinity(0))],
         "gpus": sorted(glob.glob("/dev/nvidia[0-9]*")),
         "folder": os.getcwd(),

@@ -1,7 +1,7 @@
 """The runs of experiments with their keys, found by a process that imports PyTorch so that the command need not.
 
-`python -m repro.launch.planning`: reads a request of `repro.launch.plan` on stdin, writes the answer on stdout; what is
-said of data on the way goes to stderr.
+`python -m repro.launch.planning` reads a request of `repro.launch.plan` on stdin and writes the answer on stdout;
+messages about data go to stderr.
 """
 
 from __future__ import annotations
@@ -54,18 +54,18 @@ class Witness:
         roots = [place for root in {run.config.data.root for run in runs} for place in places(root)]
         inner = [each for place in roots if place.is_dir() for each in place.iterdir() if each.is_dir()]
         fetched = any(path.startswith(f"{place}{os.sep}") for path in self.written for place in roots)
-        found = {*self.read, *map(str, roots), *map(str, inner)}
-        return None if fetched or len(found) > MOST else sorted(found)
+        watched = {*self.read, *map(str, roots), *map(str, inner)}
+        return None if fetched or len(watched) > MOST else sorted(watched)
 
 
 class Tee:
     """A stream that keeps what it passes on."""
 
     def __init__(self, stream: TextIO):
-        self.stream, self.said = stream, ""
+        self.stream, self.text = stream, ""
 
     def write(self, text: str) -> int:
-        self.said += text
+        self.text += text
         return self.stream.write(text)
 
     def __getattr__(self, name: str) -> Any:
@@ -73,10 +73,10 @@ class Tee:
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """Of a request: runs in plain data, what was left out, what was said, what it rests on; or the name of an error
-    and its message."""
-    witness, said = Witness(), Tee(sys.stderr)
-    sys.stderr = said
+    """The plan of a request: runs as plain data, experiments left out, messages, files that it depends on; or the name
+    of an error and its message."""
+    witness, stderr = Witness(), Tee(sys.stderr)
+    sys.stderr = stderr
     try:
         runs, left_out = runs_of(**request)
     except ReproError as error:
@@ -87,12 +87,11 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
             "error": FaultError.__name__,
             "message": f"the runs cannot be planned: {error_location.describe(error)}",
         }
-    found = {"runs": [run.plain() for run in runs], "watched": witness.watched(runs)}
+    plan = {"runs": [run.plain() for run in runs], "watched": witness.watched(runs)}
     # which is no part of the plan: what it reads is not watched
     identity.keep_defaults((group, getattr(run.config, group).name) for run in runs for group in PLUGINS)
-    return found | {"left_out": left_out, "said": said.said}
+    return plan | {"left_out": left_out, "stderr": stderr.text}
 
 
 if __name__ == "__main__":
-    asked = json.load(sys.stdin)
-    print(json.dumps(answer(asked)))
+    print(json.dumps(answer(json.load(sys.stdin))))

@@ -27,7 +27,7 @@ KEPT_ALONE = 4
 
 
 class Damaged(Exception):
-    """A checkpoint that a run cannot go on from: one line that names the file and says what is wrong."""
+    """A checkpoint that cannot be resumed: its message names the file and what is wrong."""
 
 
 class Checkpoints:
@@ -64,9 +64,9 @@ class Checkpoints:
             holds = {"bytes": written.size, "sha256": written.digest.hexdigest()}
             write_atomically(manifest, json.dumps({"iteration": iteration, "rank": self.rank, **holds}) + "\n")
         except (OSError, RuntimeError) as error:
-            for left in (temporary, path, manifest):
+            for unfinished in (temporary, path, manifest):
                 with contextlib.suppress(OSError):
-                    left.unlink()
+                    unfinished.unlink()
             reason = error if isinstance(error, OSError) else written.error
             if reason is None:
                 raise
@@ -76,9 +76,9 @@ class Checkpoints:
         """The state that `save` was given; Damaged where the file does not hold what its manifest says."""
         path, manifest = self._path(iteration), self._manifest(iteration)
         try:
-            said = json.loads(safe_files.read(manifest))
-            size, sha256 = said["bytes"], said["sha256"]
-            if (said["iteration"], said["rank"]) != (iteration, self.rank):
+            stated = json.loads(safe_files.read(manifest))
+            size, sha256 = stated["bytes"], stated["sha256"]
+            if (stated["iteration"], stated["rank"]) != (iteration, self.rank):
                 raise ValueError("of another checkpoint")
         except FileNotFoundError:
             raise Damaged(f"{path}: was not finished (it has no manifest)") from None
@@ -86,8 +86,8 @@ class Checkpoints:
             raise Damaged(f"{manifest}: not its manifest ({error!r})") from None
         try:
             with safe_files.open_file(path) as file:
-                if (found := os.fstat(file.fileno()).st_size) != size:
-                    raise Damaged(f"{path}: has {found} bytes, not {size}")
+                if (actual := os.fstat(file.fileno()).st_size) != size:
+                    raise Damaged(f"{path}: has {actual} bytes, not {size}")
                 if hashlib.file_digest(file, "sha256").hexdigest() != sha256:
                     raise Damaged(f"{path}: is not what was written (its SHA-256 is another)")
                 file.seek(0)

@@ -80,11 +80,11 @@ def tensors(state: Any, name: str = "") -> Iterator[tuple[str, torch.Tensor]]:
             yield from tensors(entry, f"{name}.{key}" if name else str(key))
 
 
-def diverged(found: Iterable[Broken], stop: int) -> Diverged:
+def diverged(broken: Iterable[Broken], stop: int) -> Diverged:
     """The end of a run, from what its ranks found at the stop after step `stop`: at least one of them something."""
-    found = sorted(found, key=lambda one: one.rank)
-    weights = next((f"{one.name} on rank {one.rank}" for one in found if one.name), None)
-    losses = [(one.step, one.rank) for one in found if one.step is not None]
+    ranks = sorted(broken, key=lambda one: one.rank)
+    weights = next((f"{one.name} on rank {one.rank}" for one in ranks if one.name), None)
+    losses = [(one.step, one.rank) for one in ranks if one.step is not None]
     if not losses:
         return Diverged(f"diverged: {weights} is not finite after step {stop}")
     step, rank = min(losses)

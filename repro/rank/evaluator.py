@@ -71,13 +71,13 @@ class Evaluator:
         fabric = self.worker.fabric
         held = fabric.exchange(sorted(mine))
         have = set(held[0])
-        wanted: list[list[str]] = []  # of each rank, the names that it ships: the lowest rank that holds each does
+        to_ship: list[list[str]] = []  # of each rank, the names that it ships: the lowest rank that holds each does
         for names in held:
-            wanted.append([name for name in names if name not in have])
+            to_ship.append([name for name in names if name not in have])
             have.update(names)
-        if not any(wanted):
+        if not any(to_ship):
             return mine
-        shipped = fabric.exchange({name: mine[name].cpu() for name in wanted[self.worker.rank]})
+        shipped = fabric.exchange({name: mine[name].cpu() for name in to_ship[self.worker.rank]})
         return {name: tensor for part in [*reversed(shipped), mine] for name, tensor in part.items()}
 
     def _shared(self, mine: Weights) -> tuple[Weights, Sharing | None]:
@@ -89,11 +89,11 @@ class Evaluator:
         if not real or getattr(dataset.test, "scored", False) or not isinstance(dataset.test, Samples | Sequences):
             return mine, None
         fabric, device = worker.fabric, worker.model_shard.device
-        said = fabric.exchange((worker.model_shard.stateful, digests(mine)))
-        if any(stateful for stateful, _ in said):
+        states = fabric.exchange((worker.model_shard.stateful, digests(mine)))
+        if any(stateful for stateful, _ in states):
             return mine, None
-        own = said[0][1]  # by the name
-        lacking = {name for name in own for _, held in said if held.get(name) != own[name]}
+        own = states[0][1]  # by the name
+        lacking = {name for name in own for _, held in states if held.get(name) != own[name]}
         weights, empty, sent = {}, self.model.state_dict(), fabric.bytes_sent
         for name in own:
             weights[name] = mine[name] if fabric.rank == 0 or name not in lacking else torch.empty_like(empty[name])

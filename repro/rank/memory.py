@@ -43,18 +43,18 @@ def explained(rank: int, config: RunConfig) -> Iterator[None]:
     except (MemoryError, RuntimeError) as error:
         while isinstance(error.__cause__, RuntimeError):  # a library has put words of its own around it
             error = error.__cause__
-        said = " ".join(str(error).split())
+        message = " ".join(str(error).split())
         if where := exhausted(error):
-            raise _exhausted(rank, config, where, said) from None
-        if config.numerics.deterministic and "deterministic implementation" in said:
-            what = f"numerics.deterministic=true: model {config.model.name}: {said.split('. ')[0]}"
+            raise _exhausted(rank, config, where, message) from None
+        if config.numerics.deterministic and "deterministic implementation" in message:
+            what = f"numerics.deterministic=true: model {config.model.name}: {message.split('. ')[0]}"
             raise InputError(f"{what}; leave it out") from None
         raise
 
 
-def _exhausted(rank: int, config: RunConfig, where: str, said: str) -> OutOfMemory:
-    asked = said.partition("ried to allocate ")[2].split(". ")[0][:40]
+def _exhausted(rank: int, config: RunConfig, where: str, message: str) -> OutOfMemory:
+    size = message.partition("ried to allocate ")[2].split(". ")[0][:40]
     return OutOfMemory(
         f"rank {rank}: out of memory of the {where}: model {config.model.name}, {config.local_batch} samples a worker "
-        f"(batch={config.batch}, accumulate={config.accumulate})" + (f", at an allocation of {asked}" if asked else "")
+        f"(batch={config.batch}, accumulate={config.accumulate})" + (f", at an allocation of {size}" if size else "")
     )

@@ -114,15 +114,15 @@ class Notice:
                 say("signalled", iteration=iteration)
         if self.worker.rank == 0:
             self._choose(now - self.since, iteration)
-        elif found := read_whole(self._stop):
-            self.at = int(found)
+        elif line := read_whole(self._stop):
+            self.at = int(line)
 
     def _choose(self, waited_s: float, iteration: int) -> None:
         files = [self.folder / f"preempt.rank{rank}" for rank in range(self.worker.fabric.size)]
-        said = [line for line in map(read_whole, files) if line]
-        if len(said) < len(files):
+        lines = [line for line in map(read_whole, files) if line]
+        if len(lines) < len(files):
             return
-        iterations, seconds = zip(*(line.split() for line in said))
+        iterations, seconds = zip(*(line.split() for line in lines))
         fastest = max(1e-6, min(map(float, seconds)))
         ahead = max(MARGIN_ITERATIONS, math.ceil((self.margin_s + waited_s) / fastest))
         self.at = max(iteration, *map(int, iterations)) + ahead

@@ -35,13 +35,13 @@ def resume(checkpointer: Checkpointer, plan: TrainingPlan) -> int | None:
             steps = strategy.steps(iteration * worker.workers)
             lacking = gap(events, plan, iteration, steps, not_none(state).get("since"))
             wrong = lacking and f"{log.path} {lacking}"
-        found = [line for line in fabric.exchange(wrong) if line]
-        if not found:
+        problems = [line for line in fabric.exchange(wrong) if line]
+        if not problems:
             checkpoints.discard(after=iteration)
             checkpointer.restore(iteration, not_none(state))
             return iteration
         if fabric.rank == 0:
-            for line in found:
+            for line in problems:
                 say("note", line=f"{line}; passing over the checkpoint of iteration {iteration}")
         offers = fabric.exchange([older for older in checkpoints.available() if older < iteration])
     checkpoints.discard(after=0)

@@ -67,7 +67,7 @@ class StepLog:
         self.iteration, self.train_s = 0, 0.0
         self.loss: float | None = None
         self.unlogged = False
-        self.said = time.perf_counter()
+        self.heard_s = time.perf_counter()
 
     def step(self, step: Callable[[], StepReport]) -> None:
         """One step, timed on this rank's training clock."""
@@ -77,8 +77,8 @@ class StepLog:
         self.staleness.update(report.staleness)
         if report.loss is not None:
             self.losses.append(report.loss)
-        if self.events and time.perf_counter() - self.said > SIGN_OF_LIFE_S:
-            self.said = time.perf_counter()
+        if self.events and time.perf_counter() - self.heard_s > SIGN_OF_LIFE_S:
+            self.heard_s = time.perf_counter()
             each = max(1, self.strategy.steps(self.worker.workers))  # steps of an iteration on this rank
             say("step", iteration=self.iteration + (len(self.step_s) + len(self.laps)) // each)
 
@@ -89,8 +89,8 @@ class StepLog:
         self.bytes_before, self.train_before = fabric.bytes_sent, clock.train_s()
         with clock.activity("synchronisation"):
             ranks = fabric.exchange(mine)
-        if len(found := {rank.iteration for rank in ranks}) > 1:
-            raise FaultError(f"ranks have stopped at different iterations: {sorted(found)}")
+        if len(iterations := {rank.iteration for rank in ranks}) > 1:
+            raise FaultError(f"ranks have stopped at different iterations: {sorted(iterations)}")
         if any(rank.broken for rank in ranks):
             raise self._diverged(iteration, mine.broken)
         self.iteration, self.train_s = iteration, max(rank.train_s for rank in ranks)

@@ -57,7 +57,7 @@ class DeviceTimes:
 
         Marks of one stream, in the order in which they were made; each may be asked for once.
         """
-        found: list[float] = []
+        seconds: list[float] = []
         before: Any = None
         base, at = None, 0.0
         for mark in marks:
@@ -67,6 +67,6 @@ class DeviceTimes:
             # from the mark before: CUDA's milliseconds have 24 bits, too few for microseconds after a minute
             at += before.elapsed_time(mark.event) / 1e3
             before = mark.event
-            found.append(at)
+            seconds.append(at)
         self._spare += [mark.event for mark in marks]
-        return found
+        return seconds

@@ -47,19 +47,19 @@ def calls(numerics: Numerics, blocks: Sequence[nn.Module], device: torch.device)
     stay as they are, a vector cut into views: a convolution brings its own into the layout at each pass.
     compile: each block by itself, because strategies have work to do between them.
     """
-    found: list[Call] = list(blocks)
+    chain: list[Call] = list(blocks)
     if numerics.compile:
         # blocks of one class share their code, and dynamo counts what it compiles by code
         torch._dynamo.config.recompile_limit = VERSIONS_OF_A_BLOCK * max(1, len(blocks))
-        found = [torch.compile(block, dynamic=False) for block in blocks]
+        chain = [torch.compile(block, dynamic=False) for block in blocks]
     if numerics.precision == "bf16":
-        found = [_autocast(call, device) for call in found]
-    if found and numerics.precision == "bf16":
-        found[-1] = _behind(found[-1], torch.Tensor.float)
-    if found and numerics.channels_last:
-        found[0] = _in_front(found[0])
-        found[-1] = _behind(found[-1], torch.Tensor.contiguous)
-    return found
+        chain = [_autocast(call, device) for call in chain]
+    if chain and numerics.precision == "bf16":
+        chain[-1] = _behind(chain[-1], torch.Tensor.float)
+    if chain and numerics.channels_last:
+        chain[0] = _in_front(chain[0])
+        chain[-1] = _behind(chain[-1], torch.Tensor.contiguous)
+    return chain
 
 
 def _autocast(call: Call, device: torch.device) -> Call:

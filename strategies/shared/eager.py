@@ -105,9 +105,9 @@ class Eager(DataParallel):
             self.partial.began(t)
         with worker.clock.phase("communicate"):  # line 6
             self.partial.ended(t)
-            found = self.partial.latest(self.result)
+            latest = self.partial.latest(self.result)
         self.counts["late"] += not in_time
-        if self.is_new(found) or self.options.repeated == "apply":
+        if self.is_new(latest) or self.options.repeated == "apply":
             worker.update(self.result)  # lines 7 and 8
         report.staleness = self.partial.take_delays()
         if self.sync_every and self.iteration % self.sync_every == 0:

@@ -151,7 +151,7 @@ class Pipeline(Strategy):
         return report
 
     def settle(self) -> None:
-        self.updates.reach_given()
+        self.updates.reach_contributed()
         with self.worker.clock.phase("communicate"):
             if self.passes.done:
                 self.look_ahead.post_sure(self.look_ahead.boundary(self.passes.done - 1))
@@ -167,7 +167,7 @@ class Pipeline(Strategy):
     # --- resume: weights, and of the minibatches under way what they came with. Their forward passes are done again,
     # with the version that they had; in naive pipelining with the one that is left: its bits differ after a resume
     def state_dict(self) -> dict:
-        self.updates.reach_given()  # the other replicas of this stage come to the same update
+        self.updates.reach_contributed()  # the other replicas of this stage come to the same update
         layout = self.planned.layout
         held = {"versions": self.versions.state_dict(), "updates": self.updates.state_dict()}
         return {"config": layout.config, "cuts": layout.cuts} | self.passes.state_dict() | held

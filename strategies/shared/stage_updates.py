@@ -36,7 +36,7 @@ class Updates:
         self.worker, self.plan, self.versions, self.needed = worker, plan, versions, needed
         self.stage, self.replica = plan.layout.place(worker.rank)
         self.share = plan.group(self.stage) // plan.replicas(self.stage)  # of this rank, in a whole update
-        self.given = 0  # updates that this rank has given all of its gradients for
+        self.contributed = 0  # updates to which this rank has contributed all of its gradients
         self.allreduce: BucketedAllreduce | None = None
         self.peers = peers
         if peers is not None and worker.model_shard.parameters:
@@ -62,9 +62,9 @@ class Updates:
     def after_backward(self, k: int) -> None:
         """Backward pass k is done: the parameters' own gradients have its in them; of the last, the replicas too."""
         if self.last(k):
-            self.given += 1
+            self.contributed += 1
             if self.peers is None:
-                self._apply(self.given - 1)
+                self._apply(self.contributed - 1)
 
     # --- versions
     def reach(self, version: int) -> None:
@@ -72,18 +72,18 @@ class Updates:
         while self.versions.latest < version:
             self._apply(self.versions.latest)
 
-    def reach_given(self) -> None:
-        """All updates that this rank has given its part of, and with it the others."""
-        self.reach(self.given)
+    def reach_contributed(self) -> None:
+        """All updates to which this rank has contributed, and so have the others."""
+        self.reach(self.contributed)
 
     def finish(self) -> None:
         """End of the run: updates that have no minibatch of this rank wait for its part nevertheless."""
-        self.reach_given()
-        for _ in range(self.given, self.plan.updates(self.stage)):
+        self.reach_contributed()
+        for _ in range(self.contributed, self.plan.updates(self.stage)):
             if self.allreduce:
                 self.allreduce.send(self.gradient.zero_())
-            self.given += 1
-            self.reach_given()
+            self.contributed += 1
+            self.reach_contributed()
 
     def _apply(self, update: int) -> None:
         worker = self.worker
@@ -99,10 +99,10 @@ class Updates:
     # --- resume
     def state_dict(self) -> dict:
         """Called between two updates."""
-        return {"given": self.given, "exchange": self.allreduce.state_dict() if self.allreduce else []}
+        return {"contributed": self.contributed, "exchange": self.allreduce.state_dict() if self.allreduce else []}
 
     def load_state_dict(self, state: dict) -> None:
-        self.given = state["given"]
+        self.contributed = state["contributed"]
         if self.allreduce:
             self.allreduce.load_state_dict(state["exchange"])
 

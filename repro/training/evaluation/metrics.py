@@ -63,12 +63,12 @@ def check(name: str, dataset: str) -> None:
 
     if name not in METRICS:
         raise unknown("metric", str(name), METRICS)
-    found, task, kind = METRICS[name], data.task(dataset), data.kind(dataset)
-    if not found.of(task, kind):
+    metric, task, kind = METRICS[name], data.task(dataset), data.kind(dataset)
+    if not metric.of(task, kind):
         fitting = ", ".join(other for other, metric in METRICS.items() if metric.of(task, kind))
         what = f"{kind}, a regression" if task == "regression" else kind
         raise InputError(
-            f"metric={name}: of {' and '.join(found.kinds or found.tasks)}, and data set '{dataset}' has "
+            f"metric={name}: of {' and '.join(metric.kinds or metric.tasks)}, and data set '{dataset}' has "
             f"{what}; metrics for it: {fitting}"
         )
 

@@ -14,6 +14,7 @@ from repro.core.errors import NotHere
 if TYPE_CHECKING:
     from repro.experiment.run import Run
     from repro.launch.plan import Plan
+    from repro.records.record import Record
 
 
 def add(commands: Any) -> None:
@@ -142,6 +143,7 @@ def cmd_run(args: argparse.Namespace) -> None:
     from repro.launch.pool import Pools
     from repro.launch.runner import check_results_folder, run_unfinished
     from repro.records import catalogue
+    from repro.records.flat import flat
 
     check_results_folder()
     scale = args.scale or DEFAULT_SCALE
@@ -164,12 +166,13 @@ def cmd_run(args: argparse.Namespace) -> None:
             print(json.dumps(dry_run.rows(found), indent=1) if args.json else dry_run.text(found))
             return
         known = {run.title: estimate.seconds for run, estimate in zip(left, expected, strict=True)}
-        summaries, fault = run_unfinished(runs, args.force, not args.no_mlflow, known, pools)
+        records, fault = run_unfinished(runs, args.force, not args.no_mlflow, known, pools)
     if args.json:
-        print(json.dumps(summaries, indent=1))
+        print(json.dumps([record.plain() for record in records], indent=1))
     else:
-        show_ending(summaries, runs)
-        show_where(args.experiment.split("/")[0], not args.no_report, [] if args.no_mlflow else summaries)
+        show_ending(records, runs)
+        mirrored = [] if args.no_mlflow else list(map(flat, records))
+        show_where(args.experiment.split("/")[0], not args.no_report, mirrored)
     if left:
         say_left_out(planned)  # again, at the end of the output
     if fault:
@@ -187,44 +190,42 @@ def scales(runs: Sequence[Run], asked: str) -> str:
     return " and ".join(dict.fromkeys(run.config.scale for run in runs)) or asked
 
 
-def show_ending(summaries: Sequence[dict[str, Any]], runs: Sequence[Run]) -> None:
+def show_ending(records: Sequence[Record], runs: Sequence[Run]) -> None:
     """Print the variants side by side, with the committed runs and the papers' numbers."""
     from repro.core import user_cache
     from repro.core.paths import PACKAGE, reference_root
 
-    trained = [summary for summary in summaries if "step" in summary]
+    trained = [record for record in records if record.identity.trains]
     if not trained:
         return
     named = {run.name: run.experiment for run in runs}
-    key = [trained, named, user_cache.tree_digest([PACKAGE, reference_root()])]
+    key = [[record.plain() for record in trained], named, user_cache.tree_digest([PACKAGE, reference_root()])]
     if (text := user_cache.load("ending", key)) is None:
         text = ending(trained, named)
         user_cache.save("ending", key, text)
     print(text)
 
 
-def ending(trained: Sequence[dict[str, Any]], named: Mapping[str, str]) -> str:
-    """That table. trained: summaries; named: the experiment of each run."""
+def ending(trained: Sequence[Record], named: Mapping[str, str]) -> str:
+    """That table. trained: records of trainings; named: the experiment of each run."""
     from repro.core.paths import reference_root
     from repro.experiment.quoted import quoted
     from repro.records import catalogue, comparison  # imports pandas
 
-    own = [catalogue.of_workspace(summary) for summary in trained]
+    own = [catalogue.of_workspace(record) for record in trained]
 
-    def place(summary: dict[str, Any]) -> tuple[Any, ...]:
-        return tuple(summary.get(name) for name in ("paper", "experiment", "strategy"))
+    def place(record: Record) -> tuple[str, ...]:
+        return record.identity.paper, record.identity.experiment, record.identity.strategy.name
 
-    compared = {place(summary) for summary in trained}
+    compared = {place(record) for record in trained}
     published = [
-        run for paper in {each["paper"] for each in trained} for run in catalogue.runs(paper, reference_root())
+        run for paper in {each.identity.paper for each in trained} for run in catalogue.runs(paper, reference_root())
     ]
-    committed = [run for run in published if place(run.summary) in compared]
+    committed = [run for run in published if place(run.record) in compared]
     runs = catalogue.table("runs", [*own, *committed])
     mine, theirs = (runs[runs["origin"] == origin] for origin in (catalogue.WORKSPACE, catalogue.REFERENCE))
-    printed = {
-        (each["paper"], each["experiment"], each["model"]["name"], each["dataset"]["name"]): quoted(named[each["run"]])
-        for each in trained
-    }
+    mine_named = zip(mine["paper"], mine["experiment"], mine["model"], mine["dataset"], strict=True)
+    printed = {place: quoted(named[each.run]) for place, each in zip(mine_named, trained, strict=True)}
     return comparison.of(comparison.ending(mine, theirs, printed))
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from repro.records.catalogue import Found
-    from repro.records.reference import Published
+    from repro.records.record import Record
 
 NOT_COMMITTED = (".pdf", ".csv", ".tex")  # of a page: `repro report` makes them
 LINK = re.compile(rf" \[[^\]]*\]\([^)]*(?:{'|'.join(map(re.escape, NOT_COMMITTED))})\)")  # to one of these
@@ -170,8 +170,7 @@ def cmd_contribute(args: argparse.Namespace) -> None:
     runs = own_runs(args, "contribute")
     digest = archive.pack(args.file, runs)
     for run in runs:
-        packed = f"{run.summary['experiment']}/{run.summary['run']} ({run.summary['hardware']['class']})"
-        print(f"packed      {one_line(packed)}")
+        print(f"packed      {one_line(f'{run.name} ({run.hardware.class_})')}")
     for folder in run_folders(results_root(), args.paper, having=["events.jsonl"]):
         if not (folder / "summary.json").is_file():
             print(f"left out    {'/'.join(folder.parts[-2:])}: failed or unfinished", file=sys.stderr)
@@ -185,50 +184,50 @@ def cmd_publish(args: argparse.Namespace) -> None:
 
     in_checkout("publish")
     new = own_runs(args, "publish") if args.archive is None else sent_runs(args)
-    replaced = {what_it_is(run.summary) for run in new}
+    replaced = {what_it_is(run) for run in new}
     before = reference.read(args.paper)
-    kept = [run for run in before if what_it_is(run.summary) not in replaced]
+    kept = [run for run in before if what_it_is(run) not in replaced]
     if args.archive is not None:
-        made_on = {what_it_is(run.summary): run.summary["hardware"]["class"] for run in before}
+        made_on = {what_it_is(run): run.hardware.class_ for run in before}
         for run in new:
-            mine = run.summary["hardware"]["class"]
-            if (there := made_on.get(what_it_is(run.summary), mine)) != mine:
-                name = f"{run.summary['experiment']}/{run.summary['run']}"
-                raise InputError(f"publish: {name} is of {mine}, and would take the place of a run of {there}; --where")
+            mine = run.hardware.class_
+            if (there := made_on.get(what_it_is(run), mine)) != mine:
+                raise InputError(
+                    f"publish: {run.name} is of {mine}, and would take the place of a run of {there}; --where"
+                )
     reference.write(args.paper, [*kept, *new])
     print(f"{len(new)} runs of {args.paper} are in {reference_root() / args.paper}, {len(kept)} as they were")
     render([args.paper])
 
 
-def own_runs(args: argparse.Namespace, command: str) -> list[Published]:
+def own_runs(args: argparse.Namespace, command: str) -> list[Record]:
     """Those of the workspace that the arguments choose; InputError where there are none, or one is unclean."""
     from repro.core.paths import results_root
-    from repro.experiment.files import read_yaml
-    from repro.records import archive, catalogue, reference
+    from repro.records import archive, catalogue
 
     found = catalogue.runs(args.paper, results_root())
     if not found:
         raise unknown("paper with results of yours", args.paper, papers(None))
-    own = selected(found, args, command)
-    if wrong := archive.unclean([run.summary for run in own]):
+    own = [run.record for run in selected(found, args, command)]
+    if wrong := archive.unclean(own):
         raise InputError(f"{command}: {wrong[0]} was made by code that was not committed ({len(wrong)} such runs)")
-    return [reference.Published(run.summary, read_yaml(run.path.with_name("config.yaml"))) for run in own]
+    return own
 
 
-def sent_runs(args: argparse.Namespace) -> list[Published]:
+def sent_runs(args: argparse.Namespace) -> list[Record]:
     """Those of an archive that the arguments choose."""
     from repro.records import archive, catalogue
 
-    sent = {id(run.summary): run for run in archive.read(args.archive) if run.summary["paper"] == args.paper}
+    sent = [run for run in archive.read(args.archive) if run.identity.paper == args.paper]
     if not sent:
         raise InputError(f"publish: {args.archive} has no runs of {args.paper}")
-    found = [catalogue.Found("archive", args.archive, run.summary) for run in sent.values()]
-    return [sent[id(each.summary)] for each in selected(found, args, "publish")]
+    found = [catalogue.Found("archive", args.archive, run) for run in sent]
+    return [each.record for each in selected(found, args, "publish")]
 
 
 def selected(found: Sequence[Found], args: argparse.Namespace, command: str) -> list[Found]:
     """Of these runs those of `where`; InputError where it leaves none."""
-    from repro.records import catalogue, tidy
+    from repro.records import catalogue
     from repro.records.selection import chosen
 
     if not args.where:  # pandas is not everywhere
@@ -236,7 +235,7 @@ def selected(found: Sequence[Found], args: argparse.Namespace, command: str) -> 
     names = set(chosen(catalogue.table("runs", found), args.where)["run"])
     if not names:
         raise InputError(f"{command}: no run of {args.paper} is one of --where {' '.join(args.where)}")
-    return [run for run in found if tidy.name(run.summary) in names]
+    return [run for run in found if run.record.name in names]
 
 
 def in_checkout(command: str) -> None:
@@ -247,9 +246,10 @@ def in_checkout(command: str) -> None:
         raise InputError(f"{command}: only a checkout of the project has a reference to publish to")
 
 
-def what_it_is(summary: dict[str, Any]) -> tuple[Any, ...]:
+def what_it_is(record: Record) -> tuple[Any, ...]:
     """What a published run is the only one of."""
-    return tuple(summary.get(name) for name in ("experiment", "variant", "testbed", "seed", "breakdown", "scale"))
+    own = record.identity
+    return own.experiment, own.variant, own.testbed.name, own.seed, own.breakdown, own.scale
 
 
 def render(papers: Sequence[str]) -> None:

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, 
 from repro.core.errors import InputError, unknown
 
 LONGEST = 200  # characters of a name or title
+SHOWN = 200  # of a wrong value
 BRANCHES = ("float", "int")  # that pydantic names where it tried several
 QUOTE = "'"  # that pydantic puts around what is allowed
 T = TypeVar("T")
@@ -83,7 +84,7 @@ def checked(kind: type[T], given: Any, where: str = "") -> T:
         plain: type = kind  # mypy takes no type[T] for hashable
         return _adapter(plain).validate_json(json.dumps(given), strict=True)
     except ValidationError as error:
-        raise InputError(_line(error.errors()[0], where)) from None
+        raise InputError(line(error, where)) from None
 
 
 @lru_cache(maxsize=64)
@@ -91,7 +92,9 @@ def _adapter(kind: type) -> TypeAdapter:
     return TypeAdapter(kind)
 
 
-def _line(error: Mapping[str, Any], where: str) -> str:
+def line(errors: ValidationError, where: str = "") -> str:
+    """What is wrong with the first entry that its type does not allow: its name, its value, what must be."""
+    error = errors.errors()[0]
     loc = [step for step in error["loc"] if step not in BRANCHES]
     name = ".".join([*filter(None, [where]), *map(str, loc)])
     if error["type"] == "missing":
@@ -100,6 +103,7 @@ def _line(error: Mapping[str, Any], where: str) -> str:
     number_as_text = error["type"] in ("int_type", "float_type") and re.match(r"[-+.]?\d", str(given))
     if isinstance(given, str) and (number_as_text or not (given and given.isprintable())):
         given = repr(given)
+    given = str(given)[:SHOWN]
     if error["type"] in MUST:
         return f"{name}={given}: must be {MUST[error['type']].format(**context).replace(QUOTE, '')}"
     return f"{name}={given}: {error['msg'].removeprefix('Value error, ').replace('Input should', 'must')}"

@@ -16,7 +16,7 @@ from repro.experiment.needs import settled, uses_gpu
 from repro.experiment.run import Run
 from repro.experiment.schema import Axes, RunConfig
 from repro.experiment.validate import check
-from repro.records import identity
+from repro.records import variants
 
 PROFILER = "profiler"  # the program of what `profile_steps` adds
 
@@ -122,7 +122,7 @@ class Point:
 
 
 def changed(config: RunConfig, ours: Sequence[str], users: Sequence[str], composer: Composer) -> list[str]:
-    """Where a run's configuration is not its experiment's own (`repro.records.identity`).
+    """Where a run's configuration is not its experiment's own (`repro.records.variants`).
 
     ours: the overrides of its variant and testbed; users: the user's, of which the run's name has strategy and testbed.
     """
@@ -134,7 +134,7 @@ def changed(config: RunConfig, ours: Sequence[str], users: Sequence[str], compos
     except InputError:  # the experiment alone is no run: it asks for a value, or for what is not here
         return []
     paths = [override.partition("=")[0].lstrip("+") for override in users]
-    return identity.changed(identity.of({}, own.plain()), identity.of({}, config.plain()), paths)
+    return variants.changed(own.identity.values, config.identity.values, paths)
 
 
 def profiled(config: RunConfig) -> RunConfig:

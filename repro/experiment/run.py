@@ -9,8 +9,8 @@ from typing import Any
 
 from repro.core.errors import InputError
 from repro.experiment.schema import RunConfig
+from repro.records import store
 from repro.records.events import read_events
-from repro.records.store import run_dir, usable_summary
 
 
 @dataclass
@@ -64,15 +64,15 @@ class Run:
 
     @property
     def folder(self) -> Path:
-        return run_dir(self.config.paper, self.config.experiment, self.name)
+        return store.run_dir(self.config.paper, self.config.experiment, self.name)
 
     @property
     def finished(self) -> bool:
         """Whether this run came to its end here: a committed summary without its events is somebody else's."""
         if not (self.folder / "events.jsonl").is_file():
             return False
-        summary = usable_summary(self.folder)
-        return summary is not None and summary.get("status") == "finished" and summary.get("key") == self.key
+        record = store.usable(self.folder)
+        return record is not None and record.key == self.key
 
     @property
     def diverged(self) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -22,6 +23,7 @@ from repro.core.registry import PROBES, TRAIN
 from repro.experiment import limits, plugins
 from repro.experiment.optimizer import Optimizer
 from repro.experiment.testbeds import Testbed
+from repro.records.identity import Identity
 
 
 def _plain_name(name: str) -> str:
@@ -211,6 +213,17 @@ class RunConfig(Model):
         """How many a training has, where an epoch has so many; a breakdown run may end sooner."""
         whole = max(1, round(self.epochs * per_epoch))
         return min(whole, self.breakdown_steps) if self.breakdown and self.breakdown_steps else whole
+
+    @cached_property
+    def identity(self) -> Identity:
+        """What its record will say that the run is."""
+        plain = self.plain()
+        found = {name: plain[name] for name in Identity.model_fields if name in plain}
+        testbed = self.testbed.model_dump(mode="json", exclude_unset=True)
+        always = {name: getattr(self.testbed, name) for name in ("name", "kind", "launcher", "threads_per_rank")}
+        if self.timing_only:
+            found["numerics"] = {}
+        return Identity.model_validate(found | {"testbed": testbed | always})
 
     def plain(self) -> dict[str, Any]:
         """As a file has it."""

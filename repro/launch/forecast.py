@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from repro.experiment.run import Run
 from repro.records import kinds
 from repro.records.catalogue import REFERENCE, Found
+from repro.records.record import Record, TrainResult
 
 # what an estimate rests on, best first
 SAME, SIZE, LIKE = "of the same runs", "of the same variants at another size", "of other runs of the experiment"
@@ -58,12 +59,12 @@ class What(NamedTuple):
         return cls(place, variant, kinds.of_config(plain), run.key, config.scale, run.iterations, device, factor)
 
     @classmethod
-    def finished(cls, run: Mapping[str, Any]) -> What:
-        variant = (run.get("variant"), run.get("testbed"), (run.get("model") or {}).get("name"))
-        named = (run.get("paper"), run.get("experiment"))
-        device = _device(run.get("testbed_model") or {})
-        kind, iterations = kinds.of_summary(run), run.get("iterations")
-        return cls(named, variant, kind, run.get("key", ""), run.get("scale", ""), iterations, device)
+    def finished(cls, record: Record) -> What:
+        own, result = record.identity, record.result
+        variant = (own.variant, own.testbed.name, own.model.name if own.model else None)
+        iterations = result.iterations if isinstance(result, TrainResult) else None
+        device = _device(own.testbed.options)
+        return cls((own.paper, own.experiment), variant, record.kind, record.key, own.scale, iterations, device)
 
     @property
     def workload(self) -> tuple[Any, ...]:
@@ -84,8 +85,8 @@ def _device(testbed: Mapping[str, Any]) -> str:
     return json.dumps(testbed.get("device"), sort_keys=True)
 
 
-class Record(NamedTuple):
-    """A finished run with its duration, and what of that were iterations."""
+class Duration(NamedTuple):
+    """How long a finished run took, and what of that were iterations."""
 
     what: What
     seconds: float
@@ -94,27 +95,27 @@ class Record(NamedTuple):
     train_s: float | None = None  # on the run's own clock
 
 
-def record(summary: Mapping[str, Any]) -> Record | None:
+def duration(record: Record) -> Duration | None:
     """None of a run that does not say when it began and ended."""
-    ends = [(summary.get("provenance") or {}).get(name) for name in ("started_at", "finished_at")]
+    ends = [record.provenance.get(name) for name in ("started_at", "finished_at")]
     try:
         began, ended = (datetime.fromisoformat(end) for end in ends)  # type: ignore[arg-type]
         took = max((ended - began).total_seconds(), LEAST_S)
-    except (TypeError, ValueError):  # of summaries from elsewhere
+    except (TypeError, ValueError):  # of records from elsewhere
         return None
-    working = min((summary.get("wall") or {}).get("total_s") or 0.0, took)
-    machine = (summary.get("hardware") or {}).get("class")
-    return Record(What.finished(summary), took, working, machine, (summary.get("final") or {}).get("train_s"))
+    working = min(record.wall.get("total_s", 0.0), took)
+    train_s = record.result.final.get("train_s") if isinstance(record.result, TrainResult) else None
+    return Duration(What.finished(record), took, working, record.hardware.class_, train_s)
 
 
 class Forecast:
     """Estimates from records, which come in the order in which they finished: the latest count most."""
 
-    def __init__(self, records: Iterable[Record], paces: Mapping[str, float] | None = None):
+    def __init__(self, records: Iterable[Duration], paces: Mapping[str, float] | None = None):
         self._paces = paces or {}
-        self._of_variant: dict[tuple[Any, ...], list[Record]] = {}
-        self._like: dict[tuple[Any, ...], list[Record]] = {}
-        self._simulated: dict[tuple[Any, ...], Record] = {}
+        self._of_variant: dict[tuple[Any, ...], list[Duration]] = {}
+        self._like: dict[tuple[Any, ...], list[Duration]] = {}
+        self._simulated: dict[tuple[Any, ...], Duration] = {}
         for each in records:
             if each.what.kind == kinds.SIMULATED:
                 self._simulated[each.what.workload] = each
@@ -144,8 +145,8 @@ class Forecast:
 def estimates(runs: Sequence[Run], finished: Sequence[Found]) -> list[Estimate]:
     """How long each run will take: by the workspace where that has the same one, else by all there is, at the pace of
     this machine."""
-    by_end = sorted(finished, key=lambda found: str((found.summary.get("provenance") or {}).get("finished_at")))
-    known = [(found.origin, each) for found in by_end if (each := record(found.summary))]
+    by_end = sorted(finished, key=lambda found: str(found.record.provenance.get("finished_at")))
+    known = [(found.origin, each) for found in by_end if (each := duration(found.record))]
     published = Forecast([each for origin, each in known if origin == REFERENCE])
     here = [each for origin, each in known if origin != REFERENCE]
     own = Forecast(here)
@@ -158,7 +159,7 @@ def estimates(runs: Sequence[Run], finished: Sequence[Found]) -> list[Estimate]:
     return found
 
 
-def paces(here: Iterable[Record], published: Forecast) -> dict[str, float]:
+def paces(here: Iterable[Duration], published: Forecast) -> dict[str, float]:
     """Kind of number -> how long runs here took, over what the reference says of the same ones."""
     sums: dict[str, list[float]] = {}
     for each in here:

@@ -19,7 +19,7 @@ from repro.core.paths import CONFIGS, PACKAGE
 from repro.core.registry import PLUGINS
 from repro.experiment.plan import runs_of
 from repro.experiment.run import Run
-from repro.records import identity
+from repro.records import variants
 
 MOST = 500  # files that a plan may rest on and be remembered
 
@@ -89,7 +89,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
         }
     plan = {"runs": [run.plain() for run in runs], "watched": witness.watched(runs)}
     # which is no part of the plan: what it reads is not watched
-    identity.keep_defaults((group, getattr(run.config, group).name) for run in runs for group in PLUGINS)
+    variants.keep_defaults((group, getattr(run.config, group).name) for run in runs for group in PLUGINS)
     return plan | {"left_out": left_out, "stderr": stderr.text}
 
 

@@ -28,9 +28,10 @@ from repro.launch.preempted import Preempted, judged
 from repro.launch.progress import Progress
 from repro.launch.remaining import Planned
 from repro.launch.supervise import Ranks, stop_everything
-from repro.records import provenance
+from repro.records import provenance, store
 from repro.records.events import EventLog
-from repro.records.store import read_summary, usable_summary
+from repro.records.flat import flat
+from repro.records.record import Record, TrainResult
 from repro.training.evaluation.metrics import METRICS
 
 RANKS_END_S = 30.0  # that ranks of a killed command may take to end
@@ -43,8 +44,8 @@ def run_unfinished(
     track: bool = True,
     expected: Mapping[str, float | None] | None = None,
     pools: Pools | None = None,
-) -> tuple[list[dict[str, Any]], ReproError | None]:
-    """Run what is not finished; returns the summaries of all finished runs, and what went wrong, if anything did.
+) -> tuple[list[Record], ReproError | None]:
+    """Run what is not finished; returns the records of all finished runs, and what went wrong, if anything did.
 
     A run that fails does not stop the others, whether by a fault or by an InputError (of a library that cannot do what
     it asks, for instance); the first error is returned, with how many runs failed. One that was asked to leave is the
@@ -52,7 +53,7 @@ def run_unfinished(
     take, by their titles (`repro.launch.forecast`). pools: of the command; without them, some of its own.
     """
     check_results_folder()
-    store = Store(None, results_root()) if track else None  # a wrong URI is said before anything runs
+    tracking = Store(None, results_root()) if track else None  # a wrong URI is said before anything runs
     standing = [(run, run.finished and not force) for run in runs]
     todo = [run for run, done in standing if not done]
     for run, done in standing:
@@ -62,7 +63,7 @@ def run_unfinished(
     progress = Progress(planned, sys.stderr, len(os.sched_getaffinity(0)))
     if skipped := len(runs) - len(todo):
         progress.note(f"{skipped} of {len(runs)} runs are done already (--force runs them again)")
-    mirrors = Background(store, progress.note) if store else None
+    mirrors = Background(tracking, progress.note) if tracking else None
     limit_s: float | None = INTERRUPTED_WAIT_S
     try:
         with contextlib.nullcontext(pools) if pools else Pools() as pools:
@@ -78,7 +79,7 @@ def run_unfinished(
         others = f" (and {len(faults) - 1} more runs failed)" if len(faults) > 1 else ""
         again = f"; {fault.again}" if isinstance(fault, FaultError) else ""
         failed = type(fault)(f"{run.label}: {fault}{others}{again}")
-    return [summary for run in runs if (summary := usable_summary(run.folder))], failed
+    return [record for run in runs if (record := store.usable(run.folder))], failed
 
 
 def run_all(
@@ -203,11 +204,10 @@ def run_one(
         safe_files.remove(folder / "summary.json")
         hardware = run.hardware | ({"links": place.network} if place.network else {})
         recorded = {"key": run.key, "hardware": hardware, "provenance": provenance.provenance()}
-        config = run.config.model_copy(update=recorded).plain()
-        files.write_yaml(folder / "config.yaml", config)
+        files.write_yaml(folder / "config.yaml", run.config.model_copy(update=recorded).plain())
         mirror = mirrors.add() if mirrors else None
         if mirror:
-            mirror.start(config | {"run": run.name})
+            mirror.start(run.config.identity.plain() | recorded | {"run": run.name})
         # arithmetic on a GPU has threads of CUDA's and autograd's, which would share that one core
         pinned = core is not None and not computes_on_gpu(run)
         own_core = {"REPRO_CORE": str(core)} if pinned else {}
@@ -239,13 +239,13 @@ def run_one(
             raise
         finally:
             processes.stop()
-        summary = read_summary(run.folder)
-        if summary is None:
+        record = store.read(run.folder)
+        if record is None:
             raise FaultError("the ranks ended without a summary")
         safe_files.remove_tree(run.folder / "checkpoints")
         if mirror:
-            mirror.finish(run.folder, summary)
-        progress.done(run.title, heard.last_line(summary))
+            mirror.finish(run.folder, flat(record))
+        progress.done(run.title, heard.last_line(record))
 
 
 def clean_up(run: Run) -> None:
@@ -318,11 +318,12 @@ class Listener:
             self.mirror.sync(self.run.folder)
             self.synced = time.monotonic()
 
-    def last_line(self, summary: dict[str, Any]) -> str:
-        if "line" in summary:  # a probe's
-            return f"{self.run.title}: {summary['line']} ({summary['kind']})"
-        score = summary["final"][summary["metric"]]
-        shown = "" if score is None else f"{summary['metric']} {score:.4f}, "
-        step_ms = 1e3 * summary["step"]["mean_s"]
-        times = f"{summary['final']['train_s']:.1f} s of training, {step_ms:.2f} ms a step"
-        return f"{self.run.title}: {shown}{times} ({summary['kind']})"
+    def last_line(self, record: Record) -> str:
+        result = record.result
+        if not isinstance(result, TrainResult):
+            return f"{self.run.title}: {result.line} ({record.kind})"
+        metric, step_ms = record.identity.metric, 1e3 * result.step.mean_s
+        score = result.final[metric]
+        shown = "" if score is None else f"{metric} {score:.4f}, "
+        times = f"{result.final['train_s']:.1f} s of training, {step_ms:.2f} ms a step"
+        return f"{self.run.title}: {shown}{times} ({record.kind})"

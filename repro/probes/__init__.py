@@ -51,16 +51,16 @@ def finish(
     facts: what only the ranks know, as in a training summary (fabric, ranks, model, dataset ...). The event log says no
     more than that the run ran here: a summary without one is somebody else's, and does not count as done.
     """
-    from repro.rank.summary import identity
+    from repro.rank.summary import of_probe
+    from repro.records import store
     from repro.records.events import EventLog
-    from repro.records.store import write_summary
 
     if fabric.rank == 0:
         events = EventLog(folder / "events.jsonl")
         events.append("run_start", key=config.key, iteration=0)
         events.append("run_end")
         events.flush()
-        found = {"result": result, "metrics": metrics, "line": line}
-        write_summary(folder, identity(folder, config) | facts | found)
+        found = {"found": result, "metrics": metrics, "line": line}
+        store.write(folder, of_probe(folder, config, facts, found))
     fabric.exchange(None)
     fabric.close()

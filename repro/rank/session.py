@@ -23,8 +23,8 @@ from repro.rank.preemption import Notice
 from repro.rank.resume import gap, resume
 from repro.rank.step_log import StepLog
 from repro.rank.summary import summarise
+from repro.records import store
 from repro.records.events import EventLog, read_events
-from repro.records.store import write_summary
 from repro.strategies import load
 from repro.strategies.base import Strategy
 from repro.training.stops import TrainingPlan
@@ -77,7 +77,7 @@ def run_rank(fabric: Fabric, config: RunConfig, folder: Path) -> None:
             facts["allreduce"] = fabric.auto.facts()
         if any(observed):
             facts["observed"] = observed
-        write_summary(folder, summarise(folder, config, facts))
+        store.write(folder, summarise(folder, config, facts))
     fabric.close()
 
 
@@ -88,7 +88,7 @@ def describe(worker: Worker, dataset: Dataset, plan: TrainingPlan) -> dict[str, 
         "ranks": worker.fabric.size,
         "iterations": plan.iterations,
         "iterations_per_epoch": worker.iterations_per_epoch,
-        "model": {"name": None, "parameters": worker.parameters},
+        "parameters": worker.parameters,
         "memory": {"of": memory.kind(worker.model_shard.device)},
         "dataset": {
             "name": dataset.name,

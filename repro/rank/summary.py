@@ -1,4 +1,4 @@
-"""A run's summary, computed from its events: final scores, times to targets, step times, phases, communication."""
+"""A run's record, computed from its events: final scores, times to targets, step times, phases, communication."""
 
 from __future__ import annotations
 
@@ -9,20 +9,23 @@ from typing import Any
 from repro.core.not_none import not_none
 from repro.core.phases import PHASES
 from repro.experiment.schema import RunConfig
+from repro.records import kinds
 from repro.records.events import read_events
-from repro.records.store import SCHEMA
+from repro.records.record import SCHEMA, Record
 from repro.training.evaluation import metrics
 
 # in curve and final where they were evaluated
 OTHER_SCORES = ("top1", "top5", "meteor", "train_top1", "train_top5", "train_mse", "train_perplexity")
 
 
-def summarise(folder: Path, config: RunConfig, facts: dict[str, Any]) -> dict[str, Any]:
-    """The dictionary that `repro.records.store` describes. `facts`: what only the ranks knew."""
+def summarise(folder: Path, config: RunConfig, facts: dict[str, Any]) -> Record:
+    """The record of a training. `facts`: what only the ranks knew."""
     events = read_events(folder / "events.jsonl")
     steps = [event for event in events if event["event"] == "steps"]
     evaluations = [event for event in events if event["event"] == "evaluation"]
     end = next(event for event in reversed(events) if event["event"] == "run_end")
+    of_run = {name: facts[name] for name in ("fabric", "ranks")}
+    found = {name: value for name, value in facts.items() if name not in of_run}
     iterations, metric = facts["iterations"], config.metric
     workers = not_none(per_iteration([event["workers"] for event in steps], iterations))
     servers = per_iteration([event["servers"] for event in steps if event["servers"]], iterations)
@@ -34,16 +37,9 @@ def summarise(folder: Path, config: RunConfig, facts: dict[str, Any]) -> dict[st
     for group in filter(None, (workers, servers)):
         await_slowest(group["phases"], train_s / iterations)
     exposed, hidden = workers["phases"]["communicate"], workers["overlapped"]
-    return {
-        **identity(folder, config),
-        "epochs": config.epochs,
-        "eval_every": config.eval_every,
-        "metric": metric,
-        "optimizer": config.optimizer.model_dump(),
-        **facts,
-        "accumulate": config.accumulate,
-        "model": facts["model"] | config.model.plain(),
-        "memory": facts["memory"] | {"peak_bytes": peaks} if (peaks := most(steps)) else None,
+    peaks = most(steps)
+    result = found | {
+        "memory": facts["memory"] | {"peak_bytes": peaks} if peaks else None,
         "curve": curve,
         "final": {name: curve[-1][name] for name in ("test_loss", metric, *others)} | {"train_s": train_s},
         "targets": {str(target): reached(curve, metric, target) for target in config.targets},
@@ -61,41 +57,32 @@ def summarise(folder: Path, config: RunConfig, facts: dict[str, Any]) -> dict[st
         "counters": steps[-1].get("counters", {}),
         "weights_sha256": end["weights_sha256"],
         "trace": steady_trace(events),
-        "wall": wall(end["wall"], train_s, sum(event["event"] == "resume" for event in events)),
     }
+    took = wall(end["wall"], train_s, sum(event["event"] == "resume" for event in events))
+    return record(folder, config, result, wall=took, **of_run)
 
 
-def identity(folder: Path, config: RunConfig) -> dict[str, Any]:
-    """What every summary says of its run, whatever program it ran."""
-    testbed = config.testbed
-    return {
+def of_probe(folder: Path, config: RunConfig, facts: dict[str, Any], result: dict[str, Any]) -> Record:
+    """The record of a probe. facts: what only the ranks know, as in a training; result: as of `ProbeResult`."""
+    of_run = {name: facts[name] for name in ("fabric", "ranks") if name in facts}
+    more = {name: facts[name] for name in ("model", "dataset") if name in facts}
+    return record(folder, config, result | more, **of_run)
+
+
+def record(folder: Path, config: RunConfig, result: dict[str, Any], **of_run: Any) -> Record:
+    """The record of a run with that result."""
+    computation = result.get("found", {}).get("computation")
+    made = {
         "schema": SCHEMA,
-        "status": "finished",
-        "key": config.key,
         "run": folder.name,
-        "program": config.program,
-        "paper": config.paper,
-        "experiment": config.experiment,
-        "variant": config.variant,
-        "factors": config.factors,
-        "strategy": config.strategy.name,
-        "options": config.strategy.plain_options(),
-        "imbalance": config.imbalance.plain(),
-        "min_compute_s": config.min_compute_s,
-        "kind": testbed.kind,  # the run's own comes with the rest: `repro.records.store.write_summary`
-        "testbed": testbed.name,
-        "launcher": testbed.launcher,
-        "workers": config.workers,
-        "seed": config.seed,
-        "scale": config.scale,
-        "breakdown": config.breakdown,
-        "batch": config.batch,
-        "threads_per_rank": testbed.threads_per_rank,
-        **({} if config.timing_only else {"numerics": config.numerics.model_dump()}),
+        "key": config.key,
+        "kind": kinds.kind(config.testbed.kind, computation, config.min_compute_s),
+        "identity": config.identity,
         "hardware": config.hardware,
-        "testbed_model": testbed.model_dump(exclude_unset=True) if testbed.kind != "measured" else None,
+        "result": result,
         "provenance": config.provenance | {"finished_at": finished_at()},
     }
+    return Record.of(made | of_run)
 
 
 def most(steps: list[dict[str, Any]]) -> list[int]:

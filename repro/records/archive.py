@@ -1,8 +1,8 @@
 """Finished runs in one file, for somebody else's reference: who has GPUs packs, who keeps the reference publishes.
 
 A zip file with `manifest.json` (schema, and of every other member its bytes and SHA-256) and, of each run,
-`PAPER/EXPERIMENT/RUN/summary.json` and `config.json`. All of it is data: members are read where they are, never
-unpacked, and nothing that they say is run. The same runs give the same bytes.
+`PAPER/EXPERIMENT/RUN/summary.json`, its record. All of it is data: members are read where they are, never unpacked, and
+nothing that they say is run. The same runs give the same bytes.
 """
 
 from __future__ import annotations
@@ -20,11 +20,9 @@ from typing import Any
 from repro.core import strict_json, user_files
 from repro.core.atomic import write_atomically
 from repro.core.errors import InputError, cannot
-from repro.records import migrate, needed, summary_schema, tidy
-from repro.records.reference import Published
+from repro.records.record import SCHEMA, Record
 
-SCHEMA = migrate.SCHEMA
-MANIFEST, SUMMARY, CONFIG = "manifest.json", "summary.json", "config.json"
+MANIFEST, SUMMARY = "manifest.json", "summary.json"
 # Limits on what somebody else's archive may take of memory.
 MOST_BYTES = 2**26  # of a member; a summary has some kilobytes, one with intervals a few megabytes
 MOST_TOTAL = 2**28  # of all members
@@ -33,20 +31,18 @@ METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # which take no more memor
 PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
-def unclean(runs: Sequence[dict[str, Any]]) -> list[str]:
+def unclean(runs: Sequence[Record]) -> list[str]:
     """The names of those that were made by code that was not committed, or of which nobody knows."""
-    return [tidy.name(run) for run in runs if run["provenance"].get("dirty") is not False]
+    return [run.name for run in runs if run.provenance.get("dirty") is not False]
 
 
-def pack(path: Path, runs: Sequence[Published]) -> str:
+def pack(path: Path, runs: Sequence[Record]) -> str:
     """Write an archive of these runs; returns its SHA-256. InputError for a run that `read` would refuse, and for a
     place that cannot be written."""
     members: dict[str, bytes] = {}
-    for run in sorted(runs, key=lambda run: tidy.name(run.summary)):
-        summary, config = shareable(run.summary), shareable(run.config | {"data": {"root": None}})
-        folder = checked(summary, config, tidy.name(summary))
-        for name, held in ((SUMMARY, summary), (CONFIG, config)):
-            members[f"{folder}/{name}"] = json.dumps(held, sort_keys=True, allow_nan=False, indent=1).encode()
+    for run in sorted(runs, key=lambda run: run.name):
+        text = json.dumps(shareable(run.plain()), sort_keys=True, allow_nan=False, indent=1)
+        members[f"{folder_of(run, run.name)}/{SUMMARY}"] = text.encode()
     files = {
         name: {"bytes": len(member), "sha256": hashlib.sha256(member).hexdigest()} for name, member in members.items()
     }
@@ -65,7 +61,7 @@ def pack(path: Path, runs: Sequence[Published]) -> str:
     return hashlib.sha256(archive.getvalue()).hexdigest()
 
 
-def read(path: Path) -> list[Published]:
+def read(path: Path) -> list[Record]:
     """The runs of an archive; InputError naming the member that is missing, altered, too much, or no finished run."""
     try:
         with zipfile.ZipFile(io.BytesIO(user_files.read_bytes(path))) as packed:
@@ -88,15 +84,14 @@ def read(path: Path) -> list[Published]:
     for name, (size, digest) in files.items():
         if len(members[name]) != size or hashlib.sha256(members[name]).hexdigest() != digest:
             raise InputError(f"{path}: {name}: is not what was packed (SHA-256)")
-    folders = sorted({name.rpartition("/")[0] for name in files})
-    if wanted := sorted({f"{folder}/{name}" for folder in folders for name in (SUMMARY, CONFIG)} ^ files.keys()):
-        raise InputError(f"{path}: {wanted[0]}: a run has {SUMMARY} and {CONFIG}, and no more")
-    return [_run(path, folder, members) for folder in folders]
+    if other := sorted(name for name in files if not name.endswith(f"/{SUMMARY}")):
+        raise InputError(f"{path}: {other[0]}: a run has {SUMMARY}, and no more")
+    return [_run(path, name, members[name]) for name in sorted(files)]
 
 
 def _members(packed: zipfile.ZipFile) -> Iterator[tuple[str, bytes]]:
     infos = packed.infolist()
-    if len({info.filename for info in infos}) < len(infos) or len(infos) > 2 * MOST_RUNS + 1:
+    if len({info.filename for info in infos}) < len(infos) or len(infos) > MOST_RUNS + 1:
         raise ValueError("a member stands there twice, or there are too many")
     total = 0
     for info in infos:
@@ -112,32 +107,25 @@ def _members(packed: zipfile.ZipFile) -> Iterator[tuple[str, bytes]]:
         yield info.filename, member
 
 
-def _run(path: Path, folder: str, members: dict[str, bytes]) -> Published:
+def _run(path: Path, name: str, member: bytes) -> Record:
+    folder = name.rpartition("/")[0]
     try:
-        summary, config = (strict_json.parse(members[f"{folder}/{name}"]) for name in (SUMMARY, CONFIG))
-        summary_schema.check(summary)
+        record = Record.of(strict_json.parse(member))
     except ValueError as error:
         raise InputError(f"{path}: {folder}: not a readable run ({error})") from None
-    if checked(summary, config, f"{path}: {folder}") != folder:
+    if folder_of(record, f"{path}: {folder}") != folder:
         raise InputError(f"{path}: {folder}: holds a run of another name")
-    return Published(summary, config)
+    return record
 
 
-def checked(summary: dict[str, Any], config: Any, what: str) -> str:
-    """PAPER/EXPERIMENT/RUN of a run; InputError where it is none that is finished, whole and of committed code."""
-    names = [summary.get(name) for name in ("paper", "experiment", "run")]
-    wrong = needed.problem(summary)
-    if wrong is None and summary.get("status") != "finished":
-        wrong = f"status {summary.get('status')}, not finished"
-    if wrong is None and not all(isinstance(name, str) and PLAIN.fullmatch(name) for name in names):
-        wrong = "paper, experiment or run have no plain name"
-    if wrong is None and not (isinstance(config, dict) and config.get("key") == summary.get("key")):
-        wrong = "its configuration is of another key"
-    if wrong is None and unclean([summary]):
-        wrong = "was made by code that was not committed, or of which nobody knows"
-    if wrong:
-        raise InputError(f"{what}: {wrong}")
-    return "/".join(str(name) for name in names)
+def folder_of(record: Record, what: str) -> str:
+    """PAPER/EXPERIMENT/RUN of a run; InputError where its names are not plain, or its code was not committed."""
+    names = record.identity.paper, record.identity.experiment, record.run
+    if not all(PLAIN.fullmatch(name) for name in names):
+        raise InputError(f"{what}: paper, experiment or run have no plain name")
+    if unclean([record]):
+        raise InputError(f"{what}: was made by code that was not committed, or of which nobody knows")
+    return "/".join(names)
 
 
 def shareable(value: Any) -> Any:

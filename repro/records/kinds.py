@@ -33,12 +33,6 @@ def kind(testbed: str, computation: str | None = None, min_compute_s: float | No
     return PADDED if min_compute_s else MEASURED
 
 
-def of_summary(summary: Mapping[str, Any]) -> str:
-    """By what the run's summary says that it did, its `kind` being the testbed's; one of its own already stays."""
-    computation = (summary.get("result") or {}).get("computation")
-    return kind(summary["kind"], computation, summary.get("min_compute_s"))
-
-
 def of_config(config: Mapping[str, Any]) -> str:
     """Of a run that has no summary yet, by its resolved configuration."""
     computation = (config.get("probe") or {}).get("computation")

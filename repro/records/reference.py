@@ -2,8 +2,8 @@
 
 `results/reference/<paper>/` has
 
-- `runs.parquet`       a row a run: the columns of `repro.records.tidy`, and as JSON `summary`, whole but for what
-                       points and intervals hold, and `config`, the resolved configuration
+- `runs.parquet`       a row a run: the columns of `repro.records.tidy`, and as JSON its `record`, whole but for what
+                       points and intervals hold
 - `points.parquet`     a row an evaluation
 - `rows.parquet`       a row of what a probe found, in columns; the summary has it too
 - `intervals.parquet`  a row an interval of a traced step
@@ -22,26 +22,21 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from repro.core import safe_files, strict_json
 from repro.core.atomic import write_atomically
 from repro.core.errors import InputError
 from repro.core.paths import reference_root
-from repro.records import migrate, summary_schema, tidy
+from repro.records import migrate, tidy
+from repro.records.flat import flat
+from repro.records.record import Record
 
 SCHEMA = migrate.SCHEMA
 MANIFEST = "manifest.json"
 NEW = ".new"  # behind the name of a table that is not in its place yet
-# of a summary -> the table that holds it: lists of mappings without inner ones
+# of a result -> the table that holds it: lists of mappings without inner ones
 LISTS = {"curve": "points", "trace": "intervals"}
-
-
-class Published(NamedTuple):
-    """A run of the reference: its summary and its resolved configuration."""
-
-    summary: dict[str, Any]
-    config: dict[str, Any]
 
 
 def papers(root: Path | None = None) -> list[str]:
@@ -50,7 +45,7 @@ def papers(root: Path | None = None) -> list[str]:
     return sorted({path.parent.name for name in (MANIFEST, "runs.parquet") for path in folder.glob(f"*/{name}")})
 
 
-def read(paper: str, root: Path | None = None) -> list[Published]:
+def read(paper: str, root: Path | None = None) -> list[Record]:
     """A paper's runs, in the order of their names; none of one without a reference.
 
     Raises InputError where a table is not the one that was published.
@@ -63,7 +58,7 @@ def read(paper: str, root: Path | None = None) -> list[Published]:
     return [_published(row, lists, folder) for row in found["runs"]]
 
 
-def write(paper: str, runs: Sequence[Published], root: Path | None = None) -> Path:
+def write(paper: str, runs: Sequence[Record], root: Path | None = None) -> Path:
     """A paper's reference, with these runs and no others; returns its folder. The same runs give the same bytes."""
     import pyarrow
     import pyarrow.parquet
@@ -71,12 +66,9 @@ def write(paper: str, runs: Sequence[Published], root: Path | None = None) -> Pa
     folder = (root or reference_root()) / paper
     safe_files.make_folder(folder)
     settle(folder)
-    ordered = sorted(runs, key=lambda run: tidy.name(run.summary))
-    tables = {
-        name: tidy.frame([row for run in ordered for row in tidy.rows(name, run.summary)]) for name in tidy.TABLES
-    }
-    tables["runs"]["summary"] = [_text(_without_lists(run.summary)) for run in ordered]
-    tables["runs"]["config"] = [_text(run.config) for run in ordered]
+    ordered = sorted(runs, key=lambda run: run.name)
+    tables = {name: tidy.frame([row for run in ordered for row in tidy.rows(name, flat(run))]) for name in tidy.TABLES}
+    tables["runs"]["record"] = [_text(_without_lists(run.plain())) for run in ordered]
     said: dict[str, Any] = {"schema": SCHEMA, "tables": {}}
     for name, table in tables.items():
         sink = pyarrow.BufferOutputStream()
@@ -165,28 +157,27 @@ def _table(path: Path, digest: str) -> bytes:
     raise InputError(f"{path}: {why}")
 
 
-def _published(row: Mapping[str, Any], lists: Mapping[str, Mapping[str, list[Any]]], folder: Path) -> Published:
+def _published(row: Mapping[str, Any], lists: Mapping[str, Mapping[str, list[Any]]], folder: Path) -> Record:
     try:
-        summary, config = strict_json.parse(row["summary"]), strict_json.parse(row["config"])
+        of_first = "summary" in row  # schema 1
+        given = strict_json.parse(row["summary" if of_first else "record"])
+        result = given if of_first else given["result"]
         for part, of_run in lists.items():
-            if part in summary:
-                names, entries = summary[part], of_run.get(row["run"], [])
-                summary[part] = [{name: entry.get(name) for name in names} | entry for entry in entries]
-        if summary.get("schema", 1) < SCHEMA:
-            summary, config = migrate.summary(summary), migrate.config(config)
-        summary_schema.check(summary)
+            if part in result:
+                names, entries = result[part], of_run.get(row["run"], [])
+                result[part] = [{name: entry.get(name) for name in names} | entry for entry in entries]
+        return Record.of(migrate.record(given, strict_json.parse(row["config"])) if of_first else given)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{folder / 'runs.parquet'}: {row.get('run')}: not a readable run ({error})") from None
-    return Published(summary, config)
 
 
-def _without_lists(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """The summary with, in the place of each list that a table holds, the names that all entries of it have."""
-    made = dict(summary)
+def _without_lists(record: dict[str, Any]) -> dict[str, Any]:
+    """The record with, in the place of each list that a table holds, the names that all entries of it have."""
+    found = dict(record["result"])
     for part in LISTS:
-        if part in made:
-            made[part] = sorted(set.intersection(*map(set, made[part]))) if made[part] else []
-    return made
+        if part in found:
+            found[part] = sorted(set.intersection(*map(set, found[part]))) if found[part] else []
+    return record | {"result": found}
 
 
 def _lists(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:

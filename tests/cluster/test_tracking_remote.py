@@ -17,9 +17,9 @@ import pytest
 
 from repro.answers.mlflow import Background, Store, open_store
 from repro.answers.mlflow.background import SERVER_WAIT_S
-from repro.records.store import read_summary
 from tests.support import cli
 from tests.support.cli import EXPERIMENT, QUICK
+from tests.support.records import read_summary
 from tests.support.waiting import LIMIT_S, wait_until
 
 OVERRIDES = [*QUICK, "strategy=dsync", "testbed=here"]

@@ -18,7 +18,7 @@ from repro.experiment.testbeds import testbed_of
 from repro.fabric.virtual import fabric as virtual
 from repro.rank import factory
 from repro.rank.programs import run as run_program
-from repro.records.store import read_summary
+from tests.support.records import read_summary
 
 TESTBED = {
     "name": "made up",

@@ -110,8 +110,8 @@ def read(path: Path | str) -> PullProfile:
     path = Path(path)
     text = read_profile(path, "must be a JSON or YAML file")
     found = _decoded(text, path)
-    if isinstance(found, Mapping) and "pipeline" in found:
-        pipeline = found["pipeline"]
+    if isinstance(found, Mapping) and isinstance(result := found.get("result"), Mapping):
+        pipeline = result.get("pipeline")
         found = pipeline.get("profile") if isinstance(pipeline, Mapping) else None
         if found is None:
             raise InputError(f"{path}: a summary of a run that measured no profile of its pulls")

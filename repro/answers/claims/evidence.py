@@ -264,7 +264,7 @@ def validation(results: Path | None) -> list[Row]:
     return [
         {"run": tidy.name(run), "observed_s": step["observed_s"]["median"]}
         | {name: step[name] for name in ("strategy", "bytes", "simulated_s")}
-        for _, _, run, _ in catalogue.runs("validation", results)
+        for run in (found.summary for found in catalogue.runs("validation", results))
         if run.get("program") == "validation"  # and not a control, whose answer is known
         if run["experiment"] not in loading.APART
         for step in run["result"]["rows"]

@@ -10,15 +10,15 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from repro.records import identity, kinds
+from repro.records import identity, kinds, variants
 
 TARGET = "target"  # section of the targets' lines
 SERIES = ("system", TARGET)  # sections whose metrics have a value at many times; others have one, of the finished run
-# Parts of a configuration that describe the whole experiment, or a value's origin, and of a record that are no
-# configuration.
-NOT_PARAMETERS: tuple[str, ...] = ("grid", "exclude", "label", "testbeds", "scales", "title", "seeds")
-NOT_PARAMETERS += ("changed", "sources", "bounds", "claims", "paper")
-NOT_PARAMETERS += ("key", "run", "config", "experiment", "hardware", "provenance", "started_at")
+# What says where a value is from, or names the run: no configured value.
+NOT_PARAMETERS = (
+    *("changed", "sources", "bounds", "claims", "paper", "experiment", "config"),
+    *("key", "run", "hardware", "provenance", "started_at"),
+)
 
 
 class Point(NamedTuple):
@@ -142,11 +142,11 @@ def _group(record: Mapping[str, Any]) -> tuple[Any, ...]:
     """Variant, testbed, scale, where the configuration is not the experiment's own, and the data; last a digest of the
     whole configuration, for what the name of a variant stands for may change."""
     exact = "breakdown" if record.get("breakdown") else None  # its steps are synchronised: no run like the others
-    config = record.get("config")
-    own = identity.of(record, config)
-    changed = identity.described(own, identity.changes(config or record))
+    config = record.get("config") or record
+    own = identity.values_of(config)
+    changed = identity.described(own, [path for path in config.get("changed") or () if path not in identity.MINOR])
     place = record.get("variant"), named(record, "testbed"), record.get("scale"), exact, changed
-    return *place, named(record, "dataset"), identity.digest(own)
+    return *place, named(record, "dataset"), variants.digest(own)
 
 
 def parameters(config: dict[str, Any], prefix: str = "") -> dict[str, str]:

@@ -45,8 +45,9 @@ from repro.answers.mlflow.machine import SAMPLES, sampled_points
 from repro.answers.mlflow.store import Store
 from repro.answers.mlflow.view import SHARED_VIEW, shared_view
 from repro.core import safe_files
+from repro.records import store
 from repro.records.events import EventTail, superseded
-from repro.records.store import read_summary
+from repro.records.flat import flat
 
 METRICS_A_CALL, PARAMETERS_A_CALL = 800, 100  # MLflow's limits: 1000 of all together, 100 of them tags
 MOST_RUNS = 1000  # of an experiment, that its view is made from
@@ -274,8 +275,8 @@ class Mirror:
 
 def digest_of(folder: Path) -> str:
     """What stands for all that there is to mirror of a run's folder now."""
-    if summary := read_summary(folder):
-        return digest(summary)
+    if record := store.read(folder):
+        return digest(flat(record))
     try:
         events = safe_files.read(folder / "events.jsonl")
     except FileNotFoundError:

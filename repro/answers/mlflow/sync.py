@@ -21,10 +21,13 @@ from repro.core.errors import FaultError, InputError, ReproError
 from repro.core.paths import REFERENCE, results_root
 from repro.core.warnings import warn
 from repro.experiment.files import read_yaml, yaml_of
-from repro.records import reference, tidy
+from repro.records import reference
+from repro.records import store as records
 from repro.records.events import read_events
-from repro.records.reference import Published
-from repro.records.store import read_summary, run_folders
+from repro.records.flat import flat
+from repro.records.identity import Identity
+from repro.records.record import Record
+from repro.records.store import run_folders
 
 FILES = ("summary.json", "events.jsonl")  # a run has one of these
 RUNS_A_PROCESS = 200  # at least
@@ -78,11 +81,11 @@ def _sync(root: Path, uri: str | None, papers: Collection[str]) -> Synced:
         for paper in reference.papers(root / REFERENCE)
         if paper in papers
         for run in reference.read(paper, root / REFERENCE)
-        if Path(paper, tidy.name(run.summary)) not in own
+        if Path(paper, run.name) not in own
     ]
     todo: list[tuple[str, Callable[[], Mirror | str | None]]] = [
         *((str(folder), partial(sync_one, store, folder)) for folder in own.values()),
-        *((f"{REFERENCE}: {tidy.name(run.summary)}", partial(sync_published, store, run)) for run in published),
+        *((f"{REFERENCE}: {run.name}", partial(sync_published, store, run)) for run in published),
     ]
     counts = {"done": 0, "already": 0, "running": 0}
     changed: dict[str, Mirror] = {}  # of each MLflow experiment one whose view is of all its runs
@@ -122,17 +125,18 @@ def show(mirrors: Iterable[Mirror]) -> None:
         mirror.show()
 
 
-def sync_published(store: Store, run: Published) -> Mirror | str:
+def sync_published(store: Store, run: Record) -> Mirror | str:
     """Mirror one run of the reference, which has no folder: its files are written where MLflow lacks them."""
-    record, mirror = {"config": run.config} | run.config | run.summary, Mirror(store)
-    if mirror.has(record, digest(run.summary)):
+    config, summary, mirror = run.identity.plain(), flat(run), Mirror(store)
+    record = {"config": config} | config | summary
+    if mirror.has(record, digest(summary)):
         return "already"
     with tempfile.TemporaryDirectory() as folder:
         # not waiting for the disk, and on one line, which MLflow's page folds out: an indented one takes Python as long
         # as MLflow takes for the run
-        Path(folder, "summary.json").write_text(json.dumps(run.summary, sort_keys=True), encoding="utf-8")
-        Path(folder, "config.yaml").write_text(yaml_of(run.config), encoding="utf-8")
-        mirror.send(record, Path(folder), run.summary)
+        Path(folder, "summary.json").write_text(json.dumps(run.plain(), sort_keys=True), encoding="utf-8")
+        Path(folder, "config.yaml").write_text(yaml_of(config), encoding="utf-8")
+        mirror.send(record, Path(folder), summary)
     return mirror
 
 
@@ -141,16 +145,16 @@ def sync_one(store: Store, folder: Path) -> Mirror | str | None:
     holds no run yet."""
     if _is_running(folder):
         return "running"
-    state, summary, events = digest_of(folder), read_summary(folder), read_events(folder / "events.jsonl")
-    record = describe(folder, summary, events)
+    state, finished, events = digest_of(folder), records.read(folder), read_events(folder / "events.jsonl")
+    record = describe(folder, finished, events)
     if "key" not in record:
         return None  # nothing but a torn first line
     mirror = Mirror(store)
     if mirror.has(record, state):
         return "already"
     failures = [event["reason"] for event in events[-1:] if event["event"] in ("failed", "diverged")]
-    if summary:
-        mirror.send(record, folder, summary)
+    if finished:
+        mirror.send(record, folder, flat(finished))
         return mirror
     mirror.start(record)
     if failures:
@@ -160,13 +164,16 @@ def sync_one(store: Store, folder: Path) -> Mirror | str | None:
     return mirror
 
 
-def describe(folder: Path, summary: dict[str, Any] | None, events: list[dict[str, Any]]) -> dict[str, Any]:
+def describe(folder: Path, finished: Record | None, events: list[dict[str, Any]]) -> dict[str, Any]:
     """What `Mirror.start` wants to know of a run, from its folder `<paper>/<experiment>/<run>`."""
     record: dict[str, Any] = dict(zip(("paper", "experiment", "run"), folder.parts[-3:]))
     path = folder / "config.yaml"
-    config = read_yaml(path) if path.is_file() else {}
+    whole = read_yaml(path) if path.is_file() else {}
     started = [event for event in events if event["event"] == "run_start"]
-    return record | {"config": config} | config | (started[-1] if started else {}) | (summary or {})
+    config = {name: whole[name] for name in Identity.model_fields if name in whole}
+    if finished:
+        config = finished.identity.plain()
+    return record | {"config": config} | whole | (started[-1] if started else {}) | (flat(finished) if finished else {})
 
 
 def _is_running(folder: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Reading summaries: each is checked for what the reports need; what is wrong with one is a line with its path.
+"""Reading summaries: the records of a paper as pages take them.
 
 A page shows the committed results (`reference`) and those of this workspace together, each summary marked with where it
 is from (`root`); `repro.records.catalogue` tells which run takes the place of which. Of several runs of one variant and
@@ -12,9 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from repro.answers.tables import foreign
-from repro.core.errors import InputError
-from repro.core.warnings import warn
-from repro.records import catalogue, needed
+from repro.records import catalogue
 from repro.records.kinds import KINDS as KINDS
 
 Summary = dict[str, Any]
@@ -24,21 +22,14 @@ APART = ("contention", "slowed")
 
 
 def read(paper: str, root: Path | None = None) -> list[Summary]:
-    """Every finished run's summary of a paper in path order, checked to have what pages read (`repro.records.needed`).
+    """The summary of every finished run of a paper, in path order.
 
-    root: a results folder or the reference, to be read alone; None: the workspace and the reference. A run of the
-    workspace without that is left out, with a warning; of the reference it is an InputError.
+    root: a results folder or the reference, to be read alone; None: the workspace and the reference.
     """
     found = []
-    for origin, path, summary, _ in catalogue.runs(paper, root):
-        summary = foreign.taken(summary)
-        if wrong := needed.problem(summary):
-            if origin == catalogue.REFERENCE:
-                raise InputError(f"{path}: {summary['run']}: not a readable summary ({foreign.plain(wrong)})")
-            warn(f"{path}: not a readable summary ({foreign.plain(wrong)}); left out; remove it to repeat the run")
-            continue
-        if summary.get("status", "finished") == "finished":
-            found.append(summary | _testbed(summary) | {"root": origin})
+    for run in catalogue.runs(paper, root):
+        summary = foreign.taken(run.summary)
+        found.append(summary | _testbed(summary) | {"root": run.origin})
     return found
 
 

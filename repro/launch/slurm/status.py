@@ -10,8 +10,8 @@ from repro.core import safe_files
 from repro.core.errors import InputError
 from repro.core.paths import results_root
 from repro.launch.slurm import client, record
+from repro.records import store
 from repro.records.events import read_events
-from repro.records.store import usable_summary
 
 ORDER = ("running", "pending", "requeued", "stopped", "cancelled", "failed", "done")  # a run's state
 WAITING = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT")
@@ -102,15 +102,15 @@ def run_status(
 
 
 def progress_of(place: Path, run: dict[str, Any]) -> dict[str, Any]:
-    """How far a run is, by its events and summary."""
+    """How far a run is, by its events and record."""
     events = read_events(place / "events.jsonl")
-    summary = usable_summary(place)
+    record = store.usable(place)
     begun = [event for event in events if event["event"] == "run_start"]
     evaluations = [event for event in events if event["event"] == "evaluation"]
     last = events[-1] if events else {"event": None}
     return {
         "started": bool(begun),
-        "finished": bool(events) and summary is not None and summary.get("key") == run["key"],
+        "finished": bool(events) and record is not None and record.key == run["key"],
         "failure": last["reason"] if last["event"] in ("failed", "diverged") else None,
         "iteration": max((event.get("iteration") or 0 for event in events), default=0),
         "iterations": begun[-1].get("iterations") if begun else None,

@@ -18,7 +18,8 @@ from typing import Any
 
 from repro.core.errors import InputError
 from repro.core.not_none import not_none
-from repro.records.store import read_summary
+from repro.records import store
+from repro.records.flat import flat
 from repro.testing.faults import checkpoints, processes, training
 
 EARLY = 0.25  # the share of faults that strike before training begins
@@ -203,8 +204,8 @@ class Trial:
             raise Lost("; ".join(wrong))
 
     def summary(self) -> dict[str, Any] | None:
-        found = [read_summary(path.parent) for path in self.files("summary.json")]
-        return found[0] if len(found) == 1 else None
+        found = [store.read(path.parent) for path in self.files("summary.json")]
+        return flat(found[0]) if len(found) == 1 and found[0] else None
 
     def clear(self) -> None:
         """End what lives on and remove the workspace."""
@@ -221,7 +222,6 @@ def differences(found: Mapping[str, Any], whole: Mapping[str, Any], strategy: st
         if mine != theirs:
             wrong.append(f"{name}: {mine} where the undisturbed run has {theirs}")
 
-    same("status", found["status"], "finished")
     same("iterations", found["iterations"], whole["iterations"])
     same("evaluations", [p["iteration"] for p in found["curve"]], [p["iteration"] for p in whole["curve"]])
     same("counters", sorted(found["counters"]), sorted(whole["counters"]))

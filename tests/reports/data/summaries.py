@@ -9,8 +9,8 @@ from repro.answers.claims.evaluate import judge
 from repro.answers.claims.evidence import Court, claims_of
 from repro.answers.tables import groups
 from repro.experiment import config
-from repro.records.store import write_summary
 from repro.reports.pipesgd.results import FIG1, FIG2, FIGURE4, K_SPECTRUM, LOSSY, RESNET20, RESNET20_PLAIN, TRAINING
+from tests.support.records import write_summary
 
 BY_NAME = {experiment.name: experiment for experiment in TRAINING}
 FIG4 = BY_NAME["fig4-mnist"]

@@ -263,7 +263,7 @@ def test_every_strategy_meets_the_delays(name, tmp_path, monkeypatch):
     """Through whole virtual runs: time is injected on every strategy's workers, and recorded."""
     from repro.experiment import programs
     from repro.rank.programs import run as run_program
-    from repro.records.store import read_summary
+    from tests.support.records import read_summary
 
     overrides = [
         f"strategy={name}", "testbed=virtual", "workers=2", "batch=40", "epochs=0.1", "eval_every=0.1",

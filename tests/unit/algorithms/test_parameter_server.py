@@ -19,12 +19,12 @@ from repro.experiment.expand import expand
 from repro.fabric.costs import Costs
 from repro.fabric.virtual import fabric as virtual
 from repro.rank.programs import run as run_program
-from repro.records.store import read_summary
 from repro.strategies import load
 from repro.strategies.shared.pull_schedule import check_batches
 from repro.strategies.shared.sharded_server import ShardedServer
 from repro.testing import small
 from repro.training.device_times import BlockSeconds
+from tests.support.records import read_summary
 
 MODES = ("ps_default", "ps_layerwise", "ibatch")
 MOMENTUM = small.SGD.model_copy(update={"momentum": 0.9, "weight_decay": 1e-3})

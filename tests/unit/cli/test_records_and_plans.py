@@ -16,9 +16,9 @@ from repro.cli.main import main
 from repro.core import paths
 from repro.experiment.files import write_yaml
 from repro.records import catalogue, reference, tidy
-from repro.records.store import write_summary
 from tests.reports.data.summaries import make
 from tests.support import pipedream_vgg16
+from tests.support.records import write_summary
 
 # --- `repro profile` and `repro partition`: what they print, and one clear line for what they refuse
 

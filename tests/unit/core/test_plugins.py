@@ -25,9 +25,9 @@ from repro.experiment.key import code_roots
 from repro.fabric.virtual import fabric as virtual
 from repro.launch import planning
 from repro.rank import programs
-from repro.records import store
 from repro.testing import real, small
 from tests.support import foreign_package
+from tests.support.records import read_summary
 from tests.support.waiting import LIMIT_S
 
 PROJECT = Path(__file__).resolve().parents[3]
@@ -114,7 +114,7 @@ def test_a_module_that_is_no_sequence_is_trained_as_one_block(foreign):
     assert [name for name, _ in models.of(planned.config, data.of(planned.config)).named_children()] == ["model"]
     config = planned.config.model_copy(update={"key": "k"})
     virtual.run(2, lambda fabric: programs.run(fabric, config, foreign / "run"), small.NETWORK, small.COSTS)
-    first, *_, last = store.read_summary(foreign / "run")["curve"]
+    first, *_, last = read_summary(foreign / "run")["curve"]
     assert last["test_loss"] < first["test_loss"]
 
 

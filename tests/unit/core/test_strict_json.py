@@ -14,7 +14,7 @@ from repro.core.paths import PROJECT
 from repro.launch.namespaces import network
 from repro.launch.slurm import record
 from repro.records.events import read_events
-from repro.records.store import read_summary
+from tests.support.records import read_summary
 
 DEEP = "[" * 100_000
 NOT_JSON = {

@@ -15,7 +15,7 @@ from repro.core.errors import FaultError, InputError, ReproError
 from repro.records import reference
 from repro.records.events import EventLog
 from repro.records.reference import Published
-from repro.records.store import write_summary
+from tests.support.records import write_summary
 from tests.unit.mlflow.made import RECORD, evaluation, runs_of, summary_of, write_events
 
 

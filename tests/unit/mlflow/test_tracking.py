@@ -8,7 +8,7 @@ from repro.answers.mlflow import Mirror, Store, open_store, tracking_uri
 from repro.answers.mlflow.format import tags
 from repro.answers.mlflow.machine import sampled, sampled_points
 from repro.records.events import EventLog
-from repro.records.store import write_summary
+from tests.support.records import write_summary
 from tests.support.waiting import wait_until
 from tests.unit.mlflow.made import RECORD, evaluation, runs_of, summary_of, write_events
 

@@ -21,9 +21,9 @@ from repro.launch.runner import run_unfinished
 from repro.probes import p2p, selection, sparse_collectives
 from repro.probes.shared import ping_pong
 from repro.rank import factory, programs
-from repro.records.store import read_summary
 from tests.support import probes as probes_common
 from tests.support.probes import exactly
+from tests.support.records import read_summary
 
 ALPHA, BETA = 4.36e-4, 9e-9  # of paper/gtopk
 

@@ -21,9 +21,9 @@ from repro.fabric.virtual import fabric as virtual
 from repro.probes import lengths, runtimes
 from repro.rank import factory
 from repro.rank.programs import run as run_program
-from repro.records.store import read_summary
 from tests.support import pipedream_vgg16
 from tests.support.probes import check, run
+from tests.support.records import read_summary
 
 # --- the probes `layer_sizes` and `configurations`: sizes of known networks, and the partitioner's own answers
 

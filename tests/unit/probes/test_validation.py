@@ -17,9 +17,9 @@ from repro.probes.shared import network
 from repro.probes.shared.computation import Compute
 from repro.probes.shared.synthetic import Workload
 from repro.probes.shared.twin import Measured
-from repro.records.store import write_summary
 from repro.reports.validation import emulated, tables
 from tests.support import probes
+from tests.support.records import write_summary
 
 TESTBED = {
     "name": "made up",

@@ -19,11 +19,11 @@ from repro.fabric.virtual import fabric as virtual
 from repro.rank.checkpoints import Checkpoints, Damaged
 from repro.rank.programs import run as run_program
 from repro.rank.step_log import StepLog
-from repro.records.store import read_summary
 from repro.testing import small
 from tests.support.cli import run as cli
 from tests.support.cli import summary
 from tests.support.full_disk import sitecustomize
+from tests.support.records import read_summary
 
 STATE = {"weights": torch.arange(5000.0), "counts": {3: 4}, "names": ("a", None), "lr": 0.1}
 

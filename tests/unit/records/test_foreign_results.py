@@ -18,7 +18,8 @@ from repro.launch import runner
 from repro.launch.slurm import record
 from repro.rank.checkpoints import Checkpoints
 from repro.records.events import EventLog, cut_back, read_events
-from repro.records.store import read_summary, run_dir, write_summary
+from repro.records.store import run_dir
+from tests.support.records import read_summary, write_summary
 from tests.unit.mlflow.conftest import root, template  # noqa: F401 - fixtures
 from tests.unit.mlflow.made import evaluation, summary_of, write_events
 

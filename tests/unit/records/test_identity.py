@@ -17,8 +17,8 @@ from repro.experiment.optimizer import Optimizer
 from repro.experiment.schema import Numerics, RunConfig
 from repro.records import catalogue, comparison, identity, printed
 from repro.records.catalogue import REFERENCE, WORKSPACE, Found
-from repro.records.store import write_summary
 from tests.reports.data.summaries import make
+from tests.support.records import write_summary
 
 CONFIG = {
     "strategy": {"name": "diloco", "H": 10, "outer_lr": 0.7},

@@ -15,13 +15,13 @@ from repro.experiment.expand import expand
 from repro.fabric.virtual import fabric as virtual
 from repro.rank.programs import run as run_program
 from repro.rank.step_log import StepLog
-from repro.records import catalogue, comparison, kinds, reference, store
+from repro.records import catalogue, comparison, kinds, reference
 from repro.records.catalogue import REFERENCE, WORKSPACE, Found
 from repro.records.events import read_events
 from repro.records.kinds import EMULATED, MEASURED, PADDED, SIMULATED
-from repro.records.store import read_summary
 from repro.testing import small
 from tests.reports.data.summaries import make, timing_only
+from tests.support.records import read_summary, write_summary
 from tests.unit.mlflow.test_tracking import RECORD, evaluation, summary_of, write_events
 
 # --- runs side by side: only what stands in one place is compared, yours before the committed ones
@@ -120,27 +120,27 @@ SLEPT, MULTIPLIED = {"result": {"computation": "sleep"}}, {"result": {"computati
 )
 def test_a_record_says_what_the_run_did(testbed, did, kind, tmp_path):
     run_of_kind = make("D-Sync", kind=testbed) | did
-    store.write_summary(tmp_path, run_of_kind)
+    write_summary(tmp_path, run_of_kind)
     assert json.loads((tmp_path / "summary.json").read_text())["kind"] == kind
-    found = store.read_summary(tmp_path)
+    found = read_summary(tmp_path)
     assert found["kind"] == kind and kinds.of_summary(found) == kind
 
 
 def test_an_older_record_has_the_kind_of_its_testbed(tmp_path):
     (tmp_path / "summary.json").write_text(json.dumps(make("D-Sync") | {"kind": MEASURED, "min_compute_s": 0.61}))
-    assert store.read_summary(tmp_path)["kind"] == PADDED
+    assert read_summary(tmp_path)["kind"] == PADDED
 
 
 @pytest.mark.parametrize("computation", [7, ["sleep"], None])
 def test_a_computation_that_is_none_is_not_slept(computation, tmp_path):
-    store.write_summary(tmp_path, make("D-Sync") | {"result": {"computation": computation}})
-    assert store.read_summary(tmp_path)["kind"] == MEASURED
+    write_summary(tmp_path, make("D-Sync") | {"result": {"computation": computation}})
+    assert read_summary(tmp_path)["kind"] == MEASURED
 
 
 def test_a_result_that_is_none_is_one_line(tmp_path):
     (tmp_path / "summary.json").write_text(json.dumps(make("D-Sync") | {"result": ["sleep"]}))
     with pytest.raises(InputError, match=r"summary\.json: not a readable summary \(result is not an object"):
-        store.read_summary(tmp_path)
+        read_summary(tmp_path)
 
 
 @pytest.mark.parametrize(

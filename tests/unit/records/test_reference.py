@@ -22,10 +22,10 @@ from repro.experiment.files import read_yaml, write_yaml
 from repro.records import archive, catalogue, reference, tidy
 from repro.records.reference import Published
 from repro.records.selection import chosen
-from repro.records.store import write_summary
 from tests.reports.data.pipedream import configurations, layer_sizes
 from tests.reports.data.summaries import make
 from tests.support.cli import repro, run, summary
+from tests.support.records import write_summary
 from tests.unit.cli.test_records_and_plans import places, said  # noqa: F401 - a fixture
 
 

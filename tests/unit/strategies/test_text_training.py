@@ -21,9 +21,9 @@ from repro.fabric.virtual import fabric as virtual
 from repro.rank import factory
 from repro.rank.session import run_rank
 from repro.rank.summary import reached
-from repro.records.store import read_summary
 from repro.strategies.dsync import DSync
 from repro.training.evaluation.evaluate import digest
+from tests.support.records import read_summary
 
 EXPERIMENT = "pipesgd/fig4-mnist"
 TEXT = [

@@ -1,35 +1,11 @@
-"""What every run's summary has, of each program its own.
-
-That a summary is of the schema, and its parts texts, numbers and mappings, is asked as it is read
-(`repro.records.summary_schema`); here, whether everything is there.
-"""
+"""What a probe's result has that pages read, by program: names of entries, and of those in lists and mappings."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from repro.core.phases import PHASES
-from repro.records.kinds import KINDS
-
 Form = None | set[str] | list[set[str]]  # a name alone; a mapping with these names; a list of such mappings
-COMMON: Mapping[str, Form] = {
-    **dict.fromkeys(("paper", "experiment", "variant", "kind", "testbed", "fabric", "launcher", "workers", "seed")),
-    "hardware": {"class"},
-    "provenance": set(),
-}
-TRAIN: Mapping[str, Form] = {
-    **COMMON,
-    **dict.fromkeys(("strategy", "options", "breakdown", "batch", "epochs", "iterations", "metric", "optimizer")),
-    **dict.fromkeys(("curve", "targets", "bytes_sent")),
-    "dataset": {"name", "standin"},
-    "model": {"name"},
-    "step": {"mean_s"},
-    "final": {"train_s"},
-    "phases": set(PHASES),
-    "communication": {"total_s", "exposed_s", "overlapped_s"},
-}
-PROBE: Mapping[str, Form] = {**COMMON, **dict.fromkeys(("program", "result"))}
 _SECONDS = {"median", "min", "max"}
 RESULTS: Mapping[str, Mapping[str, Form]] = {
     "timing": {
@@ -84,16 +60,10 @@ INNER: Mapping[str, Form] = {
 }
 
 
-def problem(summary: Mapping[str, Any]) -> str | None:
-    """What is wrong with a summary, in a few words."""
-    program = summary.get("program", "train")
-    form = TRAIN if program == "train" else PROBE
-    wrong = _missing("", summary, form)
-    if not wrong and summary["kind"] not in KINDS:
-        wrong = f"kind '{summary['kind']}', not {' or '.join(KINDS)}"
-    if not wrong and form is TRAIN and summary["metric"] not in summary["final"]:
-        wrong = f"missing in final: {summary['metric']}"
-    return wrong or (_missing("result", summary["result"], RESULTS.get(program, {})) if form is PROBE else None)
+def check(program: str, found: Mapping[str, Any]) -> None:
+    """ValueError for a result that lacks an entry."""
+    if wrong := _missing("result", found, RESULTS.get(program, {})):
+        raise ValueError(wrong)
 
 
 def _missing(name: str, value: Mapping[str, Any], form: Mapping[str, Form]) -> str | None:

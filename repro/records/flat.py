@@ -1,0 +1,43 @@
+"""A record as one mapping without levels, as pages read it: names in the place of plugins, their options beside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from repro.records.record import Record, TrainResult
+
+OF_TRAINING = ("epochs", "eval_every", "metric", "optimizer", "accumulate")
+OF_EVERY = (
+    *("program", "paper", "experiment", "variant", "factors", "min_compute_s", "workers", "seed", "scale"),
+    *("breakdown", "batch"),
+)
+PLAIN = (
+    *("curve", "trace", "phases", "server_phases", "staleness", "counters", "final", "pipeline", "per_rank"),
+    *("iterations", "iterations_per_epoch", "bytes_sent", "weights_sha256", "allreduce", "observed"),
+)
+PARTS = ("dataset", "memory", "step", "communication")
+
+
+def flat(record: Record) -> dict[str, Any]:
+    """All of it; what is not there is None or empty."""
+    identity, result, testbed = record.identity, record.result, record.identity.testbed
+    made: dict[str, Any] = {name: getattr(identity, name) for name in OF_EVERY}
+    made |= {"status": "finished", "key": record.key, "run": record.run, "kind": record.kind, "fabric": record.fabric}
+    made |= {"ranks": record.ranks, "provenance": record.provenance, "wall": record.wall}
+    made |= {"strategy": identity.strategy.name, "options": identity.strategy.options}
+    made["imbalance"] = identity.imbalance.model_dump()
+    made["hardware"] = record.hardware.model_dump(by_alias=True, exclude_unset=True)
+    made |= {"testbed": testbed.name, "launcher": testbed.launcher, "threads_per_rank": testbed.threads_per_rank}
+    made["testbed_model"] = None if testbed.kind == "measured" else testbed.model_dump(exclude_unset=True)
+    if identity.numerics:
+        made["numerics"] = identity.numerics
+    if not isinstance(result, TrainResult):
+        found = {"result": result.found, "metrics": result.metrics, "line": result.line, "model": result.model}
+        return made | found | ({"dataset": result.dataset.model_dump()} if result.dataset else {})
+    made |= {name: getattr(identity, name) for name in OF_TRAINING} | {name: getattr(result, name) for name in PLAIN}
+    for name in PARTS:
+        part = getattr(result, name)
+        made[name] = part and part.model_dump()
+    made["targets"] = {target: reached and reached.model_dump() for target, reached in result.targets.items()}
+    made["model"] = {"parameters": result.parameters} | (identity.model.model_dump() if identity.model else {})
+    return made

@@ -1,0 +1,190 @@
+"""A finished run: what it is (`repro.records.identity`), what it found, and how it came about.
+
+This is the schema of `summary.json`, of the committed tables, of what MLflow shows and of what `repro results` prints.
+Times are seconds, of one iteration unless the name says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from repro.core.fields import line
+from repro.core.phases import PHASES
+from repro.core.registry import TRAIN
+from repro.records import probe_forms
+from repro.records.identity import Folder, Identity, Number, Part
+from repro.records.migrate import SCHEMA as SCHEMA
+from repro.records.units import check_units, is_number
+
+Numbers = dict[str, Number | None]
+Kind = Literal["measured", "measured, padded", "emulated", "simulated"]
+
+
+class Data(Part):
+    """The data that were found."""
+
+    model_config = ConfigDict(extra="allow")  # checksum, sizes, classes, augmentation
+
+    name: str
+    standin: bool
+
+
+class Memory(Part):
+    """The most memory that each rank had at once, over all attempts."""
+
+    of: str  # gpu: allocated by torch; else resident
+    peak_bytes: Annotated[list[Number], Field(min_length=1)]
+
+
+class Reached(Part):
+    """The first evaluation that is as good as a target."""
+
+    train_s: Number
+    epoch: Number | None = None
+    iteration: int | None = None
+
+
+class Step(Part):
+    """An iteration on rank 0; the mean is the training clock over the number of iterations."""
+
+    mean_s: Number
+    median_s: Number | None = None
+    min_s: Number | None = None
+    max_s: Number | None = None
+
+
+class Communication(Part):
+    """All of it, what stands on the main line, and what computation hides."""
+
+    total_s: Number
+    exposed_s: Number
+    overlapped_s: Number
+
+
+class TrainResult(Part):
+    """What a training found."""
+
+    iterations: int
+    iterations_per_epoch: int | None = None
+    dataset: Data
+    parameters: int | None = None  # of the model
+    memory: Memory | None = None
+    curve: list[dict[str, Number | None]]  # a point an evaluation: iteration, epoch, train_s, loss, test_loss, scores
+    final: Numbers  # train_s, test_loss, the metric and other scores
+    targets: dict[str, Reached | None]
+    step: Step
+    phases: dict[str, Number]  # on the main line, means over worker ranks; they sum to the step
+    server_phases: dict[str, Number] | None = None
+    communication: Communication
+    bytes_sent: Number | None  # a rank and iteration
+    staleness: list[dict[str, int]] = Field(default_factory=list)  # a rank: updates late -> gradients
+    counters: Numbers = Field(default_factory=dict)  # what the strategy counted
+    pipeline: dict[str, Any] | None = None  # stages, cuts, schedule
+    per_rank: list[dict[str, Any]] = Field(default_factory=list)
+    allreduce: dict[str, Any] | None = None  # what `auto` chose, and why
+    observed: list[dict[str, Any]] = Field(default_factory=list)
+    weights_sha256: str | None = None
+    trace: list[dict[str, Any]] = Field(default_factory=list)  # intervals of a few iterations
+
+    @field_validator("phases")
+    @classmethod
+    def _whole(cls, phases: dict[str, Number]) -> dict[str, Number]:
+        if lacking := [name for name in PHASES if name not in phases]:
+            raise ValueError(f"must have {', '.join(lacking)}")
+        return phases
+
+    @field_validator("trace")
+    @classmethod
+    def _times(cls, trace: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        if not all(is_number(row.get("start")) and is_number(row.get("end")) for row in trace):
+            raise ValueError("must be intervals with start and end")
+        return trace
+
+
+class ProbeResult(Part):
+    """What a probe found: of the form that it declares (`repro.probes`)."""
+
+    found: dict[str, Any]
+    metrics: Numbers = Field(default_factory=dict)  # the few that MLflow shows
+    line: str = ""  # for people
+    dataset: Data | None = None
+    model: dict[str, Any] = Field(default_factory=dict)  # name and parameters, of one that is measured
+
+    @model_validator(mode="after")
+    def _numbers(self) -> ProbeResult:
+        check_units(self.found)
+        return self
+
+
+class Hardware(Part):
+    """The machine, or a node of the cluster."""
+
+    model_config = ConfigDict(extra="allow")  # cpu, memory_gb, gpu, network, links
+
+    class_: str = Field(alias="class")
+    cores: int | None = None
+
+
+class Record(Part):
+    """A finished run."""
+
+    schema_: Literal[2] = Field(default=2, alias="schema")
+    run: Folder  # the name of its folder
+    key: str
+    kind: Kind
+    identity: Identity
+    fabric: str
+    ranks: int | None = None
+    hardware: Hardware
+    result: TrainResult | ProbeResult
+    provenance: dict[str, Any]
+    wall: dict[str, Number] = Field(default_factory=dict)  # real seconds of rank 0 by activity
+
+    @model_validator(mode="before")
+    @classmethod
+    def _chosen(cls, given: Any) -> Any:
+        """The result by the program, so that what is wrong with it is said of the one form that it should have."""
+        if isinstance(given, Mapping) and isinstance(result := given.get("result"), Mapping):
+            identity = given.get("identity")
+            plain = identity.get("program", TRAIN) if isinstance(identity, Mapping) else TRAIN
+            program = identity.program if isinstance(identity, Identity) else plain
+            kind: type[Part] = TrainResult if program == TRAIN else ProbeResult
+            try:
+                return {**given, "result": kind.model_validate(result)}
+            except ValidationError as error:
+                raise ValueError(f"result.{line(error)}") from None
+        return given
+
+    @model_validator(mode="after")
+    def _whole(self) -> Record:
+        if isinstance(self.result, ProbeResult):
+            probe_forms.check(self.identity.program, self.result.found)
+        elif self.identity.metric not in self.result.final:
+            raise ValueError(f"result.final: must have {self.identity.metric}")
+        return self
+
+    @property
+    def name(self) -> str:
+        """`<experiment>/<run>`"""
+        return f"{self.identity.experiment}/{self.run}"
+
+    @property
+    def trained(self) -> bool:
+        return self.identity.trains
+
+    def plain(self) -> dict[str, Any]:
+        """As a file has it."""
+        return {**self.model_dump(mode="json", by_alias=True), "identity": self.identity.plain()}
+
+    @classmethod
+    def of(cls, given: Any) -> Record:
+        """A record of plain data of any schema; ValueError with one line that names the entry."""
+        from repro.records import migrate
+
+        try:
+            return cls.model_validate(migrate.record(given))
+        except ValidationError as error:
+            raise ValueError(line(error)) from None

@@ -22,6 +22,7 @@ from repro.core.errors import InputError
 from repro.launch.slurm import client
 from repro.records import archive, catalogue, reference
 from tests.support import slurm_cluster
+from tests.support.records import read_summary
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.slurm
@@ -104,7 +105,7 @@ def queue_is_empty(cluster):
 
 
 def summaries(results):
-    return [json.loads(path.read_text()) for path in sorted(Path(results).rglob("summary.json"))]
+    return [read_summary(path.parent) for path in sorted(Path(results).rglob("summary.json"))]
 
 
 def events(results):

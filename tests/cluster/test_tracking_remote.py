@@ -19,7 +19,7 @@ from repro.answers.mlflow import Background, Store, open_store
 from repro.answers.mlflow.background import SERVER_WAIT_S
 from tests.support import cli
 from tests.support.cli import EXPERIMENT, QUICK
-from tests.support.records import read_summary
+from tests.support.records import read_summary, summaries
 from tests.support.waiting import LIMIT_S, wait_until
 
 OVERRIDES = [*QUICK, "strategy=dsync", "testbed=here"]
@@ -107,7 +107,7 @@ def repro(results: Path, uri: str, *arguments: str) -> tuple[str, str]:
 
 def run(results: Path, uri: str, *overrides: str) -> tuple[dict, str]:
     out, err = repro(results, uri, "run", EXPERIMENT, "--json", *OVERRIDES, *overrides)
-    (summary,) = json.loads(out)
+    (summary,) = summaries(out)
     return summary, err
 
 
@@ -233,7 +233,7 @@ def test_a_server_killed_in_the_middle_gets_the_rest_once(server, tmp_path):
         process.kill()
         server.start()
     assert process.returncode == 0 and err.count("warning: MLflow") == 1, err
-    (summary,) = json.loads(out)
+    (summary,) = summaries(out)
     assert [run.info.status for run in runs_of(server, summary["key"])[1]] == ["RUNNING"]
     assert repro(results, server.uri, "track", "sync")[0].startswith("1 runs mirrored to MLflow, 0 were")
     check_complete(server, summary, tmp_path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -19,6 +18,7 @@ from repro.experiment.run import Run
 from repro.launch import local, supervise
 from repro.launch.pool import entry
 from repro.launch.runner import run_unfinished
+from tests.support.records import summaries
 from tests.support.waiting import LIMIT_S, wait_until
 
 pytestmark = pytest.mark.ranks
@@ -102,7 +102,7 @@ def test_a_command_waits_until_the_ranks_of_a_killed_one_are_gone(tmp_path):
             os.kill(pid, signal.SIGKILL)
     said = (tmp_path / "err").read_text()
     assert second.returncode == 0, said
-    assert json.loads(out)[0]["iterations"] == 20 and "resuming" in said
+    assert summaries(out)[0]["iterations"] == 20 and "resuming" in said
 
 
 def test_a_rank_lost_after_the_summary_has_spoilt_nothing(tmp_path, monkeypatch, capsys):

@@ -146,7 +146,7 @@ def test_bad_input_is_one_line(tmp_path, capsys):
     summary.write_text(json.dumps(json.loads(summary.read_text()) | {"kind": "guessed"}))
     build("pipesgd", results, tmp_path / "out")
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"warning: {summary}: ") and "kind 'guessed'" in line
+    assert line.startswith(f"warning: {summary}: ") and "kind=guessed" in line
 
 
 def test_reports_import_neither_training_nor_tracking():

@@ -16,10 +16,11 @@ from repro.answers.pages.reference import quoted
 from repro.answers.tables.results import Read, Results
 from repro.core.paths import reference_root
 from repro.experiment import config
-from repro.records import catalogue, needed
+from repro.records import catalogue
 from repro.reports.gtopk import published, results, tables
 from repro.reports.gtopk.results import ALGORITHMS, MODELS, MOST, PARAMETERS, TRAINING, WORLDS
 from tests.reports.data.gtopk import collectives, links, message_times, selections, sweep, training
+from tests.support.records import record_of
 
 FILE = claims_of("gtopk")
 CLAIMS = {claim.id: claim for claim in FILE.claims}
@@ -203,7 +204,8 @@ def test_selection_and_links_find_device_and_model():
 
 def test_a_broken_result_of_a_probe_is_said():
     for one in (message_times(), collectives()[0], selections()):
-        assert needed.problem(one) is None
+        record_of(one)
         entry = one["result"].get("rows", one["result"].get("points"))[0]
         entry.pop("bytes", entry.pop("elements", None))
-        assert "missing in result." in needed.problem(one)
+        with pytest.raises(ValueError, match=r"missing in result\."):
+            record_of(one)

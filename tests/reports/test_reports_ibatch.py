@@ -32,7 +32,7 @@ def page(reported):
 def reference():
     """Every run of the reference as it was written, by figure, whole testbed, network and variant."""
     found = {}
-    for _, _, run, _ in catalogue.runs("ibatch", reference_root()):
+    for run in (found.summary for found in catalogue.runs("ibatch", reference_root())):
         if run.get("program", "train") == "train":
             named = results.named(run)
             found[named["experiment"], run["testbed"], run["variant"]] = run

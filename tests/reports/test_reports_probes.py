@@ -17,21 +17,21 @@ def timing(**changes):
 
 
 @pytest.mark.parametrize("program, change, said", [
-    ("timing", lambda s: s.pop("result"), "missing: result"),
-    ("timing", lambda s: s.update(result=[]), "result is not an object"),
-    ("timing", lambda s: s["result"].pop("fit"), "missing in result: fit"),
-    ("timing", lambda s: s["result"]["fit"].pop("alpha_s"), "missing in result.fit: alpha_s"),
-    ("timing", lambda s: s["result"]["variants"][1].pop("terms"), "missing in result.variants[1]: terms"),
-    ("timing", lambda s: s["result"]["variants"][0]["observed_s"].pop("min"), "in result.variants[0].observed_s: min"),
-    ("timing", lambda s: s["result"].update(settings={}), "result.settings is not a list"),
-    ("timing", lambda s: s["result"].update(settings=[3]), "result.variants[0] is not an object"),
-    ("timing", lambda s: s.update(kind="guessed"), "kind 'guessed'"),
-    ("timing", lambda s: s.update(schema=9), "schema 9, this version reads 1"),
-    ("timing", lambda s: s.update(program=3), "program is not a text"),
-    ("timing", lambda s: s["hardware"].pop("class"), "missing in hardware: class"),
-    ("ring", lambda s: s["result"]["variants"][0].pop("seconds"), "missing in result.variants[0]: seconds"),
-    ("ring", lambda s: s["result"]["overheads"][2].pop("codec"), "missing in result.overheads[2]: codec"),
-    ("convergence", lambda s: s["result"]["points"][0].pop("bound"), "missing in result.points[0]: bound"),
+    ("timing", lambda s: s.pop("result"), "result: is missing"),
+    ("timing", lambda s: s["result"].update(found=[]), "result.found=[]: must be"),
+    ("timing", lambda s: s["result"]["found"].pop("fit"), "missing in result: fit"),
+    ("timing", lambda s: s["result"]["found"]["fit"].pop("alpha_s"), "missing in result.fit: alpha_s"),
+    ("timing", lambda s: s["result"]["found"]["variants"][1].pop("terms"), "missing in result.variants[1]: terms"),
+    ("timing", lambda s: s["result"]["found"]["variants"][0]["observed_s"].pop("min"), "variants[0].observed_s: min"),
+    ("timing", lambda s: s["result"]["found"].update(variants={}), "result.variants is not a list"),
+    ("timing", lambda s: s["result"]["found"].update(variants=[3]), "result.variants[0] is not an object"),
+    ("timing", lambda s: s.update(kind="guessed"), "kind=guessed: must be"),
+    ("timing", lambda s: s.update(schema=9), "schema 9, this version reads 1 to 2"),
+    ("timing", lambda s: s["identity"].update(program=3), "identity.program=3: must be a text"),
+    ("timing", lambda s: s["hardware"].pop("class"), "hardware.class: is missing"),
+    ("ring", lambda s: s["result"]["found"]["variants"][0].pop("seconds"), "missing in result.variants[0]: seconds"),
+    ("ring", lambda s: s["result"]["found"]["overheads"][2].pop("codec"), "missing in result.overheads[2]: codec"),
+    ("convergence", lambda s: s["result"]["found"]["points"][0].pop("bound"), "missing in result.points[0]: bound"),
 ])  # fmt: skip
 def test_a_broken_probe_summary_is_one_line_with_its_path(tmp_path, capsys, program, change, said):
     summary = {"timing": timing, "ring": lambda: rings(1)[0], "convergence": lambda: rates(1)[0]}[program]()

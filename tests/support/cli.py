@@ -8,7 +8,6 @@ they import and what signals do to the command, tests find out with `subprocess`
 from __future__ import annotations
 
 import contextlib
-import json
 import multiprocessing
 import os
 import subprocess
@@ -17,6 +16,7 @@ import tempfile
 from pathlib import Path
 
 from tests.support.ranks import pool
+from tests.support.records import summaries
 from tests.support.waiting import LIMIT_S
 
 # 2 workers on the digits: 30 iterations of 60 ms or less
@@ -75,7 +75,7 @@ def run(results: Path, *overrides: str, fault: str = "", flags: tuple[str, ...] 
 def summary(done: subprocess.CompletedProcess) -> dict:
     """The summary of the one run that a command had to do."""
     assert done.returncode == 0, done.stderr
-    (only,) = json.loads(done.stdout)
+    (only,) = summaries(done.stdout)
     return only
 
 

@@ -98,7 +98,7 @@ def run(experiment, variant, kind="measured", seed=0, compute=0.02, delay=0.0, w
     if plugin.startswith("eager") and workers > 1:
         summary |= rounds(workers, iterations, 1.0 if "quorum" in variant else ACTIVE[base], options["late"] == "drop")
     summary |= changes
-    return summary | {"kind": kinds.of_summary(summary)}
+    return summary | {"kind": kinds.kind(summary["kind"], None, summary["min_compute_s"])}
 
 
 def rounds(ranks, iterations, active, drop=False):

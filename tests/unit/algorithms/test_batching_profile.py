@@ -54,10 +54,10 @@ def test_files(tmp_path):
 
 def test_a_summary_has_a_profile(tmp_path):
     path = tmp_path / "summary.json"
-    path.write_text(json.dumps({"variant": "ibatch", "pipeline": {"mode": "greedy", "profile": FULL.as_dict()}}))
+    path.write_text(json.dumps({"result": {"pipeline": {"mode": "greedy", "profile": FULL.as_dict()}}}))
     assert read(path) == FULL
     for pipeline in ({"profile": None}, {"config": "2-1"}, None):
-        path.write_text(json.dumps({"pipeline": pipeline}))
+        path.write_text(json.dumps({"result": {"pipeline": pipeline}}))
         with pytest.raises(InputError, match="measured no profile of its pulls"):
             read(path)
 

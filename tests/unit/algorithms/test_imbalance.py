@@ -270,7 +270,7 @@ def test_every_strategy_meets_the_delays(name, tmp_path, monkeypatch):
         "dataset.standin=always", "imbalance=shifting", "imbalance.low_s=0.5", "imbalance.high_s=1.5",
     ]  # fmt: skip
     (planned,) = expand(FIG4, overrides)
-    config = planned.config.model_copy(update={"key": "k", "hardware": {}, "provenance": {}})
+    config = planned.config.model_copy(update={"key": "k", "hardware": {"class": "none"}, "provenance": {}})
     ranks = programs.ranks(config)
     virtual.run(ranks, lambda fabric: run_program(fabric, config, tmp_path), small.NETWORK, small.COSTS)
     summary = read_summary(tmp_path)

@@ -343,7 +343,7 @@ def test_the_end_of_a_run_waits_for_the_slowest_push(tmp_path):
         late = ["imbalance=random_one", "imbalance.delay_s=0.5"]
         (planned,) = expand("pipesgd/fig4-mnist", [*quick, *late, f"strategy={name}", "grid=null", "seeds=1"])
         config, folder = (
-            planned.config.model_copy(update={"key": "k", "hardware": {}, "provenance": {}}),
+            planned.config.model_copy(update={"key": "k", "hardware": {"class": "none"}, "provenance": {}}),
             tmp_path / name,
         )
         folder.mkdir()

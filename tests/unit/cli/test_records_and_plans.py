@@ -14,7 +14,6 @@ from repro.answers.pages import built
 from repro.cli import results
 from repro.cli.main import main
 from repro.core import paths
-from repro.experiment.files import write_yaml
 from repro.records import catalogue, reference, tidy
 from tests.reports.data.summaries import make
 from tests.support import pipedream_vgg16
@@ -123,7 +122,6 @@ def put(places, name, variant="D-Sync", **changes):
     folder = places / "workspace" / "pipesgd" / "fig4-mnist" / name
     folder.mkdir(parents=True, exist_ok=True)
     write_summary(folder, make(variant, run=name, **changes))
-    write_yaml(folder / "config.yaml", {"workers": 4})
 
 
 def said(capsys, *arguments):
@@ -141,8 +139,7 @@ def test_a_clean_run_is_published_in_the_place_of_an_older_one(places, capsys):
     status, out, _ = said(capsys, "publish", "pipesgd", "--where", "run=fig4-mnist/a-2")
     assert status == 0 and out.startswith("1 runs") and out.endswith(", 1 as they were\n")
     found = reference.read("pipesgd")
-    assert [run.summary["run"] for run in found] == ["a-2", "b-1"]
-    assert found[0].summary["step"]["mean_s"] == 2.0 and found[0].config == {"workers": 4}
+    assert [run.run for run in found] == ["a-2", "b-1"] and found[0].result.step.mean_s == 2.0
 
 
 def test_what_is_not_published(places, capsys):
@@ -190,7 +187,7 @@ def test_a_summary_that_cannot_be_read_is_left_out_with_one_warning(places, caps
         status, out, err = said(capsys, *arguments)
         (line,) = [line for line in err.splitlines() if line.startswith("warning: ")]
         assert status == 0 and out and str(broken) in line, arguments
-    assert [run.summary["run"] for run in reference.read("pipesgd")] == ["a-1", "b-1"]
+    assert [run.run for run in reference.read("pipesgd")] == ["a-1", "b-1"]
 
 
 def test_tables_that_there_are_not(places, capsys):
@@ -232,7 +229,7 @@ def test_verify_tells_of_a_publish_that_was_cut_off_and_completes_it(places, cap
     with monkeypatch.context() as patch:  # killed as soon as the manifest is there
         patch.setattr(reference, "settle", lambda folder: None)
         assert said(capsys, "publish", "pipesgd")[0] == 0
-    assert [run.summary["run"] for run in reference.read("pipesgd")] == ["a-1"]
+    assert [run.run for run in reference.read("pipesgd")] == ["a-1"]
     published_verdicts.write("pipesgd")
     status, _, err = said(capsys, "verify")
     assert status == 1 and "a publish of pipesgd was cut off" in err

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 from pathlib import Path
 
@@ -404,7 +403,7 @@ def test_one_command_goes_from_videos_to_features_to_a_trained_lstm(tmp_path, pl
     assert cli.main([*run, "--json"]) == 0
     shown = capsys.readouterr()
     assert f"features of 96 videos in {films}" in shown.err and "ucf101/features" in shown.err, "seven were there"
-    (summary,) = json.loads(shown.out)
+    (summary,) = summaries(shown.out)
     assert summary["dataset"]["name"] == "ucf101-subset" and not summary["dataset"]["standin"]
     assert summary["final"]["top1"] >= 0
     films.rename(tmp_path / "elsewhere")

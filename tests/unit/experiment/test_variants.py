@@ -22,6 +22,7 @@ from repro.experiment.quoted import quoted
 from repro.experiment.standing import Standing, standing, together
 from repro.fabric.virtual import fabric as virtual
 from repro.records.catalogue import REFERENCE, Found
+from tests.support import records
 from tests.support.cli import EXPERIMENT
 
 # --- runs at the ends of a testbed's assumed inputs
@@ -172,7 +173,7 @@ def test_a_probe_that_ran_here_is_done(tmp_path, monkeypatch):
     run = expand("pipesgd/fig3-ring", ["testbed=virtual"], "quick")[0]
     run.key = "0" * 16
     run.folder.mkdir(parents=True)
-    config = run.config.model_copy(update={"key": run.key, "hardware": {}, "provenance": {}})
+    config = run.config.model_copy(update={"key": run.key, "hardware": {"class": "none"}, "provenance": {}})
     assert not run.finished
 
     def rank(fabric: virtual.VirtualFabric) -> None:
@@ -200,10 +201,7 @@ def made_runs():
 
 
 def finished(run, tmp_path, **changes):
-    config = run.config
-    place = {"paper": config.paper, "experiment": config.experiment, "variant": run.variant, "testbed": run.testbed}
-    rest = {"seed": run.seed, "scale": config.scale, "breakdown": config.breakdown, "key": run.key}
-    return Found(REFERENCE, tmp_path, place | rest | changes)
+    return Found(REFERENCE, tmp_path, records.finished(run, **changes))
 
 
 def test_a_run_is_done_by_its_key_and_stale_by_its_place(made_runs, tmp_path):
@@ -211,7 +209,8 @@ def test_a_run_is_done_by_its_key_and_stale_by_its_place(made_runs, tmp_path):
     assert standing(made_runs, []) == (0, 0, len(made_runs))
     there = [finished(first, tmp_path), finished(first, tmp_path, key="older"), finished(second, tmp_path, key="older")]
     assert standing(made_runs, there) == (1, 1, len(rest))
-    for changed in ({"seed": 9}, {"scale": "paper"}, {"testbed": "here"}, {"breakdown": True}, {"paper": "other"}):
+    here = {"name": "here", "kind": "measured", "launcher": "mpirun"}
+    for changed in ({"seed": 9}, {"scale": "paper"}, {"testbed": here}, {"breakdown": True}, {"paper": "other"}):
         assert standing([second], [finished(second, tmp_path, key="older", **changed)]) == (0, 0, 1)
     assert together([Standing(1, 2, 3), Standing(1, 0, 0)]) == (2, 2, 3)
     assert str(Standing(1, 2, 3)) == "1 done, 2 stale, 3 missing"
@@ -220,18 +219,17 @@ def test_a_run_is_done_by_its_key_and_stale_by_its_place(made_runs, tmp_path):
 def test_a_run_is_stale_only_by_one_of_the_same_configuration(made_runs, tmp_path):
     run, *_ = made_runs
     own = run.config.plain()
-    older = finished(run, tmp_path, key="older")
     changes: list[dict] = [
         {"epochs": 9},
         {"model": {"name": "softmax"}},
         {"optimizer": own["optimizer"] | {"lr": 7.0}},
         {"accumulate": 5},
     ]
-    others = [older._replace(config={**own, **change}) for change in changes]
+    others = [finished(run, tmp_path, key="older", **change) for change in changes]
     assert standing([run], others) == (0, 0, 1)
-    assert standing([run], [*others, older._replace(config=own)]) == (0, 1, 0)
-    before_it_came = {name: part for name, part in own.items() if name not in ("numerics", "eval_train")}
-    assert standing([run], [older._replace(config=before_it_came)]) == (0, 1, 0)
+    assert standing([run], [*others, finished(run, tmp_path, key="older")]) == (0, 1, 0)
+    before_it_came = {"numerics": {}, "eval_train": 0}
+    assert standing([run], [finished(run, tmp_path, key="older", **before_it_came)]) == (0, 1, 0)
 
 
 def test_a_run_says_where_overrides_changed_it():

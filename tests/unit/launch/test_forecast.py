@@ -21,6 +21,7 @@ from repro.launch.forecast import (
     together,
 )
 from repro.records.catalogue import REFERENCE, WORKSPACE, Found
+from tests.support import records
 from tests.support.cli import EXPERIMENT
 
 
@@ -33,15 +34,11 @@ def runs():
 
 def finished(run, seconds, origin=REFERENCE, hour=10, **changes):
     """A record of a run that began at an hour; half of its time it iterated."""
-    config = run.config
-    place = {"paper": config.paper, "experiment": config.experiment, "variant": run.variant, "testbed": run.testbed}
-    size = {"iterations": run.iterations}
-    own = {"kind": config.testbed.kind, "scale": config.scale, "seed": run.seed, "key": "older"}
+    own = {"key": "older", "iterations": run.iterations}
     ended = f"2026-01-01T{hour}:{seconds // 60:02d}:{seconds % 60:02d}+00:00"
-    rest = {"model": {"name": config.model.name}, "hardware": {"class": "old"}, "wall": {"total_s": seconds / 2}}
+    rest = {"hardware": {"class": "old"}, "wall": {"total_s": seconds / 2}}
     when = {"provenance": {"started_at": f"2026-01-01T{hour}:00:00+00:00", "finished_at": ended}}
-    where = {"testbed_model": config.plain()["testbed"]}
-    return Found(origin, None, place | size | own | rest | when | where | changes)
+    return Found(origin, None, records.finished(run, **(own | rest | when | changes)))
 
 
 def test_the_same_run_counts_most_then_its_variant_at_another_size_then_the_experiment(runs):
@@ -66,7 +63,8 @@ def test_an_emulated_run_takes_as_long_as_its_simulation_slowed_down():
     share = emulated.iterations / twin.iterations
     of_twin = finished(twin, 7, final={"train_s": 12.0})
     another = finished(twin, 7, final={"train_s": 30.0}, variant="another variant", hour=11)
-    faster = finished(twin, 7, final={"train_s": 3.0}, testbed_model={"device": {"iteration_s": 0.01}}, hour=11)
+    other = twin.config.identity.plain()["testbed"] | {"device": {"iteration_s": 0.01}}
+    faster = finished(twin, 7, final={"train_s": 3.0}, testbed=other, hour=11)
     assert estimates([emulated], [of_twin, another, faster]) == [
         Estimate(pytest.approx(12.0 * factor * share), SLOWED, "old")
     ]

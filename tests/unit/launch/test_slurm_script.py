@@ -17,6 +17,8 @@ from repro.fabric.real import srun_ranks
 from repro.launch import forecast, runner, srun
 from repro.launch.preempted import Preempted
 from repro.launch.slurm import client, layout, packs, record, site, status, submit
+from tests.reports.data.summaries import make
+from tests.support.records import write_summary
 
 EXPERIMENT = "pipesgd/fig4-mnist"
 DIGITS = ["dataset.standin=always"]
@@ -408,7 +410,7 @@ def test_the_states_of_runs(options, tmp_path, monkeypatch):
         more = [{"event": "failed", "reason": "rank 1 was lost"}] if name == "failed" else []
         events = [] if name in ("pending", "early") else begun + more
         (root / "p" / "e" / name / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
-    (root / "p" / "e" / "done" / "summary.json").write_text(json.dumps({"status": "finished", "key": "done"}))
+    write_summary(root / "p" / "e" / "done", make("D-Sync", key="done"))
     (folder / "7_6.log").write_text("2026 start 1\nrepro: error: node n3: no checkout at /x\n")
     waiting = {number: client.ArrayTask("PENDING", reason="Resources") for number in (2, 3)}
     tasks = {("7", number): task for number, task in ({1: client.ArrayTask("RUNNING", "n[1-2]")} | waiting).items()}
@@ -431,8 +433,8 @@ def test_the_states_of_runs(options, tmp_path, monkeypatch):
 
 def test_runs_of_one_job_are_told_apart(options, tmp_path, monkeypatch):
     names = ["over", "bad", "now", "next"]
-    cells = [{"path": f"p/e/{name}", "label": name, "key": name, "metric": "top1", "task": 0} for name in names]
-    array = {"job": "7", "ranks": 2, "nodes": 1, "partition": None, "runs": cells}
+    runs = [{"path": f"p/e/{name}", "label": name, "key": name, "metric": "top1", "task": 0} for name in names]
+    array = {"job": "7", "ranks": 2, "nodes": 1, "partition": None, "runs": runs}
     (record.root() / "1").mkdir(parents=True)
     record.write(record.root() / "1", {"experiment": "p/e", "submitted_at": "2026", "arrays": [array]})
     events = {"over": ["run_start"], "bad": ["run_start", "failed"], "now": ["run_start"], "next": []}
@@ -440,8 +442,7 @@ def test_runs_of_one_job_are_told_apart(options, tmp_path, monkeypatch):
         (tmp_path / "results/p/e" / name).mkdir(parents=True)
         lines = [json.dumps({"event": each, "reason": "lost", "iterations": 9}) + "\n" for each in events[name]]
         (tmp_path / "results/p/e" / name / "events.jsonl").write_text("".join(lines))
-    summary = json.dumps({"status": "finished", "key": "over"})
-    (tmp_path / "results/p/e/over/summary.json").write_text(summary)
+    write_summary(tmp_path / "results/p/e/over", make("D-Sync", key="over"))
     monkeypatch.setattr(client, "need", lambda program: program)
     task = {("7", 0): client.ArrayTask("RUNNING", "n1")}
     monkeypatch.setattr(client, "queued", lambda: task)

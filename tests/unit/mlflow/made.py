@@ -1,6 +1,7 @@
 """What the tests of the mirror send, and how they look at what came of it."""
 
 from repro.answers.mlflow import open_store, tracking_uri
+from repro.core.phases import PHASES
 from repro.records.events import EventLog
 
 RECORD = {
@@ -26,13 +27,13 @@ def evaluation(iteration, train_s, top1):
 def summary_of(curve, **more):
     return {
         **{key: value for key, value in RECORD.items() if key != "config"},
-        "batch": 100,
+        **{"workers": 4, "batch": 100, "scale": "full", "fabric": "mpi", "ranks": 4, "launcher": "mpirun"},
         "iterations": 20,
         "curve": curve,
         "final": {"top1": 0.9, "train_s": 2.0, "test_loss": None},
         "targets": {"0.8": {"train_s": 1.5}, "0.99": None},
         "step": {"mean_s": 0.1, "median_s": 0.1, "min_s": 0.1, "max_s": 0.2},
-        "phases": {"forward": 0.04, "communicate": 0.06},
+        "phases": dict.fromkeys(PHASES, 0.0) | {"forward": 0.04, "communicate": 0.06},
         "server_phases": None,
         "communication": {"total_s": 0.05, "exposed_s": 0.01, "overlapped_s": 0.04},
         "bytes_sent": 4000,

@@ -21,6 +21,7 @@ from repro.answers.mlflow.view import MOST_COLUMNS, shared_view, where_it_matter
 from repro.cli import main as cli
 from repro.core.errors import InputError
 from tests.reports.data.summaries import make
+from tests.support.records import write_summary
 from tests.support.waiting import LIMIT_S, wait_until
 from tests.unit.mlflow.test_tracking import evaluation, summary_of
 
@@ -109,7 +110,7 @@ def test_sync_fills_the_database_before_the_page(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
     run = tmp_path / "pipesgd" / "fig4-mnist" / "one"
     run.mkdir(parents=True)
-    (run / "summary.json").write_text(json.dumps(make() | RECORD))
+    write_summary(run, make("D-Sync"))
     served = []
     monkeypatch.setattr(
         "repro.answers.mlflow.ui.serve", lambda *where: served.append((tmp_path / "mlflow.db").is_file())

@@ -14,14 +14,13 @@ from repro.answers.mlflow.view import SHARED_VIEW
 from repro.core.errors import FaultError, InputError, ReproError
 from repro.records import reference
 from repro.records.events import EventLog
-from repro.records.reference import Published
-from tests.support.records import write_summary
+from tests.support.records import record_of, write_summary
 from tests.unit.mlflow.made import RECORD, evaluation, runs_of, summary_of, write_events
 
 
 def test_runs_of_one_configuration_are_two(root):
     """An end of an input that is what was guessed has the configuration, and so the key, of the base."""
-    runs = [Published(summary_of([], run=name), {"optimizer": {"lr": 0.5}}) for name in ("base", "beta-low")]
+    runs = [record_of(summary_of([], run=name), {"optimizer": {"lr": 0.5}}) for name in ("base", "beta-low")]
     reference.write("pipesgd", runs, root / "reference")
     assert sync_all(root) == (2, 0, 0)
     assert sync_all(root) == (0, 2, 0)
@@ -79,8 +78,7 @@ def test_a_wrong_address_is_refused_in_one_line(tmp_path):
 def test_sync_all_mirrors_what_is_missing_once(root, folder):
     curve = [evaluation(10, 1.0, 0.8), evaluation(20, 2.0, 0.9)]
     folder.mkdir(parents=True)
-    write_summary(folder, summary_of(curve))  # as in a fresh clone: no events
-    (folder / "config.yaml").write_text("optimizer: {lr: 0.1}\n")
+    write_summary(folder, summary_of(curve), {"optimizer": {"lr": 0.1}})  # as in a fresh clone: no events
     ends = [("killed", None), ("failed", {"event": "failed", "reason": "no"})]
     for name, end in ends:
         other = folder.with_name(name)
@@ -101,7 +99,7 @@ def test_sync_all_mirrors_what_is_missing_once(root, folder):
     run = by_variant["Pipe-SGD + T"]
     assert run.info.start_time == 1769860800000 and run.info.end_time == run.info.start_time + 9000
     assert [point.step for point in client.get_metric_history(run.info.run_id, "top1")] == [0, 10, 20]
-    assert run.data.params == {"optimizer.lr": "0.1"}
+    assert run.data.params["optimizer.lr"] == "0.1"
     write_summary(folder, summary_of([evaluation(10, 1.1, 0.8)]))
     assert sync_all(root) == (1, 2, 0)
     assert len(runs_of(root)[1]) == 3
@@ -137,7 +135,7 @@ def test_a_run_that_mlflow_cannot_show_keeps_no_other_from_being_mirrored(root, 
     for name, more in {**MALFORMED, "whole": {}}.items():
         place = folder.with_name(name)
         place.mkdir(parents=True)
-        write_summary(place, summary_of([], run=name, key=name) | more)
+        (place / "summary.json").write_text(json.dumps(summary_of([], run=name, key=name) | more))
     assert sync_all(root).done == 1
     assert any(run.data.tags["repro.key"] == "whole" for run in runs_of(root)[1])
     warnings = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: ")]
@@ -170,7 +168,7 @@ def test_sync_all_mirrors_published_runs_that_the_workspace_has_not(root, folder
     elsewhere = summary_of([evaluation(20, 2.0, 0.8)], run="published", key="published")
     same = summary_of([], run=folder.name)
     places = {"variant": "D-Sync"}
-    runs = [Published(each | places, {"optimizer": {"lr": 0.5}}) for each in (elsewhere, same)]
+    runs = [record_of(each | places, {"optimizer": {"lr": 0.5}}) for each in (elsewhere, same)]
     reference.write("pipesgd", runs, root / "reference")
     assert sync_all(root) == (2, 0, 0)
     assert sync_all(root) == (0, 2, 0)

@@ -20,12 +20,12 @@ from repro.experiment.key import keyed
 from repro.fabric.virtual import fabric as virtual
 from repro.probes import profiler, repeats
 from repro.rank.programs import run as run_program
-from repro.records import needed
 from repro.testing.small import NETWORK
 from repro.training.clock import Clock, Interval
 from repro.training.stops import TrainingPlan
 from tests.support.cli import run as run_cli
 from tests.support.cli import summary
+from tests.support.records import read_summary, summaries
 
 FIG4 = "pipesgd/fig4-mnist"
 STRATEGIES = PROJECT / "strategies"
@@ -145,8 +145,8 @@ def test_what_cannot_be_recorded_is_one_line(overrides, words):
 def test_traces_lie_in_the_runs_folder_and_in_mlflow(tmp_path):
     done = run_cli(tmp_path / "results", "strategy=pipe_sgd", "testbed=here", "profile_steps=2", "epochs=0.2", flags=())
     assert done.returncode == 0, done.stderr
-    trained, found = json.loads(done.stdout)
-    assert trained["program"] == "train" and found["program"] == "profiler" and needed.problem(found) is None
+    trained, found = summaries(done.stdout)
+    assert trained["program"] == "train" and found["program"] == "profiler"
     assert [row["rank"] for row in found["result"]["rows"]] == [0, 1]
     for row in found["result"]["rows"]:
         assert 0 <= row["clock"]["share"] <= 1 and 0 <= row["profiler"]["share"] <= 1
@@ -179,7 +179,7 @@ LAYERS = ["strategy=dsync", "testbed=here", "workers=1", "program=layer_times", 
 def test_a_profile_is_a_record_and_a_file_for_the_partitioner(tmp_path):
     found = summary(run_cli(tmp_path, *LAYERS, "model=alexnet_cifar", "dataset=cifar100", "batch=4"))
     result = found["result"]
-    assert needed.problem(found) is None and found["kind"] == "measured" and result["profile"]["batch"] == 4
+    assert found["kind"] == "measured" and result["profile"]["batch"] == 4
     kept = profile.read(tmp_path / "pipesgd" / "fig4-mnist" / found["run"] / "profile.json")
     assert [layer["name"] for layer in result["profile"]["layers"]] == [layer.name for layer in kept.layers]
     assert result["seconds"] == kept.seconds > 0
@@ -207,7 +207,7 @@ def test_the_bare_loop_trains_the_same_weights(tmp_path, how):
     found = summary(run_cli(tmp_path, *ONE, *how, "optimizer.momentum=0.9"))
     result = found["result"]
     assert result["same_weights"] and result["timed"] == "CPU time" and len(result["rows"]) == 2
-    assert result["met"] is (result["of_best"] <= result["goal"]) and needed.problem(found) is None
+    assert result["met"] is (result["of_best"] <= result["goal"])
     assert found["numerics"]["precision"] == ("bf16" if "numerics.precision=bf16" in how else "fp32")
 
 
@@ -231,9 +231,7 @@ def repeated(folder, *overrides):
     (planned,) = expand(FIG4, [*fixed, "+probe.iterations=6", *overrides])
     config = planned.config.model_copy(update={"key": "k", "hardware": {"class": "none"}, "provenance": {}})
     virtual.run(programs.ranks(config), lambda fabric: run_program(fabric, config, folder), NETWORK)
-    found = json.loads((folder / "summary.json").read_text())
-    assert needed.problem(found) is None
-    return found["result"]
+    return read_summary(folder)["result"]
 
 
 @pytest.mark.parametrize(

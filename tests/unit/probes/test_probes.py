@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -23,6 +22,7 @@ from repro.training.device_times import block_seconds
 from tests.support import forms
 from tests.support.cli import repro
 from tests.support.probes import PARAMETERS, TESTBED, check, configuration, divisible, exactly, run
+from tests.support.records import summaries
 
 # --- timing
 
@@ -260,7 +260,7 @@ def test_a_probe_on_real_ranks(tmp_path, experiment):
     chosen = ["testbed=here", "dataset.standin=always", "workers=2", "batch=20", "grid=null"]
     done = repro(tmp_path, "run", f"pipesgd/{experiment}", "--scale", "quick", "--no-mlflow", "--json", *chosen)
     assert done.returncode == 0, done.stderr
-    [summary] = json.loads(done.stdout)
+    [summary] = summaries(done.stdout)
     assert summary["kind"] == "measured" and summary["fabric"] == "mpi" and summary["workers"] == 2
     assert summary["program"] in PROBES.names() and summary["metrics"] and summary["line"]
     result = summary["result"]

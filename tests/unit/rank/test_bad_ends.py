@@ -30,6 +30,7 @@ from repro.training.model_shard import ModelShard
 from repro.training.worker import Worker
 from tests.support.cli import repro, summary
 from tests.support.cli import run as run_cli
+from tests.support.records import read_summary
 from tests.unit.mlflow.test_tracking import runs_of
 
 EXPERIMENT = "pipesgd/fig4-mnist"
@@ -42,7 +43,7 @@ def run(folder: Path, workers: int, *overrides: str) -> None:
     """A whole run, all ranks in this process; an iteration has 20 minibatch samples a worker."""
     fixed = ("testbed=virtual", f"workers={workers}", f"batch={20 * workers}")
     (planned,) = expand(EXPERIMENT, [*QUICK, *fixed, *overrides])
-    config = planned.config.model_copy(update={"key": "k", "hardware": {}, "provenance": {}})
+    config = planned.config.model_copy(update={"key": "k", "hardware": {"class": "none"}, "provenance": {}})
     ranks = ranks_of(config)
     virtual.run(ranks, lambda fabric: programs.run(fabric, config, folder), small.NETWORK, small.COSTS)
 
@@ -217,7 +218,7 @@ def test_each_ranks_peak_is_on_record_and_a_column(tmp_path):
 
 def test_simulated_ranks_share_a_process_whose_peak_is_nobodys(tmp_path):
     run(tmp_path, 2, "strategy=dsync")
-    assert json.loads((tmp_path / "summary.json").read_text())["memory"] is None
+    assert read_summary(tmp_path)["memory"] is None
 
 
 def test_a_peak_is_that_of_all_attempts():

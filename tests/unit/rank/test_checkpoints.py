@@ -144,7 +144,7 @@ QUICK = ("testbed=virtual", "dataset.standin=always", "batch=60", "eval_every=0.
 @functools.cache
 def composed(*overrides: str) -> dict:
     (planned,) = expand(EXPERIMENT, [*QUICK, "workers=3", *overrides])
-    return planned.config.model_copy(update={"key": "k", "hardware": {}, "provenance": {}})
+    return planned.config.model_copy(update={"key": "k", "hardware": {"class": "none"}, "provenance": {}})
 
 
 def run(folder: Path, *overrides: str) -> dict:

@@ -17,9 +17,10 @@ from repro.experiment import files
 from repro.launch import runner
 from repro.launch.slurm import record
 from repro.rank.checkpoints import Checkpoints
+from repro.records import store
 from repro.records.events import EventLog, cut_back, read_events
 from repro.records.store import run_dir
-from tests.support.records import read_summary, write_summary
+from tests.support.records import write_summary
 from tests.unit.mlflow.conftest import root, template  # noqa: F401 - fixtures
 from tests.unit.mlflow.made import evaluation, summary_of, write_events
 
@@ -87,7 +88,7 @@ WRITERS = {
 READERS = {
     "events.jsonl": lambda folder: read_events(folder / "events.jsonl"),
     "config.yaml": lambda folder: files.read_yaml(folder / "config.yaml"),
-    "summary.json": read_summary,
+    "summary.json": store.read,
 }
 
 
@@ -144,7 +145,7 @@ def test_the_machine_s_samples_go_to_no_other_file(folder, victim):
 def test_what_has_no_end_is_not_waited_for(folder, make):
     make(folder / "summary.json")
     with pytest.raises(InputError, match=r"summary\.json"):
-        read_summary(folder)
+        store.read(folder)
     make(folder / "events.jsonl")
     with pytest.raises(InputError, match=r"events\.jsonl"):
         EventLog(folder / "events.jsonl")
@@ -179,7 +180,7 @@ def test_names_of_a_record_are_plain(folder, name):
     for part in ("paper", "experiment", "run"):
         (folder / "summary.json").write_text(json.dumps({**SUMMARY, part: name}))
         with pytest.raises(InputError, match=rf"summary\.json: .*{part}") as caught:
-            read_summary(folder)
+            store.read(folder)
         assert "\n" not in str(caught.value)
 
 

@@ -11,14 +11,14 @@ from repro.answers.mlflow.format import tags
 from repro.cli.results import shown
 from repro.core.registry import PLUGINS
 from repro.experiment import testbeds
-from repro.experiment.files import write_yaml
 from repro.experiment.key import NOT_IN_KEY
 from repro.experiment.optimizer import Optimizer
 from repro.experiment.schema import Numerics, RunConfig
-from repro.records import catalogue, comparison, identity, printed
+from repro.records import catalogue, comparison, identity, printed, variants
 from repro.records.catalogue import REFERENCE, WORKSPACE, Found
+from repro.records.identity import Identity
 from tests.reports.data.summaries import make
-from tests.support.records import write_summary
+from tests.support.records import record_of
 
 CONFIG = {
     "strategy": {"name": "diloco", "H": 10, "outer_lr": 0.7},
@@ -33,6 +33,7 @@ CONFIG = {
     "numerics": {"precision": "fp32"},
     "targets": [0.97],
 }
+DSYNC: dict = {"variant": "dsync", "strategy": {"name": "dsync"}}
 # one configured value each, in as many parts
 CHANGES: list[dict] = [
     {},
@@ -49,13 +50,13 @@ CHANGES: list[dict] = [
 ]
 
 
-def found(*, seed=0, step_s=0.1, origin=WORKSPACE, variant="diloco", by="diloco", summary=None, **config) -> Found:
+def found(*, seed=0, step_s=0.1, origin=WORKSPACE, variant="diloco", summary=None, **config) -> Found:
     """A run of the variant with that configuration, its summary as one of MNIST on this machine."""
     whole = {**CONFIG, **config}
     said = {name: whole[name] for name in ("workers", "batch", "epochs")}
-    said |= {"variant": variant, "strategy": by, "seed": seed, "step": {"mean_s": step_s}}
-    made = make("D-Sync", run=f"{variant}-{seed}-{step_s}") | said | {"step": {"mean_s": step_s}, "options": {}}
-    return Found(origin, None, made | (summary or {}), whole)
+    said |= {"variant": variant, "seed": seed, "step": {"mean_s": step_s}}
+    made = make("D-Sync", run=f"{variant}-{seed}-{step_s}") | said
+    return Found(origin, None, record_of(made | (summary or {}), whole))
 
 
 def table(*runs: Found) -> pd.DataFrame:
@@ -79,7 +80,7 @@ def test_the_experiments_own_runs_are_called_as_their_variant_alone():
 
 
 def test_runs_of_one_configuration_have_the_variants_name():
-    runs = table(found(seed=0), found(seed=1), found(variant="dsync", by="dsync", epochs=9))
+    runs = table(found(seed=0), found(seed=1), found(**DSYNC, epochs=9))
     assert list(runs["label"]) == ["diloco", "diloco", "dsync"]
 
 
@@ -91,15 +92,13 @@ def test_a_label_says_what_overrides_changed_though_there_is_no_other_run():
 
 
 def test_compare_averages_nothing_that_differs_and_pairs_what_differs_in_strategy_alone():
-    dsync = {"variant": "dsync", "by": "dsync"}
-    own = {"strategy": {"name": "dsync"}}
     runs = table(
         found(step_s=0.1, **CHANGES[1]),
         found(step_s=0.2, seed=1),
         found(step_s=0.4, seed=2),
         found(step_s=5.0, epochs=9),
-        dsync_run(dsync, own, 1.0),
-        dsync_run(dsync, own, 2.0, epochs=10),
+        found(**DSYNC, step_s=1.0),
+        found(**DSYNC, step_s=2.0, epochs=10),
     )
     compared = comparison.compare(runs, "diloco", "dsync").set_index("variant A")
     assert sorted(compared["ms A"]) == pytest.approx([100, 300])  # none of 9 epochs beside 5 or 10
@@ -108,22 +107,16 @@ def test_compare_averages_nothing_that_differs_and_pairs_what_differs_in_strateg
     assert compared.loc[two_seeds, "range A"] == "200 to 400" and "H=10" in two_seeds
 
 
-def dsync_run(names, own, step_s, **config):
-    run = found(step_s=step_s, **{**names, **config})
-    return run._replace(config={**run.config, **own})
-
-
 def test_where_no_partner_is_alike_the_difference_is_said_and_epochs_are_never_mixed():
-    names, own = {"variant": "dsync", "by": "dsync"}, {"strategy": {"name": "dsync"}}
-    rate = dsync_run(names, own, 1.0, optimizer={"lr": 0.5}, changed=["optimizer.lr"])
-    longer = dsync_run(names, own, 1.0, epochs=10, changed=["epochs"])
+    rate = found(**DSYNC, step_s=1.0, optimizer={"lr": 0.5}, changed=["optimizer.lr"])
+    longer = found(**DSYNC, step_s=1.0, epochs=10, changed=["epochs"])
     compared = comparison.compare(table(found(), rate, longer), "diloco", "dsync")
     assert list(compared["variant B"]) == ["dsync, lr=0.5"]
 
 
 def test_yours_counts_before_the_committed_one_and_the_latest_of_yours():
     old = {"provenance": {"finished_at": "2026-01-01T00:00:00+00:00"}}
-    dsync = dsync_run({"variant": "dsync", "by": "dsync"}, {"strategy": {"name": "dsync"}}, 1.0)
+    dsync = found(**DSYNC, step_s=1.0)
     runs = table(found(step_s=0.3), found(step_s=0.2, summary=old), found(step_s=0.1, origin=REFERENCE), dsync)
     assert list(comparison.compare(runs, "diloco", "dsync")["ms A"]) == pytest.approx([300])
 
@@ -148,25 +141,23 @@ def test_the_end_of_a_run_sets_the_committed_ones_of_the_same_configuration_besi
     ],
 )
 def test_ranks_that_share_cores_are_counted(summary, said):
-    dsync = dsync_run({"variant": "dsync", "by": "dsync"}, {"strategy": {"name": "dsync"}}, 1.0)
-    runs = table(found(summary=summary), dsync._replace(summary=dsync.summary | summary))
+    runs = table(found(summary=summary), found(**DSYNC, step_s=1.0, summary=summary))
     ended, compared = comparison.ending(runs, table()), comparison.compare(runs, "diloco", "dsync")
     for text in (comparison.of(ended), printed.text(compared)):
         assert ("4 ranks share 2 cores" in text) is said
 
 
 def test_an_older_record_is_of_the_same_configuration():
-    """It lacks what came later: entries of a configuration, options of a plugin, a testbed's time for a new codec."""
+    """It lacks what came later: entries of a configuration, options of a plugin."""
     older = {"strategy": {"name": "pipe_sgd", "K": 2}, "testbed": {"name": "t", "encode_s_per_byte": {"a": 1e-9}}}
     newer = {
         "strategy": {"name": "pipe_sgd", **PLUGINS["strategy"].defaults("pipe_sgd")},
-        "testbed": {"name": "t", "encode_s_per_byte": {"a": 1e-9, "b": 2e-9}},
         "optimizer": {"lr": 0.1, **{name: field.get_default(call_default_factory=True)
                                     for name, field in Optimizer.model_fields.items() if name != "lr"}},
         "accumulate": 1, "eval_train": 0, "min_compute_s": None, "numerics": Numerics().model_dump(), "epochs": 5.0,
     }  # fmt: skip
-    without = {name: CONFIG[name] for name in CONFIG if name not in ("numerics", "imbalance")}
-    runs = table(found(**newer), found(**older)._replace(config={**without, **older}))
+    newer["testbed"] = older["testbed"]
+    runs = table(found(**newer), found(**older, numerics={}))
     assert runs["configuration"].nunique() == runs["label"].nunique() == 1
     other = table(found(**newer), found(**older | {"strategy": {"name": "pipe_sgd", "K": 3}}))
     assert other["configuration"].nunique() == 2
@@ -174,7 +165,7 @@ def test_an_older_record_is_of_the_same_configuration():
 
 def test_every_entry_of_a_key_is_in_the_identity_and_defaults_are_neutral():
     fields = RunConfig.model_fields.keys() - NOT_IN_KEY - {"paper", "experiment"}
-    assert fields | {"strategy", "model", "dataset", "imbalance"} == {*identity.PARTS}
+    assert fields | {"strategy", "model", "dataset", "imbalance"} == {*identity.PARTS} <= Identity.model_fields.keys()
     for model, prefix in (
         (RunConfig, ""), (Numerics, "numerics."), (Optimizer, "optimizer."),
         (testbeds.Measured, "testbed."), (testbeds.Simulated, "testbed."), (testbeds.Emulated, "testbed."),
@@ -189,17 +180,7 @@ def test_every_entry_of_a_key_is_in_the_identity_and_defaults_are_neutral():
                 continue
             default = field.get_default(call_default_factory=True)
             emulated = model is testbeds.Emulated and path == "testbed.arithmetic"  # required by its kind
-            assert emulated or not default or identity.NEUTRAL[path] == default, path
-
-
-def test_a_configuration_that_cannot_be_read_leaves_what_the_summary_says(tmp_path):
-    write_summary(tmp_path, make("Pipe-SGD"))
-    run = Found(WORKSPACE, tmp_path / "summary.json", make("Pipe-SGD", options={"K": 3}))
-    (tmp_path / "config.yaml").write_text("a: &a [1]\nb: *a\n")
-    assert catalogue.configuration(run) == {}
-    assert catalogue.identities([run])[0]["strategy.K"] == 3
-    write_yaml(tmp_path / "config.yaml", {"strategy": {"name": "pipe_sgd", "K": 4}})
-    assert catalogue.identities([run])[0]["strategy.K"] == 4
+            assert emulated or not default or variants.NEUTRAL[path] == default, path
 
 
 # --- MLflow's groups
@@ -209,7 +190,7 @@ def test_runs_that_differ_in_one_value_are_groups_of_their_own_and_seeds_are_not
     """Of a record before the run (a configuration), and of a finished one (a summary with its configuration)."""
     for record in (
         lambda change: {"key": "k", "variant": "diloco", "scale": "quick", **CONFIG, **change},
-        lambda change: (run := found(**change)).summary | {"config": run.config},
+        lambda change: (run := found(**change)).summary | {"config": run.record.identity.plain()},
     ):
         groups = [tags(record(change))["group"] for change in CHANGES]
         assert len({*groups}) == len(CHANGES)

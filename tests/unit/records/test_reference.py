@@ -18,19 +18,17 @@ import pytest
 
 from repro.core import strict_json, user_files
 from repro.core.errors import InputError
-from repro.experiment.files import read_yaml, write_yaml
-from repro.records import archive, catalogue, reference, tidy
-from repro.records.reference import Published
+from repro.records import archive, catalogue, reference, store, tidy
 from repro.records.selection import chosen
 from tests.reports.data.pipedream import configurations, layer_sizes
 from tests.reports.data.summaries import make
 from tests.support.cli import repro, run, summary
-from tests.support.records import write_summary
+from tests.support.records import record_of, write_summary
 from tests.unit.cli.test_records_and_plans import places, said  # noqa: F401 - a fixture
 
 
 def published(runs):
-    return [Published(run, {"workers": run["workers"]}) for run in sorted(runs, key=tidy.name)]
+    return [record_of(run) for run in sorted(runs, key=tidy.name)]
 
 
 @pytest.fixture
@@ -46,7 +44,9 @@ def test_the_same_runs_come_back(runs, tmp_path):
     folder = reference.write("pipesgd", runs, tmp_path)
     found = reference.read("pipesgd", tmp_path)
     assert found == runs
-    assert [json.dumps(run, sort_keys=True) for run in found] == [json.dumps(run, sort_keys=True) for run in runs]
+    assert [json.dumps(run.plain(), sort_keys=True) for run in found] == [
+        json.dumps(run.plain(), sort_keys=True) for run in runs
+    ]
     before = {path: path.read_bytes() for path in folder.iterdir()}
     assert reference.write("pipesgd", copy.deepcopy(runs)[::-1], tmp_path) == folder
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
@@ -56,13 +56,14 @@ def test_the_same_runs_come_back(runs, tmp_path):
 def test_its_tables_are_tidy(runs, tmp_path):
     folder = reference.write("pipesgd", runs, tmp_path)
     found = {name: pd.read_parquet(folder / f"{name}.parquet") for name in tidy.TABLES}
-    first = next(run.summary for run in runs if run.summary["variant"] == "D-Sync")
-    row = found["runs"].set_index("run").loc[tidy.name(first)]
-    assert row["variant"] == first["variant"] and row["step_s"] == first["step"]["mean_s"]
-    assert row["final"] == first["final"]["top1"] and row["phases.forward"] == first["phases"]["forward"]
-    assert len(found["points"]) == sum(len(run.summary.get("curve", ())) for run in runs)
-    assert len(found["intervals"]) == sum(len(run.summary.get("trace", ())) for run in runs)
-    assert set(found["rows"]["run"]) == {tidy.name(run.summary) for run in runs if "result" in run.summary}
+    trained = [run for run in runs if run.trained]
+    first = trained[0]
+    row = found["runs"].set_index("run").loc[first.name]
+    assert row["variant"] == first.identity.variant and row["step_s"] == first.result.step.mean_s
+    assert row["final"] == first.result.final["top1"] and row["phases.forward"] == first.result.phases["forward"]
+    assert len(found["points"]) == sum(len(run.result.curve) for run in trained)
+    assert len(found["intervals"]) == sum(len(run.result.trace) for run in trained)
+    assert set(found["rows"]["run"]) == {run.name for run in runs if not run.trained}
 
 
 @pytest.mark.parametrize(
@@ -73,7 +74,7 @@ def test_its_tables_are_tidy(runs, tmp_path):
         ("manifest.json", None, "manifest.json: not a readable manifest"),
         ("manifest.json", lambda data: b"{", "manifest.json: not a readable manifest"),
         ("manifest.json", lambda data: b"[]", "manifest.json: not a readable manifest"),
-        ("manifest.json", lambda data: data.replace(b'"schema": 1', b'"schema": 2'), "schema 2, this version reads 1"),
+        ("manifest.json", lambda data: data.replace(b'"schema": 2', b'"schema": 3'), "schema 3, this version reads"),
     ],
 )
 def test_what_was_altered_is_named(file, harm, says, runs, tmp_path):
@@ -140,9 +141,9 @@ def test_a_publish_that_is_killed_leaves_the_old_reference_or_the_new(runs, tmp_
 
 
 def test_a_run_that_is_none_is_named(runs, tmp_path):
-    runs[0].summary["workers"] = "four"
+    runs[0].identity.testbed.model_extra["alpha_s"] = "four"
     reference.write("pipesgd", runs, tmp_path)
-    with pytest.raises(InputError, match=r"runs\.parquet: configurations/probe-0: not a readable run \(workers"):
+    with pytest.raises(InputError, match=r"runs\.parquet: configurations/probe-0: not a readable run \(.*alpha_s"):
         reference.read("pipesgd", tmp_path)
 
 
@@ -227,16 +228,15 @@ def put(where, name, variant="D-Sync", config=None, **changes):
     folder = where / "workspace" / "pipesgd" / "fig4-mnist" / name
     folder.mkdir(parents=True, exist_ok=True)
     made = make(variant, run=name, key=f"key-{name}", **changes)
-    write_summary(folder, made)
+    write_summary(folder, made, config)
     (folder / "events.jsonl").touch()
-    write_yaml(folder / "config.yaml", {"key": f"key-{name}", "workers": 4} | (config or {}))
     return folder
 
 
 @pytest.fixture
 def sent(places, capsys):  # noqa: F811
     """An archive of two runs, whose workspace is gone."""
-    profile = {"strategy": {"profile": "/home/somebody/vgg.json"}, "data": {"root": "/data/of/somebody"}}
+    profile = {"strategy": {"name": "dsync", "profile": "/home/somebody/vgg.json"}}
     put(places, "a-1", provenance=CLEAN, config=profile)
     put(places, "b-1", "Pipe-SGD", provenance=CLEAN)
     status, out, _ = said(capsys, "contribute", "pipesgd", str(places / "mine.zip"))
@@ -246,15 +246,14 @@ def sent(places, capsys):  # noqa: F811
 
 
 def test_what_one_packs_another_publishes(places, capsys, sent):  # noqa: F811
-    own = {run.summary["run"]: run.summary for run in catalogue.runs("pipesgd")}
+    own = {run.record.run: run.record.result for run in catalogue.runs("pipesgd")}
     (places / "workspace").rename(places / "elsewhere")
     status, out, err = said(capsys, "publish", "pipesgd", "--from", str(sent))
     assert status == 0, err
     assert out.startswith("2 runs of pipesgd are in ") and out.endswith(", 0 as they were\n")
     found = reference.read("pipesgd")
-    assert {run.summary["run"]: run.summary for run in found} == own
-    assert found[0].config == {"key": "key-a-1", "workers": 4, "strategy": {"profile": "vgg.json"},
-                               "data": {"root": None}}  # fmt: skip
+    assert {run.run: run.result for run in found} == own
+    assert found[0].identity.strategy.options == {"profile": "vgg.json"}
     status, out, _ = said(capsys, "publish", "pipesgd", "--from", str(sent), "--where", "strategy=dsync")
     assert status == 0 and out.startswith("1 runs") and out.endswith(", 1 as they were\n")
 
@@ -290,22 +289,12 @@ def test_what_is_not_packed(places, capsys):  # noqa: F811
     assert status == 0 and "1 runs of pipesgd" in out and "left out    fig4-mnist/c-1: it failed" in err
 
 
-def test_a_configuration_with_aliases_is_not_packed(places, capsys):  # noqa: F811
-    """Ten to the ninth values in some hundred bytes: `shareable` would make all of them."""
-    levels = [f"l{level}: &l{level} [{', '.join(10 * [f'*l{level - 1}'])}]" for level in range(1, 10)]
-    text = "\n".join(["key: key-a-1", "l0: &l0 [lol]", *levels])
-    (put(places, "a-1", provenance=CLEAN) / "config.yaml").write_text(text)
-    status, _, err = said(capsys, "contribute", "pipesgd", str(places / "mine.zip"))
-    assert status == 2 and "config.yaml" in err and err.count("\n") == 1
-    assert not (places / "mine.zip").exists()
-
-
 def test_a_run_of_other_hardware_takes_nobodys_place(places, capsys, sent):  # noqa: F811
     other = make("D-Sync", run="a-0", provenance=CLEAN, hardware={"class": "gpu-1x-h200"})
-    reference.write("pipesgd", [Published(other, {})])
+    reference.write("pipesgd", [record_of(other)])
     status, _, err = said(capsys, "publish", "pipesgd", "--from", str(sent))
     assert status == 2 and "would take the place of a run of gpu-1x-h200" in err
-    assert [run.summary["run"] for run in reference.read("pipesgd")] == ["a-0"]
+    assert [run.run for run in reference.read("pipesgd")] == ["a-0"]
 
 
 # --- what an archive may not be: somebody else has made it
@@ -320,7 +309,7 @@ def rebuilt(path, changes):
     if archive.MANIFEST not in changes:
         files = {name: {"bytes": len(member), "sha256": archive.hashlib.sha256(member).hexdigest()}
                  for name, member in members.items() if name != archive.MANIFEST}  # fmt: skip
-        members[archive.MANIFEST] = json.dumps({"schema": 1, "files": files}).encode()
+        members[archive.MANIFEST] = json.dumps({"schema": archive.SCHEMA, "files": files}).encode()
     with zipfile.ZipFile(path, "w") as packed:
         for name, member in members.items():
             packed.writestr(name, member)
@@ -333,26 +322,26 @@ def edited(**changes):
     return lambda member: json.dumps(strict_json.parse(member) | changes).encode()
 
 
+def of_identity(**changes):
+    return lambda member: edited(identity=strict_json.parse(member)["identity"] | changes)(member)
+
+
 @pytest.mark.parametrize(("changes", "words"), [
     ({archive.MANIFEST: lambda _: b"{}"}, "manifest.json is not readable"),
-    ({archive.MANIFEST: lambda _: b'{"schema": 2, "files": {}}'}, "schema 2, this version reads 1"),
+    ({archive.MANIFEST: lambda _: b'{"schema": 1, "files": {}}'}, "schema 1, this version reads 2"),
     ({archive.MANIFEST: lambda m: m.replace(b'"bytes": ', b'"bytes": 1')}, "is not what was packed"),
-    ({archive.MANIFEST: lambda m: m, f"{A}/summary.json": edited(seed=3)}, "summary.json: is not what was packed"),
+    ({archive.MANIFEST: lambda m: m, f"{A}/summary.json": of_identity(seed=3)}, "summary.json: is not what was packed"),
     ({archive.MANIFEST: lambda m: m, f"{A}/summary.json": lambda m: m.replace(b'"seed": 0', b'"seed": 7')},
      "summary.json: is not what was packed"),  # of the same length
     ({archive.MANIFEST: lambda m: m, f"{A}/summary.json": lambda _: None}, "summary.json: is missing"),
     ({archive.MANIFEST: lambda m: m, "x.py": lambda _: b"1"}, "x.py: is not in its manifest"),
-    ({f"{A}/run.py": lambda _: b"1"}, "run.py: a run has summary.json and config.json, and no more"),
-    ({f"{A}/config.json": lambda _: None}, "config.json: a run has"),
-    ({f"{A}/summary.json": edited(seed="one")}, "a-1: not a readable run"),
-    ({f"{A}/summary.json": edited(run="../../x")}, "have no plain name"),
+    ({f"{A}/run.py": lambda _: b"1"}, "run.py: a run has summary.json, and no more"),
+    ({f"{A}/summary.json": of_identity(seed="one")}, "a-1: not a readable run"),
+    ({f"{A}/summary.json": edited(run="../../x")}, "must be a plain name"),
     ({f"{A}/summary.json": edited(run="a-2")}, "holds a run of another name"),
-    ({f"{A}/summary.json": edited(status="failed")}, "status failed, not finished"),
     ({f"{A}/summary.json": edited(provenance={"dirty": True})}, "made by code that was not committed"),
-    ({f"{A}/summary.json": edited(kind="guessed")}, "kind 'guessed'"),
-    ({f"{A}/config.json": edited(key="other")}, "its configuration is of another key"),
-    ({f"{A}/config.json": lambda _: b"[]"}, "its configuration is of another key"),
-    ({f"{A}/config.json": lambda _: b"[" * 100_000}, "not a readable run"),
+    ({f"{A}/summary.json": edited(kind="guessed")}, "kind=guessed"),
+    ({f"{A}/summary.json": lambda _: b"[" * 100_000}, "not a readable run"),
     ({f"{A}/summary.json": lambda _: b"{}"}, "missing"),
 ])  # fmt: skip
 def test_what_is_not_as_it_was_packed_is_refused(places, capsys, sent, changes, words):  # noqa: F811
@@ -417,12 +406,12 @@ def test_what_is_no_file_is_no_archive(tmp_path):
 def test_the_record_of_a_real_run_goes_the_whole_way(tmp_path, monkeypatch):
     found = summary(run(tmp_path / "results", "strategy=dsync", "testbed=here", "epochs=0.2"))
     folder = tmp_path / "results" / "pipesgd" / "fig4-mnist" / found["run"]
-    write_summary(folder, found | {"provenance": found["provenance"] | CLEAN})  # whatever this checkout is
+    record = store.read(folder)
+    clean = record.model_copy(update={"provenance": record.provenance | CLEAN})  # whatever this checkout is
+    store.write(folder, clean)
     done = repro(tmp_path / "results", "contribute", "pipesgd", str(tmp_path / "mine.zip"))
     assert done.returncode == 0, done.stderr
     (sent,) = archive.read(tmp_path / "mine.zip")
-    assert sent.summary["weights_sha256"] == found["weights_sha256"]
-    assert sent.summary["memory"] == found["memory"] and sent.summary["hardware"] == found["hardware"]
-    assert sent.config["key"] == read_yaml(folder / "config.yaml")["key"]
+    assert sent.result == record.result and sent.hardware == record.hardware and sent.key == record.key
     reference.write("pipesgd", [sent], tmp_path / "reference")
     assert reference.read("pipesgd", tmp_path / "reference") == [sent]

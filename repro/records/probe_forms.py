@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any
+
+from pydantic import ValidationError
+
+from repro.core.fields import line
+from repro.core.registry import PROBES
 
 Form = None | set[str] | list[set[str]]  # a name alone; a mapping with these names; a list of such mappings
 _SECONDS = {"median", "min", "max"}
@@ -61,8 +67,15 @@ INNER: Mapping[str, Form] = {
 
 
 def check(program: str, found: Mapping[str, Any]) -> None:
-    """ValueError for a result that lacks an entry."""
-    if wrong := _missing("result", found, RESULTS.get(program, {})):
+    """ValueError for a result that is not of the form that its probe declares as `Result`, where that is imported; of
+    any other for one that lacks an entry."""
+    probe = sys.modules.get(f"{PROBES.package}.{program}")
+    if declared := getattr(probe, "Result", None):
+        try:
+            declared.model_validate(found)
+        except ValidationError as error:
+            raise ValueError(f"result.found.{line(error)}") from None
+    elif wrong := _missing("result.found", found, RESULTS.get(program, {})):
         raise ValueError(wrong)
 
 

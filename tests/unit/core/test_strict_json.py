@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import json
+import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,6 +13,7 @@ from repro.algorithms.imbalance import trace
 from repro.algorithms.pipeline import profile
 from repro.core import strict_json
 from repro.core.errors import InputError
+from repro.core.fields import Model
 from repro.launch.namespaces import network
 from repro.launch.slurm import record
 from repro.records import store
@@ -120,3 +123,13 @@ def test_a_summary_that_is_no_object_is_refused(tmp_path):
         (tmp_path / "summary.json").write_text(text)
         with pytest.raises(InputError, match="not an object"):
             store.read(tmp_path)
+
+
+def test_a_probes_result_is_of_the_form_that_it_declares(monkeypatch):
+    class Result(Model):
+        slope: float
+
+    monkeypatch.setitem(sys.modules, "repro.probes.mine", SimpleNamespace(Result=Result))
+    assert record_of(make("D-Sync", program="mine", result={"slope": 2.0})).result.found == {"slope": 2.0}
+    with pytest.raises(ValueError, match=r"result\.found\.slope=steep: must be a number"):
+        record_of(make("D-Sync", program="mine", result={"slope": "steep"}))

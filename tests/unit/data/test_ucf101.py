@@ -21,6 +21,7 @@ from repro.data.readers.ucf101_lists import Frames, Video
 from repro.data.readers.video_features import Extracted, Generated
 from repro.data.readers.videos import Videos
 from repro.data.sets import ucf101
+from tests.support.records import summaries
 from tests.unit.data.test_data import real
 
 CPU = torch.device("cpu")

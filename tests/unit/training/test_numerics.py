@@ -18,10 +18,10 @@ from repro.experiment.key import keyed
 from repro.experiment.schema import Numerics
 from repro.fabric.virtual import fabric as virtual
 from repro.rank import programs
-from repro.records.store import read_summary
 from repro.testing import small
 from repro.training import numerics
 from repro.training.model_shard import FP32, ModelShard
+from tests.support.records import read_summary
 
 CPU, FIG4 = torch.device("cpu"), "pipesgd/fig4-mnist"
 BF16, LAST = Numerics(precision="bf16"), Numerics(channels_last=True)

@@ -121,7 +121,7 @@ def cmd_show(args: argparse.Namespace) -> None:
             print(f"# {len(runs)} runs: {len(variants)} variants x {len(testbeds)} testbeds x {seeds} seeds")
             print(f"# at scale {scales(runs, scale)}: {found[-1]}")
             for reason in dict.fromkeys(map(str, lacking)):
-                print(f"# left out here: {reason}")
+                print(f"# cannot run here: {reason}")
             for column, values in printed.items():
                 numbers = ", ".join(f"{variant} {value:g}" for variant, value in values.items())
                 print(f"# the paper's {column}: {numbers}")
@@ -241,7 +241,7 @@ def show_where(paper: str, report: bool, mirrored: Sequence[dict[str, Any]]) -> 
         print(f"report page   none: no page shows {paper}; `repro results {paper}` prints its runs")
     elif report and shown:
         if shown["claims"]:
-            print(f"what {paper} is known for\n{shown['claims']}\n")
+            print(f"headline claims of {paper}\n{shown['claims']}\n")
         print(f"report page   {shown['page']}")
         print(f"all pages     {shown['index']}")
         print(f"figures       {reports_root() / 'figures' / paper}")

@@ -192,11 +192,9 @@ def cmd_publish(args: argparse.Namespace) -> None:
         for run in new:
             mine = run.hardware.class_
             if (there := made_on.get(what_it_is(run), mine)) != mine:
-                raise InputError(
-                    f"publish: {run.name} is of {mine}, and would take the place of a run of {there}; --where"
-                )
+                raise InputError(f"publish: {run.name} ran on {mine} and would replace a run on {there}; use --where")
     reference.write(args.paper, [*kept, *new])
-    print(f"{len(new)} runs of {args.paper} are in {reference_root() / args.paper}, {len(kept)} as they were")
+    print(f"published {len(new)} runs of {args.paper} in {reference_root() / args.paper}, kept {len(kept)}")
     render([args.paper])
 
 
@@ -234,7 +232,7 @@ def selected(found: Sequence[Found], args: argparse.Namespace, command: str) -> 
         return list(found)
     names = set(chosen(catalogue.table("runs", found), args.where)["run"])
     if not names:
-        raise InputError(f"{command}: no run of {args.paper} is one of --where {' '.join(args.where)}")
+        raise InputError(f"{command}: no run of {args.paper} matches --where {' '.join(args.where)}")
     return [run for run in found if run.record.name in names]
 
 
@@ -290,19 +288,19 @@ def cmd_verify(args: argparse.Namespace) -> None:
         if of_readme:
             workloads.write(readme, reference_root())
     elif cut_off:
-        raise FaultError(f"verify: a publish of {', '.join(cut_off)} was cut off; `repro verify --write` completes it")
+        raise FaultError(f"verify: a publish of {', '.join(cut_off)} was interrupted; run `repro verify --write`")
     wrong = 0
     for paper in reference.papers():
         tables = reference.check(reference_root() / paper)
-        line = f"{paper}: {len(tables['runs'])} runs, tables as published"
+        line = f"{paper}: {len(tables['runs'])} runs, tables unchanged"
         if paper in PAPERS:
             count, different = published_verdicts.differences(paper)
             wrong += len(different)
-            line += f"; {count} verdicts, {len(different) or 'none'} of them different"
+            line += f"; {count} verdicts, {len(different) or 'none'} changed"
             for each in different:
                 print(f"{paper}: {each}")
         print(line)
     if wrong:
-        raise FaultError(f"verify: {wrong} verdicts are not as published; `repro verify --write` publishes today's")
+        raise FaultError(f"verify: {wrong} verdicts changed; `repro verify --write` publishes today's")
     if of_readme and workloads.different(readme, reference_root()):
-        raise FaultError("verify: README's table of workloads is not today's; `repro verify --write` writes it")
+        raise FaultError("verify: README's table of workloads is outdated; `repro verify --write` writes it")

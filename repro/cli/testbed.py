@@ -118,5 +118,5 @@ def table(found: ShapedNetwork) -> str:
         f"  slowest {100 * share:.1f} % of the {measured['possible_gbit']:.3f} Gbit/s that headers leave; "
         f"empty round trip {1e3 * measured['round_trip_s']:.3f} ms"
     )
-    stays = "stays until `repro testbed down`" if found.state["kept"] else "made by a run, gone with it"
+    stays = "stays until `repro testbed down`" if found.state["kept"] else "belongs to a run, ends with it"
     return "\n".join([*lines, f"  {stays} (process {found.state['keeper']})"])

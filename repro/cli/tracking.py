@@ -38,5 +38,5 @@ def sync() -> None:
     from repro.core.paths import results_root
 
     synced = sync_all(results_root())
-    running = f", {synced.running} left to the commands that are running them" if synced.running else ""
+    running = f", {synced.running} left to the commands that run them" if synced.running else ""
     print(f"{synced.done} runs mirrored to MLflow, {synced.already} were there already{running}")

@@ -20,7 +20,7 @@ from repro.experiment.quoted import number, printed
 BEGIN, END = "<!-- workloads: repro verify --write -->", "<!-- end -->"
 HEAD = (
     *("workload", "target", "data", f"GPU-hours, estimated ({gpu_hours.CARD})", "ran on a GPU"),
-    *("trained to the target", "command, goes on where it was stopped"),
+    *("trained to the target", "command (resumes)"),
 )
 RECIPES = "docs/dataset.md#recipes"
 SCALES = ("quick", "full", "paper")

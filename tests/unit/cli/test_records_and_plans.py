@@ -134,10 +134,10 @@ def test_a_clean_run_is_published_in_the_place_of_an_older_one(places, capsys):
     put(places, "a-1", step={"mean_s": 1.0}, provenance={"dirty": False})
     put(places, "b-1", "Pipe-SGD", provenance={"dirty": False})
     status, out, _ = said(capsys, "publish", "pipesgd")
-    assert status == 0 and out.startswith("2 runs of pipesgd are in ") and out.endswith(", 0 as they were\n")
+    assert status == 0 and out.startswith("published 2 runs of pipesgd in ") and out.endswith(", kept 0\n")
     put(places, "a-2", step={"mean_s": 2.0}, provenance={"dirty": False})
     status, out, _ = said(capsys, "publish", "pipesgd", "--where", "run=fig4-mnist/a-2")
-    assert status == 0 and out.startswith("1 runs") and out.endswith(", 1 as they were\n")
+    assert status == 0 and out.startswith("published 1 runs") and out.endswith(", kept 1\n")
     found = reference.read("pipesgd")
     assert [run.run for run in found] == ["a-2", "b-1"] and found[0].result.step.mean_s == 2.0
 
@@ -148,7 +148,7 @@ def test_what_is_not_published(places, capsys):
     for arguments, words in (
         (("pipesgd",), "fig4-mnist/a-1 was made by code that was not committed (1 such runs)"),
         (("gtopk",), "unknown paper with results of yours 'gtopk'"),
-        (("pipesgd", "--where", "seed=9"), "no run of pipesgd is one of --where seed=9"),
+        (("pipesgd", "--where", "seed=9"), "no run of pipesgd matches --where seed=9"),
         (("pipesgd", "--where", "sead=9"), "unknown column 'sead'"),
     ):
         status, _, err = said(capsys, "publish", *arguments)
@@ -208,14 +208,14 @@ def test_verify_finds_an_altered_table_and_another_verdict(places, capsys):
     status, out, _ = said(capsys, "verify")
     verdicts = json.loads(path.read_text())
     assert status == 0
-    assert f"pipesgd: 2 runs, tables as published; {len(verdicts)} verdicts, none of them different" in out
+    assert f"pipesgd: 2 runs, tables unchanged; {len(verdicts)} verdicts, none changed" in out
     (changed,) = [
         entry for entry in verdicts if entry["claim"] == "dsync-faster-than-ps" and entry["kind"] == "measured"
     ]
     changed["verdict"] = "guessed"
     path.write_text(json.dumps(verdicts))
     status, out, err = said(capsys, "verify")
-    assert status == 1 and "1 verdicts are not as published" in err
+    assert status == 1 and "1 verdicts changed" in err
     assert "dsync-faster-than-ps (measured): " in out and ", published: guessed" in out
     path.write_text("{}")
     assert said(capsys, "verify")[0] == 2
@@ -232,7 +232,7 @@ def test_verify_tells_of_a_publish_that_was_cut_off_and_completes_it(places, cap
     assert [run.run for run in reference.read("pipesgd")] == ["a-1"]
     published_verdicts.write("pipesgd")
     status, _, err = said(capsys, "verify")
-    assert status == 1 and "a publish of pipesgd was cut off" in err
+    assert status == 1 and "a publish of pipesgd was interrupted" in err
     assert said(capsys, "verify", "--write")[0] == 0
     assert said(capsys, "verify")[0] == 0
     tables = {path.name for path in (places / "reference" / "pipesgd").glob("*.parquet*")}

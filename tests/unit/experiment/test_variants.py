@@ -262,4 +262,4 @@ def test_show_says_it_for_each_experiment(capsys, monkeypatch):
 
     monkeypatch.setattr(Keys, "give", gone)
     assert main(["show", EXPERIMENT, *TIMING]) == 0
-    assert "# left out here: no data here" in capsys.readouterr().out
+    assert "# cannot run here: no data here" in capsys.readouterr().out

@@ -250,12 +250,12 @@ def test_what_one_packs_another_publishes(places, capsys, sent):  # noqa: F811
     (places / "workspace").rename(places / "elsewhere")
     status, out, err = said(capsys, "publish", "pipesgd", "--from", str(sent))
     assert status == 0, err
-    assert out.startswith("2 runs of pipesgd are in ") and out.endswith(", 0 as they were\n")
+    assert out.startswith("published 2 runs of pipesgd in ") and out.endswith(", kept 0\n")
     found = reference.read("pipesgd")
     assert {run.run: run.result for run in found} == own
     assert found[0].identity.strategy.options == {"profile": "vgg.json"}
     status, out, _ = said(capsys, "publish", "pipesgd", "--from", str(sent), "--where", "strategy=dsync")
-    assert status == 0 and out.startswith("1 runs") and out.endswith(", 1 as they were\n")
+    assert status == 0 and out.startswith("published 1 runs") and out.endswith(", kept 1\n")
 
 
 def test_the_same_runs_are_the_same_bytes_and_name_no_machine(places, capsys, sent):  # noqa: F811
@@ -279,21 +279,21 @@ def test_what_is_not_packed(places, capsys):  # noqa: F811
     for arguments, words in (
         (("pipesgd", file), "fig4-mnist/a-1 was made by code that was not committed (2 such runs)"),
         (("gtopk", file), "unknown paper with results of yours 'gtopk'"),
-        (("pipesgd", file, "--where", "seed=9"), "no run of pipesgd is one of --where seed=9"),
+        (("pipesgd", file, "--where", "seed=9"), "no run of pipesgd matches --where seed=9"),
         (("pipesgd", str(places / "none" / "x.zip"), "--where", "strategy=pipe_sgd"), "cannot write"),
     ):
         status, _, err = said(capsys, "contribute", *arguments)
         assert status == 2 and words in err and err.count("\n") == 1
     assert not (places / "mine.zip").exists()
     status, out, err = said(capsys, "contribute", "pipesgd", file, "--where", "strategy=pipe_sgd")
-    assert status == 0 and "1 runs of pipesgd" in out and "left out    fig4-mnist/c-1: it failed" in err
+    assert status == 0 and "1 runs of pipesgd" in out and "left out    fig4-mnist/c-1: failed" in err
 
 
 def test_a_run_of_other_hardware_takes_nobodys_place(places, capsys, sent):  # noqa: F811
     other = make("D-Sync", run="a-0", provenance=CLEAN, hardware={"class": "gpu-1x-h200"})
     reference.write("pipesgd", [record_of(other)])
     status, _, err = said(capsys, "publish", "pipesgd", "--from", str(sent))
-    assert status == 2 and "would take the place of a run of gpu-1x-h200" in err
+    assert status == 2 and "would replace a run on gpu-1x-h200" in err
     assert [run.run for run in reference.read("pipesgd")] == ["a-0"]
 
 

@@ -21,7 +21,7 @@ class StepReport:
     loss: torch.Tensor | None
     minibatches: tuple[int, ...]
     samples: int
-    # of each update that this rank made: how many other updates lie between reading the weights and using the gradient
+    # for each update of this rank: how many other updates lie between reading the weights and using the gradient
     staleness: tuple[int, ...] = ()
 
 

@@ -181,7 +181,7 @@ def _elements(shape: Sequence[int]) -> int:
 
 
 def _factor_elements(shape: Sequence[int], rank: int) -> int:
-    """Of what PowerSGD sends for a tensor, seen as a matrix of its first dimension by all others."""
+    """Elements that PowerSGD sends for a tensor, seen as a matrix of its first dimension by all others."""
     rows, elements = (shape[0], _elements(shape)) if shape else (1, 1)
     columns = elements // rows
     rank = min(rank, rows, columns)

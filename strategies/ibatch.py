@@ -87,7 +87,7 @@ class IBatch(ShardedServer):
 
     @classmethod
     def check(cls, options: IBatchOptions, run: RunFacts) -> None:
-        """A profile that cannot be read, or is of another cluster, is told before ranks start."""
+        """Refuse a profile that cannot be read, or is of another cluster, before ranks start."""
         if options.profile is not None:
             profile = profiles.read(profile_path(options.profile))
             if profile.workers not in (None, run.workers):

@@ -31,12 +31,13 @@ def expand(
 ) -> list[Run]:
     """The runs of an experiment, seeds innermost, without keys.
 
-    What overrides of factors, of several values and of `strategy` do is said in `repro.experiment.grid`; `testbed=...`
-    replaces the experiment's testbeds. Checks every strategy's options and the numbers of workers, batch and epochs
-    before anything runs. `lacking` takes the reasons of runs that this machine cannot do, which are then left out;
-    without it they are raised. `at_ends`: in the place of the runs those of simulated testbeds at both ends of every
-    assumed input, one seed each (`repro.experiment.inputs`). `composer`: the experiment's at that scale, where there
-    is one already.
+    `repro.experiment.grid` describes overrides of factors, of several values and of `strategy`; `testbed=...` replaces
+    the experiment's testbeds. Every configuration is checked before anything runs.
+
+    lacking   collects the reasons of runs that this machine cannot do, which are then left out; None: they are raised
+    at_ends   instead, runs of simulated testbeds at both ends of every assumed input, one seed each
+              (`repro.experiment.inputs`)
+    composer  the experiment's at that scale, if there is one already
     """
     composer = composer or Composer(experiment, scale)
     plain, swept = grid.split(overrides)

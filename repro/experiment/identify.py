@@ -1,4 +1,4 @@
-"""Runs made ready to be run: their data fetched, what goes with the data checked, their keys given."""
+"""Prepares runs: fetches their data, checks model and strategy against the data, computes their keys."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from repro.experiment.schema import RunConfig
 
 
 def identify(runs: Sequence[Run], elsewhere: str | None = None) -> None:
-    """Give every run its key, for it to be run: its data are fetched where they can be, and its parts checked.
+    """Fetch the data of every run where they can be, check its parts against them, and set its key.
 
     elsewhere: as of `Keys`.
     """

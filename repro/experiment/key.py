@@ -15,11 +15,11 @@ from repro.experiment.run import Run
 from repro.experiment.schema import RunConfig
 from repro.records import provenance
 
-# what a result does not depend on: how it is called, where data lies, how long a rank may wait
+# entries that no result depends on: names, where data lie, how long a rank may wait
 NOT_IN_KEY = {
     *("variant", "factors", "changed", "scale", "seed", "key", "hardware", "provenance"),
     *("data", "timeout_s", "title", "strategy", "model", "dataset", "imbalance"),
-    "profile_steps",  # of another run
+    "profile_steps",  # makes another run
 }
 
 
@@ -35,8 +35,8 @@ class Keys:
         self._checksums: dict[str, str] = {}
 
     def give(self, run: Run, checksum: str | None = None) -> None:
-        """Give a run its key and hardware. checksum: of its data, where these were read already; without it they are
-        those that are here now. NotHere where there are none."""
+        """Set a run's key and hardware. checksum: of its data, if known; else the data found on this machine are read.
+        NotHere where there are none."""
         import torch
 
         config = run.config

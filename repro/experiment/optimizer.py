@@ -46,6 +46,6 @@ class Optimizer(Model):
         return self
 
     def within(self, epochs: float) -> Optimizer:
-        """The same in a run of so many epochs, which a schedule that ends goes over unless it says how many."""
+        """The same for a run of `epochs`; a schedule that ends (cosine, polynomial) ends there unless `over` is set."""
         ends = self.schedule in ("cosine", "polynomial")
         return self.model_copy(update={"over": epochs}) if ends and self.over is None else self

@@ -46,7 +46,7 @@ def runs_of(
 
 
 def part(runs: Sequence[Run], scale: str, overrides: Sequence[str]) -> list[Run]:
-    """Those that all of a paper at a scale has of an experiment's runs; what the user said counts more."""
+    """The runs of an experiment that belong to its paper at a scale; factors that the user overrides do not count."""
     overridden = {override.partition("=")[0] for override in overrides}
 
     def taken(run: Run) -> bool:

@@ -58,7 +58,7 @@ def choice(group: str, part: str = "") -> Callable[[Any], Plugin]:
 
 
 def _entry(group: str) -> PlainValidator:
-    """Of a configuration: `choice`, and where it was checked before, options as they stand there."""
+    """Validator of a configuration's entry: `choice`; in a configuration checked before, options stay as they are."""
 
     def chosen(entry: Any, info: ValidationInfo) -> Plugin:
         if info.context is CHECKED:

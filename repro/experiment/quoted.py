@@ -59,7 +59,7 @@ class Quoted(Model):
 
     @property
     def title(self) -> str:
-        """Of the column of ours that it stands beside."""
+        """Title of our column that the paper's number stands beside."""
         return f"over {self.over}" if self.over else self.column
 
 

@@ -68,7 +68,7 @@ class Run:
 
     @property
     def finished(self) -> bool:
-        """Whether this run came to its end here: a committed summary without its events is somebody else's."""
+        """Whether this run finished in this workspace: a summary without its events was copied from elsewhere."""
         if not (self.folder / "events.jsonl").is_file():
             return False
         record = store.usable(self.folder)

@@ -89,7 +89,7 @@ class Numerics(Model):
 
     @property
     def gpus_alone(self) -> str | None:
-        """Of these what means nothing without a GPU."""
+        """The first chosen entry that has no meaning without a GPU."""
         ours = ("numerics.precision=tf32", "numerics.cudnn_benchmark=true")
         return next((one for one in self.chosen if one in ours), None)
 
@@ -97,7 +97,7 @@ class Numerics(Model):
 class RunConfig(Model):
     """One run. `paper_configs/config.yaml` says what each entry is, and what it is where an experiment does not.
 
-    What has a default here came later, and changes nothing with it: such an entry is not in the key of a run.
+    An entry with a default here was added later; at its default it changes nothing and is not in the key of a run.
     """
 
     model_config = ConfigDict(extra="ignore")  # an experiment's grid, scales, and values that its file gives a name
@@ -210,7 +210,7 @@ class RunConfig(Model):
         return self.batch // self.workers
 
     def iterations(self, per_epoch: int) -> int:
-        """How many a training has, where an epoch has so many; a breakdown run may end sooner."""
+        """Iterations of a training run, from those of an epoch; a breakdown run may end sooner."""
         whole = max(1, round(self.epochs * per_epoch))
         return min(whole, self.breakdown_steps) if self.breakdown and self.breakdown_steps else whole
 
@@ -236,7 +236,7 @@ class RunConfig(Model):
 
 
 class Named(Model):
-    """Of a part that a name chooses."""
+    """A part that is chosen by name."""
 
     model_config = ConfigDict(extra="ignore")
 

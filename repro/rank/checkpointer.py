@@ -1,4 +1,4 @@
-"""What a rank saves to go on from later, and how it goes on from that."""
+"""What a rank saves for a later resume, and how it is restored."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Checkpointer:
         self.worker, self.strategy, self.events = log.worker, log.strategy, log.events
 
     def save(self, iteration: int) -> None:
-        """Every rank saves all that it needs to go on; the old ones go when all have the new."""
+        """Every rank saves all that it needs to resume; old checkpoints are deleted when all ranks have the new one."""
         with self.worker.clock.activity("checkpoint"):
             self._write(iteration, {})
             self.worker.fabric.exchange(None)
@@ -26,10 +26,10 @@ class Checkpointer:
         self._note("checkpoint", iteration)
 
     def save_alone(self, iteration: int) -> None:
-        """This rank saves all that it needs to go on, without a word to the others, which do so when they come here.
+        """This rank saves all that it needs to resume, without waiting for the others.
 
-        Before the stop of the same iteration: what the rank did since the last one is saved with it. A rank that finds
-        that it has diverged ends the run by itself.
+        It comes before the stop of the same iteration, so the steps since the last stop are saved with it. A rank that
+        has diverged ends the run by itself.
         """
         with self.worker.clock.activity("checkpoint"):
             if broken := find(self.worker, self.strategy, iteration, stacked(self.log.losses).tolist()):
@@ -54,7 +54,7 @@ class Checkpointer:
         self.checkpoints.save(iteration, state | more)
 
     def restore(self, iteration: int, state: dict[str, Any]) -> None:
-        """Go on from what was saved at an iteration."""
+        """Restore what was saved at an iteration."""
         worker = self.worker
         worker.model_shard.load_state_dict(state["part"])
         self.strategy.load_state_dict(state["strategy"])

@@ -22,7 +22,7 @@ class Evaluator:
     """One per rank; `events` is rank 0's alone.
 
     model       for the snapshots that are evaluated
-    eval_train  so many samples of the training split are evaluated too, every time
+    eval_train  number of training samples that are evaluated as well
     digest      of the weights that were evaluated last, on rank 0
     """
 
@@ -71,7 +71,7 @@ class Evaluator:
         fabric = self.worker.fabric
         held = fabric.exchange(sorted(mine))
         have = set(held[0])
-        to_ship: list[list[str]] = []  # of each rank, the names that it ships: the lowest rank that holds each does
+        to_ship: list[list[str]] = []  # names that each rank ships; the lowest rank that holds a tensor ships it
         for names in held:
             to_ship.append([name for name in names if name not in have])
             have.update(names)
@@ -81,9 +81,9 @@ class Evaluator:
         return {name: tensor for part in [*reversed(shipped), mine] for name, tensor in part.items()}
 
     def _shared(self, mine: Weights) -> tuple[Weights, Sharing | None]:
-        """What is evaluated, and how: by all workers, each a part, with rank 0's weights to the bit, which those that
-        hold others are sent. By rank 0 alone, and None, where ranks have no core or GPU of their own for it, or a model
-        carries something from one minibatch to the next."""
+        """The weights to evaluate, and how workers share the evaluation: each takes a part, with exactly rank 0's
+        weights, which are broadcast to ranks that hold others. None: rank 0 evaluates alone, because ranks have no
+        core or GPU of their own, or the model carries state from one minibatch to the next."""
         worker, dataset = self.worker, self.dataset
         real = worker.blocks is None and worker.workers > 1
         if not real or getattr(dataset.test, "scored", False) or not isinstance(dataset.test, Samples | Sequences):

@@ -99,10 +99,10 @@ def virtual_costs(testbed: Modelled) -> Costs:
     per_byte = {"reduce": testbed.gamma_s_per_byte, "update": testbed.update_s_per_byte}
     for kind, seconds in (("encode", testbed.encode_s_per_byte), ("decode", testbed.decode_s_per_byte)):
         per_byte |= {f"{kind}/{codec}": cost for codec, cost in seconds.items()}
-    # of sparse gradients: selecting, by bytes of the whole gradient, and merging two messages, by the bytes of both
+    # sparse gradients: selection costs by bytes of the whole gradient, merging by the bytes of both messages
     per_byte |= {f"select/{how}": cost for how, cost in testbed.select_s_per_byte.items()}
     per_byte["merge"] = testbed.merge_s_per_byte
-    # of a pull of parameters, before its messages: finding the servers, opening connections (iBatch's T_s)
+    # startup of a pull of parameters: finding the servers, opening connections (iBatch's T_s)
     return Costs(True, per_byte, {"sync": testbed.sync_s, "startup": testbed.startup_s})
 
 

@@ -64,7 +64,7 @@ def main(fabric: str, folder: Path) -> None:
 
 
 def prepare_process() -> None:
-    """Of a virtual run, which is one thread: simulations side by side stay on a core each."""
+    """Pin a virtual run, which is one thread, to the core that it was assigned."""
     if core := os.environ.get("REPRO_CORE"):
         os.sched_setaffinity(0, {int(core)})
 

@@ -1,4 +1,4 @@
-"""How much memory a rank has had at most, and one line where there was not enough."""
+"""A rank's peak memory, and the one-line error where memory ran out."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from repro.core.errors import InputError, OutOfMemory
 from repro.core.memory import exhausted
 from repro.experiment.schema import RunConfig
 
-GPU, PROCESS = "gpu", "process"  # of which memory a peak is
+GPU, PROCESS = "gpu", "process"  # whose memory a peak measures
 
 
 def kind(device: torch.device) -> str:
-    """Of which memory `peak_bytes` tells: what torch had of the GPU, or of the host the whole process."""
+    """What `peak_bytes` measures: torch's memory on the GPU, or the whole process on the host."""
     return GPU if device.type == "cuda" else PROCESS
 
 
 def peak_bytes(device: torch.device) -> int:
-    """The most so far: on a GPU of tensors (`torch.cuda.max_memory_allocated`) since the last `forget`; else what the
-    process had resident, libraries and all, since it began."""
+    """Peak so far: on a GPU of tensors (`torch.cuda.max_memory_allocated`) since the last `forget`; else the process's
+    resident set, libraries included."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # KiB on Linux
 
 
 def forget(device: torch.device) -> None:
-    """What comes from here on counts: of an evaluation's memory on a GPU nothing is training's."""
+    """Start measuring anew: memory that an evaluation used on a GPU is not training's."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
 

@@ -1,8 +1,8 @@
-"""Whether the ranks of a run are alike: one torch, one project, one data set, one kind of device. Asked once, at once.
+"""Whether the ranks of a run agree: one torch, one project, one data set, one kind of device. Checked at the start.
 
-A checkout that was not updated on one host, an environment that differs, or a data folder that one host lacks would
-give numbers that are nobody's: half of them from other code. The ranks tell each other what they are right after their
-fabric has come up, before any of them writes anything, and refuse in one line that names ranks, hosts and both values.
+An outdated checkout, another environment or a missing data folder on one host would make the numbers meaningless. The
+ranks exchange their facts right after their fabric has started, before any of them writes anything, and refuse in one
+line that names ranks, hosts and both values.
 (Host names go into that line only: no summary holds them.)
 """
 
@@ -88,7 +88,7 @@ def most_on_a_gpu(everybody: Sequence[Facts]) -> int:
 
 
 def facts(fabric: Fabric, config: RunConfig) -> Facts:
-    """Of this rank. A few ms; and the data set is read, which the program would do next."""
+    """This rank's facts. Takes a few ms, and reads the data set, which the program would do next."""
     name, problem, gpu = "", None, None
     gpus: tuple[str, ...] = ()
     device = config.device_of(fabric.rank)
@@ -173,7 +173,7 @@ def named(ranks: Sequence[int], everybody: Sequence[Any]) -> str:
 
 
 def versions() -> dict[str, str]:
-    """Of what this rank computes with, as it is loaded, not as it is installed somewhere."""
+    """Versions of the libraries that this rank has loaded."""
     found = {"Python": platform.python_version(), "torch": str(torch.__version__), "numpy": metadata.version("numpy")}
     if torch.version.cuda:
         found["CUDA"] = torch.version.cuda

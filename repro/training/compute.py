@@ -25,7 +25,7 @@ Ready = Callable[[int], None]
 
 
 class Hooks(NamedTuple):
-    """What a strategy has called during the passes: see `ModelShard.forward_backward`."""
+    """Called during the passes, see `ModelShard.forward_backward`."""
 
     before_block: Ready | None = None
     gradient_ready: Ready | None = None
@@ -111,10 +111,10 @@ class Compute:
 
 
 class Padded(Compute):
-    """Passes end `min_compute_s` after their minibatch was asked for, if they take as long as the last ones did.
+    """Passes end `min_compute_s` after they were requested, if they take as long as the last ones did.
 
     The sleep comes before the passes, so that gradients become ready when they would after so long a computation: what
-    a strategy sends as soon as they are must not travel in the padding. It counts as forward pass.
+    a strategy sends as soon as they are must not travel during the padding. It counts as forward pass.
     """
 
     passes_s = 0.0  # real seconds of the last minibatch's passes
@@ -135,7 +135,7 @@ class Padded(Compute):
 
 
 class Modelled(Compute):
-    """The arithmetic takes no time of its own; that of the backward passes goes by behind it, block by block."""
+    """The arithmetic takes no time; modelled time of the backward passes passes behind it, block by block."""
 
     _known = -1, 1.0  # a minibatch, and its computation as a multiple of one of nominal length
 
@@ -174,7 +174,7 @@ class Modelled(Compute):
         return self._known[1]
 
     def _forward_s(self, minibatch: int, block: int) -> float:
-        """Of one microbatch."""
+        """Seconds of a block's forward pass for one microbatch."""
         return self._work(minibatch) * not_none(self.worker.blocks).forward[block] / self.worker.accumulate
 
     def _pass(self, name: str, seconds: float) -> None:
@@ -182,9 +182,9 @@ class Modelled(Compute):
             pass
 
     def _rest(self, minibatch: int, gradient_ready: Ready | None) -> None:
-        """All time of a minibatch behind the first microbatch's forward pass.
+        """Let the time of a minibatch pass that comes after the first microbatch's forward pass.
 
-        The passes in between, in which nobody's hook is called, in one stretch each; then the last backward pass.
+        Passes in between call no hook and take one stretch each; the last backward pass goes block by block.
         """
         blocks, pieces, work = not_none(self.worker.blocks), self.worker.accumulate, self._work(minibatch)
         if pieces > 1:

@@ -19,7 +19,7 @@ import torch
 
 
 class Mark(NamedTuple):
-    """A point of a stream: its event, the event and host time from which it is counted, and the how manieth it is."""
+    """A point of a stream: its event, the event and host time from which it is counted, and its number in order."""
 
     event: Any
     base: Any

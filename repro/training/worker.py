@@ -1,4 +1,4 @@
-"""What a strategy is handed: this rank's place, model, data, fabric and clock."""
+"""What a strategy works with: this rank's place, model, data, fabric and clock."""
 
 from __future__ import annotations
 

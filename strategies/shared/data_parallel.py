@@ -31,7 +31,7 @@ class AllreduceOptions:
             raise InputError("strategy.algorithm=server: the server needs a rank of its own; use strategy=ps_sync")
 
     def allreduce(self, worker: Worker, n: int, channel: int = MAIN, index: int = 0) -> CompressedAllreduce:
-        """Of vectors (n,); `index` tells those of one rank apart, so that a codec's noise differs between them.
+        """An allreduce of vectors (n,); `index` distinguishes those of one rank, so that their codecs' noise differs.
 
         On NCCL, whose own allreduce does its sums on the way, an algorithm that is left at its default is `auto`.
         """

@@ -123,7 +123,7 @@ class Eager(DataParallel):
         return new
 
     def synchronise(self) -> None:
-        """The same weights on all ranks, bit for bit: their mean. What is in the send buffers stays there."""
+        """Set all ranks' weights to their mean, bit for bit the same; send buffers keep their contents."""
         worker = self.worker
         with worker.clock.phase("communicate"):
             worker.fabric.allreduce(worker.model_shard.weights, op="mean", algorithm="ring")

@@ -51,7 +51,7 @@ class OnMainLine:
             self.results.append(algorithm.aggregate(mine))
 
     def receive(self) -> list[Sparse]:
-        """What came of the oldest iteration that was not received yet."""
+        """The result of the oldest iteration that was not received yet."""
         return self.results.popleft()
 
     def close(self) -> None:

@@ -160,7 +160,7 @@ class Passes:
 
     # --- resume
     def state_dict(self) -> dict[str, Any]:
-        """Of the minibatches under way what they came with: their forward passes are done again by `bring_back`."""
+        """Inputs of the minibatches under way; `bring_back` repeats their forward passes."""
         under_way = {
             k: (flying.version, None if flying.received is None else flying.received.clone())
             for k, flying in self.flying.items()

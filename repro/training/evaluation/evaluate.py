@@ -22,8 +22,8 @@ TRAINING_SEED = 0  # draws the part of the training samples that is evaluated, t
 
 
 class Sharing(NamedTuple):
-    """How ranks with the same weights share an evaluation: this one's place among so many, and what brings every rank's
-    object to all of them, in rank order. Those behind (servers) take no part, and have the result."""
+    """How ranks with the same weights share an evaluation: this one's place, their number, and an exchange of objects
+    among all ranks, in rank order. Ranks behind them (servers) take no part, but have the result."""
 
     rank: int
     ranks: int
@@ -52,7 +52,7 @@ def evaluate(
     Batch norm uses the running statistics among the weights: those of the rank whose snapshot it is (rank 0).
     What a model carries from one minibatch to the next starts at zero with the split.
 
-    sharing: each rank takes every so many-th piece of the split, and all have the result: the pieces' sums are added in
+    sharing: each rank takes every n-th piece of the split, and all have the result: the pieces' sums are added in
     the pieces' order, so that it is to the bit that of one rank alone. Not for a model that carries something.
     """
     model.load_state_dict(weights)
@@ -91,7 +91,7 @@ def evaluate_training(
     samples: int,
     sharing: Sharing | None = None,
 ) -> dict[str, float]:
-    """The metrics of `evaluate` on so many training samples (of text: words), named `train_top1` and so on.
+    """The metrics of `evaluate` on `count` training samples (of text: words), named `train_top1` and so on.
 
     They are drawn once for all from a seed of their own, so every evaluation of every run has the same ones.
     """

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from repro.core.errors import InputError, unknown
 
-TOP = 5  # top5: the right class is among so many
+TOP = 5  # top5: the right class is among the five most likely
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ METRICS = {
     "top1": Metric("accuracy"),  # share of the test set whose most likely class is the right one
     "top5": Metric("top-5 accuracy"),  # share whose right class is among the five most likely; of more than 5 classes
     "perplexity": Metric("perplexity", lower_is_better=True, tasks=("text",)),  # e to the mean cross-entropy of a word
-    # of captions that the network decodes, against all that people gave
+    # captions that the network decodes, against all that people wrote
     "meteor": Metric(
         "METEOR without synonyms",
         tasks=("text",),

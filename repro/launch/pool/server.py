@@ -195,7 +195,11 @@ def heeding_input() -> Iterator[None]:
 @heeding_input()
 def preload() -> None:
     """Import what ranks and the planning of runs need, which neither starts a thread nor looks for a GPU."""
+    from repro.core.registry import HOMES, home
     from repro.experiment import plan  # noqa: F401
+
+    for kind in HOMES:
+        home(kind)
 
 
 @heeding_input()

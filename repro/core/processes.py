@@ -22,6 +22,7 @@ VARIABLES = (
     "PALS_LOCAL_RANKID",  # Cray
     "SLURM_LOCALID",  # srun
 )
+GLOBAL = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "RANK", "SLURM_PROCID")  # in the same order
 
 
 def end_with_parent(sign: int = signal.SIGTERM) -> None:
@@ -34,6 +35,11 @@ def local_rank(environment: Mapping[str, str] | None = None, otherwise: int = 0)
     """From 0, among the ranks of this host; `otherwise` where no launcher says it."""
     given = os.environ if environment is None else environment
     return next((int(given[name]) for name in VARIABLES if given.get(name, "").isdigit()), otherwise)
+
+
+def global_rank() -> int:
+    """Of this process among the ranks of its run; 0 where no launcher says it."""
+    return next((int(os.environ[name]) for name in GLOBAL if os.environ.get(name, "").isdigit()), 0)
 
 
 def say(event: str, **fields: Any) -> None:

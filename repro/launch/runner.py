@@ -211,7 +211,8 @@ def run_one(
         # arithmetic on a GPU has threads of CUDA's and autograd's, which would share that one core
         pinned = core is not None and not computes_on_gpu(run)
         own_core = {"REPRO_CORE": str(core)} if pinned else {}
-        processes = Ranks(place.command, place.environment | own_core, folder / "ranks.log", keep_open=[lock])
+        environ = place.environment | own_core
+        processes = Ranks(place.command, environ, folder / "ranks.log", keep_open=[lock], count=ranks_of(run))
         heard = Listener(run, progress, mirror)
         try:
             # a rank's own time limit comes first and names the peer; this one is for when nobody is left to speak

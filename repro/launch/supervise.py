@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 from collections import deque
@@ -18,19 +18,14 @@ from repro.core import safe_files
 from repro.core.errors import Crashed, Diverged, FaultError, InputError, OutOfMemory, ReproError
 from repro.core.not_none import not_none
 from repro.core.processes import end_with_parent
-from repro.launch import last_words
+from repro.launch import launcher_output
+from repro.rank import ends
+from repro.rank.ends import End
 
 KEPT_LINES = 400
 GRACE_S = 5.0
-ERROR = re.compile(r"repro-error\[(\w+)\] (.*)")
-REASONS = {str(kind.mark): kind for kind in (Crashed, Diverged, OutOfMemory)}
-KINDS = {str(InputError.status): InputError, **REASONS}  # FaultError is every other
-LOST_RANKS = (
-    re.compile(r"process rank (\d+)\s[\s\S]{0,200}?exited\s+on\s+signal\s+(\d+)"),  # mpirun; prterun breaks the line
-    re.compile(r"rank\s*:\s*(\d+) [^\n]*\n\s*exitcode\s*:\s*-(\d+)"),  # torchrun
-)
-SRUN_LOST = re.compile(r"srun: error: (\S+): tasks? (\d+)\S*: ([A-Z][a-z ]+?)(?: \(core dumped\))?\n")
-
+CAUSES = {str(kind.mark): kind for kind in (Crashed, Diverged, OutOfMemory)}  # of what other ranks report
+KINDS = {str(InputError.status): InputError, **CAUSES}  # FaultError is every other
 
 _running: set[Ranks] = set()
 
@@ -63,17 +58,24 @@ class Ranks:
     """The processes of one run; none outlives `stop`."""
 
     def __init__(
-        self, command: list[str], environment: dict[str, str], log: Path | None, keep_open: Sequence[int] = ()
+        self,
+        command: list[str],
+        environment: dict[str, str],
+        log: Path | None,
+        keep_open: Sequence[int] = (),
+        count: int = 0,
     ):
-        """keep_open: file descriptors that the command inherits."""
+        """log: where their output is kept if they fail; keep_open: file descriptors that the command inherits; count:
+        how many ranks there are, where they may be on other machines."""
         self.lines: deque[str] = deque(maxlen=KEPT_LINES)
         self.log = log
         self.last_word = time.monotonic()
         self.interrupted = False
-        self.error_at: float | None = None  # when a rank gave its reason: the others have no more to do
+        self._ends = log.with_name(ends.FOLDER) if log else Path(tempfile.mkdtemp(prefix="repro-ranks-"))
+        ends.prepare(self._ends, count)
         self.process = subprocess.Popen(
             command,
-            env=environment,
+            env=environment | {ends.VARIABLE: str(self._ends)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -89,10 +91,7 @@ class Ranks:
         _running.add(self)
 
     def _keep_stderr(self) -> None:
-        for line in not_none(self.process.stderr):
-            self.lines.append(line)
-            if self.error_at is None and ERROR.search(line):
-                self.error_at = time.monotonic()
+        self.lines.extend(not_none(self.process.stderr))
 
     def follow(self, heard: Callable[[dict], None], stall_s: float) -> None:
         """Call `heard` with every message of rank 0 until the end.
@@ -118,22 +117,26 @@ class Ranks:
             raise self._reason(status, stall_s)
 
     def _watch(self, stall_s: float) -> None:
+        first_end: float | None = None  # when a rank gave its reason: the others have no more to do
         while self.process.poll() is None:
             now = time.monotonic()
-            if self.error_at is not None and now - self.error_at > GRACE_S:
-                self.stop()
+            if first_end is None and ends.read(self._ends):
+                first_end = now
+            self.stalled = now - self.last_word > stall_s
+            if self.stalled or (first_end is not None and now - first_end > GRACE_S):
+                self._end_all()
                 return
-            if now - self.last_word > stall_s:
-                self.stalled = True
-                self.stop()
-                return
-            time.sleep(0.2)
+            time.sleep(0.5)
 
     def stop(self) -> None:
         """End every process of the run, politely first; returns when none is left.
 
         An interrupt meanwhile (Ctrl-C again) only ends the patience.
         """
+        self._end_all()
+        safe_files.remove_tree(self._ends)
+
+    def _end_all(self) -> None:
         _running.discard(self)
         try:
             self._end(signal.SIGTERM)
@@ -161,30 +164,25 @@ class Ranks:
     def _reason(self, status: int, stall_s: float) -> ReproError:
         text = "".join(self.lines)
         self._save(text)
-        ended = [match for pattern in LOST_RANKS for match in pattern.finditer(text)]
-        # by SIGTERM and SIGABRT launchers end those that are left: not who was lost first
-        lost = next((match for match in ended if int(match[2]) not in (signal.SIGTERM, signal.SIGABRT)), None)
-        signs = {int(s): s.name for s in signal.Signals}
-        # the first, but that a rank has crashed, diverged or run out of memory explains what others have to say of its
-        # end
-        if said := min(ERROR.finditer(text), key=lambda found: found[1] not in REASONS, default=None):
-            kind = KINDS.get(said[1], FaultError)
-            also = f" (rank {lost[1]} had ended by {signs.get(int(lost[2]), lost[2])})" if lost else ""
-            return kind(said[2] + (also if kind is FaultError else ""))
+        # that a rank has crashed, diverged or run out of memory explains what the others report; else the first counts
+        left = sorted(ends.read(self._ends), key=lambda end: (end.kind not in CAUSES, end.at))
+        if not left and (refused := launcher_output.refused(text)):
+            left = [End(0, *refused, 0.0)]
+        lost = launcher_output.killed(text)
+        if left:
+            kind = KINDS.get(left[0].kind, FaultError)
+            also = " ({} had ended by {})".format(*lost) if lost and kind is FaultError else ""
+            return kind(left[0].reason + also)
         if self.stalled:
             return FaultError(f"no sign of life from the ranks for {stall_s:g} s; they were ended")
         if lost:
-            return FaultError(f"rank {lost[1]} was lost: ended by {signs.get(int(lost[2]), 'signal ' + lost[2])}")
-        words = {signal.strsignal(s): s.name for s in signal.Signals if s not in (signal.SIGTERM, signal.SIGABRT)}
-        for node, rank, word in SRUN_LOST.findall(text):
-            if word in words:
-                return FaultError(f"rank {rank} on node {node} was lost: ended by {words[word]}")
+            return FaultError("{} was lost: ended by {}".format(*lost))
         where = f"; see {self.log}" if self.log and self.log.exists() else ""
         if status < 0:
-            return FaultError(f"the ranks were ended by {signs.get(-status, -status)}{where}")
-        return FaultError(
-            f"the ranks ended with status {status}: {last_words.reason(self.lines) or 'no reason given'}{where}"
-        )
+            name = launcher_output.NAMES.get(str(-status), -status)
+            return FaultError(f"the ranks were ended by {name}{where}")
+        why = launcher_output.reason(self.lines) or "no reason given"
+        return FaultError(f"the ranks ended with status {status}: {why}{where}")
 
     def _save(self, text: str) -> None:
         if self.log:

@@ -6,6 +6,7 @@ ranks.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import signal
@@ -26,11 +27,9 @@ from repro.experiment import files
 from repro.experiment.programs import ranks
 from repro.experiment.schema import RunConfig
 from repro.fabric.real import srun_ranks
-from repro.rank import preemption, preflight, programs
+from repro.rank import ends, preemption, preflight, programs
 from repro.rank.factory import virtual_costs, virtual_network
 from repro.training import numerics
-
-ERROR_MARK = "repro-error"
 
 
 def main(fabric: str, folder: Path) -> None:
@@ -39,6 +38,7 @@ def main(fabric: str, folder: Path) -> None:
     lock = locks.take(folder / locks.RANKS, fcntl.LOCK_SH)  # as long as this process lives
     if lock is None:
         raise FaultError(f"{folder}: another command is about to start this run")
+    ends.begin()
     preemption.listen()
     config = checked(RunConfig, files.read_yaml(folder / "config.yaml"))
     torch.set_num_threads(config.testbed.threads_per_rank)
@@ -70,7 +70,7 @@ def prepare_process() -> None:
 
 
 def guarded(run: Callable[[], None]) -> None:
-    """Errors as one line for the parent, then an end that takes the other ranks along."""
+    """Errors as one line in the rank's file, then an end that takes the other ranks along."""
     try:
         run()
     except ReproError as error:
@@ -82,8 +82,10 @@ def guarded(run: Callable[[], None]) -> None:
 
 
 def stop(status: int, message: str, kind: str | None = None) -> None:
+    with contextlib.suppress(OSError):  # a full disk is perhaps the very reason
+        ends.leave(kind or str(status), message)
     # in one piece: several ranks may have the same to say at the same moment
-    os.write(sys.stderr.fileno(), f"{ERROR_MARK}[{kind or status}] {message}\n".encode(errors="replace"))
+    os.write(sys.stderr.fileno(), f"repro-error[{status}] {message}\n".encode(errors="replace"))
     if "mpi4py" in sys.modules and "mpi4py.MPI" in sys.modules:
         from mpi4py import MPI
 

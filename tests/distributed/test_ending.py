@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -16,8 +17,8 @@ from repro.experiment.expand import expand
 from repro.experiment.identify import identify
 from repro.experiment.run import Run
 from repro.launch import local, supervise
-from repro.launch.pool import entry
 from repro.launch.runner import run_unfinished
+from repro.testing.faults import processes
 from tests.support.records import summaries
 from tests.support.waiting import LIMIT_S, wait_until
 
@@ -45,16 +46,10 @@ def start(results: Path, *overrides: str, fault: str = "") -> subprocess.Popen:
 def ranks_of(results: Path, states: str = "RSDT") -> list[int]:
     """The ranks that run below a results folder, whoever started them, and whose state is one of these."""
     found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (folder / "cmdline").read_text().split("\0")
-            state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
-        except OSError:
-            continue
-        # a forked rank has a row of empty words behind its own; what stands in for it is none
-        rank = "repro.rank.main" in words and "mpirun" not in words[0] and entry.__file__ not in words
-        if rank and any(word.startswith(str(results)) for word in words) and state in states:
-            found.append(int(folder.name))
+    for pid in processes.ranks(results).values():
+        with contextlib.suppress(OSError):
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in states:
+                found.append(pid)
     return found
 
 

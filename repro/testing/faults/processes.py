@@ -1,4 +1,4 @@
-"""The processes that work in a folder, found by their command lines: a command, its launcher, its ranks."""
+"""The processes that work in a folder: a command and its launcher by their command lines, its ranks by their files."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 
 import psutil
 
-from repro.launch.pool import entry
-from repro.launch.pool.title import RANK, rank_of
+from repro.core import locks
+from repro.rank import ends
 
 
 def of(folder: Path) -> list[int]:
@@ -22,14 +22,13 @@ def of(folder: Path) -> list[int]:
 
 
 def ranks(folder: Path) -> dict[int, int]:
-    """rank -> process of the ranks that work in `folder`; launchers are left out."""
+    """rank -> process of the ranks that work in a run below `folder`; launchers are left out."""
     found = {}
-    for process in _of(folder):
-        words = process.info["cmdline"]
-        # of one that was forked the command line says it; what stands in for it before its launcher is no rank
-        rank = [*(word for word in words if word.startswith(RANK)), *rank_of(process.info["environ"])]
-        if "repro.rank.main" in words and rank and "python" in Path(words[0]).name and entry.__file__ not in words:
-            found[int(rank[0].removeprefix(RANK))] = process.pid
+    for lock in folder.rglob(locks.RANKS):
+        for rank, pid in ends.processes(lock.with_name(ends.FOLDER)).items():
+            with contextlib.suppress(psutil.Error):  # it has ended, and another may have its number
+                if any(file.path == str(lock.resolve()) for file in psutil.Process(pid).open_files()):
+                    found[rank] = pid
     return found
 
 

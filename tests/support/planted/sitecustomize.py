@@ -6,7 +6,7 @@ Python imports this as it starts; only the process that ranks are forked from do
 import os
 import sys
 
-if os.environ.get("PLANTED") and "repro.launch.pool.server" in sys.orig_argv:
+if os.environ.get("PLANTED") and "repro.launch.pool" in sys.orig_argv:
     import planted_bugs
 
     planted_bugs.BUGS[os.environ["PLANTED"]].plant()

@@ -1,10 +1,21 @@
-"""Why ranks ended, of what they and their launcher have printed, where no rank has given a reason in our own words."""
+"""What launchers print about the end of ranks, for ranks that leave no reason (`repro.rank.ends`): those that are
+killed, and those that cannot write their file."""
 
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Iterable
 
+# how mpirun (prterun breaks the line), torchrun and srun name a rank that a signal ended
+KILLED = re.compile(
+    r"process rank (?P<mpirun>\d+)\s[\s\S]{0,200}?exited\s+on\s+signal\s+(?P<mpirun_signal>\d+)"
+    r"|rank\s*:\s*(?P<torchrun>\d+) [^\n]*\n\s*exitcode\s*:\s*-(?P<torchrun_signal>\d+)"
+    r"|srun: error: (?P<node>\S+): tasks? (?P<srun>\d+)\S*: (?P<srun_signal>[A-Z][a-z ]+?)(?: \(core dumped\))?\n"
+)
+NAMES = {word: each.name for each in signal.Signals for word in (str(int(each)), signal.strsignal(each))}
+BY_LAUNCHERS = ("SIGTERM", "SIGABRT")  # with which they end those that are left
+REFUSED = re.compile(r"repro-error\[(\d)\] (.*)")  # a rank that cannot write its file, a node that cannot start one
 LONGEST = 300  # characters
 ERROR = re.compile(r"[\w.]*(Error|Exception)\b|srun: error")
 RULE = re.compile(r"-{20,}")  # before and behind a message of Open MPI
@@ -13,6 +24,23 @@ EMPTY = re.compile(
     r"WARNING|By default|Primary job|(mpirun|prterun) (detected|has exited|noticed)|MPI_ABORT was invoked"
 )
 FRAME = re.compile(r"Traceback|File \"|\[[\w.-]+:\d+\] |[\W\d]*$")  # of tracebacks and of Open MPI's own code
+
+
+def killed(text: str) -> tuple[str, str] | None:
+    """The rank that was lost first, with its node where there are several, and the signal that ended it."""
+    for found in KILLED.finditer(text):
+        rank = found["mpirun"] or found["torchrun"] or found["srun"]
+        sign = found["mpirun_signal"] or found["torchrun_signal"] or found["srun_signal"]
+        name = NAMES.get(sign, None if found["srun"] else f"signal {sign}")
+        if name and name not in BY_LAUNCHERS:
+            return f"rank {rank}" + (f" on node {found['node']}" if found["node"] else ""), name
+    return None
+
+
+def refused(text: str) -> tuple[str, str] | None:
+    """The status and the reason in the first line of our own."""
+    found = REFUSED.search(text)
+    return (found[1], found[2]) if found else None
 
 
 def reason(lines: Iterable[str]) -> str | None:

@@ -7,9 +7,10 @@ import sys
 
 import pytest
 
-from repro.core.errors import FaultError
-from repro.launch import last_words
+from repro.core.errors import Crashed, FaultError
+from repro.launch import launcher_output
 from repro.launch.supervise import Ranks
+from repro.rank import ends
 
 RULE = "-" * 74
 NO_FOLDER = f"""{RULE}
@@ -48,7 +49,7 @@ a non-zero exit code. Per user-direction, the job has been aborted.
     ],
 )
 def test_what_says_why(text, words):
-    assert words in last_words.reason(text.splitlines(keepends=True))
+    assert words in launcher_output.reason(text.splitlines(keepends=True))
 
 
 def test_the_error_of_ranks_that_end_without_a_reason_of_ours_shows_the_launchers(tmp_path):
@@ -57,3 +58,41 @@ def test_the_error_of_ranks_that_end_without_a_reason_of_ours_shows_the_launcher
     with pytest.raises(FaultError, match=r"status 1: .*/proc/ompi\.vm\.0.*; see .*ranks\.log") as caught:
         ranks.follow(lambda _: None, 60)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "lost"),
+    [
+        ("process rank 1 on vm exited on\nsignal 15\nprocess rank 2 on vm exited on signal 9", ("rank 2", "SIGKILL")),
+        ("  rank      : 1 (local_rank: 1)\n  exitcode  : -11 (pid: 7)\n", ("rank 1", "SIGSEGV")),
+        ("srun: error: n1: task 3: Exited\nsrun: error: n2: task 5: Killed\n", ("rank 5 on node n2", "SIGKILL")),
+        ("srun: error: n1: tasks 0-1: Terminated\n", None),
+    ],
+)  # fmt: skip
+def test_who_was_lost_first(text, lost):
+    assert launcher_output.killed(text) == lost
+
+
+RANK = """
+import os, sys
+from repro.rank import ends
+os.environ["RANK"] = "0"; ends.begin(); ends.leave("1", "rank 0 waited for rank 1")
+os.environ["RANK"] = "1"; ends.begin()
+if len(sys.argv) > 1: ends.leave("crashed", "rank 1: own.py:3: ZeroDivisionError")
+sys.exit(1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "reason"), [([], FaultError, "rank 0 waited"), (["crash"], Crashed, "own.py:3")]
+)
+def test_the_error_is_the_reason_in_the_ranks_files_the_cause_before_its_effects(tmp_path, words, kind, reason):
+    command = [sys.executable, "-c", RANK, *words]
+    ranks = Ranks(command, dict(os.environ), tmp_path / "ranks.log", count=2)
+    try:
+        with pytest.raises(kind, match=reason):
+            ranks.follow(lambda _: None, 60)
+        assert len(ends.processes(tmp_path / ends.FOLDER)) == 2
+    finally:
+        ranks.stop()
+    assert not (tmp_path / ends.FOLDER).exists()

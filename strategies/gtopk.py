@@ -18,8 +18,8 @@ class Options(SparseOptions):
 
 
 class GTopK(Sparsified):
-    """Algorithm 4 (with `aggregation: allgather` Algorithm 2), with the corrections of docs/errata.md: exactly k; the
-    mean over P workers in line 11.
+    """Algorithm 4 (with `aggregation: allgather` Algorithm 2), corrected by docs/errata.md, GK-1 and GK-5:
+    exactly k; the mean over P workers in line 11.
 
     Line 10 as printed puts a rank's values back whose index is not among the global top-k. A partial sum that a merge
     inside the tree drops while its index survives through another subtree is then neither applied nor put back: the

@@ -34,7 +34,7 @@ class PipeDream(Pipeline):
     minibatches (s from 1; section 3.4). One stage on one rank is plain SGD; one stage on all of them is BSP.
 
     A stage on m ranks updates in rounds: round r averages the gradients of minibatches r m to r m + m - 1
-    (docs/errata.md). Where more than one minibatch is in flight the replicas do not wait for a round before their next
+    (errata.md, PD-5). Where more than one minibatch is in flight the replicas do not wait for a round before their next
     forward pass, which uses the weights before it: so that communication hides behind computation, as the paper's cost
     model has it.
     """

@@ -19,8 +19,8 @@ class Options(SparseOptions):
 
 
 class TopK(Sparsified):
-    """Algorithm 1 with the corrections of docs/errata.md: exactly k; line 8's residual is G^g; the sum (lines 15 to 18)
-    starts from zero, as every rank's own values are among those gathered, with slices g k .. (g + 1) k.
+    """Algorithm 1 corrected by docs/errata.md, GK-1 to GK-3: exactly k; line 8's residual is G^g; the sum (lines 15
+    to 18) starts from zero, as every rank's own values are among those gathered, with slices g k .. (g + 1) k.
     """
 
     name = "topk"

@@ -9,7 +9,7 @@ classifier; the 1x1 convolution before conv2 is in conv2's block. Images of 31x3
 6,998,552 parameters at 1,000 classes. A module of i channels, with branches a, (r3, b), (r5, c) and d, has
 i (a + r3 + r5 + d) + 9 r3 b + 25 r5 c weights and a + r3 + b + r5 + c + d biases: 5,849,136 in the nine modules. The
 stem has 9,472 + 4,160 + 110,784 = 124,416, the classifier 1,025,000. iBatch's "5M" (its Table 1) is no count of a known
-form: torchvision's, with batch norm and without biases, has 6.6 M, or 13.0 M with auxiliary heads (docs/errata.md).
+form: torchvision's, with batch norm and without biases, has 6.6 M, or 13.0 M with auxiliary heads (errata.md, IB-7).
 Szegedy's text has "12 times fewer" than Krizhevsky's 60 M, which is 5 M.
 
 A `width` other than 1 scales all channels, for a network of this shape that trains quickly without a GPU.

@@ -7,7 +7,7 @@ one tensor.
 
 DEVIATION: the auxiliary head is left out (27,161,264 parameters with it): its loss on the side would be a second output
 in the middle of a pipeline. PipeDream's "157 MB" (section 5.1) is 39.2 M float32: neither 95 MB without that head nor
-109 MB with it, and no form of the network is known that has it (docs/errata.md). iBatch's "27M" (its Table 1) has the
+109 MB with it, and no form of the network is known that has it (errata.md, PD-11). iBatch's "27M" (its Table 1) has the
 head.
 
 Batch norm with TensorFlow-Slim's epsilon of 0.001, dropout of 0.2 before the last layer as there. Convolutions are

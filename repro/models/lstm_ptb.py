@@ -1,7 +1,7 @@
 """LSTM-PTB: a word-level language model of an embedding, LSTM layers and a decoder, all of one width.
 
 The gTop-k paper has "a 2-layer LSTM language model ... similar as in [12]" (section IV-A). [12] (Lin et al., Deep
-Gradient Compression, ICLR 2018) has 1,500 units a layer; that width is taken from there (docs/errata.md: an
+Gradient Compression, ICLR 2018) has 1,500 units a layer; that width is taken from there (docs/errata.md, GK-20: an
 assumption), and the paper's released code (github.com/hclhkbu/gtopkssgd, `models/lstm.py`) has it too, with dropout
 0.65 and, unlike [12], a decoder of its own. It is the large network of Zaremba, Sutskever, Vinyals (arXiv 1409.2329):
 dropout between layers only. Embedding and decoder start in +-0.1, the decoder's bias at 0, the LSTM as PyTorch draws

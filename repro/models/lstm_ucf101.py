@@ -1,7 +1,7 @@
 """LSTM on video features (eager-SGD section 6.3, after Yue-Hei Ng et al., CVPR 2015): LSTM, dense, classes.
 
 LSTM(2048 -> 2048) with one bias vector, dense 512, dense 101: 34,663,525 parameters at 2,048 features and 101 classes,
-the only such form with the count of Table 1 (docs/errata.md).
+the only such form with the count of Table 1 (docs/errata.md, EA-6).
 
 ASSUMPTIONS: ReLU on the dense layer of 512; TensorFlow's start with 1 for the forget gate's bias and 0 for the others'
 (the paper names neither); weights uniform within 1 / sqrt(hidden), as PyTorch draws an LSTM's. The last output of

@@ -1,7 +1,7 @@
 """ResNet-32 for CIFAR-10 (He et al., CVPR 2016, section 4.2, n = 5) as eager-SGD counts it: 467,194 parameters.
 
 Shortcuts are 1x1 convolutions with batch norm in the first block of all three stages, of the first stage too, where
-nothing changes size (docs/errata.md): that is the only form whose count is that of Table 1. The original has identities
+nothing changes size (docs/errata.md, EA-8): the only form with the count of Table 1. The original has identities
 throughout (464,154), option B projections in two stages (466,906).
 """
 

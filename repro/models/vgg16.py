@@ -2,7 +2,7 @@
 
 14,728,266 parameters at 10 classes: the network of the gTop-k paper's released code (github.com/hclhkbu/gtopkssgd,
 `models/vgg.py`), and the 14.7 M of its text. The three fully connected layers that its Figure 11 speaks of are those of
-the ImageNet original (138 M, `vgg16_imagenet`): docs/errata.md. The last feature map, 1x1 for 32x32 images, is
+the ImageNet original (138 M, `vgg16_imagenet`): docs/errata.md, GK-15. The last feature map, 1x1 for 32x32 images, is
 averaged, so larger images work. Convolutions are drawn as He et al. (2015) do. A `width` other than 1 scales all
 channels, for a network of this shape that trains quickly without a GPU.
 """

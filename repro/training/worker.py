@@ -130,7 +130,7 @@ class Worker:
     def update(self, total: torch.Tensor | None = None, lr_factor: float = 1.0, summands: int | None = None) -> None:
         """One optimizer step, charged to phase "update", with the mean of a sum (n,) over the workers.
 
-        The mean where Pipe-SGD's Algorithm 1 prints a sum: docs/errata.md. None: with the part's own gradients, which
+        The mean where Pipe-SGD's Algorithm 1 prints a sum: errata.md, PS-4. None: with the part's own gradients, which
         may be a sum as well: of `summands`. `lr_factor`: of the learning rate, for this step alone. `summands`: how
         many gradients the sum is of, if not one of each worker.
         """

@@ -124,7 +124,7 @@ class Sparsified(DataParallel):
         """
 
     def apply(self, pending: Pending, staleness: int) -> None:
-        """Line 11; the division by P that Algorithm 4 omits (docs/errata.md) is in `update`."""
+        """Line 11; the division by P that Algorithm 4 omits (docs/errata.md, GK-5) is in `update`."""
         for part in pending.result:
             self.finiteness.watch(part, self.pending.updates + 1)
         with self.worker.clock.phase("compress"):

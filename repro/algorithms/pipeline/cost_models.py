@@ -12,8 +12,8 @@ the bytes that cross cut i, which are outputs of layers before it that a layer b
 The released code counts an output for a cut as soon as another layer at the cut comes after its layer but not after all
 of its users, though these may all be before the cut: never less than a_i, which has to be sent.
 
-T(i -> j, m) of section 3.2 divides both terms by m though W already depends on m (docs/errata.md); so does the authors'
-code, and so do we. `paper` does not divide 2 C_i by the replicas; the authors' code does.
+T(i -> j, m) of section 3.2 divides both terms by m though W already depends on m (docs/errata.md, PD-1); so do the
+authors' code and we. `paper` does not divide 2 C_i by the replicas; the authors' code does.
 
 On two levels (M1 machines with B1 in a group, M2 groups with B2) the T of the outer level is the time of the best
 pipeline of the layers in a group. Section 3.2 has one level only; `paper` nests its formulas unchanged. As the released

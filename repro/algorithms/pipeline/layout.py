@@ -54,7 +54,7 @@ class Layout:
 
     @property
     def noam(self) -> int:
-        """NUM_OPT_ACTIVE_MINIBATCHES (section 3.2), of each replica of the input stage: docs/errata.md."""
+        """NUM_OPT_ACTIVE_MINIBATCHES (section 3.2), of each replica of the input stage: docs/errata.md, PD-3."""
         return math.ceil(self.ranks / self.stages[0].replicas)
 
     def first_rank(self, stage: int) -> int:
@@ -66,7 +66,7 @@ class Layout:
         return Place(stage, rank - firsts[stage])
 
     def rank_of(self, stage: int, minibatch: int) -> int:
-        """The rank of both passes of a minibatch: round-robin (section 3.3), modulo the replicas (docs/errata.md)."""
+        """The rank of both passes of a minibatch: round-robin (section 3.3), modulo the replicas (errata.md, PD-4)."""
         return self.first_rank(stage) + minibatch % self.stages[stage].replicas
 
     def replicas_of(self, stage: int) -> list[int]:

@@ -11,7 +11,7 @@ Step k of a rank consists of the forward passes before its k-th backward pass, a
     1f1b-flush  (beyond the paper; Narayanan et al., 2021) 1F1B within a flush, which ends before the next one starts
 
 An update of a stage's weights uses the mean gradient of a group of minibatches: in 1f1b one of each replica (a round:
-docs/errata.md), with flushes all of a flush. Version v of a stage's weights contains v updates.
+docs/errata.md, PD-5), with flushes all of a flush. Version v of a stage's weights contains v updates.
 """
 
 from __future__ import annotations

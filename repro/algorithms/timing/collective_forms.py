@@ -248,7 +248,7 @@ def pull(p: int, n: int, alpha: float, beta: float) -> float:
 def server(p: int, n: int, alpha: float, beta: float, gamma: float = 0.0) -> float:
     """Allreduce through a dedicated server, p clients: push, then pull; 2 (alpha + p n beta) + n gamma.
 
-    docs/errata.md: with p = 4 about 8 n beta where the ring has 1.5 n beta.
+    docs/errata.md, PS-7: with p = 4 about 8 n beta where the ring has 1.5 n beta.
     """
     return push(p, n, alpha, beta, gamma) + pull(p, n, alpha, beta)
 

@@ -42,7 +42,7 @@ def active_processes(initiator: str, p: int, quorum: int | None = None) -> float
 
 
 def staleness_bound(delays: Sequence[Sequence[float]], compute_s: float, latency_s: float) -> int:
-    """tau of Lemma 5.1 (4) for solo allreduce: no gradient is later than so many rounds. docs/errata.md: derived, not
+    """tau of Lemma 5.1 (4) for solo allreduce: no gradient is later than so many rounds. errata.md, EA-3: derived, not
     printed.
 
     delays: [step][rank], seconds that an injector adds to `compute_s` of every rank's step; latency_s: longest time

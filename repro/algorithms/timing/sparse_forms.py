@@ -6,7 +6,7 @@ element bytes of one on the wire: a float32 value and an int32 index where no co
 merge   seconds a byte of both messages that a rank makes one of (Definition 1)
 
 Table I counts k and m in units that it does not name. With m bytes of the gradient, k = rho m bytes of selected values,
-and beta seconds a byte (docs/errata.md) its terms 2(P-1) k beta and 4 k log2(P) beta are those here, in elements of 8
+and beta seconds a byte (errata.md, GK-7) its terms 2(P-1) k beta and 4 k log2(P) beta are those here, in elements of 8
 bytes.
 """
 

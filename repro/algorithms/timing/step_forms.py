@@ -15,7 +15,7 @@ def sync_total(T: int, l_up: float, l_comp: float, l_comm: float) -> float:
 def pipe_limited(T: int, l_up: float, l_comp: float, l_comm: float) -> float:
     """Pipe-SGD for any K >= 2 on limited resources, equation (4): T max(l_up + l_comp, l_comm).
 
-    Steady state: neither the pipeline's fill nor its drain is in it (docs/errata.md); `pipe_total` has both.
+    Steady state: neither the pipeline's fill nor its drain is in it (docs/errata.md, PS-1); `pipe_total` has both.
     """
     return T * max(l_up + l_comp, l_comm)
 
@@ -86,7 +86,7 @@ def pipe_segmented_limited(
 
 
 def pipe_total(T: int, K: int, l_up: float, l_comp: float, l_comm: float, warmup: int = 0) -> float:
-    """T iterations of Pipe-SGD from a standing start until the last gradient is applied (docs/errata.md, equation (4)).
+    """T iterations of Pipe-SGD from a standing start until the last gradient is applied (docs/errata.md, PS-1).
 
     Algorithm 1 is three lines of work: C(t) ends computation t, M(t) communication t, U(t) the update with gradient t:
 

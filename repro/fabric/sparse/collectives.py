@@ -73,7 +73,7 @@ def gtopk_allreduce(fabric: Fabric, mine: Sparse, wire: Wire, channel: int = MAI
     """Algorithm 3: a tree of top-k operations to rank 0, then a broadcast: 2 alpha log2 P + 16 k beta log2 P.
 
     It works for any number of ranks: a rank without partner in a round waits for the next. Corrected against the paper
-    (docs/errata.md): round i is among ranks 0, 2^(i-1), 2 x 2^(i-1) ...; Barrier() (line 17) is unnecessary, because a
+    (errata.md, GK-4): round i is among ranks 0, 2^(i-1), 2 x 2^(i-1) ...; Barrier() (line 17) is unnecessary, because a
     receive waits for its message; the broadcast with log2 P rounds is a binomial tree.
     """
     p, me = fabric.size, fabric.rank

@@ -100,7 +100,7 @@ class Sparse:
 def largest(magnitudes: torch.Tensor, k: int) -> torch.Tensor:
     """The k largest of the magnitudes (n,), which contain no NaN, as a mask (n,); ties by position.
 
-    Definition 1 and Algorithm 1 print "> the k-th largest", which keeps k - 1: docs/errata.md.
+    Definition 1 and Algorithm 1 print "> the k-th largest", which keeps k - 1: docs/errata.md, GK-1.
     """
     if magnitudes.device.type == "cpu":
         return torch.from_numpy(sparse_host.largest(magnitudes.numpy(), k))

@@ -21,7 +21,7 @@ SURE = 4.0  # standard deviations by which the exact selection lowers its first 
 def select(vector: torch.Tensor, k: int, how: str = "exact") -> Sparse:
     """k elements of a vector (n,), 1 <= k <= n, with ascending indices; NaN and infinity are always selected.
 
-    exact: those of largest magnitude, ties by index (Algorithm 1, lines 5 to 7; docs/errata.md: exactly k).
+    exact: those of largest magnitude, ties by index (Algorithm 1, lines 5 to 7; docs/errata.md, GK-1: exactly k).
     sampled: those above a threshold that leaves k of n in a sample of the vector (Lin et al., "Deep Gradient
     Compression", ICLR 2018, section 3.1): the k largest of them, or if they are fewer, all, and EMPTY places.
     """

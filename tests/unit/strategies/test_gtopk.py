@@ -42,7 +42,7 @@ def test_the_thread_changes_no_bit(name, options):
 
 
 def serial(name: str, workers: int, density: float, steps: int) -> torch.Tensor:
-    """Algorithm 1 (topk) or Algorithm 2 (gtopk), corrected as docs/errata.md says, with dense vectors."""
+    """Algorithm 1 (topk) or Algorithm 2 (gtopk), corrected by docs/errata.md, GK-1 to GK-5, with dense vectors."""
     k = round(density * N)
     weights = small.ModelShard(small.model(), small.SGD, torch.device("cpu")).weights.clone()
     residuals = [torch.zeros(N) for _ in range(workers)]

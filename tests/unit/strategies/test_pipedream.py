@@ -98,7 +98,7 @@ class Replay:
 
 
 def replayed(config: str, cuts: list[int], steps: int, version) -> Replay:
-    """Rounds: update r of a stage with m replicas is the mean of minibatches r m to r m + m - 1 (docs/errata.md).
+    """Rounds: update r of a stage with m replicas is the mean of minibatches r m to r m + m - 1 (docs/errata.md, PD-5).
 
     version(stage, minibatch): the version of a stage's weights that a minibatch's passes use.
     """

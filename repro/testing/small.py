@@ -289,7 +289,7 @@ def one_rank(
     assert all(total >= 0 for total in counters.values())  # also without arithmetic
     state = strategy.state_dict()
     strategy.close()
-    weights = strategy.eval_weights()
+    weights = strategy.eval_weights() if arithmetic else {}  # without, a run never evaluates
     mine = digest(weights) if arithmetic else "", worker.model_shard.weights.clone(), losses, fabric.bytes_sent
     return *mine, seconds, state, staleness, weights, counters, sent_at
 

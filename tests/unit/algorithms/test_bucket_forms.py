@@ -5,21 +5,16 @@ from __future__ import annotations
 import random
 
 import pytest
-import torch
 from torch import nn
 
-from repro import strategies
 from repro.algorithms.timing import collective_forms, step_forms
 from repro.fabric.codecs import codec
 from repro.fabric.costs import Costs
 from repro.fabric.virtual import fabric as virtual
-from repro.testing.small import SGD, NoBatches
 from repro.training.buckets import balanced_buckets
-from repro.training.clock import Clock
 from repro.training.device_times import BlockSeconds
-from repro.training.model_shard import ModelShard
-from repro.training.worker import Worker
 from tests.support import forms
+from tests.support.stepping import timed_steps
 
 
 def test_the_second_term_is_that_of_equation_6() -> None:
@@ -73,29 +68,6 @@ def blocks() -> list[nn.Module]:
     return [nn.Linear(width, 48, bias=False, device="meta") for width in (20, 48, 64, 32)]  # WORKERS divides each
 
 
-def run_pipe_sgd(T: int, options: dict, seconds: BlockSeconds) -> tuple[float, list[float]]:
-    """(when the last rank is done, rank 0's time after each step) of T iterations without arithmetic."""
-
-    def main(fabric: virtual.VirtualFabric) -> tuple[float, list[float]]:
-        strategy_class = strategies.load("pipe_sgd")
-        strategy = strategy_class(strategy_class.parse(options))
-        part = ModelShard(nn.Sequential(*blocks()), SGD, torch.device("meta"))
-        worker = Worker(WORKERS, fabric, Clock(fabric), part, NoBatches(), 1, 0, seconds, arithmetic=False)
-        strategy.setup(worker)
-        worker.clock.start()
-        after = []
-        for _ in range(T):
-            strategy.step()
-            after.append(fabric.now())
-        strategy.drain()
-        ended = fabric.now()
-        strategy.close()
-        return ended, after
-
-    results = virtual.run(WORKERS, main, virtual.Network(ALPHA, BETA), COSTS)
-    return max(ended for ended, _ in results), results[0][1]
-
-
 @pytest.mark.parametrize("name, algorithm", [("none", "ring"), ("quantize8", "ring"), ("none", "ring_pipelined")])
 @pytest.mark.parametrize("K", [1, 2, 3])
 @pytest.mark.parametrize("L", [1, 4])
@@ -115,7 +87,8 @@ def test_the_strategy_takes_what_the_forms_say(name: str, algorithm: str, K: int
     l_up = COSTS.seconds("update", sum(sizes)) + sum(collective_forms.codec_device(n, COSTS, used)[1] for n in sizes)
     case = (K, l_up, sum(seconds.forward), backward, communication)
     options = {"K": K, "segments": L, "codec": name, "algorithm": algorithm, "warmup_epochs": 0}
-    total, after = run_pipe_sgd(T, options, seconds)
+    network = virtual.Network(ALPHA, BETA)
+    total, after = timed_steps("pipe_sgd", options, WORKERS, T, blocks(), seconds, network, COSTS)
     assert total == pytest.approx(forms.pipe_segmented_total(T, *case), rel=1e-9)
     if K < 3:  # else what piled up during the fill may last beyond T
         assert after[-1] - after[-2] == pytest.approx(step_forms.pipe_segmented_limited(1, *case), rel=1e-9)

@@ -15,13 +15,9 @@ from repro.fabric.collectives import dense as collectives
 from repro.fabric.collectives.compressed import CompressedAllreduce
 from repro.fabric.costs import Costs
 from repro.fabric.virtual import fabric as virtual
-from repro.strategies import load
-from repro.testing.small import SGD, NoBatches
-from repro.training.clock import Clock
 from repro.training.device_times import BlockSeconds
-from repro.training.model_shard import ModelShard
-from repro.training.worker import Worker
 from tests.support import forms
+from tests.support.stepping import timed_steps
 
 ALPHA, BETA = 1e-4, 1e-9
 NETWORK = virtual.Network(ALPHA, BETA)
@@ -129,36 +125,11 @@ BYTES = 4 * PARAMETERS
 FORWARD, BACKWARD = 0.3, 0.7  # shares of l_comp
 
 
-def run_strategy(name: str, options: dict, workers: int, T: int, costs: Costs, l_comp: float, shape=(1199, 12)):
-    """(the time when the last rank is done, rank 0's time after each step) of T iterations on meta tensors."""
-    strategy_class = load(name)
-
-    def main(fabric: virtual.VirtualFabric) -> tuple[float, list[float]]:
-        strategy = strategy_class(strategy_class.parse(options))
-        worker = Worker(
-            workers=workers,
-            fabric=fabric,
-            clock=Clock(fabric),
-            model_shard=ModelShard(nn.Sequential(nn.Linear(*shape, device="meta")), SGD, torch.device("meta")),
-            batches=NoBatches(),
-            iterations_per_epoch=1,
-            seed=0,
-            blocks=BlockSeconds([FORWARD * l_comp], [BACKWARD * l_comp]),
-            arithmetic=False,
-        )
-        strategy.setup(worker)
-        after = []
-        worker.clock.start()
-        for _ in range(T):
-            strategy.step()
-            after.append(fabric.now())
-        strategy.drain()
-        ended = fabric.now()
-        strategy.close()
-        return ended, after
-
-    results = virtual.run(strategy_class.ranks(strategy_class.parse(options), workers), main, NETWORK, costs)
-    return max(ended for ended, _ in results), results[0][1]
+def run_strategy(name: str, options: dict, workers: int, T: int, costs: Costs, l_comp: float):
+    model = [nn.Linear(1199, 12, device="meta")]
+    return timed_steps(
+        name, options, workers, T, model, BlockSeconds([FORWARD * l_comp], [BACKWARD * l_comp]), NETWORK, costs
+    )
 
 
 def terms(name: str, workers: int, l_comp: float, costs: Costs = CODEC_COSTS) -> tuple[float, float, float]:

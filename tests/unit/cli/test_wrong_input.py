@@ -47,7 +47,6 @@ def said(capsys, *arguments: str) -> str:
         ("~optimizer=1", ["override '~optimizer=1': must be key=value"]),
         ("strategy@x=dsync", ["must be key=value"]),
         ("hydra.run.dir=x", ["unknown option 'hydra.run.dir'"]),
-        ("experiment=pipesgd/fig1", ["unknown option 'experiment'"]),
         ("scale=paper", ["--scale paper"]),
         ("grid=5", ["grid=5: must be factors with their values"]),
         ("+grid.method.a=['epochs=-1']", ["epochs=-1: must be above 0"]),

@@ -202,7 +202,7 @@ def test_a_rank_that_is_late_shows_in_its_own_histogram(tmp_path):
 
 
 @pytest.mark.parametrize("strategy", [("strategy=pipe_sgd", "strategy.K=3"), ("strategy=ps_async",)])
-@pytest.mark.parametrize("stop", [5, 11, 20])
+@pytest.mark.parametrize("stop", [5, 20])
 def test_a_resumed_run_counts_every_gradient_once(tmp_path, monkeypatch, strategy, stop):
     whole = stale_run(tmp_path / "whole", *strategy)
     step, left = StepLog.step, [len(whole["staleness"]) * stop]  # of all ranks together

@@ -214,20 +214,6 @@ def test_cancelled_and_preempted_runs_end_with_the_same_bits(cluster, tmp_path, 
     assert resumed["bytes_sent"] == undisturbed["bytes_sent"]
 
 
-def test_a_job_of_a_higher_partition_takes_the_nodes_and_the_run_goes_on_behind_it(cluster, tmp_path, fabric):
-    results = tmp_path / "results"
-    submit(cluster, *LONG, fabric, "strategy=dsync", REPRO_RESULTS=str(results))
-    wait_until(lambda: evaluated(results), "the run is under way")
-    all_nodes = ["--nodes=4", "--ntasks=4", "--exclusive", f"--output={tmp_path}/urgent.out"]
-    assert cluster.run("sbatch", "--partition=urgent", *all_nodes, "--wrap", "echo over").returncode == 0
-    wait_until(lambda: (tmp_path / "urgent.out").exists(), "the urgent job has run")
-    wait_until(lambda: queue_is_empty(cluster), "the jobs end")
-    (run,) = runs_of(cluster, REPRO_RESULTS=str(results))
-    assert run["state"] == "done" and run["restarts"] == 1, run
-    told = [(one["event"], one["iteration"]) for one in events(results) if one["event"] in ("preempted", "resume")]
-    assert [name for name, _ in told] == ["preempted", "resume"] and 0 < told[0][1] == told[1][1] < 1050
-
-
 def test_a_node_that_lacks_the_environment_is_named(cluster, tmp_path, fabric):
     bare = tmp_path / "bare-python"
     bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')  # without what is installed

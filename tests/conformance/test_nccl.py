@@ -25,7 +25,7 @@ from repro.training.device_times import BlockSeconds
 from tests.support.fabric_checks import suite as fabric_suite
 from tests.support.virtual import NETWORK
 
-SIZES = [2, 3, 4, 5, 8]
+SIZES = [2, 3, 5]
 BLOCKS = 4
 
 
@@ -70,7 +70,7 @@ def deep() -> nn.Sequential:
 
 
 @pytest.mark.parametrize("name", ["pipedream", "gpipe", "one_f_one_b_flush", "model_parallel"])
-@pytest.mark.parametrize("config, cuts", [("1-1-1-1", [1, 2, 3]), ("2-1", [2]), ("1-2-1", [1, 3]), ("3-2", [2])])
+@pytest.mark.parametrize("config, cuts", [("1-1-1-1", [1, 2, 3]), ("1-2-1", [1, 3]), ("3-2", [2])])
 def test_every_pipeline(name, config, cuts):
     """Also where messages are sent again after a resume."""
     if name == "model_parallel" and config != "1-1-1-1":

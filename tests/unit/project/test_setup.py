@@ -226,7 +226,7 @@ def test_a_bundle_is_cut_into_parts_that_fit_with_the_code_and_put_together_ther
 
 
 @pytest.mark.parametrize(("limit", "words", "said"), [
-    ("2", "mnist", "do not fit into 2 MiB beside the checkout's 1"),
+    ("2", "mnist", "do not fit into 2 MiB with the checkout's 1"),
     ("4", "mnist imagenet", "has no imagenet"),
 ])  # fmt: skip
 def test_what_cannot_be_bundled_is_one_line(tmp_path, checkout, limit, words, said):

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 
 from repro.core.not_none import not_none
+from repro.fabric.base import Fabric
+from repro.training.clock import Clock
+from repro.training.device_times import BlockSeconds
 from repro.training.model_shard import ModelShard, Through
-
-if TYPE_CHECKING:
-    from repro.training.worker import Worker
 
 MICROBATCH_SEED = 2**44  # apart from each other as no two blocks or minibatches are
 Ready = Callable[[int], None]
@@ -32,13 +32,30 @@ class Hooks(NamedTuple):
     through: Through | None = None
 
 
+class Job(Protocol):
+    """What of a worker the passes need: `repro.training.worker.Worker` says what each is."""
+
+    fabric: Fabric
+    clock: Clock
+    model_shard: ModelShard
+    batches: Any
+    seed: int
+    blocks: BlockSeconds | None
+    arithmetic: bool
+    accumulate: int
+    min_compute_s: float | None
+
+    @property
+    def loss_function(self) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]: ...
+
+
 class Compute:
     """One per worker, whose `gradients`, `forward` and `backward` these are, without injected delays.
 
     numbers: of the shard's blocks, in the whole model; minibatch, microbatch: the one being worked on, and its part.
     """
 
-    def __init__(self, worker: Worker, numbers: Sequence[int]):
+    def __init__(self, worker: Job, numbers: Sequence[int]):
         self.worker, self.numbers = worker, numbers
         self.stochastic = stochastic(worker.model_shard)
         self.minibatch, self.microbatch = -1, 0
@@ -216,7 +233,7 @@ class TimingOnly(Modelled):
             self._pass("forward", self._forward_s(minibatch, block))
 
 
-def of(worker: Worker, numbers: Sequence[int]) -> Compute:
+def of(worker: Job, numbers: Sequence[int]) -> Compute:
     """The one that suits a worker."""
     if not worker.arithmetic:
         return TimingOnly(worker, numbers)

@@ -8,9 +8,7 @@ Schema 2 is `repro.records.record`: what was configured in `identity`, what was 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from repro.core.registry import TRAIN
@@ -104,18 +102,3 @@ def _number(text: str) -> float | str:
         return float(text)
     except ValueError:
         return text
-
-
-def main(folder: Path) -> None:
-    """Rewrite the tables of each paper in a reference."""
-    from repro.records import reference
-
-    for paper in reference.papers(folder):
-        runs = reference.read(paper, folder)
-        print(f"{reference.write(paper, runs, folder)}: {len(runs)} runs")
-
-
-if __name__ == "__main__":
-    from repro.core.paths import reference_root
-
-    main(Path(sys.argv[1]) if sys.argv[1:] else reference_root())

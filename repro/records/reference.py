@@ -20,6 +20,7 @@ import errno
 import hashlib
 import json
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -191,3 +192,14 @@ def _lists(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]
 
 def _text(value: Any) -> str:
     return json.dumps(value, sort_keys=True, allow_nan=False, separators=(",", ":"))
+
+
+def rewrite(root: Path) -> None:
+    """Write the tables of every paper anew, by today's schema."""
+    for paper in papers(root):
+        runs = read(paper, root)
+        print(f"{write(paper, runs, root)}: {len(runs)} runs")
+
+
+if __name__ == "__main__":
+    rewrite(Path(sys.argv[1]) if sys.argv[1:] else reference_root())

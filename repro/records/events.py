@@ -32,6 +32,12 @@ from repro.core.atomic import sync_folder
 from repro.core.errors import InputError, cannot
 
 
+def line_of(event: str, **fields: Any) -> str:
+    """An event as a line of the log, with its checksum."""
+    text = json.dumps(_plain({"event": event, **fields}), allow_nan=False, separators=(",", ":"))
+    return f'{text[:-1]},"crc":{zlib.crc32(text.encode())}}}'
+
+
 class EventLog:
     """Appends to one file; `append` only buffers, `flush` does the input/output (training clock paused).
 
@@ -51,14 +57,13 @@ class EventLog:
 
     def append(self, event: str, **fields: Any) -> None:
         """Remember one event. It is made into text here, so later changes to the fields' objects do not reach it."""
-        line = json.dumps(_plain({"event": event, **fields}), allow_nan=False, separators=(",", ":"))
-        self._buffer.append(f'{line[:-1]},"crc":{zlib.crc32(line.encode())}}}')
+        self._buffer.append(line_of(event, **fields))
 
     def flush(self) -> None:
         """Write what was appended, as whole lines. A full disk leaves the file as it was before the call."""
         if not self._buffer:
             return
-        data = "".join(line + "\n" for line in self._buffer).encode()
+        data = "".join(f"{text}\n" for text in self._buffer).encode()
         descriptor = self._file.fileno()
         before = os.fstat(descriptor).st_size
         try:
@@ -173,16 +178,16 @@ def _bytes(path: Path, offset: int = 0) -> bytes:
         return bytes(file.read())
 
 
-def _event(line: bytes) -> dict[str, Any]:
+def _event(text: bytes) -> dict[str, Any]:
     """What a line of a log says; ValueError where it is not an event as it was written."""
-    event = strict_json.parse(line)
+    event = strict_json.parse(text)
     if not isinstance(event, dict) or not isinstance(event.get("event"), str):
         raise ValueError("not an object with an 'event'")
     if event["event"] == "resume" and not isinstance(event.get("iteration"), int):
         raise ValueError("a resume without its iteration")
-    crc = event.pop("crc", None)  # lines of older logs have none
-    if crc is not None and crc != zlib.crc32(line[: line.rindex(b',"crc":')] + b"}"):
-        raise ValueError("its checksum is another")
+    whole, _, _ = text.rpartition(b',"crc":')
+    if event.pop("crc", None) != zlib.crc32(whole + b"}"):
+        raise ValueError("its checksum is missing or another")
     return event
 
 

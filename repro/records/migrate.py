@@ -17,10 +17,12 @@ from repro.records import kinds
 SCHEMA = 2
 # of schema 1, what the identity takes from the configuration, else from the summary
 CONFIGURED = (
-    *("workers", "batch", "epochs", "accumulate", "optimizer", "numerics", "min_compute_s", "metric", "eval_every"),
-    *("eval_train", "checkpoint_every", "breakdown_steps", "trace_steps", "device", "changed"),
+    *("workers", "epochs", "accumulate", "optimizer", "numerics", "min_compute_s", "metric", "eval_every"),
+    *("eval_train", "checkpoint_every", "breakdown_steps", "trace_steps", "device", "changed", "imbalance"),
 )
-OF_SUMMARY = ("paper", "experiment", "variant", "factors", "program", "imbalance", "breakdown", "scale", "seed")
+OF_SUMMARY = (  # the batch: a probe may have taken all data
+    *("paper", "experiment", "variant", "factors", "program", "breakdown", "scale", "seed", "batch"),
+)
 FOUND = (  # by a training
     *("iterations", "iterations_per_epoch", "dataset", "memory", "curve", "final", "targets", "step", "phases"),
     *("server_phases", "communication", "bytes_sent", "staleness", "counters", "pipeline", "per_rank", "allreduce"),
@@ -43,7 +45,7 @@ def _second(summary: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any
     """Schema 1 to 2."""
     summary = _renamed(summary, {"cell": "run", "setting": "variant"})
     config = _renamed(dict(config), {"figure": "experiment", "setting": "variant"})
-    identity = _some(config, CONFIGURED) | _some(summary, (*CONFIGURED, *OF_SUMMARY))
+    identity = _some(summary, CONFIGURED) | _some(config, CONFIGURED) | _some(summary, OF_SUMMARY)
     train = identity.setdefault("program", TRAIN) == TRAIN
     model, result = summary.get("model") or {}, summary.get("result")
     own = {"name": summary.get("strategy"), **(summary.get("options") or {})}

@@ -255,9 +255,8 @@ class Mirror:
         experiments = [one for one in experiments if one not in self.store.made]
         if not experiments:
             return []
-        key, name = record["key"], record.get("run")
-        found = self.store.client.search_runs(experiments, f"tags.`repro.key` = '{key}'", max_results=100)
-        mine = [run for run in found if name is None or run.data.tags.get("repro.run", name) == name]
+        found = self.store.client.search_runs(experiments, f"tags.`repro.key` = '{record['key']}'", max_results=100)
+        mine = [run for run in found if run.data.tags.get("repro.run") == record.get("run")]
         return sorted(mine, key=lambda run: (-len(run.data.metrics), -len(run.data.params), run.info.run_id))
 
     def _open_experiment(self) -> tuple[str, list[Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from unittest import mock
 
@@ -17,6 +16,7 @@ from repro.fabric.real import srun_ranks
 from repro.launch import forecast, runner, srun
 from repro.launch.preempted import Preempted
 from repro.launch.slurm import client, layout, packs, record, site, status, submit
+from repro.records.events import line_of
 from tests.reports.data.summaries import make
 from tests.support.records import write_summary
 
@@ -409,7 +409,7 @@ def test_the_states_of_runs(options, tmp_path, monkeypatch):
         (root / "p" / "e" / name).mkdir(parents=True)
         more = [{"event": "failed", "reason": "rank 1 was lost"}] if name == "failed" else []
         events = [] if name in ("pending", "early") else begun + more
-        (root / "p" / "e" / name / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+        (root / "p" / "e" / name / "events.jsonl").write_text("".join(line_of(**event) + "\n" for event in events))
     write_summary(root / "p" / "e" / "done", make("D-Sync", key="done"))
     (folder / "7_6.log").write_text("2026 start 1\nrepro: error: node n3: no checkout at /x\n")
     waiting = {number: client.ArrayTask("PENDING", reason="Resources") for number in (2, 3)}
@@ -440,7 +440,7 @@ def test_runs_of_one_job_are_told_apart(options, tmp_path, monkeypatch):
     events = {"over": ["run_start"], "bad": ["run_start", "failed"], "now": ["run_start"], "next": []}
     for name in names:
         (tmp_path / "results/p/e" / name).mkdir(parents=True)
-        lines = [json.dumps({"event": each, "reason": "lost", "iterations": 9}) + "\n" for each in events[name]]
+        lines = [line_of(each, reason="lost", iterations=9) + "\n" for each in events[name]]
         (tmp_path / "results/p/e" / name / "events.jsonl").write_text("".join(lines))
     write_summary(tmp_path / "results/p/e/over", make("D-Sync", key="over"))
     monkeypatch.setattr(client, "need", lambda program: program)

@@ -55,7 +55,7 @@ def found(*, seed=0, step_s=0.1, origin=WORKSPACE, variant="diloco", summary=Non
     whole = {**CONFIG, **config}
     said = {name: whole[name] for name in ("workers", "batch", "epochs")}
     said |= {"variant": variant, "seed": seed, "step": {"mean_s": step_s}}
-    made = make("D-Sync", run=f"{variant}-{seed}-{step_s}") | said
+    made = make("D-Sync", run=f"run-{seed}-{step_s}") | said
     return Found(origin, None, record_of(made | (summary or {}), whole))
 
 
@@ -105,6 +105,14 @@ def test_compare_averages_nothing_that_differs_and_pairs_what_differs_in_strateg
     assert list(compared["ms B"]) == pytest.approx([1000, 1000])
     (two_seeds,) = compared[compared["range A"].notna()].index
     assert compared.loc[two_seeds, "range A"] == "200 to 400" and "H=10" in two_seeds
+
+
+def test_compare_separates_what_differs_in_any_value():
+    mine = [found(step_s=0.1 * (i + 1), **change) for i, change in enumerate(CHANGES)]
+    runs = table(*mine, *(found(**change | DSYNC, step_s=5.0) for change in CHANGES))
+    compared = comparison.compare(runs, "diloco", "dsync")
+    assert sorted(compared["ms A"]) == pytest.approx([100 * (i + 1) for i in range(len(CHANGES))])
+    assert compared["range A"].isna().all() and (compared["ms B"] == 5000).all()
 
 
 def test_where_no_partner_is_alike_the_difference_is_said_and_epochs_are_never_mixed():
@@ -209,7 +217,7 @@ def test_data_that_were_found_are_a_group_of_their_own():
 
 def test_a_terminal_gets_no_control_character_of_a_record():
     bad = "\x1b[31mred\x07"
-    runs = table(found(variant=bad, summary={"experiment": bad, "factors": {bad: bad}}), found())
+    runs = table(found(variant=bad, summary={"factors": {bad: bad}}), found())
     for text in (shown(runs), printed.text(runs), comparison.of(comparison.ending(runs, table()))):
         assert "red" in text and text.replace("\n", "").isprintable()
     assert "\x1b" not in printed.csv(runs) and "\x07" not in printed.csv(runs)

@@ -22,14 +22,22 @@ import pytest
 from repro.core.errors import InputError
 from repro.records import archive, source
 from repro.records import provenance as module
-from repro.records.events import EventLog, EventTail, cut_back, read_events
+from repro.records.events import EventLog, EventTail, cut_back, line_of, read_events
 from repro.records.provenance import command, hardware, provenance
 
 # --- the event log survives crashes, full disks and resumes
 
 
-def write(path, *lines):
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+def log(*events):
+    """The lines of a log."""
+    return "".join(line_of(**event) + "\n" for event in events).encode()
+
+
+def write(path, *events):
+    path.write_bytes(log(*events))
+
+
+A, B, C = (log({"event": name}) for name in "abc")
 
 
 def test_append_is_buffered_until_flush(tmp_path):
@@ -54,7 +62,7 @@ def test_fields_are_copied_and_made_plain(tmp_path):
 
 def test_a_torn_last_line_is_tolerated_and_dropped_on_opening(tmp_path):
     path = tmp_path / "e"
-    path.write_bytes(b'{"event":"a"}\n{"event":"b","x":"' + b"y" * 200_000)
+    path.write_bytes(A + b'{"event":"b","x":"' + b"y" * 200_000)
     assert [event["event"] for event in read_events(path)] == ["a"]
     with EventLog(path) as log:
         log.append("c")
@@ -69,11 +77,12 @@ def test_a_file_of_one_torn_line_becomes_empty(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "bad", ['{"event": "b"', "[]", "[" * 100_000, "\0" * 9, '{"no": 1}', "", '{"event": "resume"}', "\xff"]
+    "bad",
+    ['{"event": "b"', '{"event": "b"}', "[]", "[" * 100_000, "\0" * 9, '{"no": 1}', "", '{"event": "resume"}', "\xff"],
 )
 def test_a_corrupt_line_in_the_middle_names_file_and_line(tmp_path, bad):
     path = tmp_path / "e"
-    path.write_bytes(b'{"event":"a"}\n' + bad.encode("latin-1") + b'\n{"event":"c"}\n')
+    path.write_bytes(A + bad.encode("latin-1") + b"\n" + C)
     with pytest.raises(InputError, match=r"e:2: not an event") as caught:
         read_events(path)
     assert "\n" not in str(caught.value)
@@ -84,31 +93,25 @@ def test_every_changed_bit_is_found(tmp_path):
     with EventLog(path) as log:
         for n in (8, 9):
             log.append("steps", iteration=n, n=n, loss=0.25, step_s=[1.5])
-    line = path.read_bytes().splitlines(keepends=True)[0]
-    for place in range(8 * (len(line) - 1)):
+    first = path.read_bytes().splitlines(keepends=True)[0]
+    for place in range(8 * (len(first) - 1)):
         bad = bytearray(path.read_bytes())
         bad[place // 8] ^= 1 << place % 8
         changed = tmp_path / "changed"
         changed.write_bytes(bad)
-        try:
-            events = read_events(changed)
-        except InputError:
-            continue
-        # only the name of the checksum itself: what the event says is whole
-        assert [{name: event[name] for name in ("n", "loss", "step_s")} for event in events] == [
-            {"n": n, "loss": 0.25, "step_s": [1.5]} for n in (8, 9)
-        ]
+        with pytest.raises(InputError):
+            read_events(changed)
 
 
 def test_cutting_back_names_the_line(tmp_path):
     path = tmp_path / "e"
-    good, rest = b'{"event":"a"}\n{"event":"b"}\n', b'{"event":"c"}\n'
+    good, rest = A + B, C
     path.write_bytes(good + rest)
     assert cut_back(path) is None and path.read_bytes() == good + rest
     for bad in (b"\0" * 20, b"{", b"[" * 100_000):
         path.write_bytes(good + bad + b"\n" + rest)
-        line = cut_back(path)
-        assert line.startswith(f"{path}:3: not an event") and "\n" not in line
+        cut = cut_back(path)
+        assert cut.startswith(f"{path}:3: not an event") and "\n" not in cut
         assert path.read_bytes() == good
 
 
@@ -145,12 +148,12 @@ def test_the_tail_returns_each_whole_line_once(tmp_path):
     path = tmp_path / "e"
     tail = EventTail(path)
     assert tail.read() == []
-    path.write_text('{"event":"a"}\n{"eve')
+    path.write_bytes(A + b'{"eve')
     assert tail.read() == [{"event": "a"}]
     assert tail.read() == []
-    path.write_text('{"event":"a"}\n{"event":"b"}\n')
+    path.write_bytes(A + B)
     assert tail.read() == [{"event": "b"}]
-    path.write_text('{"event":"a"}\n{"event":"b"}\nbroken\n')
+    path.write_bytes(A + B + b"broken\n")
     with pytest.raises(InputError, match=":3:"):
         tail.read()
 

@@ -1,6 +1,6 @@
-"""Tests that authors of plugins subclass in test files of their own, and seeded faults on real runs.
+"""Conformance tests that authors of plugins subclass, and seeded faults on real runs.
 
-`StrategyConformance` needs pytest, which nothing else of ours imports.
+`StrategyConformance` needs pytest, which nothing else in `repro` imports.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__} has no attribute {name}")
     import pytest
 
-    pytest.register_assert_rewrite("repro.testing.strategies", "repro.testing.small")  # a failure shows the values
+    pytest.register_assert_rewrite("repro.testing.strategies", "repro.testing.small")  # failures show values
     from repro.testing.strategies import StrategyConformance
 
     return StrategyConformance

@@ -1,4 +1,4 @@
-"""Start ranks that run a program of a test, with a hard time limit."""
+"""Starts ranks that run a test's program, with a time limit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from repro.launch.local import environment, mpirun_command, torchrun_command
 from repro.launch.supervise import Ranks
 
-LIMIT_S = 600.0  # only ends what hangs
+LIMIT_S = 600.0  # only ends ranks that hang
 COMMANDS = {"mpi": mpirun_command, "torch": torchrun_command}
 
 
@@ -24,9 +24,9 @@ def launch(
     limit_s: float = 2 * LIMIT_S,
     python: str = sys.executable,
 ) -> None:
-    """Run `size` ranks of a program, arguments to `python`, to their end; raises what `supervise` says if they failed.
+    """Run `size` ranks of a program, given as arguments to `python`, to their end; raises the supervisor's error.
 
-    They import what this process can, and leave what they say in `folder/log`.
+    The ranks can import what this process can, and write their output to `folder/log`.
     """
     surroundings = environment(threads=1) | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     command = COMMANDS[fabric](size, list(program), python)

@@ -1,6 +1,6 @@
-"""Small runs on real ranks, for strategies whose library the virtual fabric lacks.
+"""Small runs on real ranks, for strategies that need a library which the virtual fabric lacks.
 
-The ranks of a fabric are started once, by the first test that needs them, take runs from files, and end with pytest.
+The first test that needs the ranks of a fabric starts them; they read runs from files, and end with pytest.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RANKS = 4
 
 
 class Ranks:
-    """`RANKS` ranks of a fabric that do what they find in a folder (`repro.testing.serve`)."""
+    """`RANKS` ranks of a fabric, which run the jobs in a folder (`repro.testing.serve`)."""
 
     def __init__(self, fabric: str):
         self.holder = tempfile.TemporaryDirectory()
@@ -44,17 +44,17 @@ class Ranks:
         except Exception as error:
             self.failed = error
 
-    def run(self, size: int, how: dict[str, Any]) -> list[Any]:
+    def run(self, size: int, setup: Any) -> list[Any]:
         name = f"job{next(self.numbers)}"
-        (self.folder / "new").write_bytes(pickle.dumps((size, how)))
+        (self.folder / "new").write_bytes(pickle.dumps((size, setup)))
         (self.folder / "new").rename(self.folder / name)
         answers = [self.folder / f"{name}.rank{rank}" for rank in range(size)]
         limit = time.monotonic() + LIMIT_S
         while not all(answer.exists() for answer in answers):
             if self.failed or time.monotonic() > limit:
-                started.cache_clear()  # the next run has fresh ones
+                started.cache_clear()  # the next run starts new ranks
                 self.end()
-                raise AssertionError(f"ranks of {how['name']}: {self.failed or f'no answer after {LIMIT_S:g} s'}")
+                raise AssertionError(f"ranks of {setup.name}: {self.failed or f'no answer after {LIMIT_S:g} s'}")
             time.sleep(0.005)
         found = [pickle.loads(answer.read_bytes()) for answer in answers]
         if wrong := [text for text in found if isinstance(text, str)]:
@@ -74,19 +74,19 @@ def started(fabric: str) -> Ranks:
 
 
 def strategy_names() -> list[Any]:
-    """Parameters of a test of every registered strategy, marked where it starts real ranks."""
-    usable = strategies.REGISTRY.usable()  # the tests of another fail, each with the reason
+    """Test parameters: every registered strategy, marked if it needs real ranks."""
+    usable = strategies.REGISTRY.usable()  # tests of unusable ones fail with the reason
     real = {name for name in usable if library(name)}
     return [pytest.param(name, marks=[pytest.mark.ranks] * (name in real)) for name in strategies.names()]
 
 
 def library(name: str) -> str | None:
-    """The fabric whose library a strategy needs, or None."""
+    """The fabric whose library a strategy needs; None if it needs none."""
     return next((LIBRARIES[needed] for needed in strategies.load(name).requires if needed in LIBRARIES), None)
 
 
 def need(name: str) -> None:
-    """Skip the test, with the reason, where a strategy's library is not installed."""
+    """Skip the test if a strategy's library is not installed."""
     strategy = strategies.load(name)
     try:
         strategy.check(strategy.parse({}), RunFacts(workers=1, epochs=1))
@@ -94,7 +94,7 @@ def need(name: str) -> None:
         pytest.skip(str(error))
 
 
-def run(fabric: str, size: int, how: dict[str, Any]) -> list[Any]:
-    """`small.one_rank(**how)` on `size` ranks of a fabric, at most `RANKS`: what each of them returned."""
-    need(how["name"])
-    return started(fabric).run(size, how)
+def run(fabric: str, size: int, setup: Any) -> list[Any]:
+    """`small.one_rank(fabric, setup)` on `size` ranks of a fabric, at most `RANKS`; returns each rank's result."""
+    need(setup.name)
+    return started(fabric).run(size, setup)

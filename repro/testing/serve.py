@@ -1,6 +1,5 @@
-"""`python -m repro.testing.serve FABRIC FOLDER`: a rank that does the small runs of `repro.testing.real`.
-
-One after the other, on the first ranks; until there is a file `end`.
+"""`python -m repro.testing.serve FABRIC FOLDER`: a rank that runs the jobs of `repro.testing.real`, one after the
+other, until there is a file `end`.
 """
 
 from __future__ import annotations
@@ -31,15 +30,15 @@ def serve(whole: Fabric, folder: Path) -> None:
                 whole.close()
                 return
             time.sleep(idle_s)
-            idle_s = min(1.1 * idle_s, 0.05)  # whom nobody wants anything of for minutes leaves the cores to others
-        size, how = pickle.loads(job.read_bytes())
+            idle_s = min(1.1 * idle_s, 0.05)  # idle ranks leave the cores to others
+        size, setup = pickle.loads(job.read_bytes())
         if size not in groups:
             groups[size] = whole.subgroup(range(size))
         if (fabric := groups[size]) is not None:
             fabric.bytes_sent = 0
             found: Any
             try:
-                found = small.one_rank(fabric, **how)
+                found = small.one_rank(fabric, setup)
             except Exception:
                 found = traceback.format_exc()
             aside = folder / f"new{fabric.rank}"

@@ -1,7 +1,6 @@
-"""Small runs of any strategy: a seeded data set, a tiny model, on the virtual fabric in this process.
+"""Small runs of any strategy on a seeded data set and a tiny model, on the virtual fabric in this process.
 
-A strategy that needs the library of a real fabric (DDP, Horovod) runs there instead, on ranks that
-`repro.testing.real` keeps.
+A strategy that needs the library of a real fabric (DDP, Horovod) runs on real ranks instead (`repro.testing.real`).
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import functools
 import tempfile
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +53,7 @@ def model(seed: int = 0) -> nn.Sequential:
 
 
 class SameForAll(Batches):
-    """Minibatches of which all workers of an iteration have the same one: that of one worker alone."""
+    """Minibatches that are the same for all workers of an iteration: those of a single worker."""
 
     def __init__(self, split: Split, size: int, seed: int, per_epoch: int, workers: int):
         super().__init__(split, size, seed, per_epoch)
@@ -65,7 +64,7 @@ class SameForAll(Batches):
 
 
 class NoBatches:
-    """Minibatches of nominal length for runs without arithmetic: nobody looks at a sample."""
+    """Minibatches for runs without arithmetic, which read no samples."""
 
     size = 1
 
@@ -73,10 +72,10 @@ class NoBatches:
         return 1.0
 
 
-class Given(Imbalance):
-    """Delays as they are given: [step][worker] seconds."""
+class FixedDelays(Imbalance):
+    """The given delays, [step][worker] seconds, repeated for further steps."""
 
-    name = "given"
+    name = "fixed"
 
     def __init__(self, rows: Sequence[Sequence[float]]):
         self.rows = rows
@@ -92,22 +91,51 @@ class Given(Imbalance):
 SGD = Optimizer(lr=0.1)
 
 
+@dataclass(frozen=True)
+class Setup:
+    """What a small run does.
+
+    batch: samples of each worker's minibatch. settle_every: settle and take the evaluation weights every n-th step, as
+    an evaluation does. stop_and_resume_at: after so many steps, continue with new strategies and model shards that load
+    a checkpoint of the old ones. drain: whether to drain at the end. blocks: rank -> seconds of each block's passes.
+    arithmetic: False for timing on meta tensors, without digests. delays: [step][worker] seconds of injected imbalance.
+    same_data: all workers of an iteration use the same minibatch, that of a single worker.
+    """
+
+    name: str
+    options: dict[str, Any]
+    workers: int = 2
+    steps: int = 12
+    batch: int = 4
+    optimizer: Optimizer = SGD
+    settle_every: int = 0
+    stop_and_resume_at: int = 0
+    drain: bool = True
+    iterations_per_epoch: int = 10
+    build_model: Callable[[], nn.Sequential] = model
+    blocks: Callable[[int], BlockSeconds] | None = lambda rank: BlockSeconds([1e-3, 1e-3], [2e-3, 2e-3])
+    arithmetic: bool = True
+    delays: Sequence[Sequence[float]] = ()
+    numerics: Numerics = FP32
+    same_data: bool = False
+
+
 @dataclass
 class Run:
-    """What a run of a strategy left: per rank the final weights' digest and flat weights, losses, traffic, time."""
+    """The results of a run, in lists with an entry for each rank."""
 
-    digests: list[str]
-    weights: list[torch.Tensor]
+    digests: list[str]  # of the final weights
+    weights: list[torch.Tensor]  # flat
     losses: list[list[float]]
     bytes_sent: list[int]
-    seconds: float
+    seconds: float  # of the slowest rank
     states: list[dict[str, Any]] = field(default_factory=list)
-    staleness: list[list[int]] = field(default_factory=list)  # of the updates that each rank's steps reported
-    evaluated: list[dict[str, torch.Tensor]] = field(default_factory=list)  # each rank's evaluation weights
+    staleness: list[list[int]] = field(default_factory=list)  # of the updates that the steps reported
+    evaluated: list[dict[str, torch.Tensor]] = field(default_factory=list)  # evaluation weights
     counters: list[dict[str, float]] = field(default_factory=list)
-    sent_at: list[list[int]] = field(default_factory=list)  # the iterations, from 1, in which each rank sent something
+    sent_at: list[list[int]] = field(default_factory=list)  # the iterations, from 1, in which the rank sent something
     steps: int = 0
-    exact: bool = True  # the same run again has the same bits
+    exact: bool = True  # repetitions have the same bits
 
     @property
     def held(self) -> list[set[str]]:
@@ -116,7 +144,7 @@ class Run:
 
     @property
     def whole(self) -> dict[str, torch.Tensor]:
-        """The model that is evaluated, by name: of what several ranks hold the first one's."""
+        """The evaluated model by name; of weights that several ranks hold, the first rank's."""
         return {name: tensor for weights in reversed(self.evaluated) for name, tensor in weights.items()}
 
     @property
@@ -126,70 +154,31 @@ class Run:
 
 
 def run(
-    name: str,
-    options: dict[str, Any] | None = None,
-    workers: int = 2,
-    steps: int = 12,
-    batch: int = 4,
-    optimizer: Optimizer = SGD,
-    settle_every: int = 0,
-    stop_and_resume_at: int = 0,
-    drain: bool = True,
-    iterations_per_epoch: int = 10,
-    build_model: Callable[[], nn.Sequential] = model,
-    blocks: Callable[[int], BlockSeconds] = lambda rank: BlockSeconds([1e-3, 1e-3], [2e-3, 2e-3]),
-    costs: Costs = COSTS,
-    arithmetic: bool = True,
-    fabric: str | None = None,
-    delays: Sequence[Sequence[float]] = (),
-    numerics: Numerics = FP32,
-    same_data: bool = False,
+    name: str, options: dict[str, Any] | None = None, *, fabric: str | None = None, costs: Costs = COSTS, **how: Any
 ) -> Run:
-    """`steps` iterations of a strategy; each worker's minibatch has `batch` samples.
+    """Run a strategy as `Setup(**how)` says.
 
-    settle_every: settle and take evaluation weights every so many steps, as an evaluation would.
-    blocks: rank -> its seconds of each block's passes.
-    arithmetic: False for timing alone, on meta tensors; there are no digests then.
-    fabric: "mpi" or "torch" for real ranks, "nccl" for virtual ones by NCCL's rules (`repro.testing.nccl`); by default
-    virtual ones, or those whose library the strategy needs.
-    stop_and_resume_at: after that many steps go on with fresh strategies and parts that load the old ones' checkpoint.
-    delays: [step][worker] seconds of injected imbalance; in turn where there are more steps.
-    same_data: all workers of an iteration compute on one minibatch, the one that one worker alone has.
+    fabric: "mpi" or "torch" for real ranks, "nccl" for virtual ranks with NCCL's rules (`repro.testing.nccl`); by
+    default virtual ranks, or real ones if the strategy needs their library.
     """
-    how: dict[str, Any] = {
-        "workers": workers,
-        "steps": steps,
-        "batch": batch,
-        "optimizer": optimizer,
-        "settle_every": settle_every,
-        "stop_and_resume_at": stop_and_resume_at,
-        "drain": drain,
-        "iterations_per_epoch": iterations_per_epoch,
-        "build_model": build_model,
-        "arithmetic": arithmetic,
-        "delays": delays,
-        "numerics": numerics,
-        "same_data": same_data,
-    }
     strategy_class, options = strategies.load(name), options or {}
-    if getattr(strategy_class.Options, "density", None):  # the default keeps nothing of so small a model
+    if getattr(strategy_class.Options, "density", None):  # the default would keep nothing of such a small model
         options = {"density": 0.25} | options
-    parsed = strategy_class.parse(options)
-    ranks, exact = strategy_class.ranks(parsed, workers), True
+    parsed, setup = strategy_class.parse(options), Setup(name, options, **how)
+    ranks, exact = strategy_class.ranks(parsed, setup.workers), True
     home = fabric or real.library(name)
     if home not in (None, "nccl"):
-        how |= {"name": name, "options": options, "blocks": None}
-        results, exact = real.run(home, ranks, how), strategy_class(parsed).deterministic
+        results, exact = real.run(home, ranks, replace(setup, blocks=None)), strategy_class(parsed).deterministic
     else:
         start: Callable[..., list[Any]] = by_nccls_rules if home else virtual.run
-        results = start(ranks, lambda fabric: one_rank(fabric, name, options, blocks=blocks, **how), NETWORK, costs)
+        results = start(ranks, lambda fabric: one_rank(fabric, setup), NETWORK, costs)
     digests, weights, losses, sent, seconds, states, staleness, evaluated, counters, sent_at = map(list, zip(*results))
-    longest = max(seconds)
-    return Run(digests, weights, losses, sent, longest, states, staleness, evaluated, counters, sent_at, steps, exact)
+    found = digests, weights, losses, sent, max(seconds), states, staleness, evaluated, counters, sent_at
+    return Run(*found, setup.steps, exact)
 
 
 def assert_same(first: Run, second: Run) -> None:
-    """The same weights bit for bit, or close where a library sums in the order in which it comes to them."""
+    """Assert equal weights: bit for bit, or close if a library sums in varying order."""
     if first.exact:
         assert first.digests == second.digests
     else:
@@ -198,7 +187,7 @@ def assert_same(first: Run, second: Run) -> None:
 
 
 def different(one: Any, other: Any) -> list[str]:
-    """Where two states differ, which are of dictionaries, lists and tensors: the place of each."""
+    """The places at which two nested states of dictionaries, lists and tensors differ."""
     if isinstance(one, dict) and isinstance(other, dict):
         keys = [key for key in {**one, **other} if key in one and key in other]
         lone = [f"[{key!r}]" for key in one.keys() ^ other.keys()]
@@ -210,55 +199,37 @@ def different(one: Any, other: Any) -> list[str]:
     return [] if one == other else [""]
 
 
-def one_rank(
-    fabric: Fabric,
-    name: str,
-    options: dict[str, Any],
-    workers: int,
-    steps: int,
-    batch: int,
-    optimizer: Optimizer,
-    settle_every: int,
-    stop_and_resume_at: int,
-    drain: bool,
-    iterations_per_epoch: int,
-    build_model: Callable[[], nn.Sequential],
-    blocks: Callable[[int], BlockSeconds] | None,
-    arithmetic: bool,
-    delays: Sequence[Sequence[float]],
-    numerics: Numerics = FP32,
-    same_data: bool = False,
-) -> tuple:
-    """What one rank does in `run`, and what it finds."""
-    strategy_class = strategies.load(name)
-    batches = Batches(split(), batch, 3, iterations_per_epoch * workers)
-    if same_data:
-        batches = SameForAll(split(), batch, 3, iterations_per_epoch, workers)
+def one_rank(fabric: Fabric, setup: Setup) -> tuple:
+    """One rank's part of `run`; returns its entries of `Run`'s lists."""
+    workers, per_epoch = setup.workers, setup.iterations_per_epoch
+    strategy_class = strategies.load(setup.name)
+    batches = Batches(split(), setup.batch, 3, per_epoch * workers)
+    if setup.same_data:
+        batches = SameForAll(split(), setup.batch, 3, per_epoch, workers)
+    device = torch.device("cpu" if setup.arithmetic else "meta")
 
     def build() -> tuple[Worker, Any]:
         worker = Worker(
             workers=workers,
             fabric=fabric,
             clock=Clock(fabric),
-            model_shard=ModelShard(
-                build_model(), optimizer, torch.device("cpu" if arithmetic else "meta"), iterations_per_epoch, numerics
-            ),
+            model_shard=ModelShard(setup.build_model(), setup.optimizer, device, per_epoch, setup.numerics),
             batches=batches,
-            iterations_per_epoch=iterations_per_epoch,
+            iterations_per_epoch=per_epoch,
             seed=0,
-            blocks=blocks(fabric.rank) if blocks else None,
-            arithmetic=arithmetic,
-            imbalance=Given(delays) if delays else None,
-            iterations=steps,
+            blocks=setup.blocks(fabric.rank) if setup.blocks else None,
+            arithmetic=setup.arithmetic,
+            imbalance=FixedDelays(setup.delays) if setup.delays else None,
+            iterations=setup.steps,
         )
-        strategy = strategy_class(strategy_class.parse(options))
+        strategy = strategy_class(strategy_class.parse(setup.options))
         strategy.setup(worker)
         return worker, strategy
 
     worker, strategy = build()
     losses, staleness, sent_at = [], [], []
     worker.clock.start()
-    for step in range(1, steps + 1):
+    for step in range(1, setup.steps + 1):
         sent_before = fabric.bytes_sent
         for _ in range(strategy.steps((step - 1) * workers), strategy.steps(step * workers)):
             report = strategy.step()
@@ -267,10 +238,10 @@ def one_rank(
             staleness += report.staleness
         if fabric.bytes_sent > sent_before:
             sent_at.append(step)
-        if settle_every and step % settle_every == 0:
+        if setup.settle_every and step % setup.settle_every == 0:
             strategy.settle()
             strategy.eval_weights()
-        if step == stop_and_resume_at:
+        if step == setup.stop_and_resume_at:
             strategy.settle()
             with tempfile.TemporaryDirectory() as folder:
                 checkpoints, strategy_state = Checkpoints(Path(folder), fabric.rank), strategy.state_dict()
@@ -281,7 +252,7 @@ def one_rank(
             worker.clock.start()
             worker.model_shard.load_state_dict(state["part"])
             strategy.load_state_dict(state["strategy"])
-    if drain:
+    if setup.drain:
         strategy.drain()
     seconds = worker.clock.train_s()
     strategy.settle()
@@ -289,23 +260,23 @@ def one_rank(
     assert all(total >= 0 for total in counters.values())  # also without arithmetic
     state = strategy.state_dict()
     strategy.close()
-    weights = strategy.eval_weights() if arithmetic else {}  # without, a run never evaluates
-    mine = digest(weights) if arithmetic else "", worker.model_shard.weights.clone(), losses, fabric.bytes_sent
+    weights = strategy.eval_weights() if setup.arithmetic else {}  # a run without arithmetic never evaluates
+    mine = digest(weights) if setup.arithmetic else "", worker.model_shard.weights.clone(), losses, fabric.bytes_sent
     return *mine, seconds, state, staleness, weights, counters, sent_at
 
 
 def initial() -> torch.Tensor:
-    """The weights (n,) that every run starts from."""
+    """The initial weights (n,) of every run."""
     return ModelShard(model(), SGD, torch.device("cpu")).weights.clone()
 
 
 def sgd_step(weights: torch.Tensor, total: torch.Tensor, workers: int) -> torch.Tensor:
-    """One SGD update with the mean of a sum, in the operations and order of `torch.optim.SGD`."""
+    """One SGD update with total / workers, in the operations and order of `torch.optim.SGD`."""
     return weights.add(total.div(workers), alpha=-SGD.lr)
 
 
 def plain_sgd(iterations: int = 12) -> torch.Tensor:
-    """The weights (n,) that one worker has after so many iterations."""
+    """The weights (n,) of one worker after so many iterations."""
     weights = initial()
     for iteration in range(iterations):
         weights = sgd_step(weights, serial_gradient(weights, iteration, 0, 1), 1)
@@ -320,7 +291,7 @@ def serial_gradient(
     batch: int = 4,
     build_model: Callable[[], nn.Sequential] = model,
 ) -> torch.Tensor:
-    """The gradient (n,) that `worker` has in an iteration (from 0) at given weights, by plain PyTorch."""
+    """The gradient (n,) of `worker` in an iteration (from 0) at the given weights, by plain PyTorch."""
     part = ModelShard(build_model(), SGD, torch.device("cpu"))
     part.weights.copy_(weights)
     x, y = Batches(split(), batch, 3, 10 * workers)[iteration * workers + worker]

@@ -1,4 +1,4 @@
-"""What every strategy must do, as tests: `StrategyConformance`."""
+"""The tests that every strategy must pass: `StrategyConformance`."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from repro.core.errors import InputError
 from repro.testing import real, small
 from repro.testing.nccl import NcclRules
 
-STEPS, MOST_STEPS = 12, 400  # of a run; more where a strategy exchanges less often than every few iterations
-STOP = 5  # the first iteration after which a checkpoint is taken
+STEPS, MOST_STEPS = 12, 400  # of a run; more if a strategy exchanges rarely
+STOP = 5  # the earliest iteration of a checkpoint
 LATE_S = 0.02  # several steps of the tiny model in virtual time
 
 
 class StrategyConformance:
-    """Subclass it in a test file, as a class whose name begins with Test, and say which strategy of those registered.
+    """Subclass it in a test file, with a name that starts with Test, and set `strategy` to the name of a registered
+    one.
 
-    Every test trains the tiny model of `repro.testing.small` in virtual time; where the strategy needs the library of
+    Every test trains the tiny model of `repro.testing.small`, in virtual time or, if the strategy needs the library of
     a real fabric, on real ranks of this machine.
     """
 
     strategy: ClassVar[str]
-    options: ClassVar[Mapping[str, Any]] = {}  # where the defaults do not suit so small a model
+    options: ClassVar[Mapping[str, Any]] = {}  # if the defaults do not suit such a small model
 
     @pytest.fixture
     def name(self) -> str:
@@ -35,11 +36,11 @@ class StrategyConformance:
         return self.strategy
 
     def most(self, name: str) -> int:
-        """The most workers that it is tried with; less for one that has no use for as many."""
+        """The largest number of workers to test."""
         return real.RANKS if real.library(name) else 6
 
     def numbers(self, name: str, *wanted: int) -> list[int]:
-        """Numbers of workers, none above the most."""
+        """The wanted numbers of workers, limited by `most`."""
         return sorted({min(workers, self.most(name)) for workers in wanted})
 
     def run(self, name: str, options: Mapping[str, Any] | None = None, **how: Any) -> small.Run:
@@ -51,7 +52,7 @@ class StrategyConformance:
         assert torch.equal(self.run(name, neutral, workers=1).weights[0], small.plain_sgd())
 
     def test_workers_on_the_same_data_are_one_worker(self, name: str) -> None:
-        """All workers compute on one minibatch: the model of one worker alone, up to rounding."""
+        """If all workers compute on one minibatch, the model equals one worker's up to rounding."""
         if reason := strategies.load(name).unlike_one_worker:
             pytest.skip(f"{name} says unlike_one_worker: {reason}")
         optimizer = small.SGD.model_copy(update={"momentum": 0.9, "weight_decay": 1e-3})
@@ -64,10 +65,10 @@ class StrategyConformance:
             torch.testing.assert_close(found, alone)
 
     def test_state_survives_a_checkpoint(self, name: str) -> None:
-        """Stopped, written to a file, read by fresh ranks and gone on with: the same as never stopped.
+        """Stopping, writing a checkpoint and resuming with new ranks has the same result as not stopping.
 
-        The stop is after some exchange between the ranks, where there is time before the next one inside it, and the
-        run goes on past that.
+        The stop is after an exchange between the ranks, if possible between two exchanges, and the run continues past
+        it.
         """
         optimizer = small.SGD.model_copy(update={"momentum": 0.9, "weight_decay": 1e-3})
         for workers in self.numbers(name, 2, 3):
@@ -76,7 +77,7 @@ class StrategyConformance:
             small.assert_same(whole, self.run(name, stop_and_resume_at=stop_between(whole), **how))
 
     def test_what_a_checkpoint_holds_is_taken_up(self, name: str) -> None:
-        """What fresh ranks have read is what was written, also of a rank that is behind."""
+        """New ranks have the state that was written, also for a rank that was late."""
         for workers in self.numbers(name, 2, 3):
             delays = [[LATE_S * (worker == workers - 1) for worker in range(workers)], [0.0] * workers]
             how: dict[str, Any] = {"workers": workers, "steps": STOP, "drain": False, "delays": delays}
@@ -85,7 +86,7 @@ class StrategyConformance:
             assert not wrong, f"{workers} workers, not as written by rank: {', '.join(wrong)}"
 
     def exchanging(self, name: str, workers: int, **how: Any) -> small.Run:
-        """A run that is long enough to be stopped between two exchanges."""
+        """A run that is long enough for a stop between two exchanges."""
         steps = STEPS
         while steps < MOST_STEPS:
             found = self.run(name, workers=workers, steps=steps, **how)
@@ -98,7 +99,7 @@ class StrategyConformance:
         )
 
     def test_all_ranks_end_with_the_same_bits(self, name: str) -> None:
-        """With each codec where there is the option."""
+        """With each codec, if there is the option."""
         chosen = strategies.load(name)
         if not chosen.identical_replicas:
             pytest.skip(f"{name} says identical_replicas = False")
@@ -108,7 +109,7 @@ class StrategyConformance:
                 assert len(set(self.run(name, options, workers=workers, steps=7).digests)) == 1, (options, workers)
 
     def test_the_evaluated_model_is_whole(self, name: str) -> None:
-        """The ranks' evaluation weights together are all of the model's."""
+        """Together, the ranks' evaluation weights are the whole model."""
         for workers in self.numbers(name, 1, 3):
             held = self.run(name, workers=workers, steps=1).held
             assert set.union(*held) == set(small.model().state_dict())
@@ -127,7 +128,7 @@ class StrategyConformance:
             assert first.seconds == second.seconds
 
     def test_whoever_is_late(self, name: str) -> None:
-        """The weights are the same ones, unless the strategy says that with its options they are not."""
+        """The weights do not depend on which worker is late, unless the strategy says otherwise."""
         chosen = strategies.load(name)
         if not chosen(chosen.parse(self.options)).deterministic:
             pytest.skip(f"{name} says deterministic = False")
@@ -138,7 +139,7 @@ class StrategyConformance:
             small.assert_same(whole, self.run(name, workers=workers, delays=delays))
 
     def test_it_runs_by_nccls_rules(self, name: str) -> None:
-        """Where it needs nothing that NCCL lacks: no order of its messages hangs there, and the bits are the same."""
+        """If it needs nothing that NCCL lacks, its messages do not deadlock there, and the bits are the same."""
         if lacking := strategies.load(name).requires - NcclRules.capabilities:
             pytest.skip(f"{name} needs {', '.join(sorted(lacking))}, which NCCL lacks")
         for workers in self.numbers(name, 2, 3, 4):
@@ -151,10 +152,10 @@ class StrategyConformance:
 
 
 def stop_between(run: small.Run) -> int:
-    """The iteration after which a checkpoint tells most; 0 where the run is too short for one.
+    """The most informative iteration for a checkpoint; 0 if the run is too short.
 
-    In the middle between two exchanges, of which the later one is not at the run's very end, and before which there
-    was another: the first may have been of what the ranks start with.
+    It is in the middle between two exchanges, the later of which is not at the run's end, after an earlier exchange:
+    the first one may only distribute initial values.
     """
     for before, after in pairwise(run.exchanges[1:]):
         if (middle := (before + after) // 2) >= STOP and after < run.steps:

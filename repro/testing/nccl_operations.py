@@ -1,0 +1,120 @@
+"""Operations in the streams of `repro.testing.nccl`: sends, receives, batches, collectives, first uses."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from repro.fabric.base import FabricError, Work
+from repro.fabric.virtual.messages import VirtualWork
+
+if TYPE_CHECKING:
+    from repro.testing.nccl import NcclRules
+
+SEND, RECEIVE = "send to", "receive from"
+
+
+@dataclass(eq=False)
+class Part:
+    """One message of an operation: a send to, or a receive from, a peer."""
+
+    kind: str
+    peer: int
+    tensor: torch.Tensor
+    named: str  # the peer's rank in the run, for errors
+    met: bool = False  # matched with its counterpart
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.named}"
+
+
+@dataclass(eq=False)
+class Collective:
+    """A collective. name: everything on which the ranks must agree; take: stores the result of all ranks' tensors."""
+
+    name: str
+    tensor: torch.Tensor
+    take: Callable[[list[torch.Tensor]], None]
+    met: bool = False
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Operation(VirtualWork):
+    """An entry of a rank's stream: a send, a receive, a batch of them, or a collective."""
+
+    __slots__ = ("collective", "communicator", "left", "line", "parts", "rank")
+
+    def __init__(self, fabric: NcclRules, communicator: Communicator, collective: Collective | None = None):
+        super().__init__(fabric)
+        self.rank, self.communicator, self.collective = fabric.rank, communicator, collective
+        self.parts: list[Part] = []
+        self.left = 0  # unfinished parts
+        self.line = fabric.current_task()
+
+    @property
+    def what(self) -> str:
+        return " with ".join(map(str, self.parts)) or str(self.collective)
+
+    def __str__(self) -> str:
+        streams = self.communicator.streams
+        stream = streams[self.rank]
+        text = f"{self.what} ({self.communicator.name})"
+        if self not in stream:
+            return text
+        if stream[0] is not self:
+            return f"{text}, behind {stream[0].what} in the stream"
+        names = self.communicator.ranks
+        peers = sorted({part.peer for part in self.parts if not part.met}) or range(len(names))
+        stands = [
+            f"rank {names[peer]}'s stands at {streams[peer][0].what if streams[peer] else 'its end'}"
+            for peer in peers
+            if peer != self.rank
+        ]
+        return f"{text}, first in the stream, while {', '.join(stands)}"
+
+
+class StartedWork(Work):
+    """The handle of an operation, which can only be waited for."""
+
+    def __init__(self, operation: Operation):
+        self.operation = operation
+
+    def wait(self, timeout: float | None = None) -> None:
+        self.operation.wait(timeout)
+
+    def done(self) -> bool:
+        raise FabricError("fabric nccl cannot test a transfer (no capability 'test')")
+
+    def cancel(self) -> None:
+        raise FabricError("fabric nccl cannot cancel a transfer (no capability 'cancel')")
+
+
+class Rendezvous(VirtualWork):
+    """The first use of a communicator by some ranks: done when all of them have arrived."""
+
+    __slots__ = ("arrived", "communicator", "needed")
+
+    def __init__(self, fabric: NcclRules, communicator: Communicator, needed: int):
+        super().__init__(fabric)
+        self.communicator, self.needed = communicator, needed
+        self.arrived: dict[int, Operation] = {}
+
+    def __str__(self) -> str:
+        said = [f"rank {self.communicator.ranks[rank]}: {operation.what}" for rank, operation in self.arrived.items()]
+        return f"the other end to open a connection ({self.communicator.name}; there is {', '.join(said)})"
+
+
+@dataclass
+class Communicator:
+    """ranks: of the run. streams: place among them -> unfinished operations, of which only the oldest runs."""
+
+    name: str
+    ranks: tuple[int, ...]
+    streams: dict[int, deque[Operation]] = field(default_factory=lambda: defaultdict(deque))
+    rendezvous: dict[Any, Rendezvous] = field(default_factory=dict)

@@ -1,13 +1,12 @@
-"""The models, one file each: `build(input_shape, classes, *, options) -> nn.Sequential` of named blocks, or any other
-module, which is then one block.
+"""The models, one file each: `build(input_shape, classes, *, options)` returns an nn.Sequential of named blocks, or any
+other module, which is then one block.
 
-A block is the unit of hooks, buckets and FLOPs. Parameters with `requires_grad` False are frozen: never communicated,
-never updated. A model's options are the keyword-only arguments of its `build`, set as `model.<option>`; `TAKES` is the
-kind of inputs that a model takes (`repro.data.base.KINDS`), images where the module has none; `SIDE` the pixels of the
-published network's square images, where its number of parameters depends on them. A block that keeps
-something from one minibatch to the next has `reset_state()` and keeps it in buffers outside of the state dict (see
-`repro.training.model_shard`). Files whose name starts with an underscore hold what several models share. Others
-register theirs through the entry-point group `repro.models` (NAME = "module").
+A block is the unit of hooks, buckets and FLOPs. Parameters without `requires_grad` are frozen: never communicated nor
+updated. A model's options are the keyword-only arguments of its `build`, set as `model.<option>`. `TAKES` is its kind
+of inputs (`repro.data.base.KINDS`), by default images; `SIDE` is the published network's image size in pixels, if its
+number of parameters depends on it. A block that keeps state between minibatches has `reset_state()` and keeps the state
+in buffers outside of the state dict (see `repro.training.model_shard`). Files whose names start with an underscore are
+shared by several models. Packages register models through the entry-point group `repro.models` (NAME = "module").
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ REGISTRY = PLUGINS["model"]
 
 
 class Inputs(Protocol):
-    """What a model is built for: of a data set (`repro.data.base.Dataset`) its kind, and the shape of a sample."""
+    """The properties of a data set (`repro.data.base.Dataset`) for which a model is built."""
 
     @property
     def name(self) -> str: ...
@@ -49,7 +48,7 @@ def names() -> list[str]:
 
 
 def module_of(name: str) -> str:
-    """The module that builds a model; InputError listing the names for an unknown one."""
+    """The module of a model; InputError listing the names for an unknown one."""
     return REGISTRY.module_of(name)
 
 
@@ -63,11 +62,9 @@ def build(
 ) -> nn.Sequential:
     """The model with weights drawn from `seed`, the same on every device.
 
-    "meta": shapes only, nothing is drawn, and whoever asks for the same gets the very same: virtual ranks have no
-    weights of their own.
-
-    `options`: the model's own; None means its default. InputError for an unknown name or option, for a value that the
-    model cannot have, and for images that it cannot take.
+    On the device "meta" there are shapes only, and equal arguments return the same object, because virtual ranks have
+    no weights of their own. options: the model's; None stands for the default. InputError for unknown names and
+    options, impossible values, and unsuitable images.
     """
     module = REGISTRY.load(name)
     given = _options(name, options)
@@ -89,8 +86,8 @@ def _on_meta(
 def _built(
     name: str, module: ModuleType, input_shape: tuple[int, ...], classes: int, options: dict[str, Any]
 ) -> nn.Sequential:
-    """What a model's `build` gives; a module that is no sequence of blocks is one block. InputError for what is no
-    module, has parameters without a shape, or raises an exception but one of too little memory."""
+    """The result of a model's `build` as an nn.Sequential. InputError if it is no module, has parameters without a
+    shape, or raises an exception, except for lack of memory."""
     try:
         model = module.build(input_shape, classes, **options)
     except ReproError:
@@ -112,7 +109,7 @@ def _built(
 
 
 def of(config: RunConfig, dataset: Inputs, device: torch.device | str = "cpu") -> nn.Sequential:
-    """The model of a run's configuration for its data set; InputError also where one takes what the other is not."""
+    """The model of a run's configuration for its data set; InputError also if their kinds differ."""
     name = config.model.name
     if takes(name) != dataset.kind:
         fitting = ", ".join(other for other in REGISTRY.usable() if takes(other) == dataset.kind) or "none"
@@ -123,7 +120,7 @@ def of(config: RunConfig, dataset: Inputs, device: torch.device | str = "cpu") -
 
 
 def size_note(config: RunConfig, dataset: Inputs) -> str | None:
-    """One line where the images of a run make its model another size than that of the published one; else None."""
+    """A line that says so if the images of a run change its model's number of parameters from the published one."""
     name = config.model.name
     if (side := getattr(REGISTRY.load(name), "SIDE", None)) is None:
         return None
@@ -148,12 +145,12 @@ def takes(name: str) -> str:
 
 
 def takes_text(name: str) -> bool:
-    """Whether a model's inputs are word numbers of a stretch of text; InputError for an unknown name."""
+    """Whether a model takes text; InputError for an unknown name."""
     return takes(name) == "text"
 
 
 def defaults(name: str) -> dict[str, Any]:
-    """Each option of a model: the value that it has where none is set."""
+    """The default of each option of a model."""
     parameters = inspect.signature(REGISTRY.load(name).build).parameters.values()
     return {parameter.name: parameter.default for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY}
 

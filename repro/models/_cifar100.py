@@ -1,4 +1,4 @@
-"""The five layers that `cifar100_cnn` and `cifar100_convex` share; for the sizes' source see `cifar100_cnn`."""
+"""The five layers of `cifar100_cnn` and `cifar100_convex`; `cifar100_cnn` names the source of their sizes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import nn
 
 from repro.models._shapes import image
 
-DEVIATION = 0.1  # of the weights, cut off at two deviations
+DEVIATION = 0.1  # of the weights, truncated at two deviations
 
 
 def network(name: str, input_shape: tuple[int, ...], classes: int) -> nn.Sequential:
@@ -36,5 +36,5 @@ def convolution(inputs: int, outputs: int, pooling: nn.Module) -> nn.Sequential:
 
 
 def feature_side(side: int) -> int:
-    """Pixels along one side after three poolings that halve, odd sides rounded down."""
+    """Pixels along one side after three poolings, each of which halves it, rounded down."""
     return side // 8

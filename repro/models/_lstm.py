@@ -13,12 +13,12 @@ State = tuple[torch.Tensor, torch.Tensor]  # hidden and cell, (1, N, hidden)
 class Lstm(nn.Module):
     """One LSTM layer over (N, steps, inputs); its outputs (N, steps, hidden).
 
-    weight_ih (4 hidden, inputs), weight_hh (4 hidden, hidden) and bias (4 hidden,): gates in PyTorch's order, input,
-    forget, cell, output. One bias, as TensorFlow's cells and Caffe's have; PyTorch's nn.LSTM has two whose sum is all
-    that counts, so this owns its three parameters and hands a zero vector for the second.
+    weight_ih (4 hidden, inputs), weight_hh (4 hidden, hidden) and bias (4 hidden,) have the gates in PyTorch's order:
+    input, forget, cell, output. It has one bias, like TensorFlow's and Caffe's cells; PyTorch's nn.LSTM has two, of
+    which only the sum matters, so this passes zeros for the second.
 
-    Weights start uniform within 1 / sqrt(hidden), as PyTorch draws them, the forget gate's bias at 1, the others at 0,
-    as TensorFlow has them.
+    Weights start uniform within 1 / sqrt(hidden), as PyTorch draws them; the forget gate's bias starts at 1, the others
+    at 0, as in TensorFlow.
     """
 
     def __init__(self, inputs: int, hidden: int):
@@ -37,10 +37,10 @@ class Lstm(nn.Module):
         return self.run(x)[0]
 
     def run(self, x: torch.Tensor, state: State | None = None) -> tuple[torch.Tensor, State]:
-        """Outputs and the state behind the last step, from a state (None: zeros)."""
+        """(outputs, final state), from an initial state (None: zeros)."""
         if state is None:
             state = x.new_zeros(1, len(x), self.weight_hh.shape[1]), x.new_zeros(1, len(x), self.weight_hh.shape[1])
         weights = [self.weight_ih, self.weight_hh, self.bias, torch.zeros_like(self.bias)]
-        # what nn.LSTM.forward calls: biases, one layer, no dropout, one direction, the minibatch first
+        # as nn.LSTM.forward: with biases, one layer, no dropout, one direction, batch first
         outputs, hidden, cell = torch.lstm(x, state, weights, True, 1, 0.0, self.training, False, True)
         return outputs, (hidden, cell)

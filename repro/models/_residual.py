@@ -15,7 +15,7 @@ class Residual(nn.Module):
     expansion = 1  # output channels over the width
 
     def __init__(self, inputs: int, outputs: int, stride: int, projection: bool):
-        """`projection`: see `shortcut`."""
+        """projection: as in `shortcut`."""
         super().__init__()
         self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False)
         self.bn1 = nn.BatchNorm2d(outputs)
@@ -34,7 +34,7 @@ class Bottleneck(nn.Module):
     expansion = 4
 
     def __init__(self, inputs: int, width: int, stride: int, projection: bool):
-        """`projection`: see `shortcut`. Stride 2, in the 3x3 convolution, halves the sides."""
+        """projection: as in `shortcut`. A stride of 2, in the 3x3 convolution, halves the sides."""
         super().__init__()
         outputs = self.expansion * width
         self.conv1 = nn.Conv2d(inputs, width, 1, bias=False)
@@ -52,7 +52,7 @@ class Bottleneck(nn.Module):
 
 
 def shortcut(inputs: int, outputs: int, stride: int, projection: bool) -> nn.Module:
-    """The identity; where sizes change a 1x1 convolution with batch norm (`projection`, option B) or `Padded` (A)."""
+    """The identity; if sizes change, a 1x1 convolution with batch norm (`projection`, option B) or `Padded` (A)."""
     if stride == 1 and inputs == outputs:
         return nn.Identity()
     if projection:
@@ -86,7 +86,7 @@ def stages(
 ) -> dict[str, nn.Module]:
     """Residual blocks of each width, by name; every stage but the first begins with stride 2.
 
-    `blocks`: how many of each width, one number or one a stage. The first stage's inputs have `widths[0]` channels.
+    blocks: their number for each width, or one number for all. The first stage's inputs have `widths[0]` channels.
     """
     counts = [blocks] * len(widths) if isinstance(blocks, int) else blocks
     found: dict[str, nn.Module] = {}

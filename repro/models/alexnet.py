@@ -1,13 +1,13 @@
 """AlexNet as in Krizhevsky, Sutskever, Hinton, "ImageNet Classification with Deep CNNs" (NIPS 2012), on one device.
 
 Grouped convolutions where the original's two GPUs do not talk (conv2, conv4, conv5), local response normalisation after
-ReLU with their k = 2, n = 5, alpha = 1e-4 (not divided by n, as PyTorch does), beta = 0.75, overlapping 3x3 pooling,
-dropout in fc6 and fc7: 60,965,224 parameters at 227x227 and 1,000 classes, those of Caffe's bvlc_alexnet. There is no
-adaptive pooling: fc6 is as wide as the last feature map, so that small images make a smaller fc6 (67x67 is the least).
-At 224x224, the size that the paper prints (its own 55x55 after conv1 takes 227), 49,430,888 are left.
+ReLU with k = 2, n = 5, alpha = 1e-4 (not divided by n, unlike in PyTorch), beta = 0.75, overlapping 3x3 pooling,
+dropout in fc6 and fc7: 60,965,224 parameters at 227x227 and 1,000 classes, as in Caffe's bvlc_alexnet. There is no
+adaptive pooling, so the size of fc6 depends on the image (at least 67x67). At 224x224, the size that the paper prints
+(its 55x55 after conv1 needs 227), it has 49,430,888 parameters.
 
-Weights are drawn as He et al. (2015) do and biases are 0, not N(0, 0.01) with ones for some biases: those need epochs
-of ImageNet before the loss moves at all. The Pipe-SGD paper names no initialisation.
+Weights are drawn as in He et al. (2015) and biases are 0, not N(0, 0.01) with ones for some biases, with which the loss
+does not move for epochs of ImageNet. The Pipe-SGD paper names no initialisation.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch import nn
 
 from repro.models._shapes import image, pooled
 
-SIDE = 227  # pixels with which it has the published number of parameters
+SIDE = 227  # image size with the published number of parameters
 HIDDEN = 4096
 
 
@@ -48,7 +48,7 @@ def build(input_shape: tuple[int, ...], classes: int) -> nn.Sequential:
 
 
 def normalised() -> nn.LocalResponseNorm:
-    """PyTorch divides alpha by n = 5; the paper's section 3.3 does not."""
+    """Local response normalisation; PyTorch divides alpha by n = 5, the paper's section 3.3 does not."""
     return nn.LocalResponseNorm(5, alpha=5e-4, beta=0.75, k=2.0)
 
 

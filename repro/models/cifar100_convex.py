@@ -5,9 +5,10 @@ layers." The paper does not say where the fixed parameters come from; its accura
 Ours are drawn from the seed and never trained, which costs accuracy. What is communicated and updated is the last layer
 alone: 6,500 parameters at 100 classes.
 
-How they are drawn is ours too. Drawn as CIFAR100-CNN's, the 64 features have one direction that is 10 to 2,000 times as
-strong as the next, the common mean behind ReLU, and SGD crawls or diverges. So: He et al. (2015), each filter with its
-own mean taken off, which removes that direction, and fc1 three times as wide, as mean pooling shrinks the features.
+The initialisation is ours too. With CIFAR100-CNN's, one direction of the 64 features, the common mean after ReLU, is 10
+to 2,000 times as strong as the next, and SGD is slow or diverges. So weights are drawn as in He et al. (2015), each
+filter's mean is subtracted, which removes that direction, and fc1's are three times as large, because mean pooling
+shrinks the features.
 """
 
 from __future__ import annotations
@@ -37,6 +38,6 @@ def build(input_shape: tuple[int, ...], classes: int) -> nn.Sequential:
 
 @torch.no_grad()
 def draw(weight: torch.Tensor, nonlinearity: Literal["relu", "linear"], gain: float) -> None:
-    """Normal as He et al. draw it, times `gain`, and then each output's weights with their mean taken off."""
+    """Draw weights as He et al., times `gain`, and subtract the mean of each output's weights."""
     nn.init.kaiming_normal_(weight, nonlinearity=nonlinearity)
     weight.mul_(gain).sub_(weight.mean(dim=tuple(range(1, weight.dim())), keepdim=True))

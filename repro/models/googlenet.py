@@ -63,7 +63,7 @@ def build(input_shape: tuple[int, ...], classes: int, *, width: float = 1.0) -> 
 
 
 def inception(inputs: int, branches: tuple[int, ...]) -> tuple[Branches, int]:
-    """Figure 2 b of Szegedy et al., and its channels; `branches` as a row of MODULES."""
+    """(the module of Szegedy et al.'s Figure 2 b, its output channels); `branches`: a row of MODULES."""
     one, reduce3, three, reduce5, five, projection = branches
     module = Branches(
         convolution(inputs, one, 1),
@@ -75,7 +75,7 @@ def inception(inputs: int, branches: tuple[int, ...]) -> tuple[Branches, int]:
 
 
 def convolution(inputs: int, outputs: int, kernel: int, stride: int = 1) -> nn.Sequential:
-    """Convolution with biases that keeps the sides (but for its stride), ReLU."""
+    """A padded convolution with biases, and ReLU."""
     return nn.Sequential(nn.Conv2d(inputs, outputs, kernel, stride, padding=kernel // 2), nn.ReLU())
 
 

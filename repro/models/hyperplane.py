@@ -1,6 +1,6 @@
 """The one-layer MLP of eager-SGD's hyperplane regression (Table 1): 8,193 parameters at 8,192 dimensions.
 
-Starts at 0: the paper names no initialisation, and for a convex loss none matters.
+Weights start at 0: the paper names no initialisation, and a convex loss does not depend on it.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def build(input_shape: tuple[int, ...], classes: int) -> nn.Sequential:
 
 
 class Branches(nn.Module):
-    """Several networks beside each other on one input, their outputs (N, channels, H, W) joined by channels."""
+    """Parallel networks on one input; their outputs (N, channels, H, W) are concatenated by channels."""
 
     def __init__(self, *branches: nn.Module):
         super().__init__()
@@ -76,17 +76,17 @@ def convolution(
 
 
 def wide(inputs: int, outputs: int, size: int) -> nn.Sequential:
-    """1 x size, the sides kept."""
+    """A padded convolution of 1 x size."""
     return convolution(inputs, outputs, (1, size), padding=(0, size // 2))
 
 
 def tall(inputs: int, outputs: int, size: int) -> nn.Sequential:
-    """size x 1, the sides kept."""
+    """A padded convolution of size x 1."""
     return convolution(inputs, outputs, (size, 1), padding=(size // 2, 0))
 
 
 def averaged(inputs: int, outputs: int) -> nn.Sequential:
-    """3x3 mean of every place, then a 1x1 convolution."""
+    """A 3x3 mean at every position, then a 1x1 convolution."""
     return nn.Sequential(nn.AvgPool2d(3, 1, padding=1), convolution(inputs, outputs, 1))
 
 

@@ -16,6 +16,7 @@ import torch
 from torch import nn
 
 from repro.core.errors import InputError
+from repro.models._shapes import check_dropout, check_sizes
 
 TAKES = "text"  # word numbers (N, steps), int64
 RANGE = 0.1
@@ -24,15 +25,12 @@ RANGE = 0.1
 def build(
     input_shape: tuple[int, ...], classes: int, *, hidden: int = 1500, layers: int = 2, dropout: float = 0.65
 ) -> nn.Sequential:
-    """Words (N, steps) -> logits (N * steps, classes) of the word behind each, in blocks embedding, lstm1 ..., decoder.
+    """Words (N, steps) -> logits (N * steps, classes) of each next word, in blocks embedding, lstm1 ..., decoder.
 
     InputError for sizes that are not whole numbers above 0, and for a dropout outside [0, 1).
     """
-    for name, value in (("hidden", hidden), ("layers", layers)):
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise InputError(f"model.{name}={value}: must be a whole number, 1 or more")
-    if not isinstance(dropout, int | float) or isinstance(dropout, bool) or not 0 <= dropout < 1:
-        raise InputError(f"model.dropout={dropout}: must be a number from 0 to below 1")
+    check_sizes(hidden=hidden, layers=layers)
+    check_dropout(dropout)
     if len(input_shape) != 1:
         raise InputError(f"model lstm_ptb takes sequences of words (steps,), not inputs of {tuple(input_shape)}")
     table = nn.Embedding(classes, hidden)
@@ -48,10 +46,10 @@ def build(
 
 
 class Recurrent(nn.Module):
-    """One LSTM layer over (N, steps, inputs) that goes on where the last sequences ended; (N, steps, hidden).
+    """An LSTM layer over (N, steps, inputs) that continues from the previous sequences; returns (N, steps, hidden).
 
-    `hidden`, `cell` (1, N, hidden) are buffers outside of the state dict: what this rank's streams left behind, without
-    their history. N = 0 until the first sequences after `reset_state`, which start from zeros.
+    `hidden` and `cell` (1, N, hidden) are buffers outside of the state dict: the detached final state of this rank's
+    streams. N is 0 until the first sequences after `reset_state`, which start from zeros.
     """
 
     hidden: torch.Tensor
@@ -64,7 +62,7 @@ class Recurrent(nn.Module):
             self.register_buffer(name, torch.zeros(1, 0, hidden), persistent=False)
 
     def reset_state(self) -> None:
-        """Forget the sequences so far."""
+        """Forget the previous sequences."""
         self.hidden, self.cell = self.hidden[:, :0], self.cell[:, :0]
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

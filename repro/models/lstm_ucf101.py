@@ -17,15 +17,14 @@ from torch import nn
 
 from repro.core.errors import InputError
 from repro.models._lstm import Lstm
+from repro.models._shapes import check_sizes
 
 TAKES = "sequences"
 
 
 def build(input_shape: tuple[int, ...], classes: int, *, hidden: int = 2048, dense: int = 512) -> nn.Sequential:
     """(N, steps, features) of any number of steps -> logits (N, classes), in blocks lstm, fc1, fc2."""
-    for name, value in (("hidden", hidden), ("dense", dense)):
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise InputError(f"model.{name}={value}: must be a whole number, 1 or more")
+    check_sizes(hidden=hidden, dense=dense)
     if len(input_shape) != 2:
         raise InputError(f"model lstm_ucf101 takes sequences of (steps, features), not inputs of {tuple(input_shape)}")
     return nn.Sequential(

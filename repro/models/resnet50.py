@@ -2,9 +2,8 @@
 
 Bottleneck blocks with the stride in the 3x3 convolution, as in torchvision, whose count this is; the paper has it in
 the first 1x1 one. Shortcuts are projections where sizes change (option B). Any image size: the last feature map is
-averaged. With `outputs` the last layer is wider than there are classes: TensorFlow's models keep output 0 for
-"background", and the 1,001 outputs give the 25,559,081 parameters of eager-SGD's Table 1. Here the last one is the one
-that is never right.
+averaged. `outputs` sets the width of the last layer: TensorFlow's models reserve output 0 for "background", and with
+1,001 outputs there are the 25,559,081 parameters of eager-SGD's Table 1. Here the last output is the unused one.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ from torch import nn
 
 from repro.core.errors import InputError
 from repro.models._lstm import Lstm
+from repro.models._shapes import check_dropout, check_sizes
 
 TAKES = "captioned clips"
 PAD, BOS, EOS = range(3)  # word numbers, as in repro.data.sets.msvd
@@ -48,13 +49,10 @@ def build(
     words than classes, and a dropout outside [0, 1).
     """
     words = classes if vocabulary is None else vocabulary
-    for name, value in (("hidden", hidden), ("embedding", embedding), ("vocabulary", words)):
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise InputError(f"model.{name}={value}: must be a whole number, 1 or more")
+    check_sizes(hidden=hidden, embedding=embedding, vocabulary=words)
     if words < classes:
         raise InputError(f"model.vocabulary={words}: must be {classes} (the data set's words) or more, or null")
-    if not isinstance(dropout, int | float) or isinstance(dropout, bool) or not 0 <= dropout < 1:
-        raise InputError(f"model.dropout={dropout}: must be a number from 0 to below 1")
+    check_dropout(dropout)
     if len(input_shape) != 2 or input_shape[1] < 2:
         raise InputError(f"model s2vt takes captioned clips (steps, features + 1), not inputs of {tuple(input_shape)}")
     return S2vt(
@@ -69,7 +67,7 @@ def build(
 
 
 class S2vt(nn.Sequential):
-    """The five blocks, and what they say of a clip."""
+    """The five blocks, with decoding of captions."""
 
     frames: Frames
     lstm1: First
@@ -79,8 +77,8 @@ class S2vt(nn.Sequential):
 
     @torch.no_grad()
     def captions(self, x: torch.Tensor) -> torch.Tensor:
-        """Word numbers (N, steps) of x (N, steps, features + 1), whose words are not looked at: the likeliest next
-        word, one after the other, up to EOS; PAD behind it. Call it in evaluation mode."""
+        """Greedy decoding: word numbers (N, steps) for x (N, steps, features + 1), whose words are ignored. Each clip's
+        words end with EOS, followed by PAD. Call it in evaluation mode."""
         seen = self.lstm1(self.frames(x))[..., :-1]
         frames, later = seen.chunk(2, 1)
         _, state = self.lstm2.lstm.run(self.words.beside(frames, frames.new_zeros(*frames.shape[:2], self.words.width)))
@@ -135,12 +133,12 @@ class Words(nn.Module):
 
     @staticmethod
     def beside(outputs: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
-        """What the second layer takes."""
+        """The input of the second layer."""
         return torch.cat([outputs, vectors], -1)
 
 
 class Second(nn.Module):
-    """(N, 2 steps, hidden + embedding) -> (N, steps, hidden): the second half alone."""
+    """(N, 2 steps, hidden + embedding) -> (N, steps, hidden): the second half only."""
 
     def __init__(self, inputs: int, hidden: int, dropout: float):
         super().__init__()

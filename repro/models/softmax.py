@@ -1,6 +1,6 @@
 """Softmax regression: one linear layer on the flattened input, convex; with weight decay strongly convex.
 
-Starts at 0, as convergence bounds for convex objectives do not depend on the start.
+Weights start at 0: convergence bounds for convex objectives do not depend on the start.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
 """Transformer (Vaswani et al., NIPS 2017) for sentence pairs: embedding, encoder and decoder layers, generator.
 
-The layers are PyTorch's, normalised behind each sublayer as in the paper; sines and cosines tell positions; one table
-of words for both languages, and a generator of its own. eager-SGD's section 2.2 names no sizes: those of the paper's
-base model are the defaults, but the feed-forward width and everything else may be set smaller.
+The layers are PyTorch's, with normalisation after each sublayer as in the paper; positions are encoded by sines and
+cosines; both languages share a table of words, and the generator has its own. eager-SGD's section 2.2 names no sizes:
+the defaults are those of the paper's base model.
 
-All blocks but the last map one tensor (N, 2 L, width) to another, the source's places in its first half, the target's
-in its second, so that a block can stand anywhere in a pipeline: an encoder layer changes the first half alone, a
-decoder layer the second. A place that holds padding is a zero vector, before and behind every block, which is how the
-next one knows it.
+All blocks but the last map a tensor (N, 2 L, width) to another, with the source in its first half and the target in its
+second, so that a pipeline may be cut anywhere: an encoder layer changes only the first half, a decoder layer the
+second. Padding is a zero vector before and after every block, by which the next block recognises it.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ import torch
 from torch import nn
 
 from repro.core.errors import InputError
+from repro.models._shapes import check_dropout, check_sizes
 
 TAKES = "sentence pairs"
 PAD = 0  # the word number of padding, as in repro.data.sets.multi30k
@@ -40,14 +40,10 @@ def build(
     InputError for sizes that are not whole numbers above 0, an odd width or one that heads do not divide, and for a
     dropout outside [0, 1).
     """
-    sizes = {"width": width, "layers": layers, "heads": heads, "feed_forward": feed_forward}
-    for name, value in sizes.items():
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise InputError(f"model.{name}={value}: must be a whole number, 1 or more")
+    check_sizes(width=width, layers=layers, heads=heads, feed_forward=feed_forward)
     if width % heads or width % 2:
         raise InputError(f"model.width={width}: must be even and a multiple of model.heads={heads}")
-    if not isinstance(dropout, int | float) or isinstance(dropout, bool) or not 0 <= dropout < 1:
-        raise InputError(f"model.dropout={dropout}: must be a number from 0 to below 1")
+    check_dropout(dropout)
     if len(input_shape) != 1 or input_shape[0] % 2:
         raise InputError(f"model transformer takes sentence pairs (2 x words,), not inputs of {tuple(input_shape)}")
     sizes_of_layer: dict[str, Any] = {"dim_feedforward": feed_forward, "dropout": dropout, "batch_first": True}
@@ -83,7 +79,7 @@ class Embedding(nn.Module):
 
 
 class Encoder(nn.Module):
-    """One layer over the source."""
+    """An encoder layer on the source."""
 
     def __init__(self, layer: nn.TransformerEncoderLayer):
         super().__init__()
@@ -97,7 +93,7 @@ class Encoder(nn.Module):
 
 
 class Decoder(nn.Module):
-    """One layer over the target, which sees its own earlier words and all of the source."""
+    """A decoder layer on the target, which attends to its earlier words and to the whole source."""
 
     def __init__(self, layer: nn.TransformerDecoderLayer):
         super().__init__()

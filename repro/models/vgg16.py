@@ -10,6 +10,7 @@ channels, for a network of this shape that trains quickly without a GPU.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 
 from torch import nn
 
@@ -22,11 +23,23 @@ STAGES = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512
 def build(input_shape: tuple[int, ...], classes: int, *, width: float = 1.0) -> nn.Sequential:
     """(N, C, H, W) -> logits (N, classes), in fourteen blocks conv1_1 ... conv5_3, fc; InputError below 32x32."""
     inputs, _, _ = image("vgg16", input_shape, lambda side: side // 2 ** len(STAGES))
-    blocks = OrderedDict()
-    for stage, channels in enumerate(STAGES, 1):
+    blocks, outputs = convolutions(STAGES, inputs, width, batch_norm=True)
+    return initialise(nn.Sequential(OrderedDict(**blocks, fc=head(outputs, classes))))
+
+
+def convolutions(
+    stages: Sequence[Sequence[int]], inputs: int, width: float, batch_norm: bool = False
+) -> tuple[dict[str, nn.Module], int]:
+    """VGG's 3x3 convolutions as blocks conv1_1, conv1_2, ..., and the channels of the last one.
+
+    stages: the output channels of each convolution; a pooling ends each stage. All are `width` times as wide.
+    """
+    blocks: dict[str, nn.Module] = {}
+    for stage, channels in enumerate(stages, 1):
         for layer, unscaled in enumerate(channels, 1):
             outputs = scaled(unscaled, width)
-            block = [nn.Conv2d(inputs, outputs, 3, padding=1), nn.BatchNorm2d(outputs), nn.ReLU()]
-            blocks[f"conv{stage}_{layer}"] = nn.Sequential(*block, *[nn.MaxPool2d(2)] * (layer == len(channels)))
+            block: list[nn.Module] = [nn.Conv2d(inputs, outputs, 3, padding=1)]
+            block += [nn.BatchNorm2d(outputs)] * batch_norm + [nn.ReLU()] + [nn.MaxPool2d(2)] * (layer == len(channels))
+            blocks[f"conv{stage}_{layer}"] = nn.Sequential(*block)
             inputs = outputs
-    return initialise(nn.Sequential(OrderedDict(**blocks, fc=head(inputs, classes))))
+    return blocks, inputs

@@ -19,9 +19,9 @@ from collections.abc import Sequence
 from torch import nn
 
 from repro.models._shapes import image, scaled
-from repro.models.vgg16 import STAGES
+from repro.models.vgg16 import STAGES, convolutions
 
-SIDE = 224  # pixels with which it has the published number of parameters
+SIDE = 224  # image size with the published number of parameters
 HIDDEN = 4096
 
 
@@ -34,21 +34,15 @@ def build(input_shape: tuple[int, ...], classes: int) -> nn.Sequential:
 def network(
     name: str, stages: Sequence[Sequence[int]], input_shape: tuple[int, ...], classes: int, width: float = 1.0
 ) -> nn.Sequential:
-    """A network of those stages of convolutions (output channels; a pooling ends each) and three linear layers, all
-    `width` times as wide; `name` for errors."""
+    """Stages of convolutions (their output channels) and three linear layers, all `width` times as wide. name: for
+    errors."""
     inputs, height, columns = image(name, input_shape, lambda side: side // 2 ** len(stages))
-    blocks = OrderedDict()
-    for stage, channels in enumerate(stages, 1):
-        for layer, unscaled in enumerate(channels, 1):
-            outputs = scaled(unscaled, width)
-            block = [nn.Conv2d(inputs, outputs, 3, padding=1), nn.ReLU()]
-            blocks[f"conv{stage}_{layer}"] = nn.Sequential(*block, *[nn.MaxPool2d(2)] * (layer == len(channels)))
-            inputs = outputs
+    blocks, outputs = convolutions(stages, inputs, width)
     hidden = scaled(HIDDEN, width)
     whole = nn.Sequential(
         OrderedDict(
             **blocks,
-            fc6=nn.Sequential(nn.Flatten(), nn.Linear(inputs * height * columns, hidden), nn.ReLU(), nn.Dropout(0.5)),
+            fc6=nn.Sequential(nn.Flatten(), nn.Linear(outputs * height * columns, hidden), nn.ReLU(), nn.Dropout(0.5)),
             fc7=nn.Sequential(nn.Linear(hidden, hidden), nn.ReLU(), nn.Dropout(0.5)),
             fc8=nn.Sequential(nn.Linear(hidden, classes)),
         )

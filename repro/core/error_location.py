@@ -1,4 +1,4 @@
-"""Where an exception of somebody's code comes from, in one line."""
+"""Describes in one line where an exception of a user's code was raised."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 
 def describe(error: BaseException, *theirs: Callable[[str], bool]) -> str:
-    """`FILE:LINE: TYPE: MESSAGE` of the last line that ran in a file of theirs; without one, of the last that ran.
+    """`FILE:LINE: TYPE: MESSAGE`, with the last executed line in one of the user's files, else the last one anywhere.
 
-    theirs: each says whether a file, by its path, is theirs; the first of which a line ran counts. A file that is no
-    Python is named with the line that is wrong.
+    theirs: predicates of a file's path, in order of preference. A file with a syntax error is named with the wrong
+    line.
     """
     kind = type(error).__name__
     if isinstance(error, SyntaxError) and error.filename:

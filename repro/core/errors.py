@@ -1,4 +1,4 @@
-"""The two ways in which a run ends badly: the input was wrong (status 2), or something failed under way (status 1)."""
+"""Errors that end a command: wrong input (status 2), or a failure while running (status 1)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import errno
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-# a place that cannot be written: the user has to choose another or make room
+# errors of a place that cannot be written
 UNWRITABLE = (errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EDQUOT)
 
 
@@ -15,40 +15,38 @@ class ReproError(Exception):
     """Ends the command with one line on stderr and `status`; never shown as a traceback."""
 
     status = 1
-    mark: str | None = None  # by which a rank tells its command that it is this one; without one the status
+    mark: str | None = None  # identifies the error in a rank's message to its command; without it the status does
 
 
 class InputError(ReproError):
-    """What the user gave cannot be used: says what, where, and what is allowed."""
+    """The input cannot be used; says what, where, and what is allowed."""
 
     status = 2
 
 
 class NotHere(InputError):
-    """Something that this machine lacks and another may have: a data set, a library, network namespaces.
+    """This machine lacks something that another may have: a data set, a library, network namespaces.
 
-    What needs it cannot run here; other experiments and variants may.
+    What needs it cannot run here; other experiments and variants can.
     """
 
 
 class FaultError(ReproError):
     """A rank was lost, a time limit passed: the same command resumes from the last checkpoint."""
 
-    again = "the same command resumes"  # what to do about it, for the end of the command's line
+    again = "the same command resumes"  # the remedy, for the command's message
 
 
 class Diverged(FaultError):
-    """A loss or a weight is not finite (`repro.rank.divergence`): the run has no numbers, nor would it have run again.
-
-    So the same command does not run it again.
-    """
+    """A loss or a weight is not finite (`repro.rank.divergence`). The run has no results, nor would a repetition, so
+    the same command does not repeat it."""
 
     mark = "diverged"
     again = "a lower learning rate may help; the same command does not run it again, --force does"
 
 
 class Crashed(FaultError):
-    """Code that a rank runs, a strategy's or a model's, has raised an exception (`repro.rank.crash`)."""
+    """A strategy, a model or other code in a rank has raised an exception (`repro.rank.crash`)."""
 
     mark = "crashed"
     again = "its traceback is in the run's ranks.log; once it is mended the same command resumes"
@@ -62,7 +60,7 @@ class OutOfMemory(FaultError):
 
 
 def cannot(what: str, path: Path, error: OSError) -> InputError:
-    """An InputError for a file that the system does not let us read or write."""
+    """An InputError for a file that cannot be read or written."""
     reason = error.strerror or str(error)
     return InputError(f"cannot {what} {path}: {f'disk full ({reason})' if error.errno == errno.ENOSPC else reason}")
 
@@ -74,9 +72,9 @@ def some_of(names: Sequence[object], most: int = 3, separator: str = ", ") -> st
 
 
 def unknown(what: str, given: str, valid: Iterable[str], most: int | None = None, all_of: str = "") -> InputError:
-    """An InputError that lists the valid names, the nearest to what was given first.
+    """An InputError that lists the valid names, the most similar first.
 
-    most: how many of them, where there are too many for a line; all_of: the command that lists them all.
+    most: the number of names to list, if there are too many for a line; all_of: the command that lists them all.
     """
     names = sorted(valid)
     ranked = difflib.get_close_matches(given, names, n=most or len(names) or 1, cutoff=0.0)

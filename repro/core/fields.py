@@ -1,4 +1,4 @@
-"""Typed entries of configurations: what is wrong with one is said in one line, by its name and what is allowed."""
+"""Typed configurations, with one-line errors that name the wrong entry and what is allowed."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, 
 from repro.core.errors import InputError, unknown
 
 LONGEST = 200  # characters of a name or title
-SHOWN = 200  # of a wrong value
-BRANCHES = ("float", "int")  # that pydantic names where it tried several
-QUOTE = "'"  # that pydantic puts around what is allowed
+SHOWN = 200  # characters of a wrong value in a message
+BRANCHES = ("float", "int")  # names that pydantic adds for unions
+QUOTE = "'"  # which pydantic puts around allowed values
 T = TypeVar("T")
 
 Count = Annotated[int, Field(ge=1)]
@@ -35,7 +35,7 @@ def _printable(text: str) -> str:
 Entries = dict[str, Any]
 Text = Annotated[str, AfterValidator(_printable)]
 
-# what must be, by pydantic's type of error; of another type its own words
+# what an entry must be, by pydantic's type of error; for other types its own message
 MUST = {
     "int_type": "a whole number",
     "float_type": "a number",
@@ -56,7 +56,7 @@ MUST = {
 
 
 class Model(BaseModel):
-    """Entries of a configuration; unchangeable, and no others than the fields are allowed."""
+    """The entries of a configuration, immutable, without unknown ones."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid", arbitrary_types_allowed=True)
     part: ClassVar[str] = ""  # its place in the configuration
@@ -73,10 +73,9 @@ class Model(BaseModel):
 
 
 def checked(kind: type[T], given: Any, where: str = "") -> T:
-    """A model or dataclass from plain data; InputError for the first entry that its type does not allow.
+    """A model or dataclass from plain data; InputError for the first invalid entry.
 
-    A dataclass takes its entries as a JSON text has them, so that a list may become a tuple. `where`: what its entries
-    are a part of.
+    A dataclass is validated as JSON, so that a list may become a tuple. where: the name of the enclosing entry.
     """
     try:
         if issubclass(kind, BaseModel):

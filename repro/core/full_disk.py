@@ -1,4 +1,4 @@
-"""Which of the places that commands write to has no room left, where the system's error does not say."""
+"""Finds the full disk for an error of the system that names no file."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import os
 
 from repro.core.paths import results_root
 
-LEAST = 2**20  # bytes: with less a place counts as full
+LEAST = 2**20  # free bytes below which a disk counts as full
 
 
 def place_of(error: OSError) -> str:
-    """The file of an error; else the folders that are full: results, temporary files, shared memory; else the first."""
+    """The error's file; else the folders on full disks (results, temporary, shared memory); else the results folder."""
     if error.filename:
         return str(error.filename)
     places = (str(results_root()), os.environ.get("TMPDIR") or "/tmp", "/dev/shm")

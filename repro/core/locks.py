@@ -1,4 +1,4 @@
-"""Locks on files: they go with the last process that has inherited them, however it ends."""
+"""File locks, which are released when the last process that inherited them ends."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from typing import IO
 from repro.core import safe_files
 from repro.core.errors import InputError
 
-RUN, RANKS = "run.lock", "ranks.lock"  # in a run's folder: the command's, and that of all who write there
+RUN, RANKS = "run.lock", "ranks.lock"  # in a run's folder: the lock of its command, and that of all its writers
 LOOK_EVERY_S = 0.05
 
 
 def take(path: Path, kind: int = fcntl.LOCK_EX, wait_s: float = 0.0) -> IO[str] | None:
-    """The file, made if need be, locked until it is closed; None where others still hold it after `wait_s` seconds.
+    """The file, created if necessary, locked until it is closed; None if others still hold the lock after `wait_s`
+    seconds.
 
-    kind: fcntl.LOCK_EX for one holder, LOCK_SH for one of several. InputError where files cannot be locked.
+    kind: fcntl.LOCK_EX for one holder, LOCK_SH for several. InputError if the file system has no locks.
     """
     until = time.monotonic() + wait_s
-    file = safe_files.open_file(path, "a")  # whoever asked closes it
+    file = safe_files.open_file(path, "a")  # the caller closes it
     while True:
         try:
             fcntl.flock(file, kind | fcntl.LOCK_NB)
@@ -40,7 +41,7 @@ def take(path: Path, kind: int = fcntl.LOCK_EX, wait_s: float = 0.0) -> IO[str] 
 
 
 def users(path: Path) -> str:
-    """The processes of this machine that have a file open, this one apart, as far as one may see them: for messages."""
+    """The other visible processes on this machine that have a file open, for messages."""
     import psutil
 
     others = [each for each in psutil.process_iter(["open_files"]) if each.pid != os.getpid()]

@@ -1,16 +1,16 @@
-"""Which memory an error says was not enough: torch has a type of its own for some alone."""
+"""Recognises errors for lack of memory; torch has an exception type for only some of them."""
 
 from __future__ import annotations
 
 GPU, HOST = "GPU", "host"
-SAID_OF_GPUS = ("CUDA error: out of memory", "_STATUS_ALLOC_FAILED")  # of contexts, by cuBLAS, by cuDNN
-SAID_OF_HOSTS = "DefaultCPUAllocator"
+GPU_MESSAGES = ("CUDA error: out of memory", "_STATUS_ALLOC_FAILED")  # from CUDA, cuBLAS and cuDNN
+HOST_MESSAGE = "DefaultCPUAllocator"
 
 
 def exhausted(error: BaseException) -> str | None:
-    """GPU or HOST; None for another error."""
+    """GPU or HOST for an error for lack of its memory; None for other errors."""
     if isinstance(error, MemoryError):
         return HOST
-    if type(error).__name__ == "OutOfMemoryError" or any(words in str(error) for words in SAID_OF_GPUS):
+    if type(error).__name__ == "OutOfMemoryError" or any(words in str(error) for words in GPU_MESSAGES):
         return GPU
-    return HOST if isinstance(error, RuntimeError) and SAID_OF_HOSTS in str(error) else None
+    return HOST if isinstance(error, RuntimeError) and HOST_MESSAGE in str(error) else None

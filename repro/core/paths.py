@@ -1,4 +1,4 @@
-"""Where things lie: the configs and the committed results beside the code, and the workspace that runs write to."""
+"""Paths: configurations and committed results beside the code, and the workspace of runs."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import os
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1]
-# The checkout, where strategies, reports and paper_configs stand beside the package, which has links to them; an
-# installed package has them within.
+# In a checkout strategies, reports and paper_configs are beside the package, which links to them; an installed package
+# contains them.
 PROJECT = PACKAGE.parent if (PACKAGE.parent / "pyproject.toml").is_file() else PACKAGE
 CONFIGS = PROJECT / "paper_configs"
-REPORTS = PACKAGE / "reports"  # a folder a page: its words, claims, figures
+REPORTS = PACKAGE / "reports"  # a folder for each page: text, claims, figures
 REFERENCE = "reference"  # the folder of the committed results in the checkout's `results/`
-# what the workspace has beside the papers' folders, of which none may have such a name
+# other names in the workspace, which no paper may have
 RESERVED = (REFERENCE, "pages", "bench", "faults", "slurm", "mlflow-artifacts", "mlflow.db", "mlflow.lock")
 
 
 def profile_path(name: str) -> Path:
-    """Where a profile lies: absolute, or from the project's folder."""
+    """The path of a profile, absolute or relative to the project."""
     return PROJECT / name
 
 
@@ -34,12 +34,12 @@ def results_root() -> Path:
 
 
 def reference_root() -> Path:
-    """The committed results, which are only read; a wheel has none."""
+    """The committed results, which are read-only; an installed wheel has none."""
     return PROJECT / "results" / REFERENCE
 
 
 def reports_root() -> Path:
-    """Where pages are built: `$REPRO_REPORTS`, else `pages/` of the workspace."""
+    """The folder of built pages: `$REPRO_REPORTS`, else `pages/` of the workspace."""
     if given := os.environ.get("REPRO_REPORTS"):
         return Path(given).resolve()
     return results_root() / "pages"

@@ -1,5 +1,4 @@
-"""What a process of a run has to do with the system and with what started it: when it ends, which of its host's ranks
-it is, and what rank 0 tells."""
+"""A rank's process: its end with its parent, its number on its host, and its messages to the parent."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from typing import Any
 PRCTL = getattr(ctypes.CDLL(None), "prctl", None)
 PR_SET_PDEATHSIG = 1
 
-# The innermost launcher first: mpirun or torchrun inside a batch job inherit Slurm's variables of the job's own script.
+# The innermost launcher first: mpirun and torchrun in a batch job inherit the Slurm variables of the job's script.
 VARIABLES = (
     "LOCAL_RANK",  # torchrun; ours under srun
     "OMPI_COMM_WORLD_LOCAL_RANK",  # Open MPI's mpirun
@@ -26,13 +25,13 @@ GLOBAL = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "RANK", "SLURM_PROCID
 
 
 def end_with_parent(sign: int = signal.SIGTERM) -> None:
-    """If the parent dies, however, this process gets the signal: by default it is asked to end too (Linux)."""
+    """Send this process a signal, by default SIGTERM, when its parent ends (Linux)."""
     if PRCTL is not None:
         PRCTL(PR_SET_PDEATHSIG, sign)
 
 
 def local_rank(environment: Mapping[str, str] | None = None, otherwise: int = 0) -> int:
-    """From 0, among the ranks of this host; `otherwise` where no launcher says it."""
+    """This rank's number on its host, from 0; `otherwise` if no launcher sets it."""
     given = os.environ if environment is None else environment
     return next((int(given[name]) for name in VARIABLES if given.get(name, "").isdigit()), otherwise)
 
@@ -43,5 +42,5 @@ def global_rank() -> int:
 
 
 def say(event: str, **fields: Any) -> None:
-    """A line of JSON for the parent process, which draws the progress (`repro.launch.supervise` reads it)."""
+    """Print a line of JSON for the parent process (`repro.launch.supervise`), which shows the progress."""
     print("@" + json.dumps({"event": event, **fields}), file=sys.stdout, flush=True)

@@ -1,4 +1,4 @@
-"""Plugins of one kind: a file each in a package of ours, those of others through an entry-point group."""
+"""Registries of plugins: files in a package of ours, and entry points of other packages."""
 
 from __future__ import annotations
 
@@ -27,30 +27,31 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Registry:
-    """A file PACKAGE/NAME.py is a plugin, and so is an entry point NAME = "module" or NAME = "module:Class" of `group`.
+    """The plugins of a kind: files PACKAGE/NAME.py, and entry points NAME = "module" or "module:Class" of `group`.
 
-    No plugins are folders of the package, files whose name starts with an underscore, and the file of the base class.
-    The package says what is chosen with a plugin where no file in `paper_configs/` does: its `defaults(name)`.
+    Folders of the package, files whose names start with an underscore, and the file of the base class are no plugins.
+    The package's `defaults(name)` is the configuration of a plugin that has no file in `paper_configs/`.
 
-    kind: what messages call one; base: "module:Class" of which each has a subclass whose `name` is NAME; None where the
-    module itself is the plugin; besides: names that are valid where such a plugin is named, and are none.
+    kind     the name of the kind in messages
+    base     "module:Class", of which each plugin is a subclass whose `name` is NAME; None: a plugin is a module
+    besides  other valid names where a plugin is named
     """
 
     kind: str
     package: str
     group: str
     base: str | None = None
-    besides: tuple[str, ...] = ()  # what is valid where such a plugin is named, and is none
+    besides: tuple[str, ...] = ()
 
     def _own(self) -> dict[str, str]:
-        """name -> module of ours, without importing any, nor the package."""
+        """name -> module of our plugins, without importing them or their package."""
         files = [file.name for file in pkgutil.iter_modules(_folders(self.package)) if not file.ispkg]
         found = {name: f"{self.package}.{name}" for name in files if not name.startswith("_")}
         base = self.base.partition(":")[0] if self.base else ""
         return {name: module for name, module in found.items() if module != base}
 
     def _registered(self) -> dict[str, str]:
-        """The same of all, others' as "module" or "module:Class"."""
+        """name -> module, or "module:Class" for other packages' plugins."""
         return _entry_points(self.group, tuple(sys.path)) | self._own()
 
     def names(self) -> list[str]:
@@ -58,24 +59,23 @@ class Registry:
         return sorted(self._registered())
 
     def module_of(self, name: str) -> str:
-        """The module that holds a plugin; InputError listing the names for an unknown one."""
+        """The module of a plugin; InputError listing the names for an unknown one."""
         registered = self._registered()
         if name not in registered:
             raise unknown(self.kind, str(name), [*self.besides, *registered])
         return registered[name].partition(":")[0]
 
     def load(self, name: str) -> Any:
-        """The class of that name, or the module where that is the plugin; InputError for one that cannot be imported,
-        with the file and line that are wrong."""
+        """The plugin's class or module; InputError naming file and line if it cannot be imported."""
         place = self.module_of(name)
         try:
             module = importlib.import_module(place)
-        except (Exception, SystemExit) as error:  # the file is anybody's
-            raise InputError(f"{self.kind} {name}: cannot import {place} ({blamed(error)})") from error
+        except (Exception, SystemExit) as error:  # plugins may raise anything
+            raise InputError(f"{self.kind} {name}: cannot import {place} ({import_failure(error)})") from error
         return module if self.base is None else self._class(module, name)
 
     def usable(self) -> dict[str, Any]:
-        """name -> plugin, of all that can be imported; of each other a warning."""
+        """name -> plugin for all that can be imported; a warning for each other one."""
         found = {}
         for name in self.names():
             try:
@@ -93,14 +93,14 @@ class Registry:
         raise unknown(f"{self.kind} (no class with that name in module {module.__name__})", name, self.names())
 
     def parse(self, name: str, given: Mapping[str, Any], part: str) -> Any:
-        """The options of a plugin: its `Options`, or where it takes keywords the mapping; InputError as `parse`."""
+        """A plugin's options: its `Options`, or the mapping if it takes keyword arguments; InputError as `parse`."""
         if options := getattr(self.load(name), "Options", None):
             return parse(self.kind, name, options, given, part)
         check_names(f"{self.kind} {name}", given, self.defaults(name))
         return dict(given)
 
     def defaults(self, name: str) -> dict[str, Any]:
-        """What a configuration has of a plugin that was chosen, besides its name, where nothing else is set."""
+        """The default configuration of a plugin besides its name."""
         package = importlib.import_module(self.package)
         try:
             return package.defaults(name)
@@ -110,17 +110,17 @@ class Registry:
             ) from error
 
 
-def blamed(error: BaseException) -> str:
-    """Where an import ended, and with what: the last line that ran of the files beside the imported one."""
+def import_failure(error: BaseException) -> str:
+    """Where and why an import failed: the last executed line in the folder of the imported file."""
     frames = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
     ran = [file for file in frames if "importlib" not in file and file != __file__]
-    if not ran and isinstance(error, ImportError):  # there is no such file
+    if not ran and isinstance(error, ImportError):  # the file does not exist
         return str(error)
     folder = os.path.dirname(ran[0]) if ran else ""
     return error_location.describe(error, lambda file: os.path.dirname(file) == folder)
 
 
-# by the group of the configuration that chooses one
+# by the configuration's group
 PLUGINS = {
     "strategy": Registry("strategy", "repro.strategies", "repro.strategies", "repro.strategies.base:Strategy"),
     "model": Registry("model", "repro.models", "repro.models"),
@@ -129,9 +129,9 @@ PLUGINS = {
         "imbalance", "repro.algorithms.imbalance", "repro.imbalances", "repro.algorithms.imbalance.base:Imbalance"
     ),
 }
-TRAIN = "train"  # what the ranks of a run do, where it is none of the probes
+TRAIN = "train"  # the program of a run that is no probe
 PROBES = Registry("program", "repro.probes", "repro.probes", besides=(TRAIN,))
-# kind -> the module that answers for all of a kind, also where these are no plugins
+# kind -> its module, also for kinds without plugins
 HOMES = {
     "strategy": "repro.strategies",
     "model": "repro.models",
@@ -143,7 +143,7 @@ HOMES = {
 
 
 def home(kind: str) -> Any:
-    """That module, for rooms that must not import it."""
+    """The module of a kind, for packages that must not import it."""
     return importlib.import_module(HOMES[kind])
 
 
@@ -155,14 +155,14 @@ def _folders(package: str) -> Iterable[str]:
 
 @lru_cache(maxsize=16)
 def _entry_points(group: str, path: tuple[str, ...]) -> dict[str, str]:
-    """name -> value; they are in files of all installed packages, so looked for once a `sys.path`."""
+    """name -> value; cached, because this reads files of all installed packages."""
     return {entry.name: entry.value for entry in entry_points(group=group)}
 
 
 def parse(kind: str, name: str, options: type[T], given: Mapping[str, Any], part: str) -> T:
-    """A plugin's options, a dataclass or model, from a mapping; InputError for one that is unknown or cannot be used.
+    """A plugin's options, a dataclass or model, from a mapping; InputError for unknown and unusable ones.
 
-    part: of the configuration that they are.
+    part: their place in the configuration.
     """
     check_names(f"{kind} {name}", given, names_of(options))
     return checked(options, given, part)
@@ -174,13 +174,13 @@ def names_of(options: Any) -> Iterable[str]:
 
 
 def check_names(what: str, given: Iterable[str], valid: Iterable[str]) -> None:
-    """InputError for an option that is not valid."""
+    """InputError naming the first invalid option."""
     if wrong := sorted(set(given) - set(valid)):
         raise InputError(f"{what} has no option '{wrong[0]}'; valid: {', '.join(sorted(valid)) or 'none'}")
 
 
 def defaults(options: type) -> dict[str, Any]:
-    """Each option of a plugin's dataclass that has a default: that value."""
+    """The options of a plugin's dataclass that have a default, with it."""
     given = {field.name: field.default for field in fields(options) if field.default is not MISSING}
     made = {field.name: field.default_factory() for field in fields(options) if field.default_factory is not MISSING}
     return given | made

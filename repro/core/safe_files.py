@@ -1,20 +1,17 @@
-"""The one door to the files of a results folder: none of them is reached through a link.
+"""Opens files of a results folder without following links.
 
-A results folder may come from somebody else: unpacked, shared, mounted. Through a link in it a command would overwrite,
-delete or upload its user's other files. So every folder and file below the results folder is opened without following
-links (O_NOFOLLOW), by file descriptor. The results folder itself, and what is above it, may be a link:
-`results -> /scratch/results` is the user's own. Of a file outside of the results folder only its own name must not be a
-link.
+A results folder may come from somebody else. Through a link in it a command would overwrite, delete or upload other
+files of its user. So every file and folder below the results folder is opened without following links (O_NOFOLLOW), by
+file descriptors. The results folder itself and its parents may be links, such as `results -> /scratch/results`. Of a
+file outside of the results folder only its own name must not be a link.
 
-Every function raises OSError with the whole path, and InputError in one line for a link, for `..` and for what is
-neither a file nor a folder: a pipe would block, a device may have no end.
+Every function raises OSError with the whole path, and InputError for a link, for `..`, and for anything that is neither
+a file nor a folder: a pipe would block, a device may be endless.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
-import fcntl
 import os
 import shutil
 import stat
@@ -26,12 +23,11 @@ from repro.core.errors import InputError
 from repro.core.paths import results_root
 
 _WAY = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
-MOST_WRITERS = 100  # of one file at a time
-LONGEST = 255  # bytes of a name, on every file system in use
+LONGEST = 255  # bytes of a name, on all common file systems
 
 
 def is_plain(name: Any) -> bool:
-    """Whether a text from a record may be the name of a file or folder: one component, not hidden, printable."""
+    """Whether a text of a record may name a file or folder: one printable component, not hidden."""
     return (
         isinstance(name, str)
         and name.isprintable()
@@ -42,7 +38,7 @@ def is_plain(name: Any) -> bool:
 
 
 def checked(what: str, name: Any) -> str:
-    """The name; InputError where it is not plain. what: whose name it is."""
+    """The name; InputError if it is not plain. what: the kind of thing that it names."""
     if not is_plain(name):
         raise InputError(f"{what} {str(name)[:60]!r}: must be a plain name: no slash, no dot in front")
     return str(name)
@@ -55,7 +51,7 @@ def open_file(path: Path, mode: str = "rb", **how: Any) -> Any:
 
 def open_descriptor(path: Path, flags: int) -> int:
     """As `os.open`."""
-    with _parent(path) as (folder, name):
+    with parent(path) as (folder, name):
         try:
             found = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666, dir_fd=folder)
         except OSError as error:
@@ -73,13 +69,13 @@ def read(path: Path) -> bytes:
 
 
 def make_folder(path: Path, new: bool = False) -> None:
-    """Make a folder with its parents. new: FileExistsError where it is there."""
+    """Create a folder and its parents. new: FileExistsError if it exists."""
     root = _root(path)
     root.mkdir(parents=True, exist_ok=True)
     below = path.absolute().relative_to(root.absolute()).parts
     for count in range(1, len(below) + 1):
         each = root.joinpath(*below[:count])
-        with _parent(each) as (folder, name):
+        with parent(each) as (folder, name):
             try:
                 os.mkdir(name, dir_fd=folder)
             except FileExistsError:
@@ -91,86 +87,15 @@ def make_folder(path: Path, new: bool = False) -> None:
 
 
 def write(path: Path, content: bytes) -> None:
-    """Write a file anew, not on the disk yet when this returns."""
+    """Overwrite a file, without waiting for the disk."""
     with open_file(path, "wb") as file:
         file.write(content)
 
 
-def replace(path: Path, content: bytes, durable: bool = True) -> None:
-    """Write beside, then rename: readers see the old content or the new. durable: the content is on the disk before it
-    has the name, which the folder may lose yet.
-
-    What a killed process left of the temporary file is written anew.
-    """
-    with _parent(path) as (folder, name):
-        try:
-            with _temporary(path) as file:
-                file.write(content)
-                file.flush()
-                if durable:
-                    os.fsync(file.fileno())
-                os.replace(Path(file.name).name, name, src_dir_fd=folder, dst_dir_fd=folder)
-        except OSError as error:
-            raise OSError(error.errno, error.strerror, str(path)) from None
-
-
-@contextlib.contextmanager
-def _temporary(path: Path) -> Iterator[Any]:
-    """A new file beside `path`, open for writing, which no other process takes for its own while it is open: each has
-    a lock on its own. What is not renamed is deleted."""
-    for number in range(MOST_WRITERS):
-        temporary = path.with_name(f"{path.name}.{number}.tmp" if number else f"{path.name}.tmp")
-        if not _cleared(temporary):
-            continue
-        try:
-            file = open_file(temporary, "xb")
-        except FileExistsError:  # another process was faster
-            continue
-        with file:
-            if not _locked(file) or not _is_at(file, temporary):
-                continue
-            try:
-                yield file
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    remove(temporary)
-                raise
-        return
-    raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), str(path))
-
-
-def _cleared(path: Path) -> bool:
-    """Delete what a killed process left there; False where a process is at it."""
-    with contextlib.suppress(FileNotFoundError), open_file(path) as file:
-        if not _locked(file) or not _is_at(file, path):
-            return False
-        remove(path)
-    return True
-
-
-def _is_at(file: Any, path: Path) -> bool:
-    """Whether an open file is still the one of that name."""
-    try:
-        return os.path.samestat(os.fstat(file.fileno()), os.lstat(path))
-    except FileNotFoundError:
-        return False
-
-
-def _locked(file: Any) -> bool:
-    """Take the lock of an open file; False where another process has it."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # a file system without locks
-        return True
-    return True
-
-
 def remove(path: Path) -> None:
-    """Delete a file, if it is there."""
+    """Delete a file, if it exists."""
     check(path)
-    with contextlib.suppress(FileNotFoundError), _parent(path) as (folder, name):
+    with contextlib.suppress(FileNotFoundError), parent(path) as (folder, name):
         try:
             os.unlink(name, dir_fd=folder)
         except OSError as error:
@@ -178,21 +103,21 @@ def remove(path: Path) -> None:
 
 
 def remove_tree(path: Path) -> None:
-    """Delete a folder with all that it holds, as far as that is possible; links in it go, not what they lead to."""
+    """Delete a folder and its contents as far as possible; links in it are deleted, not their targets."""
     check(path)
-    with contextlib.suppress(FileNotFoundError), _parent(path) as (folder, name):
+    with contextlib.suppress(FileNotFoundError), parent(path) as (folder, name):
         shutil.rmtree(name, ignore_errors=True, dir_fd=folder)
 
 
 def check(path: Path) -> None:
-    """InputError for a link on the way to a file or in its place, there or not: for code that opens it by itself."""
-    with contextlib.suppress(FileNotFoundError), _parent(path) as (folder, name):
+    """InputError for a link on the path to a file, or in its place; for code that opens the file itself."""
+    with contextlib.suppress(FileNotFoundError), parent(path) as (folder, name):
         if stat.S_ISLNK(os.lstat(name, dir_fd=folder).st_mode):
             raise _link(path)
 
 
 def check_tree(path: Path) -> None:
-    """InputError for the first link, pipe or device in a folder, however deep: for code that opens files by itself."""
+    """InputError for the first link, pipe or device anywhere in a folder; for code that opens its files itself."""
     _check_folder(path)
     for folder, folders, names in os.walk(path):
         for name in (*folders, *names):
@@ -204,7 +129,7 @@ def check_tree(path: Path) -> None:
 
 
 def _root(path: Path) -> Path:
-    """The folder above whose name links may stand."""
+    """The folder whose own path may contain links."""
     whole = path.absolute()
     for root in (results_root(), results_root().resolve()):
         if whole != root and whole.is_relative_to(root):
@@ -213,8 +138,8 @@ def _root(path: Path) -> Path:
 
 
 @contextlib.contextmanager
-def _parent(path: Path) -> Iterator[tuple[int, str]]:
-    """The folder that holds a file, as a file descriptor, and the file's name there."""
+def parent(path: Path) -> Iterator[tuple[int, str]]:
+    """(file descriptor of a file's folder, the file's name in it)."""
     whole, root = path.absolute(), _root(path)
     *folders, name = whole.relative_to(root).parts
     if ".." in (*folders, name):
@@ -234,12 +159,12 @@ def _parent(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _check_folder(path: Path) -> None:
-    with _parent(path / "_"):
+    with parent(path / "_"):
         pass
 
 
 def _refusal(error: OSError, folder: int, name: str, path: Path) -> Exception:
-    """What an error at a name comes to."""
+    """The exception for an error of opening a name."""
     with contextlib.suppress(OSError):
         kind = os.lstat(name, dir_fd=folder).st_mode
         if stat.S_ISLNK(kind):

@@ -1,4 +1,4 @@
-"""JSON that somebody else may have written: standard JSON, or one line that says what it is instead."""
+"""A strict JSON parser for files that others may have written."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def parse(text: str | bytes) -> Any:
-    """What a JSON text stands for; ValueError with the reason for what is none.
+    """The value of a standard JSON text; ValueError with the reason for any other.
 
-    Python's own reader takes NaN and infinities, forgets the first of two entries of a name, and ends in RecursionError
-    where brackets are nested too deeply.
+    Python's own reader accepts NaN and infinities, drops duplicate names, and raises RecursionError for deep nesting.
     """
     read = text.decode() if isinstance(text, bytes) else text
     try:
         found = _DECODER.decode(read)
-        if _SURROGATE.search(read):  # half a character, unless the other half is beside it
+        if _SURROGATE.search(read):  # a lone surrogate cannot be encoded
             json.dumps(found, ensure_ascii=False).encode()
     except RecursionError:
         raise ValueError("brackets are nested too deeply") from None

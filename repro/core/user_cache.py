@@ -1,7 +1,6 @@
-"""What was worked out before, kept in the user's cache as long as nothing that it came from has changed.
+"""A cache of computed values in the user's cache folder, valid as long as their inputs are unchanged.
 
-A file that cannot be read, or is none of ours, counts as absent, and is written anew; where none can be, nothing is
-kept.
+Unreadable and foreign files count as absent and are overwritten; if nothing can be written, nothing is cached.
 """
 
 from __future__ import annotations
@@ -18,17 +17,17 @@ from platformdirs import user_cache_path
 
 from repro.core.atomic import write_atomically
 
-KEPT = 200  # files; the oldest go
-State = list[int] | None  # of a file or folder: time of change and size; None: there is none
+KEPT = 200  # most files; the oldest are deleted
+State = list[int] | None  # modification time and size of a file or folder; None: it does not exist
 
 
 def folder() -> Path:
-    """`$XDG_CACHE_HOME/repro-remembered`, else below `~/.cache`; apart from data sets, which are looked for there."""
+    """`$XDG_CACHE_HOME/repro-remembered`, else below `~/.cache`; separate from the data sets there."""
     return user_cache_path("repro-remembered", appauthor=False)
 
 
 def load(kind: str, key: Any) -> Any:
-    """What `remember` was given for a key (plain data), if what it watched is as it was; else None."""
+    """The value that `save` stored for a key, if the watched files are unchanged; else None."""
     try:
         found = json.loads(_path(kind, key).read_text(encoding="utf-8"))
         if all(_state(path) == state for path, state in found["watched"].items()):
@@ -39,7 +38,7 @@ def load(kind: str, key: Any) -> Any:
 
 
 def save(kind: str, key: Any, value: Any, watched: Iterable[str] = ()) -> None:
-    """Keep a value (plain data). watched: files and folders that it came from besides its key."""
+    """Store a value (plain data). watched: the files and folders on which it depends besides its key."""
     path = _path(kind, key)
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -51,9 +50,9 @@ def save(kind: str, key: Any, value: Any, watched: Iterable[str] = ()) -> None:
 
 
 def tree_digest(roots: Iterable[Path], suffixes: tuple[str, ...] = ("",), without: Iterable[str] = ()) -> str:
-    """A digest of which files are below the folders, when they were changed, and their sizes.
+    """A digest of the files below the folders: their paths, modification times and sizes.
 
-    suffixes: with which the names of those end that count; without: names of folders that do not.
+    suffixes: the endings of the file names that count; without: names of folders to skip.
     """
     left_out = {*without, "__pycache__"}
     found = sorted(entry for root in roots for entry in _files(str(root), suffixes, left_out))
@@ -71,7 +70,7 @@ def _files(root: str, suffixes: tuple[str, ...], left_out: set[str]) -> Iterator
 
 
 def path_state(path: str) -> tuple[str, State]:
-    """A file or folder with its state, for a key."""
+    """A path with its state, for a key."""
     return path, _state(path)
 
 
@@ -89,5 +88,5 @@ def _path(kind: str, key: Any) -> Path:
 
 
 def select_variables(environment: Mapping[str, str], prefixes: tuple[str, ...]) -> dict[str, str]:
-    """Those of an environment whose names begin so."""
+    """The variables of an environment whose names start with one of the prefixes."""
     return {name: value for name, value in environment.items() if name.startswith(prefixes)}

@@ -1,5 +1,4 @@
-"""YAML by libyaml, which is much faster than Python: the project's own files, each state of one parsed once; and what
-somebody else may have written."""
+"""YAML files, read by libyaml, which is much faster than Python: our own, parsed once, and others', parsed strictly."""
 
 from __future__ import annotations
 
@@ -12,13 +11,13 @@ import yaml
 
 from repro.core.errors import InputError
 
-LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # PyYAML may be built without libyaml
-MOST_BYTES = 2**22  # of a configuration, which has some kilobytes
-DEEPEST = 100  # mappings and lists in one another
+LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # PyYAML may lack libyaml
+MOST_BYTES = 2**22  # of a configuration; usual ones have some kilobytes
+DEEPEST = 100  # nested mappings and lists
 
 
 def read(path: Path, what: str = "YAML file") -> Any:
-    """What a file holds, as values of the caller's own; InputError naming it where it cannot be read as YAML."""
+    """The content of a file, which the caller may change; InputError if it is no readable YAML."""
     try:
         state = path.stat()
         return pickle.loads(_read(path, state.st_mtime_ns, state.st_size))
@@ -28,12 +27,12 @@ def read(path: Path, what: str = "YAML file") -> Any:
 
 
 def entries(path: Path, what: str = "YAML file") -> dict[str, Any]:
-    """The same of a file that holds entries `name: value`; InputError for any other."""
+    """The content of a file of entries `name: value`; InputError for any other."""
     return as_entries(read(path, what), str(path))
 
 
 def as_entries(found: Any, where: str) -> dict[str, Any]:
-    """The value itself where it is a mapping of names; InputError for any other."""
+    """The value, if it is a mapping with names as keys; InputError for any other."""
     if not isinstance(found, dict):
         shown = "is empty" if found is None else f"holds {str(found)[:40]!r}"
         raise InputError(f"{where}: {shown}; must be entries `name: value`")
@@ -48,10 +47,10 @@ def _read(path: Path, modified_ns: int, size: int) -> bytes:
 
 
 def parse_plain(text: bytes, loader: Any = LOADER) -> Any:
-    """What YAML holds that is made of mappings, lists and values alone, whoever wrote it.
+    """The value of a YAML text of mappings, lists and plain values, written by anybody; ValueError and yaml.YAMLError.
 
-    Aliases are refused: a few lines of them stand for more values than memory holds. So are more than MOST_BYTES, and
-    nesting deeper than DEEPEST, which ends the process in libyaml's reader. Raises ValueError and yaml.YAMLError.
+    Aliases are refused, because a few lines of them expand beyond all memory. So are texts of more than MOST_BYTES, and
+    nesting deeper than DEEPEST, which crashes libyaml.
     """
     if len(text) > MOST_BYTES:
         raise ValueError(f"more than {MOST_BYTES} bytes")

@@ -21,9 +21,8 @@ def least(table: np.ndarray, allowed: np.ndarray, combine: np.ufunc = np.maximum
     stage may have r replicas, [m, r - 1], if the stages before it use m machines.
     """
     layers, _, machines = table.shape
-    padded = np.full(
-        (layers + 1, 2 * machines + 1), np.inf
-    )  # columns before `machines` stand for negative numbers of machines
+    # columns before `machines` stand for negative numbers of machines
+    padded = np.full((layers + 1, 2 * machines + 1), np.inf)
     found = padded[:, machines:]
     found[0, 0] = 0.0
     # before[k, r - 1, m] is a view of found[k, m - r]

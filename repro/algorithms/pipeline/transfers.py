@@ -35,9 +35,8 @@ class Transfers:
     def end_next(self) -> None:
         work = self.under_way.popleft()
         if self.task:
-            self.ended.get(
-                timeout=float("inf")
-            )  # the watching task's wait has the time limit, and its error names the peer
+            # the watching task's wait has the time limit, and its error names the peer
+            self.ended.get(timeout=float("inf"))
         else:
             work.wait()
 

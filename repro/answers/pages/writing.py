@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from repro.answers.tables import foreign
-from repro.core import safe_files
+from repro.core import atomic, safe_files
 from repro.core.errors import InputError
 
 DPI = 130
@@ -50,7 +50,7 @@ def write_bytes(path: Path, content: bytes) -> Path:
     """Write beside, then rename; a folder that cannot be written is one clear line."""
     try:
         safe_files.make_folder(path.parent)
-        safe_files.replace(path, content, durable=False)
+        atomic.replace(path, content, durable=False)
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputError(

@@ -122,9 +122,8 @@ def recursive_doubling_allreduce(fabric: Fabric, vector: torch.Tensor, channel: 
     while distance < core:
         partner = me ^ distance
         if paced and ahead(me, distance, extra):
-            before = (
-                partner + core if distance == 1 else partner ^ distance // 2
-            )  # the rank that sends to the partner first
+            # the rank that sends to the partner first
+            before = partner + core if distance == 1 else partner ^ distance // 2
             fabric.recv(flat[:0], before, TAG + 1 + distance, channel)
         receive, send = fabric.sendrecv(flat, partner, buffer, partner, TAG + 1 + distance, channel)
         send.wait()

@@ -37,9 +37,8 @@ def ring_pipelined_encoded(
     sends: list[Work] = []
 
     def block(hop: int) -> int:
-        return (
-            (me - hop) % p * width
-        )  # first piece of the block that is sent in this hop, and was received in the hop before
+        """The first piece of the block that is sent in this hop and was received in the previous one."""
+        return (me - hop) % p * width
 
     def send(step: int) -> None:
         hop, j = divmod(step, width)

@@ -94,9 +94,7 @@ def sampled_at_once(vector: torch.Tensor, k: int) -> torch.Tensor:
     sizes = magnitudes(vector)
     found = (sizes >= guess(vector, k, 0.0)) & (sizes > 0)
     place = found.cumsum(0, dtype=torch.int32) - 1
-    place = torch.where(found & (place < many), place, many).to(
-        torch.int64
-    )  # all others go to an extra place at the end
+    place = torch.where(found & (place < many), place, many).to(torch.int64)  # others go to an extra place
     numbers = torch.arange(n, dtype=torch.int64, device=vector.device)
     candidates = torch.full((many + 1,), EMPTY, device=vector.device).scatter_(0, place, numbers)[:many]
     theirs = torch.where(candidates == EMPTY, -1.0, sizes[candidates.clamp(max=n - 1)])

@@ -1,7 +1,7 @@
-"""Seeded faults on real runs (`make faults`): whatever strikes a run, the same command afterwards loses nothing.
+"""Seeded faults in real runs (`make faults`): the same command, repeated, must recover without loss.
 
-A trial starts `repro run` with real ranks on a small model, lets one fault strike it, gives the same command again and
-compares the end with that of an undisturbed run: the same bits where the strategy is deterministic, its invariants
-(every gradient counted once, staleness within its bound) where it is not. `series` plans, records and counts the
-trials; a module for each family of faults says how they are made.
+A trial starts `repro run` with real ranks on a small model, injects one fault, repeats the command and compares the
+result with that of an undisturbed run: the same bits if the strategy is deterministic, else its invariants (every
+gradient counted once, bounded staleness). `series` plans, records and counts the trials; each family of faults has a
+module.
 """

@@ -1,4 +1,4 @@
-"""What the trials of a strategy are held against: a run without faults and one killed half-way, each made once."""
+"""The baseline of a strategy's trials: a run without faults and a run killed half-way, each made once."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from repro.core.errors import FaultError
 from repro.testing.faults import checkpoints, processes
 from repro.testing.faults.trial import Trial, Undisturbed
 
-ATTEMPTS = 6  # to kill a run between its second checkpoint and its end
+ATTEMPTS = 6  # attempts to kill a run between its second checkpoint and its end
 
 
 _making: defaultdict[tuple[str, Path], threading.Lock] = defaultdict(threading.Lock)
 
 
 def of(strategy: str, folder: Path, key: str) -> Undisturbed:
-    """The baseline of a strategy, from `folder` where one with this run key is there, else made there.
+    """The baseline of a strategy, from `folder` if it has one with this run key, else made there.
 
-    Raises FaultError where the undisturbed run itself does not end well.
+    FaultError if the run without faults fails.
     """
-    with _making[strategy, folder]:  # several trials may want it
+    with _making[strategy, folder]:  # concurrent trials may need it
         return _of(strategy, folder, key)
 
 
@@ -65,7 +65,7 @@ def _whole(strategy: str, folder: Path, killed: Path) -> Undisturbed:
 
 
 def _kill_half_way(strategy: str, folder: Path, whole: Undisturbed) -> None:
-    """Kill everything of a run when every rank has a checkpoint of its second half and one more; keep its workspace."""
+    """Kill a run when every rank has two checkpoints, one of them of its second half; keep its workspace."""
     for _ in range(ATTEMPTS):
         trial = Trial(strategy, folder, random.Random(0), whole)
         command = trial.start()

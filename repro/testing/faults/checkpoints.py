@@ -1,4 +1,4 @@
-"""The checkpoints that runs of the series have left, by the names of their files."""
+"""The checkpoints of a run, found by their file names."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ NAME = re.compile(r"iteration(\d+)\.rank(\d+)\.pt")
 
 
 def all_in(folder: Path) -> list[Path]:
-    """Those anywhere below a folder that were finished, which a manifest says; the oldest first."""
+    """All complete checkpoints (those with a manifest) below a folder, the oldest first."""
     found = []
-    with contextlib.suppress(FileNotFoundError):  # a run that ends removes its folder meanwhile
+    with contextlib.suppress(FileNotFoundError):  # a run that ends removes its folder
         for path in folder.rglob("*.pt"):
             if NAME.fullmatch(path.name) and path.with_suffix(".json").exists():
                 found.append(path)

@@ -1,4 +1,4 @@
-"""Damaged files of a run that was killed half-way: it steps back or refuses in a line, and has the same end."""
+"""Damages files of a killed run: it must use an older checkpoint or refuse in one line, and have the same result."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from pathlib import Path
 from repro.testing.faults import checkpoints
 from repro.testing.faults.trial import Lost, Trial
 
-PLANTED = "executed"  # the file that code hidden in a checkpoint would make
+LOG = "events.jsonl"
+PLANTED = "executed"  # the file that code hidden in a checkpoint would create
 
 
 def _newest(folder: Path, dice: random.Random) -> Path:
-    """The last checkpoint of some rank."""
+    """The newest checkpoint of a random rank."""
     ranks = sorted({checkpoints.rank(path) for path in checkpoints.all_in(folder)})
     return checkpoints.of_rank(folder, dice.choice(ranks))[-1]
 
@@ -34,37 +35,40 @@ def _flip(path: Path, dice: random.Random) -> Path:
     return path
 
 
+def _remove(path: Path) -> Path:
+    path.unlink()
+    return path
+
+
 def truncated(folder: Path, dice: random.Random) -> Path:
-    """The newest checkpoint of a rank, cut somewhere."""
+    """Truncate a rank's newest checkpoint."""
     return _cut(_newest(folder, dice), dice)
 
 
 def emptied(folder: Path, dice: random.Random) -> Path:
-    """The newest checkpoint of a rank, of no length."""
+    """Empty a rank's newest checkpoint."""
     path = _newest(folder, dice)
     path.write_bytes(b"")
     return path
 
 
 def flipped(folder: Path, dice: random.Random) -> Path:
-    """The newest checkpoint of a rank with one bit changed."""
+    """Flip a bit of a rank's newest checkpoint."""
     return _flip(_newest(folder, dice), dice)
 
 
 def missing(folder: Path, dice: random.Random) -> Path:
-    """The newest checkpoint of a rank is gone."""
-    path = _newest(folder, dice)
-    path.unlink()
-    return path
+    """Delete a rank's newest checkpoint."""
+    return _remove(_newest(folder, dice))
 
 
 def manifest_flipped(folder: Path, dice: random.Random) -> Path:
-    """The manifest of the newest checkpoint of a rank with one bit changed."""
+    """Flip a bit in the manifest of a rank's newest checkpoint."""
     return _flip(_newest(folder, dice).with_suffix(".json"), dice)
 
 
 def all_of_a_rank(folder: Path, dice: random.Random) -> Path:
-    """Every checkpoint of a rank with one bit changed: there is none to step back to."""
+    """Flip a bit in every checkpoint of a rank, so that none is usable."""
     path = _newest(folder, dice)
     for each in checkpoints.of_rank(folder, checkpoints.rank(path)):
         _flip(each, dice)
@@ -80,7 +84,7 @@ class _Bomb:
 
 
 def planted(folder: Path, dice: random.Random) -> Path:
-    """The newest checkpoint of a rank, which executes code where it is read as a pickle; its manifest is true of it."""
+    """Hide code in a rank's newest checkpoint, which runs if it is unpickled; the manifest matches."""
     import torch
 
     path = _newest(folder, dice)
@@ -92,21 +96,16 @@ def planted(folder: Path, dice: random.Random) -> Path:
 
 
 def log_cut(folder: Path, dice: random.Random) -> Path:
-    """The event log after a random whole line, before what the newest checkpoint stands on."""
-    path = folder / "events.jsonl"
+    """Cut the event log after a random line, before the events on which the newest checkpoint rests."""
+    path = folder / LOG
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[: dice.randrange(1, max(2, len(lines) // 2))]))
     return path
 
 
-def log_torn(folder: Path, dice: random.Random) -> Path:
-    """The event log in the middle of a line."""
-    return _cut(folder / "events.jsonl", dice)
-
-
 def log_zeroed(folder: Path, dice: random.Random) -> Path:
-    """NUL bytes in the event log, as some file systems leave them after a power cut."""
-    path = folder / "events.jsonl"
+    """Write NUL bytes into the event log, as some file systems leave them after a power cut."""
+    path = folder / LOG
     data = bytearray(path.read_bytes())
     start = dice.randrange(len(data) // 2)
     data[start : start + 64] = bytes(64)
@@ -114,28 +113,16 @@ def log_zeroed(folder: Path, dice: random.Random) -> Path:
     return path
 
 
-def log_missing(folder: Path, dice: random.Random) -> Path:
-    """No event log."""
-    path = folder / "events.jsonl"
-    path.unlink()
-    return path
-
-
 def summary_torn(folder: Path, dice: random.Random) -> Path:
-    """Half a summary beside a run that is not finished."""
+    """Add a truncated summary to an unfinished run."""
     path = folder / "summary.json"
     path.write_text('{"schema": 1, "status": "fin')
     return path
 
 
-def config_torn(folder: Path, dice: random.Random) -> Path:
-    """Half a configuration."""
-    return _cut(folder / "config.yaml", dice)
-
-
 def striking(damage: Callable[[Path, random.Random], Path], goes_on: bool = True) -> Callable[[Trial], None]:
-    """The fault that does this damage to a killed run, before the command is given again. goes_on: whether a checkpoint
-    is left that the run then has to go on from."""
+    """The fault that damages a killed run before the command is repeated. goes_on: whether the run must resume from a
+    checkpoint."""
 
     def fault(trial: Trial) -> None:
         trial.take_up_killed()
@@ -146,7 +133,7 @@ def striking(damage: Callable[[Path, random.Random], Path], goes_on: bool = True
         said = trial.ended(trial.start(), 2)
         if (folder / PLANTED).exists():
             raise Lost(f"code in {path.name} was executed")
-        if trial.struck:  # refused: then the line says which file, and without what it spoilt the run starts anew
+        if trial.struck:  # refused: the message must name the file; without the run's folder the command starts again
             if path.name not in said:
                 raise Lost(f"refused without naming {path.name}: {said[-1000:]}")
             shutil.rmtree(folder)
@@ -166,9 +153,9 @@ FAULTS: dict[str, Callable[[Trial], None]] = {
     "all checkpoints of a rank damaged": striking(all_of_a_rank, goes_on=False),
     "checkpoint that executes code": striking(planted),
     "event log cut at a line": striking(log_cut, goes_on=False),
-    "event log torn in a line": striking(log_torn, goes_on=False),
+    "event log torn in a line": striking(lambda folder, dice: _cut(folder / LOG, dice), goes_on=False),
     "event log with NUL bytes": striking(log_zeroed, goes_on=False),
-    "event log missing": striking(log_missing, goes_on=False),
+    "event log missing": striking(lambda folder, dice: _remove(folder / LOG), goes_on=False),
     "summary torn": striking(summary_torn),
-    "configuration torn": striking(config_torn),
+    "configuration torn": striking(lambda folder, dice: _cut(folder / "config.yaml", dice)),
 }

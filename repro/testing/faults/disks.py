@@ -1,6 +1,6 @@
-"""A disk that is full or cannot be written: a small file system of the trial's own, in a mount namespace.
+"""Full and read-only disks: a small file system for the trial, in a mount namespace.
 
-It needs no root (a user namespace gives the right to mount) and holds for root too, whom permissions would not stop.
+It needs no root (a user namespace permits mounts), and also stops root, whom permissions would not.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from repro.core.not_none import not_none
 from repro.testing.faults.trial import Impossible, Trial
 
 SIZE = "96m"
-UNUSABLE = 2  # the status of input that cannot be used, a folder that cannot be written among it
+UNUSABLE = 2  # exit status for unusable input, including folders that cannot be written
 
 
 class Disk:
-    """A file system in memory at `where`, seen by the commands that `prefix` stands before."""
+    """A file system in memory at `where`, visible to commands with `prefix` before them."""
 
     def __init__(self, where: Path):
         script = f'mount -t tmpfs -o size={SIZE} tmpfs "$DISK" && echo ready && cat'
@@ -27,7 +27,7 @@ class Disk:
             self.keeper = subprocess.Popen(
                 ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                env=os.environ | {"DISK": str(where)},  # not an argument: no process of the trial's to be found
+                env=os.environ | {"DISK": str(where)},  # an argument would make it a process of the trial
             )  # fmt: skip
         except OSError as error:
             raise Impossible(f"no unshare: {error.strerror}") from None
@@ -38,7 +38,7 @@ class Disk:
         self.where, self.seen = where, Path(f"/proc/{self.keeper.pid}/root{where}")
 
     def fill(self) -> None:
-        """Take all the room there is."""
+        """Fill the disk."""
         with contextlib.suppress(OSError), open(self.seen / "filler", "wb", buffering=0) as file:
             while file.write(bytes(1 << 16)):
                 pass
@@ -57,7 +57,7 @@ class Disk:
 
 
 def _of(trial: Trial) -> Disk:
-    """A disk of its own for the trial's workspace, to the trial's end."""
+    """A new disk for the trial's workspace."""
     disk = Disk(trial.results)
     trial.closing.callback(disk.close)
     trial.prefix, trial.seen = disk.prefix, disk.seen
@@ -65,7 +65,7 @@ def _of(trial: Trial) -> Disk:
 
 
 def full(trial: Trial) -> None:
-    """The disk fills up at a random moment of the training; afterwards there is room again."""
+    """Fill the disk at a random time of the training, and free it afterwards."""
     disk = _of(trial)
     command = trial.start()
     trial.moment(command)
@@ -75,7 +75,7 @@ def full(trial: Trial) -> None:
 
 
 def read_only(trial: Trial) -> None:
-    """A killed run's results cannot be written when it is to go on; afterwards they can."""
+    """Make a killed run's results read-only when it is resumed, and writable afterwards."""
     disk = _of(trial)
     trial.take_up_killed()
     disk.remount("ro")

@@ -1,4 +1,4 @@
-"""The processes that work in a folder: a command and its launcher by their command lines, its ranks by their files."""
+"""Finds the processes of a folder: a command and its launcher by their command lines, its ranks by their files."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from repro.rank import ends
 
 
 def of(folder: Path) -> list[int]:
-    """The living processes (no zombies) that name `folder`, or something in it, on their command line or in
+    """The processes, except zombies, that name `folder` or something in it in their command line or
     `$REPRO_RESULTS`."""
     return [process.pid for process in _of(folder)]
 
 
 def ranks(folder: Path) -> dict[int, int]:
-    """rank -> process of the ranks that work in a run below `folder`; launchers are left out."""
+    """rank -> process id of the ranks of a run below `folder`, without launchers."""
     found = {}
     for lock in folder.rglob(locks.RANKS):
         for rank, pid in ends.processes(lock.with_name(ends.FOLDER)).items():
@@ -33,21 +33,21 @@ def ranks(folder: Path) -> dict[int, int]:
 
 
 def kill(pids: Iterable[int], sign: int) -> None:
-    """Send each a signal; those that have ended meanwhile get none."""
+    """Send each living process a signal."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, sign)
 
 
 def kill_all(folder: Path) -> None:
-    """SIGKILL to all that work in `folder`, also to what they start meanwhile; returns when nothing is left."""
+    """Kill all processes that use `folder`, including those they start meanwhile."""
     while left := of(folder):
         kill(left, signal.SIGKILL)
         time.sleep(0.01)
 
 
 def _of(folder: Path) -> list[psutil.Process]:
-    """Each with its `info`; a zombie has no command line, and one that may not be read no environment."""
+    """The processes with their `info`; zombies have no command line, unreadable ones no environment."""
     found = []
     for process in psutil.process_iter(["cmdline", "environ"]):
         if process.info["cmdline"] and process.info["environ"] is not None:

@@ -1,4 +1,4 @@
-"""Faults that strike a command while its ranks train."""
+"""Faults of a command's processes while its ranks train."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STOPPED_LIMIT_S = 6  # how long the others wait for a stopped rank
 
 
 def _a_rank(trial: Trial, command: Command, sign: signal.Signals) -> int | None:
-    """Send a random rank a signal, as soon as there are ranks; its number, or None where all have ended."""
+    """Send a signal to a random rank as soon as there are ranks; returns its number, or None if all have ended."""
     while not (ranks := processes.ranks(trial.results)) and command.running:
         time.sleep(0.1)
     if not ranks or not command.running:
@@ -25,7 +25,7 @@ def _a_rank(trial: Trial, command: Command, sign: signal.Signals) -> int | None:
 
 
 def rank_killed(trial: Trial) -> None:
-    """SIGKILL to a random rank: the command names it and ends."""
+    """Kill a random rank: the command must name it and end."""
     command = trial.start()
     trial.moment(command)
     rank = _a_rank(trial, command, signal.SIGKILL)
@@ -35,18 +35,18 @@ def rank_killed(trial: Trial) -> None:
 
 
 def rank_stopped(trial: Trial) -> None:
-    """SIGSTOP to a random rank: the others wait no longer than their limit, and say for whom."""
+    """Stop a random rank: the others must time out and name it."""
     command = trial.start(f"timeout_s={STOPPED_LIMIT_S}")
-    trial.moment(command, early=0.0)  # while MPI starts nobody's limit counts yet
+    trial.moment(command, early=0.0)  # there are no time limits while MPI starts
     _a_rank(trial, command, signal.SIGSTOP)
     said = trial.ended(command, 1)
-    # the first whose limit passes may wait for a rank that itself waits for the stopped one
+    # the first rank to time out may wait for a rank that waits for the stopped one
     if trial.struck and len(set(re.findall(r"\brank (\d+)", said))) < 2:
         raise Lost(f"a rank was stopped, and the command does not say who waits for whom: {said[-1000:]}")
 
 
 def everything_killed(trial: Trial) -> None:
-    """SIGKILL to the command, its launcher and all ranks at once, as by a machine that goes down."""
+    """Kill the command, its launcher and all ranks at once, like a machine failure."""
     command = trial.start()
     trial.moment(command)
     processes.kill_all(trial.results)
@@ -54,35 +54,35 @@ def everything_killed(trial: Trial) -> None:
 
 
 def command_killed(trial: Trial) -> None:
-    """SIGKILL to the command alone; the same command at once, while its ranks may still be ending."""
+    """Kill only the command; it is repeated at once, while its ranks may still be ending."""
     command = trial.start()
     trial.moment(command)
     processes.kill([command.process.pid], signal.SIGKILL)
     trial.struck = command.end() != 0
 
 
-def _asked_to_end(trial: Trial, sign: signal.Signals) -> None:
+def _end_by_signal(trial: Trial, sign: signal.Signals) -> None:
     command = trial.start()
     trial.moment(command)
     begun = bool(command.said())
     processes.kill([command.process.pid], sign)
     command.end()
-    over = trial.files("summary.json")  # then it may have been on its way out, where signals have their usual effect
+    over = trial.files("summary.json")  # then the command may have been exiting, with Python's default signal handling
     trial.ended(command, 128 + sign, *([-sign] if over else []), begun=begun)
 
 
 def terminated(trial: Trial) -> None:
     """SIGTERM to the command."""
-    _asked_to_end(trial, signal.SIGTERM)
+    _end_by_signal(trial, signal.SIGTERM)
 
 
 def interrupted(trial: Trial) -> None:
     """SIGINT to the command, as by Ctrl-C."""
-    _asked_to_end(trial, signal.SIGINT)
+    _end_by_signal(trial, signal.SIGINT)
 
 
 def started_twice(trial: Trial) -> None:
-    """The same command again while the first runs: one of them is refused in a line, the other is undisturbed."""
+    """Start the command twice: one must be refused in a line, the other must be undisturbed."""
     command = trial.start()
     trial.moment(command)
     second = trial.start()

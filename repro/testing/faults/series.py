@@ -1,4 +1,4 @@
-"""A series of trials: planned from a seed, recorded one by one so that it can be interrupted, counted in a table."""
+"""A series of trials: planned from a seed, recorded one by one so that it can be resumed, counted in a table."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from repro.testing.faults.training import EXPERIMENT, overrides_of
 from repro.testing.faults.trial import Impossible, Lost, Trial
 
 FAULTS = {**running.FAULTS, **running.TWICE, **damage.FAULTS, **disks.FAULTS, **servers.FAULTS}
-# a round tries every fault of `running` on all strategies, each of the others on so many: 250 trials and more
+# a round tries the faults of `running` on all strategies, each other fault on so many: over 250 trials
 STRATEGIES_EACH = 8
-TRIES = 5  # until a fault strikes: one may come when all is done
+TRIES = 5  # attempts until a fault comes before the end of the run
 OUTCOMES = ("survived", "lost", "too late", "not possible here")
 
 
 def keys(names: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
-    """The run keys of the strategies that can run here, and why the others cannot, both by name."""
+    """(name -> run key of the strategies that can run here, name -> reason of the others)."""
     found, lacking = {}, {}
     for name in names:
         try:
@@ -47,7 +47,7 @@ def keys(names: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def one_round(names: Sequence[str], faults: Sequence[str], seed: int, number: int) -> list[tuple[str, str, str]]:
-    """A round of a plan: (trial, strategy, fault), shuffled; the trial's name seeds its dice."""
+    """A shuffled round of (trial, strategy, fault); the trial's name seeds its random numbers."""
     dice = random.Random(f"{seed}/{number}")
     trials = [
         (f"{seed}/{number}/{name}/{fault}", name, fault)
@@ -59,7 +59,7 @@ def one_round(names: Sequence[str], faults: Sequence[str], seed: int, number: in
 
 
 def plan(names: Sequence[str], faults: Sequence[str], seed: int, count: int | None) -> list[tuple[str, str, str]]:
-    """The first `count` trials of as many rounds as it takes, or one whole round."""
+    """The first `count` trials of consecutive rounds; None: one whole round."""
     if count is None:
         return one_round(names, faults, seed, 0)
     rounds = (one_round(names, faults, seed, number) for number in itertools.count())
@@ -69,10 +69,10 @@ def plan(names: Sequence[str], faults: Sequence[str], seed: int, count: int | No
 def run(
     folder: Path, names: Sequence[str], faults: Sequence[str], seed: int, count: int | None, limit_s: float
 ) -> bool:
-    """Do the first `count` trials of a plan (a whole round without it), but start none after `limit_s` seconds.
+    """Run the first `count` trials of a plan (None: a whole round), but start none after `limit_s` seconds.
 
-    As many go on side by side as there are cores: most of a trial is the start of processes. Those that `folder` has a
-    record of, made with the same code, are not repeated. Returns whether all are done.
+    As many run in parallel as there are cores, because a trial mostly starts processes. Trials with a record in
+    `folder`, made with the same code, are skipped. Returns whether all are done.
     """
     began = time.monotonic()
     here, lacking = keys(names)
@@ -88,7 +88,7 @@ def run(
             return None if time.monotonic() - began > limit_s else attempt(folder, *trial, here[trial[1]])
 
         try:
-            for name in dict.fromkeys(name for _, name, _ in todo):  # none is there twice
+            for name in dict.fromkeys(name for _, name, _ in todo):  # once for each strategy
                 pool.submit(baseline.of, name, folder / "baselines", here[name])
             made = [pool.submit(each, trial) for trial in todo]
             left = 0
@@ -109,13 +109,13 @@ def run(
 
 
 def attempt(folder: Path, trial: str, strategy: str, fault: str, key: str) -> dict[str, Any]:
-    """One trial, again until its fault strikes; its record. The workspace of a lost one is kept."""
+    """Run a trial, repeatedly if its fault comes too late, and return its record; a lost trial's workspace is kept."""
     began = time.monotonic()
     undisturbed = baseline.of(strategy, folder / "baselines", key)
     workspace = folder / "workspaces" / trial.replace("/", "-").replace(" ", "-")
     dice = random.Random(trial)
     for _ in range(TRIES):
-        safe_files.remove_tree(workspace)  # what the same trial, lost with older code, has left
+        safe_files.remove_tree(workspace)  # left by the same trial, lost with older code
         attempted = Trial(strategy, workspace, dice, undisturbed)
         outcome, why = once(attempted, FAULTS[fault])
         with contextlib.ExitStack() as last:
@@ -138,7 +138,7 @@ def attempt(folder: Path, trial: str, strategy: str, fault: str, key: str) -> di
 
 
 def once(attempted: Trial, fault: Callable[[Trial], None]) -> tuple[str, str | None]:
-    """Let a fault strike a trial's run, and have the run recover: one of `OUTCOMES`, and why."""
+    """Inject a fault and recover; returns one of `OUTCOMES`, and the reason."""
     try:
         fault(attempted)
         if not attempted.struck:
@@ -159,7 +159,7 @@ def append(folder: Path, record: dict[str, Any]) -> None:
 
 
 def read(folder: Path) -> list[dict[str, Any]]:
-    """The records of a series, oldest first; InputError for a file that is none."""
+    """The records of a series, oldest first; InputError for a malformed file."""
     path = folder / "trials.jsonl"
     try:
         return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
@@ -168,8 +168,8 @@ def read(folder: Path) -> list[dict[str, Any]]:
 
 
 def table(records: Sequence[dict[str, Any]]) -> str:
-    """Markdown: a row a fault, then a row a strategy: how many were tried, in how many the fault struck the run, and
-    what became of it; what a trial took."""
+    """Markdown tables by fault and by strategy: trials, trials in which the fault struck the run, and their
+    outcomes."""
     parts = []
     for what, order in (("fault", list(FAULTS)), ("strategy", strategies.names())):
         rows = []
@@ -185,12 +185,12 @@ def table(records: Sequence[dict[str, Any]]) -> str:
 
 
 def latest(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The last record of each trial: one that was done again with newer code counts once."""
+    """The last record of each trial, which may have been repeated with newer code."""
     return list({record["trial"]: record for record in records}.values())
 
 
 def check(records: Sequence[dict[str, Any]]) -> None:
-    """FaultError where something was lost, or where no fault struck at all."""
+    """FaultError if a trial lost something, or if no fault struck at all."""
     if lost := [record for record in records if record["outcome"] == "lost"]:
         raise FaultError(f"{len(lost)} of {len(records)} trials lost something; the first: {lost[0]['trial']}")
     if not any(record["outcome"] == "survived" for record in records):

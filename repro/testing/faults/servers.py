@@ -1,4 +1,4 @@
-"""A tracking server that is not there, or says nothing: the run ends well without it."""
+"""Unreachable and silent tracking servers: the run must succeed without them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def _mirrored(trial: Trial, listening: socket.socket) -> None:
 
 
 def dead(trial: Trial) -> None:
-    """Nobody listens at the address."""
+    """No server listens at the address."""
     with socket.socket() as unheard:
-        unheard.bind(("127.0.0.1", 0))  # bound, so that nobody else gets the port, and never listening
+        unheard.bind(("127.0.0.1", 0))  # bound, so that the port stays free, but never listening
         _mirrored(trial, unheard)
 
 
 def silent(trial: Trial) -> None:
-    """Connections are taken and never answered."""
+    """The server accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0), backlog=64) as listening:
         _mirrored(trial, listening)
 

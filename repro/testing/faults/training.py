@@ -1,7 +1,7 @@
-"""What the runs of the series train: small, and with as much state as there is to be lost when a run goes on.
+"""The runs of the series: small, and with as much state as possible that a resume could lose.
 
-Momentum, weight decay, a learning rate that changes at every update, warm-up; and of each strategy the options that
-make it keep something of its own: residuals, queues, versions of weights, random numbers of a codec.
+They use momentum, weight decay, a learning rate that changes at every update, warm-up, and each strategy's options that
+make it keep state: residuals, queues, versions of weights, random numbers of a codec.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from repro import strategies
 EXPERIMENT = "pipesgd/fig4-mnist"
 WORKERS = 3
 CHECKPOINTS = 20  # in a run
-# steps of milliseconds, a checkpoint every few of them, an evaluation an epoch
+# steps of milliseconds, a checkpoint every few steps, an evaluation in each epoch
 SIZES = (
     "testbed=here", "dataset.standin=always", f"workers={WORKERS}", "batch=60", "epochs=5", "eval_every=1",
     f"checkpoint_every={5 / CHECKPOINTS}",
@@ -40,12 +40,12 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "torch_pipelining": ("schedule=gpipe",),
     "wfbp": ("bucket_mb=0.5", "first_bucket_mb=0.1", "codec=ternary"),
 }
-# with these options, of strategies that in general depend on who is faster: a quorum of all waits for all
+# deterministic with these options, though not in general: a quorum of all ranks waits for all
 SAME_BITS = ("eager_quorum",)
 
 
 def overrides_of(strategy: str) -> list[str]:
-    """What makes the strategy's run: DDP's ranks are torchrun's."""
+    """The overrides of a strategy's run."""
     own = [f"strategy.{option}" for option in OPTIONS.get(strategy, ())]
     needs = strategies.load(strategy).requires
     launcher = ["testbed.launcher=torchrun"] if "torch.distributed" in needs else []
@@ -53,7 +53,7 @@ def overrides_of(strategy: str) -> list[str]:
 
 
 def deterministic(strategy: str) -> bool:
-    """Whether the strategy, with these options, ends in the same bits whoever is faster."""
+    """Whether the strategy, with these options, always ends with the same bits."""
     if strategy in SAME_BITS:
         return True
     import yaml

@@ -1,4 +1,4 @@
-"""One trial: a workspace of its own, the command that works in it, and whether anything was lost in the end."""
+"""One trial: a workspace, the command that runs in it, and a check that nothing was lost."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from repro.records import store
 from repro.records.flat import flat
 from repro.testing.faults import checkpoints, processes, training
 
-EARLY = 0.25  # the share of faults that strike before training begins
-PATIENCE_S = 600.0  # no command of a trial takes so long on any machine that is not stuck
+EARLY = 0.25  # the share of faults before the training
+PATIENCE_S = 600.0  # time limit of a command, which only a hang exceeds
 
 
 class Lost(Exception):
-    """What a fault has spoilt: the trial failed."""
+    """The trial failed: the fault caused a loss."""
 
 
 class Impossible(Exception):
-    """Why this machine cannot make the fault."""
+    """This machine cannot inject the fault."""
 
 
 @dataclass(frozen=True)
 class Undisturbed:
-    """The end of a run that nothing struck; how long it took to its first event, and from there to its summary, in
-    seconds; and the workspace of one that was killed half-way."""
+    """The summary of a run without faults, its seconds until the first event and from there to the summary, and the
+    workspace of a run that was killed half-way."""
 
     summary: dict[str, Any]
     start_s: float
@@ -46,7 +46,7 @@ class Undisturbed:
 
 
 class Command:
-    """One `repro run`, started; `output` takes what it says."""
+    """A started `repro run`, whose messages go to the file `output`."""
 
     def __init__(self, words: Sequence[str], environment: Mapping[str, str], output: Path):
         self.output = output
@@ -55,10 +55,10 @@ class Command:
                 words,
                 env=environment,
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,  # the summaries, which lie in the workspace
+                stdout=subprocess.DEVNULL,  # the summaries, which are in the workspace too
                 stderr=file,
                 start_new_session=True,
-                preexec_fn=_hear,
+                preexec_fn=_restore_sigint,
             )
 
     @property
@@ -66,7 +66,7 @@ class Command:
         return self.process.poll() is None
 
     def end(self) -> int:
-        """Wait for its end; returns its exit status (below 0: the signal that killed it)."""
+        """Wait for its end; returns its exit status (negative: the signal that killed it)."""
         try:
             return self.process.wait(PATIENCE_S)
         except subprocess.TimeoutExpired:
@@ -77,8 +77,8 @@ class Command:
         return self.output.read_text(errors="replace").strip()
 
 
-def _hear() -> None:
-    """In a command before it runs: a series in the background of a shell ignores SIGINT, which children inherit."""
+def _restore_sigint() -> None:
+    """Restore SIGINT in a new process: a shell's background processes ignore it, and children inherit that."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
@@ -86,18 +86,18 @@ class Trial:
     """A strategy's run in a folder of its own."""
 
     def __init__(self, strategy: str, folder: Path, dice: random.Random, undisturbed: Undisturbed | None = None):
-        """`undisturbed`: None only for the run that is to become it."""
+        """undisturbed: None only for the run that becomes it."""
         self.strategy, self.folder, self.dice, self.undisturbed = strategy, folder, dice, undisturbed
-        self.closing = contextlib.ExitStack()  # what the fault made and the trial's end takes away
-        self.results = self.seen = folder / "results"  # by the command's name; as this process finds it
+        self.closing = contextlib.ExitStack()  # cleanups of the fault, for the trial's end
+        self.results = self.seen = folder / "results"  # as the command sees it; as this process sees it
         self.results.mkdir(parents=True, exist_ok=True)
-        self.prefix: list[str] = []  # words before the command: a disk of its own
+        self.prefix: list[str] = []  # words before the command, for a disk of its own
         self.commands = 0
-        self.struck = False  # whether the fault kept a command from ending well, or spoilt what one had left
+        self.struck = False  # whether the fault made a command fail, or damaged its files
 
     # --- the command
     def start(self, *overrides: str, mlflow: str | None = None) -> Command:
-        """The trial's one command. `mlflow`: a tracking server to mirror to; none without it."""
+        """Start the trial's command. mlflow: the tracking server; None: without one."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("REPRO_", "MLFLOW_"))}
         environment |= {name: os.environ[name] for name in ("REPRO_DATA",) if name in os.environ}
         environment |= {"REPRO_RESULTS": str(self.results), "MLFLOW_DISABLE_TELEMETRY": "true"}
@@ -110,9 +110,9 @@ class Trial:
         return Command([*self.prefix, *run], environment, self.folder / f"command{self.commands}.log")
 
     def moment(self, command: Command, early: float = EARLY) -> None:
-        """Sleep until a random moment of the training or, in a share `early` of all trials, of what comes before.
+        """Sleep until a random time of the training or, with probability `early`, before it.
 
-        It may come after the end: then the fault finds nothing to strike.
+        It may be after the end of the run; then the fault has no effect.
         """
         undisturbed = not_none(self.undisturbed)
         if self.dice.random() < early:
@@ -120,12 +120,12 @@ class Trial:
         else:
             iterations = undisturbed.summary["iterations"]
             between = iterations / training.CHECKPOINTS
-            # by what is done, not by the clock: the machine may be busier than it was
+            # by progress, not by time, because the machine's load varies
             self.await_training(command, self.dice.uniform(0.0, iterations) - between)
             time.sleep(self.dice.uniform(0.0, undisturbed.seconds / training.CHECKPOINTS))
 
     def await_training(self, command: Command, iteration: float = 0.0) -> None:
-        """Until the first event is written, and a checkpoint of that iteration or a later one; or the command ends."""
+        """Wait for the first event and a checkpoint of at least that iteration, or for the command's end."""
 
         def there() -> bool:
             if not any(log.stat().st_size for log in self.files("events.jsonl")):
@@ -138,25 +138,25 @@ class Trial:
             time.sleep(0.005)
 
     def take_up_killed(self) -> None:
-        """Bring the workspace of a run that was killed half-way here."""
+        """Copy the workspace of the run that was killed half-way."""
         shutil.copytree(not_none(self.undisturbed).killed, self.seen, dirs_exist_ok=True)
 
     def files(self, pattern: str) -> list[Path]:
-        """The files of that name in the workspace, in order."""
+        """The sorted files of the workspace that match."""
         return sorted(self.seen.glob(f"*/*/*/**/{pattern}"))
 
     def run_folder(self) -> Path:
-        """The folder of the one run."""
+        """The folder of the run."""
         (folder,) = self.seen.glob("*/*/*-seed0-*")
         return folder
 
     # --- its end
     def ended(self, command: Command, *statuses: int, begun: bool = True) -> str:
-        """Wait for the command's end and hold it to what a user may expect; returns what it said.
+        """Wait for the command's end, check what a user may expect, and return its messages.
 
-        Raises Lost where the status is none of `statuses` (0 is always allowed: the fault came too late), where it
-        ended with a traceback or without one line of reason, and where a process of it lives on. begun: whether it was
-        at work; one that Python was still importing ends as any Python does.
+        Lost if the status is none of `statuses` (0 is always allowed, if the fault came too late), if there is a
+        traceback or no line with the reason, or if processes are left. begun: False if Python was still importing, when
+        a signal ends it as any Python program.
         """
         status, said = command.end(), command.said()
         left = processes.of(self.results)
@@ -174,9 +174,9 @@ class Trial:
         return said
 
     def resumable(self, without: int | None = None) -> int | None:
-        """The newest iteration of which every rank has left a checkpoint, `without` apart; None where the run has come
-        to its end, or nothing to go on from."""
-        with contextlib.suppress(InputError):  # one that is torn is no end
+        """The newest iteration, except `without`, of which every rank has a checkpoint; None if the run has finished,
+        or there is none."""
+        with contextlib.suppress(InputError):  # a truncated summary does not count
             if self.summary():
                 return None
         found = [
@@ -186,14 +186,14 @@ class Trial:
         return max(set.intersection(*found), default=None)
 
     def goes_on(self, said: str, least: int | None) -> None:
-        """Lost where a command went on from before iteration `least`, or began anew."""
+        """Lost if a command resumed before iteration `least`, or started again."""
         resumed = re.search(r"resuming .* at iteration (\d+)", said)
         if least is not None and (resumed is None or int(resumed[1]) < least):
             went_on = f"went on from iteration {resumed[1]}" if resumed else "began anew"
             raise Lost(f"{went_on}, though every rank has a checkpoint of iteration {least}: {said[-1000:]}")
 
     def recover(self) -> None:
-        """The same command, undisturbed: it has to go on from the newest checkpoint and end well, with nothing lost."""
+        """Repeat the command without fault: it must resume from the newest checkpoint and finish without loss."""
         least = self.resumable()
         said = self.ended(self.start())
         self.goes_on(said, least)
@@ -208,14 +208,14 @@ class Trial:
         return flat(found[0]) if len(found) == 1 and found[0] else None
 
     def clear(self) -> None:
-        """End what lives on and remove the workspace."""
+        """Kill remaining processes and remove the workspace."""
         self.closing.close()
         processes.kill_all(self.results)
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def differences(found: Mapping[str, Any], whole: Mapping[str, Any], strategy: str) -> list[str]:
-    """What a struck run lost or counted twice, a sentence each; `whole`: the summary of the undisturbed run."""
+    """The differences from the undisturbed run's summary, `whole`, that show a loss or double counting."""
     wrong = []
 
     def same(name: str, mine: Any, theirs: Any) -> None:
@@ -234,13 +234,13 @@ def differences(found: Mapping[str, Any], whole: Mapping[str, Any], strategy: st
             same(score, [p[score] for p in found["curve"]], [p[score] for p in whole["curve"]])
         return wrong
     counters = found["counters"]
-    if "accepted" in counters:  # of a partial collective: each gradient is in one round, waits for one, or was dropped
+    if "accepted" in counters:  # a partial collective: each gradient is in one round, pending, or dropped
         same("gradients", sum(counters[name] for name in ("accepted", "pending", "dropped")), gradients)
         same("rounds", counters["rounds"], gradients)
         same("staleness of so many gradients", sum(count for _, count in stale), counters["accepted"])
     elif stale:  # each gradient is in one update
         same("staleness of so many gradients", sum(count for _, count in stale), gradients)
-    # at a stop all ranks have done the same number of iterations, and nothing is older than from the stop before
+    # at a stop all ranks have done the same iterations, so no gradient is older than the previous stop
     between = max(b["iteration"] - a["iteration"] for a, b in zip(whole["curve"], whole["curve"][1:]))
     if stale and max(rounds for rounds, _ in stale) > (bound := between * found["workers"]):
         wrong.append(f"staleness {max(stale)[0]} above its bound of {bound}")

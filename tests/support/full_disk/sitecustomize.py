@@ -20,12 +20,12 @@ def without_room(descriptor):
 
 
 def unless_full(holds):
-    """`safe_files._locked` and `_is_at`, but that a full disk's file counts as this process's own."""
+    """`atomic._locked` and `_is_at`, but that a full disk's file counts as this process's own."""
     return lambda file, *path: os.fstat(file.fileno()).st_rdev == os.stat("/dev/full").st_rdev or holds(file, *path)
 
 
 with contextlib.suppress(ImportError):
-    from repro.core import safe_files
+    from repro.core import atomic, safe_files
 
     safe_files.open_descriptor = without_room(safe_files.open_descriptor)
-    safe_files._locked, safe_files._is_at = unless_full(safe_files._locked), unless_full(safe_files._is_at)
+    atomic._locked, atomic._is_at = unless_full(atomic._locked), unless_full(atomic._is_at)

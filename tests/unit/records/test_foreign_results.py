@@ -10,7 +10,7 @@ import pytest
 
 from repro.answers.mlflow import machine, sync_all
 from repro.answers.pages import writing
-from repro.core import locks, safe_files
+from repro.core import atomic, locks, safe_files
 from repro.core.atomic import write_atomically
 from repro.core.errors import InputError
 from repro.experiment import files
@@ -163,10 +163,10 @@ def test_files_of_a_killed_process_are_no_hindrance(folder):
 def test_two_that_write_one_file_at_once_do_not_share_a_temporary_one(folder, monkeypatch):
     def meanwhile(_):
         monkeypatch.undo()
-        safe_files.replace(folder / "page.md", b"another command's")
+        atomic.replace(folder / "page.md", b"another command's")
 
     monkeypatch.setattr(os, "fsync", meanwhile)
-    safe_files.replace(folder / "page.md", b"the slower one's")
+    atomic.replace(folder / "page.md", b"the slower one's")
     assert (folder / "page.md").read_bytes() == b"the slower one's"
     assert [path.name for path in folder.iterdir()] == ["page.md"]
 

@@ -2,8 +2,7 @@
 
 Schema 1 had a flat summary beside a configuration; it called a run `cell`, a variant `setting`, an experiment `figure`.
 Schema 2 is `repro.records.record`: what was configured in `identity`, what was found in `result`.
-
-    python -m repro.records.migrate [FOLDER]    rewrite the tables of a reference (results/reference) in today's schema
+`python -m repro.records.reference [FOLDER]` rewrites the tables of a reference in today's schema.
 """
 
 from __future__ import annotations

@@ -32,24 +32,109 @@ def add(commands: Any) -> None:
     collective.set_defaults(command=cmd_bench_collective)
     everything = benchmarks.add_parser("all", help="run every benchmark and write results/bench/")
     everything.add_argument("--only", metavar="BENCHMARK", help="run one benchmark; an unknown name lists them")
+    everything.add_argument("--scale", default="full", help="quick (does it run), or full")
     as_json(everything)
     everything.set_defaults(command=cmd_bench_all)
 
 
 def cmd_bench_collective(args: argparse.Namespace) -> None:
-    from repro.bench.collective import bench_collective, table
-
-    network = (args.alpha, args.beta, args.gamma)
-    options = (args.pieces, args.density, args.allgather, args.device)
-    result = bench_collective(
-        args.name, args.ranks, args.bytes, args.fabric, args.codec, args.repeat, *network, *options
+    [summary] = carried_out(["bench/collective"], collective_overrides(args), "full")
+    [row] = summary["result"]["rows"]
+    print(
+        json.dumps(row | {"fabric": summary["fabric"], "kind": summary["kind"]}, indent=1) if args.json else shown(row)
     )
-    print(json.dumps(result, indent=1) if args.json else table(result))
+
+
+def collective_overrides(args: argparse.Namespace) -> list[str]:
+    """The run of `bench/collective` that the options stand for; InputError for those that stand for none."""
+    from repro.core.errors import InputError, unknown
+
+    places = {
+        "virtual": ["testbed=virtual"],
+        "mpi": ["testbed=here"],
+        "torch": ["testbed=here", "testbed.launcher=torchrun"],
+    }
+    if args.fabric not in places:
+        raise unknown("fabric", args.fabric, places)
+    if args.fabric == "virtual" and args.device != "cpu":
+        raise InputError("--device cuda: ranks of the fabric virtual have no GPU; must be --fabric torch or mpi")
+    if args.allgather and (args.name != "topk" or args.allgather not in ("doubling", "ring")):
+        raise InputError(f"--allgather {args.allgather}: must be doubling or ring, and of topk alone")
+    name = "topk_ring" if args.allgather == "ring" else args.name
+    network = "testbed" if args.fabric == "virtual" else "probe"
+    given = {
+        "workers": args.ranks,
+        "batch": args.ranks,
+        "device": args.device,
+        "probe.names": f"[{name}]",
+        "probe.bytes": f"[{args.bytes}]",
+        "probe.codec": args.codec,
+        "probe.repeat": args.repeat,
+        "probe.pieces": args.pieces,
+        "probe.density": args.density,
+        f"{network}.alpha_s": args.alpha,
+        f"{network}.beta_s_per_byte": args.beta,
+        f"{network}.gamma_s_per_byte": args.gamma,
+    }
+    return places[args.fabric] + [f"{entry}={value}" for entry, value in given.items() if value is not None]
+
+
+def shown(row: dict[str, Any]) -> str:
+    """The result for people: seconds beside the closed form."""
+    extras = [f"{name} {row[name]:g}" for name in ("pieces", "density") if row[name]]
+    extras += [f"codec {row['codec']}"] if row["codec"] != "none" else []
+    seconds, form = row["seconds"], row["closed_form_s"]
+    lines = [", ".join([row["name"], f"{row['ranks']} ranks", f"{row['bytes']} bytes", *extras])]
+    lines += [f"  {key:12}{seconds[key]:>14.6g} s" for key in ("median", "min", "max")]
+    if form is not None:
+        ratio = f"   median / closed form {seconds['median'] / form:.6g}" if form else ""
+        lines.append(f"  {'closed form':12}{form:>14.6g} s{ratio}")
+    return "\n".join([*lines, *([f"  {row['note']}"] if row["note"] else [])])
 
 
 def cmd_bench_all(args: argparse.Namespace) -> None:
-    from repro.bench.suite import run_suite
+    """The records of each are in results/bench/ before the next begins, its goals at the end."""
+    from repro.core.atomic import write_atomically
+    from repro.core.errors import unknown
+    from repro.core.paths import results_root
+    from repro.experiment.config import experiment_names
 
-    results = run_suite(args.only)
+    names = [name.partition("/")[2] for name in experiment_names("bench", args.scale)]
+    if args.only is not None and args.only not in names:
+        raise unknown("benchmark", args.only, names)
+    wanted = names if args.only is None else [args.only]
+    summaries = carried_out([f"bench/{name}" for name in wanted], [], args.scale)
+
+    from repro.answers import goals  # imports pandas
+
+    found = {name: goals.of_experiment(f"bench/{name}", summaries) for name in wanted}
+    for name, judged in found.items():
+        path = results_root() / "bench" / name / "goals.json"
+        write_atomically(path, json.dumps(judged, indent=1, allow_nan=False) + "\n")
     if args.json:
-        print(json.dumps(results, indent=1))
+        print(json.dumps(found, indent=1))
+        return
+    for name, judged in found.items():
+        print(f"{name}\n{goals.text(judged) or '  no goal is judged on this machine'}")
+    print(f"records and goals: {results_root() / 'bench'}")
+
+
+def carried_out(names: list[str], overrides: list[str], scale: str) -> list[dict[str, Any]]:
+    """The records of experiments, whose runs are all repeated."""
+    from repro.cli.experiments import say_left_out
+    from repro.core.errors import NotHere
+    from repro.launch.plan import plan
+    from repro.launch.pool import Pools
+    from repro.launch.runner import check_results_folder, run_unfinished
+    from repro.records.flat import flat
+
+    check_results_folder()
+    with Pools() as pools:
+        planned = plan(names, overrides, scale, False, pools, True, len(names) > 1)
+        say_left_out(planned)
+        if planned.left_out and not planned.runs:
+            raise NotHere(planned.left_out[0][-1])
+        records, fault = run_unfinished(planned.runs, force=True, track=False, pools=pools)
+    if fault:
+        raise fault
+    return [flat(record) for record in records]

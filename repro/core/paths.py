@@ -13,7 +13,7 @@ CONFIGS = PROJECT / "paper_configs"
 REPORTS = PACKAGE / "reports"  # a folder for each page: text, claims, figures
 REFERENCE = "reference"  # the folder of the committed results in the checkout's `results/`
 # other names in the workspace, which no paper may have
-RESERVED = (REFERENCE, "pages", "bench", "faults", "slurm", "mlflow-artifacts", "mlflow.db", "mlflow.lock")
+RESERVED = (REFERENCE, "pages", "faults", "slurm", "mlflow-artifacts", "mlflow.db", "mlflow.lock")
 
 
 def profile_path(name: str) -> Path:

@@ -26,7 +26,6 @@ DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 # over measured times in one of them (how a launcher starts ranks, how a link is limited) is given as a root and counts.
 LEFT_OUT = (
     "repro.answers",
-    "repro.bench",
     "repro.cli",
     "repro.core",
     "repro.experiment",  # what it makes is in the key itself

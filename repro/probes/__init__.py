@@ -1,13 +1,13 @@
-"""Programs that measure something without training towards an accuracy; a module each, named by `program:`.
+"""Programs that measure without training; a module each, named by `program:`.
 
 Others register theirs through the entry-point group `repro.probes` (NAME = "module").
 
     Options                             its entries of the configuration's `probe`, a model of `repro.core.fields`
-    Result                              optional: what it finds, such a model; a record is checked against it
+    Result                              what it finds, a model of `repro.probes.shared.results`, that its record must be of
     ranks(config) -> int                optional: how many ranks a run needs; without it as many as workers
     NUMERICS = True                     optional: it computes as `numerics` says; without it these are refused
     check(config) -> None               optional: InputError for a configuration that it cannot use, before ranks start
-    run(fabric, config, folder)         one rank's part, ending with `finish`
+    run(fabric, config, folder)         one rank's part; returns a `Finding`, of which rank 0's is recorded
 
 Where a probe's computation is slept, its options and its result have `computation: sleep`: `repro.records.kinds`.
 
@@ -16,14 +16,48 @@ What several of them share is in `repro/probes/shared/`.
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from repro.core.processes import say
-from repro.experiment.schema import RunConfig
 
 if TYPE_CHECKING:
+    from repro.data.base import Dataset
     from repro.fabric.base import Fabric
+
+
+@dataclass(frozen=True)
+class Finding:
+    """result: entries of the probe's `Result`. metrics: the few numbers that MLflow shows. line: the result for people.
+
+    model, parameters, dataset: those that the probe used, if it used one.
+    """
+
+    result: dict[str, Any]
+    metrics: dict[str, float]
+    line: str
+    model: str | None = None
+    parameters: int = 0
+    dataset: Dataset | None = None
+
+    def facts(self, fabric: Fabric) -> dict[str, Any]:
+        """What only the ranks know, as in a training summary."""
+        found: dict[str, Any] = {
+            "fabric": fabric.name,
+            "ranks": fabric.size,
+            "model": {"name": self.model, "parameters": self.parameters},
+        }
+        if (dataset := self.dataset) is not None:
+            found["dataset"] = {
+                "name": dataset.name,
+                "standin": dataset.standin,
+                "checksum": dataset.checksum,
+                "train": len(dataset.train),
+                "test": len(dataset.test),
+                "classes": dataset.classes,
+                "input_shape": list(dataset.input_shape),
+            }
+        return found
 
 
 def start(fabric: Fabric, iterations: int) -> None:
@@ -36,32 +70,3 @@ def progress(fabric: Fabric, iteration: int) -> None:
     """Tell the parent how far the probe is; often enough that it does not take the ranks for dead."""
     if fabric.rank == 0:
         say("step", iteration=iteration)
-
-
-def finish(
-    fabric: Fabric,
-    config: RunConfig,
-    folder: Path,
-    facts: dict[str, Any],
-    result: dict[str, Any],
-    metrics: dict[str, float],
-    line: str,
-) -> None:
-    """Rank 0 writes the summary; every rank waits for it and closes the fabric.
-
-    facts: what only the ranks know, as in a training summary (fabric, ranks, model, dataset ...). The event log says no
-    more than that the run ran here: a summary without one is somebody else's, and does not count as done.
-    """
-    from repro.rank.summary import of_probe
-    from repro.records import store
-    from repro.records.events import EventLog
-
-    if fabric.rank == 0:
-        events = EventLog(folder / "events.jsonl")
-        events.append("run_start", key=config.key, iteration=0)
-        events.append("run_end")
-        events.flush()
-        found = {"found": result, "metrics": metrics, "line": line}
-        store.write(folder, of_probe(folder, config, facts, found))
-    fabric.exchange(None)
-    fabric.close()

@@ -1,19 +1,6 @@
 """Program `batching`: iBatch's greedy algorithms against the optimum, on random profiles: how often, how far.
 
 Nothing is trained or timed. Profiles are drawn from the run's seed (`draw`).
-
-Result: {rows [{family, layers, startup, profiles,
-    modes {MODE: {compared, optimal, median, p95, max}},
-    no_pair {algorithm1, algorithm2}, exetime_below, prefers_longer, prefers_longer_max}]}; a last row, whose family,
-    layers and startup are null, has all profiles. Of MODE's executed time over that of exact, less 1 (the gap):
-
-    compared   profiles that have such batches: all of them, but for `constrained`
-    optimal    the fraction of these with no gap at all; median, p95, max: of the gap over all of these
-    constrained  as a mode: the optimum of (4) under (5) with two or more batches, where there is one
-    no_pair    the fraction of profiles in which no pair meets (5) in the algorithm's line 3
-    exetime_below   the fraction in which EXETime of greedy's batches is less than their executed time
-    prefers_longer  the fraction in which EXETime takes the one of Algorithms 1 and 2 that executes in more time; _max:
-                    by how much more at most, as a fraction of the other's
 """
 
 from __future__ import annotations
@@ -36,7 +23,8 @@ from repro.core.fields import Count, Model
 from repro.core.not_none import not_none
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
-from repro.probes.shared.options import facts, needs_one
+from repro.probes.shared.options import needs_one
+from repro.probes.shared.results import Found
 
 # of random profiles for what the paper says layers look like
 # family: (decades by which a layer's transfer time rises from the first layer to the last, decades by which its forward
@@ -78,12 +66,47 @@ class Options(Model):
     profiles: Count
 
 
+class Gaps(Found):
+    """Of a mode's executed time over that of `exact`, less 1 (the gap). compared: profiles that have such batches, all
+    but for `constrained`; optimal: the fraction of them without a gap."""
+
+    compared: int
+    optimal: float | None
+    median: float | None
+    p95: float | None
+    max: float | None
+
+
+class Row(Found):
+    """Profiles of a family, number of layers and startup time; a last row, where these are null, has all profiles.
+
+    modes: by mode; `constrained` is the optimum of (4) under (5) with two or more batches, where there is one.
+    no_pair: by algorithm the fraction of profiles in which no pair meets (5) in its line 3. exetime_below: in which
+    EXETime of greedy's batches is less than their executed time. prefers_longer: in which EXETime takes the one of
+    Algorithms 1 and 2 that executes in more time; _max: by how much more at most, as a fraction of the other's.
+    """
+
+    family: str | None
+    layers: int | None
+    startup: float | None
+    profiles: int
+    modes: dict[str, Gaps]
+    no_pair: dict[str, float]
+    exetime_below: float
+    prefers_longer: float
+    prefers_longer_max: float
+
+
+class Result(Found):
+    rows: list[Row]
+
+
 def check(config: RunConfig) -> None:
     """InputError for more workers than it uses."""
     needs_one(config, "only computes")
 
 
-def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
+def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     """All of it."""
     probe = config.probe
     conditions = [(f, n, s) for f in probe.families for n in probe.layers for s in probe.startups]
@@ -110,7 +133,7 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
         f"{len(every)} profiles: greedy is optimal in {100 * greedily['optimal']:.3g} %, else up to "
         f"{100 * greedily['max']:.3g} % longer (median {100 * greedily['median']:.3g} %)"
     )
-    probes.finish(fabric, config, folder, facts(fabric, None, 0, None), {"rows": [*rows, total]}, metrics, line)
+    return probes.Finding({"rows": [*rows, total]}, metrics, line)
 
 
 def compare(profile: PullProfile) -> dict[str, Any]:

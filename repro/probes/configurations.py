@@ -3,11 +3,6 @@
 Nothing is trained: a model's profile is estimated from a device as testbeds do it, or read from a file.
 
 A row's `device`, where it has one, counts in the place of the cluster's.
-
-Result: {rows [{model, hardware, batch, cluster, machines, bandwidth_Bps, cost_model, config, cuts, stages [{first,
-last, replicas, seconds}], pipeline_s, data_parallel_s, single_s, noam, optima, speedup_single, speedup_bsp}]}; the
-times are those of the cost model, a minibatch each. Where a profile branches, first, last and cuts count its layers
-stage after stage (`Partition.order`).
 """
 
 from __future__ import annotations
@@ -30,7 +25,8 @@ from repro.core.paths import profile_path
 from repro.experiment.schema import RunConfig
 from repro.experiment.testbeds import Device
 from repro.fabric.base import Fabric
-from repro.probes.shared.options import facts, needs_one
+from repro.probes.shared.options import needs_one
+from repro.probes.shared.results import Found
 from repro.rank.factory import modelled_seconds
 
 
@@ -76,6 +72,40 @@ class Options(Model):
     rows: Annotated[list[Row], Field(min_length=1)]
 
 
+class Stage(Found):
+    first: int
+    last: int
+    replicas: int
+    seconds: float
+
+
+class Partitioned(Found):
+    """A partition; times (s) are the cost model's, of a minibatch. Where a profile branches, first, last and cuts
+    count its layers stage after stage (`Partition.order`)."""
+
+    model: str
+    hardware: str
+    batch: int
+    cluster: str
+    machines: int
+    bandwidth_Bps: float
+    cost_model: str
+    config: str
+    cuts: list[int]
+    stages: list[Stage]
+    pipeline_s: float
+    data_parallel_s: float
+    single_s: float
+    noam: int
+    optima: int
+    speedup_single: float
+    speedup_bsp: float
+
+
+class Result(Found):
+    rows: list[Partitioned]
+
+
 def check(config: RunConfig) -> None:
     """InputError for parameters that cannot be used."""
     needs_one(config, "only computes")
@@ -90,7 +120,7 @@ def check(config: RunConfig) -> None:
             device(row, config.probe.clusters)
 
 
-def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
+def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     """All of it."""
     probe = config.probe
     probes.start(fabric, len(probe.rows))
@@ -101,7 +131,7 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     metrics = {f"speedup_bsp/{label(row)}": row["speedup_bsp"] for row in found}
     first = found[0]
     line = f"{len(found)} partitions; {label(first)}: {first['config']}, {first['speedup_bsp']:.3g} x data parallel"
-    probes.finish(fabric, config, folder, facts(fabric, None, 0, None), {"rows": found}, metrics, line)
+    return probes.Finding({"rows": found}, metrics, line)
 
 
 def partitions(row: Row, clusters: Mapping[str, Cluster], cost_models: list[str]) -> list[dict[str, Any]]:

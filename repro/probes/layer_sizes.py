@@ -2,8 +2,6 @@
 
 Nothing is trained or timed: the blocks run on the meta device. Model, data set (its shape and classes) and batch are
 the configuration's.
-
-Result: {layers [{name, activation_bytes of a minibatch, parameter_bytes}], parameter_bytes of the model, batch}.
 """
 
 from __future__ import annotations
@@ -16,11 +14,28 @@ from repro.algorithms.pipeline.profile import block_bytes, nominal_inputs
 from repro.core.fields import Model
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
-from repro.probes.shared.options import facts, needs_one
+from repro.probes.shared.options import needs_one
+from repro.probes.shared.results import Found
 
 
 class Options(Model):
     """None."""
+
+
+class Layer(Found):
+    """A block: bytes of its outputs of a minibatch, and of its parameters."""
+
+    name: str
+    activation_bytes: int
+    parameter_bytes: int
+
+
+class Result(Found):
+    """batch: samples of a minibatch."""
+
+    layers: list[Layer]
+    parameter_bytes: int
+    batch: int
 
 
 def check(config: RunConfig) -> None:
@@ -28,7 +43,7 @@ def check(config: RunConfig) -> None:
     needs_one(config, "only counts")
 
 
-def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
+def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     """All of it."""
     probes.start(fabric, 1)
     dataset, batch = data.of(config), config.batch
@@ -51,6 +66,5 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
         f"({last['name']}) to {largest['activation_bytes'] / 1e6:.4g} MB ({largest['name']})"
     )
     parameters = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
-    said = facts(fabric, config.model.name, parameters, dataset)
     result = {"layers": layers, "parameter_bytes": total, "batch": batch}
-    probes.finish(fabric, config, folder, said, result, metrics, line)
+    return probes.Finding(result, metrics, line, config.model.name, parameters, dataset)

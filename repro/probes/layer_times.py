@@ -2,9 +2,6 @@
 
 Model, data set and batch are the configuration's; nothing is trained, and nobody communicates. Of a stand-in the model
 has the real data set's classes. The profile itself lies beside the summary, for `repro partition`.
-
-Result: {profile: the fields of `repro.algorithms.pipeline.layers.Profile`, seconds of a minibatch, parameter_bytes of
-the model}.
 """
 
 from __future__ import annotations
@@ -12,6 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from repro import data, models, probes
 from repro.algorithms.pipeline import profile, profiler
@@ -20,7 +18,8 @@ from repro.core.fields import Count, Model, Whole
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.fabric.real.gpus import pick_device
-from repro.probes.shared.options import facts, needs_one, needs_real_time
+from repro.probes.shared.options import needs_one, needs_real_time
+from repro.probes.shared.results import Found
 
 FILE = "profile.json"
 
@@ -32,13 +31,21 @@ class Options(Model):
     warmup: Whole = 5
 
 
+class Result(Found):
+    """profile: of `repro.algorithms.pipeline.layers.Profile`. seconds: of a minibatch."""
+
+    profile: dict[str, Any]
+    seconds: float
+    parameter_bytes: int
+
+
 def check(config: RunConfig) -> None:
     """InputError for more workers than it uses, and where time is modelled."""
     needs_one(config, "times the blocks of one worker")
     needs_real_time(config)
 
 
-def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
+def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     """All of it."""
     probe, dataset, device = config.probe, data.of(config), pick_device(config.device, fabric.rank)
     options = {option: value for option, value in config.dataset.options.items() if option != "standin"}
@@ -63,8 +70,7 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
         f"{1e3 * found.seconds:.4g} ms a minibatch of {config.batch} in {len(found.layers)} blocks, "
         f"{longest.seconds / found.seconds:.0%} of it {longest.name}"
     )
-    said = facts(
-        fabric, config.model.name, sum(one.numel() for one in model.parameters() if one.requires_grad), dataset
-    )
+    parameters = sum(one.numel() for one in model.parameters() if one.requires_grad)
     result = {"profile": json.loads(as_text(found)), "seconds": found.seconds, "parameter_bytes": total}
-    probes.finish(fabric, config, folder, said, result, {"seconds": found.seconds, "parameter_bytes": total}, line)
+    metrics = {"seconds": found.seconds, "parameter_bytes": total}
+    return probes.Finding(result, metrics, line, config.model.name, parameters, dataset)

@@ -1,9 +1,6 @@
 """Program `lengths`: how long the samples of a data set are (eager-SGD Figure 2 a: frames of UCF101's videos).
 
-Nothing is trained. The paper's numbers are put beside it by the report.
-
-Result: {splits: {train, test: {n, min, max, median, mean, sd, histogram [[low, high, count], ...]}}}; a bar holds the
-lengths from low to high - 1. sd: of the whole split, divided by n.
+Nothing is trained.
 """
 
 from __future__ import annotations
@@ -12,13 +9,16 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from repro import data, probes
 from repro.core.errors import InputError
 from repro.core.fields import Count, Model
 from repro.data.readers.sequences import Sequences
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
-from repro.probes.shared.options import facts, needs_one
+from repro.probes.shared.options import needs_one
+from repro.probes.shared.results import Found
 
 KINDS = ("sequences", "sentence pairs")  # of samples that have lengths
 
@@ -27,6 +27,24 @@ class Options(Model):
     """bins: about how many bars the histogram has, over all splits the same ones."""
 
     bins: Count
+
+
+class Lengths(Found):
+    """Of a split's n samples; sd is divided by n. histogram: [low, high, count], of lengths from low to high - 1."""
+
+    n: int
+    min: int
+    max: int
+    median: float
+    mean: float
+    sd: float
+    histogram: list[tuple[int, int, int]]
+
+
+class Result(Found):
+    """By split: train and test."""
+
+    splits: dict[str, Lengths]
 
 
 def check(config: RunConfig) -> None:
@@ -38,7 +56,7 @@ def check(config: RunConfig) -> None:
         raise InputError(f"program lengths: the samples of data set '{name}' have one size; must be of {fitting}")
 
 
-def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
+def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     """All of it."""
     dataset = data.of(config)
     probes.start(fabric, 1)
@@ -55,7 +73,7 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
         f"{name}: {each['n']} samples, {each['min']} to {each['max']}, median {each['median']:g}, sd {each['sd']:.3g}"
         for name, each in found.items()
     )
-    probes.finish(fabric, config, folder, facts(fabric, None, 0, dataset), {"splits": found}, metrics, line)
+    return probes.Finding({"splits": found}, metrics, line, dataset=dataset)
 
 
 def bars(lengths: list[int], count: int) -> list[tuple[int, int]]:
@@ -68,9 +86,7 @@ def bars(lengths: list[int], count: int) -> list[tuple[int, int]]:
 def describe(lengths: list[int], edges: list[tuple[int, int]]) -> dict[str, Any]:
     """The statistics of a split."""
     least, width = edges[0][0], edges[0][1] - edges[0][0]
-    counts = [0] * len(edges)
-    for length in lengths:
-        counts[(length - least) // width] += 1
+    counts = np.bincount((np.array(lengths) - least) // width, minlength=len(edges)).tolist()
     return {
         "n": len(lengths),
         "min": min(lengths),

@@ -24,7 +24,8 @@ from repro.core.fields import Count, Model
 from repro.data.base import Dataset
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
-from repro.probes.shared.options import facts, needs_one, needs_real_time
+from repro.probes.shared.options import needs_one, needs_real_time
+from repro.probes.shared.results import Found
 from repro.rank.checkpointer import Checkpointer
 from repro.rank.checkpoints import Checkpoints
 from repro.rank.evaluator import Evaluator
@@ -48,6 +49,30 @@ class Options(Model):
     turns: Count
 
 
+class Turn(Found):
+    turn: int
+    bare_s: float
+    harness_s: float
+
+
+class Result(Found):
+    """Seconds are of a step: CPU time or wall time (`timed`), medians over the turns.
+
+    of_best: of the two sides' least, which the rest of the machine has disturbed least, and which the goal is on.
+    same_weights: bit for bit; layouts and compilation may round otherwise.
+    """
+
+    timed: str
+    iterations_a_turn: int
+    rows: list[Turn]
+    bare_s: float
+    harness_s: float
+    of_best: float
+    goal: float
+    met: bool
+    same_weights: bool
+
+
 def check(config: RunConfig) -> None:
     """InputError for what a bare loop does not do."""
     needs_one(config, "compares one rank with a bare loop")
@@ -59,15 +84,15 @@ def check(config: RunConfig) -> None:
         raise InputError(f"accumulate={config.accumulate}: program loop takes minibatches whole; must be 1")
 
 
-def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
+def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     """All of it."""
     dataset, probe = data.of(config), config.probe
     probes.start(fabric, probe.turns)
     found = compare(fabric, config, dataset, probe.iterations, probe.turns, lambda n: probes.progress(fabric, n))
-    said = facts(fabric, config.model.name, found.pop("parameters"), dataset)
+    parameters = found.pop("parameters")
     line = f"{found['of_best']:.3f} of a bare loop's time a step (goal {OVERHEAD}), {found['timed']}"
     metrics = {"of_best": found["of_best"], "harness_s": found["harness_s"], "bare_s": found["bare_s"]}
-    probes.finish(fabric, config, folder, said, found, metrics, line)
+    return probes.Finding(found, metrics, line, config.model.name, parameters, dataset)
 
 
 def compare(
@@ -78,12 +103,7 @@ def compare(
     turns: int,
     done: Callable[[int], None] = lambda turn: None,
 ) -> dict[str, Any]:
-    """{timed (what), iterations_a_turn, rows [{turn, harness_s, bare_s}], harness_s, bare_s (medians), of_best, goal,
-    met, same_weights, parameters}; seconds are of a step.
-
-    of_best: of the two sides' least, which the rest of the machine has disturbed least, and which the goal is on.
-    same_weights: bit for bit; layouts and compilation may round otherwise.
-    """
+    """The result, and the model's number of parameters."""
     with tempfile.TemporaryDirectory() as folder:
         harness = Harness(fabric, config, dataset, Path(folder))
         shard = harness.worker.model_shard

@@ -30,7 +30,8 @@ from repro.core.fields import Count, Model, Whole
 from repro.experiment import programs
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
-from repro.probes.shared.options import facts, needs_real_time
+from repro.probes.shared.options import needs_real_time
+from repro.probes.shared.results import Found
 from repro.rank.factory import build_worker, check_ranks
 from repro.strategies.base import Strategy
 from repro.training.clock import (
@@ -61,6 +62,33 @@ class Options(Model):
 
 
 ranks = programs.strategy_ranks
+
+
+class View(Found):
+    """Of the communication beside the main line (s): all, hidden by computation, and that share of it."""
+
+    communication_s: float
+    hidden_s: float
+    share: float | None
+
+
+class Row(Found):
+    """A rank; difference: the clock's share minus the profiler's."""
+
+    rank: int
+    clock: View
+    profiler: View
+    difference: float | None
+
+
+class Result(Found):
+    """within: by how much the two views' shares may differ; agree: whether all do."""
+
+    steps: int
+    iteration_s: float
+    within: float
+    agree: bool | None
+    rows: list[Row]
 
 
 def check(config: RunConfig) -> None:
@@ -105,7 +133,7 @@ class AnnotatingClock(Clock):
         return self._recent
 
 
-def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
+def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     """One rank's part."""
     probe = config.probe
     strategy = strategies.load(config.strategy.name)(config.strategy.options)
@@ -145,8 +173,7 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     iteration_s = max(fabric.exchange(seconds)) / probe.steps
     result = {"steps": probe.steps, "iteration_s": iteration_s, "within": AGREE, "agree": agree, "rows": rows}
     metrics = {f"hidden/rank_{each['rank']}/{view}": each[view]["share"] for each in shares for view in VIEWS}
-    said = facts(fabric, config.model.name, worker.parameters, dataset)
-    probes.finish(fabric, config, folder, said, result, metrics, line(shares))
+    return probes.Finding(result, metrics, line(shares), config.model.name, worker.parameters, dataset)
 
 
 def advance(strategy: Strategy, first: int, last: int) -> None:

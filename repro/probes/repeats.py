@@ -18,7 +18,7 @@ from repro.data.base import Dataset
 from repro.experiment import programs
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
-from repro.probes.shared.options import facts
+from repro.probes.shared.results import Found
 from repro.rank.checkpoints import Checkpoints
 from repro.rank.factory import build_worker, check_ranks
 from repro.strategies.base import Strategy
@@ -36,7 +36,25 @@ class Options(Model):
 ranks = programs.strategy_ranks
 
 
-def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
+class Row(Found):
+    """what: again, or resumed."""
+
+    what: str
+    same: bool
+    ranks: int
+
+
+class Result(Found):
+    """deterministic: what the strategy says of itself. weights_sha256: rank 0's."""
+
+    iterations: int
+    rows: list[Row]
+    same: bool
+    deterministic: bool
+    weights_sha256: str
+
+
+def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     """One rank's part."""
     dataset, iterations = data.of(config), config.probe.iterations
     probes.start(fabric, 3)
@@ -57,8 +75,7 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     }
     differ = " and ".join(row["what"] for row in rows if not row["same"])
     line = f"{iterations} iterations {f'differ when {differ}' if differ else 'end in the same bits, again and resumed'}"
-    said = facts(fabric, config.model.name, 0, dataset)
-    probes.finish(fabric, config, folder, said, result, {"same": float(same)}, line)
+    return probes.Finding(result, {"same": float(same)}, line, config.model.name, 0, dataset)
 
 
 def trained(

@@ -27,9 +27,12 @@ from repro.fabric.codecs import codec as find_codec
 from repro.fabric.collectives import compressed
 from repro.fabric.real.gpus import pick_device
 from repro.probes.shared.bare_ring import Moving
-from repro.probes.shared.options import Bytes, facts, needs_several
+from repro.probes.shared.options import Bytes, needs_several
+from repro.probes.shared.results import Found, Spread
+from repro.probes.shared.stopwatch import spread, synchronize
 from repro.probes.shared.tracing import COMMUNICATE, TracingFabric
-from repro.training.clock import Interval, overlap, union
+from repro.training import clock
+from repro.training.clock import overlap, union
 
 PIPELINED = "ring_pipelined"
 
@@ -57,6 +60,53 @@ class Options(Model):
     overhead_repeat: Count  # of each of them
 
 
+class Interval(Found):
+    """What a rank did (s, from the first interval's start)."""
+
+    rank: int
+    line: str
+    name: str
+    start: float
+    end: float
+
+
+class Row(Found):
+    """A variant's median turn (s): means over ranks, but `seconds` the slowest's. moving_alone_s: of its messages."""
+
+    name: str
+    algorithm: str
+    codec: str
+    bytes: int
+    pieces: int
+    seconds: Spread
+    communication_s: float
+    work_s: float
+    overlapped_s: float
+    moving_alone_s: float
+    compress_s: float
+    decompress_s: float
+    closed_form_s: float | None
+    trace: list[Interval]
+
+
+class Overhead(Found):
+    """A codec's work in an allreduce (s) against the communication alone, compressed or not, and over them."""
+
+    benchmark: str
+    bytes: int
+    codec: str
+    work_s: float
+    communication_uncompressed_s: float
+    communication_compressed_s: float
+    per_uncompressed: float
+    per_compressed: float
+
+
+class Result(Found):
+    variants: list[Row]
+    overheads: list[Overhead]
+
+
 def check(config: RunConfig) -> None:
     """InputError for codecs that cannot be used."""
     needs_several(config)
@@ -77,7 +127,7 @@ def variant_of(probe: Options, name: str) -> dict[str, Any]:
     }
 
 
-def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
+def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     """One rank's part."""
     probe = config.probe
     device = torch.device("meta") if config.simulated else pick_device(config.device, fabric.rank)
@@ -103,8 +153,7 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     metrics = {f"seconds/{row['name']}": row["seconds"]["median"] for row in rows}
     for one in overheads:
         metrics[f"work_per_communication/{one['benchmark']}"] = one["per_uncompressed"]
-    said = facts(fabric, None, probe.bytes // FLOAT32, None)
-    probes.finish(fabric, config, folder, said, result, metrics, line(rows, overheads))
+    return probes.Finding(result, metrics, line(rows, overheads), parameters=probe.bytes // FLOAT32)
 
 
 class Ring:
@@ -131,26 +180,22 @@ class Ring:
         fabric.exchange(None)
         began = fabric.now()
         blocks = self.allreduce.compress(self.out)
-        self._finish()
+        synchronize(self.device)
         compress = fabric.now() - began
         fabric.exchange(None)
         fabric.barrier()
         fabric.take()
         began = fabric.now()
         blocks = self.allreduce.reduce(blocks)
-        self._finish()
+        synchronize(self.device)
         seconds, intervals = fabric.now() - began, fabric.take()
         began = fabric.now()
         self.allreduce.decompress(blocks, self.out)
-        self._finish()
+        synchronize(self.device)
         mine = {"seconds": seconds, "compress_s": compress, "decompress_s": fabric.now() - began}
         everyone = fabric.exchange(mine | {"intervals": intervals})
         if counts:
             self.turns.append(everyone)
-
-    def _finish(self) -> None:
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
 
     def result(self, network: Simulated | None, alone: float) -> dict[str, Any]:
         """The median turn: times are means over ranks, but `seconds` the slowest's. `network`: of a simulated testbed.
@@ -172,7 +217,7 @@ class Ring:
         return {
             **{name: self.given[name] for name in ("algorithm", "codec", "bytes")},
             "pieces": self.pieces,
-            "seconds": {"median": lengths[middle], "min": min(lengths), "max": max(lengths)},
+            "seconds": spread(lengths) | {"median": lengths[middle]},
             "communication_s": communicated,
             "work_s": worked,
             "overlapped_s": overlapped,
@@ -186,7 +231,7 @@ class Ring:
             ],
         }
 
-    def split(self, intervals: list[Interval]) -> tuple[float, float, float]:
+    def split(self, intervals: list[clock.Interval]) -> tuple[float, float, float]:
         """Seconds of a rank's communication, of its work, and of both at once."""
         communicating = [(i.start, i.end) for i in intervals if i.name == COMMUNICATE]
         working = [(i.start, i.end) for i in intervals if i.name == self.work]

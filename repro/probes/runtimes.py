@@ -4,9 +4,6 @@ What the paper draws of an LSTM on videos (Figure 2 b), of a Transformer on sent
 images of one size (Figure 4): nobody communicates, so how runtimes spread is the load imbalance that the data, or the
 machine, bring along. Data loading and the update are not in it. Model, data and batch are the configuration's. On a
 simulated testbed a batch takes the testbed's time for its length: what lengths alone would do.
-
-Result: {what, batches, seconds [...], statistics {n, min, max, median, mean, sd}, lengths [...] of the padded batches
-where they differ, else null, unit_note}; batches in the order in which they ran. sd: of a sample, divided by n - 1.
 """
 
 from __future__ import annotations
@@ -20,7 +17,8 @@ from repro.core.fields import Count, Model, Positive, Text, Whole
 from repro.data.base import Minibatches
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
-from repro.probes.shared.options import facts, needs_one
+from repro.probes.shared.options import needs_one
+from repro.probes.shared.results import Found
 from repro.rank.factory import build_worker
 from repro.training.worker import Worker
 
@@ -34,12 +32,34 @@ class Options(Model):
     warmup: Whole  # batches before, which do not count
 
 
+class Statistics(Found):
+    """Seconds; sd is divided by n - 1."""
+
+    n: int
+    min: float
+    max: float
+    median: float
+    mean: float
+    sd: float
+
+
+class Result(Found):
+    """seconds: of the passes of each batch, in the order in which they ran; lengths: what each is padded to."""
+
+    what: str
+    batches: int
+    seconds: list[float]
+    statistics: Statistics
+    lengths: list[int] | None
+    unit_note: str
+
+
 def check(config: RunConfig) -> None:
     """InputError for more workers than it uses."""
     needs_one(config, "times the batches of one worker")
 
 
-def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
+def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     """All of it."""
     probe, dataset = config.probe, data.of(config)
     worker = build_worker(fabric, config, dataset)
@@ -62,12 +82,11 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
         "unit_note": f"seconds of forward and backward pass of a batch of {config.batch}, one rank",
     }
     metrics = {f"seconds/{name}": value for name, value in found.items()}
-    said = facts(fabric, config.model.name, worker.model_shard.size, dataset)
     line = (
         f"{found['n']} batches, {1e3 * found['min']:.3g} to {1e3 * found['max']:.3g} ms, "
         f"mean {1e3 * found['mean']:.3g}, sd {1e3 * found['sd']:.3g}"
     )
-    probes.finish(fabric, config, folder, said, result, metrics, line)
+    return probes.Finding(result, metrics, line, config.model.name, worker.model_shard.size, dataset)
 
 
 def draw(batches: Minibatches, count: int, epochs: float, seed: int) -> list[int]:

@@ -5,7 +5,6 @@ On the CPU, and on a GPU where torch sees one: the paper's choosing was its GPU'
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +20,8 @@ from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.fabric.sparse import selection
 from repro.fabric.sparse.gradients import EMPTY
-from repro.probes.shared.options import facts
+from repro.probes.shared.results import Found, Spread
+from repro.probes.shared.stopwatch import spread, synchronize
 from repro.records.provenance import hardware
 
 WHOLE = "torch.topk"
@@ -49,13 +49,33 @@ class Options(Model):
         return self
 
 
+class Row(Found):
+    """A method on a device. selected: elements that it chose; found: of them among the k largest. share: its median
+    time over `iteration_s`, the published one of an iteration."""
+
+    model: str
+    device: str
+    elements: int
+    k: int
+    method: str
+    seconds: Spread
+    selected: int
+    found: int
+    iteration_s: float
+    share: float
+
+
+class Result(Found):
+    rows: list[Row]
+
+
 def check(config: RunConfig) -> None:
     """InputError where it is not one worker of this machine whose time would be measured."""
     if config.workers != 1 or config.simulated:
         raise InputError("program selection times one worker of this machine: needs workers=1 and testbed=here")
 
 
-def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
+def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     """All of it."""
     probe = config.probe
     devices = [torch.device("cpu")]
@@ -69,17 +89,13 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
         rows += [row | named | {"share": row["seconds"]["median"] / probe.iteration_s} for row in measured]
         probes.progress(fabric, done)
     metrics = {f"seconds/{row['device']}/{row['method']}": row["seconds"]["median"] for row in rows}
-    said = facts(fabric, probe.model, probe.elements, None)
-    probes.finish(fabric, config, folder, said, {"rows": rows}, metrics, line(rows))
+    return probes.Finding({"rows": rows}, metrics, line(rows), probe.model, probe.elements)
 
 
 def measure(
     elements: int, density: float, device: torch.device, methods: list[str], repeat: int
 ) -> list[dict[str, Any]]:
-    """{elements, k, method, seconds {median, min, max}, selected, found} of each method, on normal draws.
-
-    selected: how many elements it chose, k or (sampled) fewer; found: how many of them are among the k largest.
-    """
+    """A row of each method, on normal draws."""
     k = round(density * elements)
     vector = torch.randn(elements, generator=torch.Generator(device).manual_seed(SEED), device=device)
     works = {method: chooser(method, vector, k) for method in methods}
@@ -88,17 +104,17 @@ def measure(
     chosen = {method: work() for method, work in works.items()}  # not counted: fresh pages
     for _ in range(repeat):
         for method, work in works.items():
-            finish(device)
+            synchronize(device)
             began = time.perf_counter()
             work()
-            finish(device)
+            synchronize(device)
             taken[method].append(time.perf_counter() - began)
     return [
         {
             "elements": elements,
             "k": k,
             "method": method,
-            "seconds": {"median": statistics.median(times), "min": min(times), "max": max(times)},
+            "seconds": spread(times),
             "selected": int((chosen[method] != EMPTY).sum()),
             "found": int(torch.isin(chosen[method], right).sum()),
         }
@@ -117,11 +133,6 @@ def chooser(method: str, vector: torch.Tensor, k: int) -> Callable[[], torch.Ten
         return indices.to(torch.int32)
 
     return whole_vector
-
-
-def finish(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
 
 
 def describe(device: torch.device) -> str:

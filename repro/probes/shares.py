@@ -17,7 +17,8 @@ from repro.core.errors import InputError
 from repro.core.fields import Count, Model
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
-from repro.probes.shared.options import Bytes, facts
+from repro.probes.shared.options import Bytes
+from repro.probes.shared.results import Found
 
 TAG = 13
 
@@ -29,13 +30,29 @@ class Options(Model):
     runs: Count
 
 
+class Size(Found):
+    """spread: standard deviation of the logarithms of the mean rates of the messages that come to one rank, around
+    those of that rank and run. first_s, last_s: medians over the runs of when the first and the last of all messages
+    is in."""
+
+    bytes: int
+    runs: int
+    spread: float
+    first_s: float
+    last_s: float
+
+
+class Result(Found):
+    points: list[Size]
+
+
 def check(config: RunConfig) -> None:
     """InputError with too few for two messages to come to one."""
     if config.workers < 3:
         raise InputError(f"workers={config.workers}: program {config.program} needs 3 or more, so that messages share")
 
 
-def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
+def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     """One rank's part."""
     probe = config.probe
     probes.start(fabric, 1)
@@ -43,15 +60,11 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     probes.progress(fabric, 1)
     metrics = {f"spread/{point['bytes']}": point["spread"] for point in points}
     line = ", ".join(f"{point['bytes']} bytes: {point['spread']:.2%}" for point in points)
-    probes.finish(fabric, config, folder, facts(fabric, None, 0, None), {"points": points}, metrics, f"spread {line}")
+    return probes.Finding({"points": points}, metrics, f"spread {line}")
 
 
 def measure(fabric: Fabric, nbytes: int, runs: int) -> dict[str, Any]:
-    """{bytes, runs, spread, first_s, last_s}, the same on every rank.
-
-    spread: standard deviation of the logarithms of the mean rates of the messages that come to one rank, around those
-    of that rank and run. first_s, last_s: medians over the runs of when the first and the last of all messages is in.
-    """
+    """A size's entry of the result, the same on every rank."""
     times = [_arrivals(fabric, nbytes) for _ in range(runs + 1)][1:]
     everyone = fabric.exchange(times)
     firsts = [min(min(rank[turn]) for rank in everyone) for turn in range(runs)]

@@ -28,8 +28,10 @@ from repro.fabric.real.gpus import pick_device
 from repro.fabric.sparse.collectives import gtopk_allreduce, topk_allgather
 from repro.fabric.sparse.gradients import Wire
 from repro.fabric.sparse.selection import select
-from repro.probes.shared import ping_pong
-from repro.probes.shared.options import Bytes, Sizes, Worlds, facts, needs_worlds, slowest
+from repro.probes import p2p
+from repro.probes.shared.options import Bytes, Sizes, Worlds, needs_worlds
+from repro.probes.shared.results import Found, Spread
+from repro.probes.shared.stopwatch import slowest, spread
 
 
 class Options(Model):
@@ -42,6 +44,35 @@ class Options(Model):
     repeat: Count  # repetitions of each, after one that does not count (virtual: 1, all are equal)
     runs: Count  # of the ping-pong that tells a measured network's alpha and beta
     sizes: Sizes  # of its messages
+
+
+class Network(Found):
+    """What the formulas take: a testbed's own, or fitted to a ping-pong."""
+
+    alpha_s: float
+    beta_s_per_byte: float
+    relative_error: float | None = None
+    points: list[p2p.OneWay] = Field(default_factory=list)
+
+
+class Row(Found):
+    """An algorithm: bytes of the gradient, k elements of a rank's selection; wire_bytes: of a message; sent_bytes: of
+    a rank, the mean."""
+
+    algorithm: str
+    ranks: int
+    bytes: int
+    density: float
+    k: int
+    seconds: Spread
+    closed_form_s: float
+    wire_bytes: int
+    sent_bytes: float
+
+
+class Result(Found):
+    network: Network
+    rows: list[Row]
 
 
 def check(config: RunConfig) -> None:
@@ -63,7 +94,7 @@ def selected(nbytes: int, density: float) -> int:
     return k
 
 
-def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
+def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     """One rank's part. Where it has none it waits in `exchange`, which leaves its core to the others."""
     probe = config.probe
     sizes_alone = isinstance(config.testbed, Modelled)
@@ -80,7 +111,7 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
         probes.progress(fabric, done)
     result = {"network": network, "rows": rows}
     metrics = {f"seconds/{row['algorithm']}/{row['ranks']}/{row['bytes']}": row["seconds"]["median"] for row in rows}
-    probes.finish(fabric, config, folder, facts(fabric, None, 0, None), result, metrics, line(rows))
+    return probes.Finding(result, metrics, line(rows))
 
 
 def measured_network(fabric: Fabric, config: RunConfig) -> dict[str, Any]:
@@ -88,8 +119,8 @@ def measured_network(fabric: Fabric, config: RunConfig) -> dict[str, Any]:
     testbed, probe = config.testbed, config.probe
     if isinstance(testbed, Modelled):
         return {"alpha_s": testbed.alpha_s, "beta_s_per_byte": testbed.beta_s_per_byte}
-    points = ping_pong.measure(fabric, probe.sizes, probe.runs)
-    return ping_pong.fit(points) | {"points": points}
+    points = p2p.measure(fabric, probe.sizes, probe.runs)
+    return p2p.fit(points) | {"points": points}
 
 
 def measure(
@@ -119,7 +150,7 @@ def measure(
             "bytes": nbytes,
             "density": probe.density,
             "k": k,
-            "seconds": {"median": statistics.median(times), "min": min(times), "max": max(times)},
+            "seconds": spread(times),
             "closed_form_s": sparse_collective(
                 name, p, nbytes, k, network["alpha_s"], network["beta_s_per_byte"]
             ),

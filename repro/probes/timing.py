@@ -22,7 +22,8 @@ from repro.fabric.base import Fabric
 from repro.probes.shared import equations
 from repro.probes.shared.computation import ComputeBenchmark
 from repro.probes.shared.fabric_model import Microbenchmark
-from repro.probes.shared.options import Sizes, Strategies, chosen, facts, most_ranks, needs_several
+from repro.probes.shared.options import Sizes, Strategies, chosen, most_ranks, needs_several
+from repro.probes.shared.results import Computation, Found, Point, Steps
 from repro.probes.shared.steps import observe, summarise
 from repro.rank.factory import build_worker, check_ranks
 from repro.strategies.base import Strategy
@@ -42,6 +43,44 @@ class Options(Model):
     sizes: Sizes  # of the messages that they send
 
 
+class Fit(Found):
+    """Of equation (5): seconds, and seconds a byte; relative_error: the largest of the points'."""
+
+    alpha_s: float
+    beta_s_per_byte: float
+    gamma_s_per_byte: float
+    sync_s: float
+    relative_error: float
+    points: list[Point]
+
+
+class Variant(Steps):
+    """A variant: its step predicted and observed (s). printed_s: by the equation as printed, where it has one;
+    efficiency: of scaling, equation (7)."""
+
+    variant: str
+    strategy: str
+    options: dict[str, Any]
+    predicted_s: float
+    equation: str
+    printed_s: float | None
+    terms: dict[str, float]
+    efficiency_predicted: float
+    efficiency_observed: float
+
+
+class Result(Found):
+    """codecs: name -> encode_s_per_byte, decode_s_per_byte. segments_bytes: number of buckets -> bytes of each."""
+
+    gradient_bytes: int
+    fit: Fit
+    codecs: dict[str, dict[str, float]]
+    compute: Computation
+    segments_bytes: dict[str, list[int]]
+    note: str | None
+    variants: list[Variant]
+
+
 def ranks(config: RunConfig) -> int:
     """As many as the strategy that needs most; the others leave the rest waiting."""
     return most_ranks(config)
@@ -54,7 +93,7 @@ def check(config: RunConfig) -> None:
         equations.check(strategy.name, strategy.options)
 
 
-def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
+def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     """One rank's part. Where a rank has none it waits in `exchange`, which leaves its core to the others."""
     probe, p = config.probe, config.workers
     variants = chosen(probe.strategies)
@@ -86,8 +125,8 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
         rows = [row(name, probe.strategies[name], variants[name], observed[name], basis) for name in variants]
         result = assemble(config, basis, rows)
     parameters = bench.gradient_bytes // FLOAT32 if bench else 0
-    said = facts(fabric, config.model.name, parameters, dataset)
-    probes.finish(fabric, config, folder, said, result, metrics(result["variants"]), line(result["variants"]))
+    rows = result["variants"]
+    return probes.Finding(result, metrics(rows), line(rows), config.model.name, parameters, dataset)
 
 
 class Benchmarks:

@@ -23,7 +23,8 @@ from repro.core.not_none import not_none
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.probes.shared import network
-from repro.probes.shared.options import Bytes, Sizes, Strategies, chosen, facts, most_ranks, needs_several
+from repro.probes.shared.options import Bytes, Sizes, Strategies, chosen, most_ranks, needs_several
+from repro.probes.shared.results import Computation, Found, Point, Steps
 from repro.probes.shared.steps import observe, summarise
 from repro.probes.shared.synthetic import Multiply, Sleep, Workload, worker
 from repro.probes.shared.twin import Measured, calibrate, simulate
@@ -57,6 +58,50 @@ class Options(Model):
     least_steps: Count  # or more
     sizes: Sizes  # of the messages that the network is fitted to
     rounds: Count  # of each
+
+
+class Latency(Found):
+    bytes: int
+    alpha_s: float
+
+
+class FittedNetwork(Found):
+    """beta: the slope of long messages; alpha_by_size: what each size takes besides; alpha_s: the shortest's."""
+
+    alpha_s: float
+    beta_s_per_byte: float
+    alpha_by_size: list[Latency]
+    points: list[Point]
+
+
+class Calibration(Computation):
+    """seconds_per_byte: of a rank's own work. interference: seconds that computation takes longer for each second of
+    communication beside it."""
+
+    seconds_per_byte: dict[str, float]
+    interference: float
+
+
+class Row(Steps):
+    """A variant on a workload: its step observed, and simulated (s) from the calibration alone."""
+
+    variant: str
+    strategy: str
+    options: dict[str, Any]
+    twin: str
+    bytes: int
+    simulated_s: float
+    simulated_phases: dict[str, float]
+    computation_s: float
+    calibration: Calibration
+
+
+class Result(Found):
+    """networks: messages, native, blocking."""
+
+    computation: str
+    networks: dict[str, FittedNetwork]
+    rows: list[Row]
 
 
 def ranks(config: RunConfig) -> int:
@@ -104,7 +149,7 @@ def network_of(strategy: Strategy) -> str:
     return BLOCKING if strategy.blocking else NATIVE
 
 
-def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
+def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     """One rank's part. Where a rank has none it waits in `exchange`, which leaves its core to the others."""
     probe, p = config.probe, config.workers
     variants = chosen(probe.strategies)
@@ -133,8 +178,7 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     result: dict[str, Any] = {}
     if fabric.rank == 0:
         result = {"computation": probe.computation, "networks": _as_result(not_none(networks)), "rows": rows}
-    said = facts(fabric, None, 0, None)
-    probes.finish(fabric, config, folder, said, result, metrics(rows), line(rows))
+    return probes.Finding(result, metrics(rows), line(rows))
 
 
 def steps_for(probe: Options, step_s: float) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from repro.core.registry import PROBES, TRAIN
+from repro.core.registry import TRAIN
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.rank import crash, memory
@@ -18,4 +18,6 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
 
             run_rank(fabric, config, folder)
         else:
-            PROBES.load(config.program).run(fabric, config, folder)
+            from repro.rank import probe
+
+            probe.run_rank(fabric, config, folder)

@@ -14,7 +14,7 @@ from repro.fabric.codecs import codec as find_codec
 from repro.fabric.collectives.blocks import piece_bounds
 from repro.fabric.collectives.pipelined import ring_pipelined_encoded
 from repro.fabric.costs import Costs
-from repro.probes.shared.options import slowest
+from repro.probes.shared.stopwatch import slowest
 
 
 class Unopened(Codec):

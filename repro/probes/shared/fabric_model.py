@@ -12,14 +12,14 @@ from typing import Any
 import torch
 
 from repro.algorithms.timing.collective_forms import FLOAT32, largest_block
-from repro.algorithms.timing.fit import fit_form
+from repro.algorithms.timing.fit import fit_alpha_beta
 from repro.fabric.base import Fabric
 from repro.fabric.collectives.compressed import CompressedAllreduce
 from repro.fabric.costs import Costs
-from repro.probes.shared.options import slowest
+from repro.probes.shared.network import described
+from repro.probes.shared.stopwatch import repeats, slowest, synchronize
 
 SMALLEST_MESSAGE = FLOAT32  # bytes
-LEAST_S, MOST_REPEATS = 2e-3, 200  # short work is repeated within one measurement until it takes that long
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Microbenchmark:
         found = {name: statistics.median(seconds) for name, seconds in self.taken.items()}
         points = [(n, found[n]) for n in self.rings]
         # gamma's share of the slope is taken out below: here beta stands for beta + gamma / 2, alpha for the intercept
-        fit = fit_form(lambda n, a, b, g: a + messages * largest_block(p, n) * b, points)
+        fit = fit_alpha_beta(points, lambda n: (1.0, messages * largest_block(p, n)))
         gamma = min(found["reduce"], 2 * fit.beta)
         beta = fit.beta - gamma / 2
         alpha = min(max(0.0, found["ping-pong"] / 2 - SMALLEST_MESSAGE * beta), fit.alpha / messages)
@@ -124,10 +124,7 @@ class Microbenchmark:
             sync=max(0.0, fit.alpha - messages * alpha),
             encode={name: found[f"encode/{name}"] for name in codecs},
             decode={name: found[f"decode/{name}"] for name in codecs},
-            points=[
-                {"bytes": n, "seconds": s, "min": min(self.taken[n]), "max": max(self.taken[n]), "fitted_s": s - rest}
-                for (n, s), rest in zip(points, fit.residuals)
-            ],
+            points=described(points, self.taken, fit),
             relative_error=fit.relative_error,
         )
 
@@ -149,7 +146,7 @@ def summation(fabric: Fabric, block: int, device: torch.device) -> Callable[[], 
     def work() -> None:
         with fabric.compute(cost, "host"):
             mine.add_(incoming)
-        _finish(device)
+        synchronize(device)
 
     return work
 
@@ -168,18 +165,13 @@ def codec_work(
 
     def compress() -> None:
         allreduce.compress(gradient)
-        _finish(device)
+        synchronize(device)
 
     def decompress() -> None:
         allreduce.decompress(wire, out)
-        _finish(device)
+        synchronize(device)
 
     return compress, decompress
-
-
-def _finish(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
 
 
 def _ping_pong(fabric: Fabric, device: torch.device) -> Callable[[], Any]:
@@ -198,9 +190,3 @@ def _ping_pong(fabric: Fabric, device: torch.device) -> Callable[[], Any]:
             fabric.send(ball, partner)
 
     return work
-
-
-def repeats(fabric: Fabric, work: Callable[[], Any]) -> int:
-    """How often short work is done within one measurement; the same on every rank."""
-    work()
-    return max(1, min(MOST_REPEATS, math.ceil(LEAST_S / max(slowest(fabric, work), 1e-9))))

@@ -5,7 +5,6 @@ Every rank sends to its right and receives from its left at once, so that all li
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -16,10 +15,10 @@ from typing import Any
 import torch
 
 from repro.algorithms.timing.collective_forms import FLOAT32
-from repro.algorithms.timing.fit import fit_alpha_beta, fit_form
+from repro.algorithms.timing.fit import Fit, fit_alpha_beta
 from repro.fabric.base import Fabric
 from repro.fabric.virtual.network import Network
-from repro.probes.shared.options import slowest
+from repro.probes.shared.stopwatch import repeats, slowest
 
 LEAST_S, MOST_REPEATS = 0.02, 50  # short work is repeated within one measurement until it takes that long
 WIRE_TAG = 7
@@ -64,16 +63,11 @@ def fit(points: Sequence[tuple[int, float]], messages: int = 1) -> Network:
 
 def measure(fabric: Fabric, work: Callable[[int], Any], sizes: Sequence[int], rounds: int) -> dict[int, list[float]]:
     """Seconds of `work(bytes)` on the slowest rank, `rounds` of each size in turns; every rank gets the same."""
-    repeats = {}
-    for n in sizes:
-        work(n)  # fresh pages, connections
-        once = slowest(fabric, partial(work, n))
-        repeats[n] = max(1, min(MOST_REPEATS, math.ceil(LEAST_S / max(once, 1e-9))))
+    times = {n: repeats(fabric, partial(work, n), LEAST_S, MOST_REPEATS) for n in sizes}
     taken: dict[int, list[float]] = defaultdict(list)
     for _ in range(rounds):
         for n in sizes:
-            times = repeats[n]
-            taken[n].append(slowest(fabric, partial(work, n), times) / times)
+            taken[n].append(slowest(fabric, partial(work, n), times[n]) / times[n])
     return taken
 
 
@@ -89,8 +83,8 @@ def neighbours(fabric: Fabric, sizes: Sequence[int], rounds: int) -> Fitted:
         send.wait()
 
     taken = measure(fabric, exchange, sizes, rounds)
-    points = [(n, statistics.median(seconds)) for n, seconds in taken.items()]
-    return Fitted(fit(points), _points(points, taken, fit_alpha_beta(points).residuals))
+    points = medians(taken)
+    return Fitted(fit(points), described(points, taken, fit_alpha_beta(points)))
 
 
 def native(fabric: Any, sizes: Sequence[int], rounds: int, blocking: bool = False) -> Fitted:
@@ -109,16 +103,20 @@ def native(fabric: Any, sizes: Sequence[int], rounds: int, blocking: bool = Fals
             fabric.native_allreduce(vectors[n]).wait()
 
     taken = measure(fabric, work, sizes, rounds)
-    points = [(n, statistics.median(seconds)) for n, seconds in taken.items()]
-    messages = 2 * (p - 1)
-    straight = fit_form(lambda n, a, b, g: messages * (a + n * b), points)
-    return Fitted(fit(points, messages), _points(points, taken, straight.residuals))
+    points, messages = medians(taken), 2 * (p - 1)
+    straight = fit_alpha_beta(points, lambda n: (messages, messages * n))
+    return Fitted(fit(points, messages), described(points, taken, straight))
 
 
-def _points(
-    points: Sequence[tuple[int, float]], taken: dict[int, list[float]], residuals: Sequence[float]
+def medians(taken: dict[int, list[float]]) -> list[tuple[int, float]]:
+    return [(n, statistics.median(seconds)) for n, seconds in taken.items()]
+
+
+def described(
+    points: Sequence[tuple[int, float]], taken: dict[Any, list[float]], fitted: Fit
 ) -> list[dict[str, float]]:
+    """Points of a result (`results.Point`)."""
     return [
         {"bytes": n, "seconds": s, "min": min(taken[n]), "max": max(taken[n]), "fitted_s": s - rest}
-        for (n, s), rest in zip(points, residuals)
+        for (n, s), rest in zip(points, fitted.residuals)
     ]

@@ -1,8 +1,8 @@
-"""What the probes share: facts for their summaries, work timed on the slowest rank, types of parameters."""
+"""Types of probes' options, and checks of configurations."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -10,42 +10,10 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from repro import strategies
 from repro.core.errors import InputError
 from repro.core.fields import Text
-from repro.data.base import Dataset
 from repro.experiment import plugins
 from repro.experiment.plugins import Plugin
 from repro.experiment.schema import RunConfig
-from repro.fabric.base import Fabric
 from repro.strategies.base import Strategy
-
-
-def slowest(fabric: Fabric, work: Callable[[], Any], times: int = 1) -> float:
-    """Seconds of so many `work()` on the slowest rank, all having started together; every rank gets the number."""
-    fabric.exchange(None)  # polls: a rank that is late finds the cores free
-    fabric.barrier()
-    began = fabric.now()
-    for _ in range(times):
-        work()
-    return max(fabric.exchange(fabric.now() - began))
-
-
-def facts(fabric: Fabric, model: str | None, parameters: int, dataset: Dataset | None) -> dict[str, Any]:
-    """What only the ranks know, as in a training summary."""
-    found: dict[str, Any] = {
-        "fabric": fabric.name,
-        "ranks": fabric.size,
-        "model": {"name": model, "parameters": parameters},
-    }
-    if dataset is not None:
-        found["dataset"] = {
-            "name": dataset.name,
-            "standin": dataset.standin,
-            "checksum": dataset.checksum,
-            "train": len(dataset.train),
-            "test": len(dataset.test),
-            "classes": dataset.classes,
-            "input_shape": list(dataset.input_shape),
-        }
-    return found
 
 
 def chosen(strategies_of: Mapping[str, Plugin]) -> dict[str, Strategy]:

@@ -18,9 +18,9 @@ from repro.fabric.sparse.selection import select
 from repro.fabric.virtual import fabric as virtual
 from repro.fabric.virtual.network import Network
 from repro.probes.shared.computation import Alone, Compute, ComputeBenchmark
-from repro.probes.shared.fabric_model import codec_work, repeats, summation
-from repro.probes.shared.options import slowest
+from repro.probes.shared.fabric_model import codec_work, summation
 from repro.probes.shared.steps import observe, summarise
+from repro.probes.shared.stopwatch import repeats, slowest
 from repro.probes.shared.synthetic import Sleep, Workload, worker
 from repro.strategies.base import Strategy
 from repro.training.device_times import BlockSeconds

@@ -19,7 +19,6 @@ from repro.experiment.identify import identify
 from repro.fabric.virtual import fabric as virtual
 from repro.launch.runner import run_unfinished
 from repro.probes import p2p, selection, sparse_collectives
-from repro.probes.shared import ping_pong
 from repro.rank import factory, programs
 from tests.support import probes as probes_common
 from tests.support.probes import exactly
@@ -60,7 +59,7 @@ def test_a_ping_pong_finds_alpha_and_beta(workers, tmp_path):
 
 def test_a_fit_says_how_far_off_it_is():
     points = [{"bytes": n, "mean_s": s} for n, s in ((1000, 2e-3), (2000, 3e-3), (3000, 5e-3))]
-    found = ping_pong.fit(points)
+    found = p2p.fit(points)
     off = [abs(point["fitted_s"] / point["mean_s"] - 1) for point in points]
     assert found["relative_error"] == pytest.approx(max(off)) and found["relative_error"] > 0.01
     assert "alpha" in p2p.line(found)
@@ -68,12 +67,12 @@ def test_a_fit_says_how_far_off_it_is():
 
 def test_the_deviation_is_that_of_the_runs(monkeypatch):
     times = iter([1.0, 1.0, 1.0, 2.0, 6.0])
-    monkeypatch.setattr(ping_pong, "_one_way", lambda *_: next(times))
+    monkeypatch.setattr(p2p, "_one_way", lambda *_: next(times))
 
     class Known:
         costs = factory.virtual_costs(testbeds.testbed_of(composed("fig8")["testbed"]))
 
-    [point] = ping_pong.measure(Known(), [4], 3)
+    [point] = p2p.measure(Known(), [4], 3)
     assert point["mean_s"] == 3.0 and point["deviation_s"] == pytest.approx(statistics.stdev([1, 2, 6]))
 
 

@@ -11,13 +11,12 @@ import torch
 from torch.nn import functional
 
 from repro import data, models
-from repro.bench import partial
 from repro.core.errors import FaultError, InputError
 from repro.experiment.expand import expand
 from repro.experiment.optimizer import Optimizer
 from repro.fabric.virtual import fabric as virtual
 from repro.probes import convergence, partial_collectives
-from repro.probes.shared import rates, skewed
+from repro.probes.shared import rates
 from repro.probes.shared.objective import Objective, minimise, subset
 from tests.support.probes import TESTBED, check, configuration, exactly, run
 
@@ -142,7 +141,7 @@ def test_bad_convergence_parameters_are_named(change, message):
         check(config | {"strategy": {"name": "dsync"}})
 
 
-# --- the microbenchmark of eager-SGD's Figure 8, as a probe and as a benchmark
+# --- the microbenchmark of eager-SGD's Figure 8
 
 
 STEP_S = 0.001
@@ -218,18 +217,5 @@ def test_bad_parameters(probe, words):
 
 def test_a_line_without_partial_collectives():
     assert partial_collectives.line(partial_collectives.ratios([])) == ""
-    assert skewed.initiator("quorum 3", 4) == ("quorum", 3)
-
-
-@pytest.mark.ranks
-def test_the_benchmark_on_real_ranks():
-    found = partial.measure(worlds=(3,), sizes=(64,), calls=2, rounds=1, seconds=0.05, turns=1)
-    assert len(found["rows"]) == 2 * len(partial.COLLECTIVES)
-    for row in found["rows"]:
-        assert row["latency_s"]["median"] > 0 and 1 <= row["nap"] <= 3
-        assert row["over_own"]["median"] == 1 or row["collective"] != "allreduce"
-        assert row["cpu_s"] > 0
-    cost = found["progress"]
-    assert cost["with"] > 0 and cost["without"] > 0 and len(cost["cost"]["all"]) == cost["ranks"]
-    text = partial.table(found)
-    assert "solo" in text and "computing ranks cost" in text
+    assert partial_collectives.initiator("quorum 3", 4) == ("quorum", 3)
+    assert partial_collectives.initiator("quorum 3 by native", 4) == ("quorum", 3)

@@ -1,0 +1,126 @@
+"""Goals of the benchmarks: data beside their experiments (`goals`), judged on the runs' records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+from pydantic import Field, model_validator
+
+from repro.core.errors import InputError
+from repro.core.fields import Entries, Model, Number, Text, checked
+from repro.core.not_none import not_none
+from repro.experiment.files import own_file
+
+OF_A_RUN = ("seed", "testbed", "launcher", "workers", "batch", "fabric", "ranks")
+
+
+class Goal(Model):
+    """A number that is to be reached, once for each combination of the columns `by`.
+
+    rows    the list of the result that has it; null: the record itself is a row. Names of nested numbers are joined
+            with _: seconds_median. Factors of the experiment's grid are columns too.
+    number  a column, or an expression of columns as pandas evaluates it
+    only    the rows that count at all, as pandas queries them
+    where   column -> its value in the rows that are judged
+    over    the same of the rows by whose number it is divided; of several the least
+    """
+
+    part = "goals"
+
+    what: Text
+    number: Text
+    rows: Text | None = "rows"
+    only: Text | None = None
+    where: Entries = Field(default_factory=dict)
+    over: Entries | None = None
+    by: list[Text] = Field(default_factory=list)
+    at_most: Number | int | None = None
+    at_least: Number | int | None = None
+
+    @model_validator(mode="after")
+    def _bounded(self) -> Goal:
+        if (self.at_most is None) == (self.at_least is None):
+            raise InputError(f"goals: '{self.what}' must have one of at_most and at_least")
+        return self
+
+
+def of_experiment(name: str, summaries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Its goals, judged on those of the records that are its own."""
+    own = own_file(name)
+    mine = [one for one in summaries if (one["paper"], one["experiment"]) == (own["paper"], own["experiment"])]
+    return [row for given in own.get("goals", ()) for row in judge(checked(Goal, given, "goals"), mine)]
+
+
+def judge(goal: Goal, summaries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """{what, value, spread, bound, at_least, met} of each combination of `by`; [] where no row counts.
+
+    The value is the median of the seeds, spread its least and most. What has no value was not measured, and is not met.
+    """
+    if not summaries:
+        return [judged(goal, goal.what, [])]
+    rows = pd.concat([table(summary, goal.rows) for summary in summaries], ignore_index=True)
+    if goal.only:
+        rows = rows.query(goal.only, engine="python")
+        if rows.empty:
+            return []
+    number = rows.infer_objects()  # of a column that other rows lack
+    number["number"] = number.eval(goal.number, engine="python")
+    keys = [*goal.by, "seed"]
+    found = chosen(number, goal.where).groupby(keys)["number"].min()
+    if goal.over is not None:
+        found = found / chosen(number, goal.over).groupby(keys)["number"].min()
+    if found.empty:
+        return [judged(goal, goal.what, [])]
+    if not goal.by:
+        return [judged(goal, goal.what, found.tolist())]
+    judgements = []
+    for place, values in found.groupby(level=goal.by, sort=False):
+        names = place if isinstance(place, tuple) else (place,)
+        what = ", ".join([goal.what, *(named(column, value) for column, value in zip(goal.by, names, strict=True))])
+        judgements.append(judged(goal, what, values.tolist()))
+    return judgements
+
+
+def table(summary: Mapping[str, Any], rows: str | None) -> pd.DataFrame:
+    """The rows of a record, with the columns of its run beside them; a row's own column goes before the run's."""
+    own = {name: summary[name] for name in OF_A_RUN if name in summary} | dict(summary["factors"])
+    result = summary.get("result") or summary
+    if rows is None:
+        found = pd.json_normalize({**summary, **(result if result is not summary else {})}, sep="_", max_level=1)
+    else:
+        found = pd.json_normalize(result[rows], sep="_")
+        own |= {name: value for name, value in result.items() if not isinstance(value, list | dict)}
+    return found.assign(**{name: value for name, value in own.items() if name not in found})
+
+
+def chosen(rows: pd.DataFrame, where: Mapping[str, Any]) -> pd.DataFrame:
+    for column, wanted in where.items():
+        rows = rows[rows[column].isin(wanted if isinstance(wanted, list) else [wanted])]
+    return rows
+
+
+def named(column: str, value: Any) -> str:
+    return str(value) if isinstance(value, str) else f"{value:g} {column}"
+
+
+def judged(goal: Goal, what: str, values: Sequence[float]) -> dict[str, Any]:
+    series = pd.Series(values, dtype=float).dropna()
+    value = None if series.empty else float(series.median())
+    at_least = goal.at_least is not None
+    bound = not_none(goal.at_least if at_least else goal.at_most)
+    met = value is not None and bool(value >= bound if at_least else value <= bound)
+    spread = [float(series.min()), float(series.max())] if len(series) > 1 else None
+    return {"what": what, "value": value, "spread": spread, "bound": bound, "at_least": at_least, "met": met}
+
+
+def text(found: Sequence[Mapping[str, Any]]) -> str:
+    """A line a goal."""
+    lines = []
+    for goal in found:
+        value = "not measured" if goal["value"] is None else f"{goal['value']:.3g}"
+        spread = "" if goal["spread"] is None else " ({:.3g} to {:.3g})".format(*goal["spread"])
+        bound = f"goal at {'least' if goal['at_least'] else 'most'} {goal['bound']:g}"
+        lines.append(f"  {'met    ' if goal['met'] else 'NOT MET'} {goal['what']}: {value}{spread}, {bound}")
+    return "\n".join(lines)

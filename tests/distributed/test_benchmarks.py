@@ -1,0 +1,67 @@
+"""The benchmarks of `make bench` on real ranks, small: what each finds, and the goals that are judged on it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.support.cli import repro
+
+
+def bench(results, name: str, *more: str) -> tuple[list[dict], list[dict]]:
+    """Records and goals of one benchmark."""
+    done = repro(results, "bench", "all", "--only", name, "--scale", "quick", "--json", *more)
+    assert done.returncode == 0, done.stderr
+    goals = json.loads(done.stdout)[name]
+    assert json.loads((results / "bench" / name / "goals.json").read_text()) == goals
+    return records(results), goals
+
+
+def records(results) -> list[dict]:
+    return [json.loads(path.read_text()) for path in sorted(results.glob("bench/*/*/summary.json"))]
+
+
+@pytest.mark.ranks
+def test_every_collective_on_real_ranks_gives_the_right_result(tmp_path):
+    """The ranks check it."""
+    names = "ring,recursive_doubling,tree,server,native,auto,allgather,reduce_scatter,broadcast,reduce,topk,gtopk"
+    for launcher, more in (("mpirun", ",blocking"), ("torchrun", "")):
+        run = ["run", "bench/collective", "testbed=here", f"testbed.launcher={launcher}", "workers=3", "batch=3"]
+        of = [f"probe.names=[{names}{more}]", "probe.bytes=[40004]", "probe.repeat=1", "--no-report", "--no-mlflow"]
+        assert repro(tmp_path, *run, *of).returncode == 0
+    for summary in records(tmp_path):
+        assert all(row["seconds"]["min"] > 0 and row["closed_form_s"] is None for row in summary["result"]["rows"])
+
+
+@pytest.mark.ranks
+def test_the_loop_trains_the_same_weights_as_the_bare_loop(tmp_path):
+    [summary], [goal] = bench(tmp_path, "loop")
+    assert summary["result"]["same_weights"] and goal["value"] == summary["result"]["of_best"] > 0
+
+
+@pytest.mark.ranks
+def test_gtopk_beside_its_authors(tmp_path):
+    found, goals = bench(tmp_path, "gtopk")
+    assert {row["side"] for one in found for row in one["result"]["rows"]} >= {"ours", "sampled", "authors"}
+    assert goals and goals[0]["value"] > 0
+
+
+@pytest.mark.ranks
+def test_partial_collectives_beside_the_librarys(tmp_path):
+    found, goals = bench(tmp_path, "partial")
+    assert len(found) == 2 and len(goals) == 2  # solo with each way of its rounds, where all come at once
+    assert all(1 <= row["nap"] <= 3 for one in found for row in one["result"]["rows"])
+
+
+@pytest.mark.ranks
+def test_the_simulator_agrees_with_the_closed_form(tmp_path):
+    [summary], goals = bench(tmp_path, "simulator")
+    for row in summary["result"]["rows"]:
+        assert row["virtual_s"] == pytest.approx(row["closed_form_s"])
+    assert [goal["bound"] for goal in goals] == [40_000, 100_000]
+
+
+def test_an_unknown_benchmark_is_named_with_the_valid_ones(tmp_path):
+    done = repro(tmp_path, "bench", "all", "--only", "lop")
+    assert done.returncode == 2 and "unknown benchmark 'lop'; valid: " in done.stderr and "loop" in done.stderr

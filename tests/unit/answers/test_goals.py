@@ -1,0 +1,90 @@
+"""Goals of benchmarks: numbers of records, or ratios of them, against bounds that stand beside the experiment."""
+
+from __future__ import annotations
+
+import pytest
+
+from repro.answers import goals
+from repro.core.errors import InputError
+from repro.experiment import files
+from repro.experiment.config import experiment_names
+
+
+def record(seed: int, rows: list[dict], **factors) -> dict:
+    return {"seed": seed, "testbed": "here", "factors": factors, "result": {"cores": 2, "rows": rows}}
+
+
+def row(name: str, nbytes: int, seconds: float) -> dict:
+    return {"name": name, "bytes": nbytes, "seconds": {"median": seconds}}
+
+
+AUTO = {
+    "what": "auto over the better of two",
+    "where": {"name": "auto"},
+    "over": {"name": ["native", "ring"]},
+    "number": "seconds_median",
+    "by": ["bytes"],
+    "at_most": 1.1,
+}
+
+
+def judge(summaries: list[dict], **given) -> list[dict]:
+    return goals.judge(goals.Goal(**given), summaries)
+
+
+def test_a_ratio_is_over_the_least_of_several_and_the_median_of_the_seeds():
+    runs = [
+        record(seed, [row("auto", 4, auto), row("native", 4, 2.0), row("ring", 4, 1.0), row("auto", 8, 3.0)])
+        for seed, auto in enumerate((1.0, 1.05, 4.0))
+    ]
+    short, long = judge(runs, **AUTO)
+    assert short["what"] == "auto over the better of two, 4 bytes" and short["met"]
+    assert (short["value"], short["spread"]) == (1.05, [1.0, 4.0])
+    assert long["value"] is None and not long["met"]  # nothing of that size to compare with
+    said = goals.text([short, long])
+    assert "1.05 (1 to 4), goal at most 1.1" in said and "NOT MET" in said and "not measured" in said
+
+
+def test_the_two_sides_may_be_runs_of_their_own():
+    runs = [
+        {"seed": 0, "factors": {"method": name}, "batch": batch, "step": {"median_s": 2.0}}
+        for name, batch in (("ours", 64), ("theirs", 32))
+    ]
+    [goal] = judge(
+        runs,
+        what="throughput", rows=None, where={"method": "theirs"}, over={"method": "ours"},
+        number="step_median_s / batch", at_least=1.0,
+    )  # fmt: skip
+    assert goal["value"] == 2.0 and goal["met"]
+
+
+def test_a_goal_for_other_machines_is_not_judged():
+    given = {"what": "w", "number": "seconds_median", "at_most": 1.0}
+    runs = [record(0, [row("auto", 4, 0.5)])]
+    assert judge(runs, **given, only="cores >= 16") == []
+    assert judge(runs, **given, only="cores >= 2")[0]["met"]
+    assert not judge([], **given)[0]["met"]
+
+
+def test_what_only_some_rows_have_can_be_divided_by():
+    with_bound = record(0, [row("ours", 4, 3.0) | {"bound_s": 2.0}], network="links")
+    without = record(0, [row("ours", 4, 3.0) | {"bound_s": None}], network="memory")
+    given = {"what": "w", "number": "seconds_median / bound_s", "at_most": 2.0}
+    [goal] = judge([without, with_bound], **given, only="network == 'links'")
+    assert goal["value"] == 1.5
+
+
+def test_a_goal_has_one_bound():
+    for bounds in ({}, {"at_most": 1, "at_least": 2}):
+        with pytest.raises(InputError, match="at_most"):
+            goals.Goal(what="w", number="n", **bounds)
+
+
+@pytest.mark.parametrize("experiment", experiment_names("bench"))
+def test_the_benchmarks_goals_are_goals(experiment):
+    own = files.own_file(experiment)
+    given = own.get("goals", [])
+    assert given or experiment == "bench/collective"
+    for goal in given:
+        assert goals.Goal(**goal).what
+    assert all(judged["value"] is None for judged in goals.of_experiment(experiment, []))

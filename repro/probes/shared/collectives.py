@@ -147,13 +147,11 @@ def closed_form(
         note = f"k = {call.k} elements of {element:g} bytes" if name in SPARSE else None
         return sparse_forms.sparse_collective(name, ranks, n, call.k, alpha, beta, gamma, element=element), note
     if name in RINGS:
-        ring, codec = (ranks, n, alpha, beta, costs, find_codec(call.codec)), find_codec(call.codec)
-        piped = name == "ring_pipelined"
-        seconds = (
-            collective_forms.ring_pipelined_encoded(*ring, call.pieces)
-            if piped
-            else collective_forms.ring_encoded(*ring)
-        )
+        codec = find_codec(call.codec)
+        if name == "ring":
+            seconds = collective_forms.ring_encoded(ranks, n, alpha, beta, costs, codec)
+        else:
+            seconds = collective_forms.ring_pipelined_encoded(ranks, n, alpha, beta, costs, codec, call.pieces)
         return seconds + sum(collective_forms.codec_device(n, costs, codec)), None
     known = "native" if name == BLOCKING else name
     seconds = collective_forms.collective(known, ranks, n, alpha, beta, gamma)

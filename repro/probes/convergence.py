@@ -29,6 +29,7 @@ strongly convex: mu tau F^2 + (1/2 + tau) L^2 / mu (1 + log T).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -41,12 +42,12 @@ from repro.experiment import programs
 from repro.experiment.optimizer import Optimizer
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
-from repro.probes.shared import rates
 from repro.probes.shared.descent import Descent, descend
 from repro.probes.shared.objective import Minimum, Objective, minimise, subset
 from repro.probes.shared.results import Found
 
 CONVEX, STRONGLY = "convex", "strongly convex"
+POINTS = 60  # of a result, about
 STEP_RULES = {
     CONVEX: "eta_t = sigma / sqrt(t), sigma = F / (2 L sqrt(K)); t counts gradients",
     STRONGLY: "eta_t = 1 / (mu t); t counts gradients; whole training set",
@@ -137,15 +138,15 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     minimum = minimise(fabric, objective)
 
     def go(rate: Optimizer, iterations: int, done: int) -> Descent:
-        return descend(fabric, config, dataset, rate, mu, minimum.weights, iterations, rates.points(iterations), done)
+        return descend(fabric, config, dataset, rate, mu, minimum.weights, iterations, logarithmic(iterations), done)
 
     if convex:
         start = {"F": (first[0] - minimum.weights).norm().item() / math.sqrt(2), "L": first[1]}
-        met = go(rates.inverse_sqrt(**start, K=K), pilot, 0)
+        met = go(inverse_sqrt(**start, K=K), pilot, 0)
         F, L = probe.margin * met.F, probe.margin * met.L
-        counted = go(rates.inverse_sqrt(F, L, K), T, pilot)
+        counted = go(inverse_sqrt(F, L, K), T, pilot)
     else:
-        counted = go(rates.inverse(mu), T, 0)
+        counted = go(inverse(mu), T, 0)
         F, L = counted.F, counted.L
     result = measured(config, counted, minimum, objective, F, L) if objective else {"points": [], "slope": None}
     return probes.Finding(result, metrics(result), line(result), config.model.name, len(minimum.weights), dataset)
@@ -160,7 +161,7 @@ def measured(
     average = counted.average_regret(None if convex else minimum.value)
     points = []
     for t in counted.snapshots:
-        bound = rates.convex_bound(F, L, K, t) if convex else rates.strongly_convex_bound(F, L, K, mu, t)
+        bound = convex_bound(F, L, K, t) if convex else strongly_convex_bound(F, L, K, mu, t)
         now = average[t - 1] if convex else objective.value(counted.snapshots[t]) - minimum.value
         points.append({"t": t, "regret": now, "bound": bound, "average_regret": average[t - 1]})
     slope_from = max(2, T // 10)
@@ -182,7 +183,7 @@ def measured(
         "batch": config.batch,
         "step_rule": STEP_RULES[probe.objective],
         "points": points,
-        "slope": rates.slope([(point["t"], point["regret"]) for point in tail]),
+        "slope": slope([(point["t"], point["regret"]) for point in tail]),
         "slope_from_t": slope_from,
         "constant": None if convex else max(p["regret"] * p["t"] / math.log(p["t"]) for p in tail),
         "within_bound": all(max(p["regret"], p["average_regret"]) <= p["bound"] for p in points),
@@ -204,3 +205,39 @@ def line(result: dict[str, Any]) -> str:
     inside = "within" if result["within_bound"] else "not within"
     what = "average regret" if result["objective"] == CONVEX else "suboptimality"
     return f"{what} {last['regret']:.3g} after {last['t']} iterations, {shown}, {inside} the bound"
+
+
+# --- step rules, bounds and slopes
+def inverse_sqrt(F: float, L: float, K: int) -> Optimizer:
+    """The convex objective's steps, as entries of `optimizer`."""
+    return Optimizer(lr=F / (2 * L * math.sqrt(K)), schedule="inverse_sqrt")
+
+
+def inverse(mu: float) -> Optimizer:
+    """The strongly convex objective's steps."""
+    return Optimizer(lr=1 / mu, schedule="inverse")
+
+
+def convex_bound(F: float, L: float, K: int, t: int) -> float:
+    """Of the average regret: 8 F L sqrt(K / t)."""
+    return 8 * F * L * math.sqrt(K / t)
+
+
+def strongly_convex_bound(F: float, L: float, K: int, mu: float, t: int) -> float:
+    """Of the average regret: (mu tau F^2 + (1/2 + tau) L^2 / mu (1 + log t)) / t, tau = K - 1."""
+    tau = K - 1
+    return (mu * tau * F**2 + (0.5 + tau) * L**2 / mu * (1 + math.log(t))) / t
+
+
+def logarithmic(T: int) -> list[int]:
+    """Iterations 1 .. T, about evenly spaced in their logarithms."""
+    return sorted({round(T ** (i / (POINTS - 1))) for i in range(POINTS)})
+
+
+def slope(series: Sequence[tuple[float, float]]) -> float | None:
+    """Least squares of log y against log t; None where fewer than two y are above 0."""
+    logs = [(math.log(t), math.log(y)) for t, y in series if y > 0]
+    if len(logs) < 2:
+        return None
+    mean_t, mean_y = (sum(column) / len(logs) for column in zip(*logs))
+    return sum((t - mean_t) * (y - mean_y) for t, y in logs) / sum((t - mean_t) ** 2 for t, _ in logs)

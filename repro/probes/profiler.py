@@ -32,8 +32,8 @@ from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.probes.shared.options import needs_real_time
 from repro.probes.shared.results import Found
+from repro.probes.shared.steps import advance
 from repro.rank.factory import build_worker, check_ranks
-from repro.strategies.base import Strategy
 from repro.training.clock import (
     COMMUNICATION,
     COMPUTATION,
@@ -149,6 +149,7 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     fabric.exchange(None)
     clock.start()
     advance(strategy, 0, probe.warmup)
+    strategy.settle()
     with clock.paused():
         fabric.exchange(None)
         clock.take()
@@ -157,6 +158,7 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     with profiler(worker.model_shard.device) as recorder:
         clock.recording = True
         advance(strategy, probe.warmup, total)
+        strategy.settle()
         with clock.paused():  # which waits for the device
             clock.recording = False
     with clock.paused():
@@ -174,14 +176,6 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     result = {"steps": probe.steps, "iteration_s": iteration_s, "within": AGREE, "agree": agree, "rows": rows}
     metrics = {f"hidden/rank_{each['rank']}/{view}": each[view]["share"] for each in shares for view in VIEWS}
     return probes.Finding(result, metrics, line(shares), config.model.name, worker.parameters, dataset)
-
-
-def advance(strategy: Strategy, first: int, last: int) -> None:
-    """Iterations first to last - 1, and all of their communication."""
-    workers = strategy.worker.workers
-    for _ in range(strategy.steps(first * workers), strategy.steps(last * workers)):
-        strategy.step()
-    strategy.settle()
 
 
 def profiler(device: torch.device) -> Any:

@@ -19,6 +19,7 @@ from repro.experiment import programs
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.probes.shared.results import Found
+from repro.probes.shared.steps import advance
 from repro.rank.checkpoints import Checkpoints
 from repro.rank.factory import build_worker, check_ranks
 from repro.strategies.base import Strategy
@@ -84,9 +85,7 @@ def trained(
     """The digest of what this rank holds after training; 0: without a stop."""
     strategy = started(fabric, config, dataset, iterations)
     for iteration in range(iterations):
-        workers = config.workers
-        for _ in range(strategy.steps(iteration * workers), strategy.steps((iteration + 1) * workers)):
-            strategy.step()
+        advance(strategy, iteration, iteration + 1)
         if iteration + 1 == stop_and_resume_at:
             strategy.settle()
             checkpoints = Checkpoints(folder, fabric.rank)

@@ -24,6 +24,7 @@ from repro.probes.shared.computation import ComputeBenchmark
 from repro.probes.shared.fabric_model import Microbenchmark
 from repro.probes.shared.options import Sizes, Strategies, chosen, most_ranks, needs_several
 from repro.probes.shared.results import Computation, Found, Point, Steps
+from repro.probes.shared.steps import groups as group_by_ranks
 from repro.probes.shared.steps import observe, summarise
 from repro.rank.factory import build_worker, check_ranks
 from repro.strategies.base import Strategy
@@ -98,10 +99,7 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     probe, p = config.probe, config.workers
     variants = chosen(probe.strategies)
     dataset = data.of(config)
-    groups: dict[int, Fabric | None] = {fabric.size: fabric}  # ranks -> a fabric over the first so many of them
-    for needed in sorted({p} | {strategy.ranks(strategy.options, p) for strategy in variants.values()}):
-        if needed not in groups:
-            groups[needed] = fabric.subgroup(range(needed))
+    groups = group_by_ranks(fabric, variants.values(), p)
     probes.start(fabric, probe.turns * (len(variants) + 1))
     bench = Benchmarks(workers, config, dataset, variants) if (workers := groups[p]) else None
     seen: dict[str, list] = {variant: [] for variant in variants}

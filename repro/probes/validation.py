@@ -25,6 +25,7 @@ from repro.fabric.base import Fabric
 from repro.probes.shared import network
 from repro.probes.shared.options import Bytes, Sizes, Strategies, chosen, most_ranks, needs_several
 from repro.probes.shared.results import Computation, Found, Point, Steps
+from repro.probes.shared.steps import groups as group_by_ranks
 from repro.probes.shared.steps import observe, summarise
 from repro.probes.shared.synthetic import Multiply, Sleep, Workload, worker
 from repro.probes.shared.twin import Measured, calibrate, simulate
@@ -154,8 +155,7 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     probe, p = config.probe, config.workers
     variants = chosen(probe.strategies)
     todo = workloads(probe)
-    needs = {p} | {strategy.ranks(strategy.options, p) for strategy in variants.values()}
-    groups = {n: fabric if n == fabric.size else fabric.subgroup(range(n)) for n in sorted(needs)}
+    groups = group_by_ranks(fabric, variants.values(), p)
     probes.start(fabric, len(todo) * len(variants) * probe.turns)
     bench = Bench(config, variants, groups)
     work = COMPUTATIONS[probe.computation](fabric)

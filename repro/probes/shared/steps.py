@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from repro.core.phases import PHASES
 from repro.fabric.base import Fabric
 from repro.strategies.base import Strategy
 from repro.training.worker import Worker
+
+
+def advance(strategy: Strategy, first: int, last: int) -> None:
+    """Iterations first to last - 1."""
+    workers = strategy.worker.workers
+    for _ in range(strategy.steps(first * workers), strategy.steps(last * workers)):
+        strategy.step()
+
+
+def groups(fabric: Fabric, strategies: Iterable[Strategy], workers: int) -> dict[int, Fabric | None]:
+    """Ranks that some strategy needs, or the workers -> a fabric over the first so many of them."""
+    needs = {workers} | {strategy.ranks(strategy.options, workers) for strategy in strategies}
+    return {n: fabric if n == fabric.size else fabric.subgroup(range(n)) for n in sorted(needs)}
 
 
 def observe(fabric: Fabric, strategy: Strategy, worker: Worker, warmup: int, steps: int) -> list[dict[str, Any]]:
@@ -25,8 +38,7 @@ def observe(fabric: Fabric, strategy: Strategy, worker: Worker, warmup: int, ste
     clock.start()
     for start, until in ((0, warmup), (warmup, warmup + steps)):
         clock.take()
-        for _ in range(strategy.steps(start * worker.workers), strategy.steps(until * worker.workers)):
-            strategy.step()
+        advance(strategy, start, until)
         with clock.paused():  # waits for the device
             marks.append(clock.train_s())
     mine = {"server": worker.is_server, "total": marks[1] - marks[0], "phases": clock.take()}

@@ -16,7 +16,6 @@ from repro.experiment.expand import expand
 from repro.experiment.optimizer import Optimizer
 from repro.fabric.virtual import fabric as virtual
 from repro.probes import convergence, partial_collectives
-from repro.probes.shared import rates
 from repro.probes.shared.objective import Objective, minimise, subset
 from tests.support.probes import TESTBED, check, configuration, exactly, run
 
@@ -109,14 +108,14 @@ def test_a_minimum_that_is_not_reached_is_a_fault(monkeypatch):
 
 
 def test_rates():
-    assert rates.convex_bound(2.0, 3.0, 4, 16) == 24.0
-    assert rates.strongly_convex_bound(2.0, 3.0, 1, 0.5, 1) == 9.0  # tau = 0: L^2 / (2 mu)
-    assert rates.strongly_convex_bound(2.0, 3.0, 2, 0.5, 1) == 2.0 + 27.0
-    assert rates.inverse_sqrt(8.0, 2.0, 4) == Optimizer(lr=1.0, schedule="inverse_sqrt")
-    assert rates.slope([(t, 3 * t**-0.5) for t in (1, 10, 100)]) == exactly(-0.5)
-    assert rates.slope([(1, 1.0), (2, -1.0)]) is None
+    assert convergence.convex_bound(2.0, 3.0, 4, 16) == 24.0
+    assert convergence.strongly_convex_bound(2.0, 3.0, 1, 0.5, 1) == 9.0  # tau = 0: L^2 / (2 mu)
+    assert convergence.strongly_convex_bound(2.0, 3.0, 2, 0.5, 1) == 2.0 + 27.0
+    assert convergence.inverse_sqrt(8.0, 2.0, 4) == Optimizer(lr=1.0, schedule="inverse_sqrt")
+    assert convergence.slope([(t, 3 * t**-0.5) for t in (1, 10, 100)]) == exactly(-0.5)
+    assert convergence.slope([(1, 1.0), (2, -1.0)]) is None
     for T in (10, 1000):
-        points = rates.points(T)
+        points = convergence.logarithmic(T)
         assert points[0] == 1 and points[-1] == T and points == sorted(set(points))
 
 

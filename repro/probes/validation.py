@@ -73,6 +73,7 @@ class FittedNetwork(Found):
     beta_s_per_byte: float
     alpha_by_size: list[Latency]
     points: list[Point]
+    quantum_bytes: int | None = None  # of older records
 
 
 class Calibration(Computation):

@@ -30,8 +30,9 @@ def installed():
     real.need("horovod")
 
 
-@pytest.mark.parametrize("workers", [2, 3, 4])
-@pytest.mark.parametrize("build", [small.model, normed, dropping, frozen])
+@pytest.mark.parametrize(
+    ("workers", "build"), [(2, small.model), (2, dropping), (3, normed), (3, frozen), (4, small.model)]
+)
 def test_it_is_dsync_up_to_the_order_of_summation(installed, workers, build):
     how = {"workers": workers, "optimizer": MOMENTUM, "build_model": build}
     found, dsync = small.run("horovod", **how), small.run("dsync", **how)
@@ -42,8 +43,8 @@ def test_it_is_dsync_up_to_the_order_of_summation(installed, workers, build):
         assert mine == pytest.approx(theirs, rel=1e-4)
 
 
-@pytest.mark.parametrize("workers", [2, 3])
-def test_half_precision_is_close_and_half_the_bytes(installed, workers):
+def test_half_precision_is_close_and_half_the_bytes(installed):
+    workers = 3
     found, plain = (small.run("horovod", {"fp16": fp16}, workers=workers) for fp16 in (True, False))
     torch.testing.assert_close(found.weights[0], plain.weights[0], rtol=1e-2, atol=1e-3)
     assert found.digests != plain.digests and len(set(found.digests)) == 1
@@ -55,8 +56,7 @@ def test_half_precision_is_close_and_half_the_bytes(installed, workers):
 def test_two_workers_resume_to_the_same_bits(installed, fp16):
     how = {"workers": 2, "optimizer": MOMENTUM}
     whole = small.run("horovod", {"fp16": fp16}, **how)
-    for stop in (1, 7):
-        assert small.run("horovod", {"fp16": fp16}, stop_and_resume_at=stop, **how).digests == whole.digests
+    assert small.run("horovod", {"fp16": fp16}, stop_and_resume_at=7, **how).digests == whole.digests
 
 
 # --- whole runs

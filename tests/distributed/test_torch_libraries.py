@@ -61,8 +61,9 @@ def frozen() -> nn.Sequential:
 # --- weights
 
 
-@pytest.mark.parametrize("workers", [2, 3, 4])
-@pytest.mark.parametrize("build", [small.model, normed, dropping, frozen])
+@pytest.mark.parametrize(
+    ("workers", "build"), [(2, small.model), (2, dropping), (3, normed), (3, frozen), (4, small.model)]
+)
 def test_it_is_dsync_up_to_the_order_of_summation(workers, build):
     """Also its minibatches, dropout and momentum, and a part of the model that does not train."""
     how = {"workers": workers, "optimizer": MOMENTUM, "build_model": build}
@@ -76,17 +77,17 @@ def test_it_is_dsync_up_to_the_order_of_summation(workers, build):
         assert found.bytes_sent == [12 * ring_share(4 * n, workers)] * workers
 
 
-@pytest.mark.parametrize("workers", [2, 3])
-def test_half_precision_is_close_and_half_the_bytes(workers):
+def test_half_precision_is_close_and_half_the_bytes():
+    workers = 3
     found, plain = (small.run("ddp", {"hook": hook}, workers=workers) for hook in ("fp16", "none"))
     torch.testing.assert_close(found.weights[0], plain.weights[0], rtol=1e-2, atol=1e-3)
     assert found.digests != plain.digests and len(set(found.digests)) == 1
     assert found.bytes_sent == [12 * ring_share(2 * N, workers)] * workers
 
 
-@pytest.mark.parametrize("workers", [2, 3])
-def test_powersgd_begins_where_it_is_told(workers):
+def test_powersgd_begins_where_it_is_told():
     """5 x 6 goes as factors of 5 + 6 numbers; 3 x 5 would shrink by less than half, and biases are vectors."""
+    workers = 3
     plain = small.run("ddp", workers=workers, steps=3)
     before = small.run("ddp", POWERSGD, workers=workers, steps=3)  # the hook divides before it sums
     torch.testing.assert_close(before.weights[0], plain.weights[0], rtol=1e-5, atol=1e-6)
@@ -111,11 +112,10 @@ def test_error_feedback_loses_nothing():
     ("options", "build", "stops"),
     [
         ({}, normed, (1, 5)),
-        ({"hook": "fp16"}, small.model, (1, 5)),
-        (POWERSGD, small.model, (1, 2, 3, 4, 7)),
+        ({"hook": "fp16"}, small.model, (5,)),
+        (POWERSGD, small.model, (2, 3, 4)),  # before it begins, as it does, after
         (POWERSGD | {"powersgd_rank": 2, "bucket_mb": 1}, wide, (2, 5)),
-        ({"bucket_mb": 1}, wide, (1, 5)),
-        ({}, wide, (5,)),
+        ({"bucket_mb": 1}, wide, (5,)),
     ],
 )
 def test_it_resumes_to_the_same_bits(options, build, stops):

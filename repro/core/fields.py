@@ -98,6 +98,8 @@ def line(errors: ValidationError, where: str = "") -> str:
     name = ".".join([*filter(None, [where]), *map(str, loc)])
     if error["type"] == "missing":
         return f"{name}: is missing"
+    if not name:  # of all entries together
+        return str(error["msg"]).removeprefix("Value error, ")
     given, context = error["input"], {"name": name, **error.get("ctx", {})}
     number_as_text = error["type"] in ("int_type", "float_type") and re.match(r"[-+.]?\d", str(given))
     if isinstance(given, str) and (number_as_text or not (given and given.isprintable())):

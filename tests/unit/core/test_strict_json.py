@@ -115,7 +115,7 @@ def test_a_record_is_of_its_form(tmp_path, place, value, words):
 @pytest.mark.parametrize("result", [{"fit": {"alpha_s": "fast"}}, {"rows": [{"seconds": {"median": "1"}}]}])
 def test_numbers_of_a_probe_are_numbers(result):
     with pytest.raises(ValueError, match="is not made of numbers"):
-        record_of(make("D-Sync", program="mine", result=result))
+        record_of(make("D-Sync") | {"program": "mine", "result": result})
 
 
 def test_a_summary_that_is_no_object_is_refused(tmp_path):
@@ -130,6 +130,6 @@ def test_a_probes_result_is_of_the_form_that_it_declares(monkeypatch):
         slope: float
 
     monkeypatch.setitem(sys.modules, "repro.probes.mine", SimpleNamespace(Result=Result))
-    assert record_of(make("D-Sync", program="mine", result={"slope": 2.0})).result.found == {"slope": 2.0}
+    assert record_of(make("D-Sync") | {"program": "mine", "result": {"slope": 2.0}}).result.found == {"slope": 2.0}
     with pytest.raises(ValueError, match=r"result\.found\.slope=steep: must be a number"):
-        record_of(make("D-Sync", program="mine", result={"slope": "steep"}))
+        record_of(make("D-Sync") | {"program": "mine", "result": {"slope": "steep"}})

@@ -15,7 +15,7 @@ from tests.reports.data.summaries import make
 CONFIG = {
     "paper": "pipesgd", "figure": "fig4-mnist", "setting": "D-Sync", "program": "train", "workers": 4, "batch": 100,
     "epochs": 20, "model": {"name": "mnist_mlp"}, "dataset": {"name": "mnist", "standin": "auto"}, "targets": [0.97],
-    "strategy": {"name": "dsync", "algorithm": "ring"}, "eval_every": 0.25, "settings": {"D-Sync": []},
+    "strategy": {"name": "dsync", "algorithm": "tree"}, "eval_every": 0.25, "settings": {"D-Sync": []},
     "testbed": {"name": "here", "kind": "measured", "launcher": "mpirun", "threads_per_rank": 1}, "timeout_s": 120,
 }  # fmt: skip
 
@@ -32,7 +32,7 @@ def test_a_training_of_schema_1():
     record = Record.of(migrate.record(old, CONFIG))
     own, found = record.identity, record.result
     assert (own.paper, own.experiment, own.variant, record.run) == ("pipesgd", "fig4-mnist", "D-Sync", "d-sync-0")
-    assert own.strategy.name == "dsync" and own.strategy.options == {"algorithm": "ring"}
+    assert own.strategy.name == "dsync" and own.strategy.options == {"algorithm": "tree"}
     assert own.dataset.options == {"standin": "auto"} and not found.dataset.standin  # configured, and found
     assert own.targets == [0.97] and own.imbalance.name == "none" and own.factors == {"method": "D-Sync"}
     assert found.phases == old["phases"] | {"imbalance": 0.0} and found.curve == old["curve"]
@@ -59,9 +59,9 @@ def test_a_padded_run_was_called_measured_and_a_modelled_testbed_stands_in_the_s
 
 def test_a_summary_of_schema_1_is_read_with_its_configuration(tmp_path):
     (tmp_path / "summary.json").write_text(json.dumps(first()))
-    assert "algorithm" not in store.read(tmp_path).identity.strategy.options
+    assert store.read(tmp_path).identity.strategy.options != {"algorithm": "tree"}
     (tmp_path / "config.yaml").write_text(json.dumps(CONFIG))
-    assert store.read(tmp_path).identity.strategy.options == {"algorithm": "ring"}
+    assert store.read(tmp_path).identity.strategy.options == {"algorithm": "tree"}
 
 
 @pytest.fixture

@@ -1,22 +1,20 @@
 """Ranks that need not import PyTorch: they are forked from one process that has imported it.
 
-Importing PyTorch takes longer than many a run. `multiprocessing`'s forkserver forks only for the process that started
-it; ranks are started by mpirun, torchrun or the command, often in a network namespace. So three processes take part:
+`multiprocessing`'s forkserver forks only for the process that started it; ranks are started by mpirun, torchrun or the
+command, often in a network namespace. So three processes take part:
 
     stand-in   what a launcher starts in the place of Python: sends the server its arguments, environment, folder and
                standard streams, passes signals on, and ends as the rank ends
     server     imports PyTorch once, then forks an attendant for each stand-in that connects
     attendant  joins the stand-in's namespaces, forks the rank, and tells the stand-in how the rank ended
 
-A rank is killed with its attendant, an attendant with the server or with its stand-in, and the server with the command.
-The server starts no thread, no MPI and no CUDA, so a rank is as a new process is after the same imports.
+A rank is killed with its attendant, an attendant with the server or its stand-in, and the server with the command.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
-import gc
 import json
 import os
 import runpy
@@ -64,8 +62,7 @@ class Pool:
         threading.Thread(target=self._watch, daemon=True).start()
 
     def _watch(self) -> None:
-        """Kill a server that stays stopped. Looks are counted, not seconds: a command that was stopped together with
-        its server goes on with it."""
+        """Kill a server that stays stopped; looks are counted, for a command may have been stopped with it."""
         looks = 0
         while self.server.poll() is None and not self.was_stopped:
             state = Path(f"/proc/{self.server.pid}/stat").read_text().rpartition(")")[2].split()[0]
@@ -134,27 +131,14 @@ def stand_in(path: str, words: list[str]) -> NoReturn:
 
 
 def serve(listener: socket.socket) -> None:
-    """Import what ranks and the planning of runs need, none of which starts a thread or looks for a GPU; then fork an
-    attendant for each connection, until standard input ends. Returns in ranks alone, when they have run."""
-    import torch._dynamo  # every optimizer does
-    import torch.distributed.run  # noqa: F401
+    """Fork an attendant for each connection, until standard input ends. Returns in ranks alone, when they have run."""
+    import repro.rank.preload  # noqa: F401
 
-    from repro import fabric
-    from repro.core.registry import HOMES, home
-    from repro.experiment import plan  # noqa: F401
-    from repro.rank import preflight, session  # noqa: F401
-
-    for kind in HOMES:
-        home(kind)
-    for name in fabric.FABRICS:
-        fabric.load(name)
-    gc.freeze()  # pages of what is imported stay shared
     server = os.getpid()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for attendants
     while sys.stdin not in select.select([listener, sys.stdin], [], [])[0]:
         link = listener.accept()[0]
         if os.fork() == 0:
-            listener.close()
             return attend(link, server)
         link.close()
     os.killpg(0, signal.SIGKILL)
@@ -181,9 +165,18 @@ def attend(link: socket.socket, server: int) -> None:
     attendant = os.getpid()
     if (rank := os.fork()) == 0:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
-        link.close()
         linux.killed_with_parent(attendant)
-        return become(words, environment, folder, streams)
+        for number, stream in enumerate(streams):
+            os.dup2(stream, number)
+            os.close(stream)
+        os.chdir(folder)
+        os.environ.clear()
+        os.environ.update(environment)
+        paths = environment.get("PYTHONPATH", "").split(os.pathsep)
+        sys.path[:1] = [folder, *(path for path in paths if path and path not in sys.path)]  # not the server's folder
+        _, module, *sys.argv[1:] = [word for word in words if word != "-u"]  # [-u] -m MODULE ...
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+        return
 
     def tell_end(*_: object) -> None:
         ended, status = os.waitpid(rank, os.WNOHANG)
@@ -192,8 +185,6 @@ def attend(link: socket.socket, server: int) -> None:
                 link.send(os.waitstatus_to_exitcode(status).to_bytes(8, "little", signed=True))
             os._exit(0)
 
-    for stream in streams:
-        os.close(stream)
     signal.signal(signal.SIGCHLD, tell_end)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
     with contextlib.suppress(OSError):
@@ -204,22 +195,6 @@ def attend(link: socket.socket, server: int) -> None:
         signal.pause()
 
 
-def become(words: list[str], environment: dict[str, str], folder: str, streams: list[int]) -> None:
-    """Run `[-u] -m MODULE ...` as a Python that is started there would."""
-    for number, stream in enumerate(streams):
-        os.dup2(stream, number)
-        os.close(stream)
-    os.chdir(folder)
-    os.environ.clear()
-    os.environ.update(environment)
-    more = [path for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path and path not in sys.path]
-    sys.path[:1] = [folder, *more]  # the first was the server's folder
-    _, module, *sys.argv[1:] = [word for word in words if word != "-u"]
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
-
-
 if __name__ == "__main__":
-    if sys.argv[1] == "--serve":
-        serve(socket.socket(fileno=int(sys.argv[2])))
-    else:
-        stand_in(sys.argv[1], sys.argv[2:])
+    first, *others = sys.argv[1:]
+    serve(socket.socket(fileno=int(others[0]))) if first == "--serve" else stand_in(first, others)

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 from repro.records import identity, kinds, variants
 
 TARGET = "target"  # section of the targets' lines
-SERIES = ("system", TARGET)  # sections whose metrics have a value at many times; others have one, of the finished run
 # What says where a value is from, or names the run: no configured value.
 NOT_PARAMETERS = (
     *("changed", "sources", "bounds", "claims", "paper", "experiment", "config"),
@@ -37,17 +36,7 @@ class Point(NamedTuple):
 def experiment_name(record: Mapping[str, Any]) -> str:
     """The MLflow experiment of a run: its experiment, and its kind, for kinds never meet in one chart."""
     kind = kind_of(record)
-    return plain_name(record) + (f" ({kind})" if kind else "")
-
-
-def plain_name(record: Mapping[str, Any]) -> str:
-    return f"{record['paper']}/{record['experiment']}"
-
-
-def is_series(metric: str) -> bool:
-    """Whether a metric of ours is drawn as a line, against time."""
-    section, slash, _ = metric.partition("/")
-    return not slash or section in SERIES
+    return f"{record['paper']}/{record['experiment']}" + (f" ({kind})" if kind else "")
 
 
 def curve_points(evaluations: Iterable[Mapping[str, Any]], base: int) -> list[Point]:

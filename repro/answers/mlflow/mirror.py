@@ -1,13 +1,12 @@
 """One run in MLflow. Errors are MLflow's own: who calls this decides what they stop.
 
 One MLflow experiment for the runs of one kind of an experiment (`<paper>/<experiment> (<kind>)`), because all that it
-holds meets in one chart; one MLflow run a run, found again by its tag `repro.key`. What an older version of this mirror
-keeps elsewhere (both kinds together, without a kind in the name) is taken away when the run is mirrored anew. Runs are
-flat (the UI collapses nested ones and leaves them out of its charts); tags group them.
+holds meets in one chart; one MLflow run a run, found again by its tag `repro.key`. Runs are flat (the UI collapses
+nested ones and leaves them out of its charts); tags group them.
 
-Every call may be the last (the server or this process is killed), and `start` goes on from whatever there is: it sends
-what is missing, and never twice. The tag `repro.mirrored`, a digest of what the run's folder held, is set in the last
-request, and taken away in the first: it is there only on a run that is complete.
+The run's folder holds all that a mirror sends. So `start` makes the MLflow run anew, in the place of what an earlier
+try left, and a run that is complete has the tag `repro.mirrored`, a digest of what the folder held, from the last
+request. What `sync` sends meanwhile is for those who watch.
 
 Time axis: MLflow draws a metric over "relative time" as the time since that metric's first point. So a curve point
 gets the timestamp `base + train_s`, where base is the start of the run, and each metric a first point at base: the
@@ -34,7 +33,6 @@ from repro.answers.mlflow.format import (
     curve_points,
     experiment_name,
     final_metrics,
-    is_series,
     kind_of,
     named,
     parameters,
@@ -55,7 +53,6 @@ ARTIFACTS = ("summary.json", "config.yaml", "events.jsonl", SAMPLES, "trace.rank
 STALENESS = "staleness.json"  # an artifact: each rank's histogram
 MIRRORED = "repro.mirrored"
 VIEW = f"mlflow.sharedViewState.{SHARED_VIEW}"
-KIND_OF_PAGE = "mlflow.experimentKind"
 
 
 class Mirror:
@@ -64,29 +61,24 @@ class Mirror:
     def __init__(self, store: Store):
         self.store = store
         self.experiment = ""  # MLflow's id of it, once the run is opened
-        # what is still to be sent
-        self._points: list[Point] = []
-        self._parameters: dict[str, str] = {}
-        self._tags: dict[str, str] = {}
 
     def has(self, record: dict[str, Any], digest: str) -> bool:
         """Whether the run was mirrored to its end in the state of that digest (see `digest_of`)."""
-        places = self.store.places(record)
-        # A retried request may have made a run twice, which only `start` mends.
-        found = self._runs(record, [place.experiment_id for place in places])
-        here = [place.experiment_id for place in places if place.name == experiment_name(record)]
-        return len(found) == 1 and [found[0].info.experiment_id] == here and found[0].data.tags.get(MIRRORED) == digest
+        experiment = self.store.find(experiment_name(record))
+        # a retried request may have made a run twice, which only `start` mends
+        found = self._runs(record, experiment.experiment_id) if experiment else []
+        return [run.data.tags.get(MIRRORED) for run in found] == [digest]
 
     def start(self, record: dict[str, Any]) -> None:
-        """Open the run in MLflow, or go on with that of an earlier try.
+        """Make the run in MLflow, in the place of that of an earlier try.
 
         record: a resolved configuration with `key`, `run`, `hardware` and `provenance` added, or a summary with the
         configuration as `config`: that becomes the run's parameters. Needed: key, paper, experiment. The
         run starts at provenance.started_at, else now.
         """
-        self._open(record)
+        viewed = self._open(record)
         self._flush()
-        if not self._shown:
+        if not viewed:
             self.show()  # for a link to it must not lead nowhere
 
     def sync(self, folder: Path) -> None:
@@ -108,16 +100,11 @@ class Mirror:
 
     def fail(self, folder: Path, reason: str) -> None:
         """The curve so far and why there is no more; the run is then FAILED."""
-        state = digest_of(folder)
-        self._read(folder)
-        self._tags["failed"] = reason[:500]
-        self._end("FAILED", state)
+        self._stop(folder, "FAILED", {"failed": reason[:500]})
 
     def kill(self, folder: Path) -> None:
-        """The run was stopped from outside; the same command continues it, and this MLflow run with it."""
-        state = digest_of(folder)
-        self._read(folder)
-        self._end("KILLED", state)
+        """The run was stopped from outside; the same command continues it."""
+        self._stop(folder, "KILLED", {})
 
     def show(self) -> None:
         """Make the shared view of the run's experiment from all runs that it has by now."""
@@ -127,46 +114,72 @@ class Mirror:
         view = shared_view(metric, [run.data for run in runs])
         client.set_experiment_tag(self.experiment, VIEW, json.dumps(view, separators=(",", ":")))
 
-    def _open(self, record: dict[str, Any]) -> None:
+    def _open(self, record: dict[str, Any]) -> bool:
+        """Whether the experiment had a shared view before."""
         self._record = {"config": record, **record}
         self._tail: EventTail | None = None
         self._evaluations: list[dict[str, Any]] = []
-        self.experiment, runs = self._open_experiment()
-        here = [run for run in runs if run.info.experiment_id == self.experiment]
-        for other in runs:
-            if other not in here[:1]:
-                self.store.client.delete_run(other.info.run_id)
-        self.store.tidy({other.info.experiment_id for other in runs} - {self.experiment})
-        if here:
-            self._go_on(here[0])
-        else:
-            started = (record.get("provenance") or {}).get("started_at")
-            self._create(_milliseconds(started) or round(1000 * time.time()))
+        name = experiment_name(self._record)
+        experiment = self.store.find(name) or self.store.make(name)
+        self.experiment = experiment.experiment_id
+        for run in self._runs(record, self.experiment):
+            self.store.client.delete_run(run.info.run_id)
+        started = (record.get("provenance") or {}).get("started_at")
+        self._create(_milliseconds(started) or round(1000 * time.time()))
+        return VIEW in experiment.tags
+
+    def _create(self, base: int) -> None:
+        parts = [self._record.get("variant") or named(self._record, "strategy"), kind_of(self._record)]
+        name = ", ".join([str(part) for part in parts if part] + [f"seed {self._record.get('seed', 0)}"])
+        # all of the tags with it, or a run that gets no further would not be found again
+        known = tags(self._record)
+        run = self.store.client.create_run(self.experiment, start_time=base, tags=known, run_name=name)
+        self._run, self._artifacts, self._base = run.info.run_id, run.info.artifact_uri, base
+        # what is still to be sent, and the places of the points that were
+        self._points: list[Point] = []
+        self._parameters, self._tags = parameters(self._record["config"]), dict[str, str]()
+        self._logged: set[tuple[str, int, int]] = set()
+
+    def _runs(self, record: Mapping[str, Any], experiment: str) -> list[Any]:
+        """What MLflow has of this run: more than one where a request was made twice.
+
+        Two runs of a sweep may have one configuration, and so one key: an end of an input that is what was guessed.
+        """
+        if experiment in self.store.made:
+            return []
+        found = self.store.client.search_runs([experiment], f"tags.`repro.key` = '{record['key']}'", max_results=100)
+        return [run for run in found if run.data.tags.get("repro.run") == record.get("run")]
 
     def _read(self, folder: Path, over: bool = False) -> None:
         """What the run's folder has of the curve and of the machine; `over`: there will be no more."""
-        if self._tail is None:
-            self._tail = EventTail(folder / "events.jsonl")
+        self._tail = self._tail or EventTail(folder / "events.jsonl")
         new = [event for event in self._tail.read() if event["event"] in ("evaluation", "resume")]
         self._evaluations = superseded(self._evaluations + new)
         self._log([event for event in self._evaluations if event["event"] == "evaluation"], folder, over)
 
+    def _log(self, evaluations: list[dict[str, Any]], folder: Path, over: bool = False) -> None:
+        curve = curve_points(evaluations, self._base)
+        targets = self._record["config"].get("targets") or self._record.get("targets") or ()
+        points = curve + target_lines(curve, targets, over) + sampled_points(folder)
+        if self._logged - {point.place for point in points}:
+            # A resume did some iterations again, at other times of the training clock. MLflow cannot take a point back,
+            # so a new run takes this one's place.
+            self.store.client.delete_run(self._run)
+            self._create(self._base)
+        self._points += [point for point in points if point.place not in self._logged]
+        self._logged |= {point.place for point in points}
+
     def _complete(self, folder: Path, summary: dict[str, Any]) -> None:
-        final = final_metrics(summary)
-        if any(self._final.get(key, value) != value for key, value in final.items()):
-            self._replace()  # made again with --force: of two values at one place MLflow would show the larger
         if (folder / "events.jsonl").is_file():
             self._read(folder, over=True)
         else:  # summaries are committed, events are not
             self._log(summary.get("curve", []), folder, over=True)
-        # At step 0 of the base: the UI draws a metric without any later step as bars.
-        self._points += [Point(key, 0, self._base, value) for key, value in final.items() if key not in self._final]
-        self._tags |= tags(
-            {"config": self._record["config"], **summary}
-        )  # now with all that only the ranks knew, such as the stand-in
+        # at step 0 of the base: the UI draws a metric without any later step as bars
+        self._points += [Point(key, 0, self._base, value) for key, value in final_metrics(summary).items()]
         self._send_files(folder, summary)
-        end = _milliseconds(summary.get("provenance", {}).get("finished_at"))
-        self._end("FINISHED", digest(summary), end)
+        # now with all that only the ranks knew, such as the stand-in
+        known = tags({"config": self._record["config"], **summary})
+        self._end("FINISHED", known | {MIRRORED: digest(summary)}, summary.get("provenance", {}).get("finished_at"))
 
     def _send_files(self, folder: Path, summary: dict[str, Any]) -> None:
         """MLflow takes a folder: of copies, for it would follow links of the run's folder."""
@@ -180,21 +193,15 @@ class Mirror:
             if any(Path(wanted).iterdir()):
                 self.store.put_files(self._artifacts, wanted)
 
-    def _end(self, status: str, state: str, end_time: int | None = None) -> None:
-        self.store.client.set_terminated(self._run, status, end_time)
-        self._tags[MIRRORED] = state  # which MLflow stores last of a request
-        self._flush()
+    def _stop(self, folder: Path, status: str, more: dict[str, str]) -> None:
+        state = digest_of(folder)
+        self._read(folder)
+        self._end(status, more | {MIRRORED: state})
 
-    def _log(self, evaluations: list[dict[str, Any]], folder: Path, over: bool = False) -> None:
-        curve = curve_points(evaluations, self._base)
-        targets = self._record["config"].get("targets") or self._record.get("targets") or ()
-        points = curve + target_lines(curve, targets, over) + sampled_points(folder)
-        if self._logged - {point.place for point in points}:
-            # A resume (or --force) did some iterations again, at other times of the training clock. MLflow cannot
-            # take a point back, so a new run takes this one's place.
-            self._replace()
-        self._points += [point for point in points if point.place not in self._logged]
-        self._logged |= {point.place for point in points}
+    def _end(self, status: str, last_tags: dict[str, str], ended_at: str | None = None) -> None:
+        self.store.client.set_terminated(self._run, status, _milliseconds(ended_at))
+        self._tags |= last_tags  # which MLflow stores last of a request
+        self._flush()
 
     def _flush(self) -> None:
         """Send what is waiting, in as few requests as may be."""
@@ -202,74 +209,13 @@ class Mirror:
 
         metrics = [Metric(key, value, timestamp, step) for key, step, timestamp, value in self._points]
         values = [Param(key, value) for key, value in self._parameters.items()]
-        labels = [RunTag(key, value) for key, value in self._tags.items() if self._tagged.get(key) != value]
         batches = _batches(metrics, METRICS_A_CALL), _batches(values, PARAMETERS_A_CALL)
         *first, last = list(zip_longest(*batches, fillvalue=())) or [((), ())]
         for batch in first:
             self.store.client.log_batch(self._run, *batch)
-        if any((*last, labels)):
-            self.store.client.log_batch(self._run, *last, labels)
-        self._tagged |= self._tags
+        if any(last) or self._tags:
+            self.store.client.log_batch(self._run, *last, [RunTag(key, value) for key, value in self._tags.items()])
         self._points, self._parameters, self._tags = [], {}, {}
-
-    def _go_on(self, run: Any) -> None:
-        client = self.store.client
-        self._run, self._base, self._artifacts = run.info.run_id, run.info.start_time, run.info.artifact_uri
-        there = dict(run.data.tags)
-        if there.pop(MIRRORED, None):
-            client.delete_tag(self._run, MIRRORED)
-        client.update_run(self._run, status="RUNNING")
-        self._waiting(there, run.data.params)
-        self._final = {key: value for key, value in run.data.metrics.items() if not is_series(key)}
-        self._logged = {
-            (point.key, point.step, point.timestamp)
-            for key in run.data.metrics.keys() - self._final.keys()
-            for point in client.get_metric_history(self._run, key)
-        }
-
-    def _replace(self) -> None:
-        self.store.client.delete_run(self._run)
-        self._create(self._base)
-
-    def _create(self, base: int) -> None:
-        self._base, self._logged, self._final = base, set(), {}
-        parts = [self._record.get("variant") or named(self._record, "strategy"), kind_of(self._record)]
-        name = ", ".join([str(part) for part in parts if part] + [f"seed {self._record.get('seed', 0)}"])
-        # all of the tags with it, or a run that gets no further would not be found again
-        known = tags(self._record)
-        run = self.store.client.create_run(self.experiment, start_time=base, tags=known, run_name=name)
-        self._run, self._artifacts = run.info.run_id, run.info.artifact_uri
-        self._waiting(known, {})
-
-    def _waiting(self, tagged: Mapping[str, str], there: Mapping[str, str]) -> None:
-        """What is still to be sent of a run that has these tags and parameters."""
-        self._tagged, self._tags, self._points = dict(tagged), {}, []
-        all_of_it = parameters(self._record["config"])
-        self._parameters = {key: value for key, value in all_of_it.items() if key not in there}
-
-    def _runs(self, record: Mapping[str, Any], experiments: list[str]) -> list[Any]:
-        """What MLflow has of this run, the fullest first: more than one where a request was made twice.
-
-        Two runs of a sweep may have one configuration, and so one key: an end of an input that is what was guessed.
-        """
-        experiments = [one for one in experiments if one not in self.store.made]
-        if not experiments:
-            return []
-        found = self.store.client.search_runs(experiments, f"tags.`repro.key` = '{record['key']}'", max_results=100)
-        mine = [run for run in found if run.data.tags.get("repro.run") == record.get("run")]
-        return sorted(mine, key=lambda run: (-len(run.data.metrics), -len(run.data.params), run.info.run_id))
-
-    def _open_experiment(self) -> tuple[str, list[Any]]:
-        """The experiment's id, and the runs with this run's key there and where an older mirror had it."""
-        name = experiment_name(self._record)
-        places = self.store.places(self._record)
-        runs = self._runs(self._record, [place.experiment_id for place in places])
-        experiment = next((place for place in places if place.name == name), None) or self.store.make(name)
-        # Without this the UI greets with its page for language-model projects.
-        if KIND_OF_PAGE not in experiment.tags:
-            self.store.client.set_experiment_tag(experiment.experiment_id, KIND_OF_PAGE, "custom_model_development")
-        self._shown = VIEW in experiment.tags
-        return experiment.experiment_id, runs
 
 
 def digest_of(folder: Path) -> str:

@@ -7,18 +7,19 @@ import os
 import re
 import sqlite3
 import urllib.parse
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from repro.answers.mlflow.format import plain_name
 from repro.core import locks, safe_files
 from repro.core.errors import FaultError, InputError
 from repro.core.paths import results_root
 
 DATABASE = "mlflow.db"  # in the results folder
+# of an experiment; without it the UI greets with its page for language-model projects
+KIND_OF_PAGE, TRAINING = "mlflow.experimentKind", "custom_model_development"
 REQUEST_S = 15  # that a server may be silent
 LOCK_S = 15.0  # that others may take to make or migrate the SQLite file
 # What MLflow knows; others come with plugins. A scheme may name a driver, as in mysql+pymysql.
@@ -33,7 +34,6 @@ class Store:
         self.root = root or results_root()
         self.uri = tracking_uri(uri, self.root)
         self._client: Any = None
-        self._places: dict[str, list[Any]] = {}
         self.made: set[str] = set()  # ids of experiments in which only this store makes runs yet, each once
 
     @property
@@ -41,21 +41,15 @@ class Store:
         self._client = self._client or open_store(self.uri, self.root)
         return self._client
 
-    def places(self, record: Mapping[str, Any]) -> list[Any]:
-        """The MLflow experiments that may hold the record's run: of each kind, and that of an older mirror, which knew
-        no kinds."""
-        plain = plain_name(record)
-        if plain not in self._places:
-            found = self.client.search_experiments(filter_string=f"name LIKE '{plain}%'")
-            mine = re.compile(re.escape(plain) + r"( \(.*\))?")
-            self._places[plain] = [place for place in found if mine.fullmatch(place.name)]
-        return self._places[plain]
+    def find(self, name: str) -> Any:
+        """The MLflow experiment of that name, or None."""
+        found = self.client.get_experiment_by_name(name)
+        return found if found and found.lifecycle_stage == "active" else None
 
     def make(self, name: str) -> Any:
         """The MLflow experiment of that name, made, or taken out of the bin."""
         from mlflow.exceptions import MlflowException
 
-        self._places.clear()
         found = self.client.get_experiment_by_name(name)
         if not found:
             # A server has its own place for files; a file needs one, absolute, or it follows the current folder.
@@ -65,7 +59,7 @@ class Store:
             place = (self.root / "mlflow-artifacts" / name).resolve().as_uri()
             try:
                 location = None if self.is_server else place
-                self.made.add(self.client.create_experiment(name, artifact_location=location))
+                self.made.add(self.client.create_experiment(name, location, {KIND_OF_PAGE: TRAINING}))
             except MlflowException as error:
                 if error.error_code != "RESOURCE_ALREADY_EXISTS":  # by another command, meanwhile
                     raise
@@ -79,13 +73,6 @@ class Store:
         from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
         get_artifact_repository(place, tracking_uri=self.uri).log_artifacts(folder)
-
-    def tidy(self, experiments: Iterable[str]) -> None:
-        """Delete those of the MLflow experiments, by their ids, that have no run any more."""
-        for one in experiments:
-            if not self.client.search_runs([one], max_results=1):
-                self.client.delete_experiment(one)
-                self._places.clear()
 
     @property
     def is_server(self) -> bool:

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
 import tempfile
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Mapping
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,7 +26,6 @@ from repro.records.record import Record
 from repro.records.store import run_folders
 
 FILES = ("summary.json", "events.jsonl")  # a run has one of these
-RUNS_A_PROCESS = 200  # at least
 # what Python says where a value is not of its type, or beyond all numbers
 OF_VALUES = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
@@ -47,39 +42,15 @@ def sync_all(root: Path | None = None, uri: str | None = None) -> Synced:
     """Mirror every run folder below `root`, and of a reference in it, that is not in MLflow as it is now.
 
     Finished runs come from their summary and, where it is still there, their event log. A run without a summary gets
-    its curve so far and the status KILLED or FAILED; one whose files cannot be read is left out, with a warning. Many
-    runs are shared out over the cores, paper by paper: each takes MLflow some 50 ms of Python. FaultError where MLflow
-    cannot be reached or does not take something: the next call goes on from there.
+    its curve so far and the status KILLED or FAILED; one whose files cannot be read is left out, with a warning.
+    FaultError where MLflow cannot be reached or does not take something: the next call goes on from there.
     """
     root = root or results_root()
-    shares = _shares(root)
-    if len(shares) < 2:
-        return _sync(root, uri, *shares)
-    with ProcessPoolExecutor(len(shares), get_context("fork")) as processes:
-        done = list(processes.map(partial(_sync, root, uri), shares))
-    return Synced(*map(sum, zip(*done)))
-
-
-def _shares(root: Path) -> list[set[str]]:
-    """Papers of about as many runs for each process; every paper's MLflow experiments are its own."""
-    runs = Counter(folder.relative_to(root).parts[0] for folder in run_folders(root, "*", FILES))
-    for paper in reference.papers(root / REFERENCE):
-        runs[paper] += reference.count(paper, root / REFERENCE)
-    count = min(os.cpu_count() or 1, len(runs), runs.total() // RUNS_A_PROCESS)
-    shares: list[set[str]] = [set() for _ in range(max(1, count))]
-    for paper, _ in runs.most_common():
-        min(shares, key=lambda share: sum(runs[one] for one in share)).add(paper)
-    return shares
-
-
-def _sync(root: Path, uri: str | None, papers: Collection[str]) -> Synced:
-    """`sync_all` of these papers."""
     store = Store(uri, root)
-    own = {folder.relative_to(root): folder for paper in sorted(papers) for folder in run_folders(root, paper, FILES)}
+    own = {folder.relative_to(root): folder for folder in run_folders(root, "*", FILES)}
     published = [
         run
         for paper in reference.papers(root / REFERENCE)
-        if paper in papers
         for run in reference.read(paper, root / REFERENCE)
         if Path(paper, run.name) not in own
     ]
@@ -90,7 +61,7 @@ def _sync(root: Path, uri: str | None, papers: Collection[str]) -> Synced:
     counts = {"done": 0, "already": 0, "running": 0}
     changed: dict[str, Mirror] = {}  # of each MLflow experiment one whose view is of all its runs
     with hurried():
-        for name, one in [*todo, ("views", lambda: show(changed.values()))]:
+        for name, one in [*todo, ("views", lambda: show(changed))]:
             try:
                 if isinstance(what := one(), Mirror):
                     changed[what.experiment] = what
@@ -120,8 +91,8 @@ def is_of_run(error: Exception) -> bool:
     return isinstance(error, OF_VALUES) and not isinstance(error, OSError)  # as requests' own ValueErrors are
 
 
-def show(mirrors: Iterable[Mirror]) -> None:
-    for mirror in mirrors:
+def show(mirrors: Mapping[str, Mirror]) -> None:
+    for mirror in mirrors.values():
         mirror.show()
 
 

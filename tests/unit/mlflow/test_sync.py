@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from repro.answers.mlflow import Background, Mirror, Store, open_store, store, sync, sync_all, tracking_uri
+from repro.answers.mlflow import Background, Mirror, Store, open_store, store, sync_all, tracking_uri
 from repro.answers.mlflow.format import tags
 from repro.answers.mlflow.store import database_file
 from repro.answers.mlflow.view import SHARED_VIEW
@@ -179,21 +179,6 @@ def test_sync_all_mirrors_published_runs_that_the_workspace_has_not(root, folder
     assert {"summary.json", "config.yaml"} <= files
 
 
-def test_many_runs_are_shared_out_by_paper_and_each_mirrored_once(root, monkeypatch):
-    monkeypatch.setattr(sync, "RUNS_A_PROCESS", 2)
-    monkeypatch.setattr("os.cpu_count", lambda: 2)
-    for paper in ("pipesgd", "gtopk", "ibatch"):
-        for number in range(2):
-            folder = root / paper / "fig4" / f"run-{number}"
-            folder.mkdir(parents=True)
-            names = {"paper": paper, "run": folder.name, "key": f"{paper}-{number}"}
-            write_summary(folder, summary_of([evaluation(20, 2.0, 0.9)], **names))
-    shares = sync._shares(root)
-    assert sorted(paper for share in shares for paper in share) == ["gtopk", "ibatch", "pipesgd"] and len(shares) == 2
-    assert sync_all(root) == (6, 0, 0)
-    assert sync_all(root) == (0, 6, 0)
-
-
 def test_a_lock_that_is_never_free_costs_one_line_and_only_the_mirror(tmp_path, folder, monkeypatch):
     monkeypatch.setattr(store, "LOCK_S", 0.1)
     hold = "import fcntl, sys; fcntl.flock(file := open(sys.argv[1], 'w'), 2); print('held', flush=True); input()"
@@ -229,21 +214,16 @@ def test_nothing_imports_mlflow_before_a_run_starts():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_kinds_are_apart_and_a_mirror_of_before_is_replaced(root, folder):
-    """Before, the kinds of an experiment's runs were in one MLflow experiment."""
+def test_kinds_are_apart(root, folder):
     client = open_store(tracking_uri(None, root), root)
-    older = client.create_experiment("pipesgd/fig4-mnist")
-    client.create_run(older, tags=tags(RECORD))
     others = client.create_experiment("pipesgd/fig4-mnist-other")
     client.create_run(others, tags=tags(RECORD))
     mirror = Mirror(Store(root=root))
     mirror.start(RECORD | {"key": "k2", "kind": "simulated"})
     mirror.kill(folder)
-    assert client.get_experiment(older).lifecycle_stage == "active"
     folder.mkdir(parents=True)
     write_summary(folder, summary_of([evaluation(10, 1.0, 0.8), evaluation(20, 2.0, 0.9)]))
     assert sync_all(root).done == 1
-    assert client.get_experiment(older).lifecycle_stage == "deleted"
     assert len(client.search_runs([others])) == 1
     assert len(runs_of(root, "pipesgd/fig4-mnist (simulated)")[1]) == 1
     [run] = runs_of(root)[1]

@@ -1,0 +1,54 @@
+"""What the command does with each message of rank 0: progress for the user, values for MLflow, a run that leaves."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from repro.answers.mlflow.background import RunMirror
+from repro.experiment.run import Run
+from repro.launch.progress import Progress
+from repro.records.record import Record, TrainResult
+from repro.training.evaluation.metrics import METRICS
+
+SYNC_EVERY_S = 10.0  # MLflow is told at most this often while ranks run: they share the cores
+
+
+class Listener:
+    """What the parent does with each message of rank 0."""
+
+    def __init__(self, run: Run, progress: Progress, mirror: RunMirror | None):
+        self.run, self.progress, self.mirror = run, progress, mirror
+        self.synced = time.monotonic()
+        self.signalled = False  # whether rank 0 was asked to leave
+        self.left_at: int | None = None  # the iteration at which all did
+
+    def __call__(self, message: dict[str, Any]) -> None:
+        if message["event"] == "start":
+            label = METRICS[self.run.config.metric].label
+            self.progress.begin(self.run.title, message["iterations"], label)
+            if message["resumed"]:
+                self.progress.note(f"resuming {self.run.label} at iteration {message['resumed']}")
+        elif message["event"] == "note":
+            self.progress.note(f"{self.run.label}: {message['line']}")
+        else:
+            if message["event"] == "signalled":
+                self.signalled = True
+                self.progress.note(f"{self.run.label}: asked to leave at iteration {message['iteration']}")
+            if message["event"] == "preempted":
+                self.left_at = message["iteration"]
+            self.progress.update(self.run.title, message["iteration"], message.get(self.run.config.metric))
+        due = time.monotonic() - self.synced > SYNC_EVERY_S
+        if self.mirror and due and message["event"] == "progress":
+            self.mirror.sync(self.run.folder)
+            self.synced = time.monotonic()
+
+    def last_line(self, record: Record) -> str:
+        result = record.result
+        if not isinstance(result, TrainResult):
+            return f"{self.run.title}: {result.line} ({record.kind})"
+        metric, step_ms = record.identity.metric, 1e3 * result.step.mean_s
+        score = result.final[metric]
+        shown = "" if score is None else f"{metric} {score:.4f}, "
+        times = f"{result.final['train_s']:.1f} s of training, {step_ms:.2f} ms a step"
+        return f"{self.run.title}: {shown}{times} ({record.kind})"

@@ -1,22 +1,22 @@
-"""The data sets, one file each in `sets/`: real where the files are found, else a stand-in that needs no download and
-is named so.
+"""The data sets, one file each in `sets/`: the real one if its files are found, else a stand-in of another name that
+needs no download.
 
-    of(config)                                  -> Dataset (repro.data.base) of a run, raises InputError
-    load("mnist", root=None, standin="auto")    the same by name, with the options of its module
-    shapes("imagenet")                          its sizes without its contents, for timing without arithmetic
-    ensure("mnist", root=None, standin="auto")  search, else download, else stand-in; says in one line which
+    of(config)                                  -> Dataset (repro.data.base) of a run; InputError
+    load("mnist", root=None, standin="auto")    the data set by name, with the options of its module
+    shapes("imagenet")                          its sizes without contents, for timing without arithmetic
+    ensure("mnist", root=None, standin="auto")  find it, else download it, else use the stand-in; prints which
     status()                                    rows for `repro data list`; imports no torch
 
-A data set's module holds `FILES` (file name -> size and checksums), `MIRRORS` (where they may be downloaded; with
-`ARCHIVE` in one tarball; without FILES never, and `MISSING` says what to do), `OPTIONS` (names of what the
-configuration may set; those of `repro.data.augmentation` among them are applied here), `STANDIN` (the stand-in's name),
-`find(root)`, and, each taking the other options, `read(folder)` and `standin()`, both giving a `Dataset`, and
-`shapes()`. `TASK` and `KIND` (see `repro.data.base`) where they are not classification of images.
+A data set's module has `FILES` (file name -> size and checksum), `MIRRORS` (download addresses; with `ARCHIVE` in one
+tarball; without FILES there is no download and `MISSING` says what to do), `OPTIONS` (names of configuration options;
+those of `repro.data.augmentation` are applied here), `STANDIN` (the stand-in's name), `find(root)`, and, each with the
+other options as arguments, `read(folder)` and `standin()`, which return a `Dataset`, and `shapes()`. Unless it is
+classification of images, it has `TASK` and `KIND` (see `repro.data.base`).
 
-A module that this does not fit has `load(root, standin, **options)` in the place of `read` and `standin`, and in the
-place of `shapes` it may have `timing(root, **options)`; both give the `Dataset`. `GENERATED = True`: there is nothing
-to find, and no stand-in. `besides(root, standin)` says what is taken besides the files that `find` found, and raises
-InputError as `load` does. Others register theirs through the entry-point group `repro.datasets` (NAME = "module").
+A module may instead have `load(root, standin, **options)` in place of `read` and `standin`, and `timing(root,
+**options)` in place of `shapes`; both return a `Dataset`. With `GENERATED = True` there are no files and no stand-in.
+`besides(root, standin)` describes what is used besides the found files, and raises InputError as `load` does. Packages
+register data sets through the entry-point group `repro.datasets` (NAME = "module").
 """
 
 from __future__ import annotations
@@ -39,15 +39,14 @@ if TYPE_CHECKING:
 
 STANDIN_MODES = ("auto", "never", "always")
 
-# How long `ensure` waits for a mirror that does not answer, and for a whole download, in seconds.
+# `ensure` waits so many seconds for a silent mirror, and for a whole download
 QUICK_S, QUICK_TOTAL_S = 5.0, 180.0
 
 
 def of(config: RunConfig) -> Dataset:
-    """The data set of a run's configuration; the last one is kept, as the virtual ranks of one process share it.
+    """The data set of a run's configuration; the latest one is cached, because virtual ranks of a process share it.
 
-    On a simulated testbed without arithmetic its shapes only: sizes are the real data set's, and no file is read but
-    those that say how long each sample is.
+    On a simulated testbed without arithmetic it has only shapes, those of the real data set.
     """
     root, name, options = config.data.root, config.dataset.name, dict(config.dataset.options)
     standin = options.pop("standin")
@@ -61,22 +60,22 @@ def _of(name: str, root: str | None, standin: str, shapes_only: bool, places: tu
 
 
 def _frozen(options: Mapping[str, Any]) -> tuple:
-    """The options as a key; a list, which no option takes, as its text, for the option's own complaint."""
+    """The options as a hashable key; an invalid list becomes text, which its own check refuses."""
     return tuple((name, value if isinstance(value, Hashable) else str(value)) for name, value in options.items())
 
 
 def forget() -> None:
-    """Free the data set that `of` keeps."""
+    """Free the data set that `of` caches."""
     _of.cache_clear()
 
 
 def load(name: str, root: str | None = None, standin: str = "auto", **options: Any) -> Dataset:
     """The data set `name`.
 
-    `root` is searched before $REPRO_DATA and the user's cache. `standin`: "auto" takes the stand-in where no file of
-    the real data set is found, "never" raises InputError there, "always" does not look. A file that is found but is
-    truncated or corrupt is an InputError in "auto" too: a damaged copy never turns into the stand-in. `options`: those
-    of the data set's module; None means its default.
+    `root` is searched before $REPRO_DATA and the user's cache. standin: if no file of the real data set is found,
+    "auto" uses the stand-in and "never" raises InputError; "always" does not search. A truncated or corrupt file is an
+    InputError with "auto" too: a damaged copy never becomes the stand-in. options: of the data set's module; None is
+    the default.
     """
     source = module(name)
     _check_mode(standin)
@@ -95,10 +94,9 @@ def load(name: str, root: str | None = None, standin: str = "auto", **options: A
 
 
 def shapes(name: str, root: str | None = None, **options: Any) -> Dataset:
-    """The data set `name` in the real one's sizes, on the meta device: for timing without arithmetic.
+    """The data set `name` on the meta device, in the real one's sizes, for timing without arithmetic.
 
-    Reads nothing but how long each sample is, where samples differ in that: from files below `root`, $REPRO_DATA or the
-    cache if they are there.
+    It reads at most the samples' lengths, from files below `root`, $REPRO_DATA or the cache, if there are any.
     """
     import torch
 
@@ -122,10 +120,10 @@ def shapes(name: str, root: str | None = None, **options: Any) -> Dataset:
 
 
 def extract(name: str, videos: str, root: str | None, device: str, say: Callable[[str], Any], /, **given: Any) -> None:
-    """Make of a folder of videos (`data.videos`) what the data set `name` reads and does not find, once.
+    """Extract the missing features of the data set `name` from a folder of videos (`data.videos`).
 
-    InputError for a data set that is not made of videos. `device` as in the configuration; `given`: the data set's
-    options, which say which videos.
+    InputError for a data set without videos. device: as in the configuration; given: the data set's options, which
+    select the videos.
     """
     import torch
 
@@ -137,10 +135,10 @@ def extract(name: str, videos: str, root: str | None, device: str, say: Callable
 
 
 def ensure(name: str, root: str | None = None, standin: str = "auto", say: Callable[[str], Any] = print) -> Path | None:
-    """Have the data set there before a run: found, else downloaded into the cache, else the stand-in.
+    """Provide a data set before a run: find it, else download it into the cache, else use the stand-in; prints which.
 
-    Says in one line which it is. Returns the folder of the real files, or None for the stand-in. Raises InputError
-    for a damaged or incomplete copy, and where `standin` is "never" and nothing can be had.
+    Returns the folder of the real files, or None for the stand-in. InputError for a damaged or incomplete copy, and if
+    `standin` is "never" and there are no files.
     """
     from repro.data.fetch import fetch
 
@@ -171,8 +169,8 @@ def ensure(name: str, root: str | None = None, standin: str = "auto", say: Calla
 
 
 def status(root: str | None = None) -> list[dict[str, Any]]:
-    """A row a data set: name, where (folder or None), ok (True, False for a damaged copy, None for none), detail,
-    megabytes of the real files, standin (name of what is taken where there is none; None: it is generated)."""
+    """A row for each data set: name, where (folder or None), ok (False for a damaged copy, None for none), detail,
+    megabytes of the real files, standin (its name; None for generated data)."""
     rows = []
     for name, source in REGISTRY.usable().items():
         try:
@@ -203,7 +201,7 @@ def _row(name: str, source: ModuleType, root: str | None) -> dict[str, Any]:
 
 
 def verify(name: str, root: str | None = None) -> Path:
-    """The folder of the data set's files, all checksums right; InputError where missing, incomplete or damaged."""
+    """The folder of the data set's verified files; InputError if they are missing, incomplete or damaged."""
     folder = module(name).find(root)
     if folder is None:
         raise NotHere(missing(name, root))
@@ -211,7 +209,7 @@ def verify(name: str, root: str | None = None) -> Path:
 
 
 def _options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that are set; InputError for one that the data set does not have."""
+    """The options that are not None; InputError for unknown ones."""
     valid = module(name).OPTIONS
     for option in given:
         if option not in valid:

@@ -1,4 +1,4 @@
-"""Downloading a data set's standard public files: checked, and all there or none."""
+"""Downloads a data set's public files, verified, all or none."""
 
 from __future__ import annotations
 
@@ -31,14 +31,12 @@ def fetch(
     total_s: float = 3600.0,
     say: Callable[[str], Any] = lambda line: None,
 ) -> Path:
-    """Download the files of data set `name` into `<into>/<name>/` (default: the user's cache) and return that folder.
+    """Download the files of data set `name` into `<into>/<name>/` (default: the user's cache); returns that folder.
 
-    Files that are there and right are kept; the others are downloaded into a temporary folder beside them, and moved
-    in place when all are there and right, so that an interrupted or corrupt download leaves nothing behind. A mirror
-    that fails is followed by the next. `timeout_s`: longest silence of a mirror; `total_s`: longest whole download.
-    A data set with an `ARCHIVE` comes in one tarball, which is not kept.
-    InputError: unknown name, a folder that cannot be written, no mirror that gave the right files, or a data set that
-    nobody may download without signing for it.
+    Existing correct files are kept. The others are downloaded into a temporary folder and moved when all are complete,
+    so that a failed download leaves nothing. The next mirror is tried if one fails. timeout_s: longest silence of a
+    mirror; total_s: longest download. A data set with an `ARCHIVE` is one tarball, which is not kept. InputError for an
+    unknown name, a folder that cannot be written, mirrors without the right files, or data that needs a signature.
     """
     source = module(name)
     if not source.FILES:
@@ -85,13 +83,13 @@ def fetch(
 
 
 class _Refused(Exception):
-    """No mirror gave the file; the message says why for each."""
+    """No mirror has the file; the message has the reason of each."""
 
 
 def _from_any(
     mirrors: Sequence[str], file: str, expected: files.File, target: Path, timeout_s: float, deadline: float
 ) -> str:
-    """Download one file from the first mirror that gives it right; returns that mirror's host."""
+    """Download a file from the first mirror with the right content; returns the mirror's host."""
     reasons = []
     for mirror in mirrors:
         host = urllib.parse.urlsplit(mirror).netloc
@@ -104,7 +102,7 @@ def _from_any(
 
 
 def _download(url: str, expected: files.File, target: Path, timeout_s: float, deadline: float) -> None:
-    """One file from one address into `target`; _Refused for what the other side did, OSError for this disk."""
+    """Download one address into `target`; _Refused for errors of the server, OSError for those of the disk."""
     digest, size = hashlib.sha256(), 0
     with open(target, "wb") as out:
         try:

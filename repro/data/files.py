@@ -1,4 +1,4 @@
-"""Finding a data set's files on this machine and checking them; needs no torch."""
+"""Finds and verifies a data set's files, without torch."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class File:
 
 
 def cache_root() -> Path:
-    """Where downloads go: `$XDG_CACHE_HOME/repro`, else `~/.cache/repro`; on other systems what is usual there."""
+    """The folder of downloads: `$XDG_CACHE_HOME/repro`, else `~/.cache/repro`, or the system's equivalent."""
     return user_cache_path("repro", appauthor=False)
 
 
 def places(root: str | None = None) -> list[Path]:
-    """The folders to search, in order: `root`, each of $REPRO_DATA (colon-separated), the user's cache."""
+    """The folders to search in order: `root`, those of $REPRO_DATA (colon-separated), the user's cache."""
     found = []
     if root:
         given = Path(root).expanduser()
@@ -44,10 +44,10 @@ def places(root: str | None = None) -> list[Path]:
 
 
 def search(name: str, files: dict[str, File], root: str | None = None, folders: Sequence[str] = ()) -> Path | None:
-    """The first folder that holds all of `files`, each checked; None where no place holds any of them.
+    """The first folder with all of `files`, verified; None if no place has any of them.
 
-    A place may hold them in `<place>/<name>/` or directly, or in the given `folders` of the place instead. InputError
-    where a file is there but damaged (see `check`), and where only some of the files are found anywhere.
+    The files may be in `<place>/<name>/`, in the place itself, or in the given `folders` of the place. InputError for a
+    damaged file (see `check`), and if only some of the files are found.
     """
     incomplete: list[str] = []
     for place in places(root):
@@ -67,12 +67,12 @@ def search(name: str, files: dict[str, File], root: str | None = None, folders: 
 
 
 def folder(name: str, root: str | None = None) -> Path | None:
-    """The first place's folder of that name, whatever is in it; None where no place has one."""
+    """The first folder `name` in the searched places, with any contents; None if there is none."""
     return next((found for place in places(root) if (found := place / name).is_dir()), None)
 
 
 def check(path: Path, expected: File) -> None:
-    """InputError naming the file, with the expected and the found checksum, unless it is what it must be."""
+    """InputError with the expected and the actual checksum, if they differ."""
     found = sha256(path)
     if found != expected.sha256:
         size = path.stat().st_size
@@ -81,7 +81,7 @@ def check(path: Path, expected: File) -> None:
 
 
 def sha256(path: Path) -> str:
-    """Of the file's bytes, in hexadecimal; InputError where it cannot be read."""
+    """The SHA-256 of a file in hexadecimal; InputError if it cannot be read."""
     try:
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -112,9 +112,9 @@ def once(kind: str, checksum: str, check: Callable[[], object]) -> None:
 
 
 def limit(option: str, value: object, most: int, usual: int | None = None) -> int:
-    """What an option "at most so many" comes to where there are `most`: null is `usual`, by default all.
+    """The value of an option that limits a number of `most`; None stands for `usual`, by default all.
 
-    InputError unless it is a whole number, 1 or more.
+    InputError unless it is a whole number of at least 1.
     """
     if value is None:
         return most if usual is None else min(most, usual)
@@ -124,6 +124,6 @@ def limit(option: str, value: object, most: int, usual: int | None = None) -> in
 
 
 def combined(files: dict[str, File]) -> str:
-    """One checksum of a data set: sha256 over its files' names and sha256, in the order of their names."""
+    """The checksum of a data set: the SHA-256 over its files' names and checksums, sorted by name."""
     lines = "".join(f"{files[name].sha256}  {name}\n" for name in sorted(files))
     return hashlib.sha256(lines.encode()).hexdigest()

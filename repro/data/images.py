@@ -1,7 +1,7 @@
-"""The one door through which image files are opened: JPEG and PNG alone, and no more pixels than memory should hold.
+"""Opens image files safely: only JPEG and PNG, with a limit of pixels.
 
-Pillow knows by the first bytes of a file what it is, whatever its name, and has Ghostscript interpret an EPS file. A
-hundred bytes of a PNG can stand for as many pixels as they like.
+Pillow detects formats by content, whatever the name, and would run Ghostscript on an EPS file; and a PNG of a hundred
+bytes can decode to any number of pixels.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from repro.core.errors import InputError
 from repro.data.readers.shards import Entry
 
 FORMATS = ("JPEG", "PNG")
-MOST_PIXELS = 2**30 // 12  # above it Pillow warns, and refuses only twice as many; 360 MB as RGB
+MOST_PIXELS = 2**30 // 12  # Pillow warns above it and refuses twice as many; 360 MB as RGB
 LARGE_PIXELS = 2**24  # images with more are decoded one at a time
 _LARGE = threading.Lock()
 
-Source = Path | Entry  # of an image: its str() names it, open("rb") has its bytes
+Source = Path | Entry  # str() names the image, open("rb") reads its bytes
 
-# of what `_opened` refuses
+# `_opened` refuses such images
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
 
 
 class Unreadable(InputError):
-    """A file that is no image, a damaged one or one that is too large."""
+    """A file is no image, damaged, or too large."""
 
     def __init__(self, source: Source, reason: str):
         super().__init__(f"{source} ({reason})")
@@ -40,7 +40,7 @@ class Unreadable(InputError):
 
 @contextmanager
 def decoded(source: Source) -> Iterator[Image.Image]:
-    """Its pixels as RGB, for as long as the context is open; Unreadable."""
+    """A context with the image as RGB; Unreadable."""
     with ExitStack() as held:
         with _named(source):
             image = _opened(source, held)
@@ -51,7 +51,7 @@ def decoded(source: Source) -> Iterator[Image.Image]:
 
 
 def size(source: Source) -> tuple[int, int]:
-    """(Height, width), from its first bytes; Unreadable."""
+    """(height, width) from the header; Unreadable."""
     with ExitStack() as held, _named(source):
         image = _opened(source, held)
         return image.height, image.width
@@ -69,7 +69,7 @@ def _opened(source: Source, held: ExitStack) -> Image.Image:
 
 @contextmanager
 def _named(source: Source) -> Iterator[None]:
-    """Pillow's errors with the file's name. Its readers raise nearly everything on bytes that they do not expect."""
+    """Convert errors of Pillow, whose readers raise almost any exception on malformed bytes, to Unreadable."""
     try:
         yield
     except MemoryError:

@@ -1,4 +1,4 @@
-"""Which data sets there are, each a module by name, and what to say of one whose files are not there."""
+"""The registered data sets, each a module, and the message for missing files."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ def names() -> list[str]:
 
 
 def module_of(name: str) -> str:
-    """The module that holds a data set; InputError listing the names for an unknown one."""
+    """The module name of a data set; InputError listing the names for an unknown one."""
     return REGISTRY.module_of(name)
 
 
 def module(name: str) -> ModuleType:
-    """The same, imported."""
+    """The imported module of a data set."""
     return REGISTRY.load(name)
 
 
 def task(name: str) -> str:
-    """What is learned from a data set, one of `repro.data.base.TASKS`; an unknown name is an InputError."""
+    """The task of a data set, one of `repro.data.base.TASKS`; InputError for an unknown name."""
     return getattr(module(name), "TASK", "classification")
 
 
 def kind(name: str) -> str:
-    """What its samples are, one of `repro.data.base.KINDS`; an unknown name is an InputError."""
+    """The kind of its inputs, one of `repro.data.base.KINDS`; InputError for an unknown name."""
     return getattr(module(name), "KIND", "images")
 
 
 def generated(source: ModuleType) -> bool:
-    """Whether a data set is by its definition made from a seed, so that no machine lacks it."""
+    """Whether a data set is generated from a seed by definition."""
     return getattr(source, "GENERATED", False)
 
 
 def missing(name: str, root: str | None = None) -> str:
-    """One line: where the data set was looked for, and what to put where."""
+    """One line: the searched folders, and where to put which files."""
     looked = ", ".join(str(place) for place in files.places(root))
     if generated(module(name)):
         return f"data set '{name}' is generated: there is nothing to download, and nothing to put anywhere"

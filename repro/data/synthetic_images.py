@@ -1,9 +1,9 @@
-"""Stand-ins drawn from a seed: colour images of classes that a network can learn, but not in one step.
+"""Synthetic stand-in images: classes that a network can learn, but not in one step.
 
-Every class has two prototypes, smooth patterns of low frequency. An image is one of its class's prototypes at a random
-strength, shifted by up to a quarter of its sides, plus a weaker pattern that says nothing about the class (one of 64,
-of the same kind, shifted anywhere), plus pixel noise. All in whole numbers, so that the bytes are the same on every
-machine (numpy's RandomState promises its stream, not that of the mathematical functions beneath).
+Every class has two prototypes, smooth patterns of low frequency. An image is a prototype of its class with random
+strength, shifted by up to a quarter of its sides, plus a weaker pattern that is independent of the class (one of 64,
+shifted anywhere), plus pixel noise. All computation is in integers, so that the bytes are the same on every machine
+(numpy guarantees RandomState's stream, but not the mathematical functions).
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
     from repro.data.base import Dataset
 
-GRID = 4  # random values along a side of a pattern; between them it is interpolated, and it wraps around
+GRID = 4  # random values along a side of a pattern, with periodic interpolation between them
 PROTOTYPES, DISTRACTORS = 2, 64
-LARGEST = 8 * 2**30  # bytes of a stand-in; more is a mistake in the configuration
+LARGEST = 8 * 2**30  # bytes of a stand-in; more indicates a wrong configuration
 
 
 def dataset(name: str, classes: int, shape: tuple[int, int, int], train: int, test: int) -> Dataset:
-    """The stand-in `name`: `train` and `test` images of `shape` (C, H, W), uint8, classes as equal in number as can be.
+    """The stand-in `name`: `train` and `test` images (C, H, W) uint8, with nearly equal numbers for each class.
 
-    The same arguments give the same bytes. InputError where it would take more than 8 GiB, or a class got no image.
+    Equal arguments give equal bytes. InputError for more than 8 GiB, or fewer images than classes.
     """
     import numpy as np
     import torch
@@ -54,13 +54,13 @@ def dataset(name: str, classes: int, shape: tuple[int, int, int], train: int, te
 
 
 def _patterns(draw: np.random.RandomState, count: int, shape: tuple[int, int, int]) -> np.ndarray:
-    """(count, C, 2 H, 2 W) int16 in -128 .. 127: each pattern four times, so that a window of it is a shift."""
+    """(count, C, 2 H, 2 W) int16 in -128 .. 127: each pattern tiled 2 x 2, so that a window of it is a cyclic shift."""
     import numpy as np
 
     channels, *sides = shape
     patterns = draw.randint(-128, 128, (count, channels, GRID, GRID)).astype(np.int64)
     for axis, side in zip((2, 3), sides):
-        left, part = np.divmod(np.arange(side) * GRID, side)  # pixel i lies part / side beyond grid point `left`
+        left, part = np.divmod(np.arange(side) * GRID, side)  # pixel i is part / side beyond grid point `left`
         weight = part.reshape([-1 if i == axis else 1 for i in range(4)])
         near, far = patterns.take(left, axis), patterns.take((left + 1) % GRID, axis)
         patterns = (near * (side - weight) + far * weight) // side

@@ -1,1 +1,1 @@
-"""What several data sets read their files with, and how minibatches are drawn from them."""
+"""Readers and splits that data sets use."""

@@ -1,4 +1,4 @@
-"""Clips with their captions, for networks that read a clip and then write."""
+"""Clips with captions, for networks that read a clip and then write its caption."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from repro.data.readers.tokens import BOS, EOS, OWN, PAD, UNK
 class Captioned(Samples):
     """A sample is a clip with one of its captions: x (n, steps, features + 1) float32, y (n * steps,) int64.
 
-    Frames stand in x at the end of the steps, zeros before those of a shorter clip, as the network says its first word
-    behind the last step; more frames than steps are cut off at the end. The last value of a step is the number of a
-    word: <bos>, the caption's words, then PAD. y: the words and <eos>, IGNORED where x has PAD. A caption of `steps`
-    words or more loses its last ones.
+    Frames are at the end of x's steps, with zeros before those of shorter clips, because the network writes its first
+    word after the last step; frames beyond `steps` are dropped. The last value of a step is the number of a word:
+    <bos>, the caption's words, then PAD. y has the words and <eos>, and IGNORED where x has PAD. Captions are truncated
+    to steps - 1 words.
 
     clips    the clips, and `rows`, (clip, caption) of each sample
-    numbers  word -> number; a word without one is UNK
-    source   of features; None on the meta device, where there are shapes only
-    scored   of how many clips an evaluation decodes captions, the first of the split
-    (`repro.training.evaluation.meteor`)
+    numbers  word -> number; other words are UNK
+    source   of features; None on the meta device, where there are only shapes
+    scored   the number of clips, the first of the split, whose captions an evaluation decodes
+             (`repro.training.evaluation.meteor`)
     """
 
     task: ClassVar[str] = "text"
@@ -58,16 +58,16 @@ class Captioned(Samples):
 
     @property
     def y(self) -> torch.Tensor:
-        """The words to predict, one caption's after another's."""
+        """The words to predict, caption after caption."""
         words = [self._words(*row)[1] for row in self.rows]
         return torch.from_numpy(np.concatenate(words)).to(self.device)
 
     def to(self, device: torch.device | str) -> Captioned:
-        """The same, its minibatches on `device` (meta stays so)."""
+        """This split with its minibatches on `device` (meta is kept)."""
         return self._with(self.rows, self.scored, device)
 
     def subset(self, samples: int, seed: int = 0) -> Captioned:
-        """So many samples; no captions of them are decoded."""
+        """`samples` of the samples; their captions are not decoded."""
         return self._with([self.rows[row] for row in chosen(len(self), samples, seed).tolist()], 0, self._device)
 
     def _with(self, rows: Sequence[tuple[int, int]], scored: int, device: torch.device | str) -> Captioned:
@@ -81,7 +81,7 @@ class Captioned(Samples):
         return self._taken(self.rows[start:stop])
 
     def frames(self, clips: Sequence[Clip]) -> torch.Tensor:
-        """x (n, steps, features + 1) of clips, without words."""
+        """x (n, steps, features + 1) of clips without words."""
         x = torch.zeros(len(clips), self.steps, self.features + 1)
         for place, clip in enumerate(clips):
             found = torch.from_numpy(not_none(self.source)(clip, self.steps))
@@ -89,7 +89,7 @@ class Captioned(Samples):
         return moved(x, self.device)
 
     def spelled(self, numbers: Sequence[int]) -> list[str]:
-        """Words by their numbers, up to <eos>; what is no word of the vocabulary is <unk>."""
+        """The words with these numbers, up to <eos>; <unk> for unknown ones."""
         words = list(self.numbers)
         said = list(numbers[: numbers.index(EOS)] if EOS in numbers else numbers)
         return [words[n - len(OWN)] if len(OWN) <= n < len(OWN) + len(words) else "<unk>" for n in said if n != PAD]
@@ -110,7 +110,7 @@ class Captioned(Samples):
         return inputs, moved(torch.from_numpy(y.reshape(-1)), self.device)
 
     def _words(self, clip: int, caption: int) -> tuple[np.ndarray, np.ndarray]:
-        """What the network gets and what it is to say, equally long."""
+        """The caption as the network's input and target, of equal length."""
         words = self.clips[clip].captions[caption][: self.steps - 1]
         numbers = [self.numbers.get(word, UNK) for word in words]
         return np.array([BOS, *numbers]), np.array([*numbers, EOS])

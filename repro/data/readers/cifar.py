@@ -1,7 +1,7 @@
-"""What CIFAR-10 and CIFAR-100 share: records of label bytes and 3x32x32 pixels, and their archives.
+"""Shared by CIFAR-10 and CIFAR-100: records of label bytes and 3x32x32 pixels, and their archives.
 
-Images stay uint8 in memory (184 MB for 60,000) and are normalised when drawn: by the training set's mean and deviation
-of each channel, the usual choice; the Pipe-SGD paper says nothing of its preprocessing.
+Images stay uint8 in memory (184 MB for 60,000) and are normalised when drawn, by the training set's mean and deviation
+of each channel, as usual; the Pipe-SGD paper does not describe its preprocessing.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ STANDIN_TRAIN, STANDIN_TEST = 10_000, 2_000
 
 @dataclass(frozen=True)
 class Archive:
-    """The tarball that the files come in, and its own checksum."""
+    """The tarball of the files, and its checksum."""
 
     name: str
     file: File
 
     def unpack(self, path: Path, wanted: Iterable[str], folder: Path) -> None:
-        """Put the wanted files, by their last name, into `folder`; InputError where the tarball lacks one."""
+        """Extract the wanted files, by their base names, into `folder`; InputError if the tarball lacks one."""
         missing = set(wanted)
         with tarfile.open(path) as tar:
             for member in tar:
@@ -47,9 +47,9 @@ class Archive:
 
 
 def records(path: Path, labels: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Pixels (N, 3072) and the last of `labels` label bytes (N,), both uint8, of one binary file.
+    """(pixels (N, 3072), the last of `labels` label bytes (N,)) of a binary file, both uint8.
 
-    InputError for a file that does not end with a whole record, and for a label that is no class.
+    InputError for an incomplete record, and for a label that is no class.
     """
     import numpy as np
 
@@ -62,13 +62,14 @@ def records(path: Path, labels: int, classes: int) -> tuple[np.ndarray, np.ndarr
 
 
 def check_labels(path: Path, labels: np.ndarray, classes: int) -> None:
-    """InputError unless every label is one of 0 .. classes - 1."""
+    """InputError unless all labels are in 0 .. classes - 1."""
     if labels.size and labels.max() >= classes:
         raise InputError(f"{path}: label {labels.max()}, expected 0 to {classes - 1}")
 
 
 def split(pixels: np.ndarray, labels: np.ndarray, mean: tuple, deviation: tuple, first: int) -> Split:
-    """The first images of pixels (N, 3072) and labels (N,); mean and deviation of each channel, of pixels 0 to 1."""
+    """The first images of pixels (N, 3072) and labels (N,); mean and deviation of each channel, for pixels from 0
+    to 1."""
     import numpy as np
     import torch
 
@@ -79,14 +80,16 @@ def split(pixels: np.ndarray, labels: np.ndarray, mean: tuple, deviation: tuple,
     return Split(x, torch.from_numpy(labels[:first].astype(np.int64)), *scale)
 
 
-def standin(name: str, classes: int, images: int | None, test_images: int | None) -> Dataset:
-    """Drawn from a seed, in the shapes of the real one; 10,000 and 2,000 images unless the options say otherwise."""
+def standin(name: str, classes: int, images: int | None = None, test_images: int | None = None) -> Dataset:
+    """A synthetic stand-in in the real shapes (repro.data.synthetic_images), by default of 10,000 and 2,000 images."""
     from repro.data import synthetic_images
 
     train = limit("images", images, TRAIN, STANDIN_TRAIN)
     return synthetic_images.dataset(name, classes, SHAPE, train, limit("test_images", test_images, TEST, STANDIN_TEST))
 
 
-def shapes(classes: int, images: int | None, test_images: int | None) -> tuple[tuple[int, int], int, tuple]:
-    """(Training and test images), classes, shape of an image."""
+def shapes(
+    classes: int, images: int | None = None, test_images: int | None = None
+) -> tuple[tuple[int, int], int, tuple]:
+    """((training images, test images), classes, shape of an image)."""
     return (limit("images", images, TRAIN), limit("test_images", test_images, TEST)), classes, SHAPE

@@ -1,4 +1,4 @@
-"""Features of MSVD's clips, a vector a frame: read from files where they were extracted, else made of the captions."""
+"""Features of MSVD's clips, a vector for each frame: from files, or generated from the captions."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from repro.data import counter_rng
 from repro.data.readers import feature_files
 from repro.data.readers.msvd_clips import Clip
 
-FEATURES = 4096  # of a frame: VGG's fc7
-NOISE, SHOWN = 0.5, 0.1  # deviation of a frame's noise; share of a clip's captions that a word needs to be seen
+FEATURES = 4096  # of a frame, from VGG's fc7
+NOISE, SHOWN = 0.5, 0.1  # deviation of a frame's noise; least share of a clip's captions for a word to be visible
 
 
 class Source(Protocol):
     def __call__(self, clip: Clip, most: int) -> np.ndarray:
-        """(frames, features) float32, the first frames of the clip, at most so many."""
+        """The first frames of a clip, at most `most`: (frames, features) float32."""
 
 
 class Extracted:
-    """Files <folder>/<clip id>.npy of shape (frames, 4096 or so), float16 or float32; the first `features` are used.
+    """Files <folder>/<clip id>.npy of shape (frames, 4096 or so), float16 or float32, of which `features` values are
+    used.
 
-    How many frames a clip has is for whoever extracted them to say: S2VT takes every tenth.
+    The extraction determines the number of frames: S2VT uses every tenth.
     """
 
     def __init__(self, folder: Path, features: int):
@@ -48,12 +49,12 @@ class Extracted:
 
 
 class Generated:
-    """The stand-in: what a clip shows are the words of its own captions.
+    """The stand-in: a clip shows the words of its captions.
 
-    Every word is a random vector; a clip is the sum of its words' vectors, each times the share of the clip's captions
-    that have it (a tenth at least), and a frame is that plus uniform noise. So a network can learn to say what it
-    "sees", of test clips too, and its score says nothing of how well videos are understood. All of a clip depends on
-    its name and captions alone.
+    Every word is a random vector. A clip is the sum of its words' vectors, each times the share of the clip's captions
+    with the word (at least a tenth); a frame is that plus uniform noise. So a network can learn to write what it
+    "sees", also for test clips, and its score says nothing about video understanding. A clip depends on its name and
+    captions only.
     """
 
     def __init__(self, features: int):
@@ -69,7 +70,7 @@ class Generated:
         return values
 
     def shown(self, clip: Clip) -> np.ndarray:
-        """(features,) float32: what is the same in all frames of a clip."""
+        """(features,) float32: the part that all frames of a clip share."""
         if clip.name not in self._clips:
             counts = Counter(word for caption in clip.captions for word in set(caption))
             total = np.zeros(self.features, np.float32)

@@ -1,7 +1,7 @@
-"""Points of a hyperplane with noise, each made from its number when it is drawn.
+"""Noisy points of a hyperplane, each computed from its number when it is drawn.
 
-Coefficients and points are whole numbers over a common divisor, so that a label's sum is exact in float32 in whatever
-order it is added: a point has the same label to the bit in every minibatch, on every machine.
+Coefficients and points are integers over a common divisor, so that a label's sum is exact in float32 in any order: a
+point has the same label, to the bit, in every minibatch and on every machine.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import torch
 from repro.data import counter_rng
 from repro.data.base import Samples, moved
 
-STEPS = 147.8005  # standard deviation of the odd numbers -255, -253, ..., 255: points are these over it
-LEVELS = 8  # coefficients are -7, -5, ..., 7 over it
+STEPS = 147.8005  # standard deviation of the odd numbers -255, -253, ..., 255, by which they are divided
+LEVELS = 8  # coefficients are -7, -5, ..., 7 divided by it
 EXACT = 8192  # products summed in float32: 255 x 7 x 8192 is below 2^24
 
 
 class HyperplanePoints(Samples):
-    """`count` points (count, dimensions) and their values y (count,), made when they are drawn.
+    """Points (count, dimensions) and their values y (count,), computed when they are drawn.
 
-    coefficients (dimensions,) float32, whole numbers; `part` train or test: other points, other noise.
+    coefficients: (dimensions,) float32, integers. part: train or test, with different points and noise.
     """
 
     task: ClassVar[str] = "regression"
@@ -47,13 +47,13 @@ class HyperplanePoints(Samples):
 
     @cached_property
     def y(self) -> torch.Tensor:
-        """All values (count,) float32: a second of work at full size, and nothing in training asks for it."""
+        """All values (count,) float32, which take a second at full size; training does not need them."""
         if self._device.type == "meta":
             return torch.empty(self.count, device="meta")
         return torch.cat([self.slice(start, start + 1024)[1] for start in range(0, self.count, 1024)])
 
     def to(self, device: torch.device | str) -> HyperplanePoints:
-        """The same, its minibatches on `device` (meta stays so)."""
+        """This split with its minibatches on `device` (meta is kept)."""
         if self._device.type == "meta" or torch.device(device) == self._device:
             return self
         return HyperplanePoints(self.count, self.dimensions, self.noise, self.seed, self.part, device)

@@ -1,4 +1,4 @@
-"""Images on disk, files or entries of shards: checked, decoded; all at once, or each when a minibatch draws it."""
+"""Decodes images from files or shards by a pool of threads: all at once, or each when a minibatch draws it."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from repro.data.base import Samples, Split, moved
 from repro.data.images import Source, Unreadable, decoded, size
 from repro.data.readers.prefetch import AHEAD, PrefetchQueue, pool
 
-STRETCH = 8  # images a thread takes at a time
+STRETCH = 8  # images of a thread's work item
 
 
 class Decoder:
-    """From an image file to pixels (3, H, W), uint8 RGB.
+    """Decodes an image file to pixels (3, H, W), uint8 RGB.
 
-    size     (height, width) of the result: the image's shorter side is resized (bilinear) to size x 256 / 224, rounded,
-             and the middle is cut out, as is usual for evaluation on ImageNet; what is random in training comes after
-             it (repro.data.readers.augment)
-    shorter  pixels of that side, in the place of size x 256 / 224
-    exact    the file must have that size already, and is taken as it is
+    size     (height, width) of the result: the image's shorter side is resized bilinearly to size x 256 / 224, rounded,
+             and the centre is cut out, as usual for evaluation on ImageNet; random augmentation comes later
+             (repro.data.readers.augment)
+    shorter  the length of that side, instead of size x 256 / 224
+    exact    the file must have that size, and is not resized
     """
 
     def __init__(self, size: tuple[int, int], exact: bool, shorter: int | None = None):
@@ -50,10 +50,10 @@ class Decoder:
 
 
 class LazySplit(Samples):
-    """A split whose images are decoded when drawn, in a pool of threads: what `Split` is, for more than memory holds.
+    """Like `Split`, for more images than memory holds: a pool of threads decodes them when they are drawn.
 
-    The order is that of `Batches` and does not depend on the threads, nor on what is decoded ahead of being drawn. A
-    file that cannot be decoded ends the run with an InputError that names it, when its minibatch is drawn.
+    The order is that of `Batches`, whatever the threads do. A file that cannot be decoded ends the run with an
+    InputError when its minibatch is drawn.
     """
 
     y: torch.Tensor
@@ -67,12 +67,11 @@ class LazySplit(Samples):
         deviation: torch.Tensor,
         ahead: int | None = None,
     ):
-        """Labels y (N,) int64, on the device that samples are wanted on; mean and deviation as in `Split`; `ahead`:
-        minibatches that are decoded before they are drawn (None: AHEAD for a GPU, none for a CPU, whose cores
-        compute)."""
+        """y: labels (N,) int64 on the device of the samples; mean, deviation: as in `Split`; ahead: minibatches to
+        decode in advance (None: AHEAD for a GPU, none for a CPU, whose cores compute)."""
         self.paths, self.y, self.decoder = paths, y, decoder
         self.mean, self.deviation, self._ahead = mean, deviation, ahead
-        self.prefetch = PrefetchQueue(self._begun)
+        self.prefetch = PrefetchQueue(self._start)
 
     @property
     def lookahead(self) -> int:
@@ -82,7 +81,7 @@ class LazySplit(Samples):
         self.prefetch.start(tuple(rows.tolist()), self.lookahead)
 
     def settle(self) -> None:
-        """Wait for what was begun ahead."""
+        """Wait for all minibatches in progress."""
         for decoding in self.prefetch:
             decoding.images()
 
@@ -98,7 +97,7 @@ class LazySplit(Samples):
         return self._decoded(rows.tolist()), self.y.index_select(0, moved(rows, self.y.device))
 
     def slice(self, start: int, stop: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """The same of rows start to stop - 1."""
+        """Normalised samples and labels of the rows from start to stop - 1."""
         return self._decoded(range(start, min(stop, len(self)))), self.y[start:stop]
 
     def _decoded(self, rows: Iterable[int]) -> torch.Tensor:
@@ -106,13 +105,15 @@ class LazySplit(Samples):
         held = Split(moved(images, self.y.device), self.y, self.mean, self.deviation)
         return held.slice(0, len(images))[0]
 
-    def _begun(self, rows: Sequence[int]) -> Decoding:
+    def _start(self, rows: Sequence[int]) -> Decoding:
         return Decoding([self.paths[row] for row in rows], self.decoder, self.y.device.type == "cuda")
 
 
 class Decoding:
-    """Images that the pool of threads is at, from the moment that this is made; pinned: in memory that a GPU copies
-    from by itself."""
+    """Images that the pool of threads is decoding.
+
+    pinned: into pinned memory, from which a GPU copies asynchronously.
+    """
 
     def __init__(self, paths: Sequence[Source], decoder: Decoder, pinned: bool = False):
         self._images = torch.empty(len(paths), 3, *decoder.size, dtype=torch.uint8, pin_memory=pinned)
@@ -121,21 +122,21 @@ class Decoding:
         def one(row: int) -> None:
             pixels[row] = decoder(paths[row])
 
-        self._begun = begin(paths, one)
+        self._futures = begin(paths, one)
 
     def images(self) -> torch.Tensor:
-        """(N, 3, H, W) uint8, once all are there; InputError as `finish` has it."""
-        finish(self._paths, self._begun)
+        """Wait for the images (N, 3, H, W) uint8; InputError as `finish`."""
+        finish(self._paths, self._futures)
         return self._images
 
 
 def decode(paths: Sequence[Source], decoder: Decoder) -> np.ndarray:
-    """(N, 3, H, W) uint8; InputError naming the first unreadable files and counting them all."""
+    """Images (N, 3, H, W) uint8; InputError naming the first unreadable files and counting all."""
     return Decoding(paths, decoder).images().numpy()
 
 
 def sizes(paths: Sequence[Source]) -> list[tuple[int, int]]:
-    """(Height, width) of each image, from its first bytes; InputError as `decode`."""
+    """(height, width) of each image, from its header; InputError as `decode`."""
     found: list[tuple[int, int]] = [(0, 0)] * len(paths)
 
     def one(row: int) -> None:
@@ -146,12 +147,12 @@ def sizes(paths: Sequence[Source]) -> list[tuple[int, int]]:
 
 
 def every(paths: Sequence[Source], work: Callable[[int], Any]) -> None:
-    """work(row) for each row of `paths`, by a pool of threads; then one InputError for all files that it failed on."""
+    """Run work(row) for each row of `paths` in the pool of threads; InputError as `finish`."""
     finish(paths, begin(paths, work))
 
 
 def begin(paths: Sequence[Source], work: Callable[[int], Any]) -> list[Future[list[str]]]:
-    """What `every` does, without waiting for it: `finish` does."""
+    """Start `every` without waiting; `finish` waits."""
 
     def stretch(rows: range) -> list[str]:
         said = []
@@ -167,6 +168,6 @@ def begin(paths: Sequence[Source], work: Callable[[int], Any]) -> list[Future[li
 
 
 def finish(paths: Sequence[Source], begun: Sequence[Future[list[str]]]) -> None:
-    """Wait for all of it; InputError naming the first files that the work failed on, and counting them all."""
+    """Wait for started work; InputError naming the first failed files and counting all."""
     if failed := [line for future in begun for line in future.result()]:
         raise InputError(f"{len(failed)} of {len(paths)} images cannot be read: {some_of(failed, separator='; ')}")

@@ -1,4 +1,4 @@
-"""Sentence pairs in one tensor, of minibatches of similar length."""
+"""Sentence pairs in one tensor, in minibatches of similar length."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Pairs(Sequences):
 
     task: ClassVar[str] = "text"
     kind: ClassVar[str] = "sentence pairs"
-    width = 2048  # a word's share of the largest activations
+    width = 2048  # values of a word in the largest activations
 
     def __init__(self, pairs: list[Pair], nominal: int, buckets: int, device: torch.device | str = "cpu"):
         self.pairs, self.nominal, self.buckets, self._device = pairs, nominal, buckets, torch.device(device)
@@ -26,7 +26,7 @@ class Pairs(Sequences):
 
     @property
     def y(self) -> torch.Tensor:
-        """The words to predict, one pair's after another's."""
+        """The words to predict, pair after pair."""
         return torch.from_numpy(np.concatenate([np.append(target, EOS) for _, target in self.pairs])).to(self.device)
 
     @property
@@ -34,7 +34,7 @@ class Pairs(Sequences):
         return self._device
 
     def to(self, device: torch.device | str) -> Pairs:
-        """The same, its minibatches on `device` (meta stays so)."""
+        """This split with its minibatches on `device` (meta is kept)."""
         return self if self._device.type == "meta" else Pairs(self.pairs, self.nominal, self.buckets, device)
 
     def take(self, rows: torch.Tensor) -> Pairs:

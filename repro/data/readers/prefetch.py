@@ -1,4 +1,4 @@
-"""What was begun of minibatches before they are drawn, so that files are read and decoded beside the computation."""
+"""Reads and decodes the next minibatches concurrently with the computation."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
-AHEAD = 2  # minibatches that a GPU finds read, in pinned memory
+AHEAD = 2  # minibatches to prefetch for a GPU, into pinned memory
 
 
 class PrefetchQueue(Generic[T]):
-    """By the rows of each; any thread may ask. begun: begins a minibatch of rows."""
+    """Minibatches in progress, by their rows; thread-safe. begin: starts a minibatch of rows."""
 
-    def __init__(self, begun: Callable[[tuple[int, ...]], T]):
-        self._begun = begun
+    def __init__(self, begin: Callable[[tuple[int, ...]], T]):
+        self._begin = begin
         self._pending: dict[tuple[int, ...], T] = {}
         self._lock = threading.Lock()
 
@@ -28,18 +28,18 @@ class PrefetchQueue(Generic[T]):
             return iter(list(self._pending.values()))
 
     def start(self, rows: tuple[int, ...], most: int) -> None:
-        """Where it is not begun yet; the oldest of more than `most`, which nobody drew, are forgotten."""
+        """Start a minibatch, unless it is started; drop the oldest ones if there are more than `most`."""
         with self._lock:
             if rows not in self._pending:
                 for old in list(self._pending)[: max(0, len(self._pending) - most)]:
                     del self._pending[old]
-                self._pending[rows] = self._begun(rows)
+                self._pending[rows] = self._begin(rows)
 
     def take(self, rows: tuple[int, ...]) -> T:
-        """What was begun of it, or is now."""
+        """Take a minibatch that was started, or start it."""
         with self._lock:
-            coming = self._pending.pop(rows, None)
-        return self._begun(rows) if coming is None else coming
+            pending = self._pending.pop(rows, None)
+        return self._begin(rows) if pending is None else pending
 
 
 _pools: dict[int, ThreadPoolExecutor] = {}
@@ -47,7 +47,7 @@ _lock = threading.Lock()
 
 
 def pool() -> ThreadPoolExecutor:
-    """One pool a process, as many threads as it may use cores."""
+    """The pool of this process, with as many threads as cores (at most 16)."""
     with _lock:
         process = os.getpid()
         if process not in _pools:

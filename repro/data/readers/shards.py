@@ -1,9 +1,9 @@
-"""Images in WebDataset shards: numbered tar files in which neighbouring entries of one key are a sample, an image (jpg,
-jpeg or png) and the number of its class (cls).
+"""Images in WebDataset shards: numbered tar files in which adjacent entries with one key are a sample, which has an
+image (jpg, jpeg or png) and the number of its class (cls).
 
-Which entries are a sample the library `webdataset` says. It reads shards as streams; here the place of every image is
-taken from the tar files' headers, once for a set of shards, so that an image is drawn as one in a folder is: by the
-order of `Batches`, which no number of ranks or threads, and no resume, changes. What shards save is a million files.
+The library `webdataset` decides which entries are a sample. It reads shards as streams; here the position of every
+image is read from the tar headers, once for a set of shards, so that images can be drawn in the order of `Batches`,
+which does not depend on ranks, threads or resumes. Shards save having a million files.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from repro.data import files
 PATTERNS = {"train": "*-train-*.tar", "val": "*-val*-*.tar"}
 NUMBERED = re.compile(r"(.*-)(\d+)\.tar")
 IMAGES = ("jpg", "jpeg", "png")
-# Limits on what somebody else's shards may take of memory; all of ImageNet has 1.3 million images, ImageNet22K 14.2.
+# Limits on the memory for foreign shards; ImageNet has 1.3 million images, ImageNet22K 14.2.
 MOST_BYTES = 2**26  # of an image's file
 MOST_DIGITS = 32  # bytes of a class's number
-MOST_HEADER = 2**16  # bytes of a header that goes before an entry's own: a long name
+MOST_HEADER = 2**16  # bytes of an extended header, such as a long name
 MOST_MEMBERS = 2**22  # of a shard
 MOST_IMAGES = 2**25  # of all shards of a part
 
-Row = tuple[str, int, int, int]  # of an image: its entry's name, offset and bytes in the shard, class
+Row = tuple[str, int, int, int]  # of an image: its entry's name, offset and size in the shard, class
 
 
 class Entry(NamedTuple):
-    """An image in a shard: `size` bytes from `offset` on."""
+    """An image in a shard: `size` bytes at `offset`."""
 
     shard: Path
     name: str
@@ -49,7 +49,7 @@ class Entry(NamedTuple):
         return f"{self.shard}/{self.name}"
 
     def open(self, mode: str) -> BytesIO:
-        """Its bytes, as a file open for reading; OSError where they are not there."""
+        """The image as an open file; OSError if the shard is too short."""
         with open(self.shard, mode) as file:
             found = os.pread(file.fileno(), self.size, self.offset)
         if len(found) < self.size:
@@ -58,7 +58,7 @@ class Entry(NamedTuple):
 
 
 def of(folder: Path, part: str) -> list[Path]:
-    """The shards of a part in their order; none where there are none. InputError where one of them is missing."""
+    """The shards of a part in their order; InputError if one is missing."""
     found = {}
     for path in folder.glob(PATTERNS[part]):
         if match := NUMBERED.fullmatch(path.name):
@@ -74,9 +74,11 @@ def of(folder: Path, part: str) -> list[Path]:
 
 
 def classes(folder: Path, most: int) -> list[list[list[Entry]]]:
-    """Of train and of val each class's images, in the order of their names. InputError for shards without an image,
-    with too many, for a class that is not one of the data set's, 0 to `most` - 1, and for one in val that train does
-    not have."""
+    """The images of each class in train and in val, sorted by name.
+
+    InputError for shards without images or with too many, for classes outside 0 to `most` - 1, and for classes in val
+    that train does not have.
+    """
     parts = {part: index(of(folder, part)) for part in PATTERNS}
     for part, found in parts.items():
         if not found:
@@ -99,7 +101,7 @@ def classes(folder: Path, most: int) -> list[list[list[Entry]]]:
 
 
 def index(shards: list[Path]) -> list[tuple[Entry, int]]:
-    """Every image and its class. What was found is kept in the user's cache for as long as the files are the same."""
+    """Every image and its class; cached in the user's cache while the files are unchanged."""
     states = [(str(path), (state := path.stat()).st_size, state.st_mtime_ns) for path in shards]
     name = hashlib.sha256(json.dumps(states).encode()).hexdigest()
     note = files.cache_root() / "shards" / f"{name}.json"
@@ -116,7 +118,7 @@ def index(shards: list[Path]) -> list[tuple[Entry, int]]:
 
 
 def _keep(note: Path, rows: list[list[Row]]) -> None:
-    """Ranks may do so at the same time; where nothing can be written the headers will be read again."""
+    """Write the cache, also concurrently; if that is impossible, headers are read again the next time."""
     with suppress(OSError):
         note.parent.mkdir(parents=True, exist_ok=True)
         descriptor, own = tempfile.mkstemp(dir=note.parent)
@@ -126,7 +128,7 @@ def _keep(note: Path, rows: list[list[Row]]) -> None:
 
 
 def images(shard: Path) -> Iterator[Row]:
-    """Of each sample; InputError naming the shard and the entry that is wrong in it. NotHere without the library."""
+    """The row of each sample; InputError naming shard and entry of a malformed one, NotHere without the library."""
     try:
         from webdataset.tariterators import group_by_keys
     except ImportError:
@@ -147,14 +149,14 @@ def images(shard: Path) -> Iterator[Row]:
                 if size > MOST_BYTES:
                     raise InputError(f"{shard}/{name}: {size} bytes, more than {MOST_BYTES}")
                 yield name, offset, size, _label(shard, file, *sample["cls"])
-    except ValueError as error:  # of the library, for a name that is there twice
+    except ValueError as error:  # the library's error for a duplicate name
         raise InputError(f"{shard}: {error.args[0]}") from None
     except OSError as error:
         raise cannot("read", shard, error) from None
 
 
 class Shard(FileIO):
-    """A shard that is open for its headers, which `tarfile` would read to whatever length they claim."""
+    """A shard opened to read its headers, with a limit of their size, which `tarfile` lacks."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         if size is None or not 0 <= size <= MOST_HEADER:
@@ -163,7 +165,7 @@ class Shard(FileIO):
 
 
 def _entries(shard: Path, file: Shard) -> Iterator[dict[str, Any]]:
-    """What the library takes for a file of a shard, with name, offset and bytes in the place of its contents."""
+    """The entries of a shard for the library, with name, offset and size instead of contents."""
     name = "its beginning"
     try:
         with tarfile.open(fileobj=file, mode="r:") as tar:
@@ -171,16 +173,16 @@ def _entries(shard: Path, file: Shard) -> Iterator[dict[str, Any]]:
                 if (entry := tar.next()) is None:
                     break
                 name = entry.name
-                tar.members.clear()  # type: ignore[attr-defined]  # nobody asks for them again
+                tar.members.clear()  # type: ignore[attr-defined]  # they are not needed again
                 if count > MOST_MEMBERS:
                     raise InputError(f"{shard}: more than {MOST_MEMBERS} entries")
-                # names like __this__ are of the shard, not of a sample
+                # names like __this__ are metadata of the shard
                 if entry.isreg() and not re.match(r"__[^/]*__($|/)", name):
                     yield {"fname": name, "data": (name, entry.offset_data, entry.size), "__url__": str(shard)}
             end = tar.offset
     except (tarfile.TarError, RecursionError) as error:
         raise InputError(f"{shard}: no whole tar file, damaged at {name} ({error})") from None
-    # a header that makes no sense is the end to tarfile, too
+    # tarfile also stops at a malformed header
     if os.pread(file.fileno(), tarfile.BLOCKSIZE, end) != bytes(tarfile.BLOCKSIZE):
         raise InputError(f"{shard}: no whole tar file, damaged after {name}")
 

@@ -1,4 +1,4 @@
-"""Text for language models: a stretch of words, cut into parallel streams that are read in order."""
+"""Text for language models: words in parallel streams that are read in order."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import torch
 from repro.core.errors import InputError
 from repro.data.base import AnySplit, Minibatches, seeded
 
-EVALUATION_STREAMS = 10  # read side by side in an evaluation
-IGNORED = -100  # a label that cross-entropy leaves out
+EVALUATION_STREAMS = 10  # parallel streams of an evaluation
+IGNORED = -100  # the label that cross-entropy ignores
 
 
 @dataclass(frozen=True)
 class Text(AnySplit):
-    """Words by number, (N + 1,) int64: N to predict, each from those before it.
+    """Word numbers (N + 1,) int64, of which N are predicted, each from the words before it.
 
-    steps   words of a sequence: how far back in time gradients go
+    steps   words of a sequence, the length of backpropagation through time
     """
 
     task: ClassVar[str] = "text"
@@ -37,27 +37,27 @@ class Text(AnySplit):
         return self.words[1:]
 
     def to(self, device: torch.device | str) -> Text:
-        """The same on `device` ("meta" keeps the length only, and stays so)."""
+        """This text on `device`; "meta" keeps only the length and cannot be undone."""
         return self if self.words.is_meta else Text(self.words.to(device), self.steps)
 
     def subset(self, samples: int, seed: int = 0) -> Text:
-        """A stretch of so many words to predict (all, where there are no more), where it begins drawn from `seed`."""
+        """A part with `samples` words to predict (at most all), which starts at a place drawn from `seed`."""
         samples = min(samples, len(self))
         start = int(torch.randint(len(self) - samples + 1, (), generator=seeded(f"subset/{seed}")))
         return Text(self.words[start : start + samples + 1], self.steps)
 
     def iterations(self, batch: int) -> int:
-        """Iterations an epoch, of `batch` sequences each: whole sequences of streams that are equally long."""
+        """Iterations of an epoch with `batch` sequences each: whole sequences of streams of equal length."""
         return len(self) // batch // self.steps
 
     def minibatches(self, size: int, workers: int, seed: int, device: torch.device | str | None = None) -> Streams:
-        """Of `size` sequences for each of the workers. There is nothing to draw: the seed does not matter."""
+        """Minibatches of `size` sequences for each worker; nothing is random, so the seed is ignored."""
         return Streams(self if device is None else self.to(device), size, workers)
 
     def in_order(self, first: int = 0, step: int = 1) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """All of it, once, as inputs (n, steps) and labels (n * steps,): n streams, each read from its beginning.
+        """The whole text once, as inputs (n, steps) and labels (n * steps,) of n streams.
 
-        Behind the last word are some that are no part of it, labelled IGNORED.
+        Padding after the last word has the label IGNORED.
         """
         n = min(EVALUATION_STREAMS, len(self))
         columns = -(-len(self) // n)
@@ -71,10 +71,11 @@ class Text(AnySplit):
 class Streams(Minibatches):
     """Random access to the minibatches of a text by their global id: `batches[minibatch_id] -> (x, y)`.
 
-    The text is cut into size x workers streams of equal length (the rest is left out); worker r has streams r * size
-    to (r + 1) * size - 1. Ids count as those of `Batches`, so minibatch t * workers + r of an epoch is the t-th
-    sequence of r's streams: its minibatches continue each other until the next epoch begins where this one did. An id
-    means the same words on every rank and after every resume, and an iteration the same for any number of workers.
+    The text is cut into size x workers streams of equal length (the rest is left out); worker r has the streams from
+    r * size to (r + 1) * size - 1. Ids count as those of `Batches`: minibatch t * workers + r of an epoch is the t-th
+    sequence of r's streams, so a worker's minibatches continue each other, and the next epoch starts from the
+    beginning. An id means the same words on every rank and after every resume, and an iteration for any number of
+    workers.
     """
 
     def __init__(self, text: Text, size: int, workers: int = 1):
@@ -88,7 +89,7 @@ class Streams(Minibatches):
         self.size, self.workers, self.per_epoch = size, workers, iterations * workers
 
     def __getitem__(self, minibatch_id: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """x (size, steps), y (size * steps,), the word behind each of x; ids below 0 raise IndexError."""
+        """x (size, steps) and the next words y (size * steps,); IndexError for ids below 0."""
         if minibatch_id < 0:
             raise IndexError(f"minibatch id {minibatch_id} is below 0")
         sequence, rank = divmod(minibatch_id % self.per_epoch, self.workers)
@@ -97,5 +98,5 @@ class Streams(Minibatches):
         return self.x[rows, columns].contiguous(), self.y[rows, columns].reshape(-1)
 
     def begins(self, minibatch_id: int) -> bool:
-        """Whether the minibatch is its streams' first sequence."""
+        """Whether the minibatch has the first sequences of its streams."""
         return minibatch_id % self.per_epoch < self.workers

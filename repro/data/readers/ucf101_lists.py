@@ -1,9 +1,9 @@
-"""UCF101's official split lists and the number of frames of every video; where they are missing, videos made up.
+"""UCF101's official split lists and the number of frames of every video, or generated videos.
 
-The lists are the ucfTrainTestlist files of the data set's authors (crcv.ucf.edu), the frame counts the rawframes lists
-of the Open-MMLab projects for split 1, whose names are all 13,320 videos. Of all videos the shortest has 29 frames, the
-longest 1,776, the median is 167, the standard deviation 97.65; of the 9,537 training videos of split 1 the median is
-168 and the deviation 96.63 (eager-SGD section 2.1 has 29, 1,776, 167 and 97 for those).
+The lists are the ucfTrainTestlist files of the data set's authors (crcv.ucf.edu); the frame counts are the rawframes
+lists of the Open-MMLab projects for split 1, which name all 13,320 videos. Of all videos the shortest has 29 frames,
+the longest 1,776, the median is 167, the standard deviation 97.65; of the 9,537 training videos of split 1 the median
+is 168 and the deviation 96.63 (eager-SGD section 2.1 states 29, 1,776, 167 and 97 for these).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from repro.data.counter_rng import log_normal_lengths
 from repro.data.files import File
 
 CLASSES, SPLITS = 101, (1, 2, 3)
-FEATURES = 2048  # of a frame: the width of Inception-v3's last pooling
+FEATURES = 2048  # of a frame, the width of Inception-v3's last pooling
 TRAIN, TEST = 9_537, 3_783  # videos of split 1
 FILES = {
     "classInd.txt": File(1586, "d7abbb76074d04e80c62ad8a61529bb8eec32ef978569601b2890edec3af0359"),
@@ -42,14 +42,14 @@ MIRRORS = (
     "2c5e5e7c9c4f552cfde46fa90a4c0c230d857afe/data/ucf101_splits/",
     "https://raw.githubusercontent.com/vt-vl-lab/video-data-aug/01667cdbd1b952f2510af3422beeeb76e0d9e15a/data/ucf101/",
 )
-# Made-up lengths: a log-normal distribution of the paper's median, cut at its least and its most, whose standard
+# Generated lengths: a log-normal distribution with the paper's median, truncated to its range, whose standard
 # deviation is the paper's 97 (median * e^(v/2) * sqrt(e^v - 1) for v = SPREAD^2).
 SHORTEST, LONGEST, MEDIAN, SPREAD = 29, 1776, 167, 0.4865
 GROUPS, TEST_GROUPS = 25, 7  # of each class; those of the test videos of split 1 are 1 to 7
 
 
 class Video(NamedTuple):
-    """name: "Class/v_Class_g01_c01" · label: 0 to 100 · frames: all that the video has"""
+    """name: "Class/v_Class_g01_c01" · label: 0 to 100 · frames: their total number"""
 
     name: str
     label: int
@@ -57,13 +57,13 @@ class Video(NamedTuple):
 
     @property
     def group(self) -> str:
-        """The class and group: clips of one group show the same people in the same place."""
+        """Class and group; clips of a group show the same people in the same place."""
         return self.name.rpartition("_c")[0]
 
 
 @dataclass(frozen=True)
 class Frames:
-    """Which frames of a video count: every `stride`-th from the first, at most `most`."""
+    """The frames to use: every `stride`-th, at most `most`."""
 
     stride: int = 1
     most: int | None = None
@@ -74,13 +74,12 @@ class Frames:
 
 
 def find(root: str | None = None) -> Path | None:
-    """The folder of all lists, checked; None where there is none."""
+    """The folder of all lists, verified; None if there is none."""
     return files.search("ucf101", FILES, root, ("ucf101", "ucf101/ucfTrainTestlist", "."))
 
 
 def read(folder: Path, split: int) -> tuple[list[Video], list[Video]]:
-    """The training and test videos of a split. InputError for a line that is not of its file's form, or a video
-    without a frame count."""
+    """The training and test videos of a split; InputError for a malformed line, or a video without frame count."""
     labels, frames = {}, {}
     for path, number, words in _lines(folder / "classInd.txt", 2):
         labels[words[1]] = _whole(path, number, words[0]) - 1
@@ -97,20 +96,20 @@ def read(folder: Path, split: int) -> tuple[list[Video], list[Video]]:
     return train, test
 
 
-def made_up() -> tuple[list[Video], list[Video]]:
-    """Videos in the numbers, classes and groups of split 1, of lengths in the paper's distribution."""
+def generate() -> tuple[list[Video], list[Video]]:
+    """Generated videos with the numbers, classes and groups of split 1, and the paper's distribution of lengths."""
     count = TRAIN + TEST
     lengths = log_normal_lengths(count, MEDIAN, SPREAD, SHORTEST, LONGEST)
     lengths[-1] = LONGEST
     # a hash decides which video has which length, on every machine alike
     lengths = [lengths[i] for i in sorted(range(count), key=lambda i: hashlib.sha256(f"length/{i}".encode()).digest())]
-    train = [_invented(i, TEST_GROUPS + 1, GROUPS - TEST_GROUPS, lengths[i]) for i in range(TRAIN)]
-    test = [_invented(i, 1, TEST_GROUPS, lengths[TRAIN + i]) for i in range(TEST)]
+    train = [_generated(i, TEST_GROUPS + 1, GROUPS - TEST_GROUPS, lengths[i]) for i in range(TRAIN)]
+    test = [_generated(i, 1, TEST_GROUPS, lengths[TRAIN + i]) for i in range(TEST)]
     return train, test
 
 
 def balanced(videos: list[Video], count: int) -> list[Video]:
-    """So many of the videos, of every class as many as of any other, or one less; which ones depends on names alone."""
+    """`count` of the videos, with class sizes that differ by at most one; the choice depends on names only."""
     order = sorted(range(len(videos)), key=lambda i: hashlib.sha256(videos[i].name.encode()).digest())
     seen: dict[int, int] = {}
     turns = []
@@ -121,20 +120,20 @@ def balanced(videos: list[Video], count: int) -> list[Video]:
 
 
 def check_split(split: object) -> int:
-    """InputError unless it is one of the three splits."""
+    """The split; InputError unless it is 1, 2 or 3."""
     if split not in SPLITS or isinstance(split, bool):
         raise unknown("value of dataset.split", str(split), map(str, SPLITS))
     return split
 
 
-def _invented(i: int, first: int, groups: int, frames: int) -> Video:
+def _generated(i: int, first: int, groups: int, frames: int) -> Video:
     label, turn = i % CLASSES, i // CLASSES
     name = f"Class{label:03d}"
     return Video(f"{name}/v_{name}_g{first + turn % groups:02d}_c{1 + turn // groups:02d}", label, frames)
 
 
 def _lines(path: Path, least: int) -> list[tuple[Path, int, list[str]]]:
-    """(path, number, words) of each line; InputError where there are fewer words than `least`."""
+    """(path, number, words) of each line; InputError for fewer words than `least`."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

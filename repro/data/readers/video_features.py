@@ -1,4 +1,4 @@
-"""Features of videos, a vector a frame: read from files where they were extracted, else made from a seed."""
+"""Features of videos, a vector for each frame: from files, or generated from a seed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from repro.data.readers.ucf101_lists import CLASSES, FEATURES, Frames, Video
 
 class Source(Protocol):
     def __call__(self, video: Video) -> np.ndarray:
-        """(frames that count, features) float32."""
+        """The features of the used frames, (frames, features) float32."""
 
 
 class Extracted:
@@ -47,21 +47,20 @@ class Extracted:
 
 
 MOTIFS, STAGES = 24, 3
-MOTIF, PLACE, NOISE = 0.5, 0.1, 1.0  # strength of what a stage shows, of a group's background, of a frame's noise
-GROUP_CHANGES, VIDEO_CHANGES = 20, 38  # of 256: how often a stage shows another motif in a whole group; in one video
+MOTIF, PLACE, NOISE = 0.5, 0.1, 1.0  # strength of a stage's motif, of a group's background, of a frame's noise
+GROUP_CHANGES, VIDEO_CHANGES = 20, 38  # of 256: how often a stage has another motif in a whole group, in a single video
 
 
 class Generated:
-    """The stand-in: each video has its real length, and three stages that follow each other in it.
+    """The stand-in: each video has its real length and three consecutive stages.
 
-    A stage shows one of 24 motifs, random vectors. A class is an order of three different motifs; classes 2 j and
-    2 j + 1 have the same three in opposite orders, so that a mean over time tells only pairs of classes apart: the
-    signature is in time. Where stages begin differs from video to video by up to a sixth of its length. A group (the
-    clips of a class with the same people in the same place; test groups are none of the training's) has a background,
-    added to every frame, and each of its stages has with 20 / 256 another motif than its class; each stage of a single
-    video again with 38 / 256. So some videos look like another class, and nobody can name all of them. Each value of
-    each frame has uniform noise. All of a video depends on its name alone; values have about mean 0 and deviation 1,
-    unlike Inception's, which are 0 or above.
+    A stage shows one of 24 motifs, which are random vectors. A class is an order of three different motifs; classes 2 j
+    and 2 j + 1 have the same three in opposite orders, so that a mean over time identifies only pairs of classes. The
+    stages' starts vary by up to a sixth of a video's length. A group (the clips of a class with the same people in the
+    same place; test groups are not in the training set) adds a background to every frame, and has another motif than
+    its class in each stage with probability 20 / 256; a single video again with 38 / 256. So some videos look like
+    another class, and no network can be perfect. Each value of a frame has uniform noise. A video depends on its name
+    only; values have about mean 0 and deviation 1, unlike Inception's, which are at least 0.
     """
 
     def __init__(self, features: int, frames: Frames):
@@ -95,13 +94,13 @@ class Generated:
 
 
 def _vectors(name: str, count: int, values: int) -> np.ndarray:
-    """(count, values) float32, of mean 0 and deviation 1."""
+    """(count, values) float32 with mean 0 and deviation 1."""
     drawn = counter_rng.Stream("ucf101", name).rows(range(count), values, np.int8)
     return (2 * drawn.astype(np.float32) + 1) / np.float32(148)
 
 
 def _scripts() -> np.ndarray:
-    """The motifs of each class's stages, (classes, stages)."""
+    """The motifs of each class's stages: (classes, stages)."""
     draws = counter_rng.Stream("ucf101", "scripts").rows(range(8 * CLASSES), MOTIFS, np.uint32)
     found: list[tuple[int, ...]] = []
     for draw in draws:

@@ -18,7 +18,7 @@ from repro.data.readers.video_features import Source
 class Videos(Sequences):
     """Videos with their features: x (n, longest, features) float32, zeros before shorter ones; y (n,) classes.
 
-    `source` gives a video's features when it is drawn; None on the meta device, where there are shapes only.
+    source: computes a video's features when it is drawn; None on the meta device, where there are only shapes.
     """
 
     kind: ClassVar[str] = "sequences"
@@ -44,7 +44,7 @@ class Videos(Sequences):
         return Videos(videos, self.source, self.frames, self.width, self.nominal, self.buckets, device)
 
     def to(self, device: torch.device | str) -> Videos:
-        """The same, its minibatches on `device` (meta stays so)."""
+        """This split with its minibatches on `device` (meta is kept)."""
         return self if self.source is None else self._with(self.videos, device)
 
     def take(self, rows: torch.Tensor) -> Videos:
@@ -59,7 +59,7 @@ class Videos(Sequences):
         return moved(x, self.device), self.y[moved(rows, self.device)]
 
     def _read(self, rows: Sequence[int]) -> torch.Tensor:
-        """The features of the given rows, on the host; for a GPU in memory that it copies from by itself."""
+        """The features of the given rows on the host; for a GPU in pinned memory."""
         source = not_none(self.source)
         longest = int(self.lengths[list(rows)].max())
         x = torch.zeros(len(rows), longest, self.width, pin_memory=self.device.type == "cuda")

@@ -1,4 +1,4 @@
-"""The data sets, one file each; `repro.data` says what such a file holds."""
+"""The data sets, one file each; `repro.data` describes such a file."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from repro.core.registry import PLUGINS
 
 
 def defaults(name: str) -> dict[str, Any]:
-    """A stand-in where the real files are not found; every option at what the data set itself takes for it."""
+    """The default configuration: a stand-in if the real files are missing, and every option null."""
     return {"standin": "auto"} | dict.fromkeys(PLUGINS["dataset"].load(name).OPTIONS)

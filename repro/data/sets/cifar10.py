@@ -1,18 +1,19 @@
 """CIFAR-10 (Krizhevsky 2009): 50,000 + 10,000 colour images of 32x32 in 10 classes.
 
-Two layouts are read. The official binary version: data_batch_1.bin .. data_batch_5.bin and test_batch.bin, records of a
-label byte and 1,024 red, green and blue bytes. And, where that is not found, the lossless copy of convnetjs: 51 PNGs of
-1,000 images each, a row an image, and cifar10_labels.js. That copy has all training images, byte for byte, but only the
-first 1,000 test images: the data set is then named so.
+Two layouts are supported. One is the official binary version: data_batch_1.bin .. data_batch_5.bin and test_batch.bin,
+with records of a label byte and 1,024 red, green and blue bytes. The other is the lossless copy of convnetjs: 51 PNGs
+of 1,000 images each, an image in each row, and cifar10_labels.js. That copy has all training images but only the first
+1,000 test images, and the data set's name says so.
 
-Options: `images` and `test_images`, at most so many, the first ones of the files (null: all; of the stand-in 10,000 and
-2,000). A part of what there is is named `cifar10-subset`.
+Options: `images` and `test_images`: use the first n images (null: all; of the stand-in 10,000 and 2,000). A part is
+named `cifar10-subset`.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,7 +33,7 @@ CLASSES = 10
 OPTIONS = ("images", "test_images", *CUTS)
 STANDIN = "cifar10-standin-seeded"
 FIRST_1000 = "cifar10-first-1000-test"
-# mean and deviation of each channel over the training images, of pixels from 0 to 1
+# mean and deviation of each channel over the training images, for pixels from 0 to 1
 MEAN, DEVIATION = (0.49139968, 0.48215841, 0.44653091), (0.24703223, 0.24348513, 0.26158784)
 
 ARCHIVE = Archive(
@@ -53,19 +54,19 @@ LABELS = "cifar10_labels.js"
 
 
 def png_files() -> dict[str, File]:
-    """The files of the convnetjs copy with their checksums, which stand in a table beside this module."""
+    """The files of the convnetjs copy, from a table beside this module."""
     table = (Path(__file__).parent / "cifar10_png.csv").read_text(encoding="utf-8").splitlines()
     return {name: File(int(size), sha256) for name, size, sha256 in (line.split(",") for line in table)}
 
 
 def find(root: str | None = None) -> Path | None:
-    """The folder of the official files, else of the convnetjs copy; None for neither."""
+    """The folder of the official files, else of the convnetjs copy, else None."""
     folders = ("cifar10", "cifar10/cifar-10-batches-bin", "cifar-10-batches-bin", ".")
     return files.search("cifar10", FILES, root, folders) or files.search("cifar10", png_files(), root)
 
 
 def read(folder: Path, images: int | None = None, test_images: int | None = None) -> Dataset:
-    """The real CIFAR-10 from a folder that `find` gave; InputError where a file is not what it should be."""
+    """The real CIFAR-10 in a folder that `find` returned; InputError for a malformed file."""
     import numpy as np
 
     from repro.data.base import Dataset
@@ -87,14 +88,7 @@ def read(folder: Path, images: int | None = None, test_images: int | None = None
     return Dataset(name, False, checksum, train, test, classes=CLASSES, input_shape=cifar.SHAPE)
 
 
-def standin(images: int | None = None, test_images: int | None = None) -> Dataset:
-    """Drawn from a seed (repro.data.synthetic_images), in CIFAR-10's shapes."""
-    return cifar.standin(STANDIN, CLASSES, images, test_images)
-
-
-def shapes(images: int | None = None, test_images: int | None = None) -> tuple[tuple[int, int], int, tuple]:
-    """(training and test images), classes, shape of an image."""
-    return cifar.shapes(CLASSES, images, test_images)
+standin, shapes = partial(cifar.standin, STANDIN, CLASSES), partial(cifar.shapes, CLASSES)
 
 
 def read_labels(path: Path) -> np.ndarray:
@@ -110,7 +104,7 @@ def read_labels(path: Path) -> np.ndarray:
 
 
 def strip(path: Path) -> np.ndarray:
-    """One PNG of 1,024 x 1,000 pixels as 1,000 images (1000, 3072), channel by channel as in the binary version."""
+    """A PNG of 1,024 x 1,000 pixels as images (1000, 3072), channel by channel as in the binary version."""
     import numpy as np
 
     from repro.data.images import Unreadable, decoded

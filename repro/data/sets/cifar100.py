@@ -1,14 +1,15 @@
 """CIFAR-100 (Krizhevsky 2009): 50,000 + 10,000 colour images of 32x32 in 100 classes.
 
 The official binary version: train.bin and test.bin, records of a coarse and a fine label byte and 1,024 red, green and
-blue bytes. The fine labels count.
+blue bytes. The fine labels are used.
 
-Options: `images` and `test_images`, at most so many, the first ones of the files (null: all; of the stand-in 10,000 and
-2,000). A part of them is named `cifar100-subset`.
+Options: `images` and `test_images`: use the first n images (null: all; of the stand-in 10,000 and 2,000). A part is
+named `cifar100-subset`.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 CLASSES = 100
 OPTIONS = ("images", "test_images", *CUTS)
 STANDIN = "cifar100-standin-seeded"
-# mean and deviation of each channel over the training images, of pixels from 0 to 1
+# mean and deviation of each channel over the training images, for pixels from 0 to 1
 MEAN, DEVIATION = (0.50707516, 0.48654887, 0.44091784), (0.26733429, 0.25643846, 0.27615047)
 
 ARCHIVE = Archive(
@@ -39,12 +40,12 @@ FILES = {
 
 
 def find(root: str | None = None) -> Path | None:
-    """The folder of the two files; None where there is none. Their names say little, so no place holds them bare."""
+    """The folder of the two files, or None; their names are too common to search for them elsewhere."""
     return files.search("cifar100", FILES, root, ("cifar100", "cifar100/cifar-100-binary", "cifar-100-binary"))
 
 
 def read(folder: Path, images: int | None = None, test_images: int | None = None) -> Dataset:
-    """The real CIFAR-100 from a folder that `find` gave; InputError where a file is not what it should be."""
+    """The real CIFAR-100 in a folder that `find` returned; InputError for a malformed file."""
     from repro.data.base import Dataset
 
     parts = []
@@ -56,11 +57,4 @@ def read(folder: Path, images: int | None = None, test_images: int | None = None
     return Dataset(name, False, combined(FILES), *parts, classes=CLASSES, input_shape=cifar.SHAPE)
 
 
-def standin(images: int | None = None, test_images: int | None = None) -> Dataset:
-    """Drawn from a seed (repro.data.synthetic_images), in CIFAR-100's shapes."""
-    return cifar.standin(STANDIN, CLASSES, images, test_images)
-
-
-def shapes(images: int | None = None, test_images: int | None = None) -> tuple[tuple[int, int], int, tuple]:
-    """(Training and test images), classes, shape of an image."""
-    return cifar.shapes(CLASSES, images, test_images)
+standin, shapes = partial(cifar.standin, STANDIN, CLASSES), partial(cifar.shapes, CLASSES)

@@ -1,27 +1,29 @@
 """ImageNet (ILSVRC-2012, Russakovsky et al. 2015) in the ImageFolder layout: train/<class>/*.JPEG, val/<class>/*.JPEG;
 or in WebDataset shards: *-train-000000.tar and on, *-val-000000.tar and on (repro.data.readers.shards).
 
-No mirror gives it without a signature, so it is never downloaded: put the two folders, or all shards, into `imagenet/`
-of a place that is searched. Any images in that layout will do; classes are the folder names of train/, in sorted order,
-and of shards the numbers in their entries *.cls. Where both are there the folders are read.
+It cannot be downloaded without a signature: put the two folders, or all shards, into `imagenet/` of a searched place.
+Any images in that layout work; classes are the folder names of train/ in sorted order, or the numbers in the shards'
+entries *.cls. If both exist, the folders are read.
 
-Options, all of them null unless set:
-  image_size   pixels along a side (null: 227, AlexNet's; the stand-in's 64)
-  classes      the first so many classes (null: all that are there; the stand-in's 10)
-  images, test_images  at most so many, class after class the first, then the second image of each, by name (null: all;
-               the stand-in's 1,024 and 256)
-  resize       crop (null): each image's shorter side is resized to image_size x 256 / 224 and its middle cut out;
-               never: images of another size than image_size (null: than the first) are an InputError
-  held         with resize=crop: pixels of the shorter side, in the place of image_size x 256 / 224, and of a side of
-               the middle that is kept of training images, for augmentation to cut from (null: image_size)
-  decode       memory: all images are decoded before training, unreadable ones counted and named; lazy: each when it is
-               drawn, and before training only every file's header is read. null: memory up to 4 GiB, else lazy
-  ahead        with decode=lazy: training minibatches of a rank that are decoded, by a thread a core up to 16, before
-               they are drawn, into pinned memory for a GPU (null: 2 for a GPU, else 0): the same ones, whatever it is
+Options, all null by default:
+  image_size   pixels of a side (null: 227, AlexNet's; the stand-in's 64)
+  classes      use the first n classes (null: all; the stand-in's 10)
+  images, test_images  use the first n images, class after class the first, then the second image of each, by name
+                       (null:
+               all; the stand-in's 1,024 and 256)
+  resize       crop (null): resize each image's shorter side to image_size x 256 / 224 and cut out the centre; never:
+               images of another size than image_size (null: than the first) are an InputError
+  held         with resize=crop: pixels of the shorter side, instead of image_size x 256 / 224, and of the side of the
+               centre that is stored of training images, for augmentation to cut from (null: image_size)
+  decode       memory: decode all images before training, and name and count unreadable ones; lazy: decode each image
+               when it is drawn, and read only the headers before training. null: memory up to 4 GiB, else lazy
+  ahead        with decode=lazy: the number of training minibatches that a rank decodes in advance, by a thread for each
+               core up to 16, into pinned memory for a GPU (null: 2 for a GPU, else 0). It does not change the
+               minibatches
 
-In memory an image takes 3 x image_size^2 bytes: 100 classes at 64x64 1.6 GB a rank, all of ImageNet at 227x227 206 GB,
-which is what lazy is for. Without 1,000 classes and all their images the data set is named `imagenet-subset`. The
-checksum is over the names and sizes of the files used, as a million images are too much to hash. Pixels are normalised
+In memory an image takes 3 x image_size^2 bytes: 100 classes at 64x64 take 1.6 GB for each rank, all of ImageNet at
+227x227 206 GB, which is what lazy is for. Without all classes and images the data set is named `imagenet-subset`. The
+checksum covers the names and sizes of the files, because hashing a million images takes too long. Pixels are normalised
 by the usual mean and deviation of each channel.
 """
 
@@ -58,7 +60,7 @@ MISSING = (
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 SUFFIXES = (".jpeg", ".jpg", ".png")
 PARTS = tuple(shards.PATTERNS)
-IN_MEMORY = 4 * 2**30  # bytes of decoded images a rank
+IN_MEMORY = 4 * 2**30  # bytes of decoded images of a rank
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ OPTIONS = (*(field.name for field in fields(_Options)), *ALL)
 
 
 def find(root: str | None = None, name: str = "imagenet") -> Path | None:
-    """The first place's folder of that name; InputError where it lacks train or val."""
+    """The first folder of that name in the searched places; InputError if it lacks train or val."""
     for place in files.places(root):
         folder = place / name
         folders = [part for part in PARTS if (folder / part).is_dir()]
@@ -103,16 +105,16 @@ def find(root: str | None = None, name: str = "imagenet") -> Path | None:
 
 
 def read(folder: Path, **given: Any) -> Dataset:
-    """The images in a folder that `find` gave. InputError for too few classes, sizes that are not allowed to differ,
-    and files that cannot be read, each before training starts."""
+    """The images in a folder that `find` returned; InputError for too few classes, and before training for wrong sizes
+    and unreadable files."""
     return of_images(folder, _Options(**given), "imagenet", (CLASSES, TRAIN, TEST))
 
 
 def of_images(
     folder: Path, options: _Options, name: str, whole: tuple[int, int, int | None], size: int = SIZE
 ) -> Dataset:
-    """A data set in ImageNet's layout; named `name`-subset unless it has the classes, training and test images (None:
-    however many) of `whole`. `size`: pixels along a side where the options have none."""
+    """A data set in ImageNet's layout. whole: its classes, training and test images (None: any number), without which
+    it is named `name`-subset; size: the default of `image_size`."""
     from repro.data.base import Dataset
     from repro.data.readers import lazy
 
@@ -151,7 +153,7 @@ def of_images(
 
 
 def _decoders(sides: tuple[int, int], exact: bool, held: int | None) -> tuple[Decoder, Decoder]:
-    """Of training and test images."""
+    """The decoders of training and of test images."""
     from repro.data.readers import lazy
 
     if held is None:
@@ -162,7 +164,7 @@ def _decoders(sides: tuple[int, int], exact: bool, held: int | None) -> tuple[De
 
 
 class Row(NamedTuple):
-    """An image to use. name: all that tells it, below the data set's folder, besides its bytes."""
+    """An image to use. name: its path below the data set's folder, for the checksum."""
 
     name: str
     size: int
@@ -171,8 +173,10 @@ class Row(NamedTuple):
 
 
 def of_folders(folder: Path, wanted: int | None) -> list[list[list[Row]]]:
-    """Of train/ and val/ each class's images, in the order of their names; the first `wanted` classes, None: all.
-    InputError where there are fewer, and where one has no folder or no image in it."""
+    """The images of the first `wanted` classes (None: all) in train/ and in val/, sorted by name.
+
+    InputError for too few classes, and for a class without folder or images.
+    """
     names = sorted(entry.name for entry in os.scandir(folder / "train") if entry.is_dir())
     some = ", ".join(names[:5]) + (" ..." if len(names) > 5 else "")
     count = class_count(wanted, len(names), f"{folder / 'train'}: {len(names)} class folders ({some or 'none'})")
@@ -193,7 +197,7 @@ def _class(folder: Path, inner: str, label: int) -> list[Row]:
 
 
 def of_shards(folder: Path, wanted: int | None, most: int) -> list[list[list[Row]]]:
-    """The same of shards, whose contents alone tell an image's class, one of at most `most`."""
+    """As `of_folders`, for shards; `most`: the data set's number of classes."""
     parts = shards.classes(folder, most)
     count = class_count(wanted, len(parts[0]), f"{folder}: classes 0 to {len(parts[0]) - 1} in the shards of train")
     return [
@@ -206,7 +210,7 @@ def of_shards(folder: Path, wanted: int | None, most: int) -> list[list[list[Row
 
 
 def class_count(wanted: int | None, found: int, what: str) -> int:
-    """How many classes to use; InputError where there are fewer than wanted, or fewer than two."""
+    """The number of classes to use; InputError if there are fewer than wanted, or fewer than two."""
     count = limit("classes", wanted, 2**31, found)
     if not 2 <= count <= found:
         asked = f"dataset.classes={wanted} asks for {wanted}" if wanted else "at least 2 are needed"
@@ -215,12 +219,12 @@ def class_count(wanted: int | None, found: int, what: str) -> int:
 
 
 def by_turns(classes: list[list[Row]]) -> list[Row]:
-    """Every class's first image, every class's second, and so on."""
+    """The first image of every class, the second of every class, and so on."""
     return [row for turn in itertools.zip_longest(*classes) for row in turn if row is not None]
 
 
 def common_size(paths: list[Source], wanted: tuple[int, int] | None) -> tuple[int, int]:
-    """(Height, width) that all images have; InputError naming two that differ, and how many do."""
+    """The common (height, width) of all images; InputError naming two that differ, and how many do."""
     from repro.data.readers import lazy
 
     found = lazy.sizes(paths)
@@ -237,7 +241,7 @@ def common_size(paths: list[Source], wanted: tuple[int, int] | None) -> tuple[in
 
 
 def checksum_of(listed: list[list[Row]]) -> str:
-    """sha256 over the sorted names and sizes of the images used."""
+    """The SHA-256 over the sorted names and sizes of the images."""
     lines = sorted(f"{row.name} {row.size}\n" for part in listed for row in part)
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
@@ -266,7 +270,7 @@ def standin(**given: Any) -> Dataset:
 
 
 def drawn(options: _Options, name: str, whole: tuple[int, int, int]) -> Dataset:
-    """The stand-in of a data set in ImageNet's layout with at most the classes, training and test images of `whole`."""
+    """The stand-in of a data set in ImageNet's layout; `whole`: the real one's classes, training and test images."""
     from repro.data import synthetic_images
 
     side = limit("image_size", options.image_size, 2**15, STANDIN_SIZE)
@@ -277,14 +281,14 @@ def drawn(options: _Options, name: str, whole: tuple[int, int, int]) -> Dataset:
 
 
 def shapes(**given: Any) -> tuple[tuple[int, int], int, tuple[int, int, int]]:
-    """(Training and test images), classes, shape of an image: ImageNet at 227x227 unless the options say less."""
+    """((training images, test images), classes, shape of an image), by default of all of ImageNet at 227x227."""
     return sizes_of(_Options(**given), (CLASSES, TRAIN, TEST), SIZE)
 
 
 def sizes_of(
     options: _Options, whole: tuple[int, int, int], size: int
 ) -> tuple[tuple[int, int], int, tuple[int, int, int]]:
-    """The same of a data set with at most the classes, training and test images of `whole`."""
+    """As `shapes`, for a data set with the classes, training and test images of `whole`."""
     classes, train, test = whole
     side = limit("image_size", options.image_size, 2**15, size)
     counts = limit("images", options.images, train), limit("test_images", options.test_images, test)

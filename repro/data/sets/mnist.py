@@ -1,8 +1,8 @@
 """MNIST (LeCun, Cortes, Burges): 60,000 + 10,000 grey images of 28x28 in the four original IDX files.
 
-Pixels become (x / 255 - 0.1307) / 0.3081, the training set's own mean and deviation, the usual choice; the Pipe-SGD
-paper says nothing of its preprocessing. The stand-in is scikit-learn's copy of the UCI digits: 1,797 grey images of
-8x8 with 17 levels, (x / 16 - 0.3056) / 0.3763 by the same rule, 1,437 of them for training and 360 for the test.
+Pixels become (x / 255 - 0.1307) / 0.3081 by the training set's mean and deviation, as usual; the Pipe-SGD paper does
+not describe its preprocessing. The stand-in is scikit-learn's copy of the UCI digits: 1,797 grey images of 8x8 with 17
+levels, (x / 16 - 0.3056) / 0.3763 by the same rule, 1,437 for training and 360 for testing.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ DIGITS_TEST = 360
 
 
 def find(root: str | None = None) -> Path | None:
-    """The folder of the four files, checked; None where there is none."""
+    """The folder of the four files, verified; None if there is none."""
     return files.search("mnist", FILES, root)
 
 
 def read(folder: Path) -> Dataset:
-    """The real MNIST from a folder that `find` gave; InputError where a file is not what it should be."""
+    """The real MNIST in a folder that `find` returned; InputError for a malformed file."""
     from repro.data.base import Dataset
 
     splits = []
@@ -66,7 +66,7 @@ def standin() -> Dataset:
 
     images, labels = _digits()
     checksum = hashlib.sha256(images.tobytes() + labels.tobytes()).hexdigest()
-    order = np.random.RandomState(0).permutation(len(labels))  # the one numpy generator whose stream is frozen
+    order = np.random.RandomState(0).permutation(len(labels))  # the numpy generator whose stream is frozen
     splits = [
         _split(images[rows], labels[rows], 16.0, DIGITS_MEAN, DIGITS_DEVIATION)
         for rows in (order[DIGITS_TEST:], order[:DIGITS_TEST])
@@ -75,7 +75,7 @@ def standin() -> Dataset:
 
 
 def _digits() -> tuple[np.ndarray, np.ndarray]:
-    """scikit-learn's digits, (1797, 8, 8) and (1797,) bytes, from its file: an import takes seconds in every rank."""
+    """scikit-learn's digits, (1797, 8, 8) and (1797,) bytes, from its file, because its import takes seconds."""
     import numpy as np
 
     package = importlib.util.find_spec("sklearn")
@@ -91,13 +91,12 @@ def _digits() -> tuple[np.ndarray, np.ndarray]:
 
 
 def shapes() -> tuple[tuple[int, int], int, tuple]:
-    """(Training and test images), classes, shape of an image."""
+    """((training images, test images), classes, shape of an image)."""
     return (60000, 10000), 10, (1, 28, 28)
 
 
 def read_idx(path: Path) -> np.ndarray:
-    """The array of a gzipped IDX file of bytes: uint8, its shape from the header. InputError for a bad gzip stream, a
-    bad header, or another length than the header says."""
+    """The uint8 array of a gzipped IDX file; InputError for a bad gzip stream or header, or a wrong length."""
     import numpy as np
 
     try:

@@ -81,7 +81,7 @@ VOCABULARY, FEATURES, STEPS, SCORED = 12_594, 4_096, 40, 100
 
 
 def find(root: str | None = None) -> Path | None:
-    """The folder of the three files, checked; None where there is none."""
+    """The folder of the three files, verified; None if there is none."""
     return files.search("msvd", FILES, root)
 
 
@@ -149,7 +149,7 @@ def _clips(folder: Path | None, options: _Options) -> tuple[list[Clip], list[Cli
     from repro.data.readers import msvd_clips
 
     train, rest, test = (
-        msvd_clips.read(folder, part) if folder else msvd_clips.made_up(part) for part in msvd_clips.PARTS
+        msvd_clips.read(folder, part) if folder else msvd_clips.generate(part) for part in msvd_clips.PARTS
     )
     clips, test_clips = options.clips or len(train), options.test_clips or len(test)
     return train[:clips], [*train[clips:], *rest, *test[test_clips:]], test[:test_clips]

@@ -1,19 +1,20 @@
 """Multi30k English-German (Elliott et al. 2016; WMT16's multimodal task): 29,000 pairs of sentences, 1,014 to evaluate.
 
-eager-SGD's Figure 3 has runtimes of a Transformer on "the WMT16 dataset", that is its news, millions of sentences of up
-to hundreds of words. This is a small corpus of the same campaign, captions of 1 to 39 words, and shows the same effect
-on shorter sentences: batches take as long as their longest sentence. Words are what white space separates.
+eager-SGD's Figure 3 has runtimes of a Transformer on "the WMT16 dataset", its news task with millions of sentences of
+up to hundreds of words. This is a small corpus of the same campaign, captions of 1 to 39 words, which shows the same
+effect on shorter sentences: the longest sentence determines a batch's time. Words are separated by white space.
 
-Options: `pairs` and `test_pairs`, at most so many, the first ones; `vocabulary` (null: 10,000), words of both languages
-together, the most frequent of the training text (ties by the alphabet) after four of our own, <pad>, <bos>, <eos>,
-<unk>; `batching`, bucketed (null: minibatches of similar length) or random. A part is named `multi30k-subset`.
+Options: `pairs` and `test_pairs`: use the first n pairs; `vocabulary` (null: 10,000): words of both languages together,
+the most frequent of the training text (ties in alphabetical order) after <pad>, <bos>, <eos>, <unk>; `batching`:
+bucketed (null: minibatches of similar length) or random. A part is named `multi30k-subset`.
 
-A minibatch is one tensor: x (n, 2 L) int64, in its first half the source's words and <eos>, in its second <bos> and the
-target's words, each padded behind to the longest of both, L; y (n L,) the target's words and <eos>, at padding IGNORED.
-`work` is L over the nominal length, the mean of the training pairs' own: a Transformer's cost is nearly linear in it.
+A minibatch is one tensor: x (n, 2 L) int64 has the source's words and <eos> in its first half, and <bos> and the
+target's words in its second, each padded at the end to the longest of both, L; y (n L,) has the target's words and
+<eos>, and IGNORED for padding. `work` is L relative to the nominal length, the mean of the training pairs: a
+Transformer's cost is nearly linear in it.
 
-The stand-in is generated: source lengths log-normal with the real median of 11 and mean of 11.9, the target a word
-longer, as long or shorter, and its words those of the source under a fixed permutation, one in ten drawn anew.
+The stand-in is generated: source lengths are log-normal with the real median of 11 and mean of 11.9; the target is a
+word longer, as long or shorter, and has the source's words under a fixed permutation, with one in ten replaced.
 """
 
 from __future__ import annotations
@@ -46,17 +47,22 @@ STANDIN = "multi30k-standin-seeded"
 OPTIONS = ("pairs", "test_pairs", "vocabulary", "batching")
 TRAIN, TEST, VOCABULARY = 29_000, 1_014, 10_000
 BUCKETS = 50
-SHORTEST, LONGEST, MEDIAN, SPREAD = 3, 37, 11, 0.397  # of the stand-in's sources; median * e^(SPREAD^2 / 2) is 11.9
+SHORTEST, LONGEST, MEDIAN, SPREAD = (
+    3,
+    37,
+    11,
+    0.397,
+)  # of the stand-in's sources; the mean, median * e^(SPREAD^2 / 2) is 11.9
 
 
 def find(root: str | None = None) -> Path | None:
-    """The folder of the four files, checked; None where there is none."""
+    """The folder of the four files, verified; None if there is none."""
     return files.search("multi30k", FILES, root, ("multi30k", "multi30k_wmt16", "."))
 
 
 def read(folder: Path, **given: Any) -> Dataset:
-    """The real pairs from a folder that `find` gave; InputError for a file that is not text of as many lines as its
-    other language's."""
+    """The real pairs in a folder that `find` returned; InputError for a malformed file, or different numbers of
+    lines."""
     import numpy as np
 
     parts = [sentences(folder, part) for part in ("train", "val")]
@@ -70,14 +76,14 @@ def read(folder: Path, **given: Any) -> Dataset:
 
 
 def standin(**given: Any) -> Dataset:
-    """Generated pairs of such lengths, the same on every machine."""
+    """Generated pairs, the same on every machine."""
     train, test = (_generated(part, count, _words(given)) for part, count in (("train", TRAIN), ("test", TEST)))
     digest = hashlib.sha256(b"".join(side.astype("<i8").tobytes() for pair in train + test for side in pair))
     return _dataset(STANDIN, True, digest.hexdigest(), train, test, _words(given), given)
 
 
 def timing(root: str | None = None, **given: Any) -> Dataset:
-    """Lengths alone, on the meta device: the real ones where the files are found, else the stand-in's."""
+    """Lengths only, on the meta device: the real ones if the files are found, else the stand-in's."""
     folder = find(root)
     found = read(folder, **given) if folder else standin(**given)
     return replace(found, name=f"{found.name} (shapes only)", train=found.train.to("meta"), test=found.test.to("meta"))
@@ -133,7 +139,7 @@ def _generated(part: str, count: int, words: int) -> list[Pair]:
     translated = others[0] + np.argsort(
         counter_rng.Stream("multi30k", "dictionary").rows([0], others[1], np.uint64)[0], kind="stable"
     )
-    # frequent words are frequent: the product of two uniform numbers
+    # a product of two uniform numbers makes low word numbers frequent
     chosen = others[0] + (draw[:, 8:] % 2**16) * (draw[:, 8:] // 2**16) * others[1] // 2**32
     pairs = []
     for row, (size, extra) in enumerate(zip(lengths.tolist(), (draw[:, 1] % 3 - 1).tolist())):

@@ -1,16 +1,15 @@
 """Penn Treebank (Marcus, Santorini, Marcinkiewicz 1993) as Mikolov prepared it for language models, in lower case.
 
-Three files, a sentence a line; each line's end counts as a word, <eos>. The vocabulary is that of ptb.train.txt: 10,000
-words, numbered by how frequent they are (ties by the alphabet). 929,589 words to train on, 73,760 in ptb.valid.txt
-and 82,430 in ptb.test.txt; the first of a stretch is read, and not predicted. gTop-k's Table IV counts 923,000 and,
-for its evaluation, 73,000: so evaluations use ptb.valid.txt unless told otherwise.
+Three files have a sentence in each line, whose end counts as the word <eos>. The vocabulary is that of ptb.train.txt:
+10,000 words, numbered by frequency (ties in alphabetical order). There are 929,589 words to train on, 73,760 in
+ptb.valid.txt and 82,430 in ptb.test.txt; the first of a text is read, but not predicted. gTop-k's Table IV counts
+923,000 and, for its evaluation, 73,000: so evaluations use ptb.valid.txt by default.
 
-Options: `words` and `test_words`, at most so many, the first ones (null: all; of the stand-in 200,000 and 20,000);
-`test_text`, valid (null) or test; `bptt`, words of a sequence (null: 35). A part of it is named `ptb-subset`.
+Options: `words` and `test_words`: use the first n words (null: all; of the stand-in 200,000 and 20,000); `test_text`:
+valid (null) or test; `bptt`: words of a sequence (null: 35). A part is named `ptb-subset`.
 
-The stand-in is generated: every word has four likely successors, of which one follows three times out of four; else the
-next word is drawn by Zipf's law. A model that knows all of that has a perplexity of 24, one that knows how frequent
-words are, of about 350.
+The stand-in is generated: every word has four likely successors, one of which follows with probability 3/4; else the
+next word is drawn by Zipf's law. The perplexity of a perfect model is 24, that of word frequencies about 350.
 """
 
 from __future__ import annotations
@@ -44,13 +43,13 @@ MIRRORS = (
 TASK = KIND = "text"
 STANDIN = "ptb-standin-seeded"
 OPTIONS = ("words", "test_words", "test_text", "bptt")
-COUNTS = {"train": 929_589, "valid": 73_760, "test": 82_430}  # words, <eos> among them
+COUNTS = {"train": 929_589, "valid": 73_760, "test": 82_430}  # words, including <eos>
 CLASSES, BPTT, EOS = 10_000, 35, "<eos>"
 STANDIN_TRAIN, STANDIN_TEST, SUCCESSORS = 200_000, 20_000, 4
 
 
 def find(root: str | None = None) -> Path | None:
-    """The folder of the three files, checked; None where there is none."""
+    """The folder of the three files, verified; None if there is none."""
     return files.search("ptb", FILES, root)
 
 
@@ -61,10 +60,8 @@ def read(
     test_text: str | None = None,
     bptt: int | None = None,
 ) -> Dataset:
-    """The real text from a folder that `find` gave; InputError for a word that the training text does not have.
-
-    Both other files are held against the vocabulary, whichever is evaluated on.
-    """
+    """The real text in a folder that `find` returned; InputError for a word in any file that the training text
+    lacks."""
     evaluated = _evaluated(test_text)
     texts = {part: sentences(folder / f"ptb.{part}.txt") for part in COUNTS}
     vocabulary = vocabulary_of(texts["train"])
@@ -78,7 +75,7 @@ def read(
 def standin(
     words: int | None = None, test_words: int | None = None, test_text: str | None = None, bptt: int | None = None
 ) -> Dataset:
-    """A generated language of 10,000 words, the same on every machine; `test_text` has nothing to choose there."""
+    """A generated language of 10,000 words, the same on every machine; `test_text` has no effect."""
     import numpy as np
 
     _evaluated(test_text)
@@ -96,14 +93,14 @@ def standin(
 def shapes(
     words: int | None = None, test_words: int | None = None, test_text: str | None = None, bptt: int | None = None
 ) -> tuple[tuple[int, int], int, tuple[int]]:
-    """(Training and test words to predict), classes, shape of a sequence."""
+    """((training words, test words) to predict, classes, shape of a sequence)."""
     counts = (limit("words", words, COUNTS["train"]), limit("test_words", test_words, COUNTS[_evaluated(test_text)]))
     train, test = (_enough(count) - 1 for count in counts)
     return (train, test), CLASSES, (_steps(bptt),)
 
 
 def sentences(path: Path) -> list[list[str]]:
-    """The words of each line, without <eos>; InputError where the file cannot be read as text or is empty."""
+    """The words of each line, without <eos>; InputError if the file is no text or empty."""
     try:
         lines = [line.split() for line in path.read_text(encoding="utf-8").splitlines()]
     except OSError as error:
@@ -121,7 +118,7 @@ def vocabulary_of(lines: Sequence[Sequence[str]]) -> dict[str, int]:
 
 
 def encode(path: Path, lines: Sequence[Sequence[str]], vocabulary: dict[str, int]) -> np.ndarray:
-    """The numbers of all words and line ends (N,) int64; InputError naming file, line and word of one without."""
+    """The numbers (N,) int64 of all words and line ends; InputError with file, line and word of an unknown word."""
     import numpy as np
 
     numbers, eos = [], vocabulary[EOS]
@@ -170,7 +167,7 @@ def _evaluated(test_text: object) -> str:
 
 
 def _zipf(draw: np.random.RandomState, n: int) -> np.ndarray:
-    """Word numbers (n,): number w as often as 1 / (w + 1) says. In whole numbers, the same on every machine."""
+    """Word numbers (n,), w with a frequency in proportion to 1 / (w + 1), by integers, the same on every machine."""
     import numpy as np
 
     ends = np.cumsum(10**9 // np.arange(1, CLASSES + 1, dtype=np.int64))

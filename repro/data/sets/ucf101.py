@@ -166,7 +166,7 @@ def missing(root: str | None, lists: Path | None) -> str:
 
 
 def _videos(folder: Path | None, split: int) -> tuple[list[Video], list[Video]]:
-    return ucf101_lists.made_up() if folder is None else ucf101_lists.read(folder, split)
+    return ucf101_lists.generate() if folder is None else ucf101_lists.read(folder, split)
 
 
 def _dataset(name: str, standin: bool, checksum: str, parts: Any, source: Source | None, options: _Options) -> Dataset:

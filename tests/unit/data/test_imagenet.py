@@ -79,7 +79,7 @@ def test_what_is_decoded_ahead_is_what_would_be_drawn(folders, monkeypatch):
 def test_minibatches_in_equal_steps_are_there_before_they_are_drawn(folders, monkeypatch):
     made = []
     monkeypatch.setattr(
-        lazy.LazySplit, "_begun", lambda self, rows, begun=lazy.LazySplit._begun: made.append(rows) or begun(self, rows)
+        lazy.LazySplit, "_start", lambda self, rows, begun=lazy.LazySplit._start: made.append(rows) or begun(self, rows)
     )
     batches = data.load("imagenet", str(folders), image_size=16, decode="lazy", ahead=2).train.minibatches(
         1, 1, 0, "cpu"

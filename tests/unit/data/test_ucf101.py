@@ -61,7 +61,7 @@ def test_the_real_lengths_are_the_papers():
 
 
 def test_made_up_lengths_are_in_the_papers_distribution():
-    train, test = ucf101_lists.made_up()
+    train, test = ucf101_lists.generate()
     assert (len(train), len(test), len({video.name for video in train + test})) == (9537, 3783, 13320)
     least, most, median, deviation = numbers(train + test)
     assert (least, most) == (29, 1776) and abs(median - 167) <= 1 and abs(deviation - 97) < 2
@@ -210,7 +210,7 @@ def test_a_video_depends_on_its_name_alone():
     one, two = (Generated(16, frames)(video) for _ in range(2))
     assert one.shape == (30, 16) and one.dtype == np.float32 and (one == two).all()
     assert (Generated(16, frames)(video._replace(name="A/v_A_g09_c03")) == one).mean() < 0.05
-    values = np.concatenate([Generated(64, Frames())(v) for v in ucf101_lists.made_up()[0][:20]])
+    values = np.concatenate([Generated(64, Frames())(v) for v in ucf101_lists.generate()[0][:20]])
     assert abs(values.mean()) < 0.1 and 0.9 < values.std() < 1.3
 
 

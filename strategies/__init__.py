@@ -6,8 +6,6 @@ in `strategies/shared/`.
 
 from __future__ import annotations
 
-from typing import Any
-
 from torch import nn
 
 from repro.core import registry
@@ -25,19 +23,9 @@ def names() -> list[str]:
     return REGISTRY.names()
 
 
-def module_of(name: str) -> str:
-    """The module that holds a strategy; InputError listing the names for an unknown one."""
-    return REGISTRY.module_of(name)
-
-
 def load(name: str) -> type[Strategy]:
     """The strategy class of that name."""
     return REGISTRY.load(name)
-
-
-def defaults(name: str) -> dict[str, Any]:
-    """A strategy's options as its dataclass has them."""
-    return registry.defaults(load(name).Options)
 
 
 def check(config: RunConfig, fabric: str, gpu: bool) -> None:

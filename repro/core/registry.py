@@ -30,7 +30,8 @@ class Registry:
     """The plugins of a kind: files PACKAGE/NAME.py, and entry points NAME = "module" or "module:Class" of `group`.
 
     Folders of the package, files whose names start with an underscore, and the file of the base class are no plugins.
-    The package's `defaults(name)` is the configuration of a plugin that has no file in `paper_configs/`.
+    A plugin that has no file in `paper_configs/` is configured by the defaults of its `Options`; one without `Options`
+    by the package's `defaults(name)`.
 
     kind     the name of the kind in messages
     base     "module:Class", of which each plugin is a subclass whose `name` is NAME; None: a plugin is a module
@@ -101,9 +102,10 @@ class Registry:
 
     def defaults(self, name: str) -> dict[str, Any]:
         """The default configuration of a plugin besides its name."""
-        package = importlib.import_module(self.package)
         try:
-            return package.defaults(name)
+            if options := getattr(self.load(name), "Options", None):
+                return defaults(options)
+            return importlib.import_module(self.package).defaults(name)
         except (AttributeError, TypeError, ValueError) as error:
             raise InputError(
                 f"{self.kind} {name}: {self.module_of(name)} does not say its options ({error})"

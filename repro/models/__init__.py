@@ -47,11 +47,6 @@ def names() -> list[str]:
     return REGISTRY.names()
 
 
-def module_of(name: str) -> str:
-    """The module of a model; InputError listing the names for an unknown one."""
-    return REGISTRY.module_of(name)
-
-
 def build(
     name: str,
     input_shape: tuple[int, ...],

@@ -11,8 +11,6 @@ A file `repro/algorithms/imbalance/NAME.py` with a class whose `name` is NAME is
 
 from __future__ import annotations
 
-from typing import Any
-
 from repro.algorithms.imbalance.base import Imbalance
 from repro.core import registry
 from repro.core.errors import InputError
@@ -26,19 +24,9 @@ def names() -> list[str]:
     return REGISTRY.names()
 
 
-def module_of(name: str) -> str:
-    """The module of an injector; InputError listing the names for an unknown one."""
-    return REGISTRY.module_of(name)
-
-
 def load(name: str) -> type[Imbalance]:
     """The class of an injector."""
     return REGISTRY.load(name)
-
-
-def defaults(name: str) -> dict[str, Any]:
-    """An injector's options with their defaults."""
-    return registry.defaults(load(name).Options)
 
 
 def of(config: RunConfig, seed: int | None = None) -> Imbalance | None:

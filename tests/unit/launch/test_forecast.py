@@ -15,9 +15,9 @@ from repro.launch.forecast import (
     STEADY_S,
     UNKNOWN,
     Estimate,
+    duration,
     estimates,
     filled,
-    record,
     together,
 )
 from repro.records.catalogue import REFERENCE, WORKSPACE, Found
@@ -86,7 +86,7 @@ def test_this_machine_has_a_pace_where_it_ran_what_the_reference_has(runs):
     "said", [{}, {"started_at": 3, "finished_at": 4}, {"started_at": "2026-01-01", "finished_at": ""}]
 )
 def test_a_record_without_times_says_nothing(runs, said):
-    assert record(finished(runs[0], 30, provenance=said).summary) is None
+    assert duration(finished(runs[0], 30, provenance=said).record) is None
 
 
 def test_measured_runs_go_one_by_one_and_simulated_ones_side_by_side(runs):

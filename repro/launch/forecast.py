@@ -1,8 +1,7 @@
 """How long runs will take, by what is recorded of the same ones, else of ones like them.
 
 A record says when its run began and ended (`provenance`), so its duration is that of the wall clock on its machine, in
-whole seconds, whatever else that machine did. Runs of this workspace beside the same ones of the reference say how
-this machine, with today's code, compares with what the reference was made with: its pace.
+whole seconds, whatever else that machine did.
 """
 
 from __future__ import annotations
@@ -111,8 +110,7 @@ def duration(record: Record) -> Duration | None:
 class Forecast:
     """Estimates from records, which come in the order in which they finished: the latest count most."""
 
-    def __init__(self, records: Iterable[Duration], paces: Mapping[str, float] | None = None):
-        self._paces = paces or {}
+    def __init__(self, records: Iterable[Duration]):
         self._of_variant: dict[tuple[Any, ...], list[Duration]] = {}
         self._like: dict[tuple[Any, ...], list[Duration]] = {}
         self._simulated: dict[tuple[Any, ...], Duration] = {}
@@ -127,48 +125,32 @@ class Forecast:
         iterations; an emulated one by its simulation, which moves as many bytes; else by the experiment's runs of that
         kind."""
         own = self._of_variant.get((what.experiment, what.variant), [])
-        pace = self._paces.get(what.kind, 1.0)
         if same := [each for each in own if what.same(each.what)]:
-            return Estimate(pace * same[-1].seconds, SAME, same[-1].machine)
+            return Estimate(same[-1].seconds, SAME, same[-1].machine)
         if own:
             last = own[-1]
             rest = last.seconds - last.working_s
-            return Estimate(pace * (rest + what.share(last.what) * last.working_s), SIZE, last.machine)
+            return Estimate(rest + what.share(last.what) * last.working_s, SIZE, last.machine)
         twin = self._simulated.get(what.workload) if what.kind == kinds.EMULATED else None
         if twin and twin.train_s:
             return Estimate(what.time_factor * what.share(twin.what) * twin.train_s, SLOWED, twin.machine)
         if like := self._like.get((what.experiment, what.kind)):
-            return Estimate(pace * median(each.seconds for each in like), LIKE, like[-1].machine)
+            return Estimate(median(each.seconds for each in like), LIKE, like[-1].machine)
         return Estimate()
 
 
 def estimates(runs: Sequence[Run], finished: Sequence[Found]) -> list[Estimate]:
-    """How long each run will take: by the workspace where that has the same one, else by all there is, at the pace of
-    this machine."""
+    """How long each run will take: by the workspace where that has the same one, else by all there is."""
     by_end = sorted(finished, key=lambda found: str(found.record.provenance.get("finished_at")))
     known = [(found.origin, each) for found in by_end if (each := duration(found.record))]
-    published = Forecast([each for origin, each in known if origin == REFERENCE])
-    here = [each for origin, each in known if origin != REFERENCE]
-    own = Forecast(here)
-    every = Forecast([each for _, each in known], paces(here, published))
+    own = Forecast(each for origin, each in known if origin != REFERENCE)
+    every = Forecast(each for _, each in known)
     found = []
     for run in runs:
         what = What.planned(run)
         first = own.of(what)
         found.append(first if first.by == SAME else every.of(what))
     return found
-
-
-def paces(here: Iterable[Duration], published: Forecast) -> dict[str, float]:
-    """Kind of number -> how long runs here took, over what the reference says of the same ones."""
-    sums: dict[str, list[float]] = {}
-    for each in here:
-        there = published.of(each.what)
-        if there.by == SAME and there.seconds is not None:
-            took = sums.setdefault(each.what.kind, [0.0, 0.0])
-            took[0] += each.seconds
-            took[1] += there.seconds
-    return {kind: pace(*took) for kind, took in sums.items()}
 
 
 def pace(took: float, expected: float) -> float:

@@ -42,7 +42,7 @@ def test_formats():
         ("train_s", 5, 1500),
         ("top1", 5, 1500),
     ]
-    assert parameters({"a": {"b +": 1}, "scales": {"x": 1}}) == {"a.b _": "1"}
+    assert parameters({"a": {"b +": 1}, "sources": {"x": 1}}) == {"a.b _": "1"}
     assert "final/test_loss" not in final_metrics(summary_of([]))
     assert tags({"key": "k", "dataset": "mnist", "hardware": "cpu"})["dataset"] == "mnist"
     curve = curve_points([evaluation(10, 1.0, 0.8), evaluation(20, 2.0, 0.9)], 1000)

@@ -20,7 +20,8 @@ from typing import Any
 from repro.core import strict_json, user_files
 from repro.core.atomic import write_atomically
 from repro.core.errors import InputError, cannot
-from repro.records.record import SCHEMA, Record
+from repro.records import probe_forms
+from repro.records.record import SCHEMA, ProbeResult, Record
 
 MANIFEST, SUMMARY = "manifest.json", "summary.json"
 # Limits on what somebody else's archive may take of memory.
@@ -111,6 +112,8 @@ def _run(path: Path, name: str, member: bytes) -> Record:
     folder = name.rpartition("/")[0]
     try:
         record = Record.of(strict_json.parse(member))
+        if isinstance(record.result, ProbeResult):
+            probe_forms.check_declared(record.identity.program, record.result.found)
     except ValueError as error:
         raise InputError(f"{path}: {folder}: not a readable run ({error})") from None
     if folder_of(record, f"{path}: {folder}") != folder:

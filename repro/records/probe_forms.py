@@ -1,8 +1,11 @@
-"""What a probe's result has that pages read, by program: names of entries, and of those in lists and mappings."""
+"""Results of probes: each is of the form that its probe declares, and has what pages read.
+
+To know the first imports the probe, and so PyTorch: it is done where a record is written and where one comes from
+elsewhere. Commands that show records import none; for these stands here what pages read of each program.
+"""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -67,16 +70,18 @@ INNER: Mapping[str, Form] = {
 
 
 def check(program: str, found: Mapping[str, Any]) -> None:
-    """ValueError for a result that is not of the form that its probe declares as `Result`, where that is imported; of
-    any other for one that lacks an entry."""
-    probe = sys.modules.get(f"{PROBES.package}.{program}")
-    if declared := getattr(probe, "Result", None):
+    """ValueError for a result that lacks an entry that pages read."""
+    if wrong := _missing("result.found", found, RESULTS.get(program, {})):
+        raise ValueError(wrong)
+
+
+def check_declared(program: str, found: Mapping[str, Any]) -> None:
+    """ValueError for a result that is not what its probe declares as `Result`; imports the probe, and so PyTorch."""
+    if declared := getattr(PROBES.load(program), "Result", None):
         try:
             declared.model_validate(found)
         except ValidationError as error:
             raise ValueError(f"result.found.{line(error)}") from None
-    elif wrong := _missing("result.found", found, RESULTS.get(program, {})):
-        raise ValueError(wrong)
 
 
 def _missing(name: str, value: Mapping[str, Any], form: Mapping[str, Form]) -> str | None:

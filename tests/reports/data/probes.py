@@ -19,7 +19,7 @@ def probe(program, experiment, variant, result, kind="measured", seed=0, testbed
     keep = ("schema", "status", "paper", "kind", "fabric", "launcher", "seed", "scale", "hardware", "testbed_model",
             "provenance", "batch", "breakdown")  # fmt: skip
     testbed = testbed or one["testbed"]
-    name = f"{variant}-{testbed}-{workers}-{kind}-{seed}"
+    name = f"{variant}-{testbed}-{workers}-{kind}-{seed}".replace("/", "-")
     return {key: one[key] for key in keep} | {
         "experiment": experiment, "variant": variant, "program": program, "testbed": testbed, "workers": workers,
         "ranks": workers, "strategy": "dsync", "options": {}, "model": {"name": "mnist_mlp", "parameters": 648010},

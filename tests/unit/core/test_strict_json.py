@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import sys
 from types import SimpleNamespace
 
 import pytest
@@ -14,9 +13,10 @@ from repro.algorithms.pipeline import profile
 from repro.core import strict_json
 from repro.core.errors import InputError
 from repro.core.fields import Model
+from repro.core.registry import Registry
 from repro.launch.namespaces import network
 from repro.launch.slurm import record
-from repro.records import store
+from repro.records import probe_forms, store
 from repro.records.events import read_events
 from tests.reports.data.summaries import make
 from tests.support.records import record_of
@@ -129,7 +129,7 @@ def test_a_probes_result_is_of_the_form_that_it_declares(monkeypatch):
     class Result(Model):
         slope: float
 
-    monkeypatch.setitem(sys.modules, "repro.probes.mine", SimpleNamespace(Result=Result))
-    assert record_of(make("D-Sync") | {"program": "mine", "result": {"slope": 2.0}}).result.found == {"slope": 2.0}
+    monkeypatch.setattr(Registry, "load", lambda self, name: SimpleNamespace(Result=Result))
+    probe_forms.check_declared("mine", {"slope": 2.0})
     with pytest.raises(ValueError, match=r"result\.found\.slope=steep: must be a number"):
-        record_of(make("D-Sync") | {"program": "mine", "result": {"slope": "steep"}})
+        probe_forms.check_declared("mine", {"slope": "steep"})

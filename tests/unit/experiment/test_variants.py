@@ -21,6 +21,7 @@ from repro.experiment.key import Keys, code_roots, keyed
 from repro.experiment.quoted import quoted
 from repro.experiment.standing import Standing, standing, together
 from repro.fabric.virtual import fabric as virtual
+from repro.rank import probe
 from repro.records.catalogue import REFERENCE, Found
 from tests.support import records
 from tests.support.cli import EXPERIMENT
@@ -176,8 +177,11 @@ def test_a_probe_that_ran_here_is_done(tmp_path, monkeypatch):
     config = run.config.model_copy(update={"key": run.key, "hardware": {"class": "none"}, "provenance": {}})
     assert not run.finished
 
+    finding = probes.Finding({"variants": [], "overheads": []}, {}, "a line")
+    monkeypatch.setattr("repro.probes.ring.run", lambda fabric, config, folder: finding)
+
     def rank(fabric: virtual.VirtualFabric) -> None:
-        probes.finish(fabric, config, run.folder, {}, {}, {}, "a line")
+        probe.run_rank(fabric, config, run.folder)
 
     virtual.run(2, rank, virtual.Network(0, 0))
     assert run.finished

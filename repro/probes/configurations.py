@@ -85,7 +85,7 @@ class Partitioned(Found):
 
     model: str
     hardware: str
-    batch: int
+    batch: int | None
     cluster: str
     machines: int
     bandwidth_Bps: float

@@ -207,16 +207,7 @@ def test_without_the_tools_it_says_how_to_get_them(monkeypatch, tmp_path):
 def test_where_namespaces_are_not_permitted_it_says_so(tmp_path):
     if os.geteuid() != 0:
         pytest.skip("only root can give up its capabilities")
-    command = [
-        "setpriv",
-        "--bounding-set=-all",
-        "--inh-caps=-all",
-        sys.executable,
-        "-m",
-        "repro",
-        "testbed",
-        "up",
-    ]
+    command = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", sys.executable, "-m", "repro", "testbed", "up"]
     environment = os.environ | {"REPRO_RUNTIME": str(tmp_path)}
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=PROJECT)

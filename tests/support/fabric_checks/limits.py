@@ -8,14 +8,7 @@ import pytest
 import torch
 
 from repro.fabric.base import BACKGROUND, CONTROL, MAIN, FabricError
-from tests.support.fabric_checks.common import (
-    OTHER,
-    SHORT_S,
-    Skip,
-    meet,
-    need,
-    neighbours,
-)
+from tests.support.fabric_checks.common import OTHER, SHORT_S, Skip, meet, need, neighbours
 from tests.support.waiting import LIMIT_S
 
 

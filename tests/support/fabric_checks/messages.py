@@ -6,16 +6,7 @@ import pytest
 import torch
 
 from repro.fabric.base import ANY_SOURCE, BACKGROUND, CHANNELS, LIBRARIES, DoneWork, FabricError
-from tests.support.fabric_checks.common import (
-    DTYPES,
-    SHORT_S,
-    bits,
-    meet,
-    need,
-    neighbours,
-    noise,
-    numbers,
-)
+from tests.support.fabric_checks.common import DTYPES, SHORT_S, bits, meet, need, neighbours, noise, numbers
 
 
 def check_identity(fabric):

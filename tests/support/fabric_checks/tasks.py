@@ -8,13 +8,7 @@ import pytest
 import torch
 
 from repro.fabric.base import BACKGROUND, FabricError, TaskCancelled
-from tests.support.fabric_checks.common import (
-    Skip,
-    meet,
-    need,
-    neighbours,
-    numbers,
-)
+from tests.support.fabric_checks.common import Skip, meet, need, neighbours, numbers
 
 
 def check_subgroups(fabric):

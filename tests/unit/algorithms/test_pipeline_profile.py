@@ -279,12 +279,7 @@ def test_stretches_on_a_gpu_are_between_events(monkeypatch):
 
 @pytest.mark.parametrize(
     ("model", "dataset"),
-    [
-        ("mnist_mlp", "mnist"),
-        ("vgg16", "cifar10"),
-        ("vgg16_imagenet", "imagenet"),
-        ("lstm_ptb", "ptb"),
-    ],
+    [("mnist_mlp", "mnist"), ("vgg16", "cifar10"), ("vgg16_imagenet", "imagenet"), ("lstm_ptb", "ptb")],
 )
 def test_the_usual_data_set(model, dataset):
     assert profiler.usual_dataset(model) == dataset

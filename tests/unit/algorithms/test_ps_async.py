@@ -19,12 +19,7 @@ from tests.unit.algorithms.test_parameter_server import step_seconds
 # --- the asynchronous parameter server: every push once, in order of arrival, with the staleness that it really has
 
 
-MILLISECONDS = {
-    1: [3.0],
-    2: [3.0, 7.3],
-    4: [3.0, 4.3, 29.3, 5.7],
-    6: [3.1, 4.3, 41.3, 5.9, 9.7, 3.7],
-}
+MILLISECONDS = {1: [3.0], 2: [3.0, 7.3], 4: [3.0, 4.3, 29.3, 5.7], 6: [3.1, 4.3, 41.3, 5.9, 9.7, 3.7]}
 
 
 def uneven(workers):

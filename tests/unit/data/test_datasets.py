@@ -175,10 +175,7 @@ def test_png_copy_is_named_after_its_test_images(pngs):
 
 @pytest.mark.parametrize(
     "text, complaint",
-    [
-        ("var labels=[1,2,3];", "3 labels, expected 51000"),
-        (f"var labels={[11] * 51000};", "label 11, expected 0 to 9"),
-    ],
+    [("var labels=[1,2,3];", "3 labels, expected 51000"), (f"var labels={[11] * 51000};", "label 11, expected 0 to 9")],
 )
 def test_bad_labels(tmp_path, text, complaint):
     (tmp_path / "cifar10_labels.js").write_text(text)

@@ -137,10 +137,7 @@ def test_extracted_features_make_it_the_real_one(place):
 
 @pytest.mark.parametrize(
     "array, complaint",
-    [
-        (np.zeros((2, 3)), "expected .frames, features. float16 or float32"),
-        (None, "not a readable .npy file"),
-    ],
+    [(np.zeros((2, 3)), "expected .frames, features. float16 or float32"), (None, "not a readable .npy file")],
 )
 def test_bad_features(tmp_path, array, complaint):
     path = tmp_path / "a_0_1.npy"

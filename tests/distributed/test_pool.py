@@ -105,13 +105,15 @@ def test_statuses_and_signals_go_through(start):
 
 
 def test_a_signal_is_passed_on_that_comes_while_the_program_is_asked_for(tmp_path):
-    with socket.socket(socket.AF_UNIX) as listener:
+    with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as other:
         listener.bind(str(tmp_path / "socket"))
-        listener.listen()
+        listener.listen(0)  # one waits; the next one's connect does too
+        other.connect(listener.getsockname())
         stands_in = subprocess.Popen([sys.executable, "-IS", pools.__file__, listener.getsockname()])
         status, sigterm = Path(f"/proc/{stands_in.pid}/status"), 1 << (signal.SIGTERM - 1)
         wait_until(lambda: int(status.read_text().partition("SigBlk:")[2].split()[0], 16) & sigterm, "it is blocked")
         stands_in.send_signal(signal.SIGTERM)
+        listener.accept()[0].close()
         link, _ = listener.accept()
         with link:
             for stream in socket.recv_fds(link, 1, 4)[1]:

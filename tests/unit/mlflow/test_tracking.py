@@ -32,7 +32,7 @@ def test_a_finished_run_has_curve_numbers_tags_parameters_and_files(root, folder
     assert run.data.metrics["communication/overlapped_ms"] == pytest.approx(40)
     assert run.data.metrics["speed/samples_per_s"] == pytest.approx(1000)
     assert run.data.params == {"optimizer.lr": "0.1", "strategy.K": "2", "data.root": "None"}
-    assert run.data.tags["group"].startswith("Pipe-SGD + T / here / mnist-standin-digits / ")
+    assert run.data.tags["group"].startswith("Pipe-SGD + T / here / full / mnist-standin-digits / ")
     assert run.data.tags["stand_in"] == "True"
     assert run.data.tags["kind"] == "measured" and run.data.tags["hardware"] == "cpu-2core-x"
     assert {file.path for file in client.list_artifacts(run.info.run_id)} == {"summary.json", "events.jsonl"}

@@ -83,13 +83,13 @@ class S2vt(nn.Sequential):
         frames, later = seen.chunk(2, 1)
         _, state = self.lstm2.lstm.run(self.words.beside(frames, frames.new_zeros(*frames.shape[:2], self.words.width)))
         word = torch.full((len(x),), BOS, device=x.device)
-        ended, said = torch.zeros_like(word, dtype=torch.bool), []
+        ended, chosen = torch.zeros_like(word, dtype=torch.bool), []
         for step in later.split(1, 1):
             output, state = self.lstm2.lstm.run(self.words.beside(step, self.words.table(word).unsqueeze(1)), state)
             word = self.vocabulary(output).argmax(1).masked_fill(ended, PAD)
             ended |= word == EOS
-            said.append(word)
-        return torch.stack(said, 1)
+            chosen.append(word)
+        return torch.stack(chosen, 1)
 
 
 class Frames(nn.Module):

@@ -172,8 +172,8 @@ class NcclRules(VirtualFabric):
         for collective in collectives:
             collective.met = True
         if other := next((head for head in heads if head.what != first.what), None):
-            said = f"rank {other.rank} has come to {other.what} ({communicator.name}), and rank {first.rank}"
-            self.scheduler.fail(FabricError(f"{said} to {first.what}"))
+            text = f"rank {other.rank} has come to {other.what} ({communicator.name}), and rank {first.rank}"
+            self.scheduler.fail(FabricError(f"{text} to {first.what}"))
             return
 
         def over() -> None:
@@ -203,8 +203,8 @@ class NcclRules(VirtualFabric):
     def _collective(
         self, name: str, tensor: torch.Tensor, take: Callable[[list[torch.Tensor]], None], channel: int
     ) -> Work:
-        said = f"{name} of {tensor.nbytes} bytes"
-        operation = Operation(self, self.communicator(channel), Collective(said, tensor.detach(), take))
+        name = f"{name} of {tensor.nbytes} bytes"
+        operation = Operation(self, self.communicator(channel), Collective(name, tensor.detach(), take))
         self._begin(operation)
         return StartedWork(operation)
 

@@ -106,8 +106,10 @@ class Rendezvous(VirtualWork):
         self.arrived: dict[int, Operation] = {}
 
     def __str__(self) -> str:
-        said = [f"rank {self.communicator.ranks[rank]}: {operation.what}" for rank, operation in self.arrived.items()]
-        return f"the other end to open a connection ({self.communicator.name}; there is {', '.join(said)})"
+        arrived = [
+            f"rank {self.communicator.ranks[rank]}: {operation.what}" for rank, operation in self.arrived.items()
+        ]
+        return f"the other end to open a connection ({self.communicator.name}; there is {', '.join(arrived)})"
 
 
 @dataclass

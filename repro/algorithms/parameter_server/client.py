@@ -60,7 +60,7 @@ class Client:
         self.start_up()
         with self.clock.phase("communicate"):
             local = None
-            asked = request(PULL, first, last, iteration)
+            message = request(PULL, first, last, iteration)
             for server in self.order:
                 elements = self.shards.size(server, first, last)
                 if not elements:
@@ -76,7 +76,7 @@ class Client:
                 expected.append(fabric.irecv(buffer, self.servers[server], PULLED, BACKGROUND))
                 if in_place is None:
                     buffers.append((server, buffer))
-                asks.append(self._ask(asked, server))
+                asks.append(self._ask(message, server))
             fabric.wait_all([*asks, *expected])
             for server, buffer in buffers:
                 self.shards.scatter(buffer, self.weights, server, first, last)
@@ -105,8 +105,8 @@ class Client:
             not_none(self.own).shard.stretch(first, last), self.weights, server, first, last
         )
 
-    def _ask(self, asked: torch.Tensor, server: int) -> Work:
-        return self.fabric.isend(asked, self.servers[server], REQUEST, SIGNALS)
+    def _ask(self, message: torch.Tensor, server: int) -> Work:
+        return self.fabric.isend(message, self.servers[server], REQUEST, SIGNALS)
 
     # --- pushes, on the main task
     def push(self, first: int, last: int, gradient: torch.Tensor) -> None:

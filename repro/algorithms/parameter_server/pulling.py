@@ -25,7 +25,7 @@ class Pulling:
         self.firsts = {first for first, _ in batches}
         self.batches = [batch for batch in batches if client.shards.elements(*batch)]
         self.arrived = {first: self.fabric.event() for first, _ in self.batches}
-        self.asked = self.fabric.queue()
+        self.requests = self.fabric.queue()
         self.pulls: list[Span] = []
         self.computing: list[Span] = []
         self.since: float | None = None
@@ -33,7 +33,7 @@ class Pulling:
         self.task = self.fabric.spawn(self._pull, "pull")
 
     def _pull(self) -> None:
-        while (iteration := self.asked.get(timeout=float("inf"))) is not None:
+        while (iteration := self.requests.get(timeout=float("inf"))) is not None:
             for first, last in self.batches:
                 began = self.fabric.now()
                 self.client.pull(first, last, iteration)
@@ -47,7 +47,7 @@ class Pulling:
             arrived.clear()
         self.pulls, self.computing, self.since = [], [], None
         self.began = self.fabric.now()
-        self.asked.put(iteration)
+        self.requests.put(iteration)
 
     def before_block(self, block: int) -> None:
         """Wait for the batch that starts with this layer; the pulls have a time limit of their own."""
@@ -101,5 +101,5 @@ class Pulling:
         return medians | {"steps": len(self.steps), "first_step": self.steps[0]}
 
     def close(self) -> None:
-        self.asked.put(None)
+        self.requests.put(None)
         self.task.join()

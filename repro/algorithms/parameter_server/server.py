@@ -79,12 +79,12 @@ class Server:
 
     # --- requests of other ranks, on the tasks
     def _serve(self, clients: int) -> None:
-        asked = request(NOTHING)
+        message = request(NOTHING)
         while clients:
-            work = self.fabric.irecv(asked, ANY_SOURCE, REQUEST, SIGNALS)
+            work = self.fabric.irecv(message, ANY_SOURCE, REQUEST, SIGNALS)
             self.fabric.wait_idle(work)
             worker = not_none(work.source)
-            kind, first, last, iteration = asked.tolist()
+            kind, first, last, iteration = message.tolist()
             if kind == LEAVE:
                 clients -= 1
             elif kind == NOTHING:

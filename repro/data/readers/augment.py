@@ -38,13 +38,13 @@ def augmented(dataset: Dataset, augmentation: Augmentation | None) -> Dataset:
     sides = train.slice(0, 1)[0].shape[-2:]
     if augmentation is None and sides == dataset.input_shape[-2:]:
         return dataset
-    asked = augmentation or Augmentation()
-    if asked.crop == "random" and sides == dataset.input_shape[-2:] and not dataset.standin:
+    chosen = augmentation or Augmentation()
+    if chosen.crop == "random" and sides == dataset.input_shape[-2:] and not dataset.standin:
         raise InputError(
             f"dataset.crop=random: images are held in {sides[1]}x{sides[0]} pixels, all that the model takes; "
             "dataset.held must be larger"
         )
-    return replace(dataset, train=Augmented(train, asked, dataset.input_shape[-2:]))
+    return replace(dataset, train=Augmented(train, chosen, dataset.input_shape[-2:]))
 
 
 @dataclass(frozen=True)

@@ -91,8 +91,8 @@ class Captioned(Samples):
     def spelled(self, numbers: Sequence[int]) -> list[str]:
         """The words with these numbers, up to <eos>; <unk> for unknown ones."""
         words = list(self.numbers)
-        said = list(numbers[: numbers.index(EOS)] if EOS in numbers else numbers)
-        return [words[n - len(OWN)] if len(OWN) <= n < len(OWN) + len(words) else "<unk>" for n in said if n != PAD]
+        sentence = list(numbers[: numbers.index(EOS)] if EOS in numbers else numbers)
+        return [words[n - len(OWN)] if len(OWN) <= n < len(OWN) + len(words) else "<unk>" for n in sentence if n != PAD]
 
     def _taken(self, rows: Sequence[tuple[int, int]]) -> tuple[torch.Tensor, torch.Tensor]:
         if self.source is None:

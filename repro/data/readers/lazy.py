@@ -155,13 +155,13 @@ def begin(paths: Sequence[Source], work: Callable[[int], Any]) -> list[Future[li
     """Start `every` without waiting; `finish` waits."""
 
     def stretch(rows: range) -> list[str]:
-        said = []
+        errors = []
         for row in rows:
             try:
                 work(row)
             except Unreadable as error:
-                said.append(str(error))
-        return said
+                errors.append(str(error))
+        return errors
 
     stretches = [range(start, min(start + STRETCH, len(paths))) for start in range(0, len(paths), STRETCH)]
     return [pool().submit(stretch, rows) for rows in stretches]

@@ -122,9 +122,9 @@ def of_images(
         classes = of_folders(folder, options.classes)
     else:
         classes = of_shards(folder, options.classes, whole[0])
-    asked = ("images", options.images), ("test_images", options.test_images)
+    limits = ("images", options.images), ("test_images", options.test_images)
     listed = []
-    for part, found, (option, most) in zip(PARTS, classes, asked):
+    for part, found, (option, most) in zip(PARTS, classes, limits):
         rows = by_turns(found)
         if not rows:
             raise InputError(f"{folder}: no image of classes 0 to {len(found) - 1} in {part}")
@@ -213,8 +213,8 @@ def class_count(wanted: int | None, found: int, what: str) -> int:
     """The number of classes to use; InputError if there are fewer than wanted, or fewer than two."""
     count = limit("classes", wanted, 2**31, found)
     if not 2 <= count <= found:
-        asked = f"dataset.classes={wanted} asks for {wanted}" if wanted else "at least 2 are needed"
-        raise InputError(f"{what}, but {asked}")
+        reason = f"dataset.classes={wanted} asks for {wanted}" if wanted else "at least 2 are needed"
+        raise InputError(f"{what}, but {reason}")
     return count
 
 

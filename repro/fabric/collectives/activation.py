@@ -108,9 +108,9 @@ class Activation:
     def close(self) -> None:
         """Receive all pending messages, then end the task. All ranks call it, when no round is in progress."""
         self.settle()
-        told = self.fabric.exchange(self.messages_to)  # how many messages each rank sent to each
+        sent = self.fabric.exchange(self.messages_to)  # how many messages each rank sent to each
         with self.lock:
-            self._send(self.fabric.rank, CLOSE, sum(counts[self.fabric.rank] for counts in told))
+            self._send(self.fabric.rank, CLOSE, sum(counts[self.fabric.rank] for counts in sent))
         self.task.join()
         self.settle()
 

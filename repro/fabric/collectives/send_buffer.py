@@ -137,7 +137,7 @@ class TopK(SendBuffer):
         self.send[: self.n].add_(gradient)
 
     def take(self, flags: torch.Tensor, null: bool) -> torch.Tensor:
-        self.said = flags.to(self.send.device)
+        self.own_flags = flags.to(self.send.device)
         if null:
             return self.wire.pack(self.nothing)
         vector = self.send[: self.n]
@@ -152,7 +152,7 @@ class TopK(SendBuffer):
         received = torch.zeros_like(self.send)
         for part in parts:
             part.add_to(received[: self.n])
-        received[self.n :].copy_(self.said)
+        received[self.n :].copy_(self.own_flags)
         collectives.recursive_doubling_allreduce(self.fabric, received[self.n :], self.channel)
         return received
 

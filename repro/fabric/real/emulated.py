@@ -84,9 +84,9 @@ class EmulatedFabric(MpiFabric):
         return super().now() / self.dilation.time_factor
 
     def sleep(self, seconds: float) -> None:
-        began, asked = time.perf_counter(), seconds * self.dilation.time_factor
-        super().sleep(asked)
-        self.shared.late_s.append((time.perf_counter() - began - asked) / self.dilation.time_factor)
+        began, duration = time.perf_counter(), seconds * self.dilation.time_factor
+        super().sleep(duration)
+        self.shared.late_s.append((time.perf_counter() - began - duration) / self.dilation.time_factor)
 
     @contextmanager
     def compute(self, seconds: float | None = None, resource: str | None = "device") -> Iterator[None]:

@@ -41,12 +41,12 @@ class Connection:
 class Route:
     """The flows between the NICs of two hosts. They all have the same rate, so one number tells the progress of all.
 
-    weight   of each flow: its share of a saturated link, relative to a flow of weight 1
-    flows    a heap of (`served` at its end, number, connection)
-    served   seconds at a NIC's full rate that a flow has received if it started when `served` was 0; valid at `since`
-    rate     of each flow, as a share of a NIC's rate
-    due      when the first flow ends at this rate
-    asked    when the scheduler checks next, never later than `due`
+    weight    of each flow: its share of a saturated link, relative to a flow of weight 1
+    flows     a heap of (`served` at its end, number, connection)
+    served    seconds at a NIC's full rate that a flow has received if it started when `served` was 0; valid at `since`
+    rate      of each flow, as a share of a NIC's rate
+    due       when the first flow ends at this rate
+    check_at  when the scheduler checks next, never later than `due`
     """
 
     links: tuple[int, int]
@@ -56,7 +56,7 @@ class Route:
     since: float = 0.0
     rate: float = 0.0
     due: float = inf
-    asked: float = inf
+    check_at: float = inf
 
 
 class FairLinks(Links):
@@ -133,7 +133,7 @@ class FairLinks(Links):
                 if rate != route.rate or route.links in changed:
                     self._serve(route)
                     route.rate = rate
-                    self._ask(route)
+                    self._schedule_check(route)
 
     def _reached(self, link: int) -> list[int]:
         """The links that share flows with this one, directly or indirectly, itself included."""
@@ -165,20 +165,20 @@ class FairLinks(Links):
                 weights[link] = 0.0  # exactly, because weights are not whole numbers
         return list(found.values())
 
-    def _ask(self, route: Route) -> None:
+    def _schedule_check(self, route: Route) -> None:
         """Schedule a check for the end of the route's next flow, unless an earlier one is scheduled."""
         route.due = route.since + max(route.flows[0][0] - route.served, 0.0) / route.rate
-        if route.due < route.asked:
-            route.asked = route.due
-            self.scheduler.at(route.due, self.size, partial(self._asked, route))
+        if route.due < route.check_at:
+            route.check_at = route.due
+            self.scheduler.at(route.due, self.size, partial(self._check_ends, route))
 
-    def _asked(self, route: Route) -> None:
+    def _check_ends(self, route: Route) -> None:
         now, flows = self.scheduler.now, route.flows
-        if now != route.asked:
+        if now != route.check_at:
             return  # replaced by an earlier check
-        route.asked = inf
+        route.check_at = inf
         if now < route.due:  # the flows have slowed down meanwhile
-            self._ask(route)
+            self._schedule_check(route)
             return
         route.served, route.since = end, _ = flows[0][0], now
         gone = False
@@ -196,4 +196,4 @@ class FairLinks(Links):
         if gone:
             self._changes(route)
         else:
-            self._ask(route)
+            self._schedule_check(route)

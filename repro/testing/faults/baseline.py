@@ -59,7 +59,7 @@ def _whole(strategy: str, folder: Path, killed: Path) -> Undisturbed:
         time.sleep(0.002)
     seconds = time.monotonic() - began
     if command.end() != 0 or (summary := trial.summary()) is None:
-        raise FaultError(f"strategy {strategy}: the run without faults failed: {command.said()[-1500:]}")
+        raise FaultError(f"strategy {strategy}: the run without faults failed: {command.messages()[-1500:]}")
     trial.clear()
     return Undisturbed(summary, began - started, seconds, killed)
 

@@ -130,15 +130,15 @@ def striking(damage: Callable[[Path, random.Random], Path], goes_on: bool = True
         path = damage(folder, trial.dice)
         spoilt = checkpoints.iteration(path.with_suffix(".pt")) if path.parent != folder else None
         least = trial.resumable(without=spoilt) if goes_on else None
-        said = trial.ended(trial.start(), 2)
+        messages = trial.ended(trial.start(), 2)
         if (folder / PLANTED).exists():
             raise Lost(f"code in {path.name} was executed")
         if trial.struck:  # refused: the message must name the file; without the run's folder the command starts again
-            if path.name not in said:
-                raise Lost(f"refused without naming {path.name}: {said[-1000:]}")
+            if path.name not in messages:
+                raise Lost(f"refused without naming {path.name}: {messages[-1000:]}")
             shutil.rmtree(folder)
         else:
-            trial.goes_on(said, least)
+            trial.goes_on(messages, least)
         trial.struck = True
 
     return fault

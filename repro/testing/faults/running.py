@@ -29,9 +29,9 @@ def rank_killed(trial: Trial) -> None:
     command = trial.start()
     trial.moment(command)
     rank = _a_rank(trial, command, signal.SIGKILL)
-    said = trial.ended(command, 1)
-    if trial.struck and f"rank {rank}" not in said:
-        raise Lost(f"rank {rank} was killed, which the command does not say: {said[-1000:]}")
+    messages = trial.ended(command, 1)
+    if trial.struck and f"rank {rank}" not in messages:
+        raise Lost(f"rank {rank} was killed, which the command does not say: {messages[-1000:]}")
 
 
 def rank_stopped(trial: Trial) -> None:
@@ -39,10 +39,10 @@ def rank_stopped(trial: Trial) -> None:
     command = trial.start(f"timeout_s={STOPPED_LIMIT_S}")
     trial.moment(command, early=0.0)  # there are no time limits while MPI starts
     _a_rank(trial, command, signal.SIGSTOP)
-    said = trial.ended(command, 1)
+    messages = trial.ended(command, 1)
     # the first rank to time out may wait for a rank that waits for the stopped one
-    if trial.struck and len(set(re.findall(r"\brank (\d+)", said))) < 2:
-        raise Lost(f"a rank was stopped, and the command does not say who waits for whom: {said[-1000:]}")
+    if trial.struck and len(set(re.findall(r"\brank (\d+)", messages))) < 2:
+        raise Lost(f"a rank was stopped, and the command does not say who waits for whom: {messages[-1000:]}")
 
 
 def everything_killed(trial: Trial) -> None:
@@ -64,7 +64,7 @@ def command_killed(trial: Trial) -> None:
 def _end_by_signal(trial: Trial, sign: signal.Signals) -> None:
     command = trial.start()
     trial.moment(command)
-    begun = bool(command.said())
+    begun = bool(command.messages())
     processes.kill([command.process.pid], sign)
     command.end()
     over = trial.files("summary.json")  # then the command may have been exiting, with Python's default signal handling
@@ -89,10 +89,10 @@ def started_twice(trial: Trial) -> None:
     statuses = [command.end(), second.end()]
     trial.struck = any(statuses)
     for one, status in zip((command, second), statuses, strict=True):
-        if status not in (0, 2) or "Traceback" in one.said():
-            raise Lost(f"exit status {status}: {one.said()[-1000:]}")
+        if status not in (0, 2) or "Traceback" in one.messages():
+            raise Lost(f"exit status {status}: {one.messages()[-1000:]}")
     if all(statuses):
-        raise Lost(f"neither ran: {command.said()[-500:]}; {second.said()[-500:]}")
+        raise Lost(f"neither ran: {command.messages()[-500:]}; {second.messages()[-500:]}")
 
 
 FAULTS: dict[str, Callable[[Trial], None]] = {

@@ -10,10 +10,10 @@ from repro.testing.faults.trial import Lost, Trial
 
 def _mirrored(trial: Trial, listening: socket.socket) -> None:
     command = trial.start(mlflow=f"http://127.0.0.1:{listening.getsockname()[1]}")
-    said = trial.ended(command)
-    trial.struck = "MLflow" in said
+    messages = trial.ended(command)
+    trial.struck = "MLflow" in messages
     if not trial.struck:
-        raise Lost(f"not a word of a tracking server that did not answer: {said[-1000:]}")
+        raise Lost(f"not a word of a tracking server that did not answer: {messages[-1000:]}")
 
 
 def dead(trial: Trial) -> None:

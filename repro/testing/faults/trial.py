@@ -71,9 +71,9 @@ class Command:
             return self.process.wait(PATIENCE_S)
         except subprocess.TimeoutExpired:
             self.process.kill()
-            raise Lost(f"the command did not end within {PATIENCE_S:g} s: {self.said()}") from None
+            raise Lost(f"the command did not end within {PATIENCE_S:g} s: {self.messages()}") from None
 
-    def said(self) -> str:
+    def messages(self) -> str:
         return self.output.read_text(errors="replace").strip()
 
 
@@ -158,20 +158,20 @@ class Trial:
         traceback or no line with the reason, or if processes are left. begun: False if Python was still importing, when
         a signal ends it as any Python program.
         """
-        status, said = command.end(), command.said()
+        status, messages = command.end(), command.messages()
         left = processes.of(self.results)
         self.struck = self.struck or status != 0
         if left:
             raise Lost(f"processes {left} live on after the command")
         if not begun:
-            return said
-        if "Traceback" in said:
-            raise Lost(f"a traceback: {said[-1500:]}")
+            return messages
+        if "Traceback" in messages:
+            raise Lost(f"a traceback: {messages[-1500:]}")
         if status not in (0, *statuses):
-            raise Lost(f"exit status {status}, not one of {(0, *statuses)}: {said[-1500:]}")
-        if status > 0 and len([line for line in said.splitlines() if line.startswith("repro: ")]) != 1:
-            raise Lost(f"not one line of reason: {said[-1500:]}")
-        return said
+            raise Lost(f"exit status {status}, not one of {(0, *statuses)}: {messages[-1500:]}")
+        if status > 0 and len([line for line in messages.splitlines() if line.startswith("repro: ")]) != 1:
+            raise Lost(f"not one line of reason: {messages[-1500:]}")
+        return messages
 
     def resumable(self, without: int | None = None) -> int | None:
         """The newest iteration, except `without`, of which every rank has a checkpoint; None if the run has finished,
@@ -185,21 +185,21 @@ class Trial:
         ]
         return max(set.intersection(*found), default=None)
 
-    def goes_on(self, said: str, least: int | None) -> None:
+    def goes_on(self, messages: str, least: int | None) -> None:
         """Lost if a command resumed before iteration `least`, or started again."""
-        resumed = re.search(r"resuming .* at iteration (\d+)", said)
+        resumed = re.search(r"resuming .* at iteration (\d+)", messages)
         if least is not None and (resumed is None or int(resumed[1]) < least):
             went_on = f"went on from iteration {resumed[1]}" if resumed else "began anew"
-            raise Lost(f"{went_on}, though every rank has a checkpoint of iteration {least}: {said[-1000:]}")
+            raise Lost(f"{went_on}, though every rank has a checkpoint of iteration {least}: {messages[-1000:]}")
 
     def recover(self) -> None:
         """Repeat the command without fault: it must resume from the newest checkpoint and finish without loss."""
         least = self.resumable()
-        said = self.ended(self.start())
-        self.goes_on(said, least)
+        messages = self.ended(self.start())
+        self.goes_on(messages, least)
         found = self.summary()
         if found is None:
-            raise Lost(f"no summary after the command ended well: {said[-500:]}")
+            raise Lost(f"no summary after the command ended well: {messages[-500:]}")
         if wrong := differences(found, not_none(self.undisturbed).summary, self.strategy):
             raise Lost("; ".join(wrong))
 

@@ -40,7 +40,9 @@ def run(config: str, cuts: list[int], steps: int = 12, name: str = "pipedream", 
     """`steps` iterations, each as many minibatches as there are ranks."""
     options = {"config": config, "cuts": cuts} | kwargs.pop("options", {})
     workers = sum(map(int, config.split("-")))
-    return small.run(name, options, workers, steps, BATCH, build_model=deep, blocks=seconds, **kwargs)
+    return small.run(
+        name, options, workers=workers, steps=steps, batch=BATCH, build_model=deep, blocks=seconds, **kwargs
+    )
 
 
 def batches(workers: int) -> Batches:
@@ -202,8 +204,8 @@ def test_one_replicated_stage_is_data_parallel_bsp(workers, algorithm):
     options = {"algorithm": algorithm}
     optimizer = small.SGD.model_copy(update={"momentum": 0.9, "weight_decay": 1e-3})
     how = {"steps": 7, "build_model": deep, "blocks": seconds, "optimizer": optimizer}
-    bsp = small.run("wfbp", options | {"bucket_mb": 0, "first_bucket_mb": 0}, workers, **how)
-    assert small.run("pipedream", options | {"config": str(workers)}, workers, **how).digests == bsp.digests
+    bsp = small.run("wfbp", options | {"bucket_mb": 0, "first_bucket_mb": 0}, workers=workers, **how)
+    assert small.run("pipedream", options | {"config": str(workers)}, workers=workers, **how).digests == bsp.digests
 
 
 @pytest.mark.parametrize(("config", "cuts"), STRAIGHT)

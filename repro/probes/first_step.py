@@ -17,7 +17,6 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from repro import probes
 from repro.core.fields import Count, Model, Positive
@@ -131,6 +130,5 @@ def cpu_seconds(where: Path) -> float:
 
 def step_seconds(where: Path, epochs: float, flags: Sequence[str]) -> float:
     """The fastest step of a longer run: others on the machine only make steps slower."""
-    summary: dict[str, Any]
-    (summary,) = json.loads(start([*COMMAND, *RUN, f"epochs={epochs}", "--json", *flags], where))
-    return float(summary["step"]["min_s"])
+    (record,) = json.loads(start([*COMMAND, *RUN, f"epochs={epochs}", "--json", *flags], where))
+    return float(record["result"]["step"]["min_s"])

@@ -1,16 +1,14 @@
-"""Data sets in memory, and how ranks draw minibatches from them.
+"""Loaded data sets and their splits.
 
-A split has `len`, `y` and `to(device)`; it says what is learned (`task`) from which `kind` of inputs, how minibatches
-are laid out in it (`iterations(batch)`, `minibatches(...)`), how an evaluation goes through it (`in_order()`) and what
-a part of it is (`subset(samples)`). There are `Split` here, with all samples in memory, `LazySplit`
-(repro.data.readers.lazy), which decodes images when they are drawn, `Text` (repro.data.readers.text),
-`HyperplanePoints` (repro.data.readers.hyperplane_points), which makes vectors when they are drawn, `Sequences` of
-different lengths (repro.data.readers.sequences), and `Captioned` clips (repro.data.readers.captioned).
+A split has a length, targets `y` and `to(device)`. It defines the `task` and the `kind` of inputs, its minibatches
+(`iterations(batch)`, `minibatches(...)`, see `repro.data.minibatches`), its evaluation (`in_order()`) and random parts
+(`subset(samples)`). `Split` has all samples in memory. In `repro.data.readers` are `lazy.LazySplit`, which decodes
+images when they are drawn, `text.Text`, `hyperplane_points.HyperplanePoints`, which computes vectors when they are
+drawn, `sequences.Sequences` of different lengths, and `captioned.Captioned` clips.
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -20,6 +18,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from repro.core.errors import InputError
+from repro.data.minibatches import Batches, Minibatches, seeded_order
 
 TASKS = ("classification", "text", "regression")
 # kinds of inputs, which decide what models fit
@@ -35,96 +34,6 @@ def moved(tensor: torch.Tensor, device: torch.device | str) -> torch.Tensor:
     if torch.device(device).type == "cuda" and tensor.device.type == "cpu":
         tensor = tensor.pin_memory()
     return tensor.to(device, non_blocking=True)
-
-
-class Minibatches(ABC):
-    """Minibatches by their global id, which counts from 0 over all epochs and all workers.
-
-    size       samples (for text: sequences) of a minibatch
-    per_epoch  minibatches of an epoch: epoch e has the ids from e * per_epoch to (e + 1) * per_epoch - 1
-    """
-
-    size: int
-    per_epoch: int
-
-    @abstractmethod
-    def __getitem__(self, minibatch_id: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """x, with `size` samples along its first dimension, and y."""
-
-    def begins(self, minibatch_id: int) -> bool:
-        """Whether a minibatch is independent of the previous one of its worker."""
-        return True
-
-    def work(self, minibatch_id: int) -> float:
-        """The computation of a minibatch, relative to one whose samples have the data set's `input_shape`."""
-        return 1.0
-
-
-class Shuffled(Minibatches):
-    """Random access to shuffled minibatches by their global id: `batches[minibatch_id] -> (x, y)`.
-
-    Everything is drawn from (seed, epoch) alone: the minibatches of an epoch are disjoint, an id means the same samples
-    on every rank and after every resume, and nothing has to be saved.
-    """
-
-    split: Samples
-    _last = _step = 0  # the id that was drawn last, and its distance from the one before
-
-    def __init__(
-        self,
-        split: Samples,
-        size: int,
-        seed: int,
-        per_epoch: int | None = None,
-        device: torch.device | str | None = None,
-    ) -> None:
-        """size: samples of a minibatch; per_epoch: minibatches of an epoch, by default all full ones; device: where the
-        minibatches come from, by default where the split is. InputError if the split is too small."""
-        if size < 1:
-            raise InputError(f"a minibatch needs at least one sample, not {size}")
-        self.full = len(split) // size
-        per_epoch = self.full if per_epoch is None else per_epoch
-        if not 1 <= per_epoch <= self.full:
-            raise InputError(f"{per_epoch} minibatches of {size} an epoch: {len(split)} samples give 1 to {self.full}")
-        self.split = split if device is None else split.to(device)
-        self.size, self.seed, self.per_epoch = size, seed, per_epoch
-        self._epochs: dict[int, torch.Tensor] = {}
-
-    def __getitem__(self, minibatch_id: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """x (size, ...) and y of one minibatch; IndexError for ids below 0."""
-        rows = self.indices(minibatch_id)
-        drawn = self.split.draw(rows, f"{self.seed}/{minibatch_id // self.per_epoch}")
-        self.prefetch_next(minibatch_id)
-        return drawn
-
-    def indices(self, minibatch_id: int) -> torch.Tensor:
-        """The minibatch's rows in the split, shape (size,), on the host: reading them does not wait for a GPU."""
-        if minibatch_id < 0:
-            raise IndexError(f"minibatch id {minibatch_id} is below 0")
-        epoch, slot = divmod(minibatch_id, self.per_epoch)
-        return self._epoch(epoch)[slot]
-
-    def prefetch_next(self, minibatch_id: int) -> None:
-        """Start reading the next minibatches if ids advance in equal steps, as those of a data-parallel rank do. What a
-        minibatch contains does not depend on it."""
-        step, before = minibatch_id - self._last, self._step
-        self._last, self._step = minibatch_id, step
-        if step == before > 0:
-            for place in range(1, self.split.lookahead + 1):
-                self.split.ahead(self.indices(minibatch_id + place * step))
-
-    def _epoch(self, epoch: int) -> torch.Tensor:
-        """The rows of an epoch's minibatches, shape (full, size); the two most recent epochs are kept."""
-        rows = self._epochs.get(epoch)
-        if rows is None:
-            rows = self._shuffle(f"{self.seed}/{epoch}")
-            # A new dictionary, never one changed in place: pipeline threads may be reading the old one.
-            self._epochs = dict([*self._epochs.items(), (epoch, rows)][-2:])
-        return rows
-
-    @abstractmethod
-    def _shuffle(self, text: str) -> torch.Tensor:
-        """The rows (full, size) of an epoch, drawn from a text that names seed and epoch."""
 
 
 class AnySplit(ABC):
@@ -228,16 +137,6 @@ class Samples(AnySplit):
 def chosen(count: int, samples: int, seed: int) -> torch.Tensor:
     """`samples` of `count` rows (at most all), in order: (n,) int64 on the CPU."""
     return seeded_order(count, f"subset/{seed}")[:samples].sort().values
-
-
-def seeded_order(count: int, text: str) -> torch.Tensor:
-    """A permutation (count,) that depends on the text alone."""
-    return torch.randperm(count, generator=seeded(text))
-
-
-def seeded(text: str) -> torch.Generator:
-    """A generator on the CPU whose stream depends on the text alone."""
-    return torch.Generator().manual_seed(int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1)
 
 
 @dataclass(frozen=True)
@@ -379,14 +278,3 @@ class Dataset:
                 f"{least} of a sequence (dataset.bptt)"
             )
         raise InputError(f"batch={batch}: more than the {len(self.train)} training samples of {self.name}")
-
-
-class Batches(Shuffled):
-    """Minibatches that are slices of a permutation of all samples.
-
-    An id means the same samples for every number of workers, too. Samples that fill no minibatch are left out of an
-    epoch.
-    """
-
-    def _shuffle(self, text: str) -> torch.Tensor:
-        return seeded_order(len(self.split), text)[: self.full * self.size].view(self.full, self.size)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from repro import data, probes
 from repro.core.fields import Count, Model, Positive, Text, Whole
-from repro.data.base import Minibatches
+from repro.data.minibatches import Minibatches
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.probes.shared.options import needs_one

@@ -18,7 +18,8 @@ from torch import nn
 
 from repro import strategies
 from repro.algorithms.imbalance.base import Imbalance
-from repro.data.base import Batches, Split
+from repro.data.base import Split
+from repro.data.minibatches import Batches
 from repro.experiment.optimizer import Optimizer
 from repro.experiment.schema import Numerics
 from repro.fabric.base import Fabric

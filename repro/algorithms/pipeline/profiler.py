@@ -23,7 +23,8 @@ from torch import nn
 from repro import data, models
 from repro.algorithms.pipeline.layers import Layer, Profile, parameter_bytes, tensor_bytes
 from repro.core.errors import InputError
-from repro.data.base import Dataset, Minibatches
+from repro.data.base import Dataset
+from repro.data.minibatches import Minibatches
 from repro.experiment import files
 from repro.experiment.schema import Numerics
 from repro.fabric.real.gpus import pick_device

@@ -8,7 +8,8 @@ from functools import cached_property
 
 import torch
 
-from repro.data.base import EVALUATION_BATCH, EVALUATION_VALUES, Samples, Shuffled, chosen, seeded
+from repro.data.base import EVALUATION_BATCH, EVALUATION_VALUES, Samples, chosen
+from repro.data.minibatches import Shuffled, seeded
 
 
 class Sequences(Samples):

@@ -9,7 +9,8 @@ from typing import ClassVar
 import torch
 
 from repro.core.errors import InputError
-from repro.data.base import AnySplit, Minibatches, seeded
+from repro.data.base import AnySplit
+from repro.data.minibatches import Minibatches, seeded
 
 EVALUATION_STREAMS = 10  # parallel streams of an evaluation
 IGNORED = -100  # the label that cross-entropy ignores

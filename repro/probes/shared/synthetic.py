@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from repro.algorithms.timing.collective_forms import FLOAT32
-from repro.data.base import Minibatches
+from repro.data.minibatches import Minibatches
 from repro.experiment.optimizer import Optimizer
 from repro.fabric.base import Fabric
 from repro.training.clock import Clock

@@ -15,7 +15,7 @@ from repro import strategies
 from repro.algorithms import imbalance
 from repro.algorithms.imbalance import cloud
 from repro.core.errors import InputError
-from repro.data.base import Batches
+from repro.data.minibatches import Batches
 from repro.experiment import cache_key
 from repro.experiment import config as configs
 from repro.experiment.expand import expand

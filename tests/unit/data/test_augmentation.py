@@ -12,7 +12,8 @@ from PIL import Image
 from repro import data
 from repro.core.errors import InputError
 from repro.data.augmentation import Augmentation
-from repro.data.base import Batches, Split
+from repro.data.base import Split
+from repro.data.minibatches import Batches
 from repro.data.readers.augment import NUMBERS, Augmented, augment, uniform
 from repro.data.sets import imagenet
 

@@ -15,8 +15,9 @@ import torch
 from repro import data
 from repro.core.errors import InputError
 from repro.data import files
-from repro.data.base import Batches, Split
+from repro.data.base import Split
 from repro.data.fetch import fetch
+from repro.data.minibatches import Batches
 from repro.data.sets import mnist
 
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "data"

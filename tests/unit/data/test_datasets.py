@@ -15,8 +15,8 @@ from torch.nn import functional
 from repro import data, models
 from repro.core.errors import InputError
 from repro.data import files
-from repro.data.base import Batches
 from repro.data.fetch import fetch
+from repro.data.minibatches import Batches
 from repro.data.readers import cifar
 from repro.data.sets import cifar10, cifar100
 from repro.experiment.schema import RunConfig

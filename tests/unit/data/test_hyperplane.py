@@ -8,7 +8,7 @@ import torch
 from repro import data, models
 from repro.core.errors import InputError
 from repro.data import counter_rng
-from repro.data.base import Batches
+from repro.data.minibatches import Batches
 from repro.data.readers import hyperplane_points
 from repro.data.sets import hyperplane
 from repro.training import losses

@@ -20,8 +20,8 @@ from repro import data, models
 from repro.cli.main import main
 from repro.core.errors import InputError
 from repro.core.paths import PROJECT
-from repro.data.base import Batches
 from repro.data.fetch import fetch
+from repro.data.minibatches import Batches
 from repro.data.readers import lazy, prefetch, shards
 from repro.data.sets import imagenet
 from repro.training.evaluation.evaluate import evaluate

@@ -12,7 +12,8 @@ from torch import nn
 from torch.nn import functional
 
 from repro import models
-from repro.data.base import Batches, Split
+from repro.data.base import Split
+from repro.data.minibatches import Batches
 from repro.experiment.testbeds import Rate
 from repro.fabric.virtual import fabric as virtual
 from repro.testing.small import COSTS, NETWORK, SGD

@@ -16,7 +16,7 @@ from repro.algorithms.pipeline.memory import counted
 from repro.algorithms.pipeline.plan import Plan
 from repro.algorithms.pipeline.shapes import outputs
 from repro.core.errors import InputError
-from repro.data.base import Batches
+from repro.data.minibatches import Batches
 from repro.testing import small
 
 LR, BATCH, WIDTHS = small.SGD.lr, 4, (small.INPUTS, 7, 5, 6, 4, small.CLASSES)

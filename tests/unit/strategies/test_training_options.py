@@ -11,7 +11,8 @@ from torch.nn import functional
 from repro import models, strategies
 from repro.core.errors import InputError
 from repro.core.fields import checked
-from repro.data.base import Batches, Split
+from repro.data.base import Split
+from repro.data.minibatches import Batches
 from repro.experiment.expand import expand
 from repro.experiment.optimizer import Optimizer
 from repro.fabric.virtual import fabric as virtual

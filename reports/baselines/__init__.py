@@ -10,8 +10,7 @@ from repro.answers.figures.specs import Specs
 from repro.answers.pages import provenance
 from repro.answers.pages.files import Files
 from repro.answers.pages.render import template, write_page
-from repro.answers.tables.groups import finished
-from repro.answers.tables.loading import Summary, read, trains
+from repro.answers.tables.loading import Summary, latest, read, trains
 from repro.records import tidy
 
 PAGE = "baselines"
@@ -21,20 +20,15 @@ MADE_WITH = ("network", "results", "runs", "seed", "data set", "hardware", "comm
 
 def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
     """(pages, a line for the overview)"""
-    latest = [run for run in read(PAGE, results) if trains(run) and not run["breakdown"]]
-    latest = list({_what(run): run for run in sorted(latest, key=finished)}.values())
-    found, rows = runs(latest), provenance.by(PLACE, sorted(latest, key=_what))
+    shown = [run for run in read(PAGE, results) if trains(run) and not run["breakdown"]]
+    shown = latest(shown, [*PLACE, "variant", "seed"])
+    found, rows = runs(shown), provenance.by(PLACE, shown)
     made = {"runs": found, "provenance": provenance.table(rows, MADE_WITH)}
     specs = Specs(PAGE, files, lambda shown: made[shown.table])
     line = f"{found['variant'].nunique()} variants, theirs and ours, of the same training." if len(found) else ""
     line = line or f"No results yet: `repro run {PAGE}`."
     text = template(f"{PAGE}/page.md.j2", figure=specs.figure, table=specs.table, line=line)
     return write_page(text, PAGE, files), line
-
-
-def _what(run: Summary) -> tuple[str, ...]:
-    """Of whose runs the latest counts."""
-    return (*(str(run.get(name)) for name in (*PLACE, "variant", "seed")), run["hardware"]["class"])
 
 
 def runs(found: list[Summary]) -> pd.DataFrame:

@@ -12,9 +12,19 @@ from repro.answers.claims import arithmetic
 from repro.answers.claims.arithmetic import Check, check, plain
 from repro.answers.claims.stats import TIMES, number
 from repro.answers.pages.reference import quoted
-from repro.reports.eagersgd.results import HOROVOD, MAJORITY, PAPER, SOLO, SPEEDUP, Results, of_table1
+from repro.answers.tables.results import Results
+
+PAPER = "eagersgd"
+HOROVOD = "Synch-SGD (Horovod)"
+SOLO, MAJORITY = "eager-SGD (solo)", "eager-SGD (majority)"
+SPEEDUP = "speed-up over "  # a quantity; what it is over comes after it
 
 _check = partial(check, written=(plain, plain))
+
+
+def of_table1(task: str, quantity: str) -> int:
+    """A number of the paper's Table 1."""
+    return int(quoted(PAPER).text("Table 1", task, "all", quantity))
 
 
 def expected(ranks: int) -> dict[str, dict[str, float]]:

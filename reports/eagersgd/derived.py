@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 
 from repro.answers.claims.compute import Outcome, by_seed, function, probe_function
-from repro.answers.tables.groups import Group
 from repro.answers.tables.loading import Summary
-from repro.answers.tables.probes import ProbeGroup
+from repro.answers.tables.runs import Runs
 
 
 @probe_function("runtimes")
-def runtime_by_length(group: ProbeGroup) -> Outcome:
+def runtime_by_length(group: Runs) -> Outcome:
     """Pearson's correlation between the seconds and the lengths of batches (Figures 2 (b), 3 and 4)."""
     import numpy as np
 
@@ -48,10 +47,10 @@ def rounds_of_a_delay(run: Summary) -> int | None:
 
 
 @function
-def staleness_explained(group: Group, variant: str) -> Outcome:
+def staleness_explained(group: Runs, variant: str) -> Outcome:
     """Share of the accepted gradients that are not later than one injected delay explains (`rounds_of_a_delay`)."""
     found = {}
-    for seed, run in group.runs(variant).items():
+    for seed, run in group.seeds(variant).items():
         ages, most = staleness(run), rounds_of_a_delay(run)
         if ages and most:
             found[seed] = sum(n for age, n in ages.items() if age <= most) / sum(ages.values())

@@ -8,41 +8,25 @@ from repro.answers.claims.claims import Value
 from repro.answers.claims.evaluate import numbers
 from repro.answers.claims.stats import DASH
 from repro.answers.pages.reference import quoted
-from repro.answers.tables.groups import Group
-from repro.answers.tables.rows import rows as rows_of
+from repro.answers.tables.results import Results
+from repro.answers.tables.runs import Runs
 from repro.records import tidy
-from repro.reports.eagersgd.contradictions import checks, implied
-from repro.reports.eagersgd.results import (
-    DEEP500,
-    FIG2,
-    FIG3,
-    FIG4,
-    FIG10,
-    FIG10_PADDED,
-    FIG10_RATIO,
-    FIG11,
-    FIG12,
-    FIG13,
-    FIG13_SCALING,
-    HOROVOD,
-    PAPER,
-    SPEEDUP,
-    TASKS,
-    Results,
-    of_table1,
-)
+from repro.reports.eagersgd.contradictions import HOROVOD, PAPER, SPEEDUP, checks, implied, of_table1
 
+DEEP500 = "Synch-SGD (Deep500)"
+# experiment of Table 1's model at full size -> the task as Table 1 writes it
+TASKS = {"fig10": "Hyperplane regression", "fig12": "Cifar-10", "fig11": "ImageNet", "fig13-scaling": "UCF101"}
 RUNTIMES = {
-    FIG2: "Figure 2 (b), LSTM on UCF101",
-    FIG3: "Figure 3, Transformer",
-    FIG4: "Figure 4, ResNet-50",
+    "fig2-runtimes": "Figure 2 (b), LSTM on UCF101",
+    "fig3-runtimes": "Figure 3, Transformer",
+    "fig4-runtimes": "Figure 4, ResNet-50",
 }
 # Figure -> its experiments, and what tells their bars apart where there are several
 FIGURES = {
-    "Figure 10": {FIG10.name: "", FIG10_PADDED.name: "step of 0.61 s", FIG10_RATIO.name: "step of 0.4 s"},
-    "Figure 11": {FIG11.name: ""},
-    "Figure 12": {FIG12.name: ""},
-    "Figure 13": {FIG13.name: "", FIG13_SCALING.name: "full size"},
+    "Figure 10": {"fig10": "", "fig10-padded": "step of 0.61 s", "fig10-padded-ratio": "step of 0.4 s"},
+    "Figure 11": {"fig11": ""},
+    "Figure 12": {"fig12": ""},
+    "Figure 13": {"fig13": "", "fig13-scaling": "full size"},
 }
 
 
@@ -51,8 +35,7 @@ def table1(found: Results) -> pd.DataFrame:
     paper, counts = quoted(PAPER), {}
     for experiment, task in TASKS.items():
         for group in found.of(experiment).values():
-            ran = {run["model"].get("parameters") for run in group.used()} - {None}
-            counts[task] = counts.get(task, set()) | ran
+            counts.setdefault(task, set()).update(group.frame["parameters"].dropna().astype(int))
     names = ("parameters", "training samples", "batch size", "epochs", "processes")
     return pd.DataFrame(
         {"task": task, "model": paper.text("Table 1", task, "all", "model")}
@@ -68,7 +51,7 @@ def runtimes(found: Results) -> pd.DataFrame:
         {"figure": what, "kind": kind, "over_mean": seconds / run["result"]["statistics"]["mean"]}
         for experiment, what in RUNTIMES.items()
         for kind, group in found.of(experiment).items()
-        for run in group.summaries
+        for run in group.records.values()
         for seconds in run["result"]["seconds"]
     )
 
@@ -92,12 +75,14 @@ def speedups(found: Results) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _speedup(group: Group, variant: str, over: str, row: str) -> list[float]:
+def _speedup(group: Runs, variant: str, over: str, row: str) -> list[float]:
     """Seconds of an iteration of `over` / those of `variant`, of each seed; the variants may have the injected delay in
     their names."""
-    names = [next((n for n in (name, f"{name} {row}") if n in group.covered()), "") for name in (variant, over)]
+    names = [
+        next((n for n in (name, f"{name} {row}") if n in set(group.frame["variant"])), "") for name in (variant, over)
+    ]
     of, base = ({"variant": name} for name in names)
-    return list(numbers(Value(verb="speedup", column="iteration_s", of=of, over=base), rows_of(group)).values.values())
+    return list(numbers(Value(verb="speedup", column="iteration_s", of=of, over=base), group.frame).values.values())
 
 
 def losses(found: Results) -> pd.DataFrame:
@@ -105,7 +90,7 @@ def losses(found: Results) -> pd.DataFrame:
     rows = []
     for name, step in FIGURES["Figure 10"].items():
         for kind, group in found.of(name).items():
-            for run in group.used():
+            for run in group.records.values():
                 own = {"panel": f"{step or 'step as it is'}: {kind}", "kind": kind, "variant": run["variant"]}
                 rows += [own | point for point in tidy.rows("points", run)]
     return tidy.frame(rows)

@@ -10,8 +10,7 @@ from repro.answers.figures.specs import Specs
 from repro.answers.pages import provenance
 from repro.answers.pages.files import Files
 from repro.answers.pages.render import template, write_page
-from repro.answers.tables.groups import finished
-from repro.answers.tables.loading import Summary, read, trains
+from repro.answers.tables.loading import Summary, latest, read, trains
 from repro.records import tidy
 
 PAGE = "gpu"
@@ -21,8 +20,7 @@ MADE_WITH = ("hardware", "results", "runs", "seed", "data set", "commit", "finis
 
 def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
     """(pages, a line for the overview)"""
-    latest = {_what(run): run for run in sorted(read(PAGE, results), key=finished)}
-    found = sorted(latest.values(), key=_what)
+    found = latest(read(PAGE, results), ("experiment", "variant", "testbed", "scale", "seed", "breakdown"))
     trained, probes = ([run for run in found if trains(run) is kind] for kind in (True, False))
     made = {
         "trained": training(trained),
@@ -69,9 +67,3 @@ def _by(run: Summary) -> str:
 
 def _gpu(run: Summary) -> str:
     return str(run["hardware"].get("gpu") or "none: " + run["hardware"]["class"])
-
-
-def _what(run: Summary) -> tuple[str, ...]:
-    """Of whose runs the latest counts."""
-    own = (str(run.get(name)) for name in ("experiment", "variant", "testbed", "scale", "seed", "breakdown"))
-    return (*own, run["hardware"]["class"])

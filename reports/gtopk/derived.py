@@ -10,22 +10,20 @@ import pandas as pd
 from repro.answers.claims.compute import by_seed, function, paired, probe_function
 from repro.answers.claims.evaluate import Outcome, ratio
 from repro.answers.claims.stats import median
-from repro.answers.tables.groups import Group
 from repro.answers.tables.loading import Summary
-from repro.answers.tables.probes import ProbeGroup
-from repro.answers.tables.rows import rows
+from repro.answers.tables.runs import Runs
 
 # what the seconds of a collective are said to grow with
 UNITS: dict[str, Callable[[float], float]] = {"log2 P": math.log2, "P - 1": lambda P: P - 1, "bytes": lambda size: size}
 
 
 @function
-def extra_compression(group: Group, variant: str, over: str) -> Outcome:
+def extra_compression(group: Runs, variant: str, over: str) -> Outcome:
     """(compression of `variant` - that of `over`) / communication of `variant`, all on the main line."""
     return paired(
         group,
         [variant, over],
-        phases=True,
+        breakdown=True,
         number=lambda one, base: ratio(
             max(0.0, one["phases"]["compress"] - base["phases"]["compress"]),
             one["phases"]["communicate"] + one["phases"]["wait"],
@@ -36,11 +34,11 @@ def extra_compression(group: Group, variant: str, over: str) -> Outcome:
 # --- collectives (Table I, Figure 9)
 
 
-def _growth(group: ProbeGroup, by: str, number: Callable[[pd.DataFrame], pd.Series], reason: str) -> Outcome:
+def _growth(group: Runs, by: str, number: Callable[[pd.DataFrame], pd.Series], reason: str) -> Outcome:
     """number(seconds of each algorithm by workers and bytes) at the most workers (`ranks`) or bytes / the same at the
     fewest, a seed each: of the places equal in the other one those where they are most, the larger one where tied."""
     other, values = "ranks" if by == "bytes" else "bytes", {}
-    for seed, of in pd.DataFrame(rows(group, "rows")).query("ranks > 1").groupby("seed"):
+    for seed, of in group.rows.query("ranks > 1").groupby("seed"):
         found = number(of.groupby(["ranks", "bytes", "algorithm"])["seconds.median"].last().unstack()).dropna()
         lines = {(len(line), same): line for same, line in found.groupby(other)}
         if lines and len(line := lines[max(lines)]) > 1:
@@ -49,7 +47,7 @@ def _growth(group: ProbeGroup, by: str, number: Callable[[pd.DataFrame], pd.Seri
 
 
 @probe_function("sparse_collectives")
-def collective_growth(group: ProbeGroup, algorithm: str, by: str) -> Outcome:
+def collective_growth(group: Runs, algorithm: str, by: str) -> Outcome:
     """(seconds / unit) with most workers / the same with fewest; unit: log2 P or P - 1, of the powers of two that the
     formulas are for. Near 1: it grows like that.
 
@@ -65,7 +63,7 @@ def collective_growth(group: ProbeGroup, algorithm: str, by: str) -> Outcome:
 
 
 @probe_function("sparse_collectives")
-def advantage_growth(group: ProbeGroup, of: str, over: str, by: str) -> Outcome:
+def advantage_growth(group: Runs, of: str, over: str, by: str) -> Outcome:
     """(seconds of `over` / of `of`) at the most workers or bytes / the same at the fewest; above 1: it grows."""
     return _growth(group, by, lambda s: s[over] / s[of], f"{of} and {over} were not run at several {by}")
 
@@ -79,14 +77,14 @@ def _share(runs: Sequence[Summary], model: str, gpu: bool) -> float | None:
 
 
 @probe_function("selection")
-def selection_share(group: ProbeGroup, model: str, gpu: bool = False) -> Outcome:
+def selection_share(group: Runs, model: str, gpu: bool = False) -> Outcome:
     """Seconds of selecting k gradients exactly / the published seconds of an iteration's computation (Table VI)."""
     reason = f"no exact selection of {model} on a {'GPU' if gpu else 'CPU'}"
     return by_seed(group, lambda runs: _share(runs, model, gpu), reason)
 
 
 @probe_function("selection")
-def gpu_gain(group: ProbeGroup, model: str) -> Outcome:
+def gpu_gain(group: Runs, model: str) -> Outcome:
     """Seconds of selecting on the CPU / on the GPU."""
 
     def gain(runs: list[Summary]) -> float | None:

@@ -14,7 +14,15 @@ import pandas as pd
 
 from repro.answers.claims.stats import ALPHA
 from repro.answers.pages.reference import quoted
-from repro.reports.gtopk.results import ALGORITHMS, DENSITY, MODELS, MOST, PAPER, PARAMETERS, WORLDS
+
+PAPER = "gtopk"
+ALGORITHMS = ("Dense", "Top-k", "gTop-k")
+MODELS = ("VGG-16", "ResNet-20", "AlexNet", "ResNet-50")
+# Trainable parameters of the models here; the paper states none (Figure 9 takes 100 MB for ResNet-50).
+PARAMETERS = {"VGG-16": 14_728_266, "ResNet-20": 269_722, "AlexNet": 60_965_224, "ResNet-50": 25_557_032}
+DENSITY = 0.001  # Figures 9 and 10
+WORLDS = (1, 2, 4, 8, 16, 32)
+MOST = WORLDS[-1]  # workers of Table VII
 
 ELEMENT = 8  # bytes: a float32 value and an int32 index
 NAMES = {"dense": "Dense", "topk": "Top-k", "topk_ring": "Top-k, ring", "gtopk": "gTop-k"}

@@ -12,11 +12,20 @@ from itertools import product
 import pandas as pd
 
 from repro.answers.claims.compute import COMPUTATION
-from repro.answers.tables import factors
-from repro.answers.tables.loading import Summary
+from repro.answers.tables.results import Results
 from repro.records.kinds import EMULATED, SIMULATED
-from repro.reports.gtopk.published import NAMES, alpha_beta, closed_form_s, implied_mbit, modelled, printed, speedup
-from repro.reports.gtopk.results import ALGORITHMS, FIG8, FIG9, FIG10, MODELS, MOST, Results, runs_of
+from repro.reports.gtopk.published import (
+    ALGORITHMS,
+    MODELS,
+    MOST,
+    NAMES,
+    alpha_beta,
+    closed_form_s,
+    implied_mbit,
+    modelled,
+    printed,
+    speedup,
+)
 
 PAPER, MODEL = "paper", "paper's model"
 SHOWN = (PAPER, MODEL, EMULATED, SIMULATED)
@@ -38,38 +47,31 @@ def iterations(found: Results) -> pd.DataFrame:
 
 def ours(found: Results, kind: str) -> pd.DataFrame:
     """Medians over Figure 10's runs of a kind; waiting for others belongs to the communication."""
-    runs = [run for run in runs_of(found, FIG10) if run["kind"] == kind and not run["breakdown"]]
-    own = [(factors.of(run), run) for run in runs]
-    rows = pd.DataFrame(
-        {"algorithm": of["method"], "model": of["model"]} | _of_run(run)
-        for of, run in own
-        if of.get("method") in ALGORITHMS and of.get("model") in MODELS  # and nobody's own
+    if not (group := found.shown.get(("fig10", kind))):
+        return pd.DataFrame()
+    runs = group.frame.rename(
+        columns={"factors.method": "algorithm", "step_s": "seconds", "phases.compress": "compression"}
     )
-    if rows.empty:
-        return rows
-    every = rows.groupby(PLACE)[["seconds", *PARTS]].median().reset_index()
-    return every.merge(rows.groupby("model")[["batch", "computation_s"]].median().reset_index())
-
-
-def _of_run(run: Summary) -> dict[str, float]:
-    phases, step_s = run["phases"], run["step"]["mean_s"]
-    return {
-        "workers": run["workers"], "batch": run["batch"] / run["workers"], "seconds": step_s,
-        "computation_s": phases["forward"] + phases["backward"],
-        "computation": sum(phases[name] for name in COMPUTATION), "compression": phases["compress"],
-        "communication": phases["communicate"] + phases["wait"],
-    }  # fmt: skip
+    paper_s = runs["algorithm"].isin(ALGORITHMS) & runs["factors.model"].isin(MODELS)  # and nobody's own
+    runs = runs[paper_s & ~runs["breakdown"].eq(True)].assign(
+        model=runs["factors.model"],
+        batch=runs["batch"] / runs["workers"],
+        computation_s=runs["phases.forward"] + runs["phases.backward"],
+        computation=sum(runs[f"phases.{name}"] for name in COMPUTATION),
+        communication=runs["phases.communicate"] + runs["phases.wait"],
+    )
+    every = runs.groupby(PLACE)[["seconds", *PARTS]].median().reset_index()
+    return every.merge(runs.groupby("model")[["batch", "computation_s"]].median().reset_index())
 
 
 def messages(found: Results) -> pd.DataFrame:
     """Seconds of a message, of every kind, and the paper's line at the same sizes."""
-    ours = pd.DataFrame(
-        {"kind": run["kind"], "seed": run["seed"], "bytes": point["bytes"], "seconds": point["mean_s"]}
-        for run in runs_of(found, FIG8)
-        for point in run["result"]["points"]
-    )
-    if ours.empty:
-        return ours
+    groups = [group.rows for group in found.of("fig8").values()]
+    if not groups:
+        return pd.DataFrame()
+    ours = pd.concat(groups, ignore_index=True).rename(columns={"mean_s": "seconds"})[
+        ["kind", "seed", "bytes", "seconds"]
+    ]
     alpha, beta = alpha_beta()
     line = ours[["bytes"]].drop_duplicates().sort_values("bytes").assign(kind=PAPER, seed=0)
     return pd.concat([ours, line.assign(seconds=alpha + beta * line["bytes"])])
@@ -80,7 +82,8 @@ def collectives(found: Results) -> pd.DataFrame:
     ours = pd.DataFrame(
         {"panel": panel, "x": x, "algorithm": NAMES[row["algorithm"]], "kind": run["kind"], "seed": run["seed"],
          "ranks": row["ranks"], "bytes": row["bytes"], "seconds": row["seconds"]["median"]}
-        for run in runs_of(found, FIG9)
+        for group in found.of("fig9").values()
+        for run in group.records.values()
         for row in run["result"]["rows"]
         for panel, x in _panels(row["bytes"], row["ranks"])
     )  # fmt: skip

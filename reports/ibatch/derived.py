@@ -1,6 +1,6 @@
 """How ours is computed where no verb reaches: rests of times, decisions, weights.
 
-off: by which factor each ratio that is counted or compared may be wrong; the Court asks with that of the validation.
+off: by which factor each ratio that is counted or compared may be wrong, by the validation.
 """
 
 from __future__ import annotations
@@ -12,10 +12,8 @@ import pandas as pd
 from repro.answers.claims.compute import Outcome, function
 from repro.answers.claims.evaluate import ratio
 from repro.answers.tables.columns import computed
-from repro.answers.tables.groups import Group
 from repro.answers.tables.loading import Summary
-from repro.answers.tables.probes import ProbeGroup
-from repro.answers.tables.rows import of_run
+from repro.answers.tables.runs import Runs
 
 MODES = ("default", "layerwise", "ibatch")
 WHOLE = "per_rank.forward_end_s"  # from the first pull asked to the end of the forward pass
@@ -25,24 +23,24 @@ WHOLE = "per_rank.forward_end_s"  # from the first pull asked to the end of the 
 
 
 @function
-def ratio_of_rests(group: ProbeGroup, experiment: str, of: str, over: str, column: str, off: float = 1.0) -> Outcome:
+def ratio_of_rests(group: Runs, experiment: str, of: str, over: str, column: str, off: float = 1.0) -> Outcome:
     """A time of a variant over another one's that is a rest of two (what overlaps of pulls and forward pass, or what
     does not): it is wrong by that share of `WHOLE`."""
     sides = []
     for variant, by in ((of, off), (over, 1 / off)):
-        runs = [of_run(run) for run in group.used() if (run["experiment"], run["variant"]) == (experiment, variant)]
-        if not runs or WHOLE not in runs[0]:
+        runs = group.frame[(group.frame["experiment"] == experiment) & (group.frame["variant"] == variant)]
+        if WHOLE not in runs or not runs[WHOLE].notna().any():
             return Outcome(reason=f"no pulls recorded by {variant} of {experiment}")
-        each = zip(runs, computed(runs, column), computed(runs, WHOLE), strict=True)
-        sides.append({run["seed"]: max(0.0, rest + (by - 1) * whole) for run, rest, whole in each})
+        rests = (computed(runs, column) + (by - 1) * runs[WHOLE]).clip(lower=0.0)
+        sides.append(dict(zip(runs["seed"], rests)))
     above, below = sides
-    return Outcome({seed: ratio(above[seed], below[seed]) for seed in sorted({*above} & {*below})})
+    return Outcome({int(seed): ratio(above[seed], below[seed]) for seed in sorted({*above} & {*below})})
 
 
 @function
-def layer_ratio(group: ProbeGroup, layer: str, above: str, below: str) -> Outcome:
+def layer_ratio(group: Runs, layer: str, above: str, below: str) -> Outcome:
     """Of a layer: its pull over its forward pass, or the reverse; by the profile that the default's run measured."""
-    found = {run["seed"]: waits(run).get(layer) for run in group.summaries if run["variant"] == "default"}
+    found = {run["seed"]: waits(run).get(layer) for run in group.records.values() if run["variant"] == "default"}
     values = {seed: took[above] / took[below] for seed, took in found.items() if took}
     return Outcome(values) if values else Outcome(reason=f"no profile of default with a layer {layer}")
 
@@ -56,9 +54,9 @@ def waits(run: Summary) -> dict[str, dict[str, float]]:
 
 
 @function
-def batches_count(group: ProbeGroup) -> Outcome:
+def batches_count(group: Runs) -> Outcome:
     """How many batches iBatch decided on."""
-    found = {run["seed"]: batches(run) for run in group.summaries if run["variant"] == "ibatch"}
+    found = {run["seed"]: batches(run) for run in group.records.values() if run["variant"] == "ibatch"}
     values = {seed: float(len(of)) for seed, of in found.items() if of}
     return Outcome(values) if values else Outcome(reason="no batches of ibatch")
 
@@ -72,10 +70,10 @@ def batches(run: Summary) -> Sequence[tuple[int, int]]:
 
 
 @function
-def equal_weights(group: Group) -> Outcome:
+def equal_weights(group: Runs) -> Outcome:
     """Share of the numbers of workers at which all three modes end with the same weights, bit for bit."""
     names = ["seed", "workers", "weights_sha256"]
-    ends = [[run.get(name) for name in names] for run in group.used() if not run["breakdown"]]
+    ends = [[run.get(name) for name in names] for run in group.records.values() if not run["breakdown"]]
     of = pd.DataFrame(ends, columns=names).groupby(names[:2])["weights_sha256"].agg(["size", "nunique"])
     same = of.loc[of["size"] == len(MODES), "nunique"] == 1
     values = {int(seed): float(share) for seed, share in same.groupby("seed").mean().items()}

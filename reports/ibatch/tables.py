@@ -12,13 +12,12 @@ from repro.answers.claims import arithmetic
 from repro.answers.claims.arithmetic import Check, check
 from repro.answers.claims.stats import TIMES, number
 from repro.answers.pages.reference import Quoted, quoted
-from repro.answers.tables import factors
 from repro.answers.tables.loading import Summary
 from repro.answers.tables.results import Results
-from repro.answers.tables.rows import of_run
+from repro.answers.tables.runs import row_of
 from repro.reports.ibatch.derived import batches, waits
-from repro.reports.ibatch.results import IMPLIED, PAPER, RANDOM
 
+PAPER = "ibatch"
 ESTIMATED, OF_26 = "estimated processors", f"processors implied by 26{TIMES}"
 # how experiments' names end -> the network as the paper writes it
 NETWORKS = {"googlenet": "GoogLeNet", "inception": "Inception-V3", "vgg19": "VGG19", "vgg19-22k": "VGG19-22K"}
@@ -46,11 +45,11 @@ def printed(nodes: int) -> dict[str, dict[str, float]]:
 
 def _runs(found: Results, figure: str) -> Iterator[tuple[dict[str, Any], Summary]]:
     """Of the simulated runs of a figure: what names them on the page, and the run; modes in the paper's order."""
-    for ending, testbed in (("", ESTIMATED), (IMPLIED, OF_26)):
+    for ending, testbed in (("", ESTIMATED), ("-implied", OF_26)):
         group = found.shown.get((f"{figure}{ending}", "simulated"))
         for mode in (SINGLE, *CALLED):
-            for run in group.used() if group else ():
-                if factors.of(run).get("method") == mode:
+            for run in group.records.values() if group else ():
+                if run["factors"].get("method") == mode:
                     network = NETWORKS.get(run["experiment"].partition("-")[2], OTHER)
                     yield {"figure": figure, "testbed": testbed, "network": network, "mode": mode,
                            "nodes": run["workers"], "kind": run["kind"]}, run  # fmt: skip
@@ -86,7 +85,7 @@ def parts(found: Results) -> pd.DataFrame:
     """Of pulls and forward pass on 72 nodes: what overlaps and what does not, in shares of all of the default's."""
     rows, whole = [], {}
     for about, run in _runs(found, "fig5"):
-        of, panel = of_run(run), f"{about['network']}, {about['testbed']}"
+        of, panel = row_of(run), f"{about['network']}, {about['testbed']}"
         if about["mode"] in CALLED and about["nodes"] == LARGEST and "per_rank.pull_s" in of:
             pull, forward, both = (of[f"per_rank.{name}_s"] for name in ("pull", "forward", "overlap"))
             whole.setdefault(panel, pull + forward - both)  # the default's, which is the first
@@ -113,7 +112,7 @@ def case(found: Results) -> pd.DataFrame:
         about | {"mode": CALLED[about["mode"]], "batches": _written(batches(run))}
         | {f"{name}_ms": 1e3 * row[f"per_rank.first_step.{name}_s"] for name in ("forward_end", "pull", "overlap")}
         for about, run in _runs(found, "fig3")
-        if "per_rank.first_step.pull_s" in (row := of_run(run))
+        if "per_rank.first_step.pull_s" in (row := row_of(run))
     )  # fmt: skip
 
 
@@ -127,12 +126,12 @@ def _written(found: Sequence[tuple[int, int]]) -> str:
 
 def random(found: Results) -> pd.DataFrame:
     """Of random profiles: the median percentage by which a mode's batches take longer than the best possible ones."""
-    group = found.shown.get((RANDOM, "simulated"))
+    group = found.shown.get(("random-profiles", "simulated"))
     return _frame(
         {"family": row["family"], "layers": row["layers"], "startup": f"{row['startup']:g}", "mode": CALLED[mode],
          "percent": 100 * row["modes"]["greedy" if mode == IBATCH else mode]["median"], "kind": run["kind"],
          "seed": run["seed"]}
-        for run in (group.used() if group else ())
+        for run in (group.records.values() if group else ())
         for row in run["result"]["rows"] if row["family"] is not None
         for mode in CALLED
     )  # fmt: skip

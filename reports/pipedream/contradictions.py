@@ -12,8 +12,8 @@ from repro.answers.claims import arithmetic
 from repro.answers.claims.arithmetic import Check, check
 from repro.answers.claims.stats import TIMES, number
 from repro.answers.pages.reference import Quoted, quoted
-from repro.reports.pipedream.results import PAPER, Results
-from repro.reports.pipedream.stages import replicas
+from repro.answers.tables.results import Results
+from repro.reports.pipedream.stages import PAPER, replicas
 
 OVER_ONE, OVER_BSP = "speed-up over 1 machine", "speed-up over BSP"
 REDUCTION = "communication reduction over BSP"

@@ -1,33 +1,29 @@
-"""How ours is computed for claims about Table 1 and Figure 1, where no verb reaches.
-
-Functions over rows take a ProbeGroup of the runs of all rows, or of one.
-"""
+"""How ours is computed for claims about Table 1 and Figure 1, where no verb reaches."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pandas as pd
-
 from repro.answers.claims.compute import function, rates
 from repro.answers.claims.evaluate import Outcome
-from repro.answers.tables.probes import ProbeGroup
-from repro.answers.tables.rows import of_run
+from repro.answers.tables.runs import Runs
 from repro.reports.pipedream.stages import BSP, PIPEDREAM, Rates, configuration, fastest, shape
 
 
-def _one(group: ProbeGroup, value: float | None, reason: str) -> Outcome:
+def _one(group: Runs, value: float | None, reason: str) -> Outcome:
     """A number of all runs together; several seeds of a timing are one."""
-    return Outcome({group.seeds()[0]: value}) if value is not None else Outcome(reason=reason)
+    return Outcome({group.first["seed"]: value}) if value is not None else Outcome(reason=reason)
 
 
 # --- Table 1
 
 
 @function
-def configuration_found(group: ProbeGroup, printed: str) -> Outcome:
+def configuration_found(group: Runs, printed: str) -> Outcome:
     """1 where the partitioner found the printed configuration, 0.5 another one of the same kind, else 0; of one row."""
-    found = next(filter(None, (configuration(run) for run in group.summaries if run["variant"] == PIPEDREAM)), "")
+    found = next(
+        filter(None, (configuration(run) for run in group.records.values() if run["variant"] == PIPEDREAM)), ""
+    )
     agreement = 1.0 if found == printed else 0.5 if found and shape(found) == shape(printed) else 0.0
     return _one(group, agreement if found else None, "no configuration was found")
 
@@ -39,12 +35,12 @@ def over(of: Rates, row: str, variant: str, bases: Sequence[str]) -> float | Non
 
 
 @function
-def gain_follows_overhead(group: ProbeGroup) -> Outcome:
+def gain_follows_overhead(group: Runs) -> Outcome:
     """Spearman's correlation, over Table 1's rows, of BSP's stalled share and PipeDream's speed-up over BSP."""
-    of = rates(group.summaries)
-    runs = [run for run in group.summaries if run["variant"] == BSP and run["experiment"].startswith("table1-")]
-    pairs = [(of_run(run)["stalled"], over(of, run["experiment"], PIPEDREAM, [BSP])) for run in runs]
-    ranks = pd.DataFrame(pairs, columns=["stalled", "gain"]).dropna().rank()  # ties share theirs
+    of, bsp = rates(group), group.frame[group.frame["variant"] == BSP]
+    pairs = bsp[bsp["experiment"].str.startswith("table1-")][["experiment", "stalled"]]
+    pairs = pairs.assign(gain=[over(of, row, PIPEDREAM, [BSP]) for row in pairs["experiment"]])
+    ranks = pairs[["stalled", "gain"]].astype(float).dropna().rank()  # ties share theirs
     found = float(ranks.corr().loc["stalled", "gain"]) if len(ranks) >= 4 and ranks.nunique().min() > 1 else None
     return _one(group, found, "fewer than four rows that differ")
 
@@ -53,10 +49,10 @@ def gain_follows_overhead(group: ProbeGroup) -> Outcome:
 
 
 @function
-def overhead_grows(group: ProbeGroup, along: str, each: Sequence[str]) -> Outcome:
+def overhead_grows(group: Runs, along: str, each: Sequence[str]) -> Outcome:
     """Share of the series (one for each value of the columns `each`) whose stalled share never falls along a column;
     the testbeds' names sort by their GPUs' speed."""
-    several = pd.DataFrame([of_run(run) for run in group.summaries]).query("workers > 1").sort_values(along)
+    several = group.frame.query("workers > 1").sort_values(along)
     series = [of["stalled"] for _, of in several.groupby(list(each)) if len(of) > 1]
     growing = [of for of in series if not (of.diff() < -1e-9).any()]
     return _one(group, len(growing) / len(series) if series else None, "nothing to compare")

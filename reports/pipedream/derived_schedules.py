@@ -9,8 +9,8 @@ from typing import Any
 from repro.answers.claims.compute import function
 from repro.answers.claims.evaluate import Outcome
 from repro.answers.figures import schedules
-from repro.answers.tables.groups import Group
 from repro.answers.tables.loading import Summary
+from repro.answers.tables.runs import Runs
 from repro.reports.pipedream.stages import PIPEDREAM
 
 MEMORY = ("weights_bytes", "stash_bytes", "activation_bytes")
@@ -20,14 +20,12 @@ COUNTED: dict[str, Callable[..., Any]] = {
 
 
 @function
-def traced(
-    group: Group, variant: str, number: str, machine: int | None = None, minibatch: int | None = None
-) -> Outcome:
+def traced(group: Runs, variant: str, number: str, machine: int | None = None, minibatch: int | None = None) -> Outcome:
     """What can be counted in a variant's recorded intervals (`COUNTED`; of several numbers the mean), one a seed.
 
     machine, minibatch: of which, from 1, where it is one's.
     """
-    runs = {seed: run for seed, run in group.phase_runs(variant).items() if run.get("trace")}
+    runs = {seed: run for seed, run in group.seeds(variant, breakdown=True).items() if run.get("trace")}
     if not runs:
         return Outcome(reason=f"no recorded intervals for {variant}")
     at = [place - 1 for place in (machine, minibatch) if place is not None]
@@ -40,18 +38,15 @@ def traced(
 # --- memory
 
 
-def _worst(group: Group, of_run: Callable[[Summary], list[float]], reason: str) -> Outcome:
+def _worst(group: Runs, of_run: Callable[[Summary], list[float]], reason: str) -> Outcome:
     """The number farthest from 1 of all that runs say, one a seed."""
-    found: dict[int, list[float]] = {}
-    for variant in group.covered():
-        for seed, run in group.runs(variant).items():
-            found.setdefault(seed, []).extend(of_run(run))
+    found = {seed: [number for run in runs for number in of_run(run)] for seed, runs in group.by_seed().items()}
     values = {seed: max(said, key=lambda value: abs(value - 1)) for seed, said in found.items() if said}
     return Outcome(values) if values else Outcome(reason=reason)
 
 
 @function
-def in_flight(group: Group, stage: str) -> Outcome:
+def in_flight(group: Runs, stage: str) -> Outcome:
     """The most minibatches in flight at once in a replica, of runs with 1F1B: in the input stage over NOAM, in the
     output stage of several as they are."""
 
@@ -68,7 +63,7 @@ def in_flight(group: Group, stage: str) -> Outcome:
 
 
 @function
-def memory_off(group: Group) -> Outcome:
+def memory_off(group: Runs) -> Outcome:
     """Observed over predicted memory of a rank (weights, stashes and activations), the one farthest from 1."""
 
     def of_run(run: Summary) -> list[float]:

@@ -6,12 +6,12 @@ an epoch are those of Table 1's rows.
 
 from __future__ import annotations
 
-from repro.answers.claims.compute import final, function, paired, rates
+from repro.answers.claims.compute import function, rates
 from repro.answers.claims.evaluate import Outcome
 from repro.answers.claims.evaluate import ratio as quotient
 from repro.answers.claims.stats import number
-from repro.answers.tables.groups import Group
 from repro.answers.tables.loading import Summary
+from repro.answers.tables.runs import Runs
 from repro.reports.pipedream.stages import ASP, BSP, SINGLE, Rates, fastest, machines
 
 
@@ -21,38 +21,38 @@ def epochs_to(run: Summary, target: float) -> float:
     return min(reached, default=float("inf"))
 
 
-def row_rate(of: Rates, row: str, variant: str) -> float | None:
+def row_rate(runs: Runs, of: Rates, row: str, variant: str) -> float | None:
     """Samples a second of a variant in a row: of BSP those of its faster way; of ASP that was not run those of as many
     machines that never wait."""
     if variant == BSP:
         return fastest(of, row)
     rate, alone = of.get((row, variant)), of.get((row, SINGLE))
-    return machines(row) * alone if rate is None and variant == ASP and alone is not None else rate
+    return machines(runs, row) * alone if rate is None and variant == ASP and alone is not None else rate
 
 
 @function
-def epochs_ratio(group, variant: str, over: str, share: float = 1.0) -> Outcome:
+def epochs_ratio(group: Runs, variant: str, over: str, share: float = 1.0) -> Outcome:
     """Epochs that `over` needs for the target / those of `variant`; share: of the highest target."""
     return _reached(group, variant, over, share, 1.0)
 
 
 @function
 def time_to_accuracy(
-    group, row: str, variant: str, over: str, over_row: str | None = None, share: float = 1.0
+    group: Runs, row: str, variant: str, over: str, over_row: str | None = None, share: float = 1.0
 ) -> Outcome:  # fmt: skip
     """Time to the target of `over` / that of `variant`."""
-    of, other = rates(group.summaries), over_row or row
-    one, base = row_rate(of, row, variant), row_rate(of, other, over)
+    of, other = rates(group), over_row or row
+    one, base = row_rate(group, of, row, variant), row_rate(group, of, other, over)
     if one is None or base is None:
         return Outcome(reason=f"no results for {variant} of {row} or {over} of {other}")
-    return _reached(group, f"{variant}-{machines(row)}", f"{over}-{machines(other)}", share, one / base)
+    names = (f"{variant}-{machines(group, row)}", f"{over}-{machines(group, other)}")
+    return _reached(group, *names, share, one / base)
 
 
-def _reached(group, variant: str, over: str, share: float, faster: float) -> Outcome:
+def _reached(group: Runs, variant: str, over: str, share: float, faster: float) -> Outcome:
     """(epochs of `over` / epochs of `variant`) x faster, seed by seed; to the highest target that all runs have, in the
     place of the paper's advertised accuracy, times `share`."""
-    of = [{run["seed"]: run for run in group.summaries if run["variant"] == name and not run["breakdown"]}
-          for name in (variant, over)]  # fmt: skip
+    of = [group.seeds(name) for name in (variant, over)]
     if missing := [name for name, found in zip((variant, over), of, strict=True) if not found]:
         return Outcome(reason=f"no results for {', '.join(missing)}")
     if not (common := set.intersection(*(set(run["targets"]) for found in of for run in found.values()))):
@@ -62,17 +62,3 @@ def _reached(group, variant: str, over: str, share: float, faster: float) -> Out
     values = {seed: faster * quotient(epochs[1][seed], epochs[0][seed]) for seed in sorted({*of[0]} & {*of[1]})}
     known = {seed: value for seed, value in values.items() if value == value}
     return Outcome(known) if known else Outcome(reason=f"{number(target)} not reached by {variant} nor {over}")
-
-
-# --- weight versions
-
-
-@function
-def outside(group: Group, variant: str, one: str, other: str) -> Outcome:
-    """How far the final metric of `variant` lies outside the range between those of two others; 0: between them."""
-
-    def distance(run: Summary, low: Summary, high: Summary) -> float:
-        value, ends = final(run), sorted((final(low), final(high)))
-        return max(0.0, ends[0] - value, value - ends[1])
-
-    return paired(group, [variant, one, other], distance)

@@ -9,12 +9,13 @@ import pandas as pd
 from repro.answers.claims.compute import rates
 from repro.answers.figures import schedules
 from repro.answers.pages.reference import quoted
-from repro.experiment.inputs import BASE
+from repro.answers.tables.results import Results
+from repro.answers.tables.runs import Runs
+from repro.records.tidy import AS_GUESSED
 from repro.reports.pipedream import contradictions
 from repro.reports.pipedream.derived import over
 from repro.reports.pipedream.derived_training import row_rate
-from repro.reports.pipedream.results import ACCURACY, FIG8, PAPER, ROWS, Results, rows_of
-from repro.reports.pipedream.stages import ASP, BASELINES, BSP, PIPEDREAM, SINGLE, configuration, machines
+from repro.reports.pipedream.stages import ASP, BASELINES, BSP, PAPER, PIPEDREAM, ROWS, SINGLE, configuration, machines
 
 # As the paper writes them.
 VARIANTS = {"model-parallel": "model parallelism", "straight": "straight pipeline", BSP: "BSP", PIPEDREAM: "PipeDream",
@@ -30,12 +31,17 @@ CURVES = {  # figure -> the rows of Table 1 whose curves it has
 }
 
 
+def rows_of(found: Results, kind: str = "simulated") -> dict[str, Runs]:
+    """Row of Table 1 -> its runs of a kind."""
+    return {row: group for row in ROWS if (group := found.find(row, kind))}
+
+
 def speedups(found: Results) -> pd.DataFrame:
     """Ours and the paper's speed-ups: row, variant, over (one machine, or the faster BSP), kind, speedup."""
     rows = []
     groups = [(kind, row, group) for kind in OURS for row, group in rows_of(found, kind).items()]
     for kind, row, group in groups:
-        of = rates(group.summaries)
+        of = rates(group)
         for called, bases in (("one machine", [SINGLE]), ("BSP", BASELINES)):
             each = {name: over(of, row, variant, bases) for variant, name in VARIANTS.items()}
             rows += [{"row": ROWS[row], "kind": kind, "variant": name, "over": called, "speedup": speedup}
@@ -53,10 +59,10 @@ def inputs(found: Results) -> pd.DataFrame:
     own = speedups(found).query("over == 'BSP' and variant == 'PipeDream' and kind != 'emulated'")
     own = own[["row", "kind", "speedup"]]
     own["input"] = own["kind"].map({"paper": "paper", "simulated": GUESSED})
-    ends = [end for end in found.court.by_place if end != BASE] if found.court else []
-    moved = [(row, end, found.court.at(end, group)) for row, group in rows_of(found).items() for end in ends]
+    ends, court = [end for end in found.ends if end != AS_GUESSED], found.court
+    moved = [(row, end, court.at(end, group)) for row, group in rows_of(found).items() for end in ends]
     rows = [{"row": ROWS[row], "kind": "simulated", "input": end.split(", ")[0], "end": end.split(", ")[1],
-             "speedup": over(rates(there.used()), row, PIPEDREAM, BASELINES)}
+             "speedup": over(rates(there), row, PIPEDREAM, BASELINES)}
             for row, end, there in moved if there]  # fmt: skip
     every = pd.concat([own, pd.DataFrame(rows, columns=["row", "kind", "input", "end", "speedup"])])
     return every.sort_values("kind", key=lambda kinds: kinds == "paper", kind="stable")  # the paper's on top of ours
@@ -65,7 +71,7 @@ def inputs(found: Results) -> pd.DataFrame:
 def configurations(found: Results) -> pd.DataFrame:
     """A row of Table 1 each: the configuration that the paper prints, and the one found here."""
     printed = quoted(PAPER).table.query("quantity == 'configuration'").set_index("row")["value"]
-    ours = {ROWS[row]: configuration(run) for row, group in rows_of(found).items() for run in group.summaries
+    ours = {ROWS[row]: configuration(run) for row, group in rows_of(found).items() for run in group.records.values()
             if run["variant"] == PIPEDREAM}  # fmt: skip
     rows = [(row, printed.get(row, "not printed"), config, "simulated") for row, config in ours.items()]
     return pd.DataFrame(rows, columns=["row", "printed", "found", "kind"])
@@ -73,14 +79,14 @@ def configurations(found: Results) -> pd.DataFrame:
 
 def accuracy(found: Results) -> pd.DataFrame:
     """Figures 10 to 12: a row a curve, seed and evaluation; hours = epochs of the small workload x full-size epochs."""
-    group = found.shown.get((ACCURACY, "simulated"))
+    group, table1 = (found.shown.get((name, "simulated")) for name in ("accuracy-vgg16", "table1"))
     images = quoted(PAPER).table.query("place == 'Data' and quantity == 'training images'")["value"].astype(float)
-    of, rows = rates(run for row in rows_of(found).values() for run in row.used()), []
-    for figure, of_figure in CURVES.items() if group else ():
-        for row in of_figure:
-            for run in group.used():
+    of, rows = rates(table1) if table1 else {}, []
+    for figure, of_figure in CURVES.items() if group and table1 else ():
+        for row in filter(rows_of(found).get, of_figure):
+            for run in group.records.values():
                 name, _, count = run["variant"].rpartition("-")
-                rate = row_rate(of, row, name) if count == str(machines(row)) else None
+                rate = row_rate(table1, of, row, name) if count == str(machines(table1, row)) else None
                 if not rate or (name == ASP and len(of_figure) == 1):  # ASP stands in Figure 12 alone
                     continue
                 about = {"figure": figure, "strategy": f"{VARIANTS[name]}, {count}", "seed": run["seed"]}
@@ -92,8 +98,8 @@ def accuracy(found: Results) -> pd.DataFrame:
 
 def schedule(found: Results) -> pd.DataFrame:
     """Figure 8: a row a pass of the first minibatches: machine and minibatch from 1, milliseconds."""
-    group = found.shown.get((FIG8.name, "simulated"))
-    traced = [run for run in group.used() if run.get("trace")] if group else []
+    group = found.shown.get(("fig8", "simulated"))
+    traced = [run for run in group.records.values() if run.get("trace")] if group else []
     rows = []
     for run in traced[:1]:
         passes = schedules.passes(run)

@@ -1,6 +1,6 @@
 """What Pipe-SGD's claims need of the probes: the timing model, compression inside the ring, rates of convergence.
 
-These functions take a ProbeGroup: runs of one experiment, kind and place, of several models, world sizes and testbeds.
+Runs of a probe are of one experiment, kind and place, of several models, world sizes and testbeds.
 """
 
 from __future__ import annotations
@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from repro.answers.claims.compute import by_seed, probe_function
+from repro.answers.claims.compute import COMPUTATION, by_seed, function, paired, probe_function
 from repro.answers.claims.evaluate import Outcome, ratio
 from repro.answers.claims.stats import median
 from repro.answers.tables.loading import Summary
-from repro.answers.tables.probes import ProbeGroup
+from repro.answers.tables.runs import Runs
 
 Entry = dict[str, Any]  # an entry of a timing result's `variants`
-Runs = list[Summary]
+Several = list[Summary]
 
 
-def entries(runs: Runs, variant: str | None = None) -> Iterator[tuple[Summary, Entry]]:
+def entries(runs: Several, variant: str | None = None) -> Iterator[tuple[Summary, Entry]]:
     """(run, entry) of every variant of timing runs, or of one variant."""
     for run in runs:
         for entry in run["result"]["variants"]:
@@ -45,14 +45,25 @@ def dependency(entry: Entry) -> int:
 # --- the timing model
 
 
+@function
+def over_equation_4(group: Runs, variant: str) -> Outcome:
+    """Seconds of an iteration over max(l_up + l_comp, l_comm), by the breakdown runs where there are any."""
+
+    def ratio_of(run: Summary) -> float:
+        computing = sum(run["phases"][name] for name in (*COMPUTATION, "compress"))
+        return run["final"]["train_s"] / run["iterations"] / max(computing, run["communication"]["total_s"])
+
+    return paired(group, [variant], ratio_of, breakdown=True)
+
+
 @probe_function("timing")
-def sequential_over_pipelined(group: ProbeGroup) -> Outcome:
+def sequential_over_pipelined(group: Runs) -> Outcome:
     """Step time of the best L > 1 / that of L = 1, K = 2, a codec at a time, where communication is the bound: median.
 
     Above 1: sequential gradient communication is faster.
     """
 
-    def ratios(runs: Runs) -> Iterator[float]:
+    def ratios(runs: Several) -> Iterator[float]:
         for run in runs:
             by_codec: dict[str, list[Entry]] = {}
             for entry in run["result"]["variants"]:
@@ -68,10 +79,10 @@ def sequential_over_pipelined(group: ProbeGroup) -> Outcome:
 
 
 @probe_function("timing")
-def scaling_efficiency(group: ProbeGroup, variant: str) -> Outcome:
+def scaling_efficiency(group: Runs, variant: str) -> Outcome:
     """Observed efficiency (7) at the largest world size where the prediction says compute bound; median over models."""
 
-    def largest(runs: Runs) -> Iterator[float]:
+    def largest(runs: Several) -> Iterator[float]:
         bound = [(run["workers"], entry) for run, entry in entries(runs, variant) if compute_bound(entry)]
         top = max((workers for workers, _ in bound), default=0)
         for workers, entry in bound:
@@ -88,18 +99,18 @@ CANNOT_TELL = 0.1  # share of its work that the native ring seems to hide
 
 
 @probe_function("ring")
-def hidden_in_ring(group: ProbeGroup, variant: str) -> Outcome:
+def hidden_in_ring(group: Runs, variant: str) -> Outcome:
     """Share of the work between transfers (decompress, sum, compress) that a variant hides behind them; median.
 
     None where the same measure finds work hidden in the native ring too, which hides nothing by construction: then it
     cannot tell (measured, the work of a short ring drowns in the scatter of the waiting times).
     """
 
-    def shares(runs: Runs, name: str = variant) -> list[float]:
+    def shares(runs: Several, name: str = variant) -> list[float]:
         variants = [v for run in runs for v in run["result"]["variants"] if v["name"] == name]
         return [v["overlapped_s"] / v["work_s"] for v in variants if v["work_s"]]
 
-    native = median(shares(list(group.summaries), variant.replace("pipelined", "native")))
+    native = median(shares(list(group.records.values()), variant.replace("pipelined", "native")))
     if native is not None and native > CANNOT_TELL:
         share = f"{100 * native:.0f} %"
         return Outcome(reason=f"the measure cannot tell: it finds {share} hidden in the native ring too")

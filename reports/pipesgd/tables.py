@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
 from repro.answers.claims.compute import COMPUTATION
+from repro.answers.claims.evidence import outcome_of
 from repro.answers.pages import reference
-from repro.answers.tables.groups import Group
-from repro.answers.tables.probes import ProbeGroup
-from repro.answers.tables.rows import rows as rows_of
-from repro.reports.pipesgd.results import FIGURE4, PAPER, RING
+from repro.answers.tables.results import Results
 
-if TYPE_CHECKING:
-    from repro.answers.claims.claims import Claim
-    from repro.answers.claims.evidence import Court
-    from repro.reports.pipesgd.results import Results
+PAPER = "pipesgd"
+# Figure 4's rows: experiment -> what the paper (and reference/pipesgd.csv) calls it
+FIGURE4 = {
+    "fig4-mnist": "MNIST-MLP",
+    "fig4-alexnet": "AlexNet",
+    "fig4-resnet18": "ResNet18",
+    "fig4-cifar100-convex": "CIFAR100-Convex",
+}
 
 
 def quoted(quantity: str) -> pd.DataFrame:
@@ -27,20 +29,9 @@ def quoted(quantity: str) -> pd.DataFrame:
     return found[found["quantity"] == quantity]
 
 
-def court(found: Results) -> Court:
-    """What judges the claims."""
-    assert found.court is not None
-    return found.court
-
-
-def known(found: Results) -> dict[str, Claim]:
-    """The claims by name."""
-    return {claim.id: claim for claim in court(found).file.claims}
-
-
 def speedups(found: Results) -> pd.DataFrame:
     """Of the fastest compressed Pipe-SGD: a row a benchmark, baseline and kind; the paper's ends are rows of theirs."""
-    judge, rows = court(found), []
+    judge, rows = found.court, []
     for claim in judge.file.claims:
         for name, ending in (("D-Sync", "speedup-vs-dsync"), ("PS-Sync", "speedup-vs-ps")):
             if not claim.id.endswith(ending):
@@ -56,9 +47,9 @@ def speedups(found: Results) -> pd.DataFrame:
 
 def steps(found: Results) -> pd.DataFrame:
     """Of Figure 4's row AlexNet: seconds of an iteration at the paper's rate, emulated and simulated."""
-    groups = [found.shown.get(("fig4-alexnet", kind)) for kind in ("emulated", "simulated")]
-    frames = [pd.DataFrame(rows_of(group))[["kind", "variant", "seed", "iteration_s"]] for group in groups if group]
-    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+    frames = [group.frame for kind, group in found.of("fig4-alexnet").items() if kind != "measured"]
+    columns = ["kind", "variant", "seed", "iteration_s"]
+    return pd.concat([frame[columns] for frame in frames], ignore_index=True) if frames else pd.DataFrame()
 
 
 def phases(found: Results) -> pd.DataFrame:
@@ -66,7 +57,7 @@ def phases(found: Results) -> pd.DataFrame:
     rows = []
     for name, benchmark in FIGURE4.items():
         group = found.shown.get((name, "simulated"))
-        for run in group.used() if isinstance(group, Group) else ():
+        for run in group.records.values() if group else ():
             of = run["phases"]
             parts = {
                 "computation": sum(of[phase] for phase in COMPUTATION),
@@ -86,11 +77,9 @@ def accuracies(found: Results) -> pd.DataFrame:
     for name, benchmark in FIGURE4.items():
         for kind in ("measured", "simulated"):
             group = found.shown.get((name, kind))
-            if isinstance(group, Group) and not (group.standin or group.timing_only):
+            if group and not (group.standin or group.timing_only):
                 shown.add(benchmark)
-                own = pd.DataFrame(rows_of(group))[["variant", "kind", "seed", "final"]].rename(
-                    columns={"final": "top-1"}
-                )
+                own = group.frame[["variant", "kind", "seed", "final"]].rename(columns={"final": "top-1"})
                 rows += own.assign(benchmark=benchmark).to_dict("records")
     table = pd.DataFrame(rows, columns=["benchmark", "variant", "kind", "seed", "top-1"])
     return table[table["benchmark"].isin(shown)].astype({"top-1": float})
@@ -105,8 +94,8 @@ def ring(found: Results) -> pd.DataFrame:
             for which in ("uncompressed", "compressed")
         )
         rows.append({"of": end, "kind": "paper", "uncompressed": whole, "compressed": less})
-    group = found.shown.get((RING, "simulated"))
-    for run in group.used() if isinstance(group, ProbeGroup) else ():
+    group = found.shown.get(("fig3-ring", "simulated"))
+    for run in group.records.values() if group else ():
         for entry in run["result"]["overheads"]:
             if entry["codec"] == "ternary" and run["workers"] == 4:
                 ours = {"uncompressed": entry["per_uncompressed"], "compressed": entry["per_compressed"]}
@@ -185,10 +174,10 @@ def reductions(found: Results) -> pd.DataFrame:
         {"of": "pushes, then pulls, share one link", "kind": "arithmetic", "less": incast_reduction(workers)},
         {"of": "pulls run beside pushes", "kind": "arithmetic", "less": staggered_reduction(workers)},
     ]
-    judge, claim = court(found), known(found)["communication-halved"]
+    claim = next(claim for claim in found.file.claims if claim.id == "communication-halved")
     for (name, benchmark), kind in itertools.product(FIGURE4.items(), ("simulated", "emulated")):
         group = found.shown.get((name, kind))
-        if isinstance(group, Group) and (values := judge.outcome(claim, group).values):
+        if group and (values := outcome_of(claim, group).values):
             rows.append({"of": benchmark, "kind": kind, "less": next(iter(values.values()))})
     return pd.DataFrame(rows)
 

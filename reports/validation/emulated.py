@@ -7,8 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from repro.answers.tables.groups import finished
-from repro.answers.tables.loading import Summary
+from repro.answers.tables.loading import Summary, finished
 from repro.records.kinds import EMULATED, SIMULATED
 
 # entries of a testbed

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from repro.answers.claims import validated
-from repro.answers.tables.groups import QUICK, finished
-from repro.answers.tables.loading import APART, Summary
+from repro.answers.tables import loading
+from repro.answers.tables.loading import APART, QUICK, Summary
 
 PAPER = "validation"
 MEDIAN_GOAL, P95_GOAL = 0.05, 0.15  # fixed in the issue that asked for the validation, before any run
@@ -18,14 +18,10 @@ LATER_MEDIAN_GOAL, LATER_P95_GOAL, RATIO_GOAL = 0.03, 0.10, 0.05  # of a later s
 
 def latest(runs: Iterable[Summary]) -> list[Summary]:
     """Of each experiment, testbed, launcher, variant, seed and machine the run of the validation that finished last."""
-    every = sorted((run for run in runs if run.get("program") == PAPER), key=finished)
-    names = ("experiment", "testbed", "launcher", "variant", "seed")
-    found = {
-        (*(str(run[name]) for name in names), run["hardware"]["class"], str(run.get("scale"))): run for run in every
-    }
-    scales = {key[-1] for key in found}
-    full = scales - {QUICK} or scales  # a trial of the machinery says nothing beside a whole run
-    return [found[key] for key in sorted(found) if key[-1] in full]
+    own = [run for run in runs if run.get("program") == PAPER]
+    found = loading.latest(own, ("experiment", "testbed", "launcher", "variant", "seed", "scale"))
+    full = [run for run in found if run.get("scale") != QUICK]  # a trial of the machinery says nothing beside others
+    return full or found
 
 
 def steps(summaries: Sequence[Summary]) -> pd.DataFrame:

@@ -14,8 +14,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from repro.experiment.testbeds import Modelled, Ranks
+from repro.records.tidy import AS_GUESSED, INPUT
 
-FACTOR, BASE = "input", "base"  # the factor that says which end a run is at; where it is at none
+FACTOR, BASE = INPUT, AS_GUESSED  # the factor that says which end a run is at; where it is at none
 
 
 def ends(testbed: Ranks) -> dict[str, list[str]]:

@@ -73,10 +73,6 @@ class Ranks(Model):
     threads_per_rank: Annotated[int, Field(ge=1, le=limits.THREADS)] = 1
     backend: Text = "auto"  # of torch.distributed
     sources: Entries = Field(default_factory=dict)
-    # Said of the numbers, and no part of a run or its key: entry -> the claims of the paper that it has as its source
-    # (what these say is no result), and those that it was implied by (others are consistent with them at best).
-    claims: dict[str, list[Text]] = Field(default_factory=dict, exclude=True)
-    implied: dict[str, list[Text]] = Field(default_factory=dict, exclude=True)
 
     @property
     def time_factor(self) -> float:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import pytest
 
+from repro.answers.claims.claims import Restated
 from repro.answers.claims.evaluate import judge
-from repro.answers.claims.evidence import Court, claims_of, restating
-from repro.answers.tables import groups, probes
-from repro.answers.tables.rows import of_run
+from repro.answers.claims.evidence import claims_of
+from repro.answers.tables.runs import row_of
 from repro.core.errors import InputError
-from repro.reports.pipesgd import derived  # noqa: F401  whose functions a claim may name
+from tests.reports.data.planned import shown
 from tests.reports.data.probes import timings
-from tests.reports.data.summaries import FIG4, all_runs, claim, judged, make, timing_only
+from tests.reports.data.summaries import FIG4, all_runs, claim, evaluator, judged, make, timing_only
 
 ALONE = {"class": "cpu-64core", "cores": 64, "gpu": None, "network": "10 Gbit/s"}
 
@@ -34,15 +33,9 @@ def test_ours_of_made_up_runs():
 
 def test_verbs_see_the_mean_of_what_ranks_say_and_what_stands_in_a_pipeline():
     ranks = [{"role": "server"}, {"pull_s": 1.0, "first_step": {"pull_s": 4.0}}, {"pull_s": 3.0, "steps": 2}]
-    row = of_run(make("D-Sync") | {"per_rank": ranks, "pipeline": {"noam": 2, "profile": {"startup_s": 0.5}}})
+    row = row_of(make("D-Sync") | {"per_rank": ranks, "pipeline": {"noam": 2, "profile": {"startup_s": 0.5}}})
     assert row["per_rank.pull_s"] == 2 and row["per_rank.first_step.pull_s"] == 4 and "per_rank.role" not in row
     assert row["pipeline.noam"] == 2 and row["pipeline.profile.startup_s"] == 0.5
-
-
-def test_a_record_from_before_there_were_factors_has_those_of_its_label():
-    run = make("D-Sync") | {"paper": "gtopk", "experiment": "fig10", "variant": "VGG-16, gTop-k, P=32", "factors": {}}
-    row = of_run(run)
-    assert (row["factors.model"], row["factors.method"], row["factors.workers"]) == ("VGG-16", "gTop-k", 32)
 
 
 def test_ranks_that_share_cores_are_out_of_scope_for_times_alone():
@@ -89,38 +82,31 @@ def test_accuracies_of_stand_in_data_or_of_time_alone_are_not_tried():
 
 
 def test_a_function_over_another_program_is_a_reason_and_no_crash():
-    group = probes.choose(timings(1), "timing-model")[0]["measured"]
-    train = groups.choose([make()], FIG4)[0]["measured"]
+    group, train = shown("pipesgd", timings(1), "timing-model"), shown("pipesgd", [make()], FIG4)
     for name, of, said in (
         ("linear-scaling", train, "reads results of the program timing, not of train"),
         ("compression-overhead-hidden", group, "no phases.communicate was recorded"),
         ("terngrad-overhead-compressed", train, "no results for overheads, ternary, 4"),
     ):
-        court = Court("pipesgd", claims_of("pipesgd"), lambda experiment, kind, of=of: of, Path("nowhere"))
-        found = judge(claim(name), "measured", court.evidence(claim(name), "measured"), None)
+        found = judge(claim(name), "measured", evaluator(of).evidence(claim(name), "measured"), None)
         assert found.verdict.answer == "not run" and said in found.verdict.reason
 
 
 def test_simulated_times_have_the_error_of_the_validation():
-    chosen, _ = groups.choose(all_runs(), FIG4)
-    court = Court("pipesgd", claims_of("pipesgd"), lambda name, kind: chosen.get(kind), None)
+    court = evaluator(shown("pipesgd", all_runs(), FIG4), None)
     simulated, measured = (court.evidence(claim("speedup-vs-dsync"), kind) for kind in ("simulated", "measured"))
     assert measured.error is None and 0 < simulated.error.share < 1
     assert "95th percentile" in simulated.error.source
     assert court.evidence(claim("accuracy-d-sync"), "simulated").error is None
 
 
-def test_what_went_in_as_a_constant_is_no_result(monkeypatch):
-    runs = all_runs(seeds=3)
-    made = {"claims": {"alpha_s": ["speedup-vs-dsync"]}, "implied": {}}
-    monkeypatch.setattr("repro.answers.claims.evidence.restating", lambda testbed, how="claims": made[how])
-    found = judged("speedup-vs-dsync", runs, "simulated").verdict
-    assert found.answer == "by construction" and found.reason.startswith("fixed by alpha_s of ")
-    assert judged("speedup-vs-ps", runs, "simulated").verdict.judged
-
-
-def test_a_testbed_of_somebody_else_restates_nothing():
-    assert restating("../../etc", "claims") == {} and restating("paper/of-mine", "claims") == {}
+def test_what_went_in_as_a_constant_is_no_result():
+    court = evaluator(shown("pipesgd", all_runs(seeds=3), FIG4))
+    one = Restated(testbeds=["paper/*"], entry="alpha_s", claims=["speedup-vs-dsync"])
+    court.file.restated.append(one)
+    found, other = (court.evidence(claim(name), "simulated") for name in ("speedup-vs-dsync", "speedup-vs-ps"))
+    assert found.by_construction == "fixed by alpha_s of paper/pipesgd" and not other.by_construction
+    assert not court.evidence(claim("speedup-vs-dsync"), "measured").by_construction  # of another testbed
 
 
 @pytest.mark.parametrize(

@@ -2,37 +2,25 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pandas as pd
 import pytest
 
 from repro.answers.claims.evaluate import judge
-from repro.answers.claims.evidence import Court, claims_of, restating
+from repro.answers.claims.evidence import claims_of
 from repro.answers.claims.verdict import HOLDS
 from repro.answers.pages import paper_page
 from repro.answers.pages.files import Files
-from repro.answers.tables.results import Read
+from repro.answers.tables.results import arranged
 from repro.core.errors import InputError
 from repro.core.paths import reference_root
-from repro.experiment import files
 from repro.records import catalogue
 from repro.records.kinds import PADDED
-from repro.reports.eagersgd import contradictions, derived, results
-from repro.reports.eagersgd.results import (
-    DEEP500,
-    FIG9,
-    FIG10,
-    FIG12,
-    FIG13,
-    HOROVOD,
-    MAJORITY,
-    SOLO,
-    TRAINING,
-    of_table1,
-)
-from repro.reports.eagersgd.tables import TABLES
+from repro.reports.eagersgd import contradictions, derived
+from repro.reports.eagersgd.contradictions import HOROVOD, MAJORITY, SOLO, of_table1
+from repro.reports.eagersgd.tables import DEEP500, TABLES
 from tests.reports.data import eagersgd as made
+from tests.reports.data.eagersgd import FIG10, FIG12, FIG13, TRAINING
+from tests.reports.data.planned import NOWHERE
 
 FILE = claims_of("eagersgd")
 CLAIMS = {claim.id: claim for claim in FILE.claims}
@@ -48,13 +36,12 @@ def drawn(page, name):
 
 
 def gathered(summaries):
-    train = [one for one in summaries if one["program"] == "train"]
-    return results.gather(Read(train, [one for one in summaries if one["program"] != "train"]))
+    return arranged("eagersgd", summaries, NOWHERE)
 
 
 def judged(name, summaries, kind="simulated"):
     """The verdict on a claim from made-up runs alone; nothing was validated."""
-    court = Court("eagersgd", FILE, gathered(summaries).find, Path("nowhere"))
+    court = gathered(summaries).court
     return judge(CLAIMS[name], kind, court.evidence(CLAIMS[name], kind), FILE.effect(CLAIMS[name]))
 
 
@@ -80,8 +67,7 @@ def test_findings_break_where_a_verdict_changes(page, tmp_path):
 
 
 def test_what_went_in_is_by_construction_or_consistent_with_it(page):
-    testbeds = [name for name in files.in_files("testbed") if name.startswith("paper/eagersgd")]
-    restated = {name for testbed in testbeds for of in restating(testbed, "claims").values() for name in of}
+    restated = {name for one in FILE.restated for name in one.claims}
     assert restated <= set(CLAIMS)
     assert {"hyperplane-single-node", "resnet50-single-node", "lstm-mean", "ucf101-one-node-16"} <= restated
     for one in page.judged:
@@ -113,7 +99,7 @@ def test_figures_hold_what_the_runs_and_the_paper_say(page):
     ours = step("fig10-padded", PADDED, f"{DEEP500} 400 ms") / step("fig10-padded", PADDED, f"{SOLO} 400 ms")
     assert of["400 ms", "measured, padded, step of 0.61 s"] == pytest.approx(ours)
     latency = drawn(page, "fig9").set_index(["kind", "collective", "bytes"])["latency_s.mean"]
-    probes = [r.summary for r in found if r.summary["experiment"] == FIG9]
+    probes = [r.summary for r in found if r.summary["experiment"] == "fig9"]
     assert {probe["kind"] for probe in probes} == {"simulated", "emulated"}
     for probe in probes:
         for row in probe["result"]["rows"]:
@@ -157,7 +143,7 @@ def test_a_strategy_of_one_s_own_stands_beside_the_papers():
     runs = [made.run(FIG12, variant, "simulated") for variant in FIG12.variants]
     own = runs[0] | {"variant": "mine", "strategy": "of_mine"}
     found = gathered([*runs, own])
-    assert found.shown[FIG12.name, "simulated"].covered() == [*FIG12.variants, "mine"]
+    assert list(found.shown[FIG12.name, "simulated"].frame["variant"]) == [*FIG12.variants, "mine"]
 
 
 def test_the_paper_s_parameters_are_those_of_the_models():

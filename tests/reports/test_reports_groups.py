@@ -1,18 +1,26 @@
-"""Which summaries the reports room puts together, and the frames made from them."""
+"""Which runs stand together on a page."""
 
 from __future__ import annotations
 
-import math
-
-from repro.answers.claims import compute
 from repro.answers.pages import provenance
-from repro.answers.tables import groups
-from repro.reports.pipesgd.results import FIGURE4, TRAINING
-from tests.reports.data.summaries import BY_NAME, FIG4, all_runs, labels, make, rows, timing_only
+from repro.answers.tables import loading
+from repro.answers.tables.results import arranged
+from repro.answers.tables.runs import Runs
+from repro.answers.tables.selection import key_of
+from tests.reports.data.planned import NOWHERE, shown
+from tests.reports.data.probes import probe, timing_result, timings
+from tests.reports.data.summaries import ALEXNET, FIG4, all_runs, make, rows, timing_only
+from tests.support.records import write_summary
 
-ALEXNET = BY_NAME["fig4-alexnet"]
 
-# --- groups
+def chosen(runs, experiment=FIG4):
+    """(kind -> runs, the groups that no figure shows)"""
+    found = arranged("pipesgd", runs, NOWHERE)
+    return found.of(experiment.name), found.others
+
+
+def first(runs, kind="measured"):
+    return chosen(runs)[0][kind].first
 
 
 def test_a_figure_never_mixes_machines_lengths_data_or_testbeds():
@@ -22,52 +30,57 @@ def test_a_figure_never_mixes_machines_lengths_data_or_testbeds():
                  make("D-Sync", seed=9, testbed="shaped"), make("D-Sync", seed=9, launcher="torchrun"),
                  make("D-Sync", seed=9, batch=200), make("D-Sync", seed=9, workers=8),
                  make("D-Sync", seed=9, optimizer={"lr": 0.2}), make("D-Sync", seed=9) | {"experiment": "elsewhere"},
-                 make("Pipe-SGD", seed=9, options={"K": 3}), make("D-Sync", seed=9, model={"parameters": 7}),
+                 make("D-Sync", seed=9, model={"parameters": 7}),
                  make("D-Sync", seed=9, dataset={"checksum": "other pixels"})]  # fmt: skip
-    chosen, others = groups.choose([*strangers, *mine], FIG4)
-    others += groups.strangers([*strangers, *mine], TRAINING)
-    assert chosen["measured"].seeds() == [0] and len(chosen["measured"].covered()) == 7
-    assert len(others) == len(strangers)
-    assert len(provenance.others(others)) == len(strangers) and "K=3" in " ".join(provenance.others(others)["options"])
+    found, others = chosen([*strangers, *mine])
+    assert set(found["measured"].frame["seed"]) == {0} and found["measured"].frame["variant"].nunique() == 7
+    assert len(others) == len(strangers) == len(provenance.others(others))
+
+
+def test_of_one_variant_with_two_sets_of_options_the_more_seeded_counts():
+    runs = [make("Pipe-SGD", seed=seed) for seed in range(2)]
+    found, others = chosen([*runs, make("Pipe-SGD", seed=7, options={"K": 3})])
+    assert sorted(found["measured"].seeds("Pipe-SGD")) == [0, 1] and len(others) == 1
+    assert "K=3" in provenance.others(others)["options"].iloc[0]
+
+
+def test_a_run_that_is_not_as_its_experiment_has_it_is_a_variant_of_its_own(tmp_path):
+    config = {"strategy": {"name": "pipe_sgd", "K": 3}, "changed": ["strategy.K"]}
+    for name, run, more in (("own", make("Pipe-SGD", options={"K": 3}), config), ("planned", make("Pipe-SGD"), None)):
+        folder = tmp_path / "pipesgd" / FIG4.name / name
+        folder.mkdir(parents=True)
+        write_summary(folder, run, more)
+    found = arranged("pipesgd", loading.read("pipesgd", tmp_path), NOWHERE).of(FIG4.name)["measured"]
+    assert list(found.frame["variant"]) == ["Pipe-SGD", "Pipe-SGD, K=3"]
 
 
 def test_simulated_results_group_by_testbed_parameters_and_not_by_machine():
     one = make("D-Sync", "simulated", hardware={"class": "cpu-64core"})
     two = make("PS-Sync", "simulated")
     changed = make("Pipe-SGD", "simulated", testbed_model={"alpha_s": 1.0})
-    chosen, others = groups.choose([one, two, changed], FIG4)
-    assert chosen["simulated"].covered() == ["PS-Sync", "D-Sync"] and len(others) == 1
+    found, others = chosen([one, two, changed])
+    assert list(found["simulated"].frame["variant"]) == ["PS-Sync", "D-Sync"] and len(others) == 1
 
 
 def test_runs_without_arithmetic_are_a_group_of_their_own_with_a_breakdown_and_no_accuracies():
     runs = [run for run in rows(1) if run["experiment"] == ALEXNET.name]
-    group = groups.choose(runs, ALEXNET)[0]["simulated"]
-    assert group.timing_only and len(group.covered()) == 7 and math.isnan(compute.final(group.first))
+    group = chosen(runs, ALEXNET)[0]["simulated"]
+    assert group.timing_only and group.frame["variant"].nunique() == 7 and group.frame["final"].isna().all()
     # never with runs that compute: those win if they cover as much
     real = make("D-Sync", "simulated", finished="2020-01-01")
-    chosen, others = groups.choose([timing_only(make("D-Sync", "simulated")), real], FIG4)
-    assert not chosen["simulated"].timing_only and len(others) == 1
+    found, others = chosen([timing_only(make("D-Sync", "simulated")), real])
+    assert not found["simulated"].timing_only and len(others) == 1
 
 
 def test_warm_up_may_differ_between_kinds_and_never_within_a_variant():
     runs = [run for run in rows(2) if run["experiment"] == ALEXNET.name]
-    chosen, others = groups.choose(runs, ALEXNET)
-    assert {c["options"]["warmup_epochs"] for c in chosen["measured"].runs("Pipe-SGD").values()} == {4} and not others
+    found, others = chosen(runs, ALEXNET)
+    assert {c["options"]["warmup_epochs"] for c in found["measured"].seeds("Pipe-SGD").values()} == {4} and not others
     other = make("Pipe-SGD", seed=7, experiment=ALEXNET, best=0.48)
-    other |= {key: chosen["measured"].first[key] for key in ("dataset", "epochs")}
+    other |= {key: found["measured"].first[key] for key in ("dataset", "epochs")}
     other["options"] = other["options"] | {"warmup_epochs": 1}
-    mixed, others = groups.choose([*runs, other], ALEXNET)
-    assert sorted(mixed["measured"].runs("Pipe-SGD")) == [0, 1] and len(others) == 1
-    # the paper has none for small models
-    assert not groups.belongs(make("Pipe-SGD") | {"options": {"warmup_epochs": 5}}, FIG4)
-
-
-def test_every_variant_of_the_page_has_its_options_and_the_experiments_files_name_the_same():
-    for experiment in TRAINING:
-        named = set(labels(f"pipesgd/{experiment.name}"))
-        assert named == set(experiment.variants), experiment.name
-    for name, row in FIGURE4.items():
-        assert ("Pipe-SGD + Q" in BY_NAME[name].variants) == (row in ("MNIST-MLP", "AlexNet"))
+    mixed, others = chosen([*runs, other], ALEXNET)
+    assert sorted(mixed["measured"].seeds("Pipe-SGD")) == [0, 1] and len(others) == 1
 
 
 def test_a_constant_schedule_is_no_difference_and_another_one_is():
@@ -75,39 +88,69 @@ def test_a_constant_schedule_is_no_difference_and_another_one_is():
         make("D-Sync", root="workspace", optimizer={"lr": 0.1, "momentum": 0.0, "weight_decay": 0.0, **more})
         for more in ({}, {"schedule": "constant", "milestones": [], "decay": 0.1}, {"schedule": "inverse"})
     )
-    assert groups.key_of(plain) == groups.key_of(constant) != groups.key_of(falling)
+    assert key_of(plain) == key_of(constant) != key_of(falling)
     mirrored = plain | {"dataset": plain["dataset"] | {"augmentation": {"flip": True}}}
-    assert groups.key_of(mirrored) != groups.key_of(plain)
-    assert (
-        "schedule inverse"
-        in provenance.of_groups({("a", "measured"): groups.groups([falling], ["D-Sync"])[0]})["optimizer"].iloc[0]
-    )
+    assert key_of(mirrored) != key_of(plain)
+    shown_as = provenance.of_groups({("a", "measured"): Runs.of([falling])})["optimizer"].iloc[0]
+    assert "schedule inverse" in shown_as
 
 
 def test_most_variants_win_then_the_latest_and_the_latest_of_a_seed():
     early, late = "2026-01-01T00:00:00+00:00", "2026-03-01T00:00:00+00:00"
     few_but_late = [make("D-Sync", finished=late, epochs=9)]
     many = [make("D-Sync", finished=early), make("PS-Sync", finished=early)]
-    assert groups.choose([*few_but_late, *many], FIG4)[0]["measured"].first["epochs"] == 2
+    assert first([*few_but_late, *many])["epochs"] == 2
     smoke = [run | {"scale": "quick", "epochs": 1} for run in many]
-    assert groups.choose([*smoke, *few_but_late], FIG4)[0]["measured"].first["epochs"] != 1
-    assert groups.choose(smoke, FIG4)[0]["measured"].first["epochs"] == 1
-    assert groups.choose([*few_but_late, many[0]], FIG4)[0]["measured"].first["epochs"] == 9
+    assert first([*smoke, *few_but_late])["epochs"] != 1
+    assert first(smoke)["epochs"] == 1
+    assert first([*few_but_late, many[0]])["epochs"] == 9
     again = make("D-Sync", finished=late, key="again")
-    assert groups.choose([again, *many], FIG4)[0]["measured"].runs("D-Sync")[0]["key"] == "again"
+    assert chosen([again, *many])[0]["measured"].seeds("D-Sync")[0]["key"] == "again"
     paper, rough = (
         make("D-Sync", "simulated", finished=early),
         make("D-Sync", "simulated", finished=late, testbed="virtual"),
     )
-    assert groups.choose([paper, rough], FIG4)[0]["simulated"].first["testbed"] == "paper/pipesgd"
+    assert first([paper, rough], "simulated")["testbed"] == "paper/pipesgd"
 
 
 def test_breakdown_runs_give_phases_and_never_times():
     slow = make(
         "D-Sync", breakdown=True, phases={"communicate": 1.0}, final={"train_s": 99.0, "top1": 0.5, "test_loss": 1}
     )
-    group = groups.choose([make("D-Sync"), slow, make("PS-Sync")], FIG4)[0]["measured"]
-    assert group.phase_runs("D-Sync")[0] is slow and group.runs("D-Sync")[0]["final"]["train_s"] < 99
-    assert group.phase_runs("PS-Sync") == group.runs("PS-Sync")
-    alone = groups.choose([slow], FIG4)[0]
-    assert not alone  # breakdown runs alone are no figure
+    group = chosen([make("D-Sync"), slow, make("PS-Sync")])[0]["measured"]
+    assert group.seeds("D-Sync", breakdown=True)[0] is slow
+    assert group.seeds("D-Sync")[0]["final"]["train_s"] < 99
+    assert group.seeds("PS-Sync", breakdown=True) == group.seeds("PS-Sync")
+    assert not chosen([slow])[0]  # breakdown runs alone are no figure
+
+
+# --- of probes
+
+
+def timing(**changes):
+    return probe("timing", "timing-model", "p = 4", timing_result(4, 1e-9), **changes)
+
+
+def test_testbeds_of_probes_are_an_axis_machines_and_scales_are_not():
+    group = shown("pipesgd", timings(1), "gradient-communication")["simulated"]
+    assert group.frame["testbed"].nunique() == 4
+    measured = [timing(workers=p) for p in (2, 3)]
+    stranger = timing(workers=2, hardware={"class": "gpu-1x-h200"}, seed=5)
+    smoke = timing(workers=2, scale="quick", seed=6)
+    rough = timing(kind="simulated", testbed="virtual")
+    found = arranged("pipesgd", [*measured, stranger, smoke, rough, timing(kind="simulated")], NOWHERE)
+    of_kinds = found.of("timing-model")
+    assert list(of_kinds["measured"].frame["workers"]) == [2, 3]
+    assert of_kinds["simulated"].first["testbed"] == "paper/pipesgd" and len(found.others) == 3
+    assert set(provenance.others(found.others)["experiment"]) == {"timing-model"}
+
+
+def test_of_each_run_the_latest_counts_and_of_a_testbed_its_latest_parameters():
+    old, new = timing(key="old"), timing(key="new")
+    new["provenance"] = new["provenance"] | {"finished_at": "2027-01-01T00:00:00+00:00"}
+    of_kinds = shown("pipesgd", [new, old], "timing-model")
+    assert [run["key"] for run in of_kinds["measured"].records.values()] == ["new"]
+    before = timing(kind="simulated", workers=2)
+    after = timing(kind="simulated", workers=4, testbed_model={"alpha_s": 1.0})
+    after["provenance"] = new["provenance"]
+    assert list(shown("pipesgd", [before, after], "timing-model")["simulated"].frame["workers"]) == [4]

@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 from itertools import product
-from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from repro.answers.claims.evidence import Court, claims_of
+from repro.answers.claims.evidence import claims_of
 from repro.answers.claims.verdict import BY_CONSTRUCTION, HOLDS, OPPOSITE
 from repro.answers.pages import paper_page
 from repro.answers.pages.files import Files
 from repro.answers.pages.reference import quoted
-from repro.answers.tables.results import Read, Results
+from repro.answers.tables.results import arranged
 from repro.core.paths import reference_root
 from repro.experiment import config
 from repro.records import catalogue
-from repro.reports.gtopk import published, results, tables
-from repro.reports.gtopk.results import ALGORITHMS, MODELS, MOST, PARAMETERS, TRAINING, WORLDS
-from tests.reports.data.gtopk import collectives, links, message_times, selections, sweep, training
+from repro.reports.gtopk import published, tables
+from repro.reports.gtopk.published import ALGORITHMS, MODELS, MOST, PARAMETERS, WORLDS
+from tests.reports.data.gtopk import TRAINING, collectives, links, message_times, selections, sweep, training
+from tests.reports.data.planned import NOWHERE
 from tests.support.records import record_of
 
 FILE = claims_of("gtopk")
 CLAIMS = {claim.id: claim for claim in FILE.claims}
 EXPERIMENTS = {experiment.name: experiment for experiment in TRAINING}
-NOWHERE = Path("/nonexistent")  # no validation, so no error
 
 
 @pytest.fixture
@@ -91,7 +90,7 @@ def test_without_results_it_shows_the_papers_numbers(tmp_path):
 
 
 def test_the_paper_s_tables_contradict_its_time_model():
-    every = tables.iterations(Results()).query("workers == @MOST").set_index(["kind", "model", "algorithm"])
+    every = tables.iterations(arranged("gtopk", [])).query("workers == @MOST").set_index(["kind", "model", "algorithm"])
     alpha, beta = published.alpha_beta()
     assert (alpha, beta) == pytest.approx((0.436e-3, 9e-9))
     seconds = every["seconds"]["paper"].unstack()
@@ -99,7 +98,7 @@ def test_the_paper_s_tables_contradict_its_time_model():
     assert (seconds["Top-k"] / seconds["gTop-k"]).mean() == pytest.approx(1.405, abs=1e-3)
     model = every["seconds"]["paper's model", "ResNet-20", "Dense"]
     assert seconds["Dense"]["ResNet-20"] / model == pytest.approx(2.32, abs=0.01)
-    implied = tables.throughput(Results()).set_index(["algorithm", "model"])["mbit"]
+    implied = tables.throughput(arranged("gtopk", [])).set_index(["algorithm", "model"])["mbit"]
     assert implied["Dense"].max() < 100  # less than a tenth of 1 Gbit/s
     assert implied[["Top-k", "gTop-k"]].max() < implied["Dense"].min()
     for name in MODELS:  # with that bandwidth equation (5) gives Table VII's iteration
@@ -125,10 +124,7 @@ def test_claims_and_experiments_agree_with_the_paper_s_tables():
 
 
 def judged(name, runs, kind="simulated"):
-    train = [run for run in runs if run["program"] == "train"]
-    found = results.gather(Read(train, [run for run in runs if run["program"] != "train"]))
-    court = Court("gtopk", FILE, found.find, NOWHERE)
-    return court.evidence(CLAIMS[name], kind)
+    return arranged("gtopk", runs, NOWHERE).court.evidence(CLAIMS[name], kind)
 
 
 def ours(name, runs, kind="simulated"):
@@ -148,7 +144,7 @@ def test_scaling_is_computed_from_the_runs():
     own = [
         run | {"variant": "mine", "factors": of} for run, of in zip(runs, ({}, runs[1]["factors"] | {"method": "M"}))
     ]
-    every = tables.iterations(results.gather(Read([*runs, *own], [])))
+    every = tables.iterations(arranged("gtopk", [*runs, *own], NOWHERE))
     assert len(every[every["kind"] == "simulated"]) == len(runs)
     few = [run for run in runs if not run["variant"].startswith("AlexNet")]
     assert judged("over-dense-least", few).outcome.reason == "no results for AlexNet"

@@ -7,18 +7,18 @@ from statistics import fmean
 
 import pytest
 
-from repro.answers.claims.evidence import Court, claims_of
+from repro.answers.claims.evidence import claims_of, outcome_of
 from repro.answers.claims.verdict import BY_CONSTRUCTION, CONSISTENT
 from repro.answers.figures.specification import rows
 from repro.answers.pages.reference import quoted
-from repro.answers.tables import factors
-from repro.answers.tables.probes import ProbeGroup
+from repro.answers.tables.runs import Runs
 from repro.core.errors import InputError
 from repro.core.paths import reference_root
 from repro.records import catalogue
-from repro.reports.ibatch import derived, results, tables
+from repro.reports.ibatch import derived, tables
 from repro.reports.ibatch.derived import MODES
 from repro.reports.ibatch.tables import DEFAULT, IBATCH, LAYERWISE, NETWORKS, SINGLE
+from tests.reports.data.planned import planned
 
 VGG = NETWORKS["vgg19-22k"]
 
@@ -30,12 +30,14 @@ def page(reported):
 
 @pytest.fixture(scope="module")
 def reference():
-    """Every run of the reference as it was written, by figure, whole testbed, network and variant."""
+    """Every run of the reference as it was written, by figure and network, whole testbed and variant."""
+    networks = {"googlenet": "googlenet", "inception_v3": "inception", "vgg16": "vgg", "vgg19": "vgg19"}
     found = {}
     for run in (found.summary for found in catalogue.runs("ibatch", reference_root())):
-        if run.get("program", "train") == "train":
-            named = results.named(run)
-            found[named["experiment"], run["testbed"], run["variant"]] = run
+        if run["program"] != "train":
+            continue
+        ending = networks[run["model"]["name"]] + ("-22k" if "22k" in run["dataset"]["name"] else "")
+        found[f"{run['experiment']}-{ending}", run["testbed"], run["variant"]] = run
     return found
 
 
@@ -50,7 +52,7 @@ def shown(page, name):
 
 def test_nothing_holds_on_an_input_that_fixes_or_implies_it(page):
     for one in page.judged:
-        if one.claim.experiment.endswith(results.IMPLIED) and one.claim.about == "time":
+        if one.claim.experiment.endswith("-implied") and one.claim.about == "time":
             assert one.verdict.answer != "holds", one.claim.id
     assert page.one("case-startup", "simulated").verdict.answer == BY_CONSTRUCTION
     assert page.one("case-batches-implied", "simulated").verdict.answer == BY_CONSTRUCTION
@@ -120,7 +122,7 @@ def test_what_an_overlap_can_save_follows_from_the_paper_s_numbers(page):
 
 def run(variant, seconds=1.0, experiment="fig5-vgg19", took=None, seed=0, **more):
     """What the functions read of a run; took: (end of the forward pass, pulls, forward, overlap) of its workers."""
-    of = factors.known("ibatch", experiment).get(variant, {})
+    of = planned("ibatch", experiment).factors.get(variant, {})
     names = ("forward_end_s", "pull_s", "forward_s", "overlap_s")
     rank = dict(zip(names, took or ())) | {"role": "worker", "steps": 2}
     return {"experiment": experiment, "variant": variant, "factors": of, "seed": seed, "breakdown": False,
@@ -139,7 +141,7 @@ def cluster(name, of_30, of_72):
 
 
 def group(*runs):
-    return ProbeGroup((), tuple(runs))
+    return Runs.of(runs)
 
 
 def value(outcome):
@@ -151,7 +153,7 @@ def judged(claim, *runs, **more):
     """The outcome for a claim whose experiment has these runs."""
     file = claims_of("ibatch")
     (one,) = [known for known in file.claims if known.id == claim]
-    return Court("ibatch", file, lambda *_: None, None).outcome(one, group(*runs), **more)
+    return outcome_of(one, group(*runs), **more)
 
 
 def test_shares_and_orders_of_networks_know_by_how_much_ratios_may_be_off():
@@ -210,7 +212,7 @@ def test_layers_batches_and_gaps_come_from_the_profile():
 
 def test_shares_of_random_profiles_are_of_all_of_them():
     rows = [{"family": family, "modes": {"greedy": {"optimal": of}}} for family, of in (("uniform", 1.0), (None, 0.25))]
-    probe = run(results.RANDOM, paper="ibatch", program="batching", result={"rows": rows}, run="all")
+    probe = run("random-profiles", paper="ibatch", program="batching", result={"rows": rows}, run="all")
     assert value(judged("random-optimal", probe)) == 0.25
 
 

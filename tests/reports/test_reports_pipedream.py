@@ -10,31 +10,29 @@ import pytest
 
 from repro.answers.claims import claims
 from repro.answers.claims.compute import rates
-from repro.answers.claims.evidence import Court
+from repro.answers.claims.evidence import outcome_of
 from repro.answers.figures import schedules
 from repro.answers.pages.reference import quoted
-from repro.answers.tables.results import Read
+from repro.answers.tables.results import arranged
 from repro.core.paths import reference_root
 from repro.records import catalogue
-from repro.reports.pipedream import contradictions, results, stages, tables
+from repro.reports.pipedream import contradictions, stages, tables
 from repro.reports.pipedream.stages import ALLREDUCE, BSP, PIPEDREAM, SINGLE
 from tests.reports.data import pipedream as made
+from tests.reports.data.planned import NOWHERE
 
-HERE = Path(results.__file__).parent
+HERE = Path(stages.__file__).parent
 FILE = claims.read(HERE / "claims.yaml")
 CLAIMS = {claim.id: claim for claim in FILE.claims}
 
 
 def gathered(summaries):
-    train = [run for run in summaries if run["program"] == "train"]
-    return results.gather(Read(train, [run for run in summaries if run["program"] != "train"]))
+    return arranged("pipedream", summaries, NOWHERE)
 
 
 def judged(name, summaries, kind="simulated"):
     """The outcome for a claim, and the median of its values."""
-    find = gathered(summaries).find
-    group = find(CLAIMS[name].experiment, kind)
-    outcome = Court("pipedream", FILE, find, None).outcome(CLAIMS[name], group)
+    outcome = outcome_of(CLAIMS[name], gathered(summaries).find(CLAIMS[name].experiment, kind))
     values = sorted(outcome.values.values())
     return SimpleNamespace(ours=values[len(values) // 2] if values else None, reason=outcome.reason)
 
@@ -97,7 +95,7 @@ def test_lines_of_figure_1_are_the_reference_s_phases(page, runs):
 
 def test_headlines_are_of_all_networks():
     networks = {claim.text.split(",")[0] for claim in FILE.claims if claim.headline and claim.id.endswith("-over-bsp")}
-    assert networks == {row.split(",")[0] for row in results.ROWS.values()}
+    assert networks == {row.split(",")[0] for row in stages.ROWS.values()}
 
 
 def test_the_first_sentence_says_which_gains_over_data_parallelism_hold(page):
@@ -123,9 +121,9 @@ def test_rows_are_of_the_latest_runs_that_are_no_smoke_test():
     runs = made.row("table1-vgg16-8a")
     smoke = [run | {"scale": "quick", "provenance": run["provenance"] | {"finished_at": "2027"}} for run in runs]
     found = gathered([*smoke, *runs])
-    assert rates(found.judged["table1-vgg16-8a", "simulated"].used())["table1-vgg16-8a", BSP] == pytest.approx(352.0)
-    assert sum(len(group.summaries) for group in found.others) == len(smoke)
-    assert not gathered([run | {"kind": "measured"} for run in runs]).judged
+    assert rates(found.find("table1-vgg16-8a", "simulated"))["table1-vgg16-8a", BSP] == pytest.approx(352.0)
+    assert sum(len(group) for group in found.others) == len(smoke)
+    assert not gathered([run | {"kind": "measured"} for run in runs]).find("table1-vgg16-8a", "simulated")
     both = gathered([*made.measured(testbed="here", slow=0.5), *made.measured()])
     assert both.shown["measured-vgg", "measured"].first["testbed"] == "shaped/1g" and both.others
 
@@ -222,9 +220,9 @@ def test_contradictions_are_arithmetic_on_the_paper_s_numbers():
 
 def test_what_the_paper_prints_stands_in_the_claims():
     paper = quoted("pipedream")
-    for row, label in ((row, label) for row, label in results.ROWS.items() if row.startswith("table1-")):
+    for row, label in ((row, label) for row, label in stages.ROWS.items() if row.startswith("table1-")):
         name = row.removeprefix("table1-")
         assert CLAIMS[f"{name}-over-bsp"].paper.low == paper.value("Table 1", label, "PipeDream", "speed-up over BSP")
         config = paper.text("Table 1", label, "PipeDream", "configuration")
         assert CLAIMS[f"{name}-configuration"].value.arguments["printed"] == config
-        assert sum(stages.replicas(config)) == stages.machines(row)
+        assert sum(stages.replicas(config)) == made.machines(row)

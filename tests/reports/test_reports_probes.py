@@ -1,4 +1,4 @@
-"""Probe results in the reports room: reading, grouping, and what claims compute from them."""
+"""Probe results as pages read them: what is wrong with one is a line with its path."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import json
 
 import pytest
 
-from repro.answers.pages import provenance
-from repro.answers.tables import loading, probes
-from tests.reports.data.probes import probe, rates, rings, timing_result, timings
+from repro.answers.tables import loading
+from tests.reports.data.probes import probe, rates, rings, timing_result
 from tests.reports.data.summaries import put
 
 
@@ -44,27 +43,3 @@ def test_a_broken_probe_summary_is_one_line_with_its_path(tmp_path, capsys, prog
     assert not loading.read("pipesgd", root)
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"warning: {path}: ") and said in line
-
-
-def test_testbeds_are_an_axis_machines_and_scales_are_not():
-    runs = timings(1)
-    group = probes.choose(runs, "gradient-communication")[0]["simulated"]
-    assert len({run["testbed"] for run in group.summaries}) == 4
-    measured = [timing(workers=p) for p in (2, 3)]
-    stranger = timing(workers=2, hardware={"class": "gpu-1x-h200"}, seed=5)
-    smoke = timing(workers=2, scale="quick", seed=6)
-    rough = timing(kind="simulated", testbed="virtual")
-    chosen, others = probes.choose([*measured, stranger, smoke, rough, timing(kind="simulated")], "timing-model")
-    assert [run["workers"] for run in chosen["measured"].summaries] == [2, 3]
-    assert chosen["simulated"].first["testbed"] == "paper/pipesgd" and len(others) == 3
-    assert set(provenance.others(others)["experiment"]) == {"timing-model"}
-
-
-def test_of_each_run_the_latest_counts_and_of_a_testbed_its_latest_parameters():
-    old, new = timing(key="old"), timing(key="new")
-    new["provenance"] = new["provenance"] | {"finished_at": "2027-01-01T00:00:00+00:00"}
-    assert [run["key"] for run in probes.groups([new, old])[0].summaries] == ["new"]
-    before = timing(kind="simulated", workers=2)
-    after = timing(kind="simulated", workers=4, testbed_model={"alpha_s": 1.0})
-    after["provenance"] = new["provenance"]
-    assert [run["workers"] for run in probes.groups([before, after])[0].summaries] == [4]

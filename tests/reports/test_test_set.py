@@ -8,11 +8,10 @@ import pytest
 
 from repro.answers.claims import evaluate
 from repro.answers.claims.claims import Claim
-from repro.answers.claims.compute import final, paired
-from repro.answers.claims.evidence import Court
+from repro.answers.claims.evidence import outcome_of, repetitions
 from repro.answers.claims.verdict import HOLDS, INCONCLUSIVE
-from repro.answers.tables.groups import Group
-from repro.answers.tables.resolution import of_function, resolved
+from repro.answers.tables.resolution import resolved
+from repro.answers.tables.runs import Runs
 from tests.reports.data.summaries import make
 
 GAP = {
@@ -29,10 +28,8 @@ def run(variant, share, examples, metric="top1"):
 
 
 def judged(a, b, examples):
-    group = Group(("one", "measured"), (run("A", a, examples), run("B", b, examples)), ("A", "B"))
-    claim = Claim.model_validate(GAP)
-    court = Court("gtopk", None, None, None)
-    evidence = evaluate.Evidence(court.outcome(claim, group), repeated=court.repeated(claim, group))
+    group, claim = Runs.of([run("A", a, examples), run("B", b, examples)]), Claim.model_validate(GAP)
+    evidence = evaluate.Evidence(outcome_of(claim, group), repeated=repetitions(claim, group))
     return evaluate.judge(claim, "measured", evidence, None)
 
 
@@ -50,12 +47,11 @@ def test_only_shares_of_a_known_test_set_have_such_an_error():
     assert ends["final_low"] == pytest.approx(0.99) and ends["final_high"] == pytest.approx(1.0)
 
 
-def test_a_function_of_accuracies_has_the_error_of_each():
-    group = Group(("one", "measured"), tuple(run(name, 0.8, 1_000) for name in "ABC"), ("A", "B", "C"))
-
-    def gap(of):
-        return paired(of, ["B", "A"], lambda b, a: final(b) - final(a))
-
-    found, error = of_function(gap, group), math.sqrt(0.8 * 0.2 / 1_000)
-    assert len(found) == 4 and max(found) == -min(found) == pytest.approx(2 * error, rel=0.01)
-    assert not of_function(lambda of: paired(of, ["A"], lambda a: 1.0), Group((), (run("A", 0.8, None),), ("A",)))
+def test_what_lies_outside_of_others_has_the_error_of_each():
+    value = {"verb": "outside", "column": "final", "of": {"variant": "B"}, "over": {"variant": ["A", "C"]}}
+    claim = Claim.model_validate(GAP | {"value": value, "paper": {"value": 0, "shown": "between"}})
+    group, error = Runs.of(run(name, 0.8, 1_000) for name in "ABC"), math.sqrt(0.8 * 0.2 / 1_000)
+    assert outcome_of(claim, group).values == {0: 0.0}
+    assert repetitions(claim, group) == pytest.approx([2 * error, 2 * error], rel=0.01)
+    apart = Runs.of(run(name, share, 1_000) for name, share in (("A", 0.8), ("B", 0.7), ("C", 0.9)))
+    assert outcome_of(claim, apart).values == {0: pytest.approx(0.1)}

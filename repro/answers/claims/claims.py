@@ -21,20 +21,22 @@ class Value(Model):
 
     value: of's; best: that of the seed where it is greatest; ratio: of's to over's; speedup: over's to of's;
     difference: of's less over's; reduction: the share of over's that of has less; gain: by which share of over's that
-    of has more; at_least: 1 where of's is not below over's, else 0. `of` and `over` may themselves be of a verb.
+    of has more; at_least: 1 where of's is not below over's, else 0; outside: how far of's lies outside of the range of
+    the variants of over. `of` and `over` may themselves be of a verb.
     `each`: the number is computed apart for each value of these columns (for all that `of` lists, if it does), and of
     these is taken what `take` says; `farthest`: from 1. Without it `take` is which variant, where `of` or `over`
     chooses several, by its median over seeds. `phases`: of the breakdown runs, where there are any. column: one of the
-    table, or arithmetic on several (`repro.answers.tables.columns`). table: `runs`; `rows`: what probes found, or
-    `ranks`: what each rank says, whose median is a seed's number.
+    table, or arithmetic on several (`repro.answers.tables.columns`). table: `runs`, or `rows`: what probes found.
     """
 
     part = "value"
 
-    verb: Literal["value", "best", "ratio", "speedup", "difference", "reduction", "gain", "at_least"] | None = None
+    verb: (
+        Literal["value", "best", "ratio", "speedup", "difference", "reduction", "gain", "at_least", "outside"] | None
+    ) = None
     function: Text | None = None  # instead
     arguments: dict[str, Any] = Field(default_factory=dict)
-    table: Literal["runs", "rows", "ranks"] = "runs"
+    table: Literal["runs", "rows"] = "runs"
     column: Text | None = None
     of: Side = Field(default_factory=dict)
     over: Side | None = None
@@ -69,6 +71,12 @@ class Value(Model):
             if side is not None:
                 found += side.sides if isinstance(side, Value) else [(column, side)]
         return found
+
+    @property
+    def chooses(self) -> set[str]:
+        """The columns by which it chooses rows."""
+        inner = (side for side in (self.of, self.over) if isinstance(side, Value))
+        return {*self.each, *(name for _, of in self.sides for name in of)}.union(*(side.chooses for side in inner))
 
     @property
     def compared(self) -> list[Value]:
@@ -214,6 +222,18 @@ class Finding(Model):
     rests_on: dict[str, str] = Field(default_factory=dict)  # claim:kind -> the verdict's text
 
 
+class Restated(Model):
+    """An entry of testbeds that was taken from a number that the paper claims: what is claimed by construction, for it
+    went in or follows from the entry alone, and by which claims the entry was implied."""
+
+    part = "restated"
+
+    testbeds: list[Text]
+    entry: Text
+    claims: list[Text] = Field(default_factory=list)
+    implied_by: list[Text] = Field(default_factory=list)
+
+
 class Margins(Model):
     """How near to no effect is none, of each unit, and since when."""
 
@@ -241,6 +261,7 @@ class File(Model):
     claims: list[Claim]
     reasons: list[Reason] = Field(default_factory=list)
     findings: list[Finding] = Field(default_factory=list)
+    restated: list[Restated] = Field(default_factory=list)
     deviations: list[dict[str, str]] = Field(default_factory=list)
     contradictions: list[dict[str, str]] = Field(default_factory=list)
 

@@ -6,15 +6,19 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from repro.answers.claims import verdict as answers
 from repro.answers.claims.claims import Claim, Value
 from repro.answers.claims.stats import spread
 from repro.answers.claims.verdict import Effect, Interval, Verdict, direction, of_effect, of_value
-from repro.answers.tables.columns import Filter, Row, chosen, computed
+from repro.answers.tables.columns import Filter, computed
 from repro.core.errors import unknown
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+Row = dict[str, Any]
 RUNS = ("variant", "experiment", "testbed")  # in which runs differ that are not one variant's
 OTHER_END = {"": "", "_low": "_high", "_high": "_low"}  # of an interval, by what stands behind its columns
 ROUNDING = 1e-9
@@ -131,12 +135,35 @@ def interval(claim: Claim, evidence: Evidence, effect: Effect | None) -> Interva
     return ours.off_by(evidence.error.share)
 
 
-def numbers(value: Value, rows: Sequence[Row], suffixes: tuple[str, str] = ("", ""), off: float = 1.0) -> Outcome:
+def numbers(value: Value, table: pd.DataFrame, suffixes: tuple[str, str] = ("", ""), off: float = 1.0) -> Outcome:
     """The number of a verb, one a seed that both sides have.
 
-    rows: one a run, with variant, seed, breakdown and the claim's column. suffixes: of the columns of `of` and `over`.
-    off: by which factor each ratio that is counted or compared is wrong.
+    table: a row a run, with variant, seed, breakdown and the claim's column. suffixes: of the columns of `of` and
+    `over`. off: by which factor each ratio that is counted or compared is wrong.
     """
+    return _numbers(value, _read(value, table, OTHER_END if any(suffixes) else ("",)), suffixes, off)
+
+
+def _read(value: Value, table: pd.DataFrame, ends: Iterable[str]) -> list[Row]:
+    """What a verb reads of a table: the columns that choose rows, and the numbers of every row."""
+    names = {"seed", "breakdown", *(name for name in RUNS if name in table), *value.chooses}
+    if not len(table):
+        return []  # none of another program, which has no such table
+    if missing := sorted(names - {*table.columns}):
+        raise unknown("column", missing[0], table.columns)
+    found = {name: [None if value != value else value for value in table[name].tolist()] for name in names}
+    for column in dict.fromkeys(f"{column}{end}" for column, _ in value.sides for end in ends):
+        found[f"={column}"] = computed(table, column).tolist()
+    return [dict(zip(found, row)) for row in zip(*found.values())]
+
+
+def _chosen(rows: list[Row], where: Filter) -> list[Row]:
+    for column, wanted in where.items():
+        rows = [row for row in rows if row[column] in (wanted if isinstance(wanted, list) else [wanted])]
+    return rows
+
+
+def _numbers(value: Value, rows: list[Row], suffixes: tuple[str, str], off: float) -> Outcome:
     if value.each:
         return _of_each(value, rows, suffixes, off)
     of = _side(value, value.of, rows, suffixes[0], off)
@@ -147,6 +174,8 @@ def numbers(value: Value, rows: Sequence[Row], suffixes: tuple[str, str] = ("", 
         seed = max(there, key=there.__getitem__)
         return Outcome({seed: there[seed]})
     assert value.over is not None
+    if value.verb == "outside":
+        return _outside(value, of, rows, suffixes[1])
     other = value.model_copy(update={"column": value.over_column or value.column})
     over = _side(other, value.over, rows, suffixes[1], 1 / off)
     if not over.values:
@@ -157,25 +186,35 @@ def numbers(value: Value, rows: Sequence[Row], suffixes: tuple[str, str] = ("", 
     return Outcome({seed: _number(value.verb or "", by * of.values[seed], over.values[seed]) for seed in seeds})
 
 
-def _side(value: Value, side: Value | Filter, rows: Sequence[Row], suffix: str, off: float) -> Outcome:
+def _side(value: Value, side: Value | Filter, rows: list[Row], suffix: str, off: float) -> Outcome:
     """The numbers of `of` or of `over`."""
     if isinstance(side, Value):
-        return numbers(side, rows, (suffix, OTHER_END[suffix]), off if side in value.compared else 1.0)
-    found = taken(value, rows, side, suffix) if rows else {}  # none of another program, which has no such table
+        return _numbers(side, rows, (suffix, OTHER_END[suffix]), off if side in value.compared else 1.0)
+    found = _taken(value, rows, side, suffix)
     return Outcome(found) if found else Outcome(reason=f"no results for {_shown(side)}")
 
 
-def _of_each(value: Value, rows: Sequence[Row], suffixes: tuple[str, str], off: float) -> Outcome:
+def _outside(value: Value, of: Outcome, rows: list[Row], suffix: str) -> Outcome:
+    """How far each seed's number lies outside of the range of the variants that `over` lists."""
+    assert isinstance(value.over, dict)
+    variants = value.over["variant"]
+    ends = [_side(value, value.over | {"variant": name}, rows, suffix, 1.0) for name in variants]  # type: ignore
+    if lacking := next((end for end in ends if not end.values), None):
+        return lacking
+    if not (seeds := sorted({*of.values}.intersection(*(end.values for end in ends)))):
+        return Outcome(reason=f"no seed in common between {_shown(value.of)} and {_shown(value.over)}")
+    ranges = {seed: [end.values[seed] for end in ends] for seed in seeds}
+    return Outcome({s: max(0.0, min(ranges[s]) - of.values[s], of.values[s] - max(ranges[s])) for s in seeds})
+
+
+def _of_each(value: Value, rows: list[Row], suffixes: tuple[str, str], off: float) -> Outcome:
     """The number apart for each value of the columns of `each`, and of these what `take` takes."""
     (_, of), alone = value.sides[0], value.model_copy(update={"each": []})
-    mine = chosen(rows, of)
-    if missing := next((name for name in value.each if mine and name not in mine[0]), None):
-        raise unknown("column", missing, mine[0])
-    keys = dict.fromkeys(tuple(row[name] for name in value.each) for row in mine)
+    keys = dict.fromkeys(tuple(row[name] for name in value.each) for row in _chosen(rows, of))
     asked = [each for name in value.each if isinstance(listed := of.get(name), list) for each in listed]
     if lacking := [each for each in asked if not any(each in key for key in keys)]:
         return Outcome(reason=f"no results for {lacking[0]}")
-    apart = [numbers(alone, chosen(rows, dict(zip(value.each, key))), suffixes, off) for key in keys]
+    apart = [_numbers(alone, _chosen(rows, dict(zip(value.each, key))), suffixes, off) for key in keys]
     there = [outcome.values for outcome in apart if outcome.values]
     if not there or (asked and len(there) < len(keys)):
         return next((one for one in apart if not one.values), Outcome(reason=f"no results for {_shown(of)}"))
@@ -205,13 +244,12 @@ def ratio(above: float, below: float) -> float:
     return above / below if below > 0 else math.inf if above > 0 else math.nan
 
 
-def taken(value: Value, rows: Sequence[Row], of: Filter, suffix: str = "") -> dict[int, float]:
+def _taken(value: Value, rows: list[Row], of: Filter, suffix: str = "") -> dict[int, float]:
     """seed -> its number, of the rows that a filter chooses: the variant that `take` takes of several."""
-    mine = chosen(rows, of)
     every: dict[tuple[Any, ...], dict[bool, dict[int, list[float]]]] = {}
-    for row, number in zip(mine, computed(mine, f"{value.column}{suffix}")):
+    for row in _chosen(rows, of):
         runs = every.setdefault(tuple(row.get(name) for name in RUNS), {True: {}, False: {}})
-        runs[row["breakdown"] is True].setdefault(row["seed"], []).append(number)
+        runs[row["breakdown"] is True].setdefault(row["seed"], []).append(row[f"={value.column}{suffix}"])
     counted = {names: (value.phases and runs[True]) or runs[False] for names, runs in every.items()}
     found = {
         names: {seed: _median(numbers) for seed, numbers in sorted(by_seed.items())}

@@ -49,8 +49,7 @@ def differences(paper: str) -> tuple[int, list[str]]:
 
 def judged(paper: str, results: Path | None) -> list[Judged]:
     """The verdicts on a paper's claims, as its page has them."""
-    court = gathered(paper, results).court
-    return court.judged() if court else []
+    return gathered(paper, results).court.judged()
 
 
 def _path(paper: str) -> Path:

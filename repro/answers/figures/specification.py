@@ -1,15 +1,16 @@
-"""Figures and tables as specifications: which rows of a table, what is on the axes, what tells marks apart; seaborn
-draws the figures."""
+"""Figures and tables as specifications: which runs stand together, which rows of a table are shown, what is on the
+axes, what tells marks apart; seaborn draws the figures."""
 
 from __future__ import annotations
 
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
 from repro.answers.claims.stats import number
-from repro.answers.tables.columns import Filter
+from repro.answers.tables.columns import Filter, chosen
 from repro.core import yaml_files
 from repro.core.errors import InputError, unknown
 from repro.core.fields import Model, Positive, Text, checked
@@ -77,10 +78,41 @@ class Table(Shown):
     digits: int = 3
 
 
+class Experiment(Model):
+    """An experiment as its page shows it: which runs stand together.
+
+    family: patterns of names of experiments, which stand together under this one's name, each with its best runs.
+    joins: other experiments whose runs are of this one. where: which of the runs. named: ending of a name -> model or
+    data set of the runs that are called so. varies: conditions in which its variants differ (`selection.conditions`),
+    or `all`. variants: their order. beside: experiments whose runs its claims read too. ends: its runs are those with
+    an assumed input at an end. every_machine: all of them side by side. run: what makes its runs, if that is not the
+    experiment of this name.
+    """
+
+    part = "experiment"
+
+    family: list[Text] = Field(default_factory=list)
+    joins: list[Text] = Field(default_factory=list)
+    where: Filter = Field(default_factory=dict)
+    named: dict[str, dict[str, str]] = Field(default_factory=dict)
+    varies: list[Text] = Field(default_factory=list)
+    variants: list[Text] = Field(default_factory=list)
+    beside: list[Text] = Field(default_factory=list)
+    ends: bool = False
+    every_machine: bool = False
+    run: Text | None = None
+
+    def is_of(self, experiment: str) -> bool:
+        """Whether a family has this member."""
+        return any(fnmatch(experiment, pattern) for pattern in self.family)
+
+
 class File(Model):
-    """A file of figures and tables, by name."""
+    """A file of experiments, figures and tables, by name."""
 
     part = "figures"
+
+    experiments: dict[str, Experiment] = Field(default_factory=dict)
 
     figures: dict[str, Figure] = Field(default_factory=dict)
     tables: dict[str, Table] = Field(default_factory=dict)
@@ -93,15 +125,6 @@ def read(path: Path) -> File:
         return checked(File, content, "figures")
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
-
-
-def chosen(table: pd.DataFrame, where: Filter) -> pd.DataFrame:
-    """The rows for which every column holds what is asked for; InputError for a column that is not there."""
-    for column, wanted in where.items():
-        if column not in table:
-            raise unknown("column", column, table.columns)
-        table = table[table[column].isin(wanted if isinstance(wanted, list) else [wanted])]
-    return table
 
 
 def rows(figure: Figure, table: pd.DataFrame) -> pd.DataFrame:

@@ -15,9 +15,7 @@ from repro.answers.figures import drawing
 from repro.answers.figures import specification as figures
 from repro.answers.figures.specification import Shown, Table
 from repro.answers.pages.files import Files
-from repro.answers.tables.groups import Group, key_of
-from repro.answers.tables.loading import Summary
-from repro.answers.tables.probes import AnyGroup
+from repro.answers.tables.columns import chosen
 from repro.answers.tables.results import Results
 from repro.core.errors import InputError, unknown
 from repro.core.paths import REPORTS
@@ -55,7 +53,7 @@ class Specs:
         cells = figures.cells(spec, table) if len(table) else table
         if not len(cells):
             return f"*{spec.title}: not run yet.*"
-        return f"*{_caption(spec, figures.chosen(table, spec.where))}*\n\n{self.files.table(cells, name)}"
+        return f"*{_caption(spec, chosen(table, spec.where))}*\n\n{self.files.table(cells, name)}"
 
     def _known(self, what: str, name: str, specs: Mapping[str, T]) -> T:
         if name not in specs:
@@ -80,8 +78,7 @@ def of_paper(paper: str) -> Made:
 
 
 def table(shown: Shown, found: Results, made: Made) -> pd.DataFrame:
-    """The rows of a figure or table, before its filter: of every group of its experiments that the page shows, and of
-    variants of one's own that were run as these were."""
+    """The rows of a figure or table, before its filter: of all runs of its experiments that the page shows."""
     if shown.table in made:
         return made[shown.table](found)
     if shown.table not in tidy.TABLES:
@@ -91,24 +88,8 @@ def table(shown: Shown, found: Results, made: Made) -> pd.DataFrame:
         raise InputError(f"'{shown.title}': table {shown.table} needs experiment")
     rows = []
     for (experiment, kind), group in found.shown.items():
-        if experiment in names:
-            for run in [*group.used(), *_alike(group, found)]:
-                own = tidy.run(run) if shown.table != "runs" else {}
-                about = {"experiment": experiment, "kind": kind, "model": own.get("model"), "seed": run["seed"]}
-                about |= {"variant": run["variant"], "workers": run["workers"], "testbed": run["testbed"]}
-                about |= {"breakdown": bool(run.get("breakdown"))} if isinstance(group, Group) else {}
-                rows += [about | row for row in tidy.rows(shown.table, run)]
+        for run in group.records.values() if experiment in names else ():
+            own = tidy.run(run)
+            about = {name: own[name] for name in ("variant", "workers", "testbed", "model", "seed", "breakdown")}
+            rows += [about | {"experiment": experiment, "kind": kind} | row for row in tidy.rows(shown.table, run)]
     return tidy.frame(rows)
-
-
-def _alike(group: AnyGroup, found: Results) -> list[Summary]:
-    """Runs of no group that is shown, but of its experiment, machine, data and length: somebody's own variants."""
-    if not isinstance(group, Group):
-        return []
-    return [
-        run
-        for other in found.others
-        if isinstance(other, Group) and other.first["experiment"] == group.first["experiment"]
-        if key_of(other.first) == key_of(group.first)
-        for run in other.used()
-    ]

@@ -17,7 +17,6 @@ import pandas as pd
 
 from repro.answers.claims.claims import Claim, File
 from repro.answers.claims.evaluate import Judged
-from repro.answers.claims.evidence import claims_of
 from repro.answers.claims.stats import DASH
 from repro.answers.figures import specs
 from repro.answers.figures.specs import Specs
@@ -29,7 +28,6 @@ from repro.answers.pages.render import template, write_page
 from repro.answers.tables.loading import KINDS
 from repro.answers.tables.results import Results, gathered
 from repro.core.errors import InputError, unknown
-from repro.experiment import config
 from repro.records.kinds import EMULATED, MEASURED, PADDED, SIMULATED
 
 PLACEHOLDER = re.compile(r"{(?P<claim>[^{}:]+):(?P<kind>[^{}:]+)}")
@@ -66,7 +64,7 @@ class PaperPage:
 
     @cached_property
     def file(self) -> File:
-        return claims_of(self.paper)
+        return self.found.file
 
     @cached_property
     def specs(self) -> Specs:
@@ -76,7 +74,7 @@ class PaperPage:
 
     @cached_property
     def judged(self) -> list[Judged]:
-        return self.found.court.judged() if self.found.court else []
+        return self.found.court.judged()
 
     @cached_property
     def by_claim(self) -> Mapping[str, list[Judged]]:
@@ -143,9 +141,9 @@ class PaperPage:
     def command(self, claim: Claim) -> str:
         """What to run for a claim: its experiment, or all of the paper's where a group of the page is of several."""
         filters = [claim.value.arguments, *(of for _, of in claim.value.sides)] if claim.value else []
-        named = next((of["experiment"] for of in filters if isinstance(of.get("experiment"), str)), None)
-        experiment = f"{self.paper}/{named or claim.experiment}"
-        return f"repro run {experiment if experiment in config.group_names('experiment') else self.paper}"
+        named = next((of["experiment"] for of in filters if isinstance(of.get("experiment"), str)), claim.experiment)
+        spec = self.found.experiments.get(named)
+        return f"repro run {spec.run if spec and spec.run else f'{self.paper}/{named}'}"
 
     @property
     def sensitivity(self) -> list[str]:
@@ -207,8 +205,7 @@ class PaperPage:
 
     @property
     def testbeds(self) -> str:
-        runs = (run for group in self.found.used for run in group.used())
-        return self._text(tables.testbed_parameters(runs), "testbed")
+        return self._text(tables.testbed_parameters(self.found.used), "testbed")
 
     @property
     def quoted(self) -> str:

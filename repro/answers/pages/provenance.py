@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from repro.answers.claims.stats import DASH
-from repro.answers.tables.groups import finished, optimizer
-from repro.answers.tables.loading import Summary
+from repro.answers.tables.loading import Summary, finished
+from repro.answers.tables.selection import optimizer
 
 if TYPE_CHECKING:
-    from repro.answers.tables.probes import AnyGroup
+    from repro.answers.tables.runs import Runs
 
 Some = tuple[dict[str, str], Sequence[Summary]]  # what names runs that stand in one row, and these
 SHOWN = ("hardware", "network", "launcher", "data set", "model", "workers", "batch", "optimizer", "epochs",
@@ -21,14 +21,18 @@ OTHERS = ("variant", "testbed", "launcher", "hardware", "data set", "options", "
           "finished")  # fmt: skip
 
 
-def of_groups(groups: Mapping[tuple[str, str], AnyGroup]) -> pd.DataFrame:
+def of_groups(groups: Mapping[tuple[str, str], Runs]) -> pd.DataFrame:
     """Of what a page shows, by experiment and kind."""
-    return table(({"experiment": name, "kind": kind}, group.used()) for (name, kind), group in groups.items())
+    return table(
+        ({"experiment": name, "kind": kind}, [*group.records.values()]) for (name, kind), group in groups.items()
+    )
 
 
-def others(groups: Iterable[AnyGroup]) -> pd.DataFrame:
+def others(groups: Iterable[Runs]) -> pd.DataFrame:
     """Of results that are in no figure of the page."""
-    rows = (({"experiment": group.first["experiment"], "kind": group.kind}, group.summaries) for group in groups)
+    rows = (
+        ({"experiment": group.first["experiment"], "kind": group.kind}, [*group.records.values()]) for group in groups
+    )
     return table(rows, OTHERS)
 
 
@@ -45,9 +49,9 @@ def table(rows: Iterable[Some], columns: Sequence[str] = SHOWN) -> pd.DataFrame:
     return pd.DataFrame([head | {name: _values(name, runs) for name in columns} for head, runs in rows])
 
 
-def versions(groups: Iterable[AnyGroup]) -> list[str]:
+def versions(runs: Iterable[Summary]) -> list[str]:
     """The versions of Python, PyTorch and so on that the shown results were made with, each once."""
-    every = (run["provenance"].get("versions") or {} for group in groups for run in group.used())
+    every = (run["provenance"].get("versions") or {} for run in runs)
     return sorted({", ".join(f"{name} {value}" for name, value in sorted(of.items()) if value) for of in every})
 
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from repro.core.errors import InputError
 from repro.core.paths import CONFIGS
-from repro.experiment.quoted import check_table
 
 if TYPE_CHECKING:
     import pandas as pd
+
+COLUMNS = ("place", "row", "variant", "quantity", "value", "unit", "source")
 
 
 @dataclass(frozen=True)
@@ -26,11 +27,13 @@ class Quoted:
         import pandas as pd
 
         path = CONFIGS / "reference" / f"{self.paper}.csv"
-        check_table(path)
         try:
-            return pd.read_csv(path, dtype=str, keep_default_na=False)
+            found = pd.read_csv(path, dtype=str, keep_default_na=False)
         except (OSError, ValueError) as error:
             raise InputError(f"{path}: not a readable table ({error})") from None
+        if lacking := [column for column in COLUMNS if column not in found]:
+            raise InputError(f"{path}: has no column '{lacking[0]}'; needs {', '.join(COLUMNS)}")
+        return found
 
     def maybe(self, *place: str) -> str | None:
         """A value as the paper prints it, by place, row, variant and quantity; None where it prints nothing."""

@@ -1,21 +1,22 @@
 """Reading summaries: the records of a paper as pages take them.
 
 A page shows the committed results (`reference`) and those of this workspace together, each summary marked with where it
-is from (`root`); `repro.records.catalogue` tells which run takes the place of which. Of several runs of one variant and
-seed that may stand together, the latest counts, wherever it is from.
+is from (`root`); `repro.records.catalogue` tells which run takes the place of which.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from repro.answers.tables import foreign
-from repro.records import catalogue
+from repro.records import catalogue, identity
 from repro.records.kinds import KINDS as KINDS
 
 Summary = dict[str, Any]
+QUICK = "quick"  # the scale whose numbers stand for no others
 # Experiments of the validation that count neither for its goal nor for a simulated number's error: ranks that share
 # cores, which no twin does; and what repeats others to find a cause.
 APART = ("contention", "slowed")
@@ -29,7 +30,7 @@ def read(paper: str, root: Path | None = None) -> list[Summary]:
     found = []
     for run in catalogue.runs(paper, root):
         summary = foreign.taken(run.summary)
-        found.append(summary | _testbed(summary) | {"root": run.origin})
+        found.append(summary | _testbed(summary) | _variant(run) | {"root": run.origin})
     return found
 
 
@@ -38,14 +39,31 @@ def trains(summary: Summary) -> bool:
     return bool(summary.get("program", "train") == "train")
 
 
+def finished(summary: Summary) -> str:
+    """When a run finished, as text that sorts: ISO text as it is, seconds since 1970 as ISO in UTC, nothing as ''."""
+    value = summary["provenance"].get("finished_at")
+    if isinstance(value, int | float):
+        return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return str(value or "")
+
+
+def latest(runs: Iterable[Summary], names: Iterable[str]) -> list[Summary]:
+    """Of the runs that are the same in these entries, and of one machine, the one that finished last; in order."""
+    names, found = list(names), {}
+    for run in sorted(runs, key=finished):
+        found[(*(str(run.get(name)) for name in names), run["hardware"]["class"])] = run
+    return [found[key] for key in sorted(found)]
+
+
+def _variant(found: catalogue.Found) -> dict[str, str]:
+    """A run that is not as its experiment has it is of a variant of its own."""
+    own = found.record.identity
+    return {"variant": foreign.taken(identity.label(own.variant, own.values, own.changes))} if own.changes else {}
+
+
 def _testbed(summary: Summary) -> dict[str, Any]:
     """The parameters of a run's testbed, without what its file says of how far they may be off: no parameter."""
     model = summary.get("testbed_model")
     if not isinstance(model, dict):
         return {}
     return {"testbed_model": {name: value for name, value in model.items() if name not in ("bounds", "claims")}}
-
-
-def origin(summaries: Iterable[Mapping[str, Any]]) -> str:
-    """`reference`, `workspace` or `reference / workspace`"""
-    return " / ".join(sorted({root for summary in summaries if (root := summary.get("root"))}))

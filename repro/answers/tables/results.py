@@ -1,94 +1,116 @@
-"""The results of a paper as its page has them: a group for each kind of number of each of its experiments."""
+"""The results of a paper as its page has them: runs for each kind of number of each of its experiments."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
+from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
-from repro.answers.claims.evidence import Court, claims_of
-from repro.answers.tables import loading, probes
-from repro.answers.tables.groups import Experiment, choose, strangers
-from repro.answers.tables.loading import Summary
-from repro.answers.tables.probes import AnyGroup
-from repro.experiment.inputs import FACTOR
-
-
-class Read(NamedTuple):
-    """The finished runs of a paper: those that trained, at the ends of assumed inputs apart, and those of probes."""
-
-    trained: list[Summary]
-    probed: list[Summary]
-    ends: Mapping[str, Sequence[Summary]] = {}
-
-
-def read(paper: str, results: Path | None) -> Read:
-    """The results of a paper, read once; InputError for a summary that pages cannot read."""
-    trained: list[Summary] = []
-    probed: list[Summary] = []
-    ends: dict[str, list[Summary]] = {}
-    for run in loading.read(paper, results):
-        if not loading.trains(run):
-            probed.append(run)
-        elif end := str((run.get("factors") or {}).get(FACTOR, "")):
-            ends.setdefault(end, []).append(run)
-        else:
-            trained.append(run)
-    return Read(trained, probed, ends)
+from repro.answers.claims.claims import File
+from repro.answers.claims.evidence import ClaimEvaluator, claims_of
+from repro.answers.figures import specification
+from repro.answers.figures.specification import Experiment
+from repro.answers.tables import loading
+from repro.answers.tables.loading import KINDS, Summary
+from repro.answers.tables.runs import Runs
+from repro.answers.tables.selection import best, grouped
+from repro.core.paths import REPORTS
+from repro.records.tidy import INPUT
 
 
 @dataclass
 class Results:
-    """What a page shows: (experiment, kind) -> group, in its order; and all `others`.
+    """shown: (name, kind) -> runs, in the page's order; others: groups that no figure shows; ends: end of an assumed
+    input -> the runs there."""
 
-    judged: the groups by which claims are judged where they are not the shown ones. court: judges the claims.
-    """
+    paper: str
+    runs: Runs
+    experiments: Mapping[str, Experiment]
+    file: File
+    root: Path | None = None
+    shown: dict[tuple[str, str], Runs] = field(default_factory=dict)
+    others: list[Runs] = field(default_factory=list)
+    ends: dict[str, Runs] = field(default_factory=dict)
+    _found: dict[tuple[str, str], Runs] = field(default_factory=dict)
 
-    shown: dict[tuple[str, str], AnyGroup] = field(default_factory=dict)
-    others: list[AnyGroup] = field(default_factory=list)
-    judged: dict[tuple[str, str], AnyGroup] = field(default_factory=dict)
-    court: Court | None = None
+    @cached_property
+    def court(self) -> ClaimEvaluator:
+        """What judges the claims."""
+        return ClaimEvaluator(self.file, self.find, self.root, self.runs, self.ends)
+
+    def of(self, name: str) -> dict[str, Runs]:
+        """Kind -> what is shown of an experiment."""
+        return {kind: group for (shown, kind), group in self.shown.items() if shown == name}
+
+    def find(self, name: str, kind: str) -> Runs | None:
+        """What speaks to a claim of an experiment, or of a member of a family."""
+        if (name, kind) not in self._found:
+            spec = self.experiments.get(name, Experiment())
+            groups = [self.shown.get((name, kind)) or self._member(name, kind)]
+            groups += [self.shown.get((other, kind)) for other in spec.beside] if groups[0] else []
+            self._found[name, kind] = self.runs.only(number for group in groups if group for number in group.records)
+        return self._found[name, kind] or None
+
+    def _member(self, name: str, kind: str) -> Runs | None:
+        families = (family for family, spec in self.experiments.items() if spec.is_of(name))
+        groups = (self.shown[family, kind] for family in families if (family, kind) in self.shown)
+        return next((group.where(experiment=name) for group in groups), None)
 
     @property
-    def used(self) -> list[AnyGroup]:
-        """Every group in a figure or table."""
-        return list(self.shown.values())
+    def used(self) -> list[Summary]:
+        """Every run in a figure or table."""
+        return [run for group in self.shown.values() for run in group.records.values()]
 
-    def find(self, experiment: str, kind: str) -> AnyGroup | None:
-        """What speaks to a claim of an experiment."""
-        place = (experiment, kind)
-        return self.judged.get(place) or self.shown.get(place)
+    def _show(self, name: str, spec: Experiment, plain: Runs) -> None:
+        """The best group of each kind, or of a family's members the best group of each."""
+        found: dict[str, list[int]] = {}
+        experiments = dict.fromkeys(run["experiment"] for run in plain.records.values())
+        for experiment in sorted(filter(spec.is_of, experiments)) if spec.family else [name]:
+            groups = grouped(plain.where(experiment=experiment, **spec.where), spec.varies, spec.variants)
+            chosen = best(groups).values()
+            for group in groups if spec.every_machine else chosen:
+                found.setdefault(group.kind, []).extend(group.records)
+            self.others += [] if spec.every_machine else [group for group in groups if group not in chosen]
+        self.shown |= {(name, kind): self.runs.only(found[kind]) for kind in KINDS if kind in found}
 
-    def of(self, experiment: str) -> dict[str, AnyGroup]:
-        """Kind -> what is shown of an experiment."""
-        return {kind: group for (name, kind), group in self.shown.items() if name == experiment}
 
-    def show(self, experiment: str, of_kinds: Mapping[str, AnyGroup], others: Iterable[AnyGroup]) -> None:
-        """Groups of an experiment, by kind, and what is left of it."""
-        self.shown |= {(experiment, kind): group for kind, group in of_kinds.items()}
-        self.others += others
+def arranged(paper: str, records: Iterable[Summary], root: Path | None = None) -> Results:
+    """The runs of a paper as `reports/<paper>/figures.yaml` has them together."""
+    specs = specification.read(REPORTS / paper / "figures.yaml").experiments
+    runs = Runs.of(_called(run, specs) for run in records)
+    found = Results(paper, runs, specs, claims_of(paper), root)
+    plain: list[int] = []
+    at_ends: dict[str, list[int]] = {}
+    for number, run in runs.records.items():
+        end = str((run.get("factors") or {}).get(INPUT, ""))
+        (at_ends.setdefault(end, []) if end else plain).append(number)
+    found.ends = {end: runs.only(numbers) for end, numbers in at_ends.items()}
+    for name, spec in specs.items():
+        if not spec.ends:
+            found._show(name, spec, runs.only(plain))
+        elif at_ends:
+            found.shown[name, "simulated"] = runs.only(number for numbers in at_ends.values() for number in numbers)
+    known = {number for group in (*found.shown.values(), *found.others) for number in group.records}
+    found.others += grouped(runs.only(number for number in plain if number not in known))
+    return found
 
-    def train(self, experiments: Sequence[Experiment], summaries: Sequence[Summary]) -> None:
-        """The best group of each experiment and kind; all that is of none of them."""
-        for experiment in experiments:
-            self.show(experiment.name, *choose(summaries, experiment))
-        self.others += strangers(summaries, experiments)
 
-    def probe(self, programs: Mapping[str, str], measurements: Sequence[Summary]) -> None:
-        """The same of probes; programs: of each experiment, its program."""
-        for name, program in programs.items():
-            self.show(name, *probes.choose([s for s in measurements if s["program"] == program], name))
-        self.others += probes.groups([s for s in measurements if programs.get(s["experiment"]) != s["program"]])
+def _called(run: Summary, specs: Mapping[str, Experiment]) -> Summary:
+    """A run under the name that the page has for its experiment."""
+    for name, spec in specs.items():
+        if run["experiment"] in spec.joins:
+            return run | {"experiment": name}
+        if run["experiment"] == name and spec.named:
+            own = {part: (run.get(part) or {}).get("name") for part in ("model", "dataset")}
+            ending = (each for each, where in spec.named.items() if where.items() <= own.items())
+            return run | {"experiment": "-".join((name, *list(ending)[:1]))}
+    return run
 
 
 def gathered(paper: str, results: Path | None) -> Results:
-    """The results of a paper's page, from a folder alone or from workspace and reference, with what judges its claims.
+    """The results of a paper's page, from a folder alone or from workspace and reference.
 
     Raises InputError as `claims_of` and `read` do.
     """
-    runs = read(paper, results)
-    found: Results = import_module(f"repro.reports.{paper}.results").gather(runs)
-    found.court = Court(paper, claims_of(paper), found.find, results, runs.ends)
-    return found
+    return arranged(paper, loading.read(paper, results), results)

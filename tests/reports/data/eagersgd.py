@@ -6,26 +6,18 @@ import math
 import random
 
 from repro.records import kinds
-from repro.reports.eagersgd.contradictions import expected
-from repro.reports.eagersgd.results import (
-    BEYOND,
-    DEEP500,
-    FIG10,
-    FIG10_PADDED,
-    FIG10_RATIO,
-    FIG10_SYNC,
-    FIG11,
-    FIG11_SYNC,
-    FIG12,
-    FIG13,
-    FIG13_SCALING,
-    HOROVOD,
-    MAJORITY,
-    QUORUM,
-    SOLO,
-)
+from repro.reports.eagersgd.contradictions import HOROVOD, MAJORITY, SOLO, expected
+from repro.reports.eagersgd.tables import DEEP500
+from tests.reports.data.planned import planned
 from tests.reports.data.probes import probe
 from tests.reports.data.summaries import make
+
+TRAINING = [
+    planned("eagersgd", name)
+    for name in ("fig10", "fig10-padded", "fig10-padded-ratio", "fig10-sync", "fig11", "fig11-sync", "fig12", "fig13",
+                 "fig13-scaling", "quorum", "beyond")
+]  # fmt: skip
+FIG10, FIG10_PADDED, FIG10_RATIO, FIG10_SYNC, FIG11, FIG11_SYNC, FIG12, FIG13, FIG13_SCALING, QUORUM, BEYOND = TRAINING
 
 PARAMETERS = {"hyperplane": 8193, "resnet32": 467_194, "resnet50": 25_559_081, "lstm_ucf101": 34_663_525}
 MODELS = {FIG12.name: "resnet32", FIG11.name: "resnet50", FIG11_SYNC.name: "resnet32", FIG13.name: "lstm_ucf101",

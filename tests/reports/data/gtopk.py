@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 
-from repro.reports.gtopk.published import FORMS, NAMES, selected
-from repro.reports.gtopk.results import ALGORITHMS, MODELS, PARAMETERS, TRAINING, WORLDS
+from repro.reports.gtopk.published import ALGORITHMS, FORMS, MODELS, NAMES, PARAMETERS, WORLDS, selected
+from tests.reports.data.planned import planned
 from tests.reports.data.probes import probe
 from tests.reports.data.summaries import make
 
+CONVERGENCE = ("fig5-vgg16", "fig5-resnet20", "fig6-alexnet", "fig6-resnet50", "fig7-lstm", "fig12-vgg16",
+               "fig12-resnet20", "conservation", "beyond")  # fmt: skip
+TRAINING = [planned("gtopk", name) for name in CONVERGENCE]
 ALPHA, BETA = 0.436e-3, 9e-9
 ITERATION = {"VGG-16": 0.097, "ResNet-20": 0.146, "AlexNet": 0.369, "ResNet-50": 4.842}
 BATCH = {"VGG-16": 128, "ResNet-20": 128, "AlexNet": 64, "ResNet-50": 256}

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 
 from repro.answers.pages.reference import quoted
-from repro.reports.pipedream.results import ACCURACY
-from repro.reports.pipedream.results import ROWS as LABELS
-from repro.reports.pipedream.stages import ALLREDUCE, ASP, BSP, PIPEDREAM, SINGLE, machines, replicas
+from repro.reports.pipedream.stages import ALLREDUCE, ASP, BSP, PIPEDREAM, SINGLE, replicas
+from repro.reports.pipedream.stages import ROWS as LABELS
 from tests.reports.data.probes import probe
 from tests.reports.data.summaries import make
 
@@ -41,6 +40,10 @@ ROWS = {
 
 _CONFIGURATIONS = quoted("pipedream").table.query("quantity == 'configuration'").set_index("row")["value"]
 PRINTED = {row: _CONFIGURATIONS[LABELS[row]] for row in ROWS if LABELS[row] in _CONFIGURATIONS}
+
+
+def machines(row):
+    return int(LABELS[row].split()[1])
 
 
 def place(row):
@@ -282,9 +285,9 @@ def accuracy(seeds=3):
     for seed in range(seeds):
         for n in (4, 8, 16):
             sizes = {"workers": n, "batch": 32 * n, "testbed": "paper/pipedream-a"}
-            found.append(learned(ACCURACY, f"{BSP}-{n}", seed, 0.7, 2.0, **sizes))
-            found.append(learned(ACCURACY, f"{PIPEDREAM}-{n}", seed, 0.7, 2.1, config=f"{n - 1}-1", **sizes))
-        found.append(learned(ACCURACY, f"{ASP}-4", seed, 0.68, 6.0, testbed="paper/pipedream-a"))
+            found.append(learned("accuracy-vgg16", f"{BSP}-{n}", seed, 0.7, 2.0, **sizes))
+            found.append(learned("accuracy-vgg16", f"{PIPEDREAM}-{n}", seed, 0.7, 2.1, config=f"{n - 1}-1", **sizes))
+        found.append(learned("accuracy-vgg16", f"{ASP}-4", seed, 0.68, 6.0, testbed="paper/pipedream-a"))
     return found
 
 

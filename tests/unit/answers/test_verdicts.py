@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from datetime import date
 
+import pandas as pd
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repro.answers.claims import claims
-from repro.answers.claims.evaluate import Error, Evidence, Outcome, judge, numbers
+from repro.answers.claims import claims, evaluate
+from repro.answers.claims.evaluate import Error, Evidence, Outcome, judge
 from repro.answers.claims.validated import ratio_error, time_error
 from repro.answers.claims.verdict import Effect, Interval, Verdict, direction, of_effect, of_value
 from repro.core.errors import InputError
@@ -41,6 +42,11 @@ def verdict(tmp_path, claim, evidence, kind="simulated"):
 
 def of(*values, **more):
     return Evidence(Outcome(dict(enumerate(values))), **more)
+
+
+def numbers(value, rows, **more):
+    """Of rows that a test has as mappings."""
+    return evaluate.numbers(value, pd.DataFrame(rows), **more)
 
 
 def steps(**seconds):

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from repro import strategies
-from repro.answers.tables.groups import optimizer as shown
+from repro.answers.tables.selection import optimizer as shown
 from repro.core.errors import InputError
 from repro.core.fields import checked
 from repro.experiment.expand import expand

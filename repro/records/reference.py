@@ -67,7 +67,8 @@ def write(paper: str, runs: Sequence[Record], root: Path | None = None) -> Path:
     folder = (root or reference_root()) / paper
     safe_files.make_folder(folder)
     settle(folder)
-    ordered = sorted(runs, key=lambda run: run.name)
+    # entries in the order in which they are read again, whoever made the record
+    ordered = [Record.of(json.loads(_text(run.plain()))) for run in sorted(runs, key=lambda run: run.name)]
     tables = {name: tidy.frame([row for run in ordered for row in tidy.rows(name, flat(run))]) for name in tidy.TABLES}
     tables["runs"]["record"] = [_text(_without_lists(run.plain())) for run in ordered]
     said: dict[str, Any] = {"schema": SCHEMA, "tables": {}}

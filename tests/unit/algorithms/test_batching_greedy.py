@@ -37,6 +37,8 @@ TWO = 1, [2, 1, 2, 3, 6, 4], [2, 3, 4, 6, 3, 1]
         (TWO, algorithm1, ((1, 3), (4, 5), (6, 6)), 0.022, 0.026),
         # line 4: C(3..4) = 10, of (4, 2) alone; lines 10 and 11: 6 - 5 before 6 - 3: l_k = 0
         (TWO, algorithm2, ((1, 2), (3, 4), (5, 6)), 0.025, 0.025),
+        # line 3 leaves (1, 2..4); line 11: 2 - 2; line 10: C(2..2) = 3, not C(1..2) = 5: 3 - 3 before 4 - 3
+        ((0, [1, 2, 3, 1], [2, 3, 1, 1]), algorithm1, ((1, 1), (2, 2), (3, 3), (4, 4)), 0.008, 0.008),
     ],
 )
 def test_by_hand(example, decided, batches, exetime, executed):

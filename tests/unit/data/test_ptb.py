@@ -185,3 +185,10 @@ def test_texts_that_are_too_short():
     assert dataset.iterations(2) == 1
     with pytest.raises(InputError, match=r"batch=4: as many streams of ptb-standin-seeded have 25 words each, fewer"):
         dataset.iterations(4)
+
+
+@pytest.mark.parametrize("content, complaint", [(b"\n \n", "no words in it"), (b"a \xff b\n", "not text")])
+def test_a_file_that_is_no_text(small_ptb, content, complaint):
+    (small_ptb / "ptb.test.txt").write_bytes(content)
+    with pytest.raises(InputError, match=f"ptb.test.txt: {complaint}"):
+        ptb.read(small_ptb)

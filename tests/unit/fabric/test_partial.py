@@ -316,3 +316,14 @@ def test_a_resumed_result_is_a_copy_on_the_send_buffers_device():
         return device
 
     assert virtual.run(1, main, NETWORK, Costs(True, {}, {}))[0].type == "meta"
+
+
+def test_all_as_initiators_at_once_execute_a_round_once():
+    for rank in run([[0.0] * 6] * 3, "solo"):
+        assert len(rank.rounds) == 3 and rank.counted["active"] == 3 and rank.read == [0, 1, 2]
+
+
+def test_a_late_rank_finds_the_latest_result_alone():
+    """Section 5: what the fast one's rounds leave in the receive buffer is overwritten before the slow one reads it."""
+    _, slow = run([[0.0, 0.01]] * 6, "solo")
+    assert set(slow.read) == {5}

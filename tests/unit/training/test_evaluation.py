@@ -268,6 +268,16 @@ def test_ranks_that_share_an_evaluation_have_to_the_bit_what_one_has_alone(name,
     assert sum(len(y) for share in pieces for _, y in share) == len(dataset.test)
 
 
+def test_shared_sums_are_added_in_the_pieces_order():
+    """2^60 + 1 - 2^60 is 0, and 1 in the order of the ranks."""
+    dataset = data.load("hyperplane", standin="always", dimensions=16, samples=64, test_samples=8)
+    model = models.build("hyperplane", dataset.input_shape, dataset.classes, 0)
+    sums = [[2.0**60, -(2.0**60)], [1.0]]
+    shares = [[{"test_loss": each, "counted": 1} for each in mine] for mine in sums]
+    sharing = Sharing(0, 2, lambda mine: shares)
+    assert evaluate(model, model.state_dict(), dataset.test, CPU, sharing)["test_loss"] == 0
+
+
 @pytest.mark.parametrize(("differs", "shared", "sent"), [
     ("nothing", True, 0), ("running mean", True, 1), ("parameter", True, 1), ("all but one", True, None),
     ("state", False, 0),

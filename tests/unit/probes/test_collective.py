@@ -27,8 +27,8 @@ def composed() -> dict[str, Any]:
 
 def rows(folder, ranks: int, names: list[str], nbytes: int = 4004, testbed=None, **options) -> list[dict[str, Any]]:
     config = composed()
-    config = config | {"workers": ranks, "batch": ranks, "variant": "v", "key": "k", "hardware": {}, "provenance": {}}
-    config["testbed"] = config["testbed"] | (testbed or {})
+    config = config | {"workers": ranks, "batch": ranks, "variant": "v", "key": "k", "provenance": {}}
+    config |= {"hardware": {"class": "none"}, "testbed": config["testbed"] | (testbed or {})}
     config["probe"] = config["probe"] | {"names": names, "bytes": [nbytes]} | options
     return probes.run(config, folder)["result"]["rows"]
 

@@ -30,7 +30,6 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NoReturn
 
 PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCONT, signal.SIGUSR1, signal.SIGUSR2)
 NAMESPACES = ("user", "net", "uts", "ipc", "pid", "mnt")  # the mounts last: they bring another /proc
@@ -106,7 +105,7 @@ class Pools(contextlib.ExitStack):
             raise type(error)(f"{error} (the process that ranks are forked from was stopped by SIGSTOP)") from None
 
 
-def stand_in(path: str, words: list[str]) -> NoReturn:
+def stand_in(path: str, words: list[str]) -> None:
     """Have a rank forked that runs `[-u] -m MODULE ...`, and end as it ends. Uses the standard library alone."""
     getattr(ctypes.CDLL(None), "prctl", lambda *_: 0)(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: ends with its launcher
     signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)  # until they can be passed on
@@ -136,6 +135,7 @@ def serve(listener: socket.socket) -> None:
 
     server = os.getpid()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for attendants
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a KeyboardInterrupt in a rank that is being forked would be lost
     while sys.stdin not in select.select([listener, sys.stdin], [], [])[0]:
         link = listener.accept()[0]
         if os.fork() == 0:
@@ -172,9 +172,9 @@ def attend(link: socket.socket, server: int) -> None:
         os.chdir(folder)
         os.environ.clear()
         os.environ.update(environment)
-        paths = environment.get("PYTHONPATH", "").split(os.pathsep)
-        sys.path[:1] = [folder, *(path for path in paths if path and path not in sys.path)]  # not the server's folder
+        sys.path[:1] = [folder, *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
         _, module, *sys.argv[1:] = [word for word in words if word != "-u"]  # [-u] -m MODULE ...
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         runpy.run_module(module, run_name="__main__", alter_sys=True)
         return
 

@@ -49,6 +49,21 @@ class Job(Protocol):
     def loss_function(self) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]: ...
 
 
+class Rank(Protocol):
+    """What a computation uses of its `repro.training.worker.Worker`."""
+
+    fabric: Fabric
+    clock: Clock
+    model_shard: ModelShard
+    batches: Any
+    seed: int
+    blocks: BlockSeconds | None
+    arithmetic: bool
+    loss_function: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+    accumulate: int
+    min_compute_s: float | None
+
+
 class Compute:
     """One per worker, whose `gradients`, `forward` and `backward` these are, without injected delays.
 

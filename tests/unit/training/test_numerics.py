@@ -51,7 +51,7 @@ def test_what_is_at_its_default_is_in_no_key_and_what_is_chosen_in_its_own():
     (["numerics.precision=bf16", "testbed=virtual", "testbed.arithmetic=none"], "nothing is computed on testbed virt"),
     (["numerics.compile=true", "testbed=virtual"], "passes take modelled time, compiled or not"),
     (["numerics.channels_last=true", "model=lstm_ptb", "dataset=ptb", "metric=perplexity", "targets=[100]"],
-     "numerics.channels_last=true: is of images, and model lstm_ptb takes text"),
+     "numerics.channels_last=true: requires image input, and model lstm_ptb takes text"),
 ])  # fmt: skip
 def test_what_does_not_go_together_is_one_line(overrides, complaint):
     with pytest.raises(InputError, match=complaint) as error:

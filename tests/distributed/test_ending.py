@@ -111,8 +111,8 @@ def test_a_rank_lost_after_the_summary_has_spoilt_nothing(tmp_path, monkeypatch,
     monkeypatch.setenv("PYTHONPATH", str(PROJECT))
     own = expand("pipesgd/fig4-mnist", [*OVERRIDES, "testbed=here"])
     identify(own)
-    (summary,), fault = run_unfinished(own, track=False)
-    assert fault is None and summary["iterations"] == 20
+    (record,), fault = run_unfinished(own, track=False)
+    assert fault is None and record.result.iterations == 20
     assert "rank 1 was lost: ended by SIGKILL; its result was complete by then" in capsys.readouterr().err
     assert not (own[0].folder / "checkpoints").exists()
 

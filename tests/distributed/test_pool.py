@@ -198,13 +198,13 @@ def test_weights_and_losses_are_those_of_fresh_ranks_bit_for_bit(tmp_path, monke
         own = expand("pipesgd/fig4-mnist", [*SMALL, "strategy=pipe_sgd", "seeds=2", *testbed])
         identify(own)
         with Pools(fresh) as several:
-            summaries, fault = run_unfinished(own, track=False, pools=several)
+            records, fault = run_unfinished(own, track=False, pools=several)
         assert fault is None
         losses = [
             [each["test_loss"] for each in read_events(run.folder / "events.jsonl") if each["event"] == "evaluation"]
             for run in own
         ]
-        found.append(([each["weights_sha256"] for each in summaries], losses))
+        found.append(([each.result.weights_sha256 for each in records], losses))
     assert found[0] == found[1] and len(found[0][0]) == 2 and all(found[0][1])
 
 

@@ -77,7 +77,7 @@ def _testbed(summary: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str,
     modelled = summary.get("testbed_model")
     kind = summary.get("kind") if modelled or summary.get("kind") == kinds.SIMULATED else kinds.MEASURED
     found = {"kind": kind} | dict(modelled or config.get("testbed") or {})
-    return _some(summary, ("launcher",)) | found | {"name": summary.get("testbed")}
+    return found | {"name": summary.get("testbed")} | _some(summary, ("launcher",))
 
 
 def _found(result: Any) -> Any:

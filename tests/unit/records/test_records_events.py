@@ -24,6 +24,8 @@ from repro.records import archive, source
 from repro.records import provenance as module
 from repro.records.events import EventLog, EventTail, cut_back, line_of, read_events
 from repro.records.provenance import command, hardware, provenance
+from tests.reports.data.summaries import make
+from tests.support.records import record_of
 
 # --- the event log survives crashes, full disks and resumes
 
@@ -241,7 +243,7 @@ def test_a_copy_without_git_says_its_commit_by_the_manifest(copied, monkeypatch)
     monkeypatch.setattr(module.source, "standing", lambda: (commit, False))
     found = provenance()
     assert (found["commit"], found["dirty"]) == (commit, False)
-    assert archive.unclean([{"provenance": found}]) == []
+    assert archive.unclean([record_of(make("D-Sync") | {"provenance": found})]) == []
 
 
 @pytest.mark.parametrize("change", [

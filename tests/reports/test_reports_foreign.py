@@ -57,7 +57,11 @@ def summaries(name: str) -> list[dict]:
     if name == "baselines":
         return [make("D-Sync", paper=name) | {"paper": name, "experiment": "side-by-side"}]
     if name == "gpu":
-        result = {"profile": {}, "seconds": 0.1, "parameter_bytes": 4}
+        result = {
+            "profile": dict.fromkeys(("model", "batch", "hardware", "layers"), 1),
+            "seconds": 0.1,
+            "parameter_bytes": 4,
+        }
         measured = reports_probe_data.probe("layer_times", "profiles", "VGG16", result, line=f"1 ms {HOSTILE}")
         own = [make("D-Sync", paper=name) | {"experiment": "smoke"}, measured]
         return [each | {"paper": name, "hardware": each["hardware"] | {"gpu": f"H100 {HOSTILE}"}} for each in own]

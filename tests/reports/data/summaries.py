@@ -142,7 +142,7 @@ def put(root: Path, summaries) -> Path:
     for i, summary in enumerate(summaries):
         folder = root / summary["paper"] / summary["experiment"] / f"run-{i:03d}"
         folder.mkdir(parents=True)
-        write_summary(folder, summary | {"run": folder.name})
+        write_summary(folder, {"key": folder.name} | summary | {"run": folder.name})
     return root
 
 

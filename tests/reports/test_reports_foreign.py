@@ -53,7 +53,7 @@ def spoilt(summary: dict) -> dict:
 
 def summaries(name: str) -> list[dict]:
     if name == "validation":
-        return [validated(0.01) | {"paper": name, "experiment": "shaped"}]
+        return [validated(0.01) | {"paper": name, "experiment": "shaped", "strategy": "dsync"}]
     if name == "baselines":
         return [make("D-Sync", paper=name) | {"paper": name, "experiment": "side-by-side"}]
     if name == "gpu":

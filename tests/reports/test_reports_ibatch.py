@@ -36,7 +36,7 @@ def reference():
     for run in (found.summary for found in catalogue.runs("ibatch", reference_root())):
         if run["program"] != "train":
             continue
-        ending = networks[run["model"]["name"]] + ("-22k" if "22k" in run["dataset"]["name"] else "")
+        ending = networks.get(run["model"]["name"], "") + ("-22k" if "22k" in run["dataset"]["name"] else "")
         found[f"{run['experiment']}-{ending}", run["testbed"], run["variant"]] = run
     return found
 
@@ -125,8 +125,9 @@ def run(variant, seconds=1.0, experiment="fig5-vgg19", took=None, seed=0, **more
     of = planned("ibatch", experiment).factors.get(variant, {})
     names = ("forward_end_s", "pull_s", "forward_s", "overlap_s")
     rank = dict(zip(names, took or ())) | {"role": "worker", "steps": 2}
-    return {"experiment": experiment, "variant": variant, "factors": of, "seed": seed, "breakdown": False,
-            "program": "train", "kind": "simulated", "workers": of.get("workers", 1), "testbed": "paper/ibatch",
+    return {"experiment": experiment, "run": f"{variant}-{seed}", "variant": variant, "factors": of,
+            "seed": seed, "breakdown": False, "program": "train",
+            "kind": "simulated", "workers": of.get("workers", 1), "testbed": "paper/ibatch",
             "batch": 4 * of.get("workers", 1),
             "model": {"name": "vgg19", "parameters": 1_500_000}, "step": {"mean_s": seconds},
             "per_rank": [rank, rank] if took else [], "pipeline": {}} | more  # fmt: skip

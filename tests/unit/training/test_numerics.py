@@ -204,7 +204,8 @@ def test_compiled_blocks_train_to_the_same_weights():
 
 def test_a_record_says_how_it_computed(tmp_path):
     how = ["testbed=virtual", "workers=2", "batch=40", "epochs=0.1", "numerics.precision=bf16"]
-    config = planned(*how, "numerics.deterministic=true").model_copy(update={"key": "k"})
+    known = {"key": "k", "hardware": {"class": "none"}, "provenance": {}}
+    config = planned(*how, "numerics.deterministic=true").model_copy(update=known)
     try:
         virtual.run(2, lambda fabric: programs.run(fabric, config, tmp_path), small.NETWORK, small.COSTS)
     finally:

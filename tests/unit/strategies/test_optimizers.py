@@ -10,6 +10,7 @@ from repro.answers.tables.selection import optimizer as shown
 from repro.core.errors import InputError
 from repro.core.fields import checked
 from repro.experiment.expand import expand
+from repro.experiment.key import keyed
 from repro.experiment.optimizer import Optimizer
 from repro.testing import small
 from repro.testing.small import SGD
@@ -72,17 +73,17 @@ def test_bad_optimizers(optimizer, complaint):
 
 
 def test_a_key_depends_on_what_came_later_only_where_it_says_something():
-    def keyed(*overrides: str) -> dict:
+    def key(*overrides: str) -> dict:
         return keyed(expand(FIG4, ["strategy=dsync", "testbed=virtual", *overrides])[0].config)
 
-    plain = keyed()
+    plain = key()
     assert plain["optimizer"].keys() == {"lr"}
-    assert keyed("optimizer.name=sgd", "optimizer.alpha=0.99", "optimizer.eps=1e-8") == plain
+    assert key("optimizer.name=sgd", "optimizer.alpha=0.99", "optimizer.eps=1e-8") == plain
     for changed in ("optimizer.name=rmsprop", "optimizer.every=2", "optimizer.eps=0.1"):
-        assert keyed(changed) != plain
+        assert key(changed) != plain
     vgg = "model=vgg16", "dataset=cifar10"
-    assert "width" not in keyed(*vgg)["model"] and keyed(*vgg) == keyed(*vgg, "model.width=1.0")
-    assert keyed(*vgg, "model.width=0.5")["model"]["width"] == 0.5
+    assert "width" not in key(*vgg)["model"] and key(*vgg) == key(*vgg, "model.width=1.0")
+    assert key(*vgg, "model.width=0.5")["model"]["width"] == 0.5
 
 
 def test_reports_show_what_counts():

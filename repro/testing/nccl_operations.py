@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from repro.fabric.base import FabricError, Work
+from repro.fabric.virtual.fabric import VirtualFabric
 from repro.fabric.virtual.messages import VirtualWork
-
-if TYPE_CHECKING:
-    from repro.testing.nccl import NcclRules
 
 SEND, RECEIVE = "send to", "receive from"
 
@@ -50,7 +48,7 @@ class Operation(VirtualWork):
 
     __slots__ = ("collective", "communicator", "left", "line", "parts", "rank")
 
-    def __init__(self, fabric: NcclRules, communicator: Communicator, collective: Collective | None = None):
+    def __init__(self, fabric: VirtualFabric, communicator: Communicator, collective: Collective | None = None):
         super().__init__(fabric)
         self.rank, self.communicator, self.collective = fabric.rank, communicator, collective
         self.parts: list[Part] = []
@@ -100,7 +98,7 @@ class Rendezvous(VirtualWork):
 
     __slots__ = ("arrived", "communicator", "needed")
 
-    def __init__(self, fabric: NcclRules, communicator: Communicator, needed: int):
+    def __init__(self, fabric: VirtualFabric, communicator: Communicator, needed: int):
         super().__init__(fabric)
         self.communicator, self.needed = communicator, needed
         self.arrived: dict[int, Operation] = {}

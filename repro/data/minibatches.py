@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import Protocol, Self
 
 import torch
 
 from repro.core.errors import InputError
 
-if TYPE_CHECKING:
-    from repro.data.base import Samples
+
+class Samples(Protocol):
+    """What minibatches need of a split of independent samples: `repro.data.base.Samples` says what each is."""
+
+    @property
+    def lookahead(self) -> int: ...
+
+    def __len__(self) -> int: ...
+
+    def to(self, device: torch.device | str) -> Self: ...
+
+    def draw(self, rows: torch.Tensor, text: str) -> tuple[torch.Tensor, torch.Tensor]: ...
+
+    def ahead(self, rows: torch.Tensor) -> None: ...
 
 
 class Minibatches(ABC):

@@ -6,7 +6,9 @@ import json
 
 import pytest
 
+from repro.core.not_none import not_none
 from tests.support.cli import repro
+from tests.support.records import read_summary
 
 
 def bench(results, name: str, *more: str) -> tuple[list[dict], list[dict]]:
@@ -19,7 +21,7 @@ def bench(results, name: str, *more: str) -> tuple[list[dict], list[dict]]:
 
 
 def records(results) -> list[dict]:
-    return [json.loads(path.read_text()) for path in sorted(results.glob("bench/*/*/summary.json"))]
+    return [not_none(read_summary(path.parent)) for path in sorted(results.glob("bench/*/*/summary.json"))]
 
 
 @pytest.mark.ranks

@@ -99,7 +99,7 @@ def line(errors: ValidationError, where: str = "") -> str:
     if error["type"] == "missing":
         return f"{name}: is missing"
     if not name:  # of all entries together
-        return str(error["msg"]).removeprefix("Value error, ")
+        return str(error["msg"]).removeprefix("Value error, ").replace("Input should", "must")
     given, context = error["input"], {"name": name, **error.get("ctx", {})}
     number_as_text = error["type"] in ("int_type", "float_type") and re.match(r"[-+.]?\d", str(given))
     if isinstance(given, str) and (number_as_text or not (given and given.isprintable())):

@@ -47,7 +47,9 @@ class Keys:
         if roots not in self._code:
             self._code[roots] = cache_key.fingerprint(roots)
         # without arithmetic and a wall clock the numbers are the same everywhere
-        computed_by = (None, None) if config.timing_only else (torch.__version__, run.hardware["class"])
+        computed_by = (
+            (None, None) if config.simulated and config.timing_only else (torch.__version__, run.hardware["class"])
+        )
         read = checksum or self._checksum(config)
         run.key = cache_key.run_key(keyed(config), run.seed, self._code[roots], read, *computed_by)
 

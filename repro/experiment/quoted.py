@@ -7,7 +7,7 @@
         place: Table 1
         row: "VGG16, 4 (A)"
         quantity: speed-up over BSP
-        variants: {pipedream: PipeDream}   # ours -> the table's variant; without it variants are called as variants
+        variants: {pipedream: PipeDream}   # ours -> the table's; without it ours have the table's names
 
 The number itself stands in the table alone.
 """
@@ -97,10 +97,10 @@ def number(value: str, unit: str) -> float:
 def _numbers(paper: str, entry: Quoted) -> dict[str, float]:
     where = (entry.place, entry.row, entry.quantity)
     rows = {row["variant"]: row for row in _table(paper) if (row["place"], row["row"], row["quantity"]) == where}
-    names = entry.variants or {variant: variant for variant in rows}
+    names = entry.variants or {printed: printed for printed in rows}
     if lacking := [variant for variant in names.values() if variant not in rows] or ([] if rows else ["any variant"]):
         raise InputError(f"{paper}.csv has nothing of {lacking[0]} in {', '.join(where)}")
-    return {variant: _value(entry.column, rows[variant]) for variant, variant in names.items()}
+    return {variant: _value(entry.column, rows[printed]) for variant, printed in names.items()}
 
 
 def _value(column: str, row: dict[str, Any]) -> float:

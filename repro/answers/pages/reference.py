@@ -30,7 +30,7 @@ class Quoted:
         try:
             found = pd.read_csv(path, dtype=str, keep_default_na=False)
         except (OSError, ValueError) as error:
-            raise InputError(f"{path}: not a readable table ({error})") from None
+            raise InputError(f"{path}: not a readable table ({error}); needs {', '.join(COLUMNS)}") from None
         if lacking := [column for column in COLUMNS if column not in found]:
             raise InputError(f"{path}: has no column '{lacking[0]}'; needs {', '.join(COLUMNS)}")
         return found

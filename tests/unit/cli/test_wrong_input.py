@@ -250,7 +250,7 @@ PROFILE = str(PROJECT / "paper_configs" / "profile" / "measured-vgg.json")
         ("schedule 100000000-1", "ranks: 100,000,001; must be 1,024 or less"),
         (f"partition {PROFILE} --machines 1000000 --bandwidth 1e8", "machines: 1,000,000; must be 1,024 or less"),
         (f"partition {PROFILE} --machines -4 --bandwidth 1e8", "machines=-4: must be whole numbers, 1 or more"),
-        ("bench collective ring --ranks 100000", "--ranks: 100,000; must be 1,024 or less"),
+        ("bench collective ring --ranks 100000", "workers=100000: must be 1,024 or less"),
     ],
 )
 def test_a_size_that_cannot_be_is_answered_at_once(capsys, command, words):

@@ -112,7 +112,7 @@ def test_a_module_that_is_no_sequence_is_trained_as_one_block(foreign):
     small_run = ["workers=2", "epochs=3", "testbed=virtual", "imbalance=none"]
     (planned,) = expand(FIG4, [*foreign_package.CHOSEN, *REGRESSION, *small_run])
     assert [name for name, _ in models.of(planned.config, data.of(planned.config)).named_children()] == ["model"]
-    config = planned.config.model_copy(update={"key": "k"})
+    config = planned.config.model_copy(update={"key": "k", "hardware": {"class": "none"}})
     virtual.run(2, lambda fabric: programs.run(fabric, config, foreign / "run"), small.NETWORK, small.COSTS)
     first, *_, last = read_summary(foreign / "run")["curve"]
     assert last["test_loss"] < first["test_loss"]

@@ -263,13 +263,21 @@ def key_on(overrides, monkeypatch, **machine):
     return run.key
 
 
-@pytest.mark.parametrize("overrides", [["testbed.arithmetic=none"], []], ids=["without arithmetic", "with arithmetic"])
-def test_torch_and_hardware_count_where_there_is_arithmetic(overrides, monkeypatch):
+@pytest.mark.parametrize(
+    ("overrides", "keys"),
+    [
+        (["testbed=virtual", "testbed.arithmetic=none"], 1),
+        (["testbed=virtual"], 3),
+        (["testbed=emulated/pipesgd"], 3),  # no arithmetic, but a wall clock
+    ],
+    ids=str,
+)
+def test_torch_and_hardware_count_where_there_is_arithmetic_or_a_wall_clock(overrides, keys, monkeypatch):
     first, torch_2, other = (
-        key_on(["testbed=virtual", *overrides], monkeypatch, torch=version, hardware=kind)
+        key_on(overrides, monkeypatch, torch=version, hardware=kind)
         for version, kind in (("2.6", "cpu-2core"), ("2.7", "cpu-2core"), ("2.6", "gpu-1x"))
     )
-    assert len({first, torch_2, other}) == (1 if overrides else 3)
+    assert len({first, torch_2, other}) == keys
 
 
 def test_an_option_that_comes_later_changes_no_key_at_its_default(monkeypatch):

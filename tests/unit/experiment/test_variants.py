@@ -259,7 +259,7 @@ def test_show_says_it_for_each_experiment(capsys, monkeypatch):
     assert sum(shown["standing"].values()) == shown["runs"] > 0 and shown["config"]["scale"] == "quick"
     assert main(["show", EXPERIMENT, *TIMING]) == 0
     out = capsys.readouterr().out
-    assert f"# at scale quick: {Standing(**shown['runs'])}\n" in out
+    assert f"# at scale quick: {Standing(**shown['standing'])}\n" in out
 
     def gone(keys, run):
         raise NotHere("no data here")

@@ -290,8 +290,8 @@ def test_gtopks_figure_on_a_gpu_is_the_papers_experiment_at_its_scale():
         # where the data are not there, this one trains on nothing else
         return said | {"dataset": run.config.dataset.plain() | {"standin": None}}
 
-    keyed = {(run.variant, run.seed): trained(run) for run in theirs}
-    assert own and all(trained(run) == keyed[run.variant, run.seed] for run in own)
+    wanted = {(run.variant, run.seed): trained(run) for run in theirs}
+    assert own and all(trained(run) == wanted[run.variant, run.seed] for run in own)
     assert {run.config.dataset.options["standin"] for run in own} == {"never"}
 
 

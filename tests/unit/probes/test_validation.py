@@ -18,6 +18,7 @@ from repro.probes.shared.computation import Compute
 from repro.probes.shared.synthetic import Workload
 from repro.probes.shared.twin import Measured
 from repro.reports.validation import emulated, tables
+from tests.reports.data import probes as reports_probe_data
 from tests.support import probes
 from tests.support.records import write_summary
 
@@ -222,7 +223,8 @@ def summary(error: float, variant: str = "p=2", finished: str = "2026-01-01T00:0
 def write(root, name, found):
     folder = root / "validation" / "shaped" / name
     folder.mkdir(parents=True)
-    write_summary(folder, found)
+    made = reports_probe_data.probe("validation", "shaped", found["variant"], found["result"], workers=2)
+    write_summary(folder, made | found | {"run": name, "key": name})
 
 
 def test_the_page_says_whether_the_goal_is_reached(tmp_path):

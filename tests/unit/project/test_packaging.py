@@ -65,4 +65,4 @@ def test_an_installed_package_of_somebody_elses_is_listed_and_runs(tmp_path):
     assert all(any(name in names for names in listed.values()) for name in foreign_package.NAMES.values())
     chosen = [*foreign_package.CHOSEN, "metric=mse", "targets=[]", "batch=16", "epochs=1", "testbed=paper/pipesgd"]
     (run,) = json.loads(say("run", "pipesgd/fig4-mnist", *chosen, "--json", "--no-report", "--no-mlflow"))
-    assert run["status"] == "finished", run
+    assert run["result"]["final"]["mse"] > 0, run

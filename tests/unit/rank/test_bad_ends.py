@@ -21,6 +21,7 @@ from repro.experiment.programs import ranks as ranks_of
 from repro.fabric.virtual import fabric as virtual
 from repro.launch.supervise import KINDS
 from repro.rank import evaluator, memory, programs
+from repro.rank import probe as of_probe
 from repro.rank.divergence import Broken, diverged, first_loss, first_tensor, tensors
 from repro.rank.summary import most
 from repro.records import tidy
@@ -278,7 +279,7 @@ def test_other_errors_are_left_alone_and_operations_without_a_deterministic_algo
 def test_a_probe_is_told_apart_too(monkeypatch, tmp_path):
     (planned,) = expand("pipesgd/fig3-ring", ["testbed=virtual"])[:1]
     probe = SimpleNamespace(run=lambda *_: (_ for _ in ()).throw(MemoryError()))
-    monkeypatch.setattr(programs, "PROBES", SimpleNamespace(load=lambda name: probe))
+    monkeypatch.setattr(of_probe, "PROBES", SimpleNamespace(load=lambda name: probe))
     with pytest.raises(OutOfMemory):
         programs.run(SimpleNamespace(rank=0), planned.config, tmp_path)
 

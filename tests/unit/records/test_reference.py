@@ -140,9 +140,14 @@ def test_a_publish_that_is_killed_leaves_the_old_reference_or_the_new(runs, tmp_
     assert {path.name: path.read_bytes() for path in (tmp_path / "cut" / "pipesgd").iterdir()} == whole
 
 
-def test_a_run_that_is_none_is_named(runs, tmp_path):
-    runs[0].identity.testbed.model_extra["alpha_s"] = "four"
-    reference.write("pipesgd", runs, tmp_path)
+def test_a_run_that_is_none_is_named(runs, tmp_path, monkeypatch):
+    def spoilt(plain):
+        bed = plain["identity"]["testbed"] | {"alpha_s": "four"}
+        return plain | {"identity": plain["identity"] | {"testbed": bed}}
+
+    with monkeypatch.context() as written:
+        written.setattr(reference, "_without_lists", spoilt)
+        reference.write("pipesgd", runs[:1], tmp_path)
     with pytest.raises(InputError, match=r"runs\.parquet: configurations/probe-0: not a readable run \(.*alpha_s"):
         reference.read("pipesgd", tmp_path)
 

@@ -70,7 +70,7 @@ def add(commands: Any) -> None:
     contribute.set_defaults(command=cmd_contribute)
 
     publish = commands.add_parser("publish", help="move finished runs into the reference and rebuild the pages")
-    publish.add_argument("paper", help="paper")
+    publish.add_argument("paper", help="paper, for instance gtopk")
     publish.add_argument("--from", dest="archive", type=Path, metavar="FILE", help="publish the runs of this archive")
     where(publish)
     publish.set_defaults(command=cmd_publish)

@@ -12,12 +12,12 @@ from repro.experiment.run import Run
 from repro.experiment.schema import RunConfig
 
 
-def identify(runs: Sequence[Run], elsewhere: str | None = None) -> None:
+def identify(runs: Sequence[Run], hardware_class: str | None = None) -> None:
     """Fetch the data of every run where they can be, check its parts against them, and set its key.
 
-    elsewhere: as of `Keys`.
+    hardware_class: of runs whose launcher gives none; None: this machine's.
     """
-    data, keys = home("dataset"), Keys(elsewhere)
+    data, keys = home("dataset"), Keys(hardware_class)
     fetched: set[tuple[Any, ...]] = set()
     notes: dict[str, None] = {}  # each once, in order
     for run in runs:

@@ -26,11 +26,11 @@ NOT_IN_KEY = {
 class Keys:
     """The keys of runs. What many runs share is read once: neither code nor data may change meanwhile.
 
-    elsewhere: the class of the hardware that runs are for whose launcher names none; None: this machine's own.
+    hardware_class: of runs whose launcher gives none; None: this machine's.
     """
 
-    def __init__(self, elsewhere: str | None = None) -> None:
-        self._elsewhere = elsewhere
+    def __init__(self, hardware_class: str | None = None) -> None:
+        self._hardware_class = hardware_class
         self._code: dict[tuple[str, ...], str] = {}
         self._checksums: dict[str, str] = {}
 
@@ -41,8 +41,8 @@ class Keys:
 
         config = run.config
         run.hardware = provenance.hardware(config.testbed.network, "auto" if uses_gpu(config) else "cpu")
-        if elsewhere := home("launcher").of(config.testbed).hardware_class() or self._elsewhere:
-            run.hardware |= {"class": elsewhere}
+        if hardware_class := home("launcher").of(config.testbed).hardware_class() or self._hardware_class:
+            run.hardware |= {"class": hardware_class}
         roots = tuple(code_roots(config))
         if roots not in self._code:
             self._code[roots] = cache_key.fingerprint(roots)

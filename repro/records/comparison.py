@@ -116,12 +116,14 @@ def _medians(runs: pd.DataFrame, place: list[str]) -> pd.DataFrame:
     training alone. Of several runs of one configuration and seed one counts: yours, and of these the latest."""
     trained = runs[runs["step_s"].notna() & ~runs["breakdown"].astype(bool)]
     numbers = ["step_s", "final", *_targets(runs)]  # nothing but nulls where no accuracy is computed
-    trained = trained.copy().astype(dict.fromkeys(numbers, "float64"))
+    machine = ["kind", "launcher", "ranks", "cores"]
+    named = [*place, "variant", "configuration", "label", "besides", "seed", "batch", "origin", "finished_at", *machine]
+    trained = trained[[*dict.fromkeys([*named, *numbers])]].astype(dict.fromkeys(numbers, "float64"))
     order = trained.assign(theirs=trained["origin"] == REFERENCE, at=trained["finished_at"].fillna("").astype(str))
     latest = order.sort_values(["theirs", "at"], ascending=[False, True], kind="stable")
     counted = latest.drop_duplicates([*place, "variant", "configuration", "seed"], keep="last").index
     trained = trained[trained.index.isin(counted)]
-    machines = zip(*(trained[column] for column in ("kind", "launcher", "ranks", "cores")), strict=True)
+    machines = zip(*(trained[column] for column in machine), strict=True)
     trained = trained.assign(shared=[_shared(*each) for each in machines])
     groups = trained.groupby([*place, "variant", "configuration", "label"], sort=False)
     made = groups[numbers].median()

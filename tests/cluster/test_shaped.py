@@ -109,7 +109,7 @@ def test_up_measures_itself_and_down_leaves_nothing(tmp_path, apart):
     assert other["keeper"] != first["keeper"] and len(other["hosts"]) == 2
     wait_until(lambda: not Path(f"/proc/{first['keeper']}").exists(), "the first daemon ends")
     state = json.loads((apart / network.KEPT).read_text())
-    assert "nothing is left" in repro(tmp_path, "testbed", "down").stdout
+    assert "removed" in repro(tmp_path, "testbed", "down").stdout
     wait_until(lambda: not Path(f"/proc/{other['keeper']}").exists(), "the daemon ends")
     assert not sweep.marked(state["id"]) and not (apart / network.KEPT).exists()
     assert "no shaped network" in repro(tmp_path, "testbed", "down").stdout
@@ -132,7 +132,7 @@ def test_what_a_crash_left_is_removed(tmp_path, apart):
     for _ in range(2):  # looking does not forget it
         told = repro(tmp_path, "testbed", "status").stdout
         assert "no shaped network is up" in told and f"{entered.pid}" in told and "testbed down ends them" in told
-    assert "nothing is left" in repro(tmp_path, "testbed", "down").stdout
+    assert "removed" in repro(tmp_path, "testbed", "down").stdout
     assert entered.wait(LIMIT_S) != 0
     wait_until(lambda: not namespaces() - before, "the namespaces go")
     assert not sweep.marked(state["id"])

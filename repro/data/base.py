@@ -13,7 +13,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -266,6 +266,18 @@ class Dataset:
     def kind(self) -> str:
         """The kind of inputs: one of KINDS."""
         return self.train.kind
+
+    def facts(self) -> dict[str, Any]:
+        """What a run's record says of it (`repro.records.record.Data`)."""
+        return {
+            "name": self.name,
+            "standin": self.standin,
+            "checksum": self.checksum,
+            "train": len(self.train),
+            "test": len(self.test),
+            "classes": self.classes,
+            "input_shape": list(self.input_shape),
+        }
 
     def iterations(self, batch: int) -> int:
         """Iterations of an epoch with a global batch size; InputError if the data set is too small for one."""

@@ -47,16 +47,8 @@ class Finding:
             "ranks": fabric.size,
             "model": {"name": self.model, "parameters": self.parameters},
         }
-        if (dataset := self.dataset) is not None:
-            found["dataset"] = {
-                "name": dataset.name,
-                "standin": dataset.standin,
-                "checksum": dataset.checksum,
-                "train": len(dataset.train),
-                "test": len(dataset.test),
-                "classes": dataset.classes,
-                "input_shape": list(dataset.input_shape),
-            }
+        if self.dataset is not None:
+            found["dataset"] = self.dataset.facts()
         return found
 
 

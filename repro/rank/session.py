@@ -90,16 +90,7 @@ def describe(worker: Worker, dataset: Dataset, plan: TrainingPlan) -> dict[str, 
         "iterations_per_epoch": worker.iterations_per_epoch,
         "parameters": worker.parameters,
         "memory": {"of": memory.kind(worker.model_shard.device)},
-        "dataset": {
-            "name": dataset.name,
-            "standin": dataset.standin,
-            "checksum": dataset.checksum,
-            "train": len(dataset.train),
-            "test": len(dataset.test),
-            "classes": dataset.classes,
-            "input_shape": list(dataset.input_shape),
-            **({"augmentation": changes} if (changes := dataset.train.changes) else {}),
-        },
+        "dataset": dataset.facts() | ({"augmentation": changes} if (changes := dataset.train.changes) else {}),
     }
 
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from repro.core import yaml_files
 from repro.core.errors import unknown
 from repro.core.fields import checked
-from repro.core.paths import CONFIGS
 from repro.experiment import papers
-from repro.experiment.files import GROUPS, group_names, own_file, own_files
+from repro.experiment.files import group_names, own_file, own_files
 from repro.experiment.grid import Variant, split, variants
 from repro.experiment.schema import Axes
 
@@ -55,22 +53,6 @@ def belongs(chosen: Sequence[Choice], factors: Mapping[str, Any], testbed: str) 
 def titles(experiments: Iterable[str]) -> dict[str, str]:
     """The experiments' one-line titles, read without Hydra; of a file that cannot be read a warning."""
     return {name: own.get("title", "") for name, own in own_files(experiments).items()}
-
-
-def own_variants(experiment: str) -> list[Variant]:
-    """The experiment's variants as its file alone has them, read without Hydra."""
-    own = own_file(experiment)
-    return variants({**dict.fromkeys(GROUPS), **_base(), **own, "strategy": {"name": own_strategy(own)}})
-
-
-def own_strategy(own: Mapping[str, Any]) -> str:
-    """The strategy that an experiment's own file chooses, or everyone's."""
-    parts = [part for part in (*_base()["defaults"], *own.get("defaults", ())) if isinstance(part, dict)]
-    return [part[key] for part in parts for key in ("strategy", "override /strategy") if key in part][-1]
-
-
-def _base() -> dict[str, Any]:
-    return yaml_files.entries(CONFIGS / "config.yaml")
 
 
 def compose(experiment: str, overrides: Sequence[str] = (), scale: str | None = None) -> dict[str, Any]:

@@ -14,12 +14,12 @@ from repro.answers.pages.files import Files
 from repro.answers.pages.reference import quoted
 from repro.answers.tables.results import arranged
 from repro.core.paths import reference_root
-from repro.experiment import config
 from repro.records import catalogue
 from repro.reports.gtopk import published, tables
 from repro.reports.gtopk.published import ALGORITHMS, MODELS, MOST, PARAMETERS, WORLDS
 from tests.reports.data.gtopk import TRAINING, collectives, links, message_times, selections, sweep, training
 from tests.reports.data.planned import NOWHERE
+from tests.support.configs import own_variants
 from tests.support.records import record_of
 
 FILE = claims_of("gtopk")
@@ -114,7 +114,7 @@ def test_claims_and_experiments_agree_with_the_paper_s_tables():
         assert claim.paper.low == claim.paper.high == printed
     for model in MODELS:
         files = [f"gtopk/fig10-{model.lower().replace('-', '')}{end}" for end in ("", "-inputs")]
-        plain, inputs = ([variant.factors for variant in config.own_variants(file)] for file in files)
+        plain, inputs = ([variant.factors for variant in own_variants(file)] for file in files)
         assert {of["workers"] for of in plain} == set(WORLDS)
         places = {(of["method"], of["workers"]) for of in plain}
         assert {(of["method"], of["workers"]) for of in inputs} == {(m, P) for m, P in places if P in (1, 4, 32)}

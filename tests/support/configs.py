@@ -1,16 +1,21 @@
-"""A copy of `paper_configs/` that a test may spoil."""
+"""`paper_configs/` for tests: a copy that may be spoilt, and what an experiment's file says by itself."""
 
 from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from repro.answers.pages import built, reference  # noqa: F401
+from repro.core import yaml_files
 from repro.core.paths import CONFIGS
 from repro.experiment import compose, papers, quoted  # noqa: F401  (among the modules that are given the copy)
+from repro.experiment.files import GROUPS, own_file
+from repro.experiment.grid import Variant, variants
 
 
 def copied(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -21,3 +26,19 @@ def copied(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             monkeypatch.setattr(module, "CONFIGS", made)
     papers.entries.cache_clear()
     return made
+
+
+def own_variants(experiment: str) -> list[Variant]:
+    """The experiment's variants as its file alone has them, read without Hydra."""
+    own = own_file(experiment)
+    return variants({**dict.fromkeys(GROUPS), **_everyones(), **own, "strategy": {"name": own_strategy(own)}})
+
+
+def own_strategy(own: Mapping[str, Any]) -> str:
+    """The strategy that an experiment's own file chooses, or everyone's."""
+    parts = [part for part in (*_everyones()["defaults"], *own.get("defaults", ())) if isinstance(part, dict)]
+    return [part[key] for part in parts for key in ("strategy", "override /strategy") if key in part][-1]
+
+
+def _everyones() -> dict[str, Any]:
+    return yaml_files.entries(CONFIGS / "config.yaml")

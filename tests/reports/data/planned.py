@@ -12,6 +12,7 @@ from repro.answers.figures import specification
 from repro.answers.tables.results import arranged
 from repro.core.paths import REPORTS
 from repro.experiment import config, files
+from tests.support.configs import own_strategy, own_variants
 
 NOWHERE = Path("/nonexistent")  # no validation, so no error of simulated times
 
@@ -29,14 +30,14 @@ def planned(paper, name):
     """An experiment by the files whose runs are its."""
     own = [file for file in config.group_names("experiment") if file.startswith(f"{paper}/")]
     own = [file for file in own if name in (config.own_file(file).get("experiment"), file.partition("/")[2])]
-    every = [(config.own_file(file), variant) for file in own for variant in config.own_variants(file)]
+    every = [(config.own_file(file), variant) for file in own for variant in own_variants(file)]
     variants = {variant.label: _strategy(of_file, variant) for of_file, variant in every}
     return Experiment(name, variants, {variant.label: variant.factors for _, variant in every})
 
 
 def _strategy(own, variant):
     made = dict(override.partition("=")[::2] for override in variant.overrides)
-    name = made.get("strategy") or config.own_strategy(own)
+    name = made.get("strategy") or own_strategy(own)
     options = files.group_file("strategy", name) | (own.get("strategy") or {})
     options |= {key.removeprefix("strategy."): value for key, value in made.items() if key.startswith("strategy.")}
     read = {key: yaml.safe_load(value) if isinstance(value, str) else value for key, value in options.items()}

@@ -28,7 +28,7 @@ def folder(tmp_path, monkeypatch):
     for path in CONFIGS.iterdir():
         if path.name != "experiment":
             (tmp_path / path.name).symlink_to(path)
-    for module in ("config", "compose", "entries", "files", "overrides"):
+    for module in ("compose", "entries", "files", "overrides"):
         monkeypatch.setattr(f"repro.experiment.{module}.CONFIGS", tmp_path)
     made = tmp_path / "experiment" / "mypaper"
     made.mkdir(parents=True)

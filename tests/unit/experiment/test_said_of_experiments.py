@@ -15,6 +15,7 @@ from repro.experiment.files import own_file
 from repro.experiment.hyperparameters import Parameter, parameters
 from repro.experiment.plan import part
 from repro.experiment.schema import RunConfig
+from tests.support.configs import own_variants
 
 SAYING = [name for name in config.experiment_names() if own_file(name).get("hyperparameters")]
 # the paper counts from 1, until the fifth epoch; ours are the epochs before it
@@ -99,7 +100,7 @@ def test_jobs_are_scales_and_choose_runs_that_there_are(name):
     jobs = own.get("jobs") or own["scales"]
     assert set(jobs) <= set(own["scales"])
     for chosen in filter(None, (config.job(name, scale) for scale in jobs)):
-        factors = [variant.factors for variant in config.own_variants(name)]
+        factors = [variant.factors for variant in own_variants(name)]
         there = {factor: {of[factor] for of in factors if factor in of} for of in factors for factor in of}
         there["testbed"] = set(own["testbeds"])
         assert all(set(values) <= there[factor] for each in chosen for factor, values in each.items())

@@ -25,6 +25,7 @@ from repro.rank import probe
 from repro.records.catalogue import REFERENCE, Found
 from tests.support import records
 from tests.support.cli import EXPERIMENT
+from tests.support.configs import own_variants
 
 # --- runs at the ends of a testbed's assumed inputs
 
@@ -86,7 +87,7 @@ ENTRY = {"column": "final", "place": "Figure 4", "row": "MNIST-MLP", "quantity":
 def test_each_paper_has_experiments_with_printed_numbers_of_their_variants():
     assert {name.split("/")[0] for name in QUOTING} == {"pipesgd", "pipedream", "gtopk", "eagersgd", "ibatch"}
     for name in QUOTING:
-        labels = {variant.label for variant in config.own_variants(name)}
+        labels = {variant.label for variant in own_variants(name)}
         for column, values in quoted(name).items():
             assert values and values.keys() <= labels, name
             assert column in ("final", "ms") or column.removeprefix("over ") in labels, name

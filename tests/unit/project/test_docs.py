@@ -174,7 +174,7 @@ def test_the_example_of_an_experiment_is_one(tmp_path, monkeypatch):
             (configs / path.name).symlink_to(path)
     (configs / "experiment" / "mypaper").mkdir(parents=True)
     (configs / "experiment" / "mypaper" / "fig1.yaml").write_text(code)
-    for module in ("config", "compose", "files", "overrides", "papers"):
+    for module in ("compose", "files", "overrides", "papers"):
         monkeypatch.setattr(f"repro.experiment.{module}.CONFIGS", configs)
     assert config.experiment_names("mypaper") == ["mypaper/fig1"]
     for scale in (None, *files.own_file("mypaper/fig1")["scales"]):

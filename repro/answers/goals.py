@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 from pydantic import Field, model_validator
 
+from repro.answers.tables import columns
 from repro.core.errors import InputError
 from repro.core.fields import Entries, Model, Number, Text, checked
 from repro.core.not_none import not_none
@@ -21,7 +22,7 @@ class Goal(Model):
 
     rows    the list of the result that has it; null: the record itself is a row. Names of nested numbers are joined
             with _: seconds_median. Factors of the experiment's grid are columns too.
-    number  a column, or an expression of columns as pandas evaluates it
+    number  a column, or arithmetic on columns (`repro.answers.tables.columns`)
     only    the rows that count at all, as pandas queries them
     where   column -> its value in the rows that are judged
     over    the same of the rows by whose number it is divided; of several the least
@@ -65,12 +66,12 @@ def judge(goal: Goal, summaries: Sequence[Mapping[str, Any]]) -> list[dict[str, 
         rows = rows.query(goal.only, engine="python")
         if rows.empty:
             return []
-    number = rows.infer_objects()  # of a column that other rows lack
-    number["number"] = number.eval(goal.number, engine="python")
+    rows = rows.infer_objects()  # of a column that other rows lack
+    number = rows.assign(number=columns.computed(rows, goal.number))
     keys = [*goal.by, "seed"]
-    found = chosen(number, goal.where).groupby(keys)["number"].min()
+    found = columns.chosen(number, goal.where).groupby(keys)["number"].min()
     if goal.over is not None:
-        found = found / chosen(number, goal.over).groupby(keys)["number"].min()
+        found = found / columns.chosen(number, goal.over).groupby(keys)["number"].min()
     if found.empty:
         return [judged(goal, goal.what, [])]
     if not goal.by:
@@ -93,12 +94,6 @@ def table(summary: Mapping[str, Any], rows: str | None) -> pd.DataFrame:
         found = pd.json_normalize(result[rows], sep="_")
         own |= {name: value for name, value in result.items() if not isinstance(value, list | dict)}
     return found.assign(**{name: value for name, value in own.items() if name not in found})
-
-
-def chosen(rows: pd.DataFrame, where: Mapping[str, Any]) -> pd.DataFrame:
-    for column, wanted in where.items():
-        rows = rows[rows[column].isin(wanted if isinstance(wanted, list) else [wanted])]
-    return rows
 
 
 def named(column: str, value: Any) -> str:

@@ -20,31 +20,31 @@ MADE_WITH = ("hardware", "results", "runs", "seed", "data set", "commit", "finis
 
 def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
     """(pages, a line for the overview)"""
-    found = latest(read(PAGE, results), ("experiment", "variant", "testbed", "scale", "seed", "breakdown"))
-    trained, probes = ([run for run in found if trains(run) is kind] for kind in (True, False))
+    runs = latest(read(PAGE, results), ("experiment", "variant", "testbed", "scale", "seed", "breakdown"))
+    trained, probes = ([run for run in runs if trains(run) is kind] for kind in (True, False))
     made = {
         "trained": training(trained),
         "probes": pd.DataFrame([probe(run) for run in probes]),
-        "provenance": provenance.table(provenance.by(GROUPED, found), MADE_WITH),
+        "provenance": provenance.table(provenance.by(GROUPED, runs), MADE_WITH),
     }
     specs = Specs(PAGE, files, lambda shown: made[shown.table])
-    line = sentence(found)
+    line = sentence(runs)
     return write_page(template(f"{PAGE}/page.md.j2", table=specs.table, line=line), PAGE, files), line
 
 
-def sentence(found: list[Summary]) -> str:
+def sentence(runs: list[Summary]) -> str:
     """How many runs there are, and on what."""
-    if not found:
+    if not runs:
         return "No records yet: `make gpu-check` makes them."
-    gpus = sorted({gpu for run in found if (gpu := run["hardware"].get("gpu"))})
-    experiments = len({run["experiment"] for run in found})
-    return f"{len(found)} runs of {experiments} experiments on {', '.join(gpus) or 'no GPU'}."
+    gpus = sorted({gpu for run in runs if (gpu := run["hardware"].get("gpu"))})
+    experiments = len({run["experiment"] for run in runs})
+    return f"{len(runs)} runs of {experiments} experiments on {', '.join(gpus) or 'no GPU'}."
 
 
-def training(found: list[Summary]) -> pd.DataFrame:
+def training(runs: list[Summary]) -> pd.DataFrame:
     """A row a run that trained; milliseconds, megabytes."""
-    table = tidy.frame([tidy.run(run) | {"gpu": _gpu(run), "by": _by(run)} for run in found])
-    if found:
+    table = tidy.frame([tidy.run(run) | {"gpu": _gpu(run), "by": _by(run)} for run in runs])
+    if runs:
         table["step_ms"] = 1e3 * table["step_s"]
         table = table if "peak_mb" in table else table.assign(peak_mb=float("nan"))
     return table

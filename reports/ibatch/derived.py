@@ -40,8 +40,8 @@ def ratio_of_rests(group: Runs, experiment: str, of: str, over: str, column: str
 @function
 def layer_ratio(group: Runs, layer: str, above: str, below: str) -> Outcome:
     """Of a layer: its pull over its forward pass, or the reverse; by the profile that the default's run measured."""
-    found = {run["seed"]: waits(run).get(layer) for run in group.records.values() if run["variant"] == "default"}
-    values = {seed: took[above] / took[below] for seed, took in found.items() if took}
+    seconds = {seed: waits(run).get(layer) for seed, run in group.seeds("default").items()}
+    values = {seed: of[above] / of[below] for seed, of in seconds.items() if of}
     return Outcome(values) if values else Outcome(reason=f"no profile of default with a layer {layer}")
 
 
@@ -56,8 +56,8 @@ def waits(run: Summary) -> dict[str, dict[str, float]]:
 @function
 def batches_count(group: Runs) -> Outcome:
     """How many batches iBatch decided on."""
-    found = {run["seed"]: batches(run) for run in group.records.values() if run["variant"] == "ibatch"}
-    values = {seed: float(len(of)) for seed, of in found.items() if of}
+    decided = {seed: batches(run) for seed, run in group.seeds("ibatch").items()}
+    values = {seed: float(len(pulls)) for seed, pulls in decided.items() if pulls}
     return Outcome(values) if values else Outcome(reason="no batches of ibatch")
 
 

@@ -21,11 +21,10 @@ def _one(group: Runs, value: float | None, reason: str) -> Outcome:
 @function
 def configuration_found(group: Runs, printed: str) -> Outcome:
     """1 where the partitioner found the printed configuration, 0.5 another one of the same kind, else 0; of one row."""
-    found = next(
-        filter(None, (configuration(run) for run in group.records.values() if run["variant"] == PIPEDREAM)), ""
-    )
-    agreement = 1.0 if found == printed else 0.5 if found and shape(found) == shape(printed) else 0.0
-    return _one(group, agreement if found else None, "no configuration was found")
+    configurations = (configuration(run) for run in group.records.values() if run["variant"] == PIPEDREAM)
+    ours = next(filter(None, configurations), "")
+    agreement = 1.0 if ours == printed else 0.5 if ours and shape(ours) == shape(printed) else 0.0
+    return _one(group, agreement if ours else None, "no configuration was found")
 
 
 def over(of: Rates, row: str, variant: str, bases: Sequence[str]) -> float | None:

@@ -40,8 +40,8 @@ def traced(group: Runs, variant: str, number: str, machine: int | None = None, m
 
 def _worst(group: Runs, of_run: Callable[[Summary], list[float]], reason: str) -> Outcome:
     """The number farthest from 1 of all that runs say, one a seed."""
-    found = {seed: [number for run in runs for number in of_run(run)] for seed, runs in group.by_seed().items()}
-    values = {seed: max(said, key=lambda value: abs(value - 1)) for seed, said in found.items() if said}
+    numbers = {seed: [number for run in runs for number in of_run(run)] for seed, runs in group.by_seed().items()}
+    values = {seed: max(each, key=lambda value: abs(value - 1)) for seed, each in numbers.items() if each}
     return Outcome(values) if values else Outcome(reason=reason)
 
 

@@ -19,9 +19,9 @@ LATER_MEDIAN_GOAL, LATER_P95_GOAL, RATIO_GOAL = 0.03, 0.10, 0.05  # of a later s
 def latest(runs: Iterable[Summary]) -> list[Summary]:
     """Of each experiment, testbed, launcher, variant, seed and machine the run of the validation that finished last."""
     own = [run for run in runs if run.get("program") == PAPER]
-    found = loading.latest(own, ("experiment", "testbed", "launcher", "variant", "seed", "scale"))
-    full = [run for run in found if run.get("scale") != QUICK]  # a trial of the machinery says nothing beside others
-    return full or found
+    newest = loading.latest(own, ("experiment", "testbed", "launcher", "variant", "seed", "scale"))
+    full = [run for run in newest if run.get("scale") != QUICK]  # a trial of the machinery says nothing beside others
+    return full or newest
 
 
 def steps(summaries: Sequence[Summary]) -> pd.DataFrame:

@@ -42,16 +42,16 @@ def expand(
     composer = composer or Composer(experiment, scale)
     plain, swept = grid.split(overrides)
     base = composer.compose(plain)
-    variants, testbeds = configs.axes(base, overrides)
+    all_variants, testbeds = configs.axes(base, overrides)
     own = checked(Axes, base)
     many = len(swept.get("seeds", ())) or own.seeds
-    axes = f"{len(variants)} variants x {len(testbeds)} testbeds x {many:,} seeds"
-    limits.check(f"{experiment}: runs ({axes})", len(variants) * len(testbeds) * many, limits.RUNS)
+    axes = f"{len(all_variants)} variants x {len(testbeds)} testbeds x {many:,} seeds"
+    limits.check(f"{experiment}: runs ({axes})", len(all_variants) * len(testbeds) * many, limits.RUNS)
     seeds = grid.seeds_of(swept, own.seed, own.seeds)
     runs: list[Run] = []
     for testbed, entries in testbeds.items():
         conditions, leaves = grid.split(entries)
-        for variant in grid.left(variants, leaves):
+        for variant in grid.left(all_variants, leaves):
             try:
                 point = Point.of(experiment, composer, variant, testbed, conditions, plain)
             except NotHere as error:

@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
@@ -89,8 +89,6 @@ class Testbed(Named):
 
 class Identity(Part):
     """Every configured value. Runs whose identities differ in the seed alone are of one variant."""
-
-    CONFIGURED: ClassVar[tuple[str, ...]] = PARTS
 
     paper: Folder
     experiment: Folder

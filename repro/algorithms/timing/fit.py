@@ -39,7 +39,7 @@ def fit_alpha_beta(points: Sequence[tuple[int, float]], row: Row = lambda n: (1.
     rows, seconds = np.array([row(n) for n, _ in points], float), np.array([s for _, s in points])
     weighted = rows * (1 / seconds)[:, None]
     scale = np.abs(weighted).max(axis=0)  # bytes and counts differ by 10^6
-    found = lsq_linear(weighted / scale, seconds * (1 / seconds), bounds=(0, np.inf), method="bvls").x / scale
-    residuals = seconds - (rows * found).sum(axis=1)
-    alpha, beta = found.tolist()
+    fitted = lsq_linear(weighted / scale, seconds * (1 / seconds), bounds=(0, np.inf), method="bvls").x / scale
+    residuals = seconds - (rows * fitted).sum(axis=1)
+    alpha, beta = fitted.tolist()
     return Fit(alpha, beta, residuals.tolist(), float(np.max(np.abs(residuals) / seconds)))

@@ -9,9 +9,9 @@ needs no download.
 
 A data set's module has `FILES` (file name -> size and checksum), `MIRRORS` (download addresses; with `ARCHIVE` in one
 tarball; without FILES there is no download and `MISSING` says what to do), `OPTIONS` (names of configuration options;
-those of `repro.data.augmentation` are applied here), `STANDIN` (the stand-in's name), `find(root)`, and, each with the
-other options as arguments, `read(folder)` and `standin()`, which return a `Dataset`, and `shapes()`. Unless it is
-classification of images, it has `TASK` and `KIND` (see `repro.data.base`).
+`validation` and those of `repro.data.augmentation` are applied here), `STANDIN` (the stand-in's name), `find(root)`,
+and, each with the other options as arguments, `read(folder)` and `standin()`, which return a `Dataset`, and `shapes()`.
+Unless it is classification of images, it has `TASK` and `KIND` (see `repro.data.base`).
 
 A module may instead have `load(root, standin, **options)` in place of `read` and `standin`, and `timing(root,
 **options)` in place of `shapes`; both return a `Dataset`. With `GENERATED = True` there are no files and no stand-in.
@@ -83,14 +83,16 @@ def load(name: str, root: str | None = None, standin: str = "auto", **options: A
     if hasattr(source, "load"):
         return source.load(root, standin, **given)
     from repro.data.readers.augment import augmented
+    from repro.data.readers.validation import held_out
 
     changes, given = augmentation.parted(given)
+    validation = given.pop("validation", None)
     folder = None if standin == "always" else source.find(root)
     if folder is not None:
-        return augmented(source.read(folder, **given), changes)
+        return augmented(held_out(source.read(folder, **given), validation), changes)
     if standin == "never":
         raise NotHere(missing(name, root))
-    return augmented(source.standin(**given), changes)
+    return augmented(held_out(source.standin(**given), validation), changes)
 
 
 def shapes(name: str, root: str | None = None, **options: Any) -> Dataset:
@@ -101,12 +103,17 @@ def shapes(name: str, root: str | None = None, **options: Any) -> Dataset:
     import torch
 
     from repro.data.base import AnySplit, Dataset, Split
+    from repro.data.readers import validation
     from repro.data.readers.text import Text
 
     source, given = module(name), _options(name, options)
     if hasattr(source, "timing"):
         return source.timing(root, **given)
-    counts, classes, shape = source.shapes(**augmentation.parted(given)[1])
+    given = augmentation.parted(given)[1]
+    held = given.pop("validation", None)
+    counts, classes, shape = source.shapes(**given)
+    if held is not None:
+        counts = validation.counts(held, counts[0])
     splits: list[AnySplit]
     if kind(name) == "text":
         splits = [Text(torch.empty(count + 1, dtype=torch.int64, device="meta"), *shape) for count in counts]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from repro.data.base import Dataset
 
 CLASSES = 10
-OPTIONS = ("images", "test_images", *CUTS)
+OPTIONS = ("images", "test_images", "validation", *CUTS)
 STANDIN = "cifar10-standin-seeded"
 FIRST_1000 = "cifar10-first-1000-test"
 # mean and deviation of each channel over the training images, for pixels from 0 to 1

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from repro.data.base import Dataset
 
 CLASSES = 100
-OPTIONS = ("images", "test_images", *CUTS)
+OPTIONS = ("images", "test_images", "validation", *CUTS)
 STANDIN = "cifar100-standin-seeded"
 # mean and deviation of each channel over the training images, for pixels from 0 to 1
 MEAN, DEVIATION = (0.50707516, 0.48654887, 0.44091784), (0.26733429, 0.25643846, 0.27615047)

@@ -34,7 +34,7 @@ MIRRORS = (
     "https://storage.googleapis.com/cvdf-datasets/mnist/",
 )
 STANDIN = "mnist-standin-digits"
-OPTIONS = ()
+OPTIONS = ("validation",)
 
 MEAN, DEVIATION = 0.1307, 0.3081
 DIGITS_MEAN, DIGITS_DEVIATION = 0.3056, 0.3763

@@ -226,6 +226,25 @@ def test_bad_options(name, options, complaint):
         data.load(name, standin="always", **options)
 
 
+# Held-out training samples
+
+
+def test_validation_takes_the_last_training_samples_in_the_place_of_the_test_set():
+    whole, held = (data.load("cifar10", standin="always", images=300, validation=n) for n in (None, 100))
+    assert torch.equal(held.train.x, whole.train.x[:200]) and torch.equal(held.train.y, whole.train.y[:200])
+    assert torch.equal(held.test.x, whole.train.x[200:]) and torch.equal(held.test.y, whole.train.y[200:])
+    assert torch.equal(held.test.slice(0, 5)[0], whole.train.slice(200, 205)[0])  # normalised alike
+    assert held.name != whole.name and held.standin and held.classes == whole.classes
+    shapes = data.shapes("mnist", validation=10000)
+    assert (len(shapes.train), len(shapes.test)) == (50000, 10000)
+
+
+@pytest.mark.parametrize("validation", [0, -1, 300, 1.5, True, "all"])
+def test_validation_must_leave_samples_to_train_on(validation):
+    with pytest.raises(InputError, match=r"dataset.validation=.*: must be a whole number from 1 to 299, or null"):
+        data.load("cifar10", standin="always", images=300, validation=validation)
+
+
 # Stand-ins
 
 

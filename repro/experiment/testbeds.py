@@ -20,6 +20,7 @@ class Computing(Model):
     part = "testbed.device"
 
     name: Text = "device"
+    recurrent_slowdown: Positive = 1.0  # how many times as long a FLOP of a recurrent layer takes as any other
 
 
 class Rate(Computing):

@@ -5,10 +5,14 @@ where TensorFlow's batch norm has no scale and 17,216 fewer. Any image of 75x75 
 convolution of the stem is a block, its pooling in it, and every module: a pipeline is cut between them, where there is
 one tensor.
 
+With `square=True` it is the form that PipeDream's "157 MB" (section 5.1) are of: that of the same lab's GeePS fork,
+github.com/cuihenggang/mltuner-geeps, apps/caffe/examples/imagenet/8parts/inception_v3_train_val.prototxt.template, at
+commit 74d302c. In the place of each pair of factorised kernels, 1 x n and n x 1, are 1 x 1 and n x n: 39,464,904
+parameters (157.9 MB) and 9.70 billion multiply-adds an image of 299x299, where the usual network has 5.71. DEVIATION:
+its last module pools by the mean, as the usual network's, there by the maximum (the same parameters and work).
+
 DEVIATION: the auxiliary head is left out (27,161,264 parameters with it): its loss on the side would be a second output
-in the middle of a pipeline. PipeDream's "157 MB" (section 5.1) is 39.2 M float32: neither 95 MB without that head nor
-109 MB with it, and no form of the network is known that has it (errata.md, PD-11). iBatch's "27M" (its Table 1) has the
-head.
+in the middle of a pipeline. The prototxt has none either. iBatch's "27M" (its Table 1) has the head.
 
 Batch norm with TensorFlow-Slim's epsilon of 0.001, dropout of 0.2 before the last layer as there. Convolutions are
 drawn as He et al. (2015) do, not from truncated normal distributions (PipeDream names no initialisation).
@@ -21,14 +25,20 @@ from collections import OrderedDict
 import torch
 from torch import nn
 
+from repro.core.errors import InputError
 from repro.models._residual import initialise
 from repro.models._shapes import image, pooled
 
 DROPOUT = 0.2
 
 
-def build(input_shape: tuple[int, ...], classes: int) -> nn.Sequential:
-    """(N, C, H, W) -> logits (N, classes), in seventeen blocks; InputError below 75x75."""
+def build(input_shape: tuple[int, ...], classes: int, *, square: bool = False) -> nn.Sequential:
+    """(N, C, H, W) -> logits (N, classes), in seventeen blocks; InputError below 75x75.
+
+    `square`: kernels of 1 x 1 and n x n in the place of those of 1 x n and n x 1.
+    """
+    if not isinstance(square, bool):
+        raise InputError(f"model.square={square}: must be true or false")
     channels, _, _ = image("inception_v3", input_shape, feature_side)
     return initialise(
         nn.Sequential(
@@ -42,13 +52,13 @@ def build(input_shape: tuple[int, ...], classes: int) -> nn.Sequential:
                 mixed5c=module_a(256, 64),
                 mixed5d=module_a(288, 64),
                 mixed6a=reduction_a(288),
-                mixed6b=module_b(768, 128),
-                mixed6c=module_b(768, 160),
-                mixed6d=module_b(768, 160),
-                mixed6e=module_b(768, 192),
-                mixed7a=reduction_b(768),
-                mixed7b=module_c(1280),
-                mixed7c=module_c(2048),
+                mixed6b=module_b(768, 128, square),
+                mixed6c=module_b(768, 160, square),
+                mixed6d=module_b(768, 160, square),
+                mixed6e=module_b(768, 192, square),
+                mixed7a=reduction_b(768, square),
+                mixed7b=module_c(1280, square),
+                mixed7c=module_c(2048, square),
                 fc=nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(DROPOUT), nn.Linear(2048, classes)),
             )
         )
@@ -75,14 +85,14 @@ def convolution(
     )
 
 
-def wide(inputs: int, outputs: int, size: int) -> nn.Sequential:
-    """A padded convolution of 1 x size."""
-    return convolution(inputs, outputs, (1, size), padding=(0, size // 2))
+def wide(inputs: int, outputs: int, size: int, square: bool) -> nn.Sequential:
+    """A padded convolution of 1 x size; `square`: of 1 x 1."""
+    return convolution(inputs, outputs, 1 if square else (1, size), padding=0 if square else (0, size // 2))
 
 
-def tall(inputs: int, outputs: int, size: int) -> nn.Sequential:
-    """A padded convolution of size x 1."""
-    return convolution(inputs, outputs, (size, 1), padding=(size // 2, 0))
+def tall(inputs: int, outputs: int, size: int, square: bool) -> nn.Sequential:
+    """A padded convolution of size x 1; `square`: of size x size."""
+    return convolution(inputs, outputs, (size, size if square else 1), padding=(size // 2, size // 2 if square else 0))
 
 
 def averaged(inputs: int, outputs: int) -> nn.Sequential:
@@ -109,45 +119,48 @@ def reduction_a(inputs: int) -> Branches:
     )
 
 
-def module_b(inputs: int, width: int) -> Branches:
+def module_b(inputs: int, width: int, square: bool) -> Branches:
     """Figure 6 with n = 7 (on 17x17): 4 x 192 channels, `width` within."""
     return Branches(
         convolution(inputs, 192, 1),
-        nn.Sequential(convolution(inputs, width, 1), wide(width, width, 7), tall(width, 192, 7)),
+        nn.Sequential(convolution(inputs, width, 1), wide(width, width, 7, square), tall(width, 192, 7, square)),
         nn.Sequential(
             convolution(inputs, width, 1),
-            tall(width, width, 7),
-            wide(width, width, 7),
-            tall(width, width, 7),
-            wide(width, 192, 7),
+            tall(width, width, 7, square),
+            wide(width, width, 7, square),
+            tall(width, width, 7, square),
+            wide(width, 192, 7, square),
         ),
         averaged(inputs, 192),
     )
 
 
-def reduction_b(inputs: int) -> Branches:
+def reduction_b(inputs: int, square: bool) -> Branches:
     """17x17 to 8x8: 320 + 192 + inputs channels."""
     return Branches(
         nn.Sequential(convolution(inputs, 192, 1), convolution(192, 320, 3, stride=2)),
         nn.Sequential(
-            convolution(inputs, 192, 1), wide(192, 192, 7), tall(192, 192, 7), convolution(192, 192, 3, stride=2)
+            convolution(inputs, 192, 1),
+            wide(192, 192, 7, square),
+            tall(192, 192, 7, square),
+            convolution(192, 192, 3, stride=2),
         ),
         nn.MaxPool2d(3, 2),
     )
 
 
-def module_c(inputs: int) -> Branches:
+def module_c(inputs: int, square: bool) -> Branches:
     """Figure 7 (on 8x8): 320 + 768 + 768 + 192 channels."""
     return Branches(
         convolution(inputs, 320, 1),
-        nn.Sequential(convolution(inputs, 384, 1), fan()),
-        nn.Sequential(convolution(inputs, 448, 1), convolution(448, 384, 3, padding=1), fan()),
+        nn.Sequential(convolution(inputs, 384, 1), fan(square)),
+        nn.Sequential(convolution(inputs, 448, 1), convolution(448, 384, 3, padding=1), fan(square)),
         averaged(inputs, 192),
     )
 
 
-def fan() -> Branches:
-    return Branches(wide(384, 384, 3), tall(384, 384, 3))
+def fan(square: bool) -> Branches:
+    return Branches(wide(384, 384, 3, square), tall(384, 384, 3, square))
 
 
 def feature_side(side: int) -> int:

@@ -1,6 +1,7 @@
 """Compute times of a device, a block and pass: estimated from FLOPs, peak and utilisation, or a published iteration's.
 
-The testbed's `device` (`repro.experiment.testbeds.Device`) says which.
+The testbed's `device` (`repro.experiment.testbeds.Device`) says which, and how much longer a FLOP takes in a recurrent
+layer, whose steps are small products one after another.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from repro.experiment.testbeds import Device, Published
+from repro.models._lstm import Lstm
 
 BACKWARD_TO_FORWARD = 2.0  # gradients of inputs and of weights: each as much work as the forward pass
 
@@ -46,18 +48,26 @@ def block_seconds(model: nn.Sequential, input_shape: tuple[int, ...], batch: int
     By rate: launch_s + FLOPs / (peak_flops x utilisation) a block and pass. Published: iteration_s, of forward and
     backward pass of a minibatch of device.batch samples, scaled to `batch` samples and shared by FLOPs, a third for
     the forward passes of all blocks and the rest (`BACKWARD_TO_FORWARD`) for the backward ones.
+
+    A FLOP of a recurrent block counts `device.recurrent_slowdown` times, either way.
     """
-    flops = block_flops(model, input_shape, batch)
+    slowdowns = [device.recurrent_slowdown if recurrent(block) else 1.0 for block in model.children()]
+    work = [slowdown * count for slowdown, count in zip(slowdowns, block_flops(model, input_shape, batch))]
     if isinstance(device, Published):
-        launch, rate = 0.0, sum(flops) * (1 + BACKWARD_TO_FORWARD) / (device.iteration_s * batch / device.batch)
+        launch, rate = 0.0, sum(work) * (1 + BACKWARD_TO_FORWARD) / (device.iteration_s * batch / device.batch)
     else:
         launch, rate = device.launch_s, device.peak_flops * device.utilisation
-    forward = [launch + count / rate for count in flops]
+    forward = [launch + count / rate for count in work]
     backward = [
         launch + passes * (seconds - launch) if passes else 0.0
         for passes, seconds in zip(backward_passes(model), forward)
     ]
     return BlockSeconds(forward, backward)
+
+
+def recurrent(block: nn.Module) -> bool:
+    """Whether a recurrent layer is in it."""
+    return any(isinstance(module, Lstm | nn.RNNBase) for module in block.modules())
 
 
 def backward_passes(model: nn.Sequential) -> list[float]:

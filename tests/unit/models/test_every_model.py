@@ -23,6 +23,7 @@ PHOTO, TINY = (3, 224, 224), (3, 32, 32)
     ("googlenet", TINY, 10, {}, 6_998_552 - 990 * 1025, 12),
     ("hyperplane", (8192,), 1, {}, 8_193, 1),
     ("inception_v3", (3, 299, 299), 1000, {}, 23_834_568, 17),
+    ("inception_v3", (3, 299, 299), 1000, {"square": True}, 39_464_904, 17),
     ("lstm_ptb", (35,), 10_000, {}, 66_034_000, 4),
     ("lstm_ucf101", (187, 2048), 101, {}, 34_663_525, 3),
     ("mnist_mlp", (1, 28, 28), 10, {}, 648_010, 3),
@@ -85,7 +86,8 @@ def test_the_same_weights_from_the_same_seed_and_small_inputs(name, shape, optio
 @pytest.mark.parametrize("name, shape, options, complaint", [
     ("alexnet", (3, 66, 80), {}, "model alexnet takes images of at least 67x67 pixels, not 66x80"),
     ("hyperplane", (3, 8, 8), {}, "model hyperplane takes vectors of .dimensions,., not inputs of"),
-    ("inception_v3", (3, 75, 75), {"aux": True}, "model 'inception_v3' has no option 'model.aux'; valid: none"),
+    ("inception_v3", (3, 75, 75), {"aux": True}, "model 'inception_v3' has no option 'model.aux'; valid: model.square"),
+    ("inception_v3", (3, 75, 75), {"square": 3}, "model.square=3: must be true or false"),
     ("lstm_ptb", (35,), {"hidden": 0}, "model.hidden=0: must be a whole number, 1 or more"),
     ("lstm_ptb", (35,), {"dropout": 1}, "model.dropout=1: must be a number from 0 to below 1"),
     ("lstm_ptb", (3, 8, 8), {}, r"takes sequences of words \(steps,\), not inputs of \(3, 8, 8\)"),

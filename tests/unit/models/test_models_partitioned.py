@@ -120,7 +120,7 @@ S2VT = {"hidden": 8, "embedding": 6, "dropout": 0.0}
 
 
 def test_published_megabytes():
-    """550 MB and 349 MB are those of VGG16 and of the released S2VT; 157 MB is no known network's."""
+    """550 MB, 349 MB and 157 MB are those of VGG16, the released S2VT and the GeePS fork's Inception-v3."""
 
     def megabytes(name: str, shape: tuple[int, ...], classes: int, **options) -> float:
         model = models.build(name, shape, classes, 0, "meta", **options)
@@ -130,6 +130,7 @@ def test_published_megabytes():
     assert megabytes("s2vt", (40, 4097), 12_594, vocabulary=46_170) == pytest.approx(349, rel=0.002)
     assert megabytes("s2vt", (40, 4097), 12_594) == pytest.approx(147.8, abs=0.1)
     assert megabytes("inception_v3", (3, 299, 299), 1000) == pytest.approx(95.3, abs=0.1)
+    assert megabytes("inception_v3", (3, 299, 299), 1000, square=True) == pytest.approx(157.9, abs=0.1)
     # the most words that fit into the released network's 349,436,137 bytes
     assert (349_436_137 // 4 - 18_056_500) // 1501 == 46_170
 
@@ -150,6 +151,7 @@ def trained(model: nn.Sequential, x: torch.Tensor, y: torch.Tensor, steps: int =
     [
         ("vgg16_imagenet", 32, {}),
         ("inception_v3", 75, {}),
+        ("inception_v3", 75, {"square": True}),
         ("alexnet_cifar", 32, {"width": 0.25}),
         ("vgg16", 32, {"width": 0.125}),
     ],
@@ -163,8 +165,16 @@ def test_a_step_on_images(monkeypatch, name, side, options):
     assert 1 < losses[0] < 4 and all(0 < loss < 9 for loss in losses)
 
 
-def test_inceptions_feature_maps():
-    model, x, shapes = models.build("inception_v3", (3, 299, 299), 1000, 0, "meta"), None, {}
+def test_work_of_inception_with_square_kernels():
+    """Multiply-adds of an image, summed over the convolutions and the linear layer of the GeePS fork's prototxt."""
+    square, usual = (models.build("inception_v3", (3, 299, 299), 1000, 0, "meta", square=of) for of in (True, False))
+    assert sum(block_flops(square, (3, 299, 299), 1)) == 2 * 9_699_541_600
+    assert sum(block_flops(usual, (3, 299, 299), 1)) == pytest.approx(2 * 5.71e9, rel=0.01)
+
+
+@pytest.mark.parametrize("square", [False, True])
+def test_inceptions_feature_maps(square):
+    model, x, shapes = models.build("inception_v3", (3, 299, 299), 1000, 0, "meta", square=square), None, {}
     x = torch.empty(1, 3, 299, 299, device="meta")
     for name, block in model.named_children():
         x = block(x)

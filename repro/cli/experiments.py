@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from repro.cli.options import DEFAULT_SCALE, as_json, experiment_arguments, inputs_argument
+from repro.cli.options import DEFAULT_SCALE, as_json, draws_argument, experiment_arguments
 from repro.core.errors import NotHere
 
 if TYPE_CHECKING:
@@ -25,13 +25,13 @@ def add(commands: Any) -> None:
 
     show = commands.add_parser("show", help="show an experiment's configuration and the state of its runs")
     experiment_arguments(show)
-    inputs_argument(show)
+    draws_argument(show)
     as_json(show)
     show.set_defaults(command=cmd_show)
 
     run = commands.add_parser("run", help="run an experiment or a paper; skip finished runs")
     experiment_arguments(run)
-    inputs_argument(run)
+    draws_argument(run)
     run.add_argument("--force", action="store_true", help="repeat finished runs")
     run.add_argument("--dry-run", action="store_true", help="print which runs are missing and how long they take")
     run.add_argument("--fresh-ranks", action="store_true", help="start each rank as a new process")
@@ -99,7 +99,7 @@ def cmd_show(args: argparse.Namespace) -> None:
         lacking: list[NotHere] = []
         composer = Composer(name, scale)
         # says what `run` would refuse
-        runs = expand(name, args.overrides, scale, lacking, args.inputs, composer)
+        runs = expand(name, args.overrides, scale, lacking, args.draws, composer)
         for run in runs:
             try:
                 keys.give(run)
@@ -145,11 +145,14 @@ def cmd_run(args: argparse.Namespace) -> None:
     from repro.records import catalogue
     from repro.records.flat import flat
 
+    if args.draws:
+        run_draws(args)
+        return
     check_results_folder()
     scale = args.scale or DEFAULT_SCALE
     names = experiment_names(args.experiment, scale)
     with Pools(args.fresh_ranks) as pools:
-        planned = plan(names, args.overrides, scale, args.inputs, pools, not args.dry_run, args.experiment not in names)
+        planned = plan(names, args.overrides, scale, 0, pools, not args.dry_run, args.experiment not in names)
         say_left_out(planned)
         if planned.left_out and not planned.runs:
             raise NotHere(planned.left_out[0][-1])
@@ -177,6 +180,33 @@ def cmd_run(args: argparse.Namespace) -> None:
         say_left_out(planned)  # again, at the end of the output
     if fault:
         raise fault
+
+
+def run_draws(args: argparse.Namespace) -> None:
+    """Draw the assumed inputs of an experiment's simulated runs, or of those of a paper."""
+    from repro.experiment.config import experiment_names
+    from repro.experiment.inputs import check_draws
+    from repro.launch.plan import plan
+    from repro.launch.pool import Pools
+    from repro.launch.runner import check_results_folder
+    from repro.launch.sweeps import run_sweeps
+
+    check_results_folder()
+    check_draws(args.draws)
+    scale = args.scale or DEFAULT_SCALE
+    names = experiment_names(args.experiment, scale)
+    with Pools(args.fresh_ranks) as pools:
+        planned = plan(names, args.overrides, scale, args.draws, pools, not args.dry_run, args.experiment not in names)
+    say_left_out(planned)
+    if planned.left_out and not planned.runs:
+        raise NotHere(planned.left_out[0][-1])
+    done = [run for run in planned.runs if run.finished and not args.force]
+    what = f"{args.experiment}: {len(planned.runs)} variants x {args.draws} draws, {len(done)} variants done"
+    print(what, file=sys.stderr)
+    if args.dry_run:
+        return
+    run_sweeps(planned.runs, args.force)
+    show_where(args.experiment.split("/")[0], not args.no_report, [])
 
 
 def say_left_out(planned: Plan) -> None:

@@ -35,6 +35,6 @@ def experiment_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--scale", help=f"size of the experiment: {names}")
 
 
-def inputs_argument(parser: argparse.ArgumentParser) -> None:
-    what = "vary every assumed input of the simulated testbeds to both ends of its `bounds`, instead of the usual runs"
-    parser.add_argument("--inputs", action="store_true", help=what)
+def draws_argument(parser: argparse.ArgumentParser) -> None:
+    what = "instead of the usual runs, draw the assumed inputs of the simulated ones, N times (a power of two)"
+    parser.add_argument("--draws", metavar="N", type=int, default=0, help=what)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 from repro.core.errors import InputError, NotHere
 from repro.core.fields import checked
-from repro.core.registry import PLUGINS, TRAIN
+from repro.core.registry import TRAIN
 from repro.experiment import config as configs
-from repro.experiment import grid, inputs, limits
+from repro.experiment import draws, grid, limits
 from repro.experiment.compose import Composer
 from repro.experiment.needs import settled, uses_gpu
 from repro.experiment.run import Run
@@ -26,7 +25,7 @@ def expand(
     overrides: Sequence[str] = (),
     scale: str | None = None,
     lacking: list[NotHere] | None = None,
-    at_ends: bool = False,
+    number_of_draws: int = 0,
     composer: Composer | None = None,
 ) -> list[Run]:
     """The runs of an experiment, seeds innermost, without keys.
@@ -35,8 +34,7 @@ def expand(
     the experiment's testbeds. Every configuration is checked before anything runs.
 
     lacking   collects the reasons of runs that this machine cannot do, which are then left out; None: they are raised
-    at_ends   instead, runs of simulated testbeds at both ends of every assumed input, one seed each
-              (`repro.experiment.inputs`)
+    number_of_draws   instead, a sweep of so many draws of each variant on a simulated testbed with inputs
     composer  the experiment's at that scale, if there is one already
     """
     composer = composer or Composer(experiment, scale)
@@ -49,6 +47,7 @@ def expand(
     limits.check(f"{experiment}: runs ({axes})", len(all_variants) * len(testbeds) * many, limits.RUNS)
     seeds = grid.seeds_of(swept, own.seed, own.seeds)
     runs: list[Run] = []
+    first: Point | None = None
     for testbed, entries in testbeds.items():
         conditions, leaves = grid.split(entries)
         for variant in grid.left(all_variants, leaves):
@@ -59,7 +58,10 @@ def expand(
                     raise
                 lacking.append(error)
                 continue
-            runs += point.at_ends(seeds[0]) if at_ends else point.runs(seeds)
+            first = first or point
+            runs += point.sweep(seeds[0], number_of_draws) if number_of_draws else point.runs(seeds)
+    if number_of_draws and first and not runs:
+        draws.check(first.config)  # says why
     _check_profiles(runs)
     return runs
 
@@ -113,13 +115,11 @@ class Point:
         if config.profile_steps:
             yield self.run(profiled(config), seeds[0])
 
-    def at_ends(self, seed: int) -> Iterator[Run]:
-        """One an end of every assumed input of the testbed."""
-        for end, changes in inputs.ends(self.config.testbed).items():
-            labels: dict[str, Any] = {name: getattr(self.config, name) for name in ("scale", "changed")}
-            labels["variant"] = f"{self.config.variant}; {end}"
-            labels["factors"] = self.config.factors | {inputs.FACTOR: end}
-            yield self.run(checked(RunConfig, self.composer.compose([*self.overrides, *changes]) | labels), seed)
+    def sweep(self, seed: int, number: int) -> Iterator[Run]:
+        """One of all draws, where the testbed is simulated and something is assumed."""
+        if self.config.simulated and draws.of(self.config):
+            draws.check(self.config)
+            yield self.run(self.config.model_copy(update={"draws": number}), seed)
 
 
 def changed(config: RunConfig, ours: Sequence[str], users: Sequence[str], composer: Composer) -> list[str]:
@@ -154,15 +154,7 @@ def _check_profiles(runs: Iterable[Run]) -> None:
 
 
 def exact(config: RunConfig) -> RunConfig:
-    """The breakdown run of a configuration.
-
-    One that ends after a part of the training (`breakdown_steps`) has no warm-up of the strategy, by its options
-    warmup_*: it would measure little else.
-    """
-    strategy, options = config.strategy, config.strategy.options
-    if config.breakdown_steps and is_dataclass(options) and not isinstance(options, type):
-        usual = PLUGINS["strategy"].defaults(strategy.name)
-        own = {field.name for field in fields(options) if field.name.startswith("warmup_")}
-        warm = {name: usual[name] for name in own & usual.keys()}
-        strategy = replace(strategy, options=replace(options, **warm))
+    """The breakdown run of a configuration; one that ends after a part of the training (`breakdown_steps`) has no
+    warm-up of the strategy."""
+    strategy = draws.warm(config.strategy) if config.breakdown_steps else config.strategy
     return config.model_copy(update={"breakdown": True, "strategy": strategy})

@@ -1,49 +1,163 @@
-"""The ends of a simulated testbed's assumed inputs: what a result becomes where one of them is as low or as high as it
-may be (docs/design.md, Verdicts), all else as guessed.
+"""Assumed inputs as distributions (docs/design.md, Inputs): what is not printed is drawn, jointly, the same for every
+variant of a paper.
 
-    bounds:                                   # of a testbed
-      beta:                                   # an input: the entries that it is, each with its low and high
-        beta_s_per_byte: {low: 8.0e-10, high: 1.1e-9}
-      computation:                            # as shares of the guess
-        device.iteration_s: {low: 0.8, high: 1.25, of: share}
+    inputs:                                   # of a testbed; of an experiment, by paths of the whole configuration
+      beta:                                   # an input: the entries that it is; the configured value is the best guess
+        entries: {beta_s_per_byte: {low: 8.0e-10, high: 1.1e-9}}
+        source: "line rate without headers, to 70 % of it"
+      computation:                            # as shares of the best guess
+        entries: {device.iteration_s: {low: 0.8, high: 1.25, of: share}}
+        source: "..."
+      minibatch:                              # hypotheses, whose weights add up to 1
+        choices:
+          - {weight: 0.5, sets: {batch: 256}, source: "..."}
+          - {weight: 0.5, sets: {batch: 2048}, source: "..."}
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Annotated, Any, Literal
 
-from repro.experiment.testbeds import Modelled, Ranks
-from repro.records.tidy import AS_GUESSED, INPUT
+import numpy as np
+from pydantic import Field, model_validator
 
-FACTOR, BASE = INPUT, AS_GUESSED  # the factor that says which end a run is at; where it is at none
+from repro.core import yaml_files
+from repro.core.errors import InputError, unknown
+from repro.core.fields import Model, NonNegative, Positive, Share, Text
+from repro.core.paths import CONFIGS
 
+DIMENSIONS = 32  # of the Sobol sequence; each input that `paper_configs/inputs.yaml` names has its own, in that order
+MOST_DRAWS = 4096
+SCRAMBLED_BY = 20261126  # a seed, fixed before the first draw
+SAME = 1e-9
 
-def ends(testbed: Ranks) -> dict[str, list[str]]:
-    """`beta, low` -> the overrides that set it, and `base` without any; nothing for a testbed without bounds.
-
-    Left out is an input of which the testbed has no entry, or a share of a cost that it does not charge.
-    """
-    if not isinstance(testbed, Modelled) or not testbed.bounds:
-        return {}
-    values = testbed.model_dump(exclude_unset=True)
-    overrides: dict[str, list[str]] = {BASE: []}
-    for name, entries in testbed.bounds.items():
-        guesses = {path: _at(values, path) for path in entries}
-        known = all(
-            guesses[path] is not None if bound.of == "value" else guesses[path] for path, bound in entries.items()
-        )
-        for end in ("low", "high") if known else ():
-            at = {path: bound.end(end, guesses[path] or 0.0) for path, bound in entries.items()}
-            overrides[f"{name}, {end}"] = [f"testbed.{path}={value!r}" for path, value in at.items()]
-    return overrides
+Path = Annotated[str, Field(min_length=1, max_length=200)]
 
 
-def _at(values: Mapping[str, Any], path: str) -> float | None:
+class Range(Model):
+    """Between which values an entry lies, or between which shares of its configured value."""
+
+    part = "inputs.entries"
+
+    low: NonNegative
+    high: Positive
+    of: Literal["value", "share"] = "value"
+
+    @model_validator(mode="after")
+    def _wide(self) -> Range:
+        if not self.low < self.high:
+            raise ValueError(f"low={self.low:g} must be below high={self.high:g}")
+        return self
+
+    def at(self, quantile: float, guess: float) -> float:
+        """The value below which a share `quantile` of the distribution lies.
+
+        Half of it lies below the guess where that is within the range; between, it is even on a log scale, or where
+        that has no beginning, at 0, on a linear one.
+        """
+        by = guess if self.of == "share" else 1.0
+        low, high = self.low * by, self.high * by
+        at, values = ([0.0, 0.5, 1.0], [low, guess, high]) if low < guess < high else ([0.0, 1.0], [low, high])
+        if low > 0:
+            return float(np.exp(np.interp(quantile, at, np.log(values))))
+        return float(np.interp(quantile, at, values))
+
+
+class Choice(Model):
+    """A hypothesis: the entries that it sets, and how much it weighs among the others."""
+
+    part = "inputs.choices"
+
+    weight: Share
+    sets: dict[Path, Any]
+    source: Text | Annotated[str, Field(min_length=1)]
+
+
+class Input(Model):
+    """One unknown: a range of entries, which move together, or a choice between hypotheses."""
+
+    part = "inputs"
+
+    entries: dict[Path, Range] = Field(default_factory=dict)
+    choices: list[Choice] = Field(default_factory=list)
+    source: str = ""
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Input:
+        if bool(self.entries) == bool(self.choices):
+            raise ValueError("needs entries, or choices, and not both")
+        if self.entries and not self.source.strip():
+            raise ValueError("has no source; must say from where low and high are")
+        if self.choices and abs(sum(choice.weight for choice in self.choices) - 1) > SAME:
+            weights = " + ".join(f"{choice.weight:g}" for choice in self.choices)
+            raise ValueError(f"weights {weights} must add up to 1")
+        return self
+
+    def drawn(self, quantile: float, configured: Mapping[str, Any]) -> dict[str, Any]:
+        """The entries' values at a quantile; nothing of a cost that the configuration does not charge."""
+        if self.choices:
+            ends = np.cumsum([choice.weight for choice in self.choices])
+            return dict(self.choices[min(int(np.searchsorted(ends, quantile, "right")), len(ends) - 1)].sets)
+        guesses = {path: at(configured, path) for path in self.entries}
+        if not all(guesses[path] if one.of == "share" else guesses[path] is not None for path, one in self.items()):
+            return {}
+        return {path: one.at(quantile, float(guesses[path])) for path, one in self.items()}
+
+    def items(self) -> Iterator[tuple[str, Range]]:
+        yield from self.entries.items()
+
+
+Inputs = dict[Text, Input]
+
+
+def at(values: Mapping[str, Any], path: str) -> Any:
     """The entry at a path of names; None where there is none."""
     node: Any = values
     for name in path.split("."):
         if not isinstance(node, Mapping) or name not in node:
             return None
         node = node[name]
-    return float(node)
+    return node
+
+
+@cache
+def words() -> dict[str, str]:
+    """What each input is, in words, by its name: `paper_configs/inputs.yaml`."""
+    path = CONFIGS / "inputs.yaml"
+    found = yaml_files.read(path)
+    if not isinstance(found, dict) or not all(isinstance(text, str) for text in found.values()):
+        raise InputError(f"{path}: must be names of inputs, each with what it is")
+    if len(found) > DIMENSIONS:
+        raise InputError(f"{path}: {len(found)} inputs; must be {DIMENSIONS} or fewer")
+    return found
+
+
+def check_names(inputs: Mapping[str, Any], where: str) -> None:
+    """InputError for an input of another name than `paper_configs/inputs.yaml` has."""
+    for name in inputs:
+        if name not in words():
+            raise InputError(f"{where}: {unknown('input', name, words())} (paper_configs/inputs.yaml names them)")
+
+
+@cache
+def _sequence(draws: int) -> np.ndarray:
+    from scipy.stats import qmc  # takes half a second
+
+    return qmc.Sobol(DIMENSIONS, scramble=True, rng=SCRAMBLED_BY).random(draws)
+
+
+def quantiles(name: str, draws: int) -> np.ndarray:
+    """The quantiles of an input, a draw each: of a scrambled Sobol sequence, of which more draws are a longer prefix.
+
+    draws: a power of two.
+    """
+    return _sequence(draws)[:, list(words()).index(name)]
+
+
+def check_draws(draws: int) -> int:
+    """InputError for a number of draws that is no power of two, or too large."""
+    if not 2 <= draws <= MOST_DRAWS or draws & (draws - 1):
+        raise InputError(f"--draws {draws}: must be a power of two, 2 to {MOST_DRAWS}")
+    return draws

@@ -9,7 +9,7 @@ from typing import Any
 from repro.core.errors import InputError
 from repro.core.registry import PLUGINS, TRAIN, home
 from repro.core.user_files import read_bytes
-from repro.experiment import cache_key, programs
+from repro.experiment import cache_key, draws, programs
 from repro.experiment.needs import uses_gpu
 from repro.experiment.run import Run
 from repro.experiment.schema import RunConfig
@@ -20,6 +20,7 @@ NOT_IN_KEY = {
     *("variant", "factors", "changed", "scale", "seed", "key", "hardware", "provenance"),
     *("data", "timeout_s", "title", "strategy", "model", "dataset", "imbalance"),
     "profile_steps",  # makes another run
+    *("inputs", "draws"),  # only of a sweep over draws
 }
 
 
@@ -67,8 +68,10 @@ def keyed(config: RunConfig) -> dict[str, Any]:
     it as they are: a plugin's defaults are in its code, which counts itself, and the schema's never change.
     """
     parts = config.model_dump(mode="json", exclude=NOT_IN_KEY, exclude_defaults=True)
-    for entry in ("sources", "bounds"):  # they describe a testbed's numbers
+    for entry in ("sources", "inputs"):  # they describe a testbed's numbers
         parts["testbed"].pop(entry, None)
+    if config.draws:  # however many, for more of them go on from those that are there
+        parts["inputs"] = draws.described(config)
     for part, plugin in (("strategy", config.strategy), ("model", config.model), ("dataset", config.dataset)):
         parts[part] = plugin.changed()
     if config.imbalance.name != home("imbalance").NONE:

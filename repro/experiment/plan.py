@@ -13,7 +13,7 @@ from repro.experiment.run import Run
 
 
 def runs_of(
-    names: Sequence[str], overrides: Sequence[str], scale: str, at_ends: bool, fetch: bool, together: bool
+    names: Sequence[str], overrides: Sequence[str], scale: str, draws: int, fetch: bool, together: bool
 ) -> tuple[list[Run], list[list]]:
     """The runs of experiments; and each that this machine cannot do, or not in all: its name, whether it has some, why.
 
@@ -27,7 +27,7 @@ def runs_of(
     for name in names:
         lacking: list[NotHere] = []
         try:
-            own = expand(name, overrides, scale, lacking, at_ends)
+            own = expand(name, overrides, scale, lacking, draws)
             if together:
                 own = part(own, scale, overrides)
             if fetch:

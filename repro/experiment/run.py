@@ -9,7 +9,7 @@ from typing import Any
 
 from repro.core.errors import InputError
 from repro.experiment.schema import RunConfig
-from repro.records import store
+from repro.records import store, sweep
 from repro.records.events import read_events
 
 
@@ -69,6 +69,9 @@ class Run:
     @property
     def finished(self) -> bool:
         """Whether this run finished in this workspace: a summary without its events was copied from elsewhere."""
+        if self.config.draws:
+            found = sweep.read(self.folder)
+            return found is not None and found.key == self.key and len(found.draws) >= self.config.draws
         if not (self.folder / "events.jsonl").is_file():
             return False
         record = store.usable(self.folder)

@@ -21,6 +21,7 @@ from repro.core.fields import Count, Entries, Model, NonNegative, Number, Positi
 from repro.core.paths import RESERVED
 from repro.core.registry import PROBES, TRAIN
 from repro.experiment import limits, plugins
+from repro.experiment.inputs import Inputs
 from repro.experiment.optimizer import Optimizer
 from repro.experiment.testbeds import Testbed
 from repro.records.identity import Identity
@@ -125,6 +126,8 @@ class RunConfig(Model):
     min_compute_s: NonNegative | None = None
     eval_train: Whole = 0
     numerics: Numerics = Field(default_factory=Numerics)
+    inputs: Inputs = Field(default_factory=dict)  # of the experiment, besides those of the testbed
+    draws: Whole = 0  # of all inputs together: how many; 0: what is configured, once
     seed: Seed
     device: Literal["auto", "cpu", "cuda"]
     breakdown: bool

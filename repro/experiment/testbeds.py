@@ -9,6 +9,7 @@ from pydantic import ConfigDict, Field, PlainSerializer, PlainValidator, Validat
 from repro.core.errors import InputError, unknown
 from repro.core.fields import Count, Entries, Model, NonNegative, Positive, Text, checked
 from repro.experiment import limits
+from repro.experiment.inputs import Inputs
 
 Seconds = dict[str, NonNegative]  # a byte, by codec or way to select
 
@@ -93,21 +94,6 @@ class Measured(Ranks):
     hosts: Count | None = None  # with rate_gbit; null: one a rank
 
 
-class Bounds(Model):
-    """Between which values an assumed entry may lie, or which shares of its guess."""
-
-    part = "testbed.bounds"
-
-    low: NonNegative
-    high: Positive
-    of: Literal["value", "share"] = "value"
-
-    def end(self, which: str, guess: float) -> float:
-        """The entry at an end."""
-        end = self.low if which == "low" else self.high
-        return end * guess if self.of == "share" else end
-
-
 class Modelled(Ranks):
     """Ranks whose computation is known in seconds, on a network that is known by its constants."""
 
@@ -116,8 +102,7 @@ class Modelled(Ranks):
     gamma_s_per_byte: NonNegative
     update_s_per_byte: NonNegative
     sync_s: NonNegative
-    # input -> the entries that it is (`device.utilisation`) and how far they may be off; `sources` says why
-    bounds: dict[Text, dict[Text, Bounds]] = Field(default_factory=dict)
+    inputs: Inputs = Field(default_factory=dict)  # what is assumed of it, as distributions
     encode_s_per_byte: Seconds
     decode_s_per_byte: Seconds
     device: Device

@@ -39,7 +39,7 @@ def plan(
     names: Sequence[str],
     overrides: Sequence[str],
     scale: str,
-    at_ends: bool,
+    draws: int,
     pools: Pools,
     fetch: bool = True,
     together: bool = False,
@@ -48,7 +48,7 @@ def plan(
 
     Where PyTorch is imported already, as in tests and notebooks, nothing is remembered and nobody is asked.
     """
-    request: dict[str, Any] = {"names": list(names), "overrides": list(overrides), "scale": scale, "at_ends": at_ends}
+    request: dict[str, Any] = {"names": list(names), "overrides": list(overrides), "scale": scale, "draws": draws}
     request |= {"fetch": fetch, "together": together}
     if "torch" in sys.modules:
         from repro.experiment.plan import runs_of

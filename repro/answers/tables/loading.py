@@ -66,4 +66,4 @@ def _testbed(summary: Summary) -> dict[str, Any]:
     model = summary.get("testbed_model")
     if not isinstance(model, dict):
         return {}
-    return {"testbed_model": {name: value for name, value in model.items() if name not in ("bounds", "claims")}}
+    return {"testbed_model": {name: value for name, value in model.items() if name not in ("inputs", "claims")}}

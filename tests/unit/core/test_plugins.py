@@ -206,7 +206,7 @@ def test_an_exception_while_runs_are_planned_is_a_line_of_the_answer(foreign, mo
     monkeypatch.setattr(planning, "Witness", lambda: None)
     monkeypatch.setattr(sys, "stderr", sys.stderr)  # as it was, after the test
     asked = {"names": [FIG4], "overrides": ["strategy=foreign_wire", "testbed=virtual"], "scale": "quick"}
-    told = planning.answer(asked | dict.fromkeys(("at_ends", "fetch", "together"), False))
+    told = planning.answer(asked | dict.fromkeys(("fetch", "together"), False) | {"draws": 0})
     assert told["error"] == "FaultError" and re.search(r"wire\.py:\d+: KeyError: 'a key of mine'", told["message"])
 
 

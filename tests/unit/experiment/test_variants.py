@@ -1,4 +1,4 @@
-"""Variants of experiments: programs, ends of inputs, what papers print of them, which are done, stale or missing."""
+"""Variants of experiments: programs, what papers print of them, which are done, stale or missing."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from repro import probes
 from repro.cli.main import main
 from repro.core.errors import InputError, NotHere
 from repro.core.paths import CONFIGS
-from repro.experiment import cache_key, config, files, inputs, programs, testbeds
+from repro.experiment import cache_key, config, files, programs
 from repro.experiment import config as configs
 from repro.experiment import quoted as module
 from repro.experiment.expand import expand
 from repro.experiment.grid import Variant
 from repro.experiment.identify import identify
-from repro.experiment.key import Keys, code_roots, keyed
+from repro.experiment.key import Keys, code_roots
 from repro.experiment.quoted import quoted
 from repro.experiment.standing import Standing, standing, together
 from repro.fabric.virtual import fabric as virtual
@@ -26,56 +26,6 @@ from repro.records.catalogue import REFERENCE, Found
 from tests.support import records
 from tests.support.cli import EXPERIMENT
 from tests.support.configs import own_variants
-
-# --- runs at the ends of a testbed's assumed inputs
-
-
-SIMPLE = {
-    "name": "paper/mine", "kind": "simulated", "launcher": "virtual", "alpha_s": 1e-5, "beta_s_per_byte": 1e-9,
-    "gamma_s_per_byte": 0.0, "update_s_per_byte": 0.0, "sync_s": 0.0, "encode_s_per_byte": {"quantize8": 2.0},
-    "decode_s_per_byte": {"quantize8": 4.0}, "device": {"iteration_s": 0.5, "batch": 32},
-}  # fmt: skip
-
-
-def ends(**bounds):
-    return inputs.ends(testbeds.testbed_of(SIMPLE | {"bounds": bounds}))
-
-
-def test_both_ends_of_each_input_and_what_is_guessed():
-    beta = {"beta_s_per_byte": {"low": 0.5e-9, "high": 3e-9}}
-    low, high = (f"testbed.beta_s_per_byte={value}" for value in ("5e-10", "3e-09"))
-    assert ends(beta=beta) == {"base": [], "beta, low": [low], "beta, high": [high]}
-
-
-def test_an_input_of_several_entries_moves_them_together_by_its_share():
-    share = {"low": 0.5, "high": 3.0, "of": "share"}
-    codecs = {"encode_s_per_byte.quantize8": share, "decode_s_per_byte.quantize8": share}
-    assert ends(codecs=codecs)["codecs, high"] == [
-        "testbed.encode_s_per_byte.quantize8=6.0", "testbed.decode_s_per_byte.quantize8=12.0"]  # fmt: skip
-
-
-def test_a_guess_of_nothing_has_ends_that_are_values_and_none_that_are_shares():
-    assert ends(sync={"sync_s": {"low": 0.0, "high": 0.1}})["sync, high"] == ["testbed.sync_s=0.1"]
-    assert ends(sync={"sync_s": {"low": 0.5, "high": 2.0, "of": "share"}}) == {"base": []}
-
-
-def test_bounds_that_cannot_be():
-    with pytest.raises(InputError, match="high"):
-        ends(beta={"beta_s_per_byte": {"low": 0.5e-9}})
-
-
-def test_an_experiment_is_repeated_there_without_other_keys_for_its_own_runs():
-    own, base, low, high = (
-        [run for run in expand("gtopk/fig10-alexnet", ["workers=4"], None, None, at_ends) if end in run.variant]
-        for at_ends, end in ((False, ""), (True, "; base"), (True, "; gamma, low"), (True, "; gamma, high"))
-    )
-    assert len(own) == len(base) == len(low) == len(high) > 0
-    for plain, guessed, less, more in zip(own, base, low, high):
-        costs = [run.config.testbed.gamma_s_per_byte for run in (less, guessed, more)]
-        assert costs == pytest.approx([0.5 * costs[1], costs[1], 4 * costs[1]])
-        assert guessed.config.factors == plain.config.factors | {"input": "base"}
-        assert keyed(guessed.config) == keyed(plain.config) != keyed(more.config)
-
 
 # --- what papers print of experiments' variants: entries that point into the tables of printed numbers
 

@@ -1,0 +1,147 @@
+"""A sweep: one variant of an experiment, simulated at many draws of its assumed inputs (docs/design.md, Inputs).
+
+It is one file of JSON lines in the variant's folder: `draws.jsonl`. The first line says what is drawn; each other has a
+draw's number, the values drawn and the result. A sweep goes on from the draws that are there; more of them extend it.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from repro.core import safe_files, strict_json
+from repro.core.errors import InputError, cannot
+from repro.records.identity import Identity
+from repro.records.record import Record
+
+FILE = "draws.jsonl"
+CONFIGURED = -1  # the number of the draw at which every input is as configured
+# of a result, what a draw does not keep: it is the same in all, or says nothing of times
+LEFT_OUT = ("curve", "trace", "memory", "dataset", "observed", "weights_sha256", "targets", "staleness", "allreduce")
+
+
+@dataclass(frozen=True)
+class Draw:
+    """A draw: of each input the entries that were set, and the result's parts (`Record.result`)."""
+
+    number: int
+    values: dict[str, dict[str, Any]]
+    result: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """record: of the run as configured (its draw `CONFIGURED`), which says what was run; draws: by number, from 0."""
+
+    key: str
+    record: Record
+    draws: list[Draw] = field(default_factory=list)
+
+    @property
+    def identity(self) -> Identity:
+        return self.record.identity
+
+    @property
+    def name(self) -> str:
+        return self.record.name
+
+
+def shortened(result: dict[str, Any]) -> dict[str, Any]:
+    """What a draw keeps of a result, its numbers to nine digits."""
+    return {name: _rounded(part) for name, part in result.items() if name not in LEFT_OUT}
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.9g}")
+    if isinstance(value, dict):
+        return {name: _rounded(part) for name, part in value.items()}
+    return [_rounded(part) for part in value] if isinstance(value, list) else value
+
+
+def head(key: str, record: Record) -> str:
+    """The first line."""
+    return _line({"key": key, "record": record.plain()})
+
+
+def line_of(draw: Draw) -> str:
+    return _line({"draw": draw.number, "values": draw.values, "result": draw.result})
+
+
+def _line(entry: dict[str, Any]) -> str:
+    text = json.dumps(entry, sort_keys=True, allow_nan=False, separators=(",", ":"))
+    return f'{text[:-1]},"crc":{zlib.crc32(text.encode())}}}\n'
+
+
+def append(folder: Path, lines: Sequence[str]) -> None:
+    """Write whole lines behind those that are there; half a line that a crash left is removed."""
+    path = folder / FILE
+    try:
+        safe_files.make_folder(folder)
+        with safe_files.open_file(path, "ab", buffering=0) as file:
+            whole = _whole(path)
+            if file.tell() > whole:
+                file.truncate(whole)
+            file.write("".join(lines).encode())
+    except OSError as error:
+        raise cannot("write", path, error) from None
+
+
+def _whole(path: Path) -> int:
+    data = safe_files.read(path)
+    return data.rfind(b"\n") + 1
+
+
+def read(folder: Path) -> Sweep | None:
+    """The sweep in a folder, None where there is none; InputError for a file that is none."""
+    path = folder / FILE
+    try:
+        data = safe_files.read(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise cannot("read", path, error) from None
+    return of_lines(data[: data.rfind(b"\n") + 1].splitlines(), str(path))
+
+
+def of_lines(lines: Sequence[bytes | str], where: str) -> Sweep | None:
+    """A sweep of its lines; None of none."""
+    entries = [_parsed(line, f"{where}, line {number}") for number, line in enumerate(lines, start=1)]
+    if not entries:
+        return None
+    try:
+        first = entries[0]
+        draws = {each["draw"]: Draw(each["draw"], each["values"], each["result"]) for each in entries[1:]}
+        found = Sweep(first["key"], Record.of(first["record"]), [draws[number] for number in sorted(draws)])
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{where}: no sweep ({error}); remove the file to draw anew") from None
+    if [draw.number for draw in found.draws] != list(range(len(found.draws))):
+        raise InputError(f"{where}: draws are missing; remove the file to draw anew")
+    return found
+
+
+def _parsed(line: bytes | str, where: str) -> dict[str, Any]:
+    text = line.decode(errors="replace") if isinstance(line, bytes) else line
+    body, _, crc = text.rpartition(',"crc":')
+    if crc != f"{zlib.crc32((body + '}').encode())}}}":
+        raise InputError(f"{where}: altered (CRC); remove the file to draw anew")
+    found: dict[str, Any] = strict_json.parse((body + "}").encode())
+    return found
+
+
+def lines_of(sweep: Sweep) -> list[str]:
+    """As a file has it."""
+    return [head(sweep.key, sweep.record), *map(line_of, sweep.draws)]
+
+
+def record_at(sweep: Sweep, draw: Draw) -> dict[str, Any]:
+    """The result of the whole record with a draw's parts."""
+    return sweep.record.result.model_dump(mode="json") | draw.result
+
+
+def folders(root: Path, paper: str = "*") -> Iterable[Path]:
+    return sorted(path.parent for path in root.glob(f"{paper}/*/*/{FILE}"))

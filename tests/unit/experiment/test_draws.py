@@ -1,0 +1,194 @@
+"""Assumed inputs as distributions, drawn together: what a draw sets, how draws extend one another, what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from repro.cli.main import main
+from repro.core.errors import InputError, NotHere
+from repro.core.fields import checked
+from repro.experiment import draws, inputs
+from repro.experiment.compose import Composer
+from repro.experiment.expand import expand
+from repro.experiment.inputs import Input, Range
+from repro.experiment.key import keyed
+from repro.experiment.schema import RunConfig
+from repro.records import sweep
+from repro.records.sweep import Draw
+
+FIG4 = "pipesgd/fig4-alexnet"
+EVEN = np.linspace(0, 1, 1001)
+
+
+def an_input(**entries):
+    return checked(Input, {"source": "made up"} | entries)
+
+
+# --- distributions
+
+
+def test_half_of_a_range_lies_below_the_best_guess_on_a_log_scale():
+    values = np.array([Range(low=1.0, high=100.0).at(q, 4.0) for q in EVEN])
+    assert values[0] == pytest.approx(1) and values[500] == pytest.approx(4) and values[-1] == pytest.approx(100)
+    assert (np.diff(values) > 0).all() and values[250] == pytest.approx(2) and values[750] == pytest.approx(20)
+
+
+def test_a_share_is_of_the_guess_and_one_without_a_beginning_is_linear():
+    assert Range(low=0.5, high=2.0, of="share").at(0.0, 6.0) == pytest.approx(3)
+    assert Range(low=0.0, high=8.0).at(0.25, 4.0) == pytest.approx(2)
+
+
+def test_a_guess_at_an_end_is_no_median():
+    assert Range(low=1.0, high=4.0).at(0.5, 1.0) == pytest.approx(2)
+
+
+def test_an_input_of_several_entries_moves_them_together():
+    share = {"low": 0.5, "high": 3.0, "of": "share"}
+    both = an_input(entries={"a.x": share, "b": share}).drawn(1.0, {"a": {"x": 2.0}, "b": 4.0})
+    assert both == pytest.approx({"a.x": 6.0, "b": 12.0})
+
+
+def test_a_share_of_a_cost_that_is_not_charged_is_not_drawn():
+    share, value = {"low": 0.5, "high": 2.0, "of": "share"}, {"low": 0.0, "high": 0.1}
+    assert an_input(entries={"merge": share}).drawn(0.5, {"merge": 0.0}) == {}
+    assert an_input(entries={"merge": value}).drawn(0.5, {"merge": 0.0}) == pytest.approx({"merge": 0.05})
+    assert an_input(entries={"merge": value}).drawn(0.5, {}) == {}
+
+
+def test_hypotheses_are_drawn_as_often_as_they_weigh():
+    choices = [{"weight": weight, "sets": {"batch": n}, "source": "s"} for n, weight in ((1, 0.25), (2, 0.75))]
+    one = an_input(choices=choices)
+    found = [one.drawn(q, {})["batch"] for q in inputs.quantiles("minibatch", 64)]
+    assert found.count(1) == 16 and found.count(2) == 48
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"entries": {"a": {"low": 2.0, "high": 2.0}}, "source": "s"},
+        {"entries": {"a": {"low": -1.0, "high": 2.0}}, "source": "s"},
+        {"entries": {"a": {"low": 1.0, "high": 2.0}}},
+        {"entries": {"a": {"low": 1.0, "high": 2.0}}, "source": "  "},
+        {"choices": [{"weight": 0.5, "sets": {"a": 1}, "source": "s"}]},
+        {"choices": [{"weight": 1.0, "sets": {"a": 1}, "source": ""}]},
+        {"source": "s"},
+    ],
+)
+def test_what_is_no_distribution(given):
+    with pytest.raises(InputError):
+        checked(Input, given)
+
+
+# --- draws
+
+
+def test_more_draws_extend_the_fewer_and_cover_every_input_evenly():
+    for name in inputs.words():
+        many = inputs.quantiles(name, 64)
+        assert (inputs.quantiles(name, 16) == many[:16]).all()
+        assert sorted((16 * many[:16]).astype(int)) == [*range(16)]  # one in each sixteenth
+    own = {tuple(inputs.quantiles(name, 16)) for name in inputs.words()}
+    assert len(own) == len(inputs.words())
+
+
+@pytest.mark.parametrize("number", ["3", "1", "0.5", "-2", "8192"])
+def test_a_number_of_draws_that_is_no_power_of_two(number, capsys):
+    with pytest.raises(SystemExit) if "." in number else pytest.MonkeyPatch.context():
+        assert main(["run", FIG4, "--draws", number]) == 2
+    assert "power of two" in capsys.readouterr().err or "." in number
+
+
+def test_draws_of_a_testbed_that_is_measured_are_refused(capsys):
+    assert main(["run", "pipesgd/fig4-mnist", "testbed=here", "--draws", "16"]) == 2
+    assert "here is measured" in capsys.readouterr().err
+    with pytest.raises(NotHere, match="no inputs"):
+        expand(FIG4, ["testbed=virtual", "model=mnist_mlp", "dataset=mnist"], None, None, 4)
+
+
+def test_an_input_without_a_place_in_the_sequence_is_refused(monkeypatch):
+    (first, *_) = expand(FIG4, [], None, None, 4)
+    monkeypatch.setattr(inputs, "words", lambda: {"alpha": ""})
+    with pytest.raises(InputError, match=r"inputs\.yaml"):
+        draws.of(first.config)
+
+
+def test_a_sweep_of_each_simulated_variant_with_the_same_draws():
+    plain = [run for run in expand(FIG4, []) if run.simulated]
+    found = expand(FIG4, [], None, None, 8)
+    assert [run.variant for run in found] == list(dict.fromkeys(run.variant for run in plain))
+    values = [draws.values(run.config, 8) for run in found]
+    assert all(one == values[0] for one in values) and len({str(one) for one in values[0]}) == 8
+    drawn = draws.changed(found[0].config, {k: v for one in values[0][0].values() for k, v in one.items()})
+    assert drawn.testbed.beta_s_per_byte == values[0][0]["beta"]["testbed.beta_s_per_byte"]
+    assert drawn.timing_only and not drawn.draws
+
+
+def test_the_key_of_a_sweep_holds_its_distributions_and_not_their_number_nor_their_sources():
+    sixteen, four = (expand(FIG4, [], None, None, number)[0].config for number in (16, 4))
+    plain = expand(FIG4, [])[0].config
+    assert keyed(sixteen) == keyed(four) != keyed(plain)
+    beta = sixteen.testbed.inputs["beta"]
+
+    def key(**change):
+        other = {"beta": beta.model_copy(update=change)}
+        testbed = sixteen.testbed.model_copy(update={"inputs": sixteen.testbed.inputs | other})
+        return keyed(sixteen.model_copy(update={"testbed": testbed}))
+
+    assert key(source="another") == keyed(four)
+    assert key(entries={"beta_s_per_byte": Range(low=1e-10, high=1e-9)}) != keyed(four)
+
+
+def test_an_experiment_has_inputs_of_the_whole_configuration_and_impossible_hypotheses_are_named():
+    def run(batches):
+        choices = [{"weight": 0.5, "sets": {"batch": n}, "source": "s"} for n in batches]
+        config = checked(RunConfig, Composer(FIG4).compose(["testbed=paper/pipesgd-alexnet", "strategy=dsync"]))
+        one = {"minibatch": checked(Input, {"choices": choices})}
+        return config.model_copy(update={"inputs": one, "draws": 4})
+
+    config = run((128, 256))
+    assert {one["minibatch"]["batch"] for one in draws.values(config, 4)} == {128, 256}
+    draws.check(config)
+    with pytest.raises(InputError, match=r"minibatch.*does not divide"):
+        draws.check(run((3, 256)))
+
+
+def test_a_training_is_cut_to_its_first_iterations_and_has_no_warm_up():
+    config = checked(RunConfig, Composer(FIG4).compose(["testbed=paper/pipesgd-alexnet", "strategy=pipe_sgd"]))
+    options = type(config.strategy.options)(warmup_epochs=5)
+    long = config.model_copy(
+        update={"strategy": type(config.strategy)("strategy", "pipe_sgd", options), "epochs": 90.0}
+    )
+    short = draws.cut(long, 100)
+    assert short.iterations(100) == draws.ITERATIONS and short.strategy.options.warmup_epochs == 0
+    assert draws.cut(config.model_copy(update={"epochs": 0.1}), 100).epochs == 0.1
+
+
+# --- a sweep's file
+
+
+def test_sweeps_are_made_extended_and_resumed(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
+    run = ["run", FIG4, "strategy=dsync", "testbed=paper/pipesgd-alexnet", "epochs=0.001", "--no-report", "--draws"]
+    assert main([*run, "2"]) == 0, capsys.readouterr().err
+    (path,) = tmp_path.rglob(sweep.FILE)
+    first = sweep.read(path.parent)
+    assert [draw.number for draw in first.draws] == [0, 1]
+    path.write_bytes(path.read_bytes()[:-20])  # a crash
+    assert main([*run, "4"]) == 0
+    whole = sweep.read(path.parent)
+    assert whole.draws[:2] == first.draws and len(whole.draws) == 4
+    times = [draw.result["step"]["mean_s"] for draw in whole.draws]
+    assert len(set(times)) == 4
+    before = path.read_bytes()
+    assert main([*run, "4"]) == 0 and path.read_bytes() == before
+    beta = [draw.values["beta"]["testbed.beta_s_per_byte"] for draw in whole.draws]
+    assert sorted(times) == [time for _, time in sorted(zip(beta, times, strict=True))]  # what decides there
+
+
+def test_a_sweep_that_was_altered_is_refused_with_its_line(tmp_path):
+    (tmp_path / sweep.FILE).write_text('{"key":"k","record":{},"crc":1}\n')
+    with pytest.raises(InputError, match="line 1"):
+        sweep.read(tmp_path)
+    assert sweep.read(tmp_path / "none") is None
+    assert sweep.line_of(Draw(0, {}, {"a": 1.0})) == sweep.line_of(Draw(0, {}, {"a": 1.0}))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from repro.core.fields import Count
 from repro.fabric.collectives import activation
-from repro.fabric.collectives.activation import QUORUM, Activation
+from repro.fabric.collectives.activation import QUORUM
 from repro.strategies.base import RunFacts
 from repro.strategies.shared.eager import Eager, EagerOptions
 
@@ -31,6 +30,6 @@ class EagerQuorum(Eager):
     def check(cls, options: QuorumOptions, run: RunFacts) -> None:
         activation.check(QUORUM, options.quorum, run.workers)
 
-    def activation(self, start: Callable[[int], None]) -> Activation:
-        worker = self.worker
-        return Activation(worker.fabric, self.initiator, start, worker.seed, self.options.quorum)
+    @property
+    def quorum(self) -> int:
+        return self.options.quorum

@@ -217,7 +217,7 @@ def collective(
 
         return synchronous, lambda: None, lambda: 0
     send_buffer = Whole(fabric, vector.numel(), 2 * fabric.size, vector.device, algorithm, channel=BACKGROUND)
-    partial = PartialAllreduce(fabric, send_buffer, lambda start: Activation(fabric, kind, start, seed, quorum))
+    partial = PartialAllreduce(fabric, [send_buffer], lambda start: Activation(fabric, kind, start, seed, quorum))
 
     def eager(number: int) -> None:
         partial.propose(number, vector, drop=True)

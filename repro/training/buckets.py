@@ -7,7 +7,7 @@ blocks: what a bucket costs on the network is its bytes, and the first to be sen
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -113,3 +113,21 @@ def ddp_buckets(blocks: Sequence[nn.Module], first_bytes: float, limit_bytes: fl
     if bucket:
         close()
     return made
+
+
+def in_order(buckets: Sequence[Bucket], complete: Callable[[int], None]) -> Callable[[int], None]:
+    """What one backward pass calls with each block that is ready: it calls `complete` with the number of each bucket
+    whose blocks are, in the same order on every rank, whatever the order in which the pass comes to its blocks.
+    """
+    missing = [set(bucket.trained) for bucket in buckets]
+    done = 0
+
+    def block_ready(block: int) -> None:
+        nonlocal done
+        for blocks in missing:
+            blocks.discard(block)
+        while done < len(missing) and not missing[done]:
+            complete(done)
+            done += 1
+
+    return block_ready

@@ -8,7 +8,7 @@ import torch
 
 from repro.fabric.base import BACKGROUND
 from repro.strategies.shared.data_parallel import AllreduceOptions, compressing
-from repro.training.buckets import Bucket
+from repro.training.buckets import Bucket, in_order
 from repro.training.worker import Worker
 
 Sums = list[list[torch.Tensor]]  # of an iteration: wire blocks of each bucket's sum, in the order of communication
@@ -42,21 +42,13 @@ class BucketedAllreduce:
     def sending(self, gradient: torch.Tensor) -> Callable[[int], None]:
         """What a backward pass calls with each block that is ready: buckets leave, by way of `gradient` (n,), as soon
         as they are complete."""
-        missing = [set(bucket.trained) for bucket in self.buckets]
-        sent = 0
 
-        def block_ready(block: int) -> None:
-            nonlocal sent
-            for blocks in missing:
-                blocks.discard(block)
-            # in the same order on every rank, whatever the order in which a backward pass comes to its blocks
-            while sent < len(missing) and not missing[sent]:
-                if self.worker.arithmetic:
-                    self.buckets[sent].gradient(gradient)
-                self._send(sent, gradient)
-                sent += 1
+        def complete(index: int) -> None:
+            if self.worker.arithmetic:
+                self.buckets[index].gradient(gradient)
+            self._send(index, gradient)
 
-        return block_ready
+        return in_order(self.buckets, complete)
 
     def send(self, gradient: torch.Tensor) -> None:
         """All buckets of a gradient (n,) that is complete."""

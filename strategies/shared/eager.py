@@ -11,8 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from repro.core import fields
 from repro.core.errors import InputError
 from repro.core.fields import Positive, Share
+from repro.core.not_none import not_none
 from repro.fabric.base import BACKGROUND
 from repro.fabric.collectives.activation import Activation
 from repro.fabric.collectives.compressed import check
@@ -21,6 +23,7 @@ from repro.fabric.collectives.send_buffer import SendBuffer, TopK, Whole
 from repro.strategies.base import StepReport
 from repro.strategies.shared.data_parallel import DataParallel
 from repro.strategies.shared.sparsification import Densities
+from repro.training.buckets import block_buckets, in_order
 from repro.training.worker import Worker
 
 
@@ -31,10 +34,13 @@ class EagerOptions:
     algorithm: str = "recursive_doubling"  # of the rounds, as in Figure 6
     codec: str = "none"  # beyond the paper: quantised contributions, inside each hop of a ring
     density: Share | None = None  # beyond the paper: only this share of the send buffer goes into a round
-    # a gradient that comes late: added to the next one, or dropped as in some implementations
+    # a gradient that comes late: added to the next one, or dropped as in the authors' released code
     late: Literal["accumulate", "drop"] = "accumulate"
     repeated: Literal["apply", "skip"] = "apply"  # a result that the rank has applied already
     sync_epochs: Positive | None = None  # between two averages of all ranks' weights (end of section 5)
+    # rounds between two for which everybody waits, so that no gradient is later; 0: all wait in every round
+    limiter: fields.Whole | None = None
+    layerwise: bool = False  # a round for each block, as soon as its gradient is ready in the backward pass
 
     def __post_init__(self) -> None:
         check(self.codec, self.algorithm)
@@ -42,6 +48,8 @@ class EagerOptions:
             raise InputError("strategy.algorithm=server: the server needs a rank of its own; a round has none")
         if self.density is not None and (self.codec != "none" or self.algorithm != "recursive_doubling"):
             raise InputError("strategy.density: top-k has an allgather of its own; leave codec and algorithm out")
+        if self.layerwise and (self.density is not None or self.repeated != "apply"):
+            raise InputError("strategy.layerwise: blocks have rounds of their own; leave density and repeated out")
 
 
 class Eager(DataParallel):
@@ -51,6 +59,11 @@ class Eager(DataParallel):
     rounds late never applies some results (counted as `missed`) and finds the latest one again at its next step
     (counted as `repeated`), as the paper's receive buffer has it: the ranks' weights drift apart until the next model
     synchronisation.
+
+    With a `limiter` of n every (n + 1)-th round waits for everybody, so that no gradient is accepted more than n rounds
+    late. The authors' code for ImageNet has 32 (github.com/Shigangli/eager-SGD, test-models/tf-models-r1.11/official/
+    utils/opt_esgd_solo_imagenet_imbalance.py:82 and 292; how it counts: fflib2/src/colls/ffsolo_limiter.c), and
+    `layerwise` rounds, one for each of 161 tensors (line 85), which wait for one another there; here one a block.
 
     At a stop of the run (an evaluation, a checkpoint) all have done the same number of iterations: nobody is further
     ahead than from one stop to the next, so evaluating more often changes who is late.
@@ -71,7 +84,11 @@ class Eager(DataParallel):
         super().setup(worker)
         options = self.options
         self.result = worker.model_shard.empty()  # G_global, a copy: the receive buffer goes on changing
-        self.applied = -1  # the last round whose result this rank has applied
+        self.buckets = block_buckets(worker.model_shard.blocks)[::-1] if options.layerwise else []
+        whole = slice(0, worker.model_shard.size)
+        # of the gradient, each with a round of its own in each step, in this order
+        self.parts = [slice(bucket.start, bucket.end) for bucket in self.buckets] or [whole]
+        self.applied = [-1] * len(self.parts)  # the last step whose result this rank has applied
         self.counts: Counter[str] = Counter()
         self.sync_every = 0
         if options.sync_epochs:
@@ -79,18 +96,31 @@ class Eager(DataParallel):
         self.partial = None
         # one worker is never late: plain SGD, without a copy
         if worker.workers > 1 or options.codec != "none" or options.density is not None:
-            self.partial = PartialAllreduce(worker.fabric, self.send_buffer(), self.activation)
+            send_buffers = [self.send_buffer(index) for index in range(len(self.parts))]
+            self.partial = PartialAllreduce(worker.fabric, send_buffers, self.activation)
 
-    def send_buffer(self) -> SendBuffer:
-        worker, options = self.worker, self.options
-        place = worker.fabric, worker.model_shard.size, 2 * worker.fabric.size, self.gradient.device
+    def send_buffer(self, index: int) -> SendBuffer:
+        worker, options, part = self.worker, self.options, self.parts[index]
+        place = worker.fabric, part.stop - part.start, 2 * worker.fabric.size, self.gradient.device
         if options.density is not None:
             k = Densities(options.density).k(worker.model_shard.size, epoch=0)
             return TopK(*place, k, BACKGROUND)
-        return Whole(*place, options.algorithm, options.codec, BACKGROUND, 1000 * worker.seed)
+        return Whole(*place, options.algorithm, options.codec, BACKGROUND, 1000 * worker.seed + index)
 
     def activation(self, start: Callable[[int], None]) -> Activation:
-        return Activation(self.worker.fabric, self.initiator, start, self.worker.seed)
+        worker = self.worker
+        who = worker.fabric, self.initiator, start, worker.seed, self.quorum
+        return Activation(*who, synchronous=self.waits_for_all, parts=len(self.parts))
+
+    @property
+    def quorum(self) -> int | None:
+        """How many ranks start a round, where the initiator asks for a number."""
+        return None
+
+    def waits_for_all(self, round_: int) -> bool:
+        """Whether the limiter makes a round synchronous."""
+        limiter = self.options.limiter
+        return limiter is not None and (round_ // len(self.parts) + 1) % (limiter + 1) == 0
 
     def step(self) -> StepReport:
         worker, t = self.worker, self.iteration
@@ -98,29 +128,49 @@ class Eager(DataParallel):
             loss = worker.gradients(t)
             worker.update()
             return self.advanced(loss)
-        report = self.local_gradient(self.gradient)  # lines 3 to 5
-        with worker.clock.phase("compress"):  # into the send buffer
-            in_time = self.partial.propose(t, self.gradient, drop=self.options.late == "drop")
-        with worker.clock.phase("wait"):
-            self.partial.began(t)
-        with worker.clock.phase("communicate"):  # line 6
-            self.partial.ended(t)
-            latest = self.partial.latest(self.result)
-        self.counts["late"] += not in_time
-        if self.is_new(latest) or self.options.repeated == "apply":
+        report = self.local_gradient(self.gradient, self.proposing(t))  # lines 3 to 5
+        if not self.buckets:
+            self.propose(t, 0)
+        new = [self.collect(t, index) for index in range(len(self.parts))]  # line 6
+        if any(new) or self.options.repeated == "apply":
             worker.update(self.result)  # lines 7 and 8
         report.staleness = self.partial.take_delays()
         if self.sync_every and self.iteration % self.sync_every == 0:
             self.synchronise()
         return report
 
-    def is_new(self, found: int) -> bool:
-        """Whether this rank has not applied the result of round `found` yet; counts what it never will."""
-        new = found > self.applied
-        self.counts["missed"] += max(0, found - self.applied - 1)
-        self.counts["repeated"] += not new
-        self.applied = found
-        return new
+    def proposing(self, step: int) -> Callable[[int], None] | None:
+        """For a backward pass to call with each block that is ready, where blocks have rounds of their own."""
+        if not self.buckets:
+            return None
+
+        def complete(index: int) -> None:
+            if self.worker.arithmetic:
+                self.buckets[index].gradient(self.gradient)
+            self.propose(step, index)
+
+        return in_order(self.buckets, complete)
+
+    def propose(self, step: int, index: int) -> None:
+        """A part of the step's gradient, into its send buffer."""
+        round_ = step * len(self.parts) + index
+        with self.worker.clock.interruption("compress"):
+            gradient = self.gradient[self.parts[index]]
+            in_time = not_none(self.partial).propose(round_, gradient, drop=self.options.late == "drop")
+        self.counts["late"] += not in_time
+
+    def collect(self, step: int, index: int) -> bool:
+        """Wait for a part's round and copy what its receive buffer has; whether this rank had not applied it yet."""
+        partial, round_ = not_none(self.partial), step * len(self.parts) + index
+        with self.worker.clock.phase("wait"):
+            partial.began(round_)
+        with self.worker.clock.phase("communicate"):
+            partial.ended(round_)
+            found = partial.latest(self.result[self.parts[index]], index)
+        applied, self.applied[index] = self.applied[index], found
+        self.counts["missed"] += max(0, found - applied - 1)  # never to be applied
+        self.counts["repeated"] += found <= applied
+        return found > applied
 
     def synchronise(self) -> None:
         """Set all ranks' weights to their mean, bit for bit the same; send buffers keep their contents."""
@@ -139,19 +189,19 @@ class Eager(DataParallel):
         names = ("rounds", "active", "null", "stale", "accepted", "dropped")
         counted = {name: self.partial.counted[name] for name in names}
         own = {name: self.counts[name] for name in ("late", "missed", "repeated", "syncs")}
-        return counted | {"pending": len(self.partial.held)} | own
+        return counted | {"pending": self.partial.pending} | own
 
     def state_dict(self) -> dict[str, Any]:
         state = super().state_dict()
         if self.partial:
-            state |= {"partial": self.partial.state_dict(), "applied": self.applied, "counts": dict(self.counts)}
+            state |= {"partial": self.partial.state_dict(), "applied": list(self.applied), "counts": dict(self.counts)}
         return state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
         if self.partial:
             self.partial.load_state_dict(state["partial"])
-            self.applied, self.counts = state["applied"], Counter(state["counts"])
+            self.applied, self.counts = list(state["applied"]), Counter(state["counts"])
 
     def close(self) -> None:
         if self.partial:

@@ -40,6 +40,9 @@ class Activation:
               or not it is one of them; 1 is solo by way of another rank, P is a synchronous collective. The paper's
               section 8 leaves this spectrum as future work.
 
+    A round that is `synchronous` starts only when all ranks have arrived, whatever the initiator: the limiter of the
+    authors' library (fflib2, ffsolo_limiter.c), which ends every so many rounds what late ranks are behind.
+
     An activation is broadcast by the union of P binomial trees: in dimension d a rank sends to the rank whose number
     differs in bit d (P a power of two, as in Figure 6), or to the one 2^d above it (other P). A rank activated in
     dimension d sends in the dimensions above d, an initiator in all. Each of these sends is consumable: it happens once
@@ -57,8 +60,12 @@ class Activation:
         seed: int = 0,
         quorum: int | None = None,
         channel: int = SIGNALS,
+        synchronous: Callable[[int], bool] = lambda round_: False,
+        parts: int = 1,
     ):
+        """parts: rounds of a step, which have the same drawn rank."""
         check(initiator, quorum, fabric.size)
+        self.synchronous, self.parts = synchronous, parts
         self.fabric, self.initiator, self.quorum = fabric, initiator, quorum
         self.seed, self.start, self.channel = seed, start, channel
         self.dimensions = (fabric.size - 1).bit_length()
@@ -74,16 +81,14 @@ class Activation:
     # --- the main line
     def arrive(self, round_: int) -> None:
         """This rank's main line has come to the round: the internal activation."""
-        if self.initiator == SOLO:
-            self._activate(round_)
-        elif self.initiator == QUORUM:
+        if self.initiator == QUORUM or self.synchronous(round_):
             self._tell(self.designated(round_), ARRIVED, round_)
-        elif self.designated(round_) == self.fabric.rank:
+        elif self.initiator == SOLO or self.designated(round_) == self.fabric.rank:
             self._activate(round_)
 
     def designated(self, round_: int) -> int:
-        """The rank that is drawn for a round, the same on all ranks and after every resume."""
-        return random.Random(f"{self.seed}/{round_}").randrange(self.fabric.size)
+        """The rank that is drawn for a round's step, the same on all ranks and after every resume."""
+        return random.Random(f"{self.seed}/{round_ // self.parts}").randrange(self.fabric.size)
 
     def finished(self, round_: int) -> None:
         """The round has ended on this rank, so all ranks have started it, and its late messages can be ignored."""
@@ -146,7 +151,7 @@ class Activation:
             if round_ < self.done:
                 return
             self.arrivals[round_] += 1
-            enough = self.arrivals[round_] == self.quorum
+            enough = self.arrivals[round_] == (self.fabric.size if self.synchronous(round_) else self.quorum)
         if enough:
             self._activate(round_)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -17,75 +17,83 @@ from repro.fabric.collectives.send_buffer import SendBuffer
 class PartialAllreduce:
     """ADS(0), ADS(1), ... of section 5.1.1 as one persistent schedule, which a task executes round after round.
 
-    The main task contributes one vector for each step, `propose(step, gradient)`, to the round of the same number;
-    `began` and `ended` wait for that round; `latest` reads the receive buffer. A round takes from every rank the
-    contents of its send buffer when the round starts there: the step's gradient, late gradients of earlier steps, or
-    null. A rank that reaches a round which has started without it leaves its gradient in the send buffer for a later
-    one (Figure 7).
+    The main task contributes one vector for each step, `propose(round, gradient)`, to the step's round; `began` and
+    `ended` wait for that round; `latest` reads the receive buffer. A round takes from every rank the contents of its
+    send buffer when the round starts there: the step's gradient, late gradients of earlier steps, or null. A rank that
+    reaches a round which has started without it leaves its gradient in the send buffer for a later one (Figure 7).
+
+    A gradient may be in parts, each with buffers and a round of its own: part b of step t is round t x parts + b, and
+    rounds follow one another in this order.
 
     The receive buffer holds only the latest round's result (section 4.1.1, persistent schedules): a rank that is two
     rounds late never sees the first of them.
 
     counted  this rank's rounds, active (its gradient of the step was in time), null (it contributed nothing), stale (it
-             contributed an earlier step's gradient), accepted (gradients contributed), dropped
+             contributed an earlier step's gradient), accepted (gradients contributed), dropped; each part counts
     """
 
-    def __init__(self, fabric: Fabric, send_buffer: SendBuffer, activation: Callable[..., Activation]):
-        """send_buffer: with 2 x size flags.
+    def __init__(self, fabric: Fabric, send_buffers: Sequence[SendBuffer], activation: Callable[..., Activation]):
+        """send_buffers: one a part, with 2 x size flags.
 
         activation: constructs an `Activation` from the function that starts a round.
         """
-        self.fabric, self.send_buffer = fabric, send_buffer
+        self.fabric, self.send_buffers, self.parts = fabric, list(send_buffers), len(send_buffers)
         self.lock, self.changed = fabric.lock(), fabric.event()
         self.begun = self.done = 0  # the number of rounds that have started and ended on this rank
-        self.held: list[int] = []  # steps whose gradients wait for a round
-        self.received: torch.Tensor | None = None  # the receive buffer
+        self.held: list[list[int]] = [[] for _ in send_buffers]  # steps whose gradients wait for a round of their part
+        self.received: list[torch.Tensor | None] = [None for _ in send_buffers]  # the receive buffers
         self.counted: Counter[str] = Counter()
-        self.delays: list[int] = []  # rounds between an accepted gradient's step and its round
+        self.delays: list[int] = []  # steps between an accepted gradient's own and its round's
         self.todo = fabric.queue()
         self.activation = activation(self.todo.put)
         self.task = fabric.spawn(self._execute, "rounds")
 
     # --- the main task
-    def propose(self, step: int, gradient: torch.Tensor, drop: bool = False) -> bool:
-        """Contribute this rank's gradient (n,) of a step; returns whether it was in time for the step's round.
+    def propose(self, round_: int, gradient: torch.Tensor, drop: bool = False) -> bool:
+        """Contribute this rank's gradient (n,) to a round, which is next in order; returns whether it was in time.
 
-        drop: discard a late gradient, as some implementations do, instead of keeping it for a later round.
+        drop: discard a late gradient, as the authors' released code does, instead of keeping it for a later round.
         """
+        step, part = divmod(round_, self.parts)
         with self.lock:
-            late = self.begun > step
+            late = self.begun > round_
             if late and drop:
                 self.counted["dropped"] += 1
             else:
-                self.send_buffer.add(gradient)
-                self.held.append(step)
+                self.send_buffers[part].add(gradient)
+                self.held[part].append(step)
         if not late:
-            self.activation.arrive(step)
+            self.activation.arrive(round_)
         return not late
 
-    def began(self, step: int) -> None:
-        """Wait until the step's round has started on this rank."""
-        self._wait_until(lambda: self.begun > step)
+    def began(self, round_: int) -> None:
+        """Wait until the round has started on this rank."""
+        self._wait_until(lambda: self.begun > round_)
 
-    def ended(self, step: int) -> None:
-        """Wait until the step's round has ended on this rank."""
-        self._wait_until(lambda: self.done > step)
+    def ended(self, round_: int) -> None:
+        """Wait until the round has ended on this rank."""
+        self._wait_until(lambda: self.done > round_)
 
-    def latest(self, out: torch.Tensor) -> int:
-        """Copy the receive buffer to `out` (n,); returns the number of its round."""
+    def latest(self, out: torch.Tensor, part: int = 0) -> int:
+        """Copy a part's receive buffer to `out` (n,); returns the step of its round."""
         with self.lock:
-            out.copy_(not_none(self.received)[: self.send_buffer.n])
-            return self.done - 1
+            out.copy_(not_none(self.received[part])[: self.send_buffers[part].n])
+            return (self.done - 1 - part) // self.parts
 
-    def contributors(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Of the latest round, for each rank: the number of gradients it contributed, and 1 if the step's is one of
-        them."""
+    def contributors(self, part: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+        """Of a part's latest round, for each rank: the number of gradients it contributed, and 1 if the step's is one
+        of them."""
         with self.lock:
-            flags = not_none(self.received)[self.send_buffer.n :].clone()
+            flags = not_none(self.received[part])[self.send_buffers[part].n :].clone()
         return flags[: self.fabric.size], flags[self.fabric.size :]
 
+    @property
+    def pending(self) -> int:
+        """Gradients, of all parts, that wait for a round."""
+        return sum(map(len, self.held))
+
     def take_delays(self) -> tuple[int, ...]:
-        """The delays, in rounds, of the gradients accepted since the last call (0: in time)."""
+        """The delays, in steps, of the gradients accepted since the last call (0: in time)."""
         with self.lock:
             delays, self.delays = self.delays, []
         return tuple(delays)
@@ -100,34 +108,43 @@ class PartialAllreduce:
 
     # --- the task
     def _execute(self) -> None:
-        while (round_ := self.todo.get(timeout=float("inf"))) is not None:
-            with self.lock:
-                contribution = self._take(round_)
-                self.begun = round_ + 1
-                self.changed.set()
-            received = self.send_buffer.reduce(contribution)
-            with self.lock:
-                if self.received is not None:
-                    self.send_buffer.release(self.received)
-                self.received = received
-                self.done = round_ + 1
-                self.changed.set()
-            self.activation.finished(round_)
+        early: set[int] = set()  # rounds whose start was heard of before an earlier round's
+        while (heard := self.todo.get(timeout=float("inf"))) is not None:
+            early.add(heard)
+            while self.done in early:
+                early.remove(self.done)
+                self._execute_one(self.done)
+
+    def _execute_one(self, round_: int) -> None:
+        with self.lock:
+            contribution = self._take(round_)
+            self.begun = round_ + 1
+            self.changed.set()
+        part = round_ % self.parts
+        received = self.send_buffers[part].reduce(contribution)
+        with self.lock:
+            if (before := self.received[part]) is not None:
+                self.send_buffers[part].release(before)
+            self.received[part] = received
+            self.done = round_ + 1
+            self.changed.set()
+        self.activation.finished(round_)
 
     def _take(self, round_: int) -> torch.Tensor:
-        steps, self.held = self.held, []
-        in_time, rank, size = round_ in steps, self.fabric.rank, self.fabric.size
+        now, part = divmod(round_, self.parts)
+        steps, self.held[part] = self.held[part], []
+        in_time, rank, size = now in steps, self.fabric.rank, self.fabric.size
         self.counted.update(
             rounds=1,
             active=in_time,
             null=not steps,
-            stale=any(step < round_ for step in steps),
+            stale=any(step < now for step in steps),
             accepted=len(steps),
         )
-        self.delays += [round_ - step for step in steps]
+        self.delays += [now - step for step in steps]
         flags = torch.zeros(2 * size)
         flags[rank], flags[size + rank] = len(steps), in_time
-        return self.send_buffer.take(flags, null=not steps)
+        return self.send_buffers[part].take(flags, null=not steps)
 
     # --- between steps, when no round is in progress
     def settle(self) -> None:
@@ -137,20 +154,21 @@ class PartialAllreduce:
         with self.lock:
             return {
                 "round": self.done,
-                "held": list(self.held),
-                "received": None if self.received is None else self.received.clone(),
+                "held": [list(steps) for steps in self.held],
+                "received": [None if received is None else received.clone() for received in self.received],
                 "counted": dict(self.counted),
-                "send_buffer": self.send_buffer.state_dict(),
+                "send_buffers": [send_buffer.state_dict() for send_buffer in self.send_buffers],
             }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         with self.lock:
             self.begun = self.done = state["round"]
-            self.held = list(state["held"])
-            received = state["received"]  # a checkpoint's, on the host; a round will reuse its memory
-            self.received = None if received is None else received.to(self.send_buffer.send.device, copy=True)
+            self.held = [list(steps) for steps in state["held"]]
             self.counted = Counter(state["counted"])
-            self.send_buffer.load_state_dict(state["send_buffer"])
+            for part, send_buffer in enumerate(self.send_buffers):
+                received = state["received"][part]  # a checkpoint's, on the host; a round will reuse its memory
+                self.received[part] = None if received is None else received.to(send_buffer.send.device, copy=True)
+                send_buffer.load_state_dict(state["send_buffers"][part])
         self.activation.resume(state["round"])
 
     def close(self) -> None:

@@ -56,7 +56,7 @@ def run(delays, initiator="solo", quorum=None, seed=0, drop=False, make=Whole, g
 
         send_buffer.reduce = kept
         partial = PartialAllreduce(
-            fabric, send_buffer, lambda start: Activation(fabric, initiator, start, seed, quorum)
+            fabric, [send_buffer], lambda start: Activation(fabric, initiator, start, seed, quorum)
         )
         out = torch.empty(n)
         for step in range(steps):
@@ -70,7 +70,7 @@ def run(delays, initiator="solo", quorum=None, seed=0, drop=False, make=Whole, g
             seen.seconds.append(fabric.now() - began)
             seen.read.append(partial.latest(out))
         seen.ends = fabric.now()
-        seen.counted, seen.held = dict(partial.counted), list(partial.held)
+        seen.counted, seen.held = dict(partial.counted), list(partial.held[0])
         seen.delays, seen.pending = partial.take_delays(), send_buffer.pending().clone()
         partial.close()
         return seen
@@ -309,9 +309,9 @@ def test_a_resumed_result_is_a_copy_on_the_send_buffers_device():
 
     def main(fabric):
         send_buffer = Whole(fabric, 3, 2, torch.device("meta"), "ring", channel=1)
-        partial = PartialAllreduce(fabric, send_buffer, lambda start: Activation(fabric, "solo", start, 0, None))
-        partial.load_state_dict(partial.state_dict() | {"round": 1, "received": torch.ones(5)})
-        device = partial.received.device
+        partial = PartialAllreduce(fabric, [send_buffer], lambda start: Activation(fabric, "solo", start, 0, None))
+        partial.load_state_dict(partial.state_dict() | {"round": 1, "received": [torch.ones(5)]})
+        device = partial.received[0].device
         partial.close()
         return device
 

@@ -7,6 +7,7 @@ import torch
 
 from repro import strategies
 from repro.core.errors import InputError
+from repro.fabric.costs import Costs
 from repro.testing import small
 from repro.training.device_times import BlockSeconds
 from tests.support.cli import run as run_cli
@@ -56,6 +57,60 @@ def test_all_in_step_is_dsync(name):
     how = {"workers": 2, "optimizer": MOMENTUM, "blocks": lambda rank: BlockSeconds([0.5, 0.5], [0.5, 0.5])}
     dsync = small.run("dsync", {"algorithm": "recursive_doubling"}, **how)
     assert small.run(name, **how).digests == dsync.digests
+
+
+# --- the limiter, and rounds of blocks
+
+
+@pytest.mark.parametrize("options", [{"limiter": 0}, {"limiter": 0, "layerwise": True}])
+@pytest.mark.parametrize("workers", [2, 3, 6])
+@pytest.mark.parametrize("name", ["eager_solo", "eager_majority"])
+def test_a_limiter_of_0_is_dsync_bit_for_bit(name, workers, options):
+    """Whatever the delays: in every round everybody waits for the last."""
+    dsync = late("dsync", {"algorithm": "recursive_doubling"}, workers)
+    found = late(name, options, workers)
+    assert found.digests == dsync.digests and found.losses == dsync.losses
+    assert all(set(of_rank) == {0} for of_rank in found.staleness)
+
+
+@pytest.mark.parametrize("layerwise", [False, True])
+@pytest.mark.parametrize("limiter", [1, 2, 5])
+@pytest.mark.parametrize("delays", [SHIFTING, FAR_BEHIND, [[0.0, 0.05, 0.0, 0.0, 0.0, 0.0]]])
+@pytest.mark.parametrize("name", NAMES)
+def test_no_gradient_is_later_than_the_limiter(name, delays, limiter, layerwise):
+    options = {"limiter": limiter, "layerwise": layerwise}
+    found = late(name, options, 6, delays)
+    assert max(map(max, found.staleness)) <= limiter
+    assert_conserved(found, STEPS * (2 if layerwise else 1))
+    if delays == FAR_BEHIND and name == "eager_solo":
+        assert max(map(max, late(name, {"layerwise": layerwise}, 6, delays).staleness)) > 2
+    if STEPS % (limiter + 1) == 0:  # the last round waits for everybody: nothing is left over
+        assert all(counted["pending"] == 0 for counted in found.counters)
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+@pytest.mark.parametrize("name", NAMES)
+def test_rounds_of_blocks_are_dsync_where_all_are_in_step(name, workers):
+    how = {"workers": workers, "optimizer": MOMENTUM, "blocks": lambda rank: BlockSeconds([0.5, 0.5], [0.5, 0.5])}
+    dsync = small.run("dsync", {"algorithm": "recursive_doubling"}, **how)
+    found = small.run(name, {"layerwise": True} | ({"quorum": workers} if name == "eager_quorum" else {}), **how)
+    assert found.digests == dsync.digests and found.losses == dsync.losses
+
+
+def test_a_blocks_round_begins_during_the_backward_pass():
+    """Rounds of whole gradients begin when it has ended: on a slow processor sums then take longer to hide."""
+    how = {"workers": 2, "steps": 4, "costs": Costs(True, {"reduce": 1e-3, "update": 0.0}, {})}
+    how["blocks"] = lambda rank: BlockSeconds([0.1, 0.1], [0.1, 0.1])
+    assert small.run("eager_solo", {"layerwise": True}, **how).seconds < small.run("eager_solo", **how).seconds
+
+
+@pytest.mark.ranks
+@pytest.mark.parametrize("options", [{"limiter": 2}, {"layerwise": True}, {"limiter": 1, "layerwise": True}])
+def test_real_ranks_with_a_limiter_and_rounds_of_blocks(options):
+    found = late("eager_solo", options, 3, SHIFTING, fabric="mpi")
+    assert_conserved(found, STEPS * (2 if "layerwise" in options else 1))
+    if "limiter" in options:
+        assert max(map(max, found.staleness)) <= options["limiter"]
 
 
 # --- somebody late
@@ -149,13 +204,17 @@ def test_real_ranks_conserve_and_synchronise(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("options", [{}, {"density": 0.25}, {"codec": "truncate16", "algorithm": "ring"}])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"density": 0.25}, {"codec": "truncate16", "algorithm": "ring"}, {"limiter": 2}, {"layerwise": True}],
+)
 def test_resume_loses_nothing(name, options):
     """Ranks that were apart go on together after a resume, so weights may differ; contributions are all there."""
+    steps = STEPS * (2 if "layerwise" in options else 1)
     for stop in (1, 5, 11):
         found = late(name, options, delays=FAR_BEHIND, stop_and_resume_at=stop)
         for counted in found.counters:
-            assert counted["accepted"] + counted["pending"] == STEPS == counted["rounds"]
+            assert counted["accepted"] + counted["pending"] == steps == counted["rounds"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -197,6 +256,8 @@ def test_a_killed_run_resumes_and_conserves(tmp_path):
         ("eager_solo", {"sync_epochs": 0}, "strategy.sync_epochs=0: must be above 0"),
         ("eager_solo", {"algorithm": "server"}, "strategy.algorithm=server: the server needs a rank of its own"),
         ("eager_solo", {"density": 0.1, "algorithm": "ring"}, "strategy.density: top-k has an allgather of its own"),
+        ("eager_solo", {"limiter": -1}, "strategy.limiter=-1: must be 0 or more"),
+        ("eager_solo", {"layerwise": True, "repeated": "skip"}, "strategy.layerwise: blocks have rounds of their own"),
         ("eager_quorum", {"quorum": 0}, "strategy.quorum=0: must be 1 or more"),
     ],
 )

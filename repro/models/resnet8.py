@@ -1,0 +1,23 @@
+"""ResNet-8 for CIFAR-10 (He et al., CVPR 2016, section 4.2, with n = 1): 75,290 parameters at 10 classes.
+
+The smallest of ResNet-20's family, for accuracies from many short runs. A `width` other than 1 scales all channels.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from torch import nn
+
+from repro.models._residual import head, initialise, stages
+from repro.models._shapes import scaled
+
+
+def build(input_shape: tuple[int, ...], classes: int, *, width: float = 1.0) -> nn.Sequential:
+    """(N, C, H, W) -> logits (N, classes), in five blocks."""
+    widths = [scaled(channels, width) for channels in (16, 32, 64)]
+    stem = nn.Sequential(
+        nn.Conv2d(input_shape[0], widths[0], 3, padding=1, bias=False), nn.BatchNorm2d(widths[0]), nn.ReLU()
+    )
+    blocks = stages(widths, blocks=1, projection=False)
+    return initialise(nn.Sequential(OrderedDict(conv1=stem, **blocks, fc=head(widths[-1], classes))))

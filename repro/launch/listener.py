@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from repro.answers.mlflow.background import RunMirror
+from repro.answers.mlflow.best_effort import BestEffort
 from repro.experiment.run import Run
 from repro.launch.progress import Progress
 from repro.records.record import Record, TrainResult
@@ -17,8 +17,8 @@ SYNC_EVERY_S = 10.0  # MLflow is told at most this often while ranks run: they s
 class Listener:
     """What the parent does with each message of rank 0."""
 
-    def __init__(self, run: Run, progress: Progress, mirror: RunMirror | None):
-        self.run, self.progress, self.mirror = run, progress, mirror
+    def __init__(self, run: Run, progress: Progress, mirrors: BestEffort | None):
+        self.run, self.progress, self.mirrors = run, progress, mirrors
         self.synced = time.monotonic()
         self.signalled = False  # whether rank 0 was asked to leave
         self.left_at: int | None = None  # the iteration at which all did
@@ -39,8 +39,8 @@ class Listener:
                 self.left_at = message["iteration"]
             self.progress.update(self.run.title, message["iteration"], message.get(self.run.config.metric))
         due = time.monotonic() - self.synced > SYNC_EVERY_S
-        if self.mirror and due and message["event"] == "progress":
-            self.mirror.sync(self.run.folder)
+        if self.mirrors and due and message["event"] == "progress":
+            self.mirrors.live(self.run.folder)
             self.synced = time.monotonic()
 
     def last_line(self, record: Record) -> str:

@@ -14,7 +14,7 @@ from queue import Queue
 
 from repro import launch
 from repro.answers.mlflow import machine
-from repro.answers.mlflow.background import INTERRUPTED_WAIT_S, Background
+from repro.answers.mlflow.best_effort import BestEffort
 from repro.answers.mlflow.store import Store
 from repro.core import locks, safe_files
 from repro.core.errors import Diverged, FaultError, InputError, ReproError
@@ -30,7 +30,6 @@ from repro.launch.remaining import Planned
 from repro.launch.supervise import Ranks, stop_everything
 from repro.records import provenance, store
 from repro.records.events import EventLog
-from repro.records.flat import flat
 from repro.records.record import Record
 
 RANKS_END_S = 30.0  # that ranks of a killed command may take to end
@@ -61,16 +60,12 @@ def run_unfinished(
     progress = Progress(planned, sys.stderr, len(os.sched_getaffinity(0)))
     if skipped := len(runs) - len(todo):
         progress.note(f"{skipped} of {len(runs)} runs are done already (--force runs them again)")
-    mirrors = Background(tracking, progress.note) if tracking else None
-    limit_s: float | None = INTERRUPTED_WAIT_S
+    mirrors = BestEffort(tracking, progress.note) if tracking else None
     try:
         with contextlib.nullcontext(pools) if pools else Pools() as pools:
             faults = run_all(todo, lambda run, core: run_one(run, force, progress, mirrors, core, pools), progress)
-        limit_s = None
     finally:
         progress.close()
-        if mirrors:
-            mirrors.close(limit_s)
     failed = None
     if faults:
         run, fault = next((each for each in faults if isinstance(each[1], Preempted)), faults[0])
@@ -178,7 +173,7 @@ def run_one(
     run: Run,
     force: bool,
     progress: Progress,
-    mirrors: Background | None = None,
+    mirrors: BestEffort | None = None,
     core: int | None = None,
     pools: Pools | None = None,
 ) -> None:
@@ -203,18 +198,17 @@ def run_one(
         hardware = run.hardware | ({"links": place.network} if place.network else {})
         recorded = {"key": run.key, "hardware": hardware, "provenance": provenance.provenance()}
         files.write_yaml(folder / "config.yaml", run.config.model_copy(update=recorded).plain())
-        mirror = mirrors.add() if mirrors else None
-        if mirror:
-            mirror.start(run.config.identity.plain() | recorded | {"run": run.name})
+        if mirrors:
+            mirrors.begin(folder)
         # arithmetic on a GPU has threads of CUDA's and autograd's, which would share that one core
         pinned = core is not None and not computes_on_gpu(run)
         own_core = {"REPRO_CORE": str(core)} if pinned else {}
         environ = place.environment | own_core
         processes = Ranks(place.command, environ, folder / "ranks.log", keep_open=[lock], count=ranks_of(run))
-        heard = Listener(run, progress, mirror)
+        heard = Listener(run, progress, mirrors)
         try:
             # a rank's own time limit comes first and names the peer; this one is for when nobody is left to speak
-            with machine.sampled(folder) if mirror else contextlib.nullcontext():
+            with machine.sampled(folder) if mirrors else contextlib.nullcontext():
                 processes.follow(heard, 3 * run.config.timeout_s + 60)
             if heard.left_at is not None:
                 raise Preempted(f"asked to leave: checkpoint at iteration {heard.left_at}")
@@ -223,18 +217,15 @@ def run_one(
                 error = judged(error, heard.signalled, processes.lines)
             # a rank that is lost after its work, on its way out, has spoilt nothing
             if not (isinstance(error, FaultError) and (folder / "summary.json").exists()):
-                if isinstance(error, Preempted):
-                    if mirror:
-                        mirror.kill(run.folder)
-                else:
+                if not isinstance(error, Preempted):
                     note_failure(run, error)
-                    if mirror:
-                        mirror.fail(run.folder, str(error))
+                if mirrors:
+                    mirrors.end(folder)
                 raise error from None
             progress.note(f"{run.label}: {error}; its result was complete by then")
         except BaseException:
-            if mirror:
-                mirror.kill(run.folder)
+            if mirrors:
+                mirrors.end(folder, interrupted=True)
             raise
         finally:
             processes.stop()
@@ -242,8 +233,8 @@ def run_one(
         if record is None:
             raise FaultError("the ranks ended without a summary")
         safe_files.remove_tree(run.folder / "checkpoints")
-        if mirror:
-            mirror.finish(run.folder, flat(record))
+        if mirrors:
+            mirrors.end(folder)
         progress.done(run.title, heard.last_line(record))
 
 

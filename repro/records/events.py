@@ -99,42 +99,26 @@ class EventLog:
         self.close()
 
 
-class EventTail:
-    """Reads a log that somebody else is writing: each `read` returns the whole lines that came since the last one."""
-
-    def __init__(self, path: Path):
-        self.path = Path(path)
-        self._offset = 0
-        self._line = 0
-
-    def read(self) -> list[dict[str, Any]]:
-        """The new events, the resume rule not applied (see `superseded`). No file yet: none."""
-        try:
-            data = _bytes(self.path, self._offset)
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise cannot("read", self.path, error) from None
-        whole = data[: data.rfind(b"\n") + 1]
-        events = []
-        for line in whole.splitlines():
-            self._line += 1
-            try:
-                events.append(_event(line))
-            except ValueError as error:
-                advice = "`repro run` goes on before it where the run is unfinished; --force runs it again"
-                raise InputError(f"{self.path}:{self._line}: not an event ({error}); {advice}") from None
-        self._offset += len(whole)
-        return events
-
-
 def read_events(path: Path) -> list[dict[str, Any]]:
     """Every event that counts, in order; a missing file holds none.
 
     Half a line at the end (the writer was killed, or is writing) is left out. A line in the middle that is not an
     event is an InputError naming file and line. What a `resume` event took back is left out.
     """
-    return superseded(EventTail(path).read())
+    try:
+        data = safe_files.read(path)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise cannot("read", path, error) from None
+    events = []
+    for number, line in enumerate(data[: data.rfind(b"\n") + 1].splitlines(), 1):
+        try:
+            events.append(_event(line))
+        except ValueError as error:
+            advice = "`repro run` goes on before it where the run is unfinished; --force runs it again"
+            raise InputError(f"{path}:{number}: not an event ({error}); {advice}") from None
+    return superseded(events)
 
 
 def superseded(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -160,7 +144,7 @@ def _after(event: dict[str, Any], iteration: int) -> bool:
 def cut_back(path: Path) -> str | None:
     """Cut a log off before its first line that is not an event; which line that was and why, or None if all are."""
     end = 0
-    for number, line in enumerate(_bytes(path).splitlines(keepends=True), 1):
+    for number, line in enumerate(safe_files.read(path).splitlines(keepends=True), 1):
         try:
             _event(line)
         except ValueError as error:
@@ -169,13 +153,6 @@ def cut_back(path: Path) -> str | None:
             return f"{path}:{number}: not an event ({error})"
         end += len(line)
     return None
-
-
-def _bytes(path: Path, offset: int = 0) -> bytes:
-    """What a file holds behind an offset."""
-    with safe_files.open_file(path) as file:
-        file.seek(offset)
-        return bytes(file.read())
 
 
 def _event(text: bytes) -> dict[str, Any]:

@@ -15,12 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from repro.answers.mlflow import Background, Store, open_store
-from repro.answers.mlflow.background import SERVER_WAIT_S
+from repro.answers.mlflow import BestEffort, Mirror, Store, open_store
+from repro.answers.mlflow.best_effort import SERVER_WAIT_S
 from tests.support import cli
 from tests.support.cli import EXPERIMENT, QUICK
 from tests.support.records import read_summary, summaries
 from tests.support.waiting import LIMIT_S, wait_until
+from tests.unit.mlflow.made import write_events
 
 OVERRIDES = [*QUICK, "strategy=dsync", "testbed=here"]
 
@@ -163,55 +164,59 @@ def test_with_the_server_down_the_run_goes_on_and_sync_sends_it_later(server, tm
 
 
 @pytest.mark.ranks
-def test_a_silent_server_delays_no_run_and_the_command_only_so_long(tmp_path):
-    """Two runs: the second is done while the first one's first request still waits for its answer."""
+def test_a_silent_server_is_waited_for_once_and_every_run_is_complete(tmp_path):
     results = tmp_path / "results"
     with silent_server() as (uri, accepted):
         out, err = repro(results, uri, "run", EXPERIMENT, "--json", *OVERRIDES, "seeds=2")
         assert accepted
     assert len(json.loads(out)) == 2 and all(read_summary(path.parent) for path in results.rglob("events.jsonl"))
-    lines = [line for line in err.splitlines() if "MLflow" in line]
-    # on a slow machine the first run's request has its time limit while the second run is still running
-    assert sum(line.startswith("warning") for line in lines) == 1 and "`repro track sync`" in err, err
-    assert "secret" not in err and "Traceback" not in err
-    last_run = max(index for index, line in enumerate(err.splitlines()) if "ms a step" in line)
-    assert any("waiting up to" in line for line in err.splitlines()[last_run + 1 :]), err
+    [line] = [line for line in err.splitlines() if "MLflow" in line]
+    assert line.startswith("warning") and f"within {SERVER_WAIT_S:.0f} s" in line and "`repro track sync`" in line
+    assert SERVER_WAIT_S <= 10 and "secret" not in err and "Traceback" not in err
 
 
-def test_jobs_are_queued_and_dropped_while_the_server_is_silent(tmp_path):
-    """Nothing but `close` waits, and that not longer than it may."""
-    said = []
+def test_a_silent_server_is_not_asked_again(tmp_path, monkeypatch):
+    monkeypatch.setattr("repro.answers.mlflow.best_effort.SERVER_WAIT_S", 0.2)
+    said, runs = [], [tmp_path / "p" / "e" / name for name in "ab"]
+    for run in runs:
+        write_events(run)
     with silent_server() as (uri, accepted):
-        mirrors = Background(Store(uri, tmp_path), said.append)
-        for key in ("a", "b"):
-            mirror = mirrors.add()
-            mirror.start({"key": key, "paper": "p", "experiment": "e"})
-            for _ in range(1000):
-                mirror.sync(tmp_path)
+        mirrors = BestEffort(Store(uri, tmp_path), said.append)
+        for run in runs:
+            mirrors.begin(run)
+            mirrors.live(run)
+            mirrors.end(run)
         wait_until(lambda: accepted, "the first request")
-        assert len(mirrors._jobs) == 3  # a's sync, b's start and sync
-        mirror.finish(tmp_path, {})
-        assert [job.name for job in mirrors._jobs] == ["sync", "start", "finish"]
-        mirrors.close(0.2)
-        assert not mirrors._jobs
-        mirror.kill(tmp_path)
-        assert not mirrors._jobs
-        assert mirrors._thread.daemon and mirrors._thread.is_alive()
-    assert len(said) == 2 and "secret" not in "".join(said)
-    assert "has not taken everything within 0 s" in said[1] and SERVER_WAIT_S <= 10
+        assert len(accepted) == 1
+    [line] = said
+    assert "secret" not in line
 
 
-def test_after_enough_lost_time_the_server_is_not_asked_again(tmp_path, monkeypatch):
-    monkeypatch.setattr("repro.answers.mlflow.background.LOST_S", -1.0)
-    said = []
-    mirrors = Background(Store(f"http://127.0.0.1:{free_port()}", tmp_path), said.append)
-    first, second = mirrors.add(), mirrors.add()
-    first.start({"key": "a", "paper": "p", "experiment": "e"})
-    mirrors._thread.join(LIMIT_S)
-    assert not mirrors._thread.is_alive() and not first.on
-    second.start({"key": "b", "paper": "p", "experiment": "e"})
-    mirrors.close()
-    assert len(said) == 1 and not mirrors._jobs
+def test_live_values_wait_for_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr("repro.answers.mlflow.best_effort.SERVER_WAIT_S", 0.2)
+    said, run = [], tmp_path / "p" / "e" / "a"
+    write_events(run)
+    with silent_server() as (uri, accepted):
+        mirrors = BestEffort(Store(uri, tmp_path), said.append)
+        mirrors._mirrors[run] = Mirror(mirrors.store)  # as if the server had answered until now
+        for _ in range(1000):
+            mirrors.live(run)
+        wait_until(lambda: accepted, "the first request")
+        assert len(accepted) == 1 and not said
+        mirrors.end(run, interrupted=True)
+    assert len(said) == 1
+
+
+def test_a_server_that_refuses_costs_one_warning_and_is_tried_with_the_next_run(tmp_path, monkeypatch):
+    said, tried = [], []
+    monkeypatch.setattr(Mirror, "update", lambda self, source, running: tried.append(source.folder) or 1 / 0)
+    mirrors = BestEffort(Store(f"http://127.0.0.1:{free_port()}", tmp_path), said.append)
+    runs = [tmp_path / "p" / "e" / name for name in "ab"]
+    for run in runs:
+        write_events(run)
+        mirrors.begin(run)
+        mirrors.end(run)
+    assert tried == runs and len(said) == 1
 
 
 @pytest.mark.ranks

@@ -4,17 +4,18 @@
     format      how a run looks in MLflow: names and values, no MLflow needed
     view        how MLflow's pages of an experiment open
     machine     what a run does to the machine: CPU, memory, GPUs, sampled while it trains
-    mirror      one run in MLflow: opened, brought up to date, ended; can go on from any state of it
-    background  the mirror of a command's runs: a thread of its own, that nothing ever waits for long
+    source      what there is to mirror of a run
+    mirror      one run in MLflow: found or made, and brought up to date from any state
+    best_effort the mirrors of a command's runs, which nothing waits for long
     sync        all runs below the results folder, each once
 
 Only the launching process talks to MLflow, over HTTP or to a file; ranks never import it and never wait for it. Their
 events on disk are the truth.
 """
 
-from repro.answers.mlflow.background import Background
+from repro.answers.mlflow.best_effort import BestEffort
 from repro.answers.mlflow.mirror import Mirror
 from repro.answers.mlflow.store import Store, is_server, open_store, public, tracking_uri
 from repro.answers.mlflow.sync import sync_all
 
-__all__ = ["Background", "Mirror", "Store", "is_server", "open_store", "public", "sync_all", "tracking_uri"]
+__all__ = ["BestEffort", "Mirror", "Store", "is_server", "open_store", "public", "sync_all", "tracking_uri"]

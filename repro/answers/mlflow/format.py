@@ -33,6 +33,23 @@ class Point(NamedTuple):
         return self[:3]
 
 
+# sections of the metrics that a run ends with, in their order on the chart page
+SECTIONS = (
+    *("final", "time_to", "step", "phases", "communication", "speed", "staleness", "counters"),
+    *("server_phases", "memory"),
+)
+OWN_TAGS = (
+    *("variant", "seed", "scale", "breakdown", "workers", "fabric", "launcher", "kind", "imbalance", "strategy"),
+    *("testbed", "dataset", "stand_in", "hardware", "group", "repro.key", "repro.run", "mlflow.source.git.commit"),
+)
+
+
+def is_own_metric(name: str) -> bool:
+    """Whether a mirror makes a metric of that name, of whichever run; of others see `curve_points`."""
+    section, slash, _ = name.partition("/")
+    return bool(slash) and section in (*SECTIONS, TARGET)
+
+
 def experiment_name(record: Mapping[str, Any]) -> str:
     """The MLflow experiment of a run: its experiment, and its kind, for kinds never meet in one chart."""
     kind = kind_of(record)

@@ -20,6 +20,7 @@ from repro.core import safe_files
 from repro.core.errors import InputError
 
 SAMPLES = "system.jsonl"  # in a run's folder: a line a sample, {"time": milliseconds since 1970, name: value, ...}
+SECTION = "system/"  # of the metrics' names
 EVERY_S = 10.0  # a sample takes about a millisecond of a core
 
 
@@ -47,7 +48,7 @@ def sampled_points(folder: Path) -> list[Point]:
         with contextlib.suppress(ValueError):
             values: dict[str, float] = json.loads(line)
             taken = round(values.pop("time"))
-            points += [Point(f"system/{name}", step, taken, float(value)) for name, value in values.items()]
+            points += [Point(f"{SECTION}{name}", step, taken, float(value)) for name, value in values.items()]
     return points
 
 

@@ -8,20 +8,17 @@ import tempfile
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from repro.answers.mlflow.mirror import Mirror, digest, digest_of
+from repro.answers.mlflow.mirror import Mirror
+from repro.answers.mlflow.source import of_folder, of_record
 from repro.answers.mlflow.store import Store, hurried, reason
 from repro.core import safe_files
 from repro.core.errors import FaultError, InputError, ReproError
 from repro.core.paths import REFERENCE, results_root
 from repro.core.warnings import warn
-from repro.experiment.files import read_yaml, yaml_of
+from repro.experiment.files import yaml_of
 from repro.records import reference
-from repro.records import store as records
-from repro.records.events import read_events
-from repro.records.flat import flat
-from repro.records.identity import Identity
 from repro.records.record import Record
 from repro.records.store import run_folders
 
@@ -98,16 +95,16 @@ def show(mirrors: Mapping[str, Mirror]) -> None:
 
 def sync_published(store: Store, run: Record) -> Mirror | str:
     """Mirror one run of the reference, which has no folder: its files are written where MLflow lacks them."""
-    config, summary, mirror = run.identity.plain(), flat(run), Mirror(store)
-    record = {"config": config} | config | summary
-    if mirror.has(record, digest(summary)):
-        return "already"
+    mirror = Mirror(store)
     with tempfile.TemporaryDirectory() as folder:
+        source = of_record(run, Path(folder))
+        if mirror.is_complete(source):
+            return "already"
         # not waiting for the disk, and on one line, which MLflow's page folds out: an indented one takes Python as long
         # as MLflow takes for the run
         Path(folder, "summary.json").write_text(json.dumps(run.plain(), sort_keys=True), encoding="utf-8")
-        Path(folder, "config.yaml").write_text(yaml_of(config), encoding="utf-8")
-        mirror.send(record, Path(folder), summary)
+        Path(folder, "config.yaml").write_text(yaml_of(run.identity.plain()), encoding="utf-8")
+        mirror.update(source)
     return mirror
 
 
@@ -116,35 +113,13 @@ def sync_one(store: Store, folder: Path) -> Mirror | str | None:
     holds no run yet."""
     if _is_running(folder):
         return "running"
-    state, finished, events = digest_of(folder), records.read(folder), read_events(folder / "events.jsonl")
-    record = describe(folder, finished, events)
-    if "key" not in record:
-        return None  # nothing but a torn first line
+    if (source := of_folder(folder)) is None:
+        return None
     mirror = Mirror(store)
-    if mirror.has(record, state):
+    if mirror.is_complete(source):
         return "already"
-    failures = [event["reason"] for event in events[-1:] if event["event"] in ("failed", "diverged")]
-    if finished:
-        mirror.send(record, folder, flat(finished))
-        return mirror
-    mirror.start(record)
-    if failures:
-        mirror.fail(folder, str(failures[0]))
-    else:
-        mirror.kill(folder)
+    mirror.update(source)
     return mirror
-
-
-def describe(folder: Path, finished: Record | None, events: list[dict[str, Any]]) -> dict[str, Any]:
-    """What `Mirror.start` wants to know of a run, from its folder `<paper>/<experiment>/<run>`."""
-    record: dict[str, Any] = dict(zip(("paper", "experiment", "run"), folder.parts[-3:]))
-    path = folder / "config.yaml"
-    whole = read_yaml(path) if path.is_file() else {}
-    started = [event for event in events if event["event"] == "run_start"]
-    config = {name: whole[name] for name in Identity.model_fields if name in whole}
-    if finished:
-        config = finished.identity.plain()
-    return record | {"config": config} | whole | (started[-1] if started else {}) | (flat(finished) if finished else {})
 
 
 def _is_running(folder: Path) -> bool:

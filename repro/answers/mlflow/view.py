@@ -10,14 +10,12 @@ import math
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from repro.answers.mlflow.format import TARGET
+from repro.answers.mlflow.format import SECTIONS, TARGET
 from repro.training.evaluation.metrics import METRICS
 
 SHARED_VIEW = "time-to-accuracy"  # the name of the state
 CURVES = "Time to accuracy"
-# sections of the chart page in their order: those before the slash in metrics' names, and MLflow's own two
-SECTIONS = ("final", "time_to", "step", "phases", "communication", "speed", "staleness", "counters")
-CLOSED = (TARGET, "Model metrics", "System metrics")
+CLOSED = (TARGET, "Model metrics", "System metrics")  # sections, two of them MLflow's own
 NAME = "attributes.`Run Name`"
 SAID = ("strategy", "workers", "testbed", "kind", "scale", "seed")  # tags that are columns in any case
 MOST_COLUMNS = 8  # of parameters that differ

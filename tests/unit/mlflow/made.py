@@ -1,6 +1,7 @@
 """What the tests of the mirror send, and how they look at what came of it."""
 
-from repro.answers.mlflow import open_store, tracking_uri
+from repro.answers.mlflow import Mirror, Store, open_store, tracking_uri
+from repro.answers.mlflow.source import Source, of_folder
 from repro.core.phases import PHASES
 from repro.records.events import EventLog
 
@@ -56,3 +57,15 @@ def write_events(folder, *evaluations, end=None):
             log.append("evaluation", **each)
         if end:
             log.append(**end)
+
+
+def mirrored(root, folder, running=False, mirror=None):
+    """The mirror that brought MLflow up to date with the folder."""
+    mirror = mirror or Mirror(Store(root=root))
+    mirror.update(of_folder(folder), running)
+    return mirror
+
+
+def source_of(folder, record=RECORD, summary=None, failure=None):
+    """Of a run that wrote nothing."""
+    return Source({"config": record, **record}, folder, [], summary, failure, "digest")

@@ -23,7 +23,7 @@ from repro.core.errors import InputError
 from tests.reports.data.summaries import make
 from tests.support.records import write_summary
 from tests.support.waiting import LIMIT_S, wait_until
-from tests.unit.mlflow.test_tracking import evaluation, summary_of
+from tests.unit.mlflow.made import evaluation, source_of, summary_of
 
 # --- what MLflow is told of a run, and how its pages open: names, kinds, points, columns, ranges
 
@@ -150,8 +150,8 @@ def processes_with(text):
 @pytest.mark.skipif(not os.path.isdir("/proc"), reason="looks for processes in /proc")
 def test_the_page_comes_up_and_goes_without_leaving_a_process(tmp_path):
     mirror = Mirror(Store(root=tmp_path))
-    mirror.start(RECORD)
-    mirror.kill(tmp_path)
+    mirror.update(source_of(tmp_path, RECORD))
+    mirror.show()
     port = free_port()
     root = f"Path({str(tmp_path)!r})"
     code = f"from repro.answers.mlflow.ui import serve; from pathlib import Path; serve(port={port}, root={root})"

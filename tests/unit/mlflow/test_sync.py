@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from repro.answers.mlflow import Background, Mirror, Store, open_store, store, sync_all, tracking_uri
+from repro.answers.mlflow import BestEffort, Mirror, Store, open_store, store, sync_all, tracking_uri
 from repro.answers.mlflow.format import tags
 from repro.answers.mlflow.store import database_file
 from repro.answers.mlflow.view import SHARED_VIEW
@@ -15,7 +15,7 @@ from repro.core.errors import FaultError, InputError, ReproError
 from repro.records import reference
 from repro.records.events import EventLog
 from tests.support.records import record_of, write_summary
-from tests.unit.mlflow.made import RECORD, evaluation, runs_of, summary_of, write_events
+from tests.unit.mlflow.made import RECORD, evaluation, runs_of, source_of, summary_of, write_events
 
 
 def test_runs_of_one_configuration_are_two(root):
@@ -30,13 +30,12 @@ def test_runs_of_one_configuration_are_two(root):
 def test_a_database_that_is_none_costs_one_warning(tmp_path, folder):
     (tmp_path / "mlflow.db").write_text("not a database " * 100)
     warnings = []
-    mirrors = Background(Store(f"sqlite:///{tmp_path}/mlflow.db", tmp_path), warnings.append)
+    mirrors = BestEffort(Store(f"sqlite:///{tmp_path}/mlflow.db", tmp_path), warnings.append)
+    write_events(folder, evaluation(10, 1.0, 0.5))
     for _ in range(2):
-        mirror = mirrors.add()
-        mirror.start(RECORD)
-        mirror.sync(folder)
-        assert not mirror.on
-    mirrors.close()
+        mirrors.begin(folder)
+        mirrors.live(folder)
+        mirrors.end(folder)
     [warning] = warnings
     assert warning.startswith("warning: MLflow") and "repro track sync" in warning and "\n" not in warning
 
@@ -186,15 +185,13 @@ def test_a_lock_that_is_never_free_costs_one_line_and_only_the_mirror(tmp_path, 
     said = []
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         holder.stdout.readline()
-        mirrors = Background(Store(root=tmp_path), said.append)
-        mirror = mirrors.add()
-        mirror.start(RECORD)
-        mirror.finish(folder, summary_of([]))
-        mirrors.close()
+        mirrors = BestEffort(Store(root=tmp_path), said.append)
+        write_events(folder, evaluation(10, 1.0, 0.5))
+        mirrors.begin(folder)
+        mirrors.end(folder)
         (line,) = said
         assert f"{tmp_path}/mlflow.lock is held by process {holder.pid}, not free within 0.1 s" in line
         assert "results are complete without it" in line
-        write_events(tmp_path / "pipesgd" / "x" / "y", evaluation(10, 1.0, 0.8))
         with pytest.raises(FaultError, match=f"is held by process {holder.pid}"):
             sync_all(tmp_path)
         holder.communicate(b"\n")
@@ -209,7 +206,7 @@ def test_sync_all_says_when_it_cannot(tmp_path, folder, monkeypatch):
 
 
 def test_nothing_imports_mlflow_before_a_run_starts():
-    code = "import sys; from repro.answers.mlflow import Background, Store; Background(Store()).add();"
+    code = "import sys; from repro.answers.mlflow import BestEffort, Store; BestEffort(Store());"
     code += "assert 'mlflow' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -218,9 +215,7 @@ def test_kinds_are_apart(root, folder):
     client = open_store(tracking_uri(None, root), root)
     others = client.create_experiment("pipesgd/fig4-mnist-other")
     client.create_run(others, tags=tags(RECORD))
-    mirror = Mirror(Store(root=root))
-    mirror.start(RECORD | {"key": "k2", "kind": "simulated"})
-    mirror.kill(folder)
+    Mirror(Store(root=root)).update(source_of(folder, RECORD | {"key": "k2", "kind": "simulated"}))
     folder.mkdir(parents=True)
     write_summary(folder, summary_of([evaluation(10, 1.0, 0.8), evaluation(20, 2.0, 0.9)]))
     assert sync_all(root).done == 1

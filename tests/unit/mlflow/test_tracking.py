@@ -4,22 +4,21 @@ import math
 
 import pytest
 
-from repro.answers.mlflow import Mirror, Store, open_store, tracking_uri
+from repro.answers.mlflow import Mirror, Store, open_store, sync_all, tracking_uri
 from repro.answers.mlflow.format import tags
 from repro.answers.mlflow.machine import sampled, sampled_points
+from repro.answers.mlflow.source import of_folder
 from repro.records.events import EventLog
 from tests.support.records import write_summary
 from tests.support.waiting import wait_until
-from tests.unit.mlflow.made import RECORD, evaluation, runs_of, summary_of, write_events
+from tests.unit.mlflow.made import RECORD, evaluation, mirrored, runs_of, source_of, summary_of, write_events
 
 
 def test_a_finished_run_has_curve_numbers_tags_parameters_and_files(root, folder, capfd):
     write_events(folder, evaluation(0, 0.0, 0.1), evaluation(10, 1.0, 0.8), evaluation(20, 2.0, 0.9))
-    mirror = Mirror(Store(root=root))
-    mirror.start(RECORD)
-    mirror.sync(folder)
-    write_summary(folder, summary_of([]))
-    mirror.finish(folder, summary_of([]))
+    mirror = mirrored(root, folder, running=True)
+    write_summary(folder, summary_of([]), {"optimizer": {"lr": 0.1}})
+    mirrored(root, folder, mirror=mirror)
     client, [run] = runs_of(root)
     assert run.info.status == "FINISHED" and run.info.run_name == "Pipe-SGD + T, measured, seed 3"
     history = client.get_metric_history(run.info.run_id, "top1")
@@ -31,8 +30,7 @@ def test_a_finished_run_has_curve_numbers_tags_parameters_and_files(root, folder
     assert run.data.metrics["phases/forward_ms"] == pytest.approx(40)
     assert run.data.metrics["communication/overlapped_ms"] == pytest.approx(40)
     assert run.data.metrics["speed/samples_per_s"] == pytest.approx(1000)
-    assert run.data.params == {"optimizer.lr": "0.1", "strategy.K": "2", "data.root": "None"}
-    assert run.data.tags["group"].startswith("Pipe-SGD + T / here / full / mnist-standin-digits / ")
+    assert run.data.params["optimizer.lr"] == "0.1"
     assert run.data.tags["stand_in"] == "True"
     assert run.data.tags["kind"] == "measured" and run.data.tags["hardware"] == "cpu-2core-x"
     assert {file.path for file in client.list_artifacts(run.info.run_id)} == {"summary.json", "events.jsonl"}
@@ -40,47 +38,64 @@ def test_a_finished_run_has_curve_numbers_tags_parameters_and_files(root, folder
     assert capfd.readouterr().out == ""
 
 
-def test_going_on_in_another_process_repeats_no_point(root, folder):
+def test_a_resumed_run_goes_on_in_its_mlflow_run_and_repeats_no_point(root, folder):
     write_events(folder, evaluation(10, 1.0, 0.8))
-    first = Mirror(Store(root=root))
-    first.start(RECORD)
-    first.sync(folder)
-    first.kill(folder)
-    assert runs_of(root)[1][0].info.status == "KILLED"
+    mirrored(root, folder, mirror=mirrored(root, folder, running=True))
+    client, [killed] = runs_of(root)
+    assert killed.info.status == "KILLED"
+    add_by_hand(client, killed)
     with EventLog(folder / "events.jsonl") as log:
         log.append("resume", iteration=10)
         log.append("evaluation", **evaluation(20, 2.0, 0.9))
-    second = Mirror(Store(root=root))
-    second.start(RECORD)
+    mirror = mirrored(root, folder, running=True)
     assert runs_of(root)[1][0].info.status == "RUNNING"
-    second.sync(folder)
-    second.sync(folder)
+    mirrored(root, folder, running=True, mirror=mirror)
     client, [run] = runs_of(root)
+    assert run.info.run_id == killed.info.run_id and has_what_was_added(run)
     history = client.get_metric_history(run.info.run_id, "top1")
     assert [point.step for point in history] == [0, 10, 20]
     assert math.isnan(history[0].value) and history[0].timestamp == run.info.start_time  # holds the axis' beginning
 
 
-def test_iterations_done_again_replace_the_run(root, folder):
+def add_by_hand(client, run):
+    client.set_tag(run.info.run_id, "checked by", "Ann")
+    client.set_tag(run.info.run_id, "mlflow.note.content", "the fan was off")
+    client.update_run(run.info.run_id, name="the good one")
+
+
+def has_what_was_added(run):
+    tags = run.data.tags
+    return (tags["checked by"], tags["mlflow.note.content"], run.info.run_name) == (
+        "Ann",
+        "the fan was off",
+        "the good one",
+    )
+
+
+def test_iterations_done_again_replace_the_points_and_keep_what_was_added_by_hand(root, folder):
     write_events(folder, evaluation(10, 1.0, 0.8), evaluation(20, 2.0, 0.9))
-    mirror = Mirror(Store(root=root))
-    mirror.start(RECORD)
-    mirror.sync(folder)
+    mirror = mirrored(root, folder, running=True)
+    add_by_hand(*((found := runs_of(root))[0], found[1][0]))
     with EventLog(folder / "events.jsonl") as log:
         log.append("resume", iteration=10)
         log.append("evaluation", **evaluation(20, 2.5, 0.9))
-    mirror.sync(folder)
+    mirrored(root, folder, running=True, mirror=mirror)
     client, [run] = runs_of(root)
     history = client.get_metric_history(run.info.run_id, "top1")
     assert [point.timestamp - run.info.start_time for point in history] == [0, 1000, 2500]
+    assert has_what_was_added(run)
 
 
-def test_a_failed_run_says_why(root, folder):
-    mirror = Mirror(Store(root=root))
-    mirror.start(RECORD)
-    mirror.fail(folder, "rank 2 was lost")
+def test_a_failed_run_says_why_until_it_is_carried_out_again(root, folder):
+    write_events(folder, end={"event": "failed", "reason": "rank 2 was lost"})
+    mirrored(root, folder)
+    [failed] = runs_of(root)[1]
+    assert failed.info.status == "FAILED" and failed.data.tags["failed"] == "rank 2 was lost"
+    write_summary(folder, summary_of([], run=folder.name))
+    mirrored(root, folder)
     [run] = runs_of(root)[1]
-    assert run.info.status == "FAILED" and run.data.tags["failed"] == "rank 2 was lost"
+    assert run.info.run_id == failed.info.run_id
+    assert run.info.status == "FINISHED" and "failed" not in run.data.tags
 
 
 def test_a_run_that_stopped_half_way_is_completed_and_made_once(root, folder):
@@ -91,15 +106,16 @@ def test_a_run_that_stopped_half_way_is_completed_and_made_once(root, folder):
     client = open_store(tracking_uri(None, root), root)
     writes = ("create_experiment", "set_experiment_tag", "create_run", "log_batch", "log_artifacts", "set_tag")
     writes += ("set_terminated", "delete_tag", "update_run", "delete_run")
-    again_after = 5  # writes
-    record, count, complete = RECORD | {"config": {"optimizer": {"lr": 0.1}}}, 0, False
+    again_after = 3  # writes
+    count, complete = 0, False
 
     def attempt(key, most):
         store = Store(root=root)
         store._client = Dying(client, writes, iter(range(most)))
-        mirror = Mirror(store)
-        mirror.start(record | {"key": key})
-        mirror.finish(folder, summary_of([], key=key))
+        mirror, source = Mirror(store), of_folder(folder)
+        source.record.update({"key": key, "config": {"optimizer": {"lr": 0.1}}})
+        mirror.update(source, running=True)
+        mirror.update(source)
 
     while not complete:
         key = f"after {count} writes"
@@ -136,14 +152,32 @@ class Dying:
         return getattr(self.client, name)
 
 
-def test_a_run_made_again_with_other_numbers_shows_those(root, folder):
+def test_a_run_made_again_shows_its_new_numbers_and_keeps_what_was_added_by_hand(root, folder):
     write_events(folder)
-    for top1 in (0.9, 0.7):
-        mirror = Mirror(Store(root=root))
-        mirror.start(RECORD)
-        mirror.finish(folder, summary_of([], final={"top1": top1, "train_s": 2.0}))
-    [run] = runs_of(root)[1]
-    assert run.data.metrics["final/top1"] == 0.7
+    ids = []
+    for top1 in (0.9, 0.9, 0.7):
+        write_summary(folder, summary_of([], final={"top1": top1, "train_s": 2.0}))
+        mirrored(root, folder)
+        client, [run] = runs_of(root)
+        assert run.data.metrics["final/top1"] == top1
+        if ids:
+            assert has_what_was_added(run)
+        else:
+            add_by_hand(client, run)
+        ids.append(run.info.run_id)
+    assert ids[0] == ids[1] != ids[2]
+
+
+def test_of_two_mlflow_runs_of_one_run_one_stays_with_what_was_added_to_either(root, folder):
+    write_events(folder, evaluation(10, 1.0, 0.8))
+    mirrored(root, folder)
+    client, [run] = runs_of(root)
+    again = client.create_run(run.info.experiment_id, tags=tags(RECORD))
+    client.set_tag(run.info.run_id, "one", "1")
+    client.set_tag(again.info.run_id, "two", "2")
+    assert sync_all(root).done == 1
+    _, [run] = runs_of(root)
+    assert (run.data.tags["one"], run.data.tags["two"]) == ("1", "2")
 
 
 def test_a_resolved_configuration_is_enough(root):
@@ -156,9 +190,8 @@ def test_a_resolved_configuration_is_enough(root):
         "seed": 1,
     }
     recorded = {"key": "k", "hardware": {"class": "c"}, "provenance": {"started_at": "2026-01-31T12:00:00+00:00"}}
-    mirror = Mirror(Store(root=root))
-    mirror.start(config | recorded | {"run": "a-run"})
-    mirror.kill(root / "pipesgd" / "fig4-mnist" / "a-run")
+    place = root / "pipesgd" / "fig4-mnist" / "a-run"
+    Mirror(Store(root=root)).update(source_of(place, config | recorded | {"run": "a-run"}))
     [run] = runs_of(root, "pipesgd/fig4-mnist (simulated)")[1]
     assert run.info.run_name == "dsync, simulated, seed 1" and run.info.start_time == 1769860800000
     assert run.data.tags["testbed"] == "paper/pipesgd" and run.data.tags["strategy"] == "dsync"
@@ -178,11 +211,9 @@ def test_the_machine_is_sampled_while_a_run_trains_and_shown_with_it(root, folde
         "system/system_memory_usage_megabytes",
     }
     assert all(point.value >= 0 for point in points) and points[0].timestamp <= points[-1].timestamp
+    write_summary(folder, summary_of([]))
     for _ in range(2):
-        mirror = Mirror(Store(root=root))
-        mirror.start(RECORD)
-        mirror.sync(folder)
-        mirror.finish(folder, summary_of([]))
+        mirrored(root, folder, mirror=mirrored(root, folder, running=True))
     client, [run] = runs_of(root)
     history = client.get_metric_history(run.info.run_id, "system/cpu_utilization_percentage")
     assert len(history) == len([point for point in points if point.key == history[0].key])

@@ -22,7 +22,7 @@ import pytest
 from repro.core.errors import InputError
 from repro.records import archive, source
 from repro.records import provenance as module
-from repro.records.events import EventLog, EventTail, cut_back, line_of, read_events
+from repro.records.events import EventLog, cut_back, line_of, read_events
 from repro.records.provenance import command, hardware, provenance
 from tests.reports.data.summaries import make
 from tests.support.records import record_of
@@ -144,20 +144,6 @@ def test_every_resume_stays_to_be_counted(tmp_path):
     resumes = [{"event": "resume", "iteration": 5}, {"event": "resume", "iteration": 0}]
     write(path, {"event": "steps", "iteration": 5}, *resumes)
     assert read_events(path) == resumes
-
-
-def test_the_tail_returns_each_whole_line_once(tmp_path):
-    path = tmp_path / "e"
-    tail = EventTail(path)
-    assert tail.read() == []
-    path.write_bytes(A + b'{"eve')
-    assert tail.read() == [{"event": "a"}]
-    assert tail.read() == []
-    path.write_bytes(A + B)
-    assert tail.read() == [{"event": "b"}]
-    path.write_bytes(A + B + b"broken\n")
-    with pytest.raises(InputError, match=":3:"):
-        tail.read()
 
 
 def test_an_unwritable_place_is_one_line_with_status_2(tmp_path):

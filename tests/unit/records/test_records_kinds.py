@@ -22,7 +22,7 @@ from repro.records.kinds import EMULATED, MEASURED, PADDED, SIMULATED
 from repro.testing import small
 from tests.reports.data.summaries import make, timing_only
 from tests.support.records import read_summary, record_of
-from tests.unit.mlflow.test_tracking import RECORD, evaluation, summary_of, write_events
+from tests.unit.mlflow.made import RECORD, evaluation, source_of, summary_of, write_events
 
 # --- runs side by side: only what stands in one place is compared, yours before the committed ones
 
@@ -246,9 +246,7 @@ def test_the_histograms_are_an_artifact_in_mlflow(tmp_path, monkeypatch):
     folder = tmp_path / "pipesgd" / "fig4-mnist" / "eager"
     write_events(folder, evaluation(10, 1.0, 0.8))
     ranks = [{"0": 8, "1": 2}, {"0": 10}]
-    mirror = Mirror(Store(root=tmp_path))
-    mirror.start(RECORD)
-    mirror.finish(folder, summary_of([], staleness=ranks))
+    Mirror(Store(root=tmp_path)).update(source_of(folder, RECORD, summary_of([], staleness=ranks)))
     client = open_store(tracking_uri(None, tmp_path), tmp_path)
     (run_,) = client.search_runs([client.get_experiment_by_name("pipesgd/fig4-mnist (measured)").experiment_id])
     assert run_.data.metrics["staleness/rank_0_late"] == pytest.approx(0.2)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 UNITS = ("_s", "_s_per_byte", "bytes", "_Bps", "_gbit", "seconds")
-SAID = ("sources", "inputs", "claims", "implied")  # of a testbed: what is said of its numbers, by the same names
+SAID = ("sources", "inputs", "bounds", "claims", "implied")  # what is said of a testbed's numbers, by the same names
 
 
 def is_number(value: Any) -> bool:

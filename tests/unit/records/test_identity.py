@@ -17,6 +17,7 @@ from repro.experiment.schema import Numerics, RunConfig
 from repro.records import catalogue, comparison, identity, printed, variants
 from repro.records.catalogue import REFERENCE, WORKSPACE, Found
 from repro.records.identity import Identity
+from repro.records.units import check_units
 from tests.reports.data.summaries import make
 from tests.support.records import record_of
 
@@ -228,3 +229,7 @@ def test_a_spreadsheet_gets_no_formula_of_a_record():
     text = printed.csv(runs)
     read = pd.read_csv(io.StringIO(text))
     assert read["variant"][0].startswith("'=cmd") and read["factors.@x"][0] == "'+1" and read["factors.lr"][0] == -0.5
+
+
+def test_records_from_before_distributions_are_read():
+    check_units({"testbed": {"bounds": {"gamma": {"gamma_s_per_byte": {"low": 0.5, "high": 3.0, "of": "share"}}}}})

@@ -5,6 +5,7 @@ Times alone are drawn: nothing is computed, and a training is cut to its first i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
@@ -59,17 +60,34 @@ def described(config: RunConfig) -> dict[str, Any]:
 
 
 def values(config: RunConfig, draws: int) -> list[dict[str, dict[str, Any]]]:
-    """Of each draw, by input, the entries that it sets; an input that the run has no cost for is left out."""
-    configured, known = config.plain(), of(config)
+    """Of each draw, by input, the entries that it sets; an input that the run has no cost for is left out.
+
+    Hypotheses come first: the shares of a range are of what they set.
+    """
+    known, plain = of(config), config.plain()
     quantiles = {name: inputs.quantiles(name, draws) for name in known}
-    drawn = [{name: known[name].drawn(float(quantiles[name][i]), configured) for name in known} for i in range(draws)]
-    return [{name: entries for name, entries in one.items() if entries} for one in drawn]
+    first = sorted(known, key=lambda name: not known[name].choices)
+    found = []
+    for draw in range(draws):
+        configured, drawn = plain, {}
+        for name in first:
+            drawn[name] = known[name].drawn(float(quantiles[name][draw]), configured)
+            if known[name].choices:
+                configured = _with(configured, drawn[name])
+        found.append({name: drawn[name] for name in known if drawn[name]})
+    return found
 
 
 def changed(config: RunConfig, entries: dict[str, Any]) -> RunConfig:
     """The configuration with these entries, timing alone; InputError for an entry that it does not have."""
     plain = config.plain() | {"draws": 0, "inputs": {}, "numerics": {}, "device": "auto"}
     plain["testbed"] = plain["testbed"] | {"arithmetic": "none", "inputs": {}}
+    return checked(RunConfig, _with(plain, entries))
+
+
+def _with(plain: dict[str, Any], entries: Mapping[str, Any]) -> dict[str, Any]:
+    """Plain data with these entries; InputError for one that it does not have."""
+    plain = dict(plain)
     for path, value in entries.items():
         *outer, last = path.split(".")
         node = plain
@@ -80,7 +98,7 @@ def changed(config: RunConfig, entries: dict[str, Any]) -> RunConfig:
         if last not in node and len(outer) < 2:  # of a device either its rate or its time is configured
             raise InputError(f"{path}: there is no such entry")
         node[last] = value
-    return checked(RunConfig, plain)
+    return plain
 
 
 def cut(config: RunConfig, per_epoch: int) -> RunConfig:

@@ -113,6 +113,19 @@ def test_an_input_without_a_place_in_the_sequence_is_refused(monkeypatch):
         draws.of(first.config)
 
 
+def test_shares_are_of_what_a_hypothesis_sets():
+    (run, *_) = expand("pipedream/table1-vgg16-8a", ["testbed=paper/pipedream-a"], None, None, 64)
+    time = "testbed.device.iteration_s"
+    found = {True: [], False: []}
+    for draw in draws.values(run.config, 64):
+        gpu, computation = draw["gpu"], draw["computation"]
+        found["Maxwell" in gpu["testbed.device.name"]].append(computation[time] / gpu[time])
+        assert draws.changed(run.config, gpu | computation).testbed.device.iteration_s == computation[time]
+    share = run.config.inputs["computation"].entries[time]
+    for shares in found.values():
+        assert len(shares) == 32 and share.low <= min(shares) < 1 < max(shares) <= share.high
+
+
 def test_a_sweep_of_each_simulated_variant_with_the_same_draws():
     plain = [run for run in expand(FIG4, []) if run.simulated]
     found = expand(FIG4, [], None, None, 8)

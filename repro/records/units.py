@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 UNITS = ("_s", "_s_per_byte", "bytes", "_Bps", "_gbit", "seconds")
-SAID = ("sources", "inputs", "bounds", "claims", "implied")  # what is said of a testbed's numbers, by the same names
+# `bounds`: in records of before 2026-11-26
+SAID = ("sources", "inputs", "bounds", "claims", "implied")  # of a testbed: what is said of its numbers
 
 
 def is_number(value: Any) -> bool:

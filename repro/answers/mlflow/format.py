@@ -15,7 +15,7 @@ from repro.records import identity, kinds, variants
 TARGET = "target"  # section of the targets' lines
 # What says where a value is from, or names the run: no configured value.
 NOT_PARAMETERS = (
-    *("changed", "sources", "inputs", "claims", "paper", "experiment", "config"),
+    *("changed", "sources", "inputs", "bounds", "claims", "paper", "experiment", "config"),
     *("key", "run", "hardware", "provenance", "started_at"),
 )
 

@@ -16,6 +16,7 @@ from repro.records import catalogue, identity
 from repro.records.kinds import KINDS as KINDS
 
 Summary = dict[str, Any]
+BESIDES = ("inputs", "bounds", "claims")  # of a testbed: no parameters
 QUICK = "quick"  # the scale whose numbers stand for no others
 # Experiments of the validation that count neither for its goal nor for a simulated number's error: ranks that share
 # cores, which no twin does; and what repeats others to find a cause.
@@ -66,4 +67,4 @@ def _testbed(summary: Summary) -> dict[str, Any]:
     model = summary.get("testbed_model")
     if not isinstance(model, dict):
         return {}
-    return {"testbed_model": {name: value for name, value in model.items() if name not in ("inputs", "claims")}}
+    return {"testbed_model": {name: value for name, value in model.items() if name not in BESIDES}}

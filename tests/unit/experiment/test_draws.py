@@ -195,8 +195,6 @@ def test_sweeps_are_made_extended_and_resumed(tmp_path, monkeypatch, capsys):
     assert len(set(times)) == 4
     before = path.read_bytes()
     assert main([*run, "4"]) == 0 and path.read_bytes() == before
-    beta = [draw.values["beta"]["testbed.beta_s_per_byte"] for draw in whole.draws]
-    assert sorted(times) == [time for _, time in sorted(zip(beta, times, strict=True))]  # what decides there
 
 
 def test_a_sweep_that_was_altered_is_refused_with_its_line(tmp_path):

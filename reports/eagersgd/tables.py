@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 
-from repro.answers.claims.claims import Value
 from repro.answers.claims.evaluate import numbers
 from repro.answers.claims.stats import DASH
+from repro.answers.claims.value import Value
 from repro.answers.pages.reference import quoted
 from repro.answers.tables.results import Results
 from repro.answers.tables.runs import Runs

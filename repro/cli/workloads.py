@@ -15,7 +15,7 @@ from repro.cli import gpu_hours
 from repro.core.fields import Model, Text, checked
 from repro.experiment import config
 from repro.experiment.files import own_file, own_files
-from repro.experiment.quoted import number, printed
+from repro.records.paper_numbers import number, printed
 
 BEGIN, END = "<!-- workloads: repro verify --write -->", "<!-- end -->"
 HEAD = (

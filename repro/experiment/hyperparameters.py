@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from repro.core.errors import InputError
 from repro.core.fields import Model, Text, checked
 from repro.experiment.files import own_file, place_of
-from repro.experiment.quoted import number, printed
+from repro.records.paper_numbers import number, printed
 
 ALWAYS = (
     *("workers", "batch", "epochs"),

@@ -14,18 +14,15 @@ The number itself stands in the table alone.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable
-from functools import cache
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from repro.core.errors import InputError
 from repro.core.fields import Model, Text, checked
-from repro.core.paths import CONFIGS
 from repro.experiment.files import own_file, place_of
+from repro.records.paper_numbers import table
 
 # column -> unit of the table -> the column's value of the table's
 UNITS: dict[str, dict[str, Callable[[float], float]]] = {
@@ -33,10 +30,6 @@ UNITS: dict[str, dict[str, Callable[[float], float]]] = {
     "ms": {"s": lambda value: 1e3 * value, "steps/s": lambda value: 1e3 / value},
     "over": {"x": float},
 }
-
-
-COLUMNS = ("place", "row", "variant", "quantity", "value", "unit", "source")
-_TABLE = f"must be a table of the paper's numbers with the columns {', '.join(COLUMNS)}"
 
 
 class Quoted(Model):
@@ -80,23 +73,9 @@ def quoted(experiment: str) -> dict[str, dict[str, float]]:
     return found
 
 
-def printed(paper: str, place: str, row: str, quantity: str, variant: str) -> tuple[str, str, str]:
-    """What a paper's table has there: the value as it stands, its unit, its source. InputError for nothing."""
-    where = (place, row, quantity, variant)
-    for line in _table(paper):
-        if (line["place"], line["row"], line["quantity"], line["variant"]) == where:
-            return line["value"], line["unit"], line["source"]
-    raise InputError(f"{paper}.csv has nothing of {variant} in {place}, {row}, {quantity}")
-
-
-def number(value: str, unit: str) -> float:
-    """What stands in a paper's table as a number, of a percentage the share; ValueError where it is none."""
-    return float(value) / (100 if unit == "%" else 1)
-
-
 def _numbers(paper: str, entry: Quoted) -> dict[str, float]:
     where = (entry.place, entry.row, entry.quantity)
-    rows = {row["variant"]: row for row in _table(paper) if (row["place"], row["row"], row["quantity"]) == where}
+    rows = {row["variant"]: row for row in table(paper) if (row["place"], row["row"], row["quantity"]) == where}
     names = entry.variants or {printed: printed for printed in rows}
     if lacking := [variant for variant in names.values() if variant not in rows] or ([] if rows else ["any variant"]):
         raise InputError(f"{paper}.csv has nothing of {lacking[0]} in {', '.join(where)}")
@@ -111,26 +90,3 @@ def _value(column: str, row: dict[str, Any]) -> float:
         return units[row["unit"]](float(row["value"]))
     except (ValueError, ZeroDivisionError):
         raise InputError(f"{row['quantity']}: '{row['value']}' is no number of {column}") from None
-
-
-def _table(paper: str) -> list[dict[str, Any]]:
-    return _read(CONFIGS / "reference" / f"{paper}.csv")
-
-
-@cache
-def _read(path: Path) -> list[dict[str, Any]]:
-    check_table(path)
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def check_table(path: Path) -> None:
-    """InputError where there is no table of a paper's numbers, or one without its columns."""
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            columns = next(csv.reader(file), [])
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise InputError(f"{path}: {reason}; {_TABLE}") from None
-    if lacking := [column for column in COLUMNS if column not in columns]:
-        raise InputError(f"{path}: has no column '{lacking[0]}'; {_TABLE}")

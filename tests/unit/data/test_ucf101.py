@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from repro import data
+from repro.answers.claims import claims
 from repro.cli import main as cli
-from repro.core import yaml_files
 from repro.core.errors import InputError, NotHere
 from repro.core.paths import PROJECT
 from repro.data import extract_ucf101
@@ -419,6 +419,6 @@ def test_only_what_is_made_of_videos_takes_a_folder_of_them():
 
 def test_no_claim_judges_generated_features():
     """A claim about accuracy is not testable with a stand-in; each that reads a score of these runs is one."""
-    claims = yaml_files.read(PROJECT / "reports/eagersgd/claims.yaml")["claims"]
-    read = [claim for claim in claims if "fig13" in str(claim.get("experiment")) and "final" in str(claim["value"])]
-    assert read and {claim["about"] for claim in read} == {"accuracy"}
+    file = claims.read(PROJECT / "reports/eagersgd/claims.yaml")
+    read = [claim for claim in file.claims if "fig13" in claim.experiment and "final" in str(claim.value)]
+    assert read and {claim.about for claim in read} == {"accuracy"}

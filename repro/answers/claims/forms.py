@@ -1,0 +1,180 @@
+"""The short form of a claims file, written out as plain claims.
+
+    defaults: {about: time, minimum_seeds: {measured: 3, simulated: 1}}     # of all claims of the file
+    claims:
+    - defaults: {experiment: fig10, paper: {place: Table VII, unit: x}}     # a section: of the claims in it
+      claims:
+      - id: '{model}-over-dense'                                            # a family: a claim for each row
+        text: '{name}: gTop-k over dense S-SGD'
+        paper: {row: '{name}', variant: gTop-k, quantity: "speed-up over Dense, g/d"}
+        each:
+        - {model: vgg16, name: VGG-16}
+        - {model: alexnet, name: AlexNet, tolerance: {relative: 0.05}}
+      except: {alexnet-over-dense: {headline: true}}                        # entries of single claims of the section
+
+Defaults: a claim's own entry takes the place of the default; in `paper` and `value`, entry by entry, unless the claim's
+`value` has its own verb or function, or its `paper` its own number.
+Rows: `{name}` in a text is replaced by the row's entry of that name, and is that entry where it is all of the text; an
+entry of a row that is one of a claim takes the place of the template's. A section may have `each` too, for all its
+claims.
+The paper's number: `paper` names its place in `paper_configs/reference/<paper>.csv` (place, row, variant, quantity; row
+and variant are `all` if left out), or `low` and `high` do, each what differs from `paper`'s. divided_by: what the
+table's number is of ours, say 1000 where it is in ms. shown: as the paper prints it, `{}` for what the table has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from repro.answers.claims.stats import TIMES
+from repro.core.errors import InputError, unknown
+from repro.core.yaml_files import as_entries
+from repro.records.paper_numbers import number, printed
+
+Entries = dict[str, Any]
+SECTION = ("defaults", "each", "claims", "except")
+PLACE = ("place", "row", "variant", "quantity", "divided_by")
+ENDS = ("value", "low", "high")
+MERGED = ("paper", "value")  # entry by entry
+PLACEHOLDER = re.compile(r"\{(\w+)\}")
+SIGNS = {"x": TIMES, "%": " %"}
+
+
+def written_out(content: Any, paper: str, fields: Collection[str]) -> Any:
+    """The content of a claims file with a plain entry a claim; InputError for a wrong form, naming the claim.
+
+    fields: the entries of a claim. What is no claims file at all is left to the caller's check.
+    """
+    if not isinstance(content, dict) or not isinstance(content.get("claims"), list):
+        return content
+    section = {"claims": content["claims"], "defaults": content.get("defaults") or {}}
+    claims = [with_number(claim, paper) for claim in _Form(fields).claims(section, {}, {})]
+    return {name: entry for name, entry in content.items() if name != "defaults"} | {"claims": claims}
+
+
+@dataclass(frozen=True)
+class _Form:
+    """Expands sections and families; fields: the entries of a claim."""
+
+    fields: Collection[str]
+
+    def claims(self, entry: Any, defaults: Entries, names: Entries) -> Iterator[Entries]:
+        """The claims of a section, a family, or a claim alone; names: of placeholders, from the sections around it."""
+        entry = as_entries(entry, "claims")
+        if "claims" in entry:
+            yield from self._of_section(entry, defaults, names)
+            return
+        where = f"claim {entry.get('id', '')}".strip()
+        template = _over(defaults, {name: value for name, value in entry.items() if name != "each"})
+        for row in _rows(entry, where, names):
+            own = {name: value for name, value in row.items() if name in self.fields}
+            claim = _filled(_over(template, own), names | row, where)
+            yield {name: value for name, value in claim.items() if value is not None}
+
+    def _of_section(self, entry: Entries, defaults: Entries, names: Entries) -> Iterator[Entries]:
+        if wrong := next((name for name in entry if name not in SECTION), None):
+            raise unknown("entry of a section of claims", wrong, SECTION)
+        if not isinstance(entry["claims"], list):
+            raise InputError("a section of claims: claims must be a list")
+        own = as_entries(entry.get("defaults") or {}, "defaults of claims")
+        allowed = [name for name in self.fields if name != "id"]
+        if wrong := next((name for name in own if name not in allowed), None):
+            raise unknown("default of claims", wrong, allowed)
+        exceptions, ids = as_entries(entry.get("except") or {}, "except"), set()
+        for row in _rows(entry, "a section of claims", names):
+            for inner in entry["claims"]:
+                for claim in self.claims(inner, _over(defaults, own), names | row):
+                    ids.add(name := str(claim.get("id")))
+                    yield _over(claim, as_entries(exceptions.get(name, {}), f"except: {name}"))
+        if lacking := next((name for name in exceptions if name not in ids), None):
+            raise unknown("claim of except", lacking, ids)
+
+
+def with_number(claim: Entries, paper: str) -> Entries:
+    """The claim with the paper's numbers from their places in its table."""
+    try:
+        if "paper" in claim:
+            claim = claim | {"paper": _with_number(claim["paper"], paper)}
+        if isinstance(given := claim.get("given"), dict) and "paper" in given:
+            claim = claim | {"given": given | {"paper": _with_number(given["paper"], paper)}}
+    except InputError as error:
+        raise InputError(f"claim {claim.get('id')}: {error}") from None
+    return claim
+
+
+def _with_number(entry: Any, paper: str) -> Any:
+    if not isinstance(entry, dict):
+        return entry
+    place = {name: value for name, value in entry.items() if name in PLACE}
+    rest = {name: value for name, value in entry.items() if name not in PLACE}
+    places = {end: place | rest[end] for end in ENDS if isinstance(rest.get(end), dict)}
+    if place and not places:
+        places = {"value": place}
+    for end, of_end in places.items():
+        rest[end], text, unit = _printed(of_end, paper)
+        if end == "value":
+            shown = rest.get("shown") or _shown(text, unit, rest.get("unit", ""))
+            rest["shown"] = str(shown).replace("{}", text)
+    return rest
+
+
+def _printed(place: Entries, paper: str) -> tuple[float, str, str]:
+    """The number at a place of a paper's table, the text that stands there, and its unit."""
+    if lacking := next((name for name in ("place", "quantity") if name not in place), None):
+        raise InputError(f"paper.{lacking}: is missing")
+    at = {"row": "all", "variant": "all"} | {name: str(value) for name, value in place.items() if name in PLACE[:4]}
+    text, unit, _ = printed(paper, **at)
+    try:
+        value = number(text, unit)
+    except ValueError:
+        raise InputError(f"paper: {', '.join(at.values())} in {paper}.csv is no number: '{text}'") from None
+    return value / place.get("divided_by", 1), text, unit
+
+
+def _shown(text: str, unit: str, ours: str) -> str:
+    """What stands in a table as a page prints it: 2.13×, 95 %, 403 images/s, .9833."""
+    if ours in SIGNS:
+        return f"{text}{SIGNS[ours]}"
+    return f"{text} {unit}" if unit else re.sub(r"^0\.", ".", text)
+
+
+def _rows(entry: Entries, where: str, names: Entries) -> list[Entries]:
+    """The rows of `each`; one without names where there is none."""
+    rows = entry.get("each", [{}])
+    if not isinstance(rows, list) or not rows:
+        raise InputError(f"{where}: each must be a list of rows, at least one")
+    return [_filled(as_entries(row, f"{where}: each, row {n}"), names, where) for n, row in enumerate(rows, start=1)]
+
+
+def _over(defaults: Entries, own: Entries) -> Entries:
+    """Own entries over defaults."""
+    merged = defaults | own
+    for name in MERGED:
+        inherited, value = defaults.get(name), own.get(name)
+        if not isinstance(inherited, dict) or not isinstance(value, dict) or {"verb", "function"} & value.keys():
+            continue
+        if name == "paper" and any(isinstance(value.get(end), int | float) for end in ENDS):
+            inherited = {each: inherited[each] for each in inherited if each not in (*PLACE, *ENDS)}
+        merged[name] = inherited | value
+    for name, instead in (("value", "not_here"), ("not_here", "value")):
+        if own.get(name) is not None and own.get(instead) is None:
+            merged.pop(instead, None)
+    return merged
+
+
+def _filled(value: Any, names: Mapping[str, Any], where: str) -> Any:
+    """The same with the placeholders of its texts replaced."""
+    if isinstance(value, dict):
+        return {name: _filled(each, names, where) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_filled(each, names, where) for each in value]
+    if not isinstance(value, str):
+        return value
+    if wrong := next((name for name in PLACEHOLDER.findall(value) if name not in names), None):
+        raise unknown(f"placeholder of {where}", wrong, names)
+    if whole := PLACEHOLDER.fullmatch(value):
+        return names[whole[1]]
+    return PLACEHOLDER.sub(lambda match: str(names[match[1]]), value)

@@ -27,7 +27,9 @@ class TopK(Sparsified):
     Options = Options
 
     def exchange(self, mine: Sparse, wire: Wire) -> list[Sparse]:
-        message = wire.pack(mine)
+        fabric, message = self.worker.fabric, wire.pack(mine)
         for rounding in wire.rounding(mine, message):
             rounding.add_to(self.residual)
-        return topk_allgather(self.worker.fabric, message, wire, self.channel, self.options.allgather)
+        everyone = topk_allgather(fabric, message, wire, self.channel, self.options.allgather)
+        with fabric.compute(fabric.costs.seconds("sum", fabric.size * wire.bytes), "host"):
+            return everyone  # which `apply` adds up; modelled, it costs here what gTop-k's merges cost within the tree

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, PlainSerializer, PlainValidator, ValidationInfo, field_validator
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    ValidationInfo,
+    field_validator,
+)
 
 from repro.core.errors import InputError, unknown
 from repro.core.fields import Count, Entries, Model, NonNegative, Positive, Text, checked
@@ -12,6 +20,18 @@ from repro.experiment import limits
 from repro.experiment.inputs import Inputs
 
 Seconds = dict[str, NonNegative]  # a byte, by codec or way to select
+
+
+def _numbers(value: Any) -> Any:
+    """Keys that are whole numbers in text, as in a record, as numbers."""
+    return (
+        {int(key) if str(key).isdecimal() else key: of for key, of in value.items()}
+        if isinstance(value, dict)
+        else value
+    )
+
+
+Congestion = Annotated[dict[Annotated[int, Field(ge=2)], Annotated[float, Field(ge=1)]], BeforeValidator(_numbers)]
 
 
 class Computing(Model):
@@ -117,7 +137,18 @@ class Modelled(Ranks):
     short_bytes: Count | None = None  # messages of at most so many need no share of it
     startup_s: NonNegative = 0.0  # of a pull of parameters, before its messages (iBatch's T_s)
     select_s_per_byte: Seconds = Field(default_factory=dict)
-    merge_s_per_byte: NonNegative = 0.0
+    merge_s_per_byte: NonNegative = 0.0  # of both messages, of which the largest are kept (gTop-k)
+    sum_s_per_byte: NonNegative | None = None  # of all messages that are added up (Top-k); null: as merging
+    exchange_s_per_byte: NonNegative = 0.0  # of a gradient whose largest are exchanged, besides selection and messages
+    # messages under way at once -> how many times as long a byte takes then; of links that are not fair
+    congestion: Congestion = Field(default_factory=dict)
+
+    @field_validator("congestion")
+    @classmethod
+    def _of_links(cls, congestion: dict[int, float], others: ValidationInfo) -> dict[int, float]:
+        if congestion and others.data.get("fair"):
+            raise ValueError("needs testbed.fair=false, whose links are shared instead")
+        return congestion
 
     @field_validator("share_spread")
     @classmethod
@@ -148,6 +179,7 @@ class Emulated(Modelled):
     slow_down: Annotated[float, Field(ge=1)]
     shrink: Annotated[float, Field(ge=1)] = 1.0
     send_buffer: Annotated[int, Field(ge=4096)] | None = None
+    congestion: Congestion = Field(default_factory=dict, max_length=0)  # real links have none
 
     @property
     def time_factor(self) -> float:

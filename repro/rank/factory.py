@@ -99,9 +99,11 @@ def virtual_costs(testbed: Modelled) -> Costs:
     per_byte = {"reduce": testbed.gamma_s_per_byte, "update": testbed.update_s_per_byte}
     for kind, seconds in (("encode", testbed.encode_s_per_byte), ("decode", testbed.decode_s_per_byte)):
         per_byte |= {f"{kind}/{codec}": cost for codec, cost in seconds.items()}
-    # sparse gradients: selection costs by bytes of the whole gradient, merging by the bytes of both messages
+    # sparse gradients: selection and what an exchange costs besides messages by bytes of the whole gradient, merging
+    # and adding up by the bytes of all messages
     per_byte |= {f"select/{how}": cost for how, cost in testbed.select_s_per_byte.items()}
-    per_byte["merge"] = testbed.merge_s_per_byte
+    merge, add = testbed.merge_s_per_byte, testbed.sum_s_per_byte
+    per_byte |= {"merge": merge, "sum": merge if add is None else add, "exchange": testbed.exchange_s_per_byte}
     # startup of a pull of parameters: finding the servers, opening connections (iBatch's T_s)
     return Costs(True, per_byte, {"sync": testbed.sync_s, "startup": testbed.startup_s})
 
@@ -118,4 +120,5 @@ def virtual_network(testbed: Modelled, seed: int = 0) -> Network:
         hosts=testbed.hosts,
         local_alpha=testbed.local_alpha_s,
         local_beta=testbed.local_beta_s_per_byte,
+        congestion=tuple(sorted(testbed.congestion.items())),
     )

@@ -79,6 +79,7 @@ class Sparsified(DataParallel):
             for name in ("sent_mass", "dropped_mass", "lost_mass")
         }
         self.select_s = worker.fabric.costs.seconds(f"select/{options.selection}", 4 * shard.size)
+        self.exchange_s = worker.fabric.costs.seconds("exchange", 4 * shard.size)
         self.channel = BACKGROUND if options.thread else MAIN
         self.sparsification = Beside(self) if options.thread else OnMainLine(self)
         buffers = [self.gradient, *(shard.empty() for _ in range(options.K - 1))]
@@ -114,7 +115,9 @@ class Sparsified(DataParallel):
 
     def aggregate(self, mine: Sparse) -> list[Sparse]:
         """Lines 9 and 10."""
-        return self.exchange(mine, Wire(mine.k, self.options.codec))
+        with self.worker.fabric.compute(self.exchange_s, "host"):
+            wire = Wire(mine.k, self.options.codec)
+        return self.exchange(mine, wire)
 
     @abstractmethod
     def exchange(self, mine: Sparse, wire: Wire) -> list[Sparse]:

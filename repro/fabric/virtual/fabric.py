@@ -24,6 +24,7 @@ from repro.fabric.base import (
 from repro.fabric.collectives import dense as collectives
 from repro.fabric.collectives.algorithms import FabricWithAlgorithms
 from repro.fabric.costs import REAL_TIME, Costs
+from repro.fabric.virtual.congested_links import CongestedLinks
 from repro.fabric.virtual.fair_links import FairLinks
 from repro.fabric.virtual.links import Links
 from repro.fabric.virtual.messages import AllOf, Mailbox, Message, Receive, Send, VirtualWork
@@ -39,7 +40,8 @@ class World:
     def __init__(self, size: int, network: Network):
         self.size, self.network = size, network
         self.scheduler = Scheduler()
-        self.links = (FairLinks if network.fair else Links)(self.scheduler, network, size)
+        kind = FairLinks if network.fair else CongestedLinks if network.congestion else Links
+        self.links = kind(self.scheduler, network, size)
         self.ring_path = RingFastPath(self.scheduler, self.links, size)
         self.mailboxes = [Mailbox() for _ in range(size)]
         self.meetings: dict[Any, Meeting] = defaultdict(Meeting)

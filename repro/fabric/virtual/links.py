@@ -23,7 +23,7 @@ class Links:
     """
 
     def __init__(self, scheduler: Scheduler, network: Network, size: int):
-        self.scheduler, self.network = scheduler, network
+        self.scheduler, self.network, self.beta = scheduler, network, network.beta
         self.size, self.hosts = size, network.hosts or size  # rank r is on host r mod hosts
         self.tx_free = [0.0] * self.hosts
         self.rx_free = [0.0] * self.hosts
@@ -62,7 +62,7 @@ class Links:
     ) -> None:
         """`transmit` between the NICs of two hosts."""
         scheduler, network, host = self.scheduler, self.network, source % self.hosts
-        wire = nbytes * network.beta
+        wire = nbytes * self.beta
         now, free = scheduler.now, self.tx_free[host]
         tx = now if now > free else free
         self.tx_free[host] = tx + wire

@@ -21,6 +21,8 @@ class Network:
     short    of a fair network: messages of at most so many bytes take no bandwidth
     hosts    the number of hosts that carry the nodes, rank r on host r mod hosts, and share their NICs; messages within
              a host have local_alpha and local_beta. None: every node is a host
+    congestion  (messages under way at once, how many times as long a byte takes then) in increasing order, of a network
+             that is not fair; interpolated linearly in the logarithms from (1, 1), beyond the last as the last
     """
 
     alpha: float
@@ -33,6 +35,7 @@ class Network:
     hosts: int | None = None
     local_alpha: float = 0.0
     local_beta: float = 0.0
+    congestion: tuple[tuple[int, float], ...] = ()
 
     def latency(self, nbytes: int) -> float:
         """The alpha of a message of `nbytes`."""
@@ -44,3 +47,12 @@ class Network:
             return table[min(place, len(table) - 1)][1]
         (low, before), (high, after) = table[place - 1], table[place]
         return before + (after - before) * math.log(nbytes / low) / math.log(high / low)
+
+    def slowdown(self, messages: int) -> float:
+        """How many times as long a byte takes with so many messages under way."""
+        table = ((1, 1.0), *self.congestion)
+        place = bisect_right(table, messages, key=lambda entry: entry[0])
+        if place == len(table):
+            return table[-1][1]
+        (low, before), (high, after) = table[place - 1], table[place]
+        return before * (after / before) ** (math.log(messages / low) / math.log(high / low))

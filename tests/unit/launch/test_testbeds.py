@@ -175,3 +175,32 @@ def test_the_implied_rate_is_that_of_one_published_speedup():
     assert found["device"]["peak_flops"] * found["device"]["utilisation"] == pytest.approx(rate, rel=1e-3)
     compute = compute_seconds(block_seconds(vgg19_22k(), IMAGE, IMAGES, testbeds.testbed_of(found).device))
     assert NODES * compute / (compute + seconds) == pytest.approx(SPEEDUP, rel=1e-3)
+
+
+# --- the congested network that gTop-k's released measurements imply
+
+
+def congested(**entries) -> dict:
+    return config.compose("gtopk/fig10-vgg16", ["testbed=paper/gtopk-congested-vgg16"])["testbed"] | entries
+
+
+def test_a_congested_network_is_that_of_its_file_also_as_a_record_keeps_it():
+    found = testbeds.testbed_of(congested())
+    assert factory.virtual_network(found).congestion == tuple(found.congestion.items())
+    assert testbeds.testbed_of(json.loads(json.dumps(found.model_dump(mode="json")))).congestion == found.congestion
+
+
+@pytest.mark.parametrize("wrong", [{"congestion": {"1": 2.0}}, {"congestion": {"4": 0.5}}, {"congestion": {"x": 2.0}},
+                                   {"fair": True}, {"kind": "emulated", "slow_down": 2.0}])  # fmt: skip
+def test_congestion_that_cannot_be_is_refused_in_a_line(wrong):
+    with pytest.raises(InputError, match=r"^testbed\.(congestion|fair)[^\n]*$"):
+        testbeds.testbed_of(congested(**wrong))
+
+
+def test_its_dense_times_are_the_released_ones():
+    """Equation (5) with beta slowed down, after one worker's iteration: VGG-16 on 4, 8, 16 and 32 workers."""
+    released = {4: 104.200, 8: 92.560, 16: 39.480, 32: 12.600}  # images/s of a worker: reference/gtopk-released.csv
+    network = factory.virtual_network(testbeds.testbed_of(congested()))
+    for workers, images in released.items():
+        ring = collective_forms.ring(workers, 4 * 14_728_266, network.alpha, network.beta * network.slowdown(workers))
+        assert 0.097 + ring == pytest.approx(128 / images, rel=0.15)

@@ -11,13 +11,16 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from repro import strategies
 from repro.core.errors import FaultError, InputError
+from repro.fabric.costs import Costs
 from repro.fabric.sparse import selection
 from repro.fabric.virtual import fabric as virtual
 from repro.testing import small
 from repro.training.buckets import block_sizes
 from repro.training.clock import Clock
+from repro.training.device_times import BlockSeconds
 from repro.training.model_shard import ModelShard
 from repro.training.worker import Worker
+from tests.support.stepping import timed_steps
 
 BOTH = ("topk", "gtopk")
 N = sum(p.numel() for p in small.model().parameters())
@@ -226,6 +229,27 @@ def test_pipelining_hides_the_exchange():
     assert plain.seconds == pytest.approx(40 * 10e-3, rel=0.01)
     assert pipelined.seconds == pytest.approx(40 * 6e-3, rel=0.03)
     assert set(plain.staleness[0]) == {0} and set(pipelined.staleness[0]) == {0, 1}
+
+
+def exchange_s(name: str, workers: int, **per_byte: float) -> float:
+    """Virtual seconds of a step in which only the given kinds of work cost anything, without a thread."""
+    costs, still = Costs(True, per_byte), BlockSeconds([0.0], [0.0])
+    blocks = [torch.nn.Linear(1000, 1, bias=False)]
+    options = {"density": 0.1, "thread": False}
+    return timed_steps(name, options, workers, 1, blocks, still, virtual.Network(0.0, 0.0), costs)[0]
+
+
+@pytest.mark.parametrize("workers", [2, 4, 8])
+def test_what_is_gathered_costs_its_sum_as_what_is_merged_costs_its_merges(workers):
+    message = 8 * 100
+    assert exchange_s("topk", workers, sum=1e-6) == pytest.approx(workers * message * 1e-6)
+    assert exchange_s("gtopk", workers, merge=1e-6) == pytest.approx((workers.bit_length() - 1) * 2 * message * 1e-6)
+    assert exchange_s("topk", workers, merge=1e-6) == exchange_s("gtopk", workers, sum=1e-6) == 0.0
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_an_exchange_may_cost_by_the_whole_gradient(name):
+    assert exchange_s(name, 4, exchange=1e-6) == pytest.approx(4 * 1000 * 1e-6)
 
 
 @pytest.mark.parametrize("options", [{"momentum_correction": True}, {"K": 3}, {"codec": "truncate16"},

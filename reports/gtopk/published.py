@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import product
 
 import pandas as pd
 
@@ -23,6 +24,8 @@ PARAMETERS = {"VGG-16": 14_728_266, "ResNet-20": 269_722, "AlexNet": 60_965_224,
 DENSITY = 0.001  # Figures 9 and 10
 WORLDS = (1, 2, 4, 8, 16, 32)
 MOST = WORLDS[-1]  # workers of Table VII
+RELEASED_WORLDS = (1, 4, 8, 16, 32)
+PARTS = ["computation", "compression", "communication"]  # of an iteration, Figure 11
 
 ELEMENT = 8  # bytes: a float32 value and an int32 index
 NAMES = {"dense": "Dense", "topk": "Top-k", "topk_ring": "Top-k, ring", "gtopk": "gTop-k"}
@@ -66,6 +69,22 @@ def printed() -> pd.DataFrame:
             seconds = MOST * about["batch"] / paper.value("Table VII", model, algorithm, "throughput, P = 32")
             rows += [about | {"algorithm": algorithm, "workers": P, "seconds": s}
                      for P, s in ((1, about["computation_s"]), (MOST, seconds))]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def released() -> pd.DataFrame:
+    """The same of what the authors released beside the paper, with 1, 4, 8, 16 and 32 workers; with 32 workers also the
+    seconds of computation, compression and communication of gTop-k's iteration."""
+    paper, rows = quoted(PAPER), []
+    for model, algorithm, workers in product(MODELS, ALGORITHMS, RELEASED_WORLDS):
+        batch = paper.value("Table VI", model, "one GPU", "batch size")
+        place = "Figure 10, released", model, algorithm
+        seconds, alone = (batch / paper.value(*place, f"throughput of a worker, P = {P}") for P in (workers, 1))
+        about = {"model": model, "batch": batch, "computation_s": alone}
+        rows.append(about | {"algorithm": algorithm, "workers": workers, "seconds": seconds})
+        if (algorithm, workers) == ("gTop-k", MOST):
+            rows[-1] |= {part: paper.value("Figure 11, released", model, algorithm, f"{part}, P = {MOST}")
+                         for part in PARTS}  # fmt: skip
     return pd.DataFrame(rows)
 
 

@@ -1,7 +1,8 @@
 """What the gTop-k page draws besides the tidy tables: ours beside the paper's tables, its time model and its formulas.
 
-Rows of kind `paper` are printed numbers; those of kind `paper's model` are Table I's formulas with the published alpha
-and beta and, for an iteration, Table VI's, one after the other.
+Rows of kind `paper` are printed numbers, those of kind `released` what the authors measured and released beside the
+paper; those of kind `paper's model` are Table I's formulas with the published alpha and beta and, for an iteration,
+Table VI's, one after the other. `simulated, congested`: on the network and host that the released numbers imply.
 """
 
 from __future__ import annotations
@@ -19,35 +20,38 @@ from repro.reports.gtopk.published import (
     MODELS,
     MOST,
     NAMES,
+    PARTS,
     alpha_beta,
     closed_form_s,
     implied_mbit,
     modelled,
     printed,
+    released,
     speedup,
 )
 
-PAPER, MODEL = "paper", "paper's model"
-SHOWN = (PAPER, MODEL, EMULATED, SIMULATED)
+PAPER, MODEL, RELEASED, CONGESTED = "paper", "paper's model", "released", "simulated, congested"
+SHOWN = (PAPER, RELEASED, MODEL, EMULATED, SIMULATED, CONGESTED)
 WORKERS_PANEL, SIZE_PANEL = "100 MB, by workers", "32 workers, by MB"
 PLACE = ["model", "algorithm", "workers"]
-PARTS = ["computation", "compression", "communication"]  # of an iteration, Figure 11
 
 
 def iterations(found: Results) -> pd.DataFrame:
-    """A row a kind (the time model, the paper's tables, our emulation and simulation where there are), model, algorithm
-    and number of workers: seconds of an iteration, examples a second of all workers, equation (4)'s efficiency in
-    percent."""
-    kinds = {MODEL: modelled(), PAPER: printed()} | {kind: ours(found, kind) for kind in (EMULATED, SIMULATED)}
+    """A row a kind (the time model, the paper's tables, what its authors released, our emulation and simulations where
+    there are), model, algorithm and number of workers: seconds of an iteration, examples a second of all workers,
+    equation (4)'s efficiency in percent."""
+    kinds = {MODEL: modelled(), PAPER: printed(), RELEASED: released()}
+    kinds |= {kind: ours(found, kind) for kind in (EMULATED, SIMULATED)}
+    kinds[CONGESTED] = ours(found, SIMULATED, "fig10-congested")
     every = pd.concat([of.assign(kind=kind) for kind, of in kinds.items() if len(of)], ignore_index=True)
     every["throughput"] = every["workers"] * every["batch"] / every["seconds"]
     every["percent"] = 100 * every["computation_s"] / every["seconds"]
     return every.sort_values("model", key=lambda names: names.map(MODELS.index), kind="stable")
 
 
-def ours(found: Results, kind: str) -> pd.DataFrame:
+def ours(found: Results, kind: str, shown: str = "fig10") -> pd.DataFrame:
     """Medians over Figure 10's runs of a kind; waiting for others belongs to the communication."""
-    if not (group := found.shown.get(("fig10", kind))):
+    if not (group := found.shown.get((shown, kind))):
         return pd.DataFrame()
     runs = group.frame.rename(
         columns={"factors.method": "algorithm", "step_s": "seconds", "phases.compress": "compression"}
@@ -105,12 +109,12 @@ def _panels(size: float, ranks: int) -> Iterator[tuple[str, float]]:
 
 def efficiency(found: Results) -> pd.DataFrame:
     """Scaling efficiency in percent: Figure 10."""
-    every = iterations(found).query("workers > 1 and kind != @EMULATED")
+    every = iterations(found).query("workers > 1 and kind not in [@EMULATED, @MODEL]")
     return every.assign(workers=every["workers"].astype(str))
 
 
 def speedups(found: Results) -> pd.DataFrame:
-    """gTop-k's speed-up with 32 workers as Table VII prints it, by the time model, emulated and simulated."""
+    """gTop-k's speed-up with 32 workers as Table VII prints it, as released, by the time model, emulated, simulated."""
     every = iterations(found).query("workers == @MOST").set_index(["kind", "model", "algorithm"])["seconds"].unstack()
     rows = [
         {"over": f"gTop-k over {over}", "model": model, "kind": kind,
@@ -134,7 +138,8 @@ def throughput(found: Results) -> pd.DataFrame:
 
 
 def breakdown(found: Results) -> pd.DataFrame:
-    """Figure 11: seconds of the parts of an iteration, simulated; of Table VII's, what Table VI leaves is one part."""
+    """Figure 11: seconds of the parts of an iteration, simulated and released; of Table VII's, what Table VI leaves is
+    one part."""
     every = iterations(found).query("workers == @MOST and algorithm == 'gTop-k' and kind != @MODEL")
     about = ["model", "algorithm", "kind"]
     every = every.reindex(columns=[*about, "seconds", "computation_s", *PARTS])
@@ -145,4 +150,20 @@ def breakdown(found: Results) -> pd.DataFrame:
     return parts.dropna(subset="seconds")
 
 
-TABLES = {made.__name__: made for made in (messages, collectives, efficiency, speedups, throughput, breakdown)}
+def bandwidth(found: Results) -> pd.DataFrame:
+    """How many times as fast gTop-k is as each other method, by the network's bandwidth and latency."""
+    if not (group := found.shown.get(("bandwidth", SIMULATED))):
+        return pd.DataFrame()
+    runs = group.frame.rename(columns=lambda name: name.removeprefix("factors."))
+    seconds = runs.groupby(["alpha_ms", "gbit", "method"])["step_s"].median().unstack()
+    every = seconds.drop(columns="gTop-k").div(seconds["gTop-k"], axis=0).stack().rename("speedup").reset_index()
+    return every.assign(
+        gbit=every["gbit"].astype(float),
+        over="over " + every["method"].astype(str),
+        latency="latency " + every["alpha_ms"].astype(str) + " ms",
+    )
+
+
+TABLES = {
+    made.__name__: made for made in (messages, collectives, efficiency, speedups, throughput, breakdown, bandwidth)
+}

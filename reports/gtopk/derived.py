@@ -92,3 +92,31 @@ def gpu_gain(group: Runs, model: str) -> Outcome:
         return cpu / gpu if cpu and gpu else None
 
     return by_seed(group, gain, f"no exact selection of {model} on both CPU and GPU")
+
+
+# --- bandwidth
+
+
+@function
+def crossing_gbit(group: Runs, over: str, alpha_ms: float, off: float = 1.0) -> Outcome:
+    """The bandwidth at which gTop-k's step takes as long as that of `over`, interpolated between logarithms; the least
+    or the most bandwidth that was run where it is slower, or faster, at all of them.
+
+    off: by which factor every ratio of the two is wrong.
+    """
+    frame, found = group.frame, {}
+    for seed, of in frame[frame["factors.alpha_ms"].astype(float) == alpha_ms].groupby("seed"):
+        seconds = of.groupby([of["factors.gbit"].astype(float), "factors.method"])["step_s"].median().unstack()
+        if {over, "gTop-k"} <= set(seconds):
+            found[int(seed)] = crossing((off * seconds[over] / seconds["gTop-k"]).dropna())
+    return Outcome(found) if found else Outcome(reason=f"no results for {over} and gTop-k with {alpha_ms:g} ms")
+
+
+def crossing(speedup: pd.Series) -> float:
+    """Where a speed-up, by bandwidth, becomes 1."""
+    at, gain = [[math.log(value) for value in values] for values in (speedup.index, speedup)]
+    if gain[0] <= 0 or gain[-1] > 0:
+        return float(speedup.index[0 if gain[0] <= 0 else -1])
+    place = next(place for place, value in enumerate(gain) if value <= 0)
+    share = gain[place - 1] / (gain[place - 1] - gain[place])
+    return math.exp(at[place - 1] + share * (at[place] - at[place - 1]))

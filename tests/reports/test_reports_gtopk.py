@@ -15,9 +15,9 @@ from repro.answers.pages.reference import quoted
 from repro.answers.tables.results import arranged
 from repro.core.paths import reference_root
 from repro.records import catalogue
-from repro.reports.gtopk import published, tables
+from repro.reports.gtopk import derived, published, tables
 from repro.reports.gtopk.published import ALGORITHMS, MODELS, MOST, PARAMETERS, WORLDS
-from tests.reports.data.gtopk import TRAINING, collectives, links, message_times, selections, sweep, training
+from tests.reports.data.gtopk import TRAINING, collectives, links, message_times, scaled, selections, sweep, training
 from tests.reports.data.planned import NOWHERE
 from tests.support.configs import own_variants
 from tests.support.records import record_of
@@ -107,6 +107,24 @@ def test_the_paper_s_tables_contradict_its_time_model():
     assert every["percent"]["paper", "ResNet-20", "gTop-k"] == pytest.approx(90.1, abs=0.1)
 
 
+def test_released_measurements_are_those_of_table_vii_but_for_one():
+    every = published.released().query("workers == @MOST").set_index(["model", "algorithm"])
+    for model, algorithm in product(MODELS, ALGORITHMS):
+        seconds = every["seconds"][model, algorithm]
+        printed = quoted("gtopk").value("Table VII", model, algorithm, "throughput, P = 32")
+        rate = MOST * every["batch"][model, algorithm] / seconds
+        same = rate == pytest.approx(printed, rel=0.02)
+        assert same == ((model, algorithm) != ("VGG-16", "gTop-k")), (model, algorithm, rate, printed)
+    parts = every.xs("gTop-k", level="algorithm")
+    assert (parts[published.PARTS].sum(axis=1) / parts["seconds"]).between(0.98, 1.07).all()
+
+
+def test_the_testbed_s_selection_lies_in_what_was_released():
+    for model in MODELS:
+        seconds = quoted("gtopk").value("Figure 11, released", model, "gTop-k", "compression, P = 32")
+        assert 1.499e-9 <= seconds / (4 * PARAMETERS[model]) <= 1.574e-9
+
+
 def test_claims_and_experiments_agree_with_the_paper_s_tables():
     for model, algorithm in product(MODELS, ALGORITHMS):
         claim = CLAIMS["-throughput-".join(name.lower().replace("-", "") for name in (model, algorithm))]
@@ -193,6 +211,32 @@ def test_selection_and_links_find_device_and_model():
     assert reason == "no exact selection of AlexNet on both CPU and GPU"
     assert ours("vgg16-links-over-dense", runs, "measured") > 1
     assert not judged("vgg16-links-over-dense", [links(2)], "measured").values
+
+
+def at_bandwidths(methods, alpha_ms="0.436"):
+    """Runs of the experiment bandwidth: method -> bandwidth -> seconds of a step."""
+    return [
+        scaled("VGG-16", method, MOST)
+        | {"experiment": "bandwidth", "variant": f"{method} {gbit}", "run": f"{method} {gbit}", "key": f"{method} {gbit}",
+           "factors": {"method": method, "gbit": str(gbit), "alpha_ms": alpha_ms},
+           "step": dict.fromkeys(("mean_s", "median_s", "min_s", "max_s"), seconds)}
+        for method, steps in methods.items()
+        for gbit, seconds in steps.items()
+    ]  # fmt: skip
+
+
+def test_the_crossing_is_where_gtopk_is_no_faster():
+    runs = at_bandwidths({"Dense": {1: 4.0, 10: 0.5, 100: 0.25}, "gTop-k": dict.fromkeys((1, 10, 100), 1.0)})
+    found = arranged("gtopk", runs, NOWHERE)
+    group = found.shown["bandwidth", "simulated"]
+    at = derived.crossing_gbit(group, "Dense", 0.436).values[0]
+    assert at == pytest.approx(10 ** (2 / 3))  # two thirds of the way, between logarithms
+    assert derived.crossing_gbit(group, "Dense", 0.436, off=1.5).values[0] > at
+    assert derived.crossing_gbit(group, "gTop-k", 0.436).values[0] == 1  # never faster: the least that was run
+    assert derived.crossing_gbit(group, "Dense", 0.436, off=100.0).values[0] == 100
+    assert derived.crossing_gbit(group, "Top-k", 0.436).reason.startswith("no results for Top-k")
+    drawn = tables.bandwidth(found).set_index(["over", "gbit"])["speedup"]
+    assert drawn["over Dense", 1.0] == 4.0 and len(drawn) == 3
 
 
 def test_a_broken_result_of_a_probe_is_said():

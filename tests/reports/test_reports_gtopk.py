@@ -217,8 +217,8 @@ def at_bandwidths(methods, alpha_ms="0.436"):
     """Runs of the experiment bandwidth: method -> bandwidth -> seconds of a step."""
     return [
         scaled("VGG-16", method, MOST)
-        | {"experiment": "bandwidth", "variant": f"{method} {gbit}", "run": f"{method} {gbit}", "key": f"{method} {gbit}",
-           "factors": {"method": method, "gbit": str(gbit), "alpha_ms": alpha_ms},
+        | dict.fromkeys(("variant", "run", "key"), f"{method} {gbit}")
+        | {"experiment": "bandwidth", "factors": {"method": method, "gbit": str(gbit), "alpha_ms": alpha_ms},
            "step": dict.fromkeys(("mean_s", "median_s", "min_s", "max_s"), seconds)}
         for method, steps in methods.items()
         for gbit, seconds in steps.items()

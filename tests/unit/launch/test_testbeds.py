@@ -190,8 +190,10 @@ def test_a_congested_network_is_that_of_its_file_also_as_a_record_keeps_it():
     assert testbeds.testbed_of(json.loads(json.dumps(found.model_dump(mode="json")))).congestion == found.congestion
 
 
-@pytest.mark.parametrize("wrong", [{"congestion": {"1": 2.0}}, {"congestion": {"4": 0.5}}, {"congestion": {"x": 2.0}},
-                                   {"fair": True}, {"kind": "emulated", "arithmetic": "none", "slow_down": 2.0}])  # fmt: skip
+@pytest.mark.parametrize("wrong", [
+    *({"congestion": {messages: factor}} for messages, factor in (("1", 2.0), ("4", 0.5), ("x", 2.0))),
+    {"fair": True}, {"kind": "emulated", "arithmetic": "none", "slow_down": 2.0},
+])  # fmt: skip
 def test_congestion_that_cannot_be_is_refused_in_a_line(wrong):
     with pytest.raises(InputError, match=r"^testbed\.(congestion|fair)[^\n]*$"):
         testbeds.testbed_of(congested(**wrong))

@@ -145,7 +145,7 @@ def communication_s(of: dict) -> float:
     return of["startup_s"] + of["alpha_s"] + 2 * one_way + sums
 
 
-NO_NUMBERS = ("name", "kind", "launcher", "arithmetic", "sources")
+NO_NUMBERS = ("name", "kind", "launcher", "arithmetic", "sources", "inputs")
 
 
 def test_every_number_says_where_it_comes_from():

@@ -136,6 +136,8 @@ class Modelled(Ranks):
     share_spread: NonNegative = 0.0
     short_bytes: Count | None = None  # messages of at most so many need no share of it
     startup_s: NonNegative = 0.0  # of a pull of parameters, before its messages (iBatch's T_s)
+    # null: a pull has one startup; else one of each server, and so many threads which ask them
+    pull_threads: Count | None = None
     select_s_per_byte: Seconds = Field(default_factory=dict)
     merge_s_per_byte: NonNegative = 0.0  # of both messages, of which the largest are kept (gTop-k)
     sum_s_per_byte: NonNegative | None = None  # of all messages that are added up (Top-k); null: as merging

@@ -14,11 +14,13 @@ class Costs:
     Fixed: "forward", "backward" (computed for each block by `repro.training.device_times`), "sync" (S of equation (5),
     once for each allreduce), "startup" (before each pull from a parameter server: T_s of iBatch minus the network's
     alpha).
+    pull_threads: of a parameter server's client, which share a pull's startups, one a server; None: a pull has one.
     """
 
     known: bool = False
     seconds_per_byte: Mapping[str, float] = field(default_factory=dict)
     fixed_seconds: Mapping[str, float] = field(default_factory=dict)
+    pull_threads: int | None = None
 
     def seconds(self, kind: str, nbytes: float = 0) -> float | None:
         """The fixed part plus the part in proportion to `nbytes`; None in real time."""

@@ -105,7 +105,7 @@ def virtual_costs(testbed: Modelled) -> Costs:
     merge, add = testbed.merge_s_per_byte, testbed.sum_s_per_byte
     per_byte |= {"merge": merge, "sum": merge if add is None else add, "exchange": testbed.exchange_s_per_byte}
     # startup of a pull of parameters: finding the servers, opening connections (iBatch's T_s)
-    return Costs(True, per_byte, {"sync": testbed.sync_s, "startup": testbed.startup_s})
+    return Costs(True, per_byte, {"sync": testbed.sync_s, "startup": testbed.startup_s}, testbed.pull_threads)
 
 
 def virtual_network(testbed: Modelled, seed: int = 0) -> Network:

@@ -18,6 +18,7 @@ from repro.algorithms.parameter_server.pulling import Pulling
 from repro.algorithms.parameter_server.server import Server
 from repro.algorithms.parameter_server.shard import Shard
 from repro.algorithms.parameter_server.shards import Shards
+from repro.algorithms.parameter_server.wire import Wire
 from repro.core.errors import InputError, unknown
 from repro.core.fields import Whole
 from repro.core.not_none import not_none
@@ -37,6 +38,7 @@ class ServerOptions:
     bound: Whole = 3  # of ssp: iterations that a worker may be ahead of the slowest
     servers: Whole = 0  # ranks that serve and do not compute; 0: every worker is a server too, as in BigDL
     placement: Literal["layers", "vector"] = "layers"
+    wire: Literal["float32", "truncate16"] = "float32"  # of parameters, and of gradients that are sent whole
     # the fraction of the gradients that is not sent (gradient dropping); 0: all are
     drop: Annotated[float, Field(ge=0, lt=1)] = 0.0
     measure: bool = False  # measure the profile also where no decision needs it
@@ -92,17 +94,19 @@ class ShardedServer(Strategy):
             )
         self.sizes = block_sizes(part.blocks)
         self.shards = Shards.of(self.sizes, len(servers), options.placement)
+        wire = Wire(fabric, options.wire)
         self.server: Server | None = None
         if fabric.rank in servers:
             shard = Shard(part.weights, self.shards, servers.index(fabric.rank), *part.configured)
-            how = worker.workers, options.sync, options.bound, options.drop, worker.arithmetic
+            how = worker.workers, options.sync, options.bound, options.drop, worker.arithmetic, wire
             self.server = Server(fabric, worker.clock, shard, *how)
         self.client: Client | None = None
         if not worker.is_server:
             dropping = None
             if options.drop:
                 dropping = Dropping(fabric, worker.clock, self.shards, part.weights, options.drop)
-            self.client = Client(fabric, worker.clock, self.shards, servers, part.weights, self.server, dropping)
+            where = self.shards, servers, part.weights, self.server
+            self.client = Client(fabric, worker.clock, *where, dropping, wire)
         self.iteration = 0
         self.schedule(self._profile())
 
@@ -167,6 +171,7 @@ class ShardedServer(Strategy):
             "sync": self.options.sync,
             "servers": self.options.servers,
             "placement": self.options.placement,
+            "wire": self.options.wire,
             "drop": self.options.drop,
         }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import ceil
 
 import torch
 
@@ -19,6 +20,7 @@ from repro.algorithms.parameter_server.server import (
     request,
 )
 from repro.algorithms.parameter_server.shards import Shards
+from repro.algorithms.parameter_server.wire import Wire
 from repro.core.not_none import not_none
 from repro.fabric.base import BACKGROUND, MAIN, SIGNALS, Fabric, Work
 from repro.training.clock import Clock
@@ -31,6 +33,7 @@ class Client:
     servers   the servers' ranks, in the order of the shards
     own       the server on this rank, if any, which is called without messages
     dropping  of gradients; None: they are sent whole
+    wire      the number format of what is sent whole
     """
 
     def __init__(
@@ -42,7 +45,9 @@ class Client:
         weights: torch.Tensor,
         own: Server | None,
         dropping: Dropping | None,
+        wire: Wire | None = None,
     ):
+        self.wire = wire or Wire(fabric)
         self.fabric, self.clock, self.shards, self.servers = fabric, clock, shards, servers
         self.weights, self.own, self.dropping = weights, own, dropping
         self.sends: list[Work] = []
@@ -57,7 +62,7 @@ class Client:
         It asks all servers at once, after the testbed's startup time, if any.
         """
         fabric, asks, expected, buffers = self.fabric, [], [], []
-        self.start_up()
+        self.start_up(sum(self.shards.size(server, first, last) > 0 for server in self.order))
         with self.clock.phase("communicate"):
             local = None
             message = request(PULL, first, last, iteration)
@@ -71,21 +76,21 @@ class Client:
                     )
                     continue
                 runs = self.shards.runs(server, first, last)
-                in_place = self.weights[slice(*runs[0])] if len(runs) == 1 else None
-                buffer = torch.empty(elements, device=self.weights.device) if in_place is None else in_place
+                in_place = self.weights[slice(*runs[0])] if len(runs) == 1 and self.wire.plain else None
+                buffer = self.wire.empty(elements, self.weights.device) if in_place is None else in_place
                 expected.append(fabric.irecv(buffer, self.servers[server], PULLED, BACKGROUND))
                 if in_place is None:
                     buffers.append((server, buffer))
                 asks.append(self._ask(message, server))
             fabric.wait_all([*asks, *expected])
             for server, buffer in buffers:
-                self.shards.scatter(buffer, self.weights, server, first, last)
+                self.shards.scatter(self.wire.decode(buffer), self.weights, server, first, last)
             if local:
                 local.wait()
 
     def pull_nothing(self) -> None:
         """A pull of one dummy element from each server, to measure the fixed cost of a pull."""
-        self.start_up()
+        self.start_up(len(self.order))
         works = []
         with self.clock.phase("communicate"):
             for server in self.order:
@@ -94,16 +99,22 @@ class Client:
                     works.append(self._ask(request(NOTHING), server))
             self.fabric.wait_all(works)
 
-    def start_up(self) -> None:
-        """Wait for the testbed's startup time of a pull (iBatch's T_s minus the network's alpha)."""
-        if seconds := self.fabric.costs.seconds("startup"):
+    def start_up(self, servers: int) -> None:
+        """Wait for the testbed's startup time of a pull from so many servers (iBatch's T_s minus the network's alpha).
+
+        Where the testbed has `pull_threads`, that is of one server, and so many of them are asked at once.
+        """
+        costs = self.fabric.costs
+        if seconds := costs.seconds("startup"):
             with self.clock.phase("startup"):
-                self.fabric.sleep(seconds)
+                self.fabric.sleep(seconds * (ceil(servers / costs.pull_threads) if costs.pull_threads else 1))
 
     def _copy_own(self, server: int, first: int, last: int) -> Callable[[], None]:
-        return lambda: self.shards.scatter(
-            not_none(self.own).shard.stretch(first, last), self.weights, server, first, last
-        )
+        def copy() -> None:
+            held = not_none(self.own).encoded(first, last)
+            self.shards.scatter(self.wire.decode(held), self.weights, server, first, last)
+
+        return copy
 
     def _ask(self, message: torch.Tensor, server: int) -> Work:
         return self.fabric.isend(message, self.servers[server], REQUEST, SIGNALS)
@@ -122,7 +133,7 @@ class Client:
             if self.dropping:
                 part = self.dropping.message(gradient, server, first, last)
             else:
-                part = self.shards.gather(gradient, server, first, last)
+                part = self.wire.encode(self.shards.gather(gradient, server, first, last))
             if self.servers[server] == self.fabric.rank:
                 not_none(self.own).push(self.fabric.rank, first, last, part)
                 continue

@@ -9,6 +9,7 @@ import torch
 
 from repro.algorithms.parameter_server import dropping
 from repro.algorithms.parameter_server.shard import Shard
+from repro.algorithms.parameter_server.wire import Wire
 from repro.core.not_none import not_none
 from repro.fabric.base import ANY_SOURCE, BACKGROUND, MAIN, SIGNALS, Event, Fabric, Work
 from repro.fabric.codecs import NoCodec
@@ -54,7 +55,9 @@ class Server:
     """
 
     def __init__(self, fabric: Fabric, clock: Clock, shard: Shard, workers: int, sync: str, bound: int, drop: float,
-                 arithmetic: bool):  # fmt: skip
+                 arithmetic: bool, wire: Wire | None = None):  # fmt: skip
+        self.wire = wire or Wire(fabric)
+        self.sendable: dict[tuple[int, int], torch.Tensor] = {}  # (first, last) layer -> encoded, until an update
         self.fabric, self.clock, self.shard, self.workers = fabric, clock, shard, workers
         self.together, self.drop, self.arithmetic = sync == "bsp", drop, arithmetic
         self.bound = {"bsp": 0, "ssp": bound, "asp": None}[sync]
@@ -106,7 +109,7 @@ class Server:
         """
         elements = self.shard.shards.size(self.shard.server, first, last)
         device = self.shard.values.device
-        part = dropping.empty(elements, self.drop, device) if self.drop else torch.empty(elements, device=device)
+        part = dropping.empty(elements, self.drop, device) if self.drop else self.wire.empty(elements, device)
         self.announced.put((worker, first, last, part, self.fabric.irecv(part, worker, PUSHED, MAIN)))
 
     def _take_in(self) -> None:
@@ -119,11 +122,19 @@ class Server:
 
     def _answer_later(self, worker: int, first: int, last: int, iteration: int) -> None:
         def send() -> None:
-            weights = self.shard.stretch(first, last)
+            weights = self.encoded(first, last)
             # in BSP they do not change until all workers have them
-            self._reply(weights if self.together else weights.clone(), worker)
+            self._reply(weights if self.together or not self.wire.plain else weights.clone(), worker)
 
         self._wait(Waiting(first, last, iteration, worker, send))
+
+    def encoded(self, first: int, last: int) -> torch.Tensor:
+        """The weights of these layers as they are sent, encoded once an update."""
+        if self.wire.plain:
+            return self.shard.stretch(first, last)
+        if (first, last) not in self.sendable:
+            self.sendable[first, last] = self.wire.encode(self.shard.stretch(first, last))
+        return self.sendable[first, last]
 
     def _reply(self, weights: torch.Tensor, worker: int) -> None:
         self.replies.append(self.fabric.isend(weights, worker, PULLED, BACKGROUND))
@@ -203,10 +214,11 @@ class Server:
     def _update(self, first: int, last: int, gradient: torch.Tensor, lr_factor: float) -> None:
         with self.fabric.compute(self.fabric.costs.seconds("update", 4 * gradient.numel()), "host"):
             self.shard.update(first, last, gradient if self.arithmetic else None, lr_factor)
+        self.sendable.clear()
 
     def _dense(self, part: torch.Tensor, first: int, last: int) -> torch.Tensor:
         if not self.drop:
-            return part
+            return self.wire.decode(part)
         return dropping.dense(part, self.shard.shards.size(self.shard.server, first, last), self.drop)
 
     def _answer_waiting(self) -> None:
@@ -245,6 +257,7 @@ class Server:
         """Restore a `state_dict`; it may contain what earlier ranks' pulls wait for."""
         with self.lock:
             self.shard.load_state_dict(state["shard"])
+            self.sendable.clear()
             self.pushed, self.pulled = [list(one) for one in state["pushed"]], [*state["pulled"]]
             self._find_least(0, self.shard.shards.layers - 1)
             self._answer_waiting()

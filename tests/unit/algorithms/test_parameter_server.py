@@ -16,6 +16,7 @@ from repro.algorithms.parameter_server.shards import Shards
 from repro.core.errors import InputError
 from repro.experiment import programs
 from repro.experiment.expand import expand
+from repro.fabric.codecs import Truncate16
 from repro.fabric.costs import Costs
 from repro.fabric.virtual import fabric as virtual
 from repro.rank.programs import run as run_program
@@ -155,7 +156,7 @@ def test_whoever_is_late(late):
 
 
 @pytest.mark.parametrize("options", [
-    {"servers": 2}, {"drop": 0.8}, {"sync": "asp"}, {"sync": "ssp", "bound": 1}, {"push": "batches", "drop": 0.5},
+    {"servers": 2}, {"drop": 0.8}, {"wire": "truncate16"}, {"sync": "asp"}, {"sync": "ssp", "bound": 1}, {"push": "batches", "drop": 0.5},
 ])  # fmt: skip
 def test_resume(options):
     for name in ("ps_default", "ibatch"):
@@ -164,6 +165,39 @@ def test_resume(options):
         if options.get("sync", "bsp") == "bsp":  # otherwise who is first decides, and a stop is a race anew
             assert whole.digests == resumed.digests
         assert len(set(resumed.digests)) == 1
+
+
+# --- two bytes a number
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_two_bytes_are_the_upper_ones_of_weights_and_gradients(workers):
+    """Workers compute on truncated weights and send truncated gradients; a server's own weights keep all bits."""
+    part = small.ModelShard(deep(), MOMENTUM, torch.device("cpu"))
+    truncated = Truncate16()
+
+    def upper(vector: torch.Tensor) -> torch.Tensor:
+        return truncated.encode(vector).float()
+
+    for iteration in range(6):
+        weights = upper(part.weights)
+        sent = [
+            upper(small.serial_gradient(weights, iteration, worker, workers, build_model=deep))
+            for worker in range(workers)
+        ]
+        part.update(functools.reduce(torch.add, sent).div(workers))
+    for name in MODES:
+        for options in ({}, {"placement": "vector"}, {"servers": 2}, {"push": "layerwise"}):
+            found = run(name, {"wire": "truncate16"} | options, workers=workers)
+            assert torch.equal(found.weights[0], part.weights) and len(set(found.digests)) == 1
+
+
+def test_two_bytes_are_half_the_bytes():
+    """But for the requests, of four numbers each."""
+    sent = {wire: sum(run("ps_default", {"wire": wire}, workers=3).bytes_sent) for wire in ("float32", "truncate16")}
+    n = sum(p.numel() for p in deep().parameters())
+    payload = 2 * 2 * n * 6  # both ways, what is not a rank's own, in each of six iterations
+    assert sent["float32"] - sent["truncate16"] == 2 * payload
 
 
 # --- gradient dropping
@@ -291,6 +325,14 @@ def test_batches_are_pulled_while_others_compute():
     assert found["ps_default"] == pytest.approx(2e-3 + 12e-3)
     assert found["ibatch"] == pytest.approx(2e-3 + 2e-3 + 10e-3 + 1e-3)  # the second pull begins with the first pass
     assert found["ps_layerwise"] == pytest.approx(found["ibatch"])
+
+
+@pytest.mark.parametrize(("threads", "startups"), [(None, 1), (1, 3), (2, 2), (4, 1)])
+def test_threads_share_the_startups_of_a_pull(threads, startups):
+    """One of each of three servers, by way of the profile, which a pull of nothing begins."""
+    costs = Costs(True, {"reduce": 0.0, "update": 0.0}, {"sync": 0.0, "startup": 0.5}, threads)
+    found = run("ps_default", {"measure": True}, workers=3, steps=1, arithmetic=False, costs=costs)
+    assert found.states[0]["profile"]["startup_s"] == pytest.approx(0.5 * startups, rel=0.01)
 
 
 # --- bad input

@@ -18,12 +18,14 @@ class Sequences(Samples):
     lengths  (N,) int64, always on the CPU
     nominal  the length in the data set's `input_shape`, and the unit of `Buckets.work`
     buckets  the number of groups of similar length; 1: minibatches are drawn at random
+    bucketing  what the groups have equal shares of: "count", the samples, or "width", the range of lengths
     width    values of a step, which limits the size of an evaluation's pieces
     """
 
     lengths: torch.Tensor
     nominal: int
     buckets: int
+    bucketing: str = "count"
     width: int
 
     def __len__(self) -> int:
@@ -65,10 +67,10 @@ class Sequences(Samples):
 class Buckets(Shuffled):
     """Minibatches of samples of similar length.
 
-    All samples are sorted by length and cut into `split.buckets` groups of equal size. Each epoch shuffles within the
-    groups, cuts the sequence into minibatches of `size`, and shuffles the minibatches. So a minibatch comes from one
-    group (from two at a border), and workers of one iteration have minibatches of different lengths: the imbalance of
-    eager-SGD section 2.1 ("videos with similar lengths are grouped into buckets").
+    All samples are sorted by length and cut into `split.buckets` groups, of equal size or of equal widths. Each epoch
+    shuffles within the groups, cuts the sequence into minibatches of `size`, and shuffles the minibatches. So a
+    minibatch comes from one group (from two at a border), and workers of one iteration have minibatches of different
+    lengths: the imbalance of eager-SGD section 2.1 ("videos with similar lengths are grouped into buckets").
 
     With the same `size` an epoch has the same minibatches for any number of workers. Unlike in `Batches`, an
     iteration's samples depend on the number of workers: one worker's minibatch has one length, eight workers' have
@@ -95,6 +97,10 @@ class Buckets(Shuffled):
         kept = torch.randperm(count, generator=generator)[:used].sort().values
         buckets = min(self.split.buckets, self.full)
         bucket = torch.arange(used) * buckets // used
+        if self.split.bucketing == "width":
+            lengths = self.split.lengths[self._by_length[kept]]
+            least, most = int(self.split.lengths.min()), int(self.split.lengths.max())
+            bucket = (lengths - least) * buckets // (most - least + 1)
         places = (bucket + torch.rand(used, generator=generator, dtype=torch.float64)).argsort(stable=True)
         minibatches = self._by_length[kept][places].view(self.full, self.size)
         return minibatches[torch.randperm(self.full, generator=generator)]

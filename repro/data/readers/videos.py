@@ -32,16 +32,17 @@ class Videos(Sequences):
         width: int,
         nominal: int,
         buckets: int,
+        bucketing: str = "count",
         device: torch.device | str = "cpu",
     ):
         self.videos, self.source, self.frames, self.width = videos, source, frames, width
-        self.nominal, self.buckets = nominal, buckets
+        self.nominal, self.buckets, self.bucketing = nominal, buckets, bucketing
         self.lengths = torch.tensor([frames.count(video.frames) for video in videos])
         self.y = torch.tensor([video.label for video in videos], device="meta" if source is None else device)
         self.prefetch = PrefetchQueue(lambda rows: pool().submit(self._read, rows))
 
     def _with(self, videos: list[Video], device: torch.device | str) -> Videos:
-        return Videos(videos, self.source, self.frames, self.width, self.nominal, self.buckets, device)
+        return Videos(videos, self.source, self.frames, self.width, self.nominal, self.buckets, self.bucketing, device)
 
     def to(self, device: torch.device | str) -> Videos:
         """This split with its minibatches on `device` (meta is kept)."""

@@ -20,6 +20,11 @@ Options:
                 201 to 3,410 ms with a mean of 1,235 ms fit 6.6 ms a frame at the mean of 187 frames, and then a longest
                 sequence of about 516 frames: the authors' code may have truncated longer ones; the paper does not say.
   buckets       groups of similar length from which minibatches are drawn (null: 50, some 190 videos each)
+  bucketing     count: every group has as many videos; width: as wide a range of lengths (null: count). The authors'
+                sampler has 30 groups of equal width up to 500 frames, and longer videos each alone (github.com/
+                Shigangli/eager-SGD, eager-SGD-modules/deep500/deep500/lv2/sampler.py:173 to 202, and
+                eager-SGD-modules/deep500/samples/ucf101_resnetlstm.py:95, a sample of another network). Minibatches
+                have one size here, so longer videos must be cut (max_frames)
 
 Minibatches are those of `repro.data.readers.sequences.Buckets`: x (size, longest, features), y (size,). Shorter videos
 are padded with zeros at the front, because the network's answer is its last output. `input_shape` is (mean length of
@@ -35,7 +40,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from repro.core.errors import InputError, NotHere
+from repro.core.errors import InputError, NotHere, unknown
 from repro.data import files
 from repro.data.files import limit
 from repro.data.readers import ucf101_lists
@@ -48,7 +53,7 @@ if TYPE_CHECKING:
 FILES = ucf101_lists.FILES
 KIND = "sequences"
 STANDIN, STANDIN_FEATURES = "ucf101-standin-lengths", "ucf101-standin-features"
-BUCKETS = 50
+BUCKETS, BUCKETINGS = 50, ("count", "width")
 __all__ = ["CLASSES", "FILES", "KIND", "MIRRORS", "OPTIONS", "STANDIN", "besides", "extract", "find", "load", "timing"]
 
 
@@ -63,12 +68,15 @@ class _Options:
     stride: int | None = None
     max_frames: int | None = None
     buckets: int | None = None
+    bucketing: str | None = None
 
     def __post_init__(self) -> None:
         if self.split is not None:
             check_split(self.split)
-        for field in fields(self)[1:]:
-            limit(field.name, getattr(self, field.name), 2**31)
+        for name in ("videos", "test_videos", "features", "stride", "max_frames", "buckets"):
+            limit(name, getattr(self, name), 2**31)
+        if self.bucketing not in (None, *BUCKETINGS):
+            raise unknown("dataset.bucketing", str(self.bucketing), BUCKETINGS)
 
     @property
     def frames(self) -> Frames:
@@ -175,5 +183,6 @@ def _dataset(name: str, standin: bool, checksum: str, parts: Any, source: Source
 
     frames, buckets = options.frames, options.buckets or BUCKETS
     nominal = max(1, round(fmean(frames.count(video.frames) for video in parts[0])))
-    splits = [Videos(part, source, frames, options.width, nominal, buckets) for part in parts]
+    bucketing = options.bucketing or BUCKETINGS[0]
+    splits = [Videos(part, source, frames, options.width, nominal, buckets, bucketing) for part in parts]
     return Dataset(name, standin, checksum, *splits, classes=CLASSES, input_shape=(nominal, options.width))

@@ -98,7 +98,19 @@ def test_a_trace_is_read_and_cycles(tmp_path, text):
     assert [found.delays(t) for t in range(7)] == [*rows, *rows, rows[0]] and found.longest == 0.5
 
 
-@given(st.sampled_from(["random_one", "random_n", "shifting", "cloud"]), st.integers(4, 70), st.integers(0, 99))
+def test_workers_that_draw_by_themselves_are_late_two_of_64_a_step_and_sometimes_none():
+    found = injector("random_draws", workers=64)
+    late = Counter(sum(delay > 0 for delay in found.delays(iteration)) for iteration in range(2000))
+    assert sum(n * steps for n, steps in late.items()) / 2000 == pytest.approx(2, rel=0.1)
+    assert late[0] / 2000 == pytest.approx((1 - 1 / 64) ** 128, rel=0.25) and late[4] > 0
+    assert injector("random_draws", workers=1).delays(3) == [0.32]
+
+
+@given(
+    st.sampled_from(["random_one", "random_n", "random_draws", "shifting", "cloud"]),
+    st.integers(4, 70),
+    st.integers(0, 99),
+)
 def test_every_rank_draws_the_same_from_seed_and_iteration_alone(name, workers, seed):
     one, other = injector(name, workers, seed), injector(name, workers, seed)
     backwards = {t: other.delays(t) for t in reversed(range(20))}
@@ -139,7 +151,7 @@ def run(workers, inject, **how):
     return virtual.run(workers, lambda fabric: steps(fabric, inject, **how), small.NETWORK)
 
 
-@pytest.mark.parametrize("name", ["random_one", "random_n", "shifting", "cloud"])
+@pytest.mark.parametrize("name", ["random_one", "random_n", "random_draws", "shifting", "cloud"])
 def test_a_rank_sleeps_its_own_delay_before_each_pass(name):
     inject = injector(name, workers=4)
     for rank, (marks, phases, _) in enumerate(run(4, inject)):

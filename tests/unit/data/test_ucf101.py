@@ -115,6 +115,22 @@ def test_an_epochs_minibatches_are_disjoint_and_of_similar_length():
     assert not torch.equal(batches.indices(0).sort().values, batches.indices(60).sort().values)
 
 
+def test_groups_of_equal_width_are_as_wide_and_not_as_full():
+    """Long videos are few: their groups have fewer, and minibatches of short ones come from narrow groups too."""
+    of = {name: made(videos=1010, buckets=10, bucketing=name).train for name in ("count", "width")}
+    batches = {name: split.minibatches(16, 4, seed=3) for name, split in of.items()}
+    lengths = of["width"].lengths
+    width = (int(lengths.max() - lengths.min()) + 1) / 10
+    spread = {
+        name: [int(one.max() - one.min()) for one in (lengths[each.indices(i)] for i in range(60))]
+        for name, each in batches.items()
+    }
+    assert statistics.median(spread["width"]) < width and sum(one > 2 * width for one in spread["width"]) <= 10
+    assert max(spread["count"]) > 2 * width, "a tenth of the videos are the longest"
+    rows = torch.cat([batches["width"].indices(slot) for slot in range(60)])
+    assert len(rows.unique()) == 960
+
+
 @pytest.mark.parametrize("workers", [1, 2, 5])
 def test_an_id_is_the_same_minibatch_for_any_number_of_workers_and_after_resume(workers):
     split = made(videos=320).train  # 20 minibatches of 16: whole iterations for each
@@ -300,6 +316,7 @@ def test_bad_feature_files(extracted, damage, complaint):
     [
         ({"split": 4}, "unknown value of dataset.split '4'; valid: "),
         ({"videos": 100}, "dataset.videos=100 is fewer than the 101 classes"),
+        ({"bucketing": "widths"}, "unknown dataset.bucketing 'widths'; valid: count, width"),
         ({"features": 4096}, "dataset.features=4096: a frame has 2048"),
     ],
 )

@@ -30,6 +30,7 @@ from repro.training.model_shard import ModelShard
 from repro.training.worker import Worker
 
 FIG4 = "pipesgd/fig4-mnist"
+EVERY = ["random_one", "random_n", "random_draws", "shifting", "cloud"]  # but for delays from a file
 
 
 def injector(name, workers=4, seed=0, **options):
@@ -107,7 +108,7 @@ def test_workers_that_draw_by_themselves_are_late_two_of_64_a_step_and_sometimes
 
 
 @given(
-    st.sampled_from(["random_one", "random_n", "random_draws", "shifting", "cloud"]),
+    st.sampled_from(EVERY),
     st.integers(4, 70),
     st.integers(0, 99),
 )
@@ -151,7 +152,7 @@ def run(workers, inject, **how):
     return virtual.run(workers, lambda fabric: steps(fabric, inject, **how), small.NETWORK)
 
 
-@pytest.mark.parametrize("name", ["random_one", "random_n", "random_draws", "shifting", "cloud"])
+@pytest.mark.parametrize("name", EVERY)
 def test_a_rank_sleeps_its_own_delay_before_each_pass(name):
     inject = injector(name, workers=4)
     for rank, (marks, phases, _) in enumerate(run(4, inject)):

@@ -156,7 +156,8 @@ def test_whoever_is_late(late):
 
 
 @pytest.mark.parametrize("options", [
-    {"servers": 2}, {"drop": 0.8}, {"wire": "truncate16"}, {"sync": "asp"}, {"sync": "ssp", "bound": 1}, {"push": "batches", "drop": 0.5},
+    {"servers": 2}, {"drop": 0.8}, {"wire": "truncate16"},
+    {"sync": "asp"}, {"sync": "ssp", "bound": 1}, {"push": "batches", "drop": 0.5},
 ])  # fmt: skip
 def test_resume(options):
     for name in ("ps_default", "ibatch"):

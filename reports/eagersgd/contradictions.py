@@ -94,7 +94,7 @@ def _resnet50() -> list[Check]:
                P * solo / one, TIMES, f"{P} times {solo:g} over {one:g} steps/s"),
         _check("ResNet-50: seconds a step of Synch-SGD (Deep500) with 460 ms", step, 1 / one + 0.46, " s",
                f"one node's computation 1 / {one:g} and the delay of the slowest rank: it cannot take less if some "
-               "rank is late in every step; in the released code, where each rank draws by itself, nobody is in a seventh"),
+               "rank is late in every step; as released ranks draw by themselves, and in a seventh nobody is"),
     ]  # fmt: skip
 
 

@@ -6,9 +6,13 @@ off: by which factor each ratio that is counted or compared may be wrong, by the
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import pandas as pd
 
+from repro.algorithms.batching.modes import layerwise
+from repro.algorithms.batching.profile import PullProfile
+from repro.algorithms.batching.times import timeline
 from repro.answers.claims.compute import Outcome, function
 from repro.answers.claims.evaluate import ratio
 from repro.answers.tables.columns import computed
@@ -51,6 +55,20 @@ def waits(run: Summary) -> dict[str, dict[str, float]]:
         return {}
     each = zip(of["layers"], of["transfer_s"], of["forward_s"], strict=True)
     return {name: {"pull": of["startup_s"] + transfer, "forward": forward} for name, transfer, forward in each}
+
+
+@function
+def waiting_layers(group: Runs) -> Outcome:
+    """Of layer by layer: how many layers behind the first wait longer for their pull than they then compute, in the
+    pipeline of the profile that the run measured."""
+    found = {}
+    for seed, run in group.seeds("layerwise").items():
+        if of := (run.get("pipeline") or {}).get("profile"):
+            profile = PullProfile.parse(of, f"seed {seed}")
+            computing = [box for box in timeline(profile, layerwise(profile)) if box.kind == "forward"]
+            waits = [(now.start - before.end, now.end - now.start) for before, now in pairwise(computing)]
+            found[seed] = float(sum(wait > compute for wait, compute in waits))
+    return Outcome(found) if found else Outcome(reason="no profile of layerwise")
 
 
 @function

@@ -143,6 +143,12 @@ class Claim(Model):
         )
 
     @property
+    def no_loss(self) -> bool:
+        """Whether it says that an accuracy is no lower than another."""
+        differs = self.value is not None and self.value.verb == "difference"
+        return self.about == "accuracy" and differs and self.paper.low == 0 and self.paper.high is None
+
+    @property
     def is_ratio(self) -> bool:
         """Whether ours is a factor, whose sizes are compared on a log scale."""
         return self.paper.unit == "x"

@@ -7,7 +7,6 @@ evaluated as code. Times are seconds an iteration unless said otherwise.
 from __future__ import annotations
 
 from collections.abc import Callable
-from inspect import signature
 
 from repro.answers.claims.evaluate import Outcome
 from repro.answers.claims.value import Value
@@ -23,11 +22,6 @@ def function(compute: Callable[..., Outcome]) -> Callable[..., Outcome]:
     """Make a function over runs that trained known to the claims files."""
     FUNCTIONS[compute.__name__] = compute
     return compute
-
-
-def takes_error(value: Value) -> bool:
-    """Whether ratios are counted or compared, each of which may be wrong by a factor: a function's argument `off`."""
-    return "off" in signature(FUNCTIONS[value.function]).parameters if value.function else value.takes_error
 
 
 def probe_function(program: str) -> Callable[[Callable[..., Outcome]], Callable[..., Outcome]]:

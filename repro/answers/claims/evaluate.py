@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
+from repro.answers.claims import paired
 from repro.answers.claims import verdict as answers
 from repro.answers.claims.claims import Claim, Value
 from repro.answers.claims.stats import spread
-from repro.answers.claims.verdict import Effect, Interval, Verdict, direction, of_effect, of_value
+from repro.answers.claims.verdict import Effect, Interval, Sample, Verdict, of_effect, of_value
 from repro.answers.tables.columns import Filter, computed
 from repro.core.errors import unknown
 
@@ -37,35 +38,58 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Error:
-    """By which share a number of this kind may be off, and how that is known."""
+class Given:
+    """The verdict where the paper's own baseline comes out as it prints it.
 
-    share: float
-    source: str
+    kept: draws that do so, of so many; without a verdict too few do, or none can.
+    """
+
+    kept: int
+    of: int
+    verdict: Verdict | None = None
+    cannot: bool = False  # whether all of the baseline's range misses the printed number
+
+    @property
+    def text(self) -> str:
+        """`confirmed (40 of 41), of 41 draws in 64`"""
+        if self.verdict is not None:
+            return f"{self.verdict.text}, of the {self.kept} draws in {self.of} that reproduce it"
+        if self.cannot:
+            return f"contradiction: none of {self.of} draws reproduces it"
+        return f"not resolved: {self.kept} of {self.of} draws reproduce it"
 
 
 @dataclass(frozen=True)
 class Evidence:
     """What one kind of number says of a claim.
 
-    ends: `input, low` or `input, high` -> ours with that input there, all else as guessed. repeated: the least and most
+    outcome: a number a seed, of runs as they are configured. sample: those that it may be. repeated: the least and most
     that repetitions of one run make of it. by_construction, out_of_scope, not_testable: why it is not judged.
-    origin: where the runs are from.
+    not_drawn: what draws its inputs, where nothing has. decided_by: the input that decides it. error: where its error
+    is from. origin: where the runs are from.
     """
 
     outcome: Outcome
-    ends: Mapping[str, float] = field(default_factory=dict)
+    sample: Sample | None = None
+    given: Given | None = None
+    decided_by: str = ""
     repeated: Sequence[float] = ()
-    error: Error | None = None
+    error: str = ""
     by_construction: str = ""
     implied: str = ""
     out_of_scope: str = ""
     not_testable: str = ""
+    not_drawn: str = ""
     origin: str = ""
 
     @property
     def values(self) -> list[float]:
         return [value for value in self.outcome.values.values() if not math.isnan(value)]
+
+    @property
+    def known(self) -> Sample:
+        """The sample, or all seeds and repetitions."""
+        return self.sample or Sample([*self.values, *self.repeated], drawn=False)
 
 
 @dataclass(frozen=True)
@@ -77,20 +101,11 @@ class Judged:
     verdict: Verdict
     ours: Interval | None = None
     evidence: Evidence = Evidence(Outcome())
-    effect: Effect | None = None
 
     @property
     def seeds(self) -> int:
         """Over how many ours is taken; none where there is no number."""
         return len(self.evidence.values) if self.ours else 0
-
-    @property
-    def flips(self) -> list[str]:
-        """The ends of inputs at which the claim's direction is another, all else as guessed."""
-        if self.effect is None or self.ours is None:
-            return []
-        effect, here = self.effect, direction(Interval.exact(self.ours.point), self.effect)
-        return [end for end, at in self.evidence.ends.items() if direction(Interval.exact(at), effect) != here]
 
 
 def judge(claim: Claim, kind: str, evidence: Evidence | None, effect: Effect | None) -> Judged:
@@ -104,44 +119,49 @@ def judge(claim: Claim, kind: str, evidence: Evidence | None, effect: Effect | N
     if not evidence.values:
         reason = evidence.outcome.reason or f"no number follows from {_columns(claim.value)}"
         return Judged(claim, kind, Verdict(answers.NOT_RUN, reason=reason))
-    ours = interval(claim, evidence, effect)
+    ours = interval(evidence)
     if evidence.by_construction:
         verdict = Verdict(answers.BY_CONSTRUCTION, reason=evidence.by_construction)
     elif evidence.out_of_scope:
         verdict = Verdict(answers.OUT_OF_SCOPE, reason=evidence.out_of_scope)
-    elif (seeds := len(evidence.values)) < (least := claim.seeds_for(kind)):
-        verdict = Verdict(answers.INCONCLUSIVE, reason=f"{seeds} of {least} seeds")
+    elif evidence.not_drawn:
+        verdict = Verdict(answers.NOT_RUN, reason=evidence.not_drawn)
+    elif evidence.sample is None and (seeds := len(evidence.values)) < (least := claim.seeds_for(kind)):
+        verdict = Verdict(answers.OPEN, reason=f"{seeds} of {least} seeds")
     else:
-        verdict = of_effect(ours, effect, *claim.widened) if effect else of_value(ours, *claim.widened)
-        verdict = verdict.implied(evidence.implied)
-    return Judged(claim, kind, verdict, ours, evidence, effect)
+        verdict = concluded(claim, evidence, effect).implied(evidence.implied)
+    return Judged(claim, kind, verdict, ours, evidence)
 
 
-def interval(claim: Claim, evidence: Evidence, effect: Effect | None) -> Interval:
-    """The median over seeds and all that is known to make it uncertain: seeds, repetitions, inputs, the kind's error.
+def concluded(claim: Claim, evidence: Evidence, effect: Effect | None) -> Verdict:
+    """What follows from a sample; of an accuracy that must not be lost, from pairs of seeds."""
+    low, high = claim.widened
+    if claim.no_loss and low is not None and low < 0 and len(evidence.values) > 1:
+        found = paired.compare(evidence.values, -low)
+        said = f"{found.mean:+.4f}, {found.low:+.4f} to {found.high:+.4f}; {found.pairs} pairs, margin {-low:g}"
+        return Verdict(WORDS[found.answer], reason=said)
+    sample = evidence.known
+    return of_effect(sample, effect, low, high) if effect else of_value(sample, low, high)
 
-    What an error of a ratio makes of an effect in percent is computed on the ratio: 1 + gain, or 1 / (1 - reduction).
-    """
+
+WORDS = {paired.NO_LOSS: answers.CONFIRMED, paired.LOSS: answers.REFUTED, paired.OPEN: answers.OPEN}
+
+
+def interval(evidence: Evidence) -> Interval:
+    """The median over seeds, and between what 90 % of the draws lie, or all seeds and repetitions."""
     found = spread(evidence.values)
-    ours = Interval(found.low, found.median, found.high).and_these(evidence.repeated).and_these(evidence.ends.values())
-    if evidence.error is None:
-        return ours
-    if claim.value is not None and claim.value.verb == "gain":
-        ratio = Interval(1 + ours.low, 1 + ours.point, 1 + ours.high).off_by(evidence.error.share)
-        return Interval(ratio.low - 1, ratio.point - 1, ratio.high - 1)
-    if claim.paper.unit == "%" and effect is not None and ours.high < 1:
-        ratio = Interval(*(1 / (1 - share) for share in (ours.low, ours.point, ours.high))).off_by(evidence.error.share)
-        return Interval(*(1 - 1 / value for value in (ratio.low, ratio.point, ratio.high)))
-    return ours.off_by(evidence.error.share)
+    if evidence.sample is None:
+        return Interval(found.low, found.median, found.high).and_these(evidence.repeated)
+    return Interval.of(found.median, evidence.sample)
 
 
-def numbers(value: Value, table: pd.DataFrame, suffixes: tuple[str, str] = ("", ""), off: float = 1.0) -> Outcome:
+def numbers(value: Value, table: pd.DataFrame, suffixes: tuple[str, str] = ("", "")) -> Outcome:
     """The number of a verb, one a seed that both sides have.
 
     table: a row a run, with variant, seed, breakdown and the claim's column. suffixes: of the columns of `of` and
-    `over`. off: by which factor each ratio that is counted or compared is wrong.
+    `over`.
     """
-    return _numbers(value, _read(value, table, OTHER_END if any(suffixes) else ("",)), suffixes, off)
+    return _numbers(value, _read(value, table, OTHER_END if any(suffixes) else ("",)), suffixes)
 
 
 def _read(value: Value, table: pd.DataFrame, ends: Iterable[str]) -> list[Row]:
@@ -163,10 +183,10 @@ def _chosen(rows: list[Row], where: Filter) -> list[Row]:
     return rows
 
 
-def _numbers(value: Value, rows: list[Row], suffixes: tuple[str, str], off: float) -> Outcome:
+def _numbers(value: Value, rows: list[Row], suffixes: tuple[str, str]) -> Outcome:
     if value.each:
-        return _of_each(value, rows, suffixes, off)
-    of = _side(value, value.of, rows, suffixes[0], off)
+        return _of_each(value, rows, suffixes)
+    of = _side(value, value.of, rows, suffixes[0])
     if not of.values or value.verb == "value":
         return of
     if value.verb == "best":
@@ -177,19 +197,18 @@ def _numbers(value: Value, rows: list[Row], suffixes: tuple[str, str], off: floa
     if value.verb == "outside":
         return _outside(value, of, rows, suffixes[1])
     other = value.model_copy(update={"column": value.over_column or value.column})
-    over = _side(other, value.over, rows, suffixes[1], 1 / off)
+    over = _side(other, value.over, rows, suffixes[1])
     if not over.values:
         return over
     if not (seeds := sorted({*of.values} & {*over.values})):
         return Outcome(reason=f"no seed in common between {_shown(value.of)} and {_shown(value.over)}")
-    by = 1.0 if value.compared else off
-    return Outcome({seed: _number(value.verb or "", by * of.values[seed], over.values[seed]) for seed in seeds})
+    return Outcome({seed: _number(value.verb or "", of.values[seed], over.values[seed]) for seed in seeds})
 
 
-def _side(value: Value, side: Value | Filter, rows: list[Row], suffix: str, off: float) -> Outcome:
+def _side(value: Value, side: Value | Filter, rows: list[Row], suffix: str) -> Outcome:
     """The numbers of `of` or of `over`."""
     if isinstance(side, Value):
-        return _numbers(side, rows, (suffix, OTHER_END[suffix]), off if side in value.compared else 1.0)
+        return _numbers(side, rows, (suffix, OTHER_END[suffix]))
     found = _taken(value, rows, side, suffix)
     return Outcome(found) if found else Outcome(reason=f"no results for {_shown(side)}")
 
@@ -198,7 +217,7 @@ def _outside(value: Value, of: Outcome, rows: list[Row], suffix: str) -> Outcome
     """How far each seed's number lies outside of the range of the variants that `over` lists."""
     assert isinstance(value.over, dict)
     variants = value.over["variant"]
-    ends = [_side(value, value.over | {"variant": name}, rows, suffix, 1.0) for name in variants]  # type: ignore
+    ends = [_side(value, value.over | {"variant": name}, rows, suffix) for name in variants]  # type: ignore
     if lacking := next((end for end in ends if not end.values), None):
         return lacking
     if not (seeds := sorted({*of.values}.intersection(*(end.values for end in ends)))):
@@ -207,14 +226,14 @@ def _outside(value: Value, of: Outcome, rows: list[Row], suffix: str) -> Outcome
     return Outcome({s: max(0.0, min(ranges[s]) - of.values[s], of.values[s] - max(ranges[s])) for s in seeds})
 
 
-def _of_each(value: Value, rows: list[Row], suffixes: tuple[str, str], off: float) -> Outcome:
+def _of_each(value: Value, rows: list[Row], suffixes: tuple[str, str]) -> Outcome:
     """The number apart for each value of the columns of `each`, and of these what `take` takes."""
     (_, of), alone = value.sides[0], value.model_copy(update={"each": []})
     keys = dict.fromkeys(tuple(row[name] for name in value.each) for row in _chosen(rows, of))
     asked = [each for name in value.each if isinstance(listed := of.get(name), list) for each in listed]
     if lacking := [each for each in asked if not any(each in key for key in keys)]:
         return Outcome(reason=f"no results for {lacking[0]}")
-    apart = [_numbers(alone, _chosen(rows, dict(zip(value.each, key))), suffixes, off) for key in keys]
+    apart = [_numbers(alone, _chosen(rows, dict(zip(value.each, key))), suffixes) for key in keys]
     there = [outcome.values for outcome in apart if outcome.values]
     if not there or (asked and len(there) < len(keys)):
         return next((one for one in apart if not one.values), Outcome(reason=f"no results for {_shown(of)}"))

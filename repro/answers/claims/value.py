@@ -73,16 +73,6 @@ class Value(Model):
         inner = (side for side in (self.of, self.over) if isinstance(side, Value))
         return {*self.each, *(name for _, of in self.sides for name in of)}.union(*(side.chooses for side in inner))
 
-    @property
-    def compared(self) -> list[Value]:
-        """The ratios that it is computed from where it does not compare columns itself."""
-        return [side for side in (self.of, self.over) if isinstance(side, Value) and (side.over or side.compared)]
-
-    @property
-    def takes_error(self) -> bool:
-        """Whether it counts or compares ratios, each of which may be off."""
-        return self.verb == "at_least" or (self.verb == "difference" and bool(self.compared))
-
 
 Side = Annotated[
     Annotated[Value, Tag("verb")] | Annotated[Filter, Tag("rows")],

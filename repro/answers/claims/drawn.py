@@ -1,0 +1,105 @@
+"""An experiment's sweeps as runs: a run a variant and draw, whose seed is the draw, so that a claim's numbers are computed
+from them as from any runs, one a draw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from repro.answers.claims import residuals
+from repro.answers.claims.residuals import Residuals
+from repro.answers.tables.loading import Summary
+from repro.answers.tables.runs import Runs
+from repro.records.flat import PARTS, PLAIN
+from repro.records.sweep import Draw
+
+ERRORS = 64  # draws of the validated error, of runs of which nothing is assumed
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A sweep as pages take it: the summary of its run as configured, and its draws."""
+
+    summary: Summary
+    draws: Sequence[Draw]
+
+
+@dataclass(frozen=True, eq=False)
+class Sweeps:
+    """Those of an experiment."""
+
+    sweeps: Sequence[Drawn]
+
+    @cached_property
+    def configured(self) -> Runs:
+        """Each run with every input as configured."""
+        return Runs.of(one.summary | {"seed": 0} for one in self.sweeps)
+
+    @cached_property
+    def exact(self) -> Runs:
+        """Every draw, as simulated."""
+        return self._runs(None)
+
+    def erring(self, errors: Residuals) -> Runs:
+        """Every draw, its times off by what the validation found."""
+        return self._runs(errors)
+
+    def _runs(self, errors: Residuals | None) -> Runs:
+        def made() -> Iterable[Summary]:
+            for one in self.sweeps:
+                for draw in one.draws:
+                    factor = errors.of_draw(draw.number)[one.summary.get("strategy")] if errors else 1.0
+                    yield at_draw(one.summary, draw.result, factor) | {"seed": draw.number}
+
+        return Runs.of(made())
+
+    @cached_property
+    def inputs(self) -> Mapping[str, Sequence[float]]:
+        """Input -> a number a draw: the value of its first entry, or the number of the hypothesis."""
+        found: dict[str, dict[int, Any]] = {}
+        for one in self.sweeps:
+            for draw in one.draws:
+                for name, entries in draw.values.items():
+                    found.setdefault(name, {}).setdefault(draw.number, next(iter(entries.values())))
+        count = min(len(one.draws) for one in self.sweeps)
+        return {name: _numbers([of[n] for n in range(count)]) for name, of in found.items() if len(of) >= count}
+
+
+def _numbers(values: Sequence[Any]) -> list[float]:
+    if all(isinstance(value, int | float) for value in values):
+        return [float(value) for value in values]
+    names = sorted({str(value) for value in values})
+    return [float(names.index(str(value))) for value in values]
+
+
+def at_draw(summary: Summary, result: Mapping[str, Any], factor: float) -> Summary:
+    """A run's summary with the result of a draw, its times longer by a factor."""
+    given = result if factor == 1.0 else residuals.scaled(result, factor)
+    if "found" in given:
+        return summary | {"result": given["found"], "metrics": given.get("metrics", {})}
+    return summary | {name: given[name] for name in (*PLAIN, *PARTS) if name in given}
+
+
+def erring(runs: Runs, errors: Residuals) -> Runs:
+    """Runs of which nothing is assumed, each as often as the validated error is drawn."""
+
+    def made() -> Iterable[Summary]:
+        for run in runs.records.values():
+            for number in range(ERRORS):
+                factor = errors.of_draw(number)[run.get("strategy")]
+                scaled = residuals.scaled({name: run[name] for name in TIMES if run.get(name)}, factor)
+                yield run | scaled | {"seed": number}
+
+    return Runs.of(made())
+
+
+TIMES = ("step", "phases", "server_phases", "communication", "final", "targets", "result", "metrics", "per_rank")
+
+
+def twin(values: Mapping[int, float], ratio: float, number: Callable[[int], float]) -> dict[int, float]:
+    """Simulated values moved to where the emulated twin of the run is, by a share of the way a draw, on a log scale."""
+    return {draw: value * float(np.exp(number(draw) * np.log(ratio))) for draw, value in values.items()}

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repro.core.paths import reference_root, results_root
-from repro.records import identity, reference, store, tidy, variants
+from repro.records import identity, reference, store, sweep, tidy, variants
 from repro.records.flat import flat
 from repro.records.identity import Values
 from repro.records.record import Record
 from repro.records.store import run_dir, run_folders
+from repro.records.sweep import Sweep
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,6 +50,23 @@ def runs(paper: str, root: Path | None = None) -> list[Found]:
     for folder in run_folders(root or results_root(), paper) if root != reference_root() else ():
         if record := store.usable(folder):
             found["/".join(folder.parts[-2:])] = Found(WORKSPACE, folder / "summary.json", record)
+    return [found[name] for name in sorted(found)]
+
+
+def sweeps(paper: str, root: Path | None = None) -> list[tuple[Found, Sweep]]:
+    """The sweeps of a paper, in the order of experiments and names, each with its run as configured.
+
+    root: as of `runs`. A sweep of the workspace takes the place of the same in the reference, if it has as many draws.
+    """
+    found = {}
+    if root in (None, reference_root()):
+        tables = reference_root() / paper / "sweeps.parquet"
+        found = {each.name: (Found(REFERENCE, tables, each.record), each) for each in reference.sweeps(paper)}
+    for folder in sweep.folders(root or results_root(), paper) if root != reference_root() else ():
+        own = sweep.usable(folder)
+        name = "/".join(folder.parts[-2:])
+        if own and own.draws and (name not in found or len(found[name][1].draws) <= len(own.draws)):
+            found[name] = (Found(WORKSPACE, folder / sweep.FILE, own.record), own)
     return [found[name] for name in sorted(found)]
 
 

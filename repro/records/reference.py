@@ -7,6 +7,7 @@
 - `points.parquet`     a row an evaluation
 - `rows.parquet`       a row of what a probe found, in columns; the summary has it too
 - `intervals.parquet`  a row an interval of a traced step
+- `sweeps.parquet`     a row a sweep over draws of the assumed inputs: the lines of its file (`repro.records.sweep`)
 - `manifest.json`      the schema, and how many rows each table has and its SHA-256
 
 A publish writes its tables aside (`runs.parquet.new`), then the manifest, by one rename: from there on they are the
@@ -29,12 +30,14 @@ from repro.core import safe_files, strict_json
 from repro.core.atomic import write_atomically
 from repro.core.errors import InputError
 from repro.core.paths import reference_root
-from repro.records import migrate, tidy
+from repro.records import migrate, sweep, tidy
 from repro.records.flat import flat
 from repro.records.record import Record
+from repro.records.sweep import Sweep
 
 SCHEMA = migrate.SCHEMA
 MANIFEST = "manifest.json"
+SWEEPS = "sweeps"
 NEW = ".new"  # behind the name of a table that is not in its place yet
 # of a result -> the table that holds it: lists of mappings without inner ones
 LISTS = {"curve": "points", "trace": "intervals"}
@@ -59,11 +62,27 @@ def read(paper: str, root: Path | None = None) -> list[Record]:
     return [_published(row, lists, folder) for row in found["runs"]]
 
 
-def write(paper: str, runs: Sequence[Record], root: Path | None = None) -> Path:
-    """A paper's reference, with these runs and no others; returns its folder. The same runs give the same bytes."""
+def sweeps(paper: str, root: Path | None = None) -> list[Sweep]:
+    """A paper's sweeps, in the order of their names; InputError as of `read`."""
+    folder = (root or reference_root()) / paper
+    if paper not in papers(root) or SWEEPS not in _digests(folder):
+        return []
+    rows = check(folder)[SWEEPS]
+    found = [sweep.of_lines(row["lines"].splitlines(), f"{folder / SWEEPS}.parquet, {row['run']}") for row in rows]
+    return [each for each in found if each]
+
+
+def write(
+    paper: str, runs: Sequence[Record], root: Path | None = None, swept: Sequence[Sweep] | None = None
+) -> Path:
+    """A paper's reference, with these runs and no others; returns its folder. The same runs give the same bytes.
+
+    swept: its sweeps; None: those that are there.
+    """
     import pyarrow
     import pyarrow.parquet
 
+    kept = sweeps(paper, root) if swept is None else swept
     folder = (root or reference_root()) / paper
     safe_files.make_folder(folder)
     settle(folder)
@@ -71,6 +90,9 @@ def write(paper: str, runs: Sequence[Record], root: Path | None = None) -> Path:
     ordered = [Record.of(json.loads(_text(run.plain()))) for run in sorted(runs, key=lambda run: run.name)]
     tables = {name: tidy.frame([row for run in ordered for row in tidy.rows(name, flat(run))]) for name in tidy.TABLES}
     tables["runs"]["record"] = [_text(_without_lists(run.plain())) for run in ordered]
+    if kept:
+        lines = [{"run": one.name, "lines": "".join(sweep.lines_of(one))} for one in sorted(kept, key=lambda one: one.name)]
+        tables[SWEEPS] = tidy.frame(lines)
     said: dict[str, Any] = {"schema": SCHEMA, "tables": {}}
     for name, table in tables.items():
         sink = pyarrow.BufferOutputStream()
@@ -135,7 +157,8 @@ def _digests(folder: Path) -> dict[str, str]:
     """The SHA-256 of each table."""
     said, manifest = _manifest(folder), folder / MANIFEST
     try:
-        digests = {name: said["tables"][name]["sha256"] for name in tidy.TABLES}
+        there = [*tidy.TABLES, *({SWEEPS} & said["tables"].keys())]
+        digests = {name: said["tables"][name]["sha256"] for name in there}
     except (KeyError, TypeError) as error:
         raise InputError(f"{manifest}: not a readable manifest ({error!r})") from None
     if said.get("schema") not in range(1, SCHEMA + 1):

@@ -15,6 +15,7 @@ from typing import Any
 
 from repro.core import safe_files, strict_json
 from repro.core.errors import InputError, cannot
+from repro.core.warnings import warn
 from repro.records.identity import Identity
 from repro.records.record import Record
 
@@ -108,6 +109,15 @@ def read(folder: Path) -> Sweep | None:
     return of_lines(data[: data.rfind(b"\n") + 1].splitlines(), str(path))
 
 
+def usable(folder: Path) -> Sweep | None:
+    """The same where sweeps are shown: of a file that is none a warning, and None."""
+    try:
+        return read(folder)
+    except InputError as error:
+        warn(f"{error}; left out")
+        return None
+
+
 def of_lines(lines: Sequence[bytes | str], where: str) -> Sweep | None:
     """A sweep of its lines; None of none."""
     entries = [_parsed(line, f"{where}, line {number}") for number, line in enumerate(lines, start=1)]
@@ -136,11 +146,6 @@ def _parsed(line: bytes | str, where: str) -> dict[str, Any]:
 def lines_of(sweep: Sweep) -> list[str]:
     """As a file has it."""
     return [head(sweep.key, sweep.record), *map(line_of, sweep.draws)]
-
-
-def record_at(sweep: Sweep, draw: Draw) -> dict[str, Any]:
-    """The result of the whole record with a draw's parts."""
-    return sweep.record.result.model_dump(mode="json") | draw.result
 
 
 def folders(root: Path, paper: str = "*") -> Iterable[Path]:

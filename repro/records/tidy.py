@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
-INPUT, AS_GUESSED = "input", "base"  # the factor that says at which end an assumed input is; where none is at one
 TABLES = ("runs", "points", "rows", "intervals")
 # of a summary: column -> where it stands
 _PLAIN = (

@@ -51,6 +51,14 @@ class Tolerance(Model):
     relative: NonNegative = 0.0
     fixed: date | None = None
 
+    def around(self, paper: Paper) -> tuple[float | None, float | None]:
+        """The paper's range with the tolerance."""
+        low, high = paper.low, paper.high
+        return (
+            None if low is None else low - abs(low) * self.relative - self.absolute,
+            None if high is None else high + abs(high) * self.relative + self.absolute,
+        )
+
 
 class Claimed(Model):
     """Of a claim of an effect: the value of no effect, how near to it is none, and on which side it is claimed."""
@@ -136,11 +144,7 @@ class Claim(Model):
     @property
     def widened(self) -> tuple[float | None, float | None]:
         """The paper's range with the tolerance."""
-        low, high, by = self.paper.low, self.paper.high, self.tolerance
-        return (
-            None if low is None else low - abs(low) * by.relative - by.absolute,
-            None if high is None else high + abs(high) * by.relative + by.absolute,
-        )
+        return self.tolerance.around(self.paper)
 
     @property
     def no_loss(self) -> bool:

@@ -3,7 +3,7 @@ from them as from any runs, one a draw."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,20 +12,11 @@ import numpy as np
 
 from repro.answers.claims import residuals
 from repro.answers.claims.residuals import Residuals
-from repro.answers.tables.loading import Summary
+from repro.answers.tables.loading import Drawn, Summary
 from repro.answers.tables.runs import Runs
 from repro.records.flat import PARTS, PLAIN
-from repro.records.sweep import Draw
 
 ERRORS = 64  # draws of the validated error, of runs of which nothing is assumed
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """A sweep as pages take it: the summary of its run as configured, and its draws."""
-
-    summary: Summary
-    draws: Sequence[Draw]
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +91,7 @@ def erring(runs: Runs, errors: Residuals) -> Runs:
 TIMES = ("step", "phases", "server_phases", "communication", "final", "targets", "result", "metrics", "per_rank")
 
 
-def twin(values: Mapping[int, float], ratio: float, number: Callable[[int], float]) -> dict[int, float]:
-    """Simulated values moved to where the emulated twin of the run is, by a share of the way a draw, on a log scale."""
-    return {draw: value * float(np.exp(number(draw) * np.log(ratio))) for draw, value in values.items()}
+def towards(values: Mapping[int, float], twin: float) -> dict[int, float]:
+    """Simulated values, each a part of the way to where the emulated twin is, on a log scale."""
+    parts = np.random.default_rng(residuals.SEED).random(max(values, default=0) + 1)
+    return {draw: value * twin ** float(parts[draw]) for draw, value in values.items()}

@@ -38,7 +38,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Given:
+class Conditioned:
     """The verdict where the paper's own baseline comes out as it prints it.
 
     kept: draws that do so, of so many; without a verdict too few do, or none can.
@@ -71,7 +71,7 @@ class Evidence:
 
     outcome: Outcome
     sample: Sample | None = None
-    given: Given | None = None
+    given: Conditioned | None = None
     decided_by: str = ""
     repeated: Sequence[float] = ()
     error: str = ""

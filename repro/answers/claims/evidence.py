@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from repro.answers.claims import claims, evaluate, validated
+from repro.answers.claims import claims, decides, drawn, evaluate, residuals
 from repro.answers.claims.claims import Claim, File, Restated
-from repro.answers.claims.compute import FUNCTIONS, OF_PROBES, takes_error
-from repro.answers.claims.evaluate import Error, Evidence, Judged, Outcome
+from repro.answers.claims.compute import FUNCTIONS, OF_PROBES
+from repro.answers.claims.drawn import Sweeps
+from repro.answers.claims.evaluate import Conditioned, Evidence, Judged, Outcome
+from repro.answers.claims.residuals import Residuals
 from repro.answers.claims.stats import median
+from repro.answers.claims.verdict import Sample, of_effect, of_value
 from repro.answers.tables import columns, loading
 from repro.answers.tables.columns import chosen
 from repro.answers.tables.loading import KINDS, Summary
@@ -25,8 +28,9 @@ from repro.core.errors import InputError, unknown
 from repro.core.paths import REPORTS
 from repro.records import catalogue, tidy
 from repro.records.kinds import EMULATED, SIMULATED
-from repro.records.tidy import AS_GUESSED, INPUT
 
+NO_DRAWS = "its inputs are not drawn: repro run with --draws 64"
+LEAST_KEPT = 20  # draws with the paper's own baseline, below which nothing follows
 Finder = Callable[[str, str], Runs | None]  # (experiment, kind) -> the results that speak to a claim
 
 
@@ -52,16 +56,13 @@ def claims_of(paper: str, folder: Path = REPORTS) -> File:
 class ClaimEvaluator:
     """Judges a paper's claims by its results: which runs speak to which claim, and what makes them uncertain.
 
-    every: all runs of the paper; ends_of: end of an assumed input -> those there.
+    drawn: an experiment -> the sweeps of its runs, None without any.
     """
 
     file: File
     find: Finder
     results: Path | None = None
-    every: Runs | None = None
-    ends_of: Mapping[str, Runs] = field(default_factory=dict)
-    # by the id of a group, which is kept with what was made of it: another may get the id of one that is gone
-    _at: dict[tuple[str, int], tuple[Runs, Runs | None]] = field(default_factory=dict, repr=False)
+    drawn: Callable[[str], Sweeps | None] = lambda _: None
 
     def judged(self) -> list[Judged]:
         """One a claim and kind, in the file's order."""
@@ -73,74 +74,112 @@ class ClaimEvaluator:
 
     def evidence(self, claim: Claim, kind: str) -> Evidence | None:
         """What one kind of number says; None where there are no results of it."""
-        if claim.value is None or (group := self.find(claim.experiment, kind)) is None:
+        if claim.value is None:
+            return None
+        group = self.find(claim.experiment, kind)
+        sweeps = self.drawn(claim.experiment) if claim.about == "time" and kind in (SIMULATED, EMULATED) else None
+        if kind == SIMULATED and sweeps and group is None:
+            group = sweeps.configured
+        if group is None:
             return None
         if reason := not_testable(claim, group):
             return Evidence(Outcome(), not_testable=reason)
-        outcome, repeated = outcome_of(claim, group), repetitions(claim, group)
-        error = self.error(claim, group) if kind == SIMULATED and claim.about == "time" else None
-        if error and takes_error(claim.value):
-            ends = (1 + error.share, 1 / (1 + error.share))
-            repeated += [value for off in ends for value in outcome_of(claim, group, off=off).values.values()]
-            error = None  # is in it
-        return Evidence(
-            outcome,
-            ends=self.ends(claim, kind, outcome),
-            repeated=repeated,
-            error=error,
+        found = Evidence(
+            outcome_of(claim, group),
             by_construction=self.by_construction(claim, group),
             implied=self.implied(group) if claim.about == "time" else "",
             out_of_scope=shared_cores(claim, group),
             origin=origin(claim, group),
         )
+        if sweeps and kind == EMULATED:
+            return self.of_emulated(claim, replace(found, repeated=repetitions(claim, group)), sweeps)
+        if kind == SIMULATED and claim.about == "time":
+            return self.of_simulated(claim, group, found, sweeps)
+        return replace(found, repeated=repetitions(claim, group))
 
-    def ends(self, claim: Claim, kind: str, here: Outcome) -> Mapping[str, float]:
-        """Ours at either end of each assumed input, all else as guessed.
+    def of_simulated(self, claim: Claim, group: Runs, found: Evidence, sweeps: Sweeps | None) -> Evidence:
+        """A simulated time, or number of times: the draws of what is assumed, each with an error of the simulation.
 
-        Simulated runs were repeated there; emulated ones share the inputs, and are taken to change by the same factor.
+        That is by how much the emulated twin of the runs is away, or else what the validation found of their family.
         """
-        simulated = self.find(claim.experiment, SIMULATED) if kind in (SIMULATED, EMULATED) and self.ends_of else None
-        if simulated is None or (guessed := self.at(AS_GUESSED, simulated)) is None:
-            return {}
-        base, point, found = median(outcome_of(claim, guessed).values.values()), median(here.values.values()), {}
-        for end in sorted(set(self.ends_of) - {AS_GUESSED}):
-            group = self.at(end, simulated)
-            value = median(outcome_of(claim, group).values.values()) if group else None
-            if value is None or base is None or point is None:
-                continue
-            if point == base:
-                found[end] = value
-            elif base:
-                found[end] = point * value / base
-        return found
+        errors = self.errors(group)
+        if sweeps is None:
+            if not found.outcome.values or errors is None or assumed(group):
+                return replace(found, not_drawn=assumed(group))
+            values = outcome_of(claim, drawn.erring(group, errors)).values
+            return replace(found, sample=sampled(values.values()), error=errors.source)
+        own, twin = outcome_of(claim, sweeps.configured), self.twin(claim, sweeps)
+        values = outcome_of(claim, self.once(sweeps, None if twin else errors)).values
+        if not own.values or not values:  # a side was not drawn
+            return replace(found, not_drawn=NO_DRAWS if found.outcome.values else "")
+        if twin:
+            values = drawn.towards(values, twin)
+        source = "its emulated twin" if twin else errors.source if errors else ""
+        return replace(
+            self.at_draws(claim, found, values, sweeps, None if twin else errors), outcome=own, error=source
+        )
 
-    def at(self, end: str, group: Runs) -> Runs | None:
-        """A group's runs with an input at an end, under the names that they have in the group; None without any."""
-        if (end, id(group)) not in self._at:
-            self._at[end, id(group)] = (group, self._moved(end, group))
-        return self._at[end, id(group)][1]
+    def of_emulated(self, claim: Claim, found: Evidence, sweeps: Sweeps) -> Evidence:
+        """An emulated number at the draws: it shares the inputs of the simulation, and is taken to change as that."""
+        base = median(outcome_of(claim, sweeps.configured).values.values())
+        values = outcome_of(claim, self.once(sweeps, None)).values
+        point = median(found.values)
+        if not values or not base or not point:
+            return found if base is None else replace(found, not_drawn=NO_DRAWS)
+        seeds = sorted(value / point for value in found.values)
+        moved = {n: value * point / base * seeds[n % len(seeds)] for n, value in values.items()}  # the seeds in turn
+        return self.at_draws(claim, found, moved, sweeps, None)
 
-    def _moved(self, end: str, group: Runs) -> Runs | None:
-        there = {place(run): number for number, run in self.ends_of[end].records.items()} if end in self.ends_of else {}
-        twins = {number: there[place(run)] for number, run in group.records.items() if place(run) in there}
-        if not twins or self.every is None:
+    def at_draws(
+        self, claim: Claim, found: Evidence, values: Mapping[int, float], sweeps: Sweeps, errors: Residuals | None
+    ) -> Evidence:
+        """The evidence of a number a draw: all of them, those with the paper's own baseline, and what decides."""
+        given = self.given(claim, sweeps, errors, values)
+        return replace(found, sample=sampled(values.values()), given=given, decided_by=decided(values, sweeps))
+
+    def twin(self, claim: Claim, sweeps: Sweeps | None) -> float | None:
+        """The emulated number over the simulated one, where there are both."""
+        group = self.find(claim.experiment, EMULATED) if sweeps else None
+        if group is None or sweeps is None:
             return None
-        names = ("experiment", "variant", "factors", "seed")
-        records = {
-            number: self.every.records[twin] | {name: group.records[number].get(name) for name in names}
-            for number, twin in twins.items()
-        }
-        frame = self.every.frame.loc[list(twins.values())].set_axis(list(twins))
-        own = ["experiment", "variant", "seed", *(name for name in frame.columns if name.startswith("factors."))]
-        frame[own] = group.frame.loc[list(twins), own]
-        return Runs(records, frame)
+        emulated = median(outcome_of(claim, group).values.values())
+        simulated = median(outcome_of(claim, sweeps.configured).values.values())
+        return emulated / simulated if emulated and simulated and emulated / simulated > 0 else None
 
-    def error(self, claim: Claim, group: Runs) -> Error | None:
-        """By how much simulated times, and ratios of them, are off."""
+    def given(
+        self, claim: Claim, sweeps: Sweeps, errors: Residuals | None, values: Mapping[int, float]
+    ) -> Conditioned | None:
+        """The verdict of the draws at which the paper's own baseline comes out as it prints it."""
+        if claim.given is None:
+            return None
+        asked = claim.given
+        baseline = outcome_of(claim.model_copy(update={"value": asked.value}), self.once(sweeps, errors)).values
+        low, high = asked.tolerance.around(asked.paper)
+        least, most = -math.inf if low is None else low, math.inf if high is None else high
+        there = [n for n in values if n in baseline]
+        kept = {n: values[n] for n in there if least <= baseline[n] <= most}
+        if len(kept) < LEAST_KEPT:
+            return Conditioned(len(kept), len(there), cannot=not kept and len(there) >= LEAST_KEPT)
+        sample, effect = sampled(kept.values()), self.file.effect(claim)
+        found = of_effect(sample, effect, *claim.widened) if effect else of_value(sample, *claim.widened)
+        return Conditioned(len(kept), len(there), found)
+
+    def once(self, sweeps: Sweeps, errors: Residuals | None) -> Runs:
+        """The runs of the draws, made once."""
+        key = id(sweeps), errors.source if errors else ""
+        if key not in self._made:
+            self._made[key] = sweeps.erring(errors) if errors else sweeps.exact
+        return self._made[key]
+
+    @cached_property
+    def _made(self) -> dict[tuple[int, str], Runs]:
+        return {}
+
+    def errors(self, group: Runs) -> Residuals | None:
+        """By how much simulated times of these runs may be off."""
         family = {run["strategy"] for run in group.records.values() if run.get("strategy")}
         nbytes = 4 * max((_parameters(run) for run in group.records.values()), default=0)
-        of_ratio = claim.paper.unit in ("x", "%")
-        return (validated.ratio_error if of_ratio else validated.time_error)(validation(self.results), family, nbytes)
+        return residuals.of(validation(self.results), family, nbytes)
 
     def by_construction(self, claim: Claim, group: Runs) -> str:
         """Which input of the testbeds fixes this claim's number: it was taken from it, or decides over it alone."""
@@ -162,6 +201,22 @@ class ClaimEvaluator:
                     yield testbed, one
 
 
+def sampled(values: Iterable[float]) -> Sample:
+    """Draws, of which each that gives no number counts against every claim."""
+    return Sample(list(values), drawn=True)
+
+
+def decided(values: Mapping[int, float], sweeps: Sweeps) -> str:
+    """Which input decides a number, in words."""
+    inputs = {name: [of[n] for n in values if n < len(of)] for name, of in sweeps.inputs.items()}
+    return decides.decides(list(values.values()), inputs)
+
+
+def assumed(group: Runs) -> str:
+    """What draws the inputs of runs on testbeds of which something is assumed."""
+    return NO_DRAWS if any(run.get("assumed") for run in group.records.values()) else ""
+
+
 def origin(claim: Claim, group: Runs) -> str:
     """Where the runs are from that a number is made of, `reference / workspace`; of a function, all that it may see."""
     assert claim.value is not None
@@ -170,18 +225,18 @@ def origin(claim: Claim, group: Runs) -> str:
     return " / ".join(sorted({root for side in sides or [group.frame] for root in side["root"].dropna()}))
 
 
-def outcome_of(claim: Claim, group: Runs, **more: float) -> Outcome:
-    """Ours, a number a seed; more: arguments of the function besides the claim's."""
+def outcome_of(claim: Claim, group: Runs) -> Outcome:
+    """Ours, a number a seed."""
     assert claim.value is not None
     if claim.value.function is None:
         rows = group.table(claim.value.table)
         needed = [name for column, _ in claim.value.sides for name in columns.names(column or "", rows)]
         if lacking := [name for name in needed if name not in group.columns and name.startswith(RECORDED)]:
             return Outcome(reason=f"no {lacking[0]} was recorded")
-        return evaluate.numbers(claim.value, rows, off=more.get("off", 1.0))
+        return evaluate.numbers(claim.value, rows)
     if (wanted := OF_PROBES.get(claim.value.function, "train")) != group.program:
         return Outcome(reason=f"{claim.value.function} reads results of the program {wanted}, not of {group.program}")
-    return FUNCTIONS[claim.value.function](group, **claim.value.arguments, **more)
+    return FUNCTIONS[claim.value.function](group, **claim.value.arguments)
 
 
 def repetitions(claim: Claim, group: Runs) -> list[float]:
@@ -193,15 +248,6 @@ def repetitions(claim: Claim, group: Runs) -> list[float]:
     sides, rows = (("_low", "_high"), ("_high", "_low")), group.table(value.table)
     found = [number for ends in sides for number in evaluate.numbers(value, rows, ends).values.values()]
     return [number for number in found if not math.isnan(number)]
-
-
-def place(run: Summary) -> tuple[Any, ...]:
-    """What is the same of a run at every end of an input."""
-    model, data = (run.get(part) or {} for part in ("model", "dataset"))
-    names = (model.get("name"), data.get("name")) if isinstance(model, dict) else (model, None)
-    same = (run["testbed"], *names, *(run.get(name) for name in ("workers", "epochs", "strategy")))
-    varied = {name: value for name, value in (run.get("factors") or {}).items() if name != INPUT}
-    return (*same, *sorted(map(str, varied.items())))
 
 
 def not_testable(claim: Claim, group: Runs) -> str:

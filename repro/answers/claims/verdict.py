@@ -77,7 +77,7 @@ class Interval:
     @classmethod
     def of(cls, point: float, sample: Sample) -> Interval:
         """Of a sample; the point lies in it."""
-        ordered = sorted(sample.values)
+        ordered = sorted(value for value in sample.values if not math.isnan(value)) or [point]
         ends = [ordered[round(q * (len(ordered) - 1))] for q in (WITHIN_90 if sample.drawn else (0, 1))]
         return cls(min(ends[0], point), point, max(ends[1], point))
 

@@ -84,9 +84,8 @@ class Experiment(Model):
     family: patterns of names of experiments, which stand together under this one's name, each with its best runs.
     joins: other experiments whose runs are of this one. where: which of the runs. named: ending of a name -> model or
     data set of the runs that are called so. varies: conditions in which its variants differ (`selection.conditions`),
-    or `all`. variants: their order. beside: experiments whose runs its claims read too. ends: its runs are those with
-    an assumed input at an end. every_machine: all of them side by side. run: what makes its runs, if that is not the
-    experiment of this name.
+    or `all`. variants: their order. beside: experiments whose runs its claims read too. every_machine:
+    all of them side by side. run: what makes its runs, if that is not the experiment of this name.
     """
 
     part = "experiment"
@@ -98,7 +97,6 @@ class Experiment(Model):
     varies: list[Text] = Field(default_factory=list)
     variants: list[Text] = Field(default_factory=list)
     beside: list[Text] = Field(default_factory=list)
-    ends: bool = False
     every_machine: bool = False
     run: Text | None = None
 

@@ -18,6 +18,7 @@ import pandas as pd
 from repro.answers.claims.claims import Claim, File
 from repro.answers.claims.evaluate import Judged
 from repro.answers.claims.stats import DASH
+from repro.answers.claims.verdict import REFUTED
 from repro.answers.figures import specs
 from repro.answers.figures.specs import Specs
 from repro.answers.pages import cells as tables
@@ -102,7 +103,7 @@ class PaperPage:
 
     @property
     def counts(self) -> str:
-        """`84 claims: 30 holds as printed; ...`, in the overview's words."""
+        """`84 claims: 30 confirmed; ...`, in the overview's words."""
         found = wording.strip(self.by_claim)
         return f"{len(self.by_claim)} claims: " + "; ".join(f"{name} {count}" for name, count in found.items())
 
@@ -132,7 +133,7 @@ class PaperPage:
         found: dict[str, list[str]] = {}
         for of_kinds in self.by_claim.values():
             one = wording.deciding(of_kinds)
-            if wording.place(one) == wording.FAILING and not one.claim.headline:
+            if wording.place(one) == REFUTED and not one.claim.headline:
                 ours = f"{one.kind} {wording.ours(one)} ({one.verdict.text})"
                 said = f"{one.claim.text}: paper {one.claim.paper.shown}; {ours}"
                 found.setdefault(wording.why([one], self.file), []).append(tables.cell(said))
@@ -146,12 +147,15 @@ class PaperPage:
         return f"repro run {spec.run if spec and spec.run else f'{self.paper}/{named}'}"
 
     @property
-    def sensitivity(self) -> list[str]:
-        """A line a headline and kind that an end of an assumed input turns, and one for all others that were varied."""
-        varied = [one for one in self.judged if one.claim.headline and one.evidence.ends and one.effect]
-        lines = [f"{one.claim.text} ({one.kind}): {'; '.join(one.flips)}" for one in varied if one.flips]
-        if steady := len(varied) - len(lines):
-            lines.append(f"{'the other' if lines else 'all'} {steady} whose inputs were varied: at no end")
+    def decided(self) -> list[str]:
+        """A line a headline and kind that was drawn: the input that decides it, and what follows where the paper's own
+        baseline comes out as it prints it."""
+        lines = []
+        for one in self.judged:
+            if one.claim.headline and one.evidence.decided_by:
+                given = one.evidence.given
+                own = f"; given the paper's own baseline: {given.text}" if given else ""
+                lines.append(f"{one.claim.text} ({one.kind}): {one.evidence.decided_by}{own}")
         return lines
 
     @property
@@ -201,7 +205,7 @@ class PaperPage:
     @property
     def errors(self) -> list[str]:
         """By how much simulated numbers may be off, and how that is known, each once."""
-        return list(dict.fromkeys(one.evidence.error.source for one in self.judged if one.evidence.error))
+        return list(dict.fromkeys(one.evidence.error for one in self.judged if one.evidence.error))
 
     @property
     def testbeds(self) -> str:

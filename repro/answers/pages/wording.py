@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from repro.answers.claims.claims import Claim, File
 from repro.answers.claims.evaluate import Judged
 from repro.answers.claims.stats import DASH, TIMES, number
-from repro.answers.claims.verdict import INCONCLUSIVE, NOT_RUN, UNJUDGED
+from repro.answers.claims.verdict import CONFIRMED, IN_DIRECTION, NOT_RUN, OPEN, REFUTED, UNJUDGED
 from repro.records.kinds import EMULATED, MEASURED, PADDED, SIMULATED
 
 # which kind's verdict stands for a claim, if it has one
 DECIDING = (MEASURED, EMULATED, SIMULATED, PADDED)
-FAILING = "does not hold"
-STRIP = ("holds as printed", "holds, another size", FAILING, "inconclusive", "not judged")  # of the overview
+NOT_JUDGED = "not judged"
+STRIP = (CONFIRMED, IN_DIRECTION, REFUTED, OPEN, NOT_JUDGED)  # of the overview
 
 
 def ours(one: Judged) -> str:
@@ -34,7 +34,7 @@ def value(claim: Claim, of: float) -> str:
 
 
 def cell(one: Judged, reasons: bool = False) -> str:
-    """`holds, weaker (61 % of the effect): 2.50× (1.16 to 3.50)`; reasons: also why there is no verdict."""
+    """`confirmed in direction (64 of 64; its size 20 of 64): 2.50× (1.16 to 3.50)`; reasons: also why there is no verdict."""
     if one.verdict.answer == NOT_RUN and not one.verdict.reason:
         return DASH
     text = one.verdict.text if reasons or one.verdict.judged else one.verdict.answer
@@ -45,7 +45,7 @@ def deciding(of_kinds: Sequence[Judged]) -> Judged:
     """The verdict that stands for a claim: of what is measured before what is modelled, of what is judged first."""
     order = sorted(of_kinds, key=lambda one: DECIDING.index(one.kind))
     judged = [one for one in order if one.verdict.judged]
-    settled = [one for one in judged if one.verdict.answer != INCONCLUSIVE]
+    settled = [one for one in judged if one.verdict.answer != OPEN]
     spoken = [one for one in order if one.verdict.answer != NOT_RUN]
     return (settled or judged or spoken or order)[0]
 
@@ -82,10 +82,4 @@ def strip(by_claim: Mapping[str, Sequence[Judged]]) -> dict[str, int]:
 
 def place(one: Judged) -> str:
     """Where in the strip a verdict stands."""
-    if not one.verdict.judged:
-        return "not judged"
-    if one.verdict.answer == INCONCLUSIVE:
-        return INCONCLUSIVE
-    if one.verdict.answer == "holds":
-        return "holds as printed" if one.verdict.settled else "holds, another size"
-    return FAILING
+    return one.verdict.answer if one.verdict.judged else NOT_JUDGED

@@ -6,15 +6,10 @@ import re
 
 # word -> tone, a class of `static/site.css`
 TONES = {
-    "holds": "good",
-    "within": "good",
-    "weaker": "partly",
-    "stronger": "partly",
-    "fails": "bad",
-    "opposite": "bad",
-    "no effect": "bad",
-    "inconclusive": "open",
-    "size inconclusive": "open",
+    "confirmed": "good",
+    "confirmed in direction": "partly",
+    "refuted": "bad",
+    "open": "open",
     "by construction": "none",
     "consistent with implied input": "none",
     "out of scope": "none",
@@ -22,7 +17,7 @@ TONES = {
     "not run": "none",
 }
 _word = "|".join(map(re.escape, sorted(TONES, key=len, reverse=True)))
-# What a cell, or what is bold in it, begins with: `holds, stronger (166 % of the effect)`.
+# What a cell, or what is bold in it, begins with: `confirmed in direction (64 of 64)`.
 BEGINNING = re.compile(rf"\s*(?:{_word})\b(?:, (?:{_word})\b)*")
 WORD = re.compile(rf"\b({_word})\b")
 

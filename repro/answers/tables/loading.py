@@ -6,7 +6,8 @@ is from (`root`); `repro.records.catalogue` tells which run takes the place of w
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,21 @@ from typing import Any
 from repro.answers.tables import foreign
 from repro.records import catalogue, identity
 from repro.records.kinds import KINDS as KINDS
+from repro.records.sweep import Draw
 
 Summary = dict[str, Any]
-BESIDES = ("inputs", "bounds", "claims")  # of a testbed: no parameters
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A sweep as pages take it: the summary of its run as configured, and its draws."""
+
+    summary: Summary
+    draws: Sequence[Draw]
+
+
+ASSUMED = ("inputs", "bounds")  # of a testbed: how far its parameters may be off
+BESIDES = (*ASSUMED, "claims")  # of a testbed: no parameters
 QUICK = "quick"  # the scale whose numbers stand for no others
 # Experiments of the validation that count neither for its goal nor for a simulated number's error: ranks that share
 # cores, which no twin does; and what repeats others to find a cause.
@@ -28,11 +41,18 @@ def read(paper: str, root: Path | None = None) -> list[Summary]:
 
     root: a results folder or the reference, to be read alone; None: the workspace and the reference.
     """
-    found = []
-    for run in catalogue.runs(paper, root):
-        summary = foreign.taken(run.summary)
-        found.append(summary | _testbed(summary) | _variant(run) | {"root": run.origin})
-    return found
+    return [shown(run) for run in catalogue.runs(paper, root)]
+
+
+def shown(run: catalogue.Found) -> Summary:
+    """A run's summary as pages take it."""
+    summary = foreign.taken(run.summary)
+    return summary | _testbed(summary) | _variant(run) | {"root": run.origin}
+
+
+def sweeps(paper: str, root: Path | None = None) -> list[Drawn]:
+    """The sweeps of a paper."""
+    return [Drawn(shown(run), each.draws) for run, each in catalogue.sweeps(paper, root)]
 
 
 def trains(summary: Summary) -> bool:
@@ -67,4 +87,5 @@ def _testbed(summary: Summary) -> dict[str, Any]:
     model = summary.get("testbed_model")
     if not isinstance(model, dict):
         return {}
-    return {"testbed_model": {name: value for name, value in model.items() if name not in BESIDES}}
+    parameters = {name: value for name, value in model.items() if name not in BESIDES}
+    return {"testbed_model": parameters, "assumed": any(model.get(name) for name in ASSUMED)}

@@ -8,21 +8,20 @@ from functools import cached_property
 from pathlib import Path
 
 from repro.answers.claims.claims import File
+from repro.answers.claims.drawn import Sweeps
 from repro.answers.claims.evidence import ClaimEvaluator, claims_of
 from repro.answers.figures import specification
 from repro.answers.figures.specification import Experiment
 from repro.answers.tables import loading
-from repro.answers.tables.loading import KINDS, Summary
+from repro.answers.tables.loading import KINDS, Drawn, Summary
 from repro.answers.tables.runs import Runs
 from repro.answers.tables.selection import best, grouped
 from repro.core.paths import REPORTS
-from repro.records.tidy import INPUT
 
 
 @dataclass
 class Results:
-    """shown: (name, kind) -> runs, in the page's order; others: groups that no figure shows; ends: end of an assumed
-    input -> the runs there."""
+    """shown: (name, kind) -> runs, in the page's order; others: groups that no figure shows."""
 
     paper: str
     runs: Runs
@@ -31,13 +30,24 @@ class Results:
     root: Path | None = None
     shown: dict[tuple[str, str], Runs] = field(default_factory=dict)
     others: list[Runs] = field(default_factory=list)
-    ends: dict[str, Runs] = field(default_factory=dict)
+    sweeps: list[Drawn] = field(default_factory=list)
+    _drawn: dict[str, Sweeps | None] = field(default_factory=dict)
     _found: dict[tuple[str, str], Runs] = field(default_factory=dict)
 
     @cached_property
     def court(self) -> ClaimEvaluator:
         """What judges the claims."""
-        return ClaimEvaluator(self.file, self.find, self.root, self.runs, self.ends)
+        return ClaimEvaluator(self.file, self.find, self.root, self.drawn)
+
+    def drawn(self, name: str) -> Sweeps | None:
+        """The sweeps that speak to a claim of an experiment, or of a member of a family; None without any."""
+        if name not in self._drawn:
+            spec = self.experiments.get(name, Experiment())
+            names = (name, *spec.beside)
+            there = [one for one in self.sweeps if spec.is_of(one.summary["experiment"]) or one.summary["experiment"] in names]
+            kept = Runs.of(one.summary for one in there).where(**spec.where) if there else None
+            self._drawn[name] = Sweeps([there[number] for number in kept.records]) if kept and len(kept) else None
+        return self._drawn[name]
 
     def of(self, name: str) -> dict[str, Runs]:
         """Kind -> what is shown of an experiment."""
@@ -75,24 +85,18 @@ class Results:
         self.shown |= {(name, kind): self.runs.only(found[kind]) for kind in KINDS if kind in found}
 
 
-def arranged(paper: str, records: Iterable[Summary], root: Path | None = None) -> Results:
+def arranged(
+    paper: str, records: Iterable[Summary], root: Path | None = None, sweeps: Iterable[Drawn] = ()
+) -> Results:
     """The runs of a paper as `reports/<paper>/figures.yaml` has them together."""
     specs = specification.read(REPORTS / paper / "figures.yaml").experiments
     runs = Runs.of(_called(run, specs) for run in records)
-    found = Results(paper, runs, specs, claims_of(paper), root)
-    plain: list[int] = []
-    at_ends: dict[str, list[int]] = {}
-    for number, run in runs.records.items():
-        end = str((run.get("factors") or {}).get(INPUT, ""))
-        (at_ends.setdefault(end, []) if end else plain).append(number)
-    found.ends = {end: runs.only(numbers) for end, numbers in at_ends.items()}
+    drawn = [Drawn(_called(one.summary, specs), one.draws) for one in sweeps]
+    found = Results(paper, runs, specs, claims_of(paper), root, sweeps=drawn)
     for name, spec in specs.items():
-        if not spec.ends:
-            found._show(name, spec, runs.only(plain))
-        elif at_ends:
-            found.shown[name, "simulated"] = runs.only(number for numbers in at_ends.values() for number in numbers)
+        found._show(name, spec, runs)
     known = {number for group in (*found.shown.values(), *found.others) for number in group.records}
-    found.others += grouped(runs.only(number for number in plain if number not in known))
+    found.others += grouped(runs.only(number for number in runs.records if number not in known))
     return found
 
 
@@ -113,4 +117,4 @@ def gathered(paper: str, results: Path | None) -> Results:
 
     Raises InputError as `claims_of` and `read` do.
     """
-    return arranged(paper, loading.read(paper, results), results)
+    return arranged(paper, loading.read(paper, results), results, loading.sweeps(paper, results))

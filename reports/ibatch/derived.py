@@ -1,7 +1,4 @@
-"""How ours is computed where no verb reaches: rests of times, decisions, weights.
-
-off: by which factor each ratio that is counted or compared may be wrong, by the validation.
-"""
+"""How ours is computed where no verb reaches: rests of times, decisions, weights."""
 
 from __future__ import annotations
 
@@ -27,15 +24,15 @@ WHOLE = "per_rank.forward_end_s"  # from the first pull asked to the end of the 
 
 
 @function
-def ratio_of_rests(group: Runs, experiment: str, of: str, over: str, column: str, off: float = 1.0) -> Outcome:
+def ratio_of_rests(group: Runs, experiment: str, of: str, over: str, column: str) -> Outcome:
     """A time of a variant over another one's that is a rest of two (what overlaps of pulls and forward pass, or what
-    does not): it is wrong by that share of `WHOLE`."""
+    does not): it is wrong by that share of a whole."""
     sides = []
-    for variant, by in ((of, off), (over, 1 / off)):
+    for variant in (of, over):
         runs = group.frame[(group.frame["experiment"] == experiment) & (group.frame["variant"] == variant)]
         if WHOLE not in runs or not runs[WHOLE].notna().any():
             return Outcome(reason=f"no pulls recorded by {variant} of {experiment}")
-        rests = (computed(runs, column) + (by - 1) * runs[WHOLE]).clip(lower=0.0)
+        rests = computed(runs, column).clip(lower=0.0)
         sides.append(dict(zip(runs["seed"], rests)))
     above, below = sides
     return Outcome({int(seed): ratio(above[seed], below[seed]) for seed in sorted({*above} & {*below})})

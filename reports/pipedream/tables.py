@@ -11,7 +11,6 @@ from repro.answers.figures import schedules
 from repro.answers.pages.reference import quoted
 from repro.answers.tables.results import Results
 from repro.answers.tables.runs import Runs
-from repro.records.tidy import AS_GUESSED
 from repro.reports.pipedream import contradictions
 from repro.reports.pipedream.derived import over
 from repro.reports.pipedream.derived_training import row_rate
@@ -22,7 +21,6 @@ VARIANTS = {"model-parallel": "model parallelism", "straight": "straight pipelin
             "paper-config": "PipeDream, as printed", ASP: "ASP"}  # fmt: skip
 OVER = {"speed-up over 1 machine": "one machine", "speed-up over BSP": "BSP"}
 OURS = ("simulated", "emulated")  # kinds that have rows of Table 1
-GUESSED = "all as guessed"
 MINIBATCHES = 10  # that are shown of a schedule: beginning and steady state
 CURVES = {  # figure -> the rows of Table 1 whose curves it has
     "Figure 10 (a): 8 machines (A)": ("table1-vgg16-8a",),
@@ -51,21 +49,6 @@ def speedups(found: Results) -> pd.DataFrame:
     theirs = theirs.assign(kind="paper", over=theirs["quantity"].map(OVER), speedup=theirs["value"].astype(float))
     columns = ["row", "kind", "variant", "over", "speedup"]
     return pd.concat([theirs[columns], pd.DataFrame(rows, columns=columns)])
-
-
-def inputs(found: Results) -> pd.DataFrame:
-    """PipeDream over the faster BSP with one assumed input elsewhere: row, input, end, speedup; and as the paper has
-    it."""
-    own = speedups(found).query("over == 'BSP' and variant == 'PipeDream' and kind != 'emulated'")
-    own = own[["row", "kind", "speedup"]]
-    own["input"] = own["kind"].map({"paper": "paper", "simulated": GUESSED})
-    ends, court = [end for end in found.ends if end != AS_GUESSED], found.court
-    moved = [(row, end, court.at(end, group)) for row, group in rows_of(found).items() for end in ends]
-    rows = [{"row": ROWS[row], "kind": "simulated", "input": end.split(", ")[0], "end": end.split(", ")[1],
-             "speedup": over(rates(there), row, PIPEDREAM, BASELINES)}
-            for row, end, there in moved if there]  # fmt: skip
-    every = pd.concat([own, pd.DataFrame(rows, columns=["row", "kind", "input", "end", "speedup"])])
-    return every.sort_values("kind", key=lambda kinds: kinds == "paper", kind="stable")  # the paper's on top of ours
 
 
 def configurations(found: Results) -> pd.DataFrame:
@@ -113,6 +96,6 @@ def schedule(found: Results) -> pd.DataFrame:
 
 
 TABLES: dict[str, Callable[[Results], pd.DataFrame]] = {
-    "speedups": speedups, "inputs": inputs, "configurations": configurations, "accuracy": accuracy,
+    "speedups": speedups, "configurations": configurations, "accuracy": accuracy,
     "schedule": schedule, "checks": contradictions.table,
 }  # fmt: skip

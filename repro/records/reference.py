@@ -72,9 +72,7 @@ def sweeps(paper: str, root: Path | None = None) -> list[Sweep]:
     return [each for each in found if each]
 
 
-def write(
-    paper: str, runs: Sequence[Record], root: Path | None = None, swept: Sequence[Sweep] | None = None
-) -> Path:
+def write(paper: str, runs: Sequence[Record], root: Path | None = None, swept: Sequence[Sweep] | None = None) -> Path:
     """A paper's reference, with these runs and no others; returns its folder. The same runs give the same bytes.
 
     swept: its sweeps; None: those that are there.
@@ -91,8 +89,8 @@ def write(
     tables = {name: tidy.frame([row for run in ordered for row in tidy.rows(name, flat(run))]) for name in tidy.TABLES}
     tables["runs"]["record"] = [_text(_without_lists(run.plain())) for run in ordered]
     if kept:
-        lines = [{"run": one.name, "lines": "".join(sweep.lines_of(one))} for one in sorted(kept, key=lambda one: one.name)]
-        tables[SWEEPS] = tidy.frame(lines)
+        in_order = sorted(kept, key=lambda one: one.name)
+        tables[SWEEPS] = tidy.frame([{"run": one.name, "lines": "".join(sweep.lines_of(one))} for one in in_order])
     said: dict[str, Any] = {"schema": SCHEMA, "tables": {}}
     for name, table in tables.items():
         sink = pyarrow.BufferOutputStream()

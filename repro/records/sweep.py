@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from repro.core import safe_files, strict_json
@@ -52,8 +53,26 @@ class Sweep:
 
 
 def shortened(result: dict[str, Any]) -> dict[str, Any]:
-    """What a draw keeps of a result, its numbers to nine digits."""
-    return {name: _rounded(part) for name, part in result.items() if name not in LEFT_OUT}
+    """What a draw keeps of a result, its numbers to nine digits; of what its ranks say the means."""
+    kept = {name: part for name, part in result.items() if name not in LEFT_OUT}
+    if per_rank := [rank for rank in kept.get("per_rank") or () if rank]:
+        kept["per_rank"] = [_means(per_rank)]
+    return {name: _rounded(part) for name, part in kept.items()}
+
+
+def _means(ranks: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Of each number the mean over the ranks that say it; of anything else the first."""
+    found: dict[str, list[Any]] = {}
+    for rank in ranks:
+        for name, value in rank.items():
+            found.setdefault(name, []).append(value)
+    return {name: _mean(values) for name, values in found.items()}
+
+
+def _mean(values: list[Any]) -> Any:
+    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
+        return fmean(values)
+    return _means(values) if all(isinstance(value, dict) for value in values) else values[0]
 
 
 def _rounded(value: Any) -> Any:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from repro.answers.claims.evaluate import Outcome
-from repro.answers.claims.value import Value
 from repro.answers.tables.loading import Summary
 from repro.answers.tables.runs import Runs
 

@@ -1,4 +1,4 @@
-"""Which assumed input decides a number: rank correlation over the same draws, and whether it is told from the others."""
+"""Which assumed input decides a number: rank correlation over the draws, and whether it is told from the others."""
 
 from __future__ import annotations
 

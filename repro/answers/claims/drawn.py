@@ -1,5 +1,5 @@
-"""An experiment's sweeps as runs: a run a variant and draw, whose seed is the draw, so that a claim's numbers are computed
-from them as from any runs, one a draw."""
+"""An experiment's sweeps as runs: a run a variant and draw, whose seed is the draw, so that a claim's numbers are
+computed from them as from any runs, one a draw."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from repro.answers.claims.stats import median
 from repro.answers.claims.verdict import Sample, of_effect, of_value
 from repro.answers.tables import columns, loading
 from repro.answers.tables.columns import chosen
-from repro.answers.tables.loading import KINDS, Summary
+from repro.answers.tables.loading import KINDS
 from repro.answers.tables.runs import RECORDED, TARGET, Runs
 from repro.core.errors import InputError, unknown
 from repro.core.paths import REPORTS
@@ -115,9 +115,7 @@ class ClaimEvaluator:
         if twin:
             values = drawn.towards(values, twin)
         source = "its emulated twin" if twin else errors.source if errors else ""
-        return replace(
-            self.at_draws(claim, found, values, sweeps, None if twin else errors), outcome=own, error=source
-        )
+        return replace(self.at_draws(claim, found, values, sweeps, None if twin else errors), outcome=own, error=source)
 
     def of_emulated(self, claim: Claim, found: Evidence, sweeps: Sweeps) -> Evidence:
         """An emulated number at the draws: it shares the inputs of the simulation, and is taken to change as that."""

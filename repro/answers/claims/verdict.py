@@ -1,6 +1,5 @@
-"""Whether a claim holds (docs/design.md, Verdicts): the share of plausible inputs for which it does, and one of four words.
-
-Nothing is ever typed in; a word that the share does not support is not used. Fixed on 2026-11-26, before the first draws.
+"""Whether a claim holds (docs/design.md, Verdicts): the share of plausible inputs for which it does, and one of four
+words. Nothing is ever typed in; a word that the share does not support is not used.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ BY_CONSTRUCTION, OUT_OF_SCOPE, NOT_TESTABLE, NOT_RUN = "by construction", "out o
 CONSISTENT = "consistent with implied input"  # in the place of confirmed: another of the paper's numbers went in
 UNJUDGED = (BY_CONSTRUCTION, CONSISTENT, OUT_OF_SCOPE, NOT_TESTABLE, NOT_RUN)
 
+# Fixed on 2026-11-26, before the first draws.
 MOST = 0.9  # a claim is confirmed where it holds for at least so many, refuted where for at most the rest
 CONFIDENCE_Z = 1.2816  # one-sided 90 %: of the share that draws stand for, by Wilson's score interval
 WITHIN_90 = (0.05, 0.95)  # quantiles between which 90 % of a sample lie

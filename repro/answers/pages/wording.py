@@ -34,7 +34,7 @@ def value(claim: Claim, of: float) -> str:
 
 
 def cell(one: Judged, reasons: bool = False) -> str:
-    """`confirmed in direction (64 of 64; its size 20 of 64): 2.50× (1.16 to 3.50)`; reasons: also why there is no verdict."""
+    """`open (30 of 64): 2.50× (1.16 to 3.50)`; reasons: also why there is no verdict."""
     if one.verdict.answer == NOT_RUN and not one.verdict.reason:
         return DASH
     text = one.verdict.text if reasons or one.verdict.judged else one.verdict.answer

@@ -15,7 +15,7 @@ from repro.answers.figures.specification import Experiment
 from repro.answers.tables import loading
 from repro.answers.tables.loading import KINDS, Drawn, Summary
 from repro.answers.tables.runs import Runs
-from repro.answers.tables.selection import best, grouped
+from repro.answers.tables.selection import best, grouped, model
 from repro.core.paths import REPORTS
 
 
@@ -43,8 +43,8 @@ class Results:
         """The sweeps that speak to a claim of an experiment, or of a member of a family; None without any."""
         if name not in self._drawn:
             spec = self.experiments.get(name, Experiment())
-            names = (name, *spec.beside)
-            there = [one for one in self.sweeps if spec.is_of(one.summary["experiment"]) or one.summary["experiment"] in names]
+            names, own = (name, *spec.beside), [(one.summary["experiment"], one) for one in self.sweeps]
+            there = [one for experiment, one in own if experiment in names or spec.is_of(experiment)]
             kept = Runs.of(one.summary for one in there).where(**spec.where) if there else None
             self._drawn[name] = Sweeps([there[number] for number in kept.records]) if kept and len(kept) else None
         return self._drawn[name]
@@ -85,19 +85,26 @@ class Results:
         self.shown |= {(name, kind): self.runs.only(found[kind]) for kind in KINDS if kind in found}
 
 
-def arranged(
-    paper: str, records: Iterable[Summary], root: Path | None = None, sweeps: Iterable[Drawn] = ()
-) -> Results:
+def arranged(paper: str, records: Iterable[Summary], root: Path | None = None, sweeps: Iterable[Drawn] = ()) -> Results:
     """The runs of a paper as `reports/<paper>/figures.yaml` has them together."""
     specs = specification.read(REPORTS / paper / "figures.yaml").experiments
     runs = Runs.of(_called(run, specs) for run in records)
-    drawn = [Drawn(_called(one.summary, specs), one.draws) for one in sweeps]
+    drawn = [Drawn(_called(one.summary, specs), one.draws) for one in _latest(sweeps)]
     found = Results(paper, runs, specs, claims_of(paper), root, sweeps=drawn)
     for name, spec in specs.items():
         found._show(name, spec, runs)
     known = {number for group in (*found.shown.values(), *found.others) for number in group.records}
     found.others += grouped(runs.only(number for number in runs.records if number not in known))
     return found
+
+
+def _latest(sweeps: Iterable[Drawn]) -> list[Drawn]:
+    """Of the sweeps of a variant, which code or inputs of other days have made too, the last."""
+    found: dict[tuple, Drawn] = {}
+    for one in sorted(sweeps, key=lambda one: loading.finished(one.summary)):
+        run = one.summary
+        found[(run["experiment"], run["testbed"], run["variant"], model(run), run["workers"])] = one
+    return [*found.values()]
 
 
 def _called(run: Summary, specs: Mapping[str, Experiment]) -> Summary:

@@ -51,7 +51,8 @@ def deciding(of_kinds: Sequence[Judged]) -> Judged:
 
 
 def why(of_kinds: Sequence[Judged], file: File) -> str:
-    """Why a claim does not hold as printed, where the claims file says so; else why it was not judged."""
+    """Why a claim does not hold as printed, where the claims file says so; else why it was not judged, and what a
+    verdict would take."""
     claim = of_kinds[0].claim
     unsettled = [one for one in of_kinds if one.verdict.judged and not one.verdict.settled]
     told = [
@@ -62,8 +63,10 @@ def why(of_kinds: Sequence[Judged], file: File) -> str:
     ]
     unjudged = [one for one in of_kinds if one.verdict.answer in UNJUDGED and one.verdict.reason]
     alike = len({one.verdict.reason for one in unjudged}) == 1 and not any(one.verdict.judged for one in of_kinds)
-    said = {one.verdict.reason if alike else f"{one.kind}: {one.verdict.reason}" for one in unjudged}
-    return " ".join(told) or (DASH if unsettled else "; ".join(sorted(said))) or DASH
+    said = sorted({one.verdict.reason if alike else f"{one.kind}: {one.verdict.reason}" for one in unjudged})
+    if claim.takes and not any(one.verdict.judged for one in of_kinds):
+        said.append(f"takes {claim.takes}")
+    return " ".join(told) or (DASH if unsettled else "; ".join(said)) or DASH
 
 
 def by_claim(judged: Sequence[Judged]) -> Mapping[str, list[Judged]]:

@@ -136,8 +136,8 @@ def _printed(place: Entries, paper: str) -> tuple[float, str, str]:
 
 def _shown(text: str, unit: str, ours: str) -> str:
     """What stands in a table as a page prints it: 2.13×, 95 %, 403 images/s, .9833."""
-    if ours in SIGNS:
-        return f"{text}{SIGNS[ours]}"
+    if sign := SIGNS.get(ours or unit):
+        return f"{text}{sign}"
     return f"{text} {unit}" if unit else re.sub(r"^0\.", ".", text)
 
 

@@ -124,6 +124,7 @@ def test_a_baseline_that_a_verdict_may_be_given(tmp_path, printed):
     given = read(tmp_path, f"claims:{CLAIM}{more}").claims[0].given
     assert given.paper.low == given.paper.high == (3.4 if printed == "3.4" else 7.04)
     assert given.value.of == {"variant": "bsp"} and given.tolerance.relative == 0.1
+    assert given.paper.shown == ("3.4" if printed == "3.4" else f"7.04{TIMES}")
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def test_nothing_holds_on_an_input_that_fixes_or_implies_it(page):
     for one in page.judged:
         if one.claim.experiment.endswith("-implied") and one.claim.about == "time":
             assert one.verdict.answer != "holds", one.claim.id
-    assert page.one("case-startup", "simulated").verdict.answer == BY_CONSTRUCTION
+    assert page.one("case-startup", "simulated").verdict.answer != BY_CONSTRUCTION  # drawn, from a source
     assert page.one("case-batches-implied", "simulated").verdict.answer == BY_CONSTRUCTION
     assert page.one("case-convolutional-implied", "simulated").verdict.answer == CONSISTENT
 

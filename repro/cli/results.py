@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from repro.records.catalogue import Found
     from repro.records.record import Record
+    from repro.records.sweep import Sweep
 
 NOT_COMMITTED = (".pdf", ".csv", ".tex")  # of a page: `repro report` makes them
 LINK = re.compile(rf" \[[^\]]*\]\([^)]*(?:{'|'.join(map(re.escape, NOT_COMMITTED))})\)")  # to one of these
@@ -180,7 +181,7 @@ def cmd_contribute(args: argparse.Namespace) -> None:
 
 def cmd_publish(args: argparse.Namespace) -> None:
     from repro.core.paths import reference_root
-    from repro.records import reference
+    from repro.records import reference, sweep
 
     in_checkout("publish")
     new = own_runs(args, "publish") if args.archive is None else sent_runs(args)
@@ -193,9 +194,24 @@ def cmd_publish(args: argparse.Namespace) -> None:
             mine = run.hardware.class_
             if (there := made_on.get(what_it_is(run), mine)) != mine:
                 raise InputError(f"publish: {run.name} ran on {mine} and would replace a run on {there}; use --where")
-    reference.write(args.paper, [*kept, *new])
+    swept = own_sweeps(args)
+    reference.write(args.paper, [*kept, *new], swept=sweep.together(reference.sweeps(args.paper), swept))
     print(f"published {len(new)} runs of {args.paper} in {reference_root() / args.paper}, kept {len(kept)}")
+    print(f"published {len(swept)} sweeps over draws")
     render([args.paper])
+
+
+def own_sweeps(args: argparse.Namespace) -> list[Sweep]:
+    """Those of the workspace, of a whole paper; InputError for one that is unclean."""
+    from repro.core.paths import results_root
+    from repro.records import archive, catalogue
+
+    if args.archive is not None or args.where:
+        return []
+    swept = [each for _, each in catalogue.sweeps(args.paper, results_root())]
+    if wrong := archive.unclean([each.record for each in swept]):
+        raise InputError(f"publish: {wrong[0]} was drawn by code that was not committed ({len(wrong)} such sweeps)")
+    return swept
 
 
 def own_runs(args: argparse.Namespace, command: str) -> list[Record]:

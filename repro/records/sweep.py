@@ -167,5 +167,16 @@ def lines_of(sweep: Sweep) -> list[str]:
     return [head(sweep.key, sweep.record), *map(line_of, sweep.draws)]
 
 
+def together(before: Sequence[Sweep], new: Sequence[Sweep]) -> list[Sweep]:
+    """The new ones, and of those before the variants that have no new one."""
+
+    def place(one: Sweep) -> tuple[str, ...]:
+        own = one.identity
+        return own.experiment, own.variant, own.testbed.name, own.scale
+
+    replaced = {place(one) for one in new}
+    return [*(one for one in before if place(one) not in replaced), *new]
+
+
 def folders(root: Path, paper: str = "*") -> Iterable[Path]:
     return sorted(path.parent for path in root.glob(f"{paper}/*/*/{FILE}"))

@@ -106,7 +106,7 @@ class ClaimEvaluator:
         if sweeps is None:
             if not found.outcome.values or errors is None or assumed(group):
                 return replace(found, not_drawn=assumed(group))
-            values = outcome_of(claim, drawn.erring(group, errors)).values
+            values = outcome_of(claim, self.once(group, errors)).values
             return replace(found, sample=sampled(values.values()), error=errors.source)
         own, twin = outcome_of(claim, sweeps.configured), self.twin(claim, sweeps)
         values = outcome_of(claim, self.once(sweeps, None if twin else errors)).values
@@ -162,15 +162,19 @@ class ClaimEvaluator:
         found = of_effect(sample, effect, *claim.widened) if effect else of_value(sample, *claim.widened)
         return Conditioned(len(kept), len(there), found)
 
-    def once(self, sweeps: Sweeps, errors: Residuals | None) -> Runs:
-        """The runs of the draws, made once."""
-        key = id(sweeps), errors.source if errors else ""
+    def once(self, of: Sweeps | Runs, errors: Residuals | None) -> Runs:
+        """The runs of the draws of sweeps, or of the error of runs of which nothing is assumed, made once."""
+        key = id(of), errors.source if errors else ""
         if key not in self._made:
-            self._made[key] = sweeps.erring(errors) if errors else sweeps.exact
-        return self._made[key]
+            if isinstance(of, Runs):
+                made = drawn.erring(of, errors) if errors else of
+            else:
+                made = of.erring(errors) if errors else of.exact
+            self._made[key] = of, made  # kept with what it was made of: another may get the id of one that is gone
+        return self._made[key][1]
 
     @cached_property
-    def _made(self) -> dict[tuple[int, str], Runs]:
+    def _made(self) -> dict[tuple[int, str], tuple[Sweeps | Runs, Runs]]:
         return {}
 
     def errors(self, group: Runs) -> Residuals | None:

@@ -65,7 +65,7 @@ def of(steps: Steps, family: Collection[str], nbytes: float) -> Residuals | None
 
 def scaled(value: Any, factor: float, name: str = "", within: bool = False) -> Any:
     """A result whose times are longer by a factor: entries that end in `_s`, those of phases, and rates."""
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         inner = within or name in ("phases", "server_phases") or name.endswith("_s")
         return {key: scaled(part, factor, key, inner) for key, part in value.items()}
     if isinstance(value, list):

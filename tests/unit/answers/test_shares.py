@@ -1,0 +1,178 @@
+"""Verdicts from shares: properties that hold for every sample, and known answers."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from repro.answers.claims import decides, drawn, residuals
+from repro.answers.claims.evaluate import numbers
+from repro.answers.claims.residuals import scaled
+from repro.answers.claims.value import Value
+from repro.answers.claims.verdict import (
+    CONFIRMED,
+    CONSISTENT,
+    IN_DIRECTION,
+    OPEN,
+    REFUTED,
+    UNJUDGED,
+    Effect,
+    Interval,
+    Sample,
+    Share,
+    of_effect,
+    of_value,
+)
+from repro.experiment.inputs import quantiles
+
+FASTER = Effect(1.0, 0.05, "above")
+RATIOS = st.lists(st.floats(0.1, 10), min_size=2, max_size=64)
+
+
+def draws(*values):
+    return Sample(values, drawn=True)
+
+
+def share(sample, bound):
+    return of_value(sample, bound, None).share.hits
+
+
+# --- properties
+
+
+@given(RATIOS, st.floats(0.1, 10), st.floats(0.1, 10))
+def test_a_bounds_share_is_monotone_in_the_bound(values, one, other):
+    low, high = sorted((one, other))
+    assert share(draws(*values), low) >= share(draws(*values), high)
+
+
+@given(RATIOS, st.floats(1, 10))
+def test_widening_about_the_median_never_takes_a_share_across_a_half(values, wider):
+    values = [*values, *values[:1]] if len(values) % 2 == 0 else values
+    middle = sorted(values)[len(values) // 2]
+    widened = [middle + wider * (value - middle) for value in values]
+    for bound in (middle * 0.9, middle * 1.1):
+        before, after = (share(draws(*each), bound) / len(values) for each in (values, widened))
+        assert (before - 0.5) * (after - 0.5) > 0 or 0.5 in (before, after)
+
+
+@given(st.permutations(range(16)))
+def test_permuting_draws_changes_nothing(order):
+    values = [0.5 + 0.1 * number for number in range(16)]
+    assert of_effect(draws(*values), FASTER, 1.5, 2.0) == of_effect(
+        draws(*(values[n] for n in order)), FASTER, 1.5, 2.0
+    )
+
+
+@given(st.floats(0.1, 10), st.floats(0.1, 10))
+def test_a_confirmed_size_is_within_the_papers_range_and_a_refuted_direction_outside_the_claims(value, other):
+    low, high = sorted((value, other))
+    found = of_effect(draws(*[value] * 64), FASTER, low, high)
+    assert found.answer in (CONFIRMED, REFUTED) and (found.answer == CONFIRMED or value <= 1.05)
+
+
+# --- words
+
+
+@pytest.mark.parametrize(
+    ("hits", "of", "word"),
+    [(64, 64, CONFIRMED), (61, 64, CONFIRMED), (60, 64, OPEN), (32, 64, OPEN), (4, 64, OPEN), (3, 64, REFUTED),
+     (16, 16, CONFIRMED), (15, 16, OPEN), (0, 16, REFUTED), (20, 20, CONFIRMED), (4, 4, OPEN), (0, 4, OPEN)],
+)  # fmt: skip
+def test_a_word_is_used_where_the_binomial_interval_of_the_share_supports_it(hits, of, word):
+    found = of_value(draws(*[2.0] * hits, *[0.0] * (of - hits)), 1.0, None)
+    assert found.answer == word and found.share.text == f"{hits} of {of}"
+
+
+def test_all_seeds_have_to_agree_where_nothing_is_drawn():
+    def answer(*values):
+        return of_value(Sample(values, drawn=False), 1.0, None).answer
+
+    assert [answer(2.0), answer(2.0, 3.0), answer(0.5, 0.6), answer(0.5, 2.0)] == [CONFIRMED, CONFIRMED, REFUTED, OPEN]
+
+
+def test_an_effect_has_a_direction_and_a_size():
+    assert of_effect(draws(*[2.5] * 64), FASTER, 2.0, 3.0).answer == CONFIRMED
+    assert of_effect(draws(*[1.5] * 64), FASTER, 2.0, 3.0).answer == IN_DIRECTION
+    assert of_effect(draws(*[4.5] * 64), FASTER, 2.0, 3.0).answer == IN_DIRECTION
+    assert of_effect(draws(*[0.5] * 64), FASTER, 2.0, 3.0).answer == REFUTED
+    assert of_effect(draws(*[1.5] * 32, *[0.5] * 32), FASTER, 2.0, 3.0).answer == OPEN
+    assert of_effect(draws(*[1.5] * 64), FASTER, 1.0, None).answer == CONFIRMED  # a direction alone
+    slower = Effect(0.0, 0.05, "below", ratio=False)
+    assert of_effect(draws(*[-0.1] * 64), slower, None, 0.0).answer == CONFIRMED
+    assert of_effect(draws(*[-0.04] * 64), slower, None, 0.0).answer == REFUTED  # nearer than the margin is no effect
+
+
+def test_what_is_confirmed_on_an_implied_input_is_consistent_with_it_and_what_is_refuted_stays_so():
+    good, bad = (of_value(draws(*[value] * 64), 1.0, None).implied("26x") for value in (2.0, 0.5))
+    assert good.answer == CONSISTENT and good.answer in UNJUDGED and bad.answer == REFUTED
+
+
+def test_an_interval_holds_nine_in_ten_of_the_draws_or_all_seeds():
+    values = [float(n) for n in range(101)]
+    assert Interval.of(50.0, draws(*values)) == Interval(5.0, 50.0, 95.0)
+    assert Interval.of(50.0, Sample(values, drawn=False)) == Interval(0.0, 50.0, 100.0)
+    assert Share(1, 2, drawn=False).text == "1 of 2" and math.isnan(Interval.of(math.nan, draws(math.nan)).low)
+
+
+# --- what the simulation is off by
+
+
+STEPS = [
+    {"run": run, "strategy": strategy, "bytes": size, "simulated_s": 1.0, "observed_s": observed}
+    for run, size, strategy, observed in (
+        ("small", 1e6, "dsync", 2.0), ("big", 1e9, "dsync", 1.1), ("big", 1e9, "topk", 1.2),
+        ("other", 1e9, "gpipe", 1.5))
+]  # fmt: skip
+
+
+def test_the_error_is_of_the_family_at_the_nearest_size_and_shared_by_what_ran_together():
+    big = residuals.of(STEPS, {"dsync", "topk"}, 4e8)
+    assert big.runs == [{"dsync": 1.1, "topk": 1.2}] and big.of_draw(3)["topk"] == 1.2
+    assert big.of_draw(0)["dsync"] / big.of_draw(0)["dsync"] == 1
+    assert big.of_draw(5)["unknown"] in (1.1, 1.2)
+    assert residuals.of(STEPS, {"dsync"}, 2e6).runs == [{"dsync": 2.0}]
+    assert "other strategies" in residuals.of(STEPS, {"wfbp"}, 1e9).source
+    assert residuals.of([], {"dsync"}, 1e9) is None
+
+
+def test_an_error_makes_times_longer_rates_smaller_and_nothing_else():
+    result = {"step": {"mean_s": 2.0}, "phases": {"wait": 1.0}, "iterations": 5, "rows": [{"iterations_per_s": 4.0}],
+              "counters": {"late": 3.0}, "final": {"top1": 0.5, "train_s": 10.0}}  # fmt: skip
+    assert scaled(result, 2.0) == {"step": {"mean_s": 4.0}, "phases": {"wait": 2.0}, "iterations": 5,
+                                   "rows": [{"iterations_per_s": 2.0}], "counters": {"late": 3.0},
+                                   "final": {"top1": 0.5, "train_s": 20.0}}  # fmt: skip
+
+
+def test_a_simulation_is_a_part_of_the_way_to_its_emulated_twin_in_each_draw():
+    moved = drawn.towards(dict.fromkeys(range(64), 2.0), 2.0)
+    assert all(2.0 <= value <= 4.0 for value in moved.values()) and len(set(moved.values())) == 64
+    assert drawn.towards({1: 2.0}, 2.0)[1] == moved[1]  # more draws extend the fewer
+
+
+# --- what decides
+
+
+def test_the_input_that_decides_is_named_and_none_where_two_do():
+    a, b = (list(quantiles(name, 64)) for name in ("alpha", "beta"))
+    assert decides.decides(a, {"alpha": a, "beta": b}) == "alpha"
+    assert decides.decides([x + y for x, y in zip(a, b, strict=True)], {"alpha": a, "beta": b}) == decides.NONE
+    assert decides.decides([1.0] * 64, {"alpha": a}) == "" and decides.decides(a, {}) == ""
+    assert decides.decides([-x for x in a], {"alpha": a, "same": [1.0] * 64}) == "alpha"
+
+
+def test_numbers_pair_draws_as_seeds():
+    import pandas as pd
+
+    rows = [
+        {"variant": v, "seed": n, "breakdown": False, "step_s": s + n}
+        for v, s in (("A", 1.0), ("B", 3.0))
+        for n in (0, 1)
+    ]
+    value = Value.model_validate(
+        {"verb": "speedup", "column": "step_s", "of": {"variant": "A"}, "over": {"variant": "B"}}
+    )
+    assert numbers(value, pd.DataFrame(rows)).values == {0: 3.0, 1: 2.0}

@@ -210,8 +210,11 @@ def sampled(values: Iterable[float]) -> Sample:
 
 def decided(values: Mapping[int, float], sweeps: Sweeps) -> str:
     """Which input decides a number, in words."""
-    inputs = {name: [of[n] for n in values if n < len(of)] for name, of in sweeps.inputs.items()}
-    return decides.decides(list(values.values()), inputs)
+    count = min(map(len, sweeps.inputs.values()), default=0)  # of draws that are still being made the first
+    both = [n for n in values if n < count]
+    return decides.decides(
+        [values[n] for n in both], {name: [of[n] for n in both] for name, of in sweeps.inputs.items()}
+    )
 
 
 def assumed(group: Runs) -> str:

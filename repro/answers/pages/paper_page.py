@@ -19,7 +19,7 @@ from repro.answers.claims.claims import Claim, File
 from repro.answers.claims.evaluate import Judged
 from repro.answers.claims.stats import DASH
 from repro.answers.claims.verdict import REFUTED
-from repro.answers.figures import specs
+from repro.answers.figures import forest, specs
 from repro.answers.figures.specs import Specs
 from repro.answers.pages import cells as tables
 from repro.answers.pages import provenance, wording
@@ -61,7 +61,8 @@ class PaperPage:
         pages = write_page(text, self.paper, self.files)
         for name in ("claims", "provenance"):
             pages += write_page(template(f"{name}.md.j2", page=self), f"{self.paper}-{name}", self.files)
-        return pages, {"sentence": self.answer, "verdicts": wording.strip(self.by_claim)}
+        headlines = wording.headlines(self.by_claim).to_dict("records")
+        return pages, {"sentence": self.answer, "verdicts": wording.strip(self.by_claim), "headlines": headlines}
 
     @cached_property
     def file(self) -> File:
@@ -98,6 +99,20 @@ class PaperPage:
     def ours(self, claim: str, kind: str = "simulated") -> str:
         """Our number for a claim, as every page says it."""
         return wording.ours(self.one(claim, kind))
+
+    @property
+    def forest(self) -> str:
+        """The picture of all headlines; nothing where none has a number."""
+        rows = wording.headlines(self.by_claim)
+        if not len(rows):
+            return ""
+        title = "The headline claims: the paper's numbers, and ours"
+        alt = "; ".join(f"{row.claim}: {row.verdict}" for row in rows.itertuples())
+        caption = (
+            "Bars: 90 % of the draws of what the paper does not print, or all seeds. Each claim by the kind of number "
+            "that decides it: " + ", ".join(f"**{kind}**" for kind in dict.fromkeys(rows["kind"])) + "."
+        )
+        return self.files.picture(lambda: forest.draw(rows, title), title, "headlines", tables.cell(alt), caption, rows)
 
     # --- claims
 

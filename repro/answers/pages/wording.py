@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from repro.answers.claims.claims import Claim, File
 from repro.answers.claims.evaluate import Judged
 from repro.answers.claims.stats import DASH, TIMES, number
 from repro.answers.claims.verdict import CONFIRMED, IN_DIRECTION, NOT_RUN, OPEN, REFUTED, UNJUDGED
 from repro.records.kinds import EMULATED, MEASURED, PADDED, SIMULATED
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # which kind's verdict stands for a claim, if it has one
 DECIDING = (MEASURED, EMULATED, SIMULATED, PADDED)
@@ -75,6 +80,28 @@ def by_claim(judged: Sequence[Judged]) -> Mapping[str, list[Judged]]:
     for one in judged:
         found.setdefault(one.claim.id, []).append(one)
     return found
+
+
+def headlines(by_claim: Mapping[str, Sequence[Judged]]) -> pd.DataFrame:
+    """A row a headline that has a positive number, by the kind that decides it: claim, unit (`x`, or nothing: then its
+    numbers stand over the paper's), paper_low, paper_high, low, ours, high, verdict, kind."""
+    import pandas as pd
+
+    rows = []
+    for of_kinds in by_claim.values():
+        one, claim = deciding(of_kinds), of_kinds[0].claim
+        paper, ratio = [end for end in (claim.paper.low, claim.paper.high) if end], claim.paper.unit == "x"
+        by = 1.0 if ratio else max(paper, default=0.0)
+        if not claim.headline or one.ours is None or by <= 0:
+            continue
+        ours = [end / by for end in (one.ours.low, one.ours.point, one.ours.high)]
+        if ours[0] <= 0 or not all(map(math.isfinite, ours)):  # an axis of ratios has no place for it
+            continue
+        printed = [math.nan if end is None else end / by for end in (claim.paper.low, claim.paper.high)]
+        names = ("claim", "unit", "paper_low", "paper_high", "low", "ours", "high", "verdict", "kind")
+        own = (claim.text, "x" if ratio else "", *printed, *ours, place(one), one.kind)
+        rows.append(dict(zip(names, own, strict=True)))
+    return pd.DataFrame(rows)
 
 
 def strip(by_claim: Mapping[str, Sequence[Judged]]) -> dict[str, int]:

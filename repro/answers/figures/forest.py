@@ -1,0 +1,74 @@
+"""All headlines of a paper in one picture: the paper's range, ours with its interval, and the colour of the verdict."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from repro.answers.claims.verdict import CONFIRMED, IN_DIRECTION, OPEN, REFUTED
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COLOURS = {CONFIRMED: "#1b7837", IN_DIRECTION: "#7fbf7b", REFUTED: "#c51b7d", OPEN: "#b07d1a"}  # told apart by all
+OTHER, PAPER = "#8c8c8c", "#bdbdbd"
+LETTERS = 46  # of a line of a claim's text
+ROW, WIDTH = 0.44, 9.6  # inches
+PANELS = {"x": "times as fast, or as much (dashed: no effect)", "": "ours over the paper's number (dashed: the same)"}
+
+
+def draw(rows: pd.DataFrame, title: str) -> Any:
+    """The matplotlib figure. rows: claim, unit (`x`, or nothing where ours stands over the paper's), paper_low and
+    paper_high (NaN where open), low, ours, high, verdict, kind."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    from matplotlib.lines import Line2D
+    from matplotlib.ticker import FuncFormatter, NullFormatter
+
+    panels = [(unit, rows[rows["unit"] == unit]) for unit in PANELS if (rows["unit"] == unit).any()]
+    heights = [len(of) + 0.8 for _, of in panels]
+    drawn, axes = plt.subplots(
+        len(panels),
+        figsize=(WIDTH, ROW * sum(heights) + 1.2),
+        squeeze=False,
+        height_ratios=heights,
+        layout="constrained",
+    )
+    for axis, (unit, of) in zip(axes[:, 0], panels, strict=True):
+        for place, row in enumerate(of.to_dict("records")):
+            _line(axis, place, row)
+        axis.axvline(1, color="0.35", linewidth=0.8, linestyle="--", zorder=0)
+        axis.set_xscale("log")
+        axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.xaxis.set_minor_formatter(NullFormatter())
+        low, high = axis.get_xlim()
+        axis.set_xticks([tick for tick in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100) if low <= tick <= high])
+        names = ["\n".join(textwrap.wrap(claim, LETTERS)[:2]) for claim in of["claim"]]
+        axis.set_yticks(range(len(of)), names, fontsize=7.5)
+        axis.set_ylim(len(of) - 0.4, -0.6)
+        axis.set_xlabel(PANELS[unit], fontsize=8)
+        axis.grid(True, axis="x", color="0.92")
+        axis.spines[["top", "right", "left"]].set_visible(False)
+    said = [word for word in (*COLOURS, "not judged") if (rows["verdict"] == word).any()]
+    marks = [Line2D([], [], color=PAPER, linewidth=7, label="paper")]
+    marks += [Line2D([], [], color=COLOURS.get(word, OTHER), marker="o", linewidth=2, label=word) for word in said]
+    drawn.legend(handles=marks, loc="outside lower center", ncols=len(marks), frameon=False, fontsize=8)
+    drawn.suptitle(title, x=0.01, ha="left", fontsize=11)
+    return drawn
+
+
+def _line(axis: Any, place: int, row: Mapping[Any, Any]) -> None:
+    colour = COLOURS.get(row["verdict"], OTHER)
+    low, high = row["paper_low"], row["paper_high"]
+    if low == low and high == high:  # both ends
+        axis.plot(
+            [low, high], [place, place], color=PAPER, linewidth=7, solid_capstyle="butt" if low < high else "round"
+        )
+    elif low == low or high == high:  # a bound, and on which side of it
+        at = low if low == low else high
+        axis.plot([at], [place], color=PAPER, marker=">" if low == low else "<", markersize=9, linestyle="")
+    axis.plot([row["low"], row["high"]], [place, place], color=colour, linewidth=2)
+    axis.plot([row["ours"]], [place], color=colour, marker="o", markersize=5)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from repro.answers.claims.compute import function, rates
 from repro.answers.claims.evaluate import Outcome
 from repro.answers.tables.runs import Runs
-from repro.reports.pipedream.stages import BSP, PIPEDREAM, Rates, configuration, fastest, shape
+from repro.reports.pipedream.stages import BSP, MIXED, PIPEDREAM, Rates, configuration, shape
 
 
 def _one(group: Runs, value: float | None, reason: str) -> Outcome:
@@ -27,10 +27,19 @@ def configuration_found(group: Runs, printed: str) -> Outcome:
     return _one(group, agreement if ours else None, "no configuration was found")
 
 
-def over(of: Rates, row: str, variant: str, bases: Sequence[str]) -> float | None:
-    """A variant's rate over that of the fastest of `bases`; None where one of them was not run."""
-    base = fastest(of, row, bases)
-    return of[row, variant] / base if base and (row, variant) in of else None
+@function
+def unmixed(group: Runs) -> Outcome:
+    """Rows of Table 1 whose configuration does not mix data, model and pipeline parallelism."""
+    runs = [run for run in group.records.values() if run["variant"] == PIPEDREAM]
+    found = {run["experiment"]: configuration(run) for run in runs if run["experiment"].startswith("table1-")}
+    kinds = [shape(config) for config in found.values() if config]
+    several = float(sum(kind != MIXED for kind in kinds)) if len(kinds) > 1 else None
+    return _one(group, several, "fewer than two rows with a configuration")
+
+
+def over(of: Rates, row: str, variant: str, base: str) -> float | None:
+    """A variant's rate over that of another; None where one of them was not run."""
+    return of[row, variant] / of[row, base] if {(row, variant), (row, base)} <= of.keys() else None
 
 
 @function
@@ -38,7 +47,7 @@ def gain_follows_overhead(group: Runs) -> Outcome:
     """Spearman's correlation, over Table 1's rows, of BSP's stalled share and PipeDream's speed-up over BSP."""
     of, bsp = rates(group), group.frame[group.frame["variant"] == BSP]
     pairs = bsp[bsp["experiment"].str.startswith("table1-")][["experiment", "stalled"]]
-    pairs = pairs.assign(gain=[over(of, row, PIPEDREAM, [BSP]) for row in pairs["experiment"]])
+    pairs = pairs.assign(gain=[over(of, row, PIPEDREAM, BSP) for row in pairs["experiment"]])
     ranks = pairs[["stalled", "gain"]].astype(float).dropna().rank()  # ties share theirs
     found = float(ranks.corr().loc["stalled", "gain"]) if len(ranks) >= 4 and ranks.nunique().min() > 1 else None
     return _one(group, found, "fewer than four rows that differ")

@@ -12,7 +12,7 @@ from repro.answers.claims.evaluate import ratio as quotient
 from repro.answers.claims.stats import number
 from repro.answers.tables.loading import Summary
 from repro.answers.tables.runs import Runs
-from repro.reports.pipedream.stages import ASP, BSP, SINGLE, Rates, fastest, machines
+from repro.reports.pipedream.stages import ASP, SINGLE, Rates, machines
 
 
 def epochs_to(run: Summary, target: float) -> float:
@@ -22,10 +22,7 @@ def epochs_to(run: Summary, target: float) -> float:
 
 
 def row_rate(runs: Runs, of: Rates, row: str, variant: str) -> float | None:
-    """Samples a second of a variant in a row: of BSP those of its faster way; of ASP that was not run those of as many
-    machines that never wait."""
-    if variant == BSP:
-        return fastest(of, row)
+    """Samples a second of a variant in a row; of ASP that was not run those of as many machines that never wait."""
     rate, alone = of.get((row, variant)), of.get((row, SINGLE))
     return machines(runs, row) * alone if rate is None and variant == ASP and alone is not None else rate
 

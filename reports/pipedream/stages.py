@@ -6,7 +6,7 @@ a second compare. Only summaries of pipelines have `pipeline` and `per_rank`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from repro.answers.tables.loading import Summary
 from repro.answers.tables.runs import Runs
@@ -25,15 +25,11 @@ ROWS = {
     "throughput-alexnet-8b": "AlexNet, 8 (B)",
     "throughput-resnet50-8b": "ResNet-50, 8 (B)",
 }
+# BSP is the paper's, through a sharded server; beside it through a ring allreduce
 SINGLE, BSP, ALLREDUCE, PIPEDREAM, ASP = "single", "bsp", "bsp-allreduce", "pipedream", "asp"
-BASELINES = (BSP, ALLREDUCE)  # BSP's gradients through a sharded server, and through a ring allreduce
+MIXED = "replicated pipeline"  # data, model and pipeline parallelism together
 
 Rates = Mapping[tuple[str, str], float]  # (experiment, variant) -> samples a second
-
-
-def fastest(of: Rates, row: str, variants: Sequence[str] = BASELINES) -> float | None:
-    """The most samples a second of some variants of a row; None where one of them was not run."""
-    return None if any((row, name) not in of for name in variants) else max(of[row, name] for name in variants)
 
 
 def configuration(run: Summary) -> str:
@@ -49,9 +45,7 @@ def replicas(config: str) -> list[int]:
 def shape(config: str) -> str:
     """What kind of parallelism a configuration is."""
     counts = replicas(config)
-    return (
-        "data parallelism" if len(counts) == 1 else "straight pipeline" if max(counts) == 1 else "replicated pipeline"
-    )
+    return "data parallelism" if len(counts) == 1 else "straight pipeline" if max(counts) == 1 else MIXED
 
 
 def machines(runs: Runs, row: str) -> int:

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pandas as pd
 
 from repro.answers.claims.compute import rates
 from repro.answers.figures import schedules
 from repro.answers.pages.reference import quoted
+from repro.answers.tables.loading import Summary
 from repro.answers.tables.results import Results
 from repro.answers.tables.runs import Runs
 from repro.reports.pipedream import contradictions
 from repro.reports.pipedream.derived import over
 from repro.reports.pipedream.derived_training import row_rate
-from repro.reports.pipedream.stages import ASP, BASELINES, BSP, PAPER, PIPEDREAM, ROWS, SINGLE, configuration, machines
+from repro.reports.pipedream.stages import ALLREDUCE, ASP, BSP, PAPER, PIPEDREAM, ROWS, SINGLE, configuration, machines
 
 # As the paper writes them.
+GIVEN = "paper-config"  # PipeDream in the configuration that the paper prints
 VARIANTS = {"model-parallel": "model parallelism", "straight": "straight pipeline", BSP: "BSP", PIPEDREAM: "PipeDream",
-            "paper-config": "PipeDream, as printed", ASP: "ASP"}  # fmt: skip
+            GIVEN: "PipeDream, as printed", ASP: "ASP"}  # fmt: skip
 OVER = {"speed-up over 1 machine": "one machine", "speed-up over BSP": "BSP"}
 OURS = ("simulated", "emulated")  # kinds that have rows of Table 1
-MINIBATCHES = 10  # that are shown of a schedule: beginning and steady state
+SCHEDULES = {  # experiment -> variant -> the figure that draws it, and how many minibatches are shown
+    "timelines": {"data-parallel": ("Figure 2", 5), "model-parallel": ("Figure 3", 3), "pipedream": ("Figure 4", 10),
+                  "replicated": ("Figure 6", 16)},
+    "fig8": {"pipedream": ("Figure 8", 10)},
+}  # fmt: skip
 CURVES = {  # figure -> the rows of Table 1 whose curves it has
     "Figure 10 (a): 8 machines (A)": ("table1-vgg16-8a",),
     "Figure 11 (a): 8 machines (B)": ("table1-vgg16-8b",),
@@ -35,19 +42,36 @@ def rows_of(found: Results, kind: str = "simulated") -> dict[str, Runs]:
 
 
 def speedups(found: Results) -> pd.DataFrame:
-    """Ours and the paper's speed-ups: row, variant, over (one machine, or the faster BSP), kind, speedup."""
+    """Ours and the paper's speed-ups: row, variant, over (one machine, BSP, or ring allreduce), kind, speedup."""
     rows = []
     groups = [(kind, row, group) for kind in OURS for row, group in rows_of(found, kind).items()]
     for kind, row, group in groups:
         of = rates(group)
-        for called, bases in (("one machine", [SINGLE]), ("BSP", BASELINES)):
-            each = {name: over(of, row, variant, bases) for variant, name in VARIANTS.items()}
+        for called, base in (("one machine", SINGLE), ("BSP", BSP), ("ring allreduce", ALLREDUCE)):
+            each = {name: over(of, row, variant, base) for variant, name in VARIANTS.items()}
             rows += [{"row": ROWS[row], "kind": kind, "variant": name, "over": called, "speedup": speedup}
                      for name, speedup in each.items() if speedup is not None]  # fmt: skip
     printed = quoted(PAPER).table.query("quantity in @OVER and row in @ROWS.values()")
     theirs = printed.drop_duplicates(["row", "variant", "quantity"])
     theirs = theirs.assign(kind="paper", over=theirs["quantity"].map(OVER), speedup=theirs["value"].astype(float))
     columns = ["row", "kind", "variant", "over", "speedup"]
+    return pd.concat([theirs[columns], pd.DataFrame(rows, columns=columns)])
+
+
+def saved_bytes(found: Results) -> pd.DataFrame:
+    """Bytes of a sample that PipeDream does not send, of those that BSP sends: row, variant, kind, saved; ours in the
+    configuration found and in the printed one, and the paper's."""
+    rows = []
+    for kind in OURS:
+        for row, group in rows_of(found, kind).items():
+            sent = group.frame.groupby("variant")["sample_bytes"].median()
+            known = [name for name in (PIPEDREAM, GIVEN) if {name, BSP} <= {*sent.index}]
+            own = {name: 1 - sent[name] / sent[BSP] for name in known}
+            rows += [{"row": ROWS[row], "kind": kind, "variant": VARIANTS[name], "saved": share}
+                     for name, share in own.items()]  # fmt: skip
+    printed = quoted(PAPER).table.query("quantity == 'communication reduction over BSP'")
+    theirs = printed.assign(kind="paper", saved=printed["value"].astype(float) / 100)
+    columns = ["row", "kind", "variant", "saved"]
     return pd.concat([theirs[columns], pd.DataFrame(rows, columns=columns)])
 
 
@@ -80,22 +104,38 @@ def accuracy(found: Results) -> pd.DataFrame:
 
 
 def schedule(found: Results) -> pd.DataFrame:
-    """Figure 8: a row a pass of the first minibatches: machine and minibatch from 1, milliseconds."""
-    group = found.shown.get(("fig8", "simulated"))
-    traced = [run for run in group.records.values() if run.get("trace")] if group else []
+    """Figures 2, 3, 4, 6 and 8: a row a pass of the first minibatches: figure, machine and minibatch from 1,
+    milliseconds."""
     rows = []
-    for run in traced[:1]:
-        passes = schedules.passes(run)
-        zero = min(box.start for box in passes)
-        rows = [{"kind": run["kind"], "machine": f"machine {box.rank + 1}", "pass": box.name,
-                 "minibatch": None if box.minibatch is None else box.minibatch + 1,
-                 "start_ms": 1e3 * (box.start - zero), "end_ms": 1e3 * (box.end - zero)}
-                for box in sorted(passes, key=lambda box: (box.rank, box.start))
-                if box.minibatch is None or box.minibatch < MINIBATCHES]  # fmt: skip
-    return pd.DataFrame(rows, columns=["kind", "machine", "pass", "minibatch", "start_ms", "end_ms"])
+    for experiment, figures in SCHEDULES.items():
+        group = found.shown.get((experiment, "simulated"))
+        runs = {run["variant"]: run for run in group.records.values() if run.get("trace")} if group else {}
+        for variant, (figure, minibatches) in figures.items():
+            rows += [{"figure": figure} | row for row in passes(runs[variant], minibatches)] if variant in runs else []
+    return pd.DataFrame(rows, columns=["figure", "kind", "machine", "pass", "minibatch", "start_ms", "end_ms"])
+
+
+def passes(run: Summary, minibatches: int) -> list[dict[str, Any]]:
+    """A row a pass of the first minibatches of each machine."""
+    boxes = schedules.passes(run)
+    zero = min(box.start for box in boxes)
+    return [{"kind": run["kind"], "machine": f"machine {box.rank + 1}", "pass": box.name,
+             "minibatch": None if box.minibatch is None else box.minibatch + 1,
+             "start_ms": 1e3 * (box.start - zero), "end_ms": 1e3 * (box.end - zero)}
+            for box in sorted(boxes, key=lambda box: (box.rank, box.start))
+            if box.minibatch is None or box.minibatch < minibatches]  # fmt: skip
+
+
+def outputs(found: Results) -> pd.DataFrame:
+    """Figure 5: a row a layer of VGG16: name, megabytes of its output, and whether that is less than all parameters."""
+    group = found.shown.get(("fig5", "simulated"))
+    result = group.first["result"] if group else {"layers": []}
+    rows = [{"kind": "simulated", "layer": layer["name"], "megabytes": layer["activation_bytes"] / 1e6,
+             "parameters_mb": result["parameter_bytes"] / 1e6} for layer in result["layers"]]  # fmt: skip
+    return pd.DataFrame(rows, columns=["kind", "layer", "megabytes", "parameters_mb"])
 
 
 TABLES: dict[str, Callable[[Results], pd.DataFrame]] = {
-    "speedups": speedups, "configurations": configurations, "accuracy": accuracy,
-    "schedule": schedule, "checks": contradictions.table,
+    "speedups": speedups, "saved_bytes": saved_bytes, "configurations": configurations, "accuracy": accuracy,
+    "schedule": schedule, "outputs": outputs, "checks": contradictions.table,
 }  # fmt: skip

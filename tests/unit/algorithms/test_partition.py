@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -47,6 +48,24 @@ def test_the_authors_answers(answer):
     assert answer.optima in (None, found.optima)
     if found.optima == 1:
         assert [(stage.first, stage.last, stage.replicas) for stage in found.stages] == answer.stages
+
+
+@pytest.mark.parametrize("gpu_s", [0.16813, 0.25724, 0.38556])  # of 32 images: the profile's, both Titan Xs'
+@pytest.mark.parametrize(("machines", "expected"), [(4, [3, 1]), (8, [7, 1]), (16, [15, 1])])
+def test_the_authors_profile_of_vgg16_on_cluster_a(machines, expected, gpu_s):
+    """PipeDream's Table 1 has 2-1-1 and 9-5-1-1 on 4 and 16 machines; its authors' released profile gives neither."""
+    share = gpu_s / sum(layer.forward_s + layer.backward_s for layer in VGG16.layers)
+    layers = tuple(
+        replace(
+            layer,
+            forward_s=share * layer.forward_s,
+            backward_s=share * layer.backward_s,
+            activation_bytes=layer.activation_bytes / 4,  # the profile is of 128 images
+        )
+        for layer in VGG16.layers
+    )
+    found = partition(replace(VGG16, layers=layers), (machines,), (1 / 3.35e-10,), "paper")
+    assert [stage.replicas for stage in found.stages] == expected
 
 
 @given(chains, st.integers(1, 5), models, st.booleans(), st.booleans(), st.integers(1, 3))

@@ -11,7 +11,7 @@ REPRO := $(if $(filter .venv,$(VENV)),.venv/bin/repro,$(VENV)/bin/python -m repr
 # The environment may bring its own mpirun.
 export PATH := $(abspath $(VENV))/bin:$(PATH)
 
-.PHONY: help setup setup-horovod setup-cluster test test-cluster test-all reproduce-pipesgd reproduce-pipedream reproduce-gtopk reproduce-eagersgd
+.PHONY: help setup setup-horovod setup-cluster lint test test-cluster test-all reproduce-pipesgd reproduce-pipedream reproduce-gtopk reproduce-eagersgd
 .PHONY: reproduce-ibatch reproduce-all profile-pipedream slurm-pipedream slurm-ibatch
 .PHONY: baselines validate slurm-pipesgd slurm-gtopk slurm-eagersgd report verify ui bench gpu-check faults lock doctor clean
 
@@ -26,6 +26,10 @@ setup-horovod: setup  ## build Horovod against the torch in .venv (needs a compi
 
 setup-cluster: setup-horovod  ## install what the cluster tests need: Horovod, Slurm, munge, PMIx (by apt-get, if permitted)
 	@setup/slurm.sh
+
+lint: setup  ## check style and types: ruff, mypy
+	$(VENV)/bin/python -m ruff check . && $(VENV)/bin/python -m ruff format --check .
+	$(VENV)/bin/python -m mypy
 
 test: setup  ## run the tests, JOBS at a time (ARGS=...: arguments of pytest)
 	$(VENV)/bin/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)

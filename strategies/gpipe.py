@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from repro.algorithms.pipeline.configuration import Configuration
-from repro.algorithms.pipeline.plan import Plan, flush_of
+from repro.algorithms.pipeline.passes import Plan, flush_of
 from repro.core.errors import InputError
 from repro.strategies.shared.pipeline import Pipeline, PipelineOptions
 

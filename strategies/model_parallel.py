@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from repro.algorithms.pipeline.configuration import Configuration
 from repro.algorithms.pipeline.layout import parse_config
-from repro.algorithms.pipeline.plan import Plan
+from repro.algorithms.pipeline.passes import Plan
 from repro.core.errors import InputError
 from repro.strategies.shared.pipeline import Pipeline, PipelineOptions
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from repro.algorithms.pipeline.configuration import Configuration
-from repro.algorithms.pipeline.plan import SEMANTICS, Plan
+from repro.algorithms.pipeline.passes import SEMANTICS, Plan
 from repro.core.errors import unknown
 from repro.core.fields import Count
 from repro.strategies.shared.pipeline import Pipeline, PipelineOptions
@@ -13,7 +13,7 @@ from repro.strategies.shared.pipeline import Pipeline, PipelineOptions
 
 @dataclass
 class Options(PipelineOptions):
-    """semantics: which weights passes use, one of `repro.algorithms.pipeline.plan.SEMANTICS`. in_flight: minibatches
+    """semantics: which weights passes use, one of `repro.algorithms.pipeline.passes.SEMANTICS`. in_flight: minibatches
     that each replica of the input stage has in flight at most; null: NOAM. overlap: whether replicas go on while they
     synchronise."""
 

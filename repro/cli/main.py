@@ -18,12 +18,14 @@ from repro.cli import (
     faults,
     machine,
     pages,
-    planning,
+    partition,
+    publishing,
     results,
     schedules,
     slurm,
     testbed,
     tracking,
+    verify,
 )
 from repro.cli.options import Parser
 from repro.core import warnings
@@ -33,8 +35,8 @@ from repro.core.warnings import one_line
 
 # in the order of `repro --help`
 MODULES = (
-    *(experiments, results, slurm, pages, planning, batching, schedules, benchmarks, faults, machine, tracking),
-    testbed,
+    *(experiments, results, publishing, verify, slurm, pages, partition, batching, schedules, benchmarks, faults),
+    *(machine, tracking, testbed),
 )
 AGAIN_S = 0.05  # delay before a signal that had no effect is repeated
 

@@ -11,7 +11,7 @@ from repro.core.errors import InputError, unknown
 
 if TYPE_CHECKING:
     from repro.algorithms.pipeline.deadlock import Pass
-    from repro.algorithms.pipeline.plan import Plan
+    from repro.algorithms.pipeline.passes import Plan
 
 ONLY_1F1B = ("in_flight", "semantics", "overlap")  # options of a schedule without flushes
 
@@ -55,7 +55,7 @@ def at_least_one(option: str, value: int) -> None:
 def planned(args: argparse.Namespace) -> Plan:
     """The plan of these options. The blocks of a stage do not matter, so each stage has one."""
     from repro.algorithms.pipeline.layout import layout, parse_config
-    from repro.algorithms.pipeline.plan import SCHEDULES, SEMANTICS, Plan, flush_of
+    from repro.algorithms.pipeline.passes import SCHEDULES, SEMANTICS, Plan, flush_of
     from repro.experiment import limits
 
     if args.schedule not in SCHEDULES:

@@ -11,6 +11,7 @@ THREADS = 1_024  # of torch in a process, which ends without a word where it get
 EPOCHS = 1_000_000
 SEEDS = 2**32  # the highest seed, as torch and numpy take them
 STAGES = 2**27  # that a partitioner compares: a gigabyte a table, of which it has some
+STAGES_OF_GROUPS = 2**35  # that it compares within groups: half a minute
 PIECES = 1_024  # of a block in a pipelined ring
 
 

@@ -51,7 +51,7 @@ def plan(
     request: dict[str, Any] = {"names": list(names), "overrides": list(overrides), "scale": scale, "draws": draws}
     request |= {"fetch": fetch, "together": together}
     if "torch" in sys.modules:
-        from repro.experiment.plan import runs_of
+        from repro.experiment.requested import runs_of
 
         return Plan(*runs_of(**request))
     key = [request, surroundings()]
@@ -68,7 +68,7 @@ def ask(request: dict[str, Any], pools: Pools) -> dict[str, Any]:
     """The helper's answer; its errors are raised here."""
     with pools.python(1, environment(1)) as python:
         helper = subprocess.run(
-            [python, "-m", "repro.launch.planning"],
+            [python, "-m", "repro.launch.plan_process"],
             input=json.dumps(request),
             stdout=subprocess.PIPE,
             text=True,

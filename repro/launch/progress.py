@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TextIO
 
+from repro.core.warnings import one_line
 from repro.launch.remaining import Planned, Remaining
 
 LINE_EVERY_S = 10.0
@@ -88,6 +89,7 @@ class Progress:
 
     def note(self, line: str) -> None:
         """Print a line that stays, whatever is running."""
+        line = one_line(line)  # names and reasons come from files
         with self._lock:
             if self._bar is not None:
                 self._bar.write(line, file=self.stream)
@@ -121,13 +123,13 @@ class Progress:
             state += f", about {duration(left)} left"
         if self._bar is not None:
             self._next = now + DRAW_EVERY_S
-            self._bar.set_description_str(f"{number}/{self.total} {self._name}", refresh=False)
+            self._bar.set_description_str(one_line(f"{number}/{self.total} {self._name}"), refresh=False)
             self._bar.postfix = state  # set_postfix_str would put a comma in front
             self._bar.n = min(self._finished + sum(shares.values()), self.total)  # update() would draw by its own rules
             self._bar.refresh()
             return
         self._next = now + LINE_EVERY_S
-        print(f"{number}/{self.total} {self._name}: {state}", file=self.stream, flush=True)
+        print(one_line(f"{number}/{self.total} {self._name}: {state}"), file=self.stream, flush=True)
 
 
 def duration(seconds: float) -> str:

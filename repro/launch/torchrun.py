@@ -5,12 +5,16 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
+import tempfile
 
 from torch.distributed import TCPStore, run
 from torch.distributed.elastic.rendezvous import RendezvousParameters, rendezvous_handler_registry
 from torch.distributed.elastic.rendezvous.static_tcp_rendezvous import StaticTCPRendezvous
+
+from repro.rank import ends
 
 NAME, LOOPBACK = "loopback", "127.0.0.1"
 TIMEOUT_S = 600
@@ -33,4 +37,6 @@ class Loopback(StaticTCPRendezvous):
 
 if __name__ == "__main__":
     rendezvous_handler_registry.register(NAME, Loopback)
-    run.main(["--rdzv-backend", NAME, "--local-addr", LOOPBACK, *sys.argv[1:]])
+    # torchrun leaves its folder of logs behind; this one goes with the run's, if not before
+    with tempfile.TemporaryDirectory(prefix="torchrun-", dir=os.environ.get(ends.VARIABLE)) as logs:
+        run.main(["--rdzv-backend", NAME, "--local-addr", LOOPBACK, "--log-dir", logs, *sys.argv[1:]])

@@ -10,7 +10,7 @@ import torch.distributed.run  # noqa: F401
 
 from repro import fabric
 from repro.core.registry import HOMES, home
-from repro.experiment import plan  # noqa: F401
+from repro.experiment import requested  # noqa: F401
 from repro.rank import preflight, session  # noqa: F401
 
 for kind in HOMES:

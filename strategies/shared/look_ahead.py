@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from repro.algorithms.pipeline.messages import PREFETCH, Messages
-from repro.algorithms.pipeline.plan import BACKWARD, FORWARD, Op
+from repro.algorithms.pipeline.passes import BACKWARD, FORWARD, Op
 
 
 class LookAhead:

@@ -12,7 +12,7 @@ from repro.algorithms.pipeline import deadlock
 from repro.algorithms.pipeline.configuration import Configuration, configure
 from repro.algorithms.pipeline.layout import FOUND, parse_config
 from repro.algorithms.pipeline.messages import Messages, Shape
-from repro.algorithms.pipeline.plan import BACKWARD, FORWARD, Op, Plan
+from repro.algorithms.pipeline.passes import BACKWARD, FORWARD, Op, Plan
 from repro.algorithms.pipeline.shapes import outputs
 from repro.algorithms.pipeline.versions import Versions
 from repro.core.errors import InputError

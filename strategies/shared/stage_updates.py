@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
-from repro.algorithms.pipeline.plan import Plan
+from repro.algorithms.pipeline.passes import Plan
 from repro.algorithms.pipeline.versions import Versions
 from repro.fabric.base import Fabric
 from repro.strategies.shared.bucketed import BucketedAllreduce

@@ -16,7 +16,7 @@ import pytest
 from repro.answers.claims import published_verdicts
 from repro.answers.pages.build import build
 from repro.cli import main as cli
-from repro.cli import results as results_command
+from repro.cli import publishing
 from repro.core import paths
 from repro.core.errors import InputError
 from repro.launch.slurm import client
@@ -278,9 +278,7 @@ def test_from_submission_over_preemption_to_a_published_page(tmp_path, monkeypat
         for module in (paths, catalogue, reference, published_verdicts):
             monkeypatch.setattr(module, "reference_root", lambda: tmp_path / "reference")
         monkeypatch.setattr(archive, "unclean", lambda runs: [])  # of a checkout with changes, as it may be here
-        monkeypatch.setattr(
-            results_command, "render", lambda papers: build("pipesgd", tmp_path / "reference", tmp_path)
-        )
+        monkeypatch.setattr(publishing, "render", lambda papers: build("pipesgd", tmp_path / "reference", tmp_path))
         done = repro(cluster, "publish", "pipesgd")
         assert done.returncode == 0, done.stderr
     place = "slurm-debug-2xgpu-1x1cpu"

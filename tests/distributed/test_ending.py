@@ -140,3 +140,12 @@ def test_stop_waits_for_what_does_not_want_to_end(monkeypatch):
     assert len(family) >= 2
     ranks.stop()
     assert not supervise.descendants(*family)
+
+
+def test_torchrun_leaves_no_folder_behind(tmp_path):
+    (tmp_path / "script.py").write_text("")
+    command = [sys.executable, "-m", "repro.launch.torchrun", "--nproc-per-node", "1", str(tmp_path / "script.py")]
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    subprocess.run(command, env=os.environ | {"TMPDIR": str(scratch)}, check=True, timeout=LIMIT_S)
+    assert not list(scratch.iterdir())

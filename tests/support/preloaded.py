@@ -8,7 +8,7 @@ import pytest  # noqa: F401 - every forked process looks at the main module of t
 import tests.support.cli  # noqa: F401
 from repro import strategies
 from repro.answers.mlflow.store import prepare
-from repro.experiment import plan  # noqa: F401
+from repro.experiment import requested  # noqa: F401
 from repro.launch import runner  # noqa: F401
 
 prepare()

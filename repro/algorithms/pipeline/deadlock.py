@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
-from repro.algorithms.pipeline.plan import BACKWARD, FORWARD, Op, Plan
+from repro.algorithms.pipeline.passes import BACKWARD, FORWARD, Op, Plan
 from repro.core.errors import InputError
 
 LONGEST = 4096  # minibatches that a check simulates: after its start every plan is periodic

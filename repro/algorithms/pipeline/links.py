@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import torch
 
 from repro.algorithms.pipeline.layout import Layout
-from repro.algorithms.pipeline.plan import BACKWARD, FORWARD
+from repro.algorithms.pipeline.passes import BACKWARD, FORWARD
 from repro.fabric.base import Fabric, Work
 
 TAGS = {FORWARD: 1, BACKWARD: 2}  # messages of a kind between two ranks are in the order of their minibatches

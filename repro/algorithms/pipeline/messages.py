@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 
 from repro.algorithms.pipeline.links import Links
-from repro.algorithms.pipeline.plan import FORWARD, Op, Plan
+from repro.algorithms.pipeline.passes import FORWARD, Op, Plan
 from repro.algorithms.pipeline.transfers import Transfers
 from repro.fabric.base import Fabric
 from repro.training.clock import Clock

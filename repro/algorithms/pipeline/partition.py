@@ -76,6 +76,10 @@ def partition(
     cuts = Downsets.of(profile)
     compared = (len(cuts.members) - 1) ** 2 * max(machines)
     limits.check("stages to compare (cuts x cuts x machines)", compared, limits.STAGES)
+    if len(machines) == 2:
+        inner = (len(cuts.members) - 1) ** 3 * machines[0] ** 2
+        what = "stages to compare in a group of machines (cuts x cuts x cuts x machines of a group, squared)"
+        limits.check(what, inner, limits.STAGES_OF_GROUPS)
     layers = Layers.of(profile, cuts)
     permitted = optimum.unreplicated if straight else optimum.any_replicas
     if len(machines) == 1:

@@ -77,9 +77,29 @@ def of_model(
     """The measured profile of a model on the device; progress(n) is called after the n-th minibatch."""
     dataset.iterations(batch)  # InputError if there are too few samples
     batches = dataset.train.minibatches(batch, 1, seed, device)
+    check_forward(name, model, batches, dataset.name)
     layers = measure(model, batches, losses.of(dataset.task), device, minibatches, warmup, progress)
     x, _ = batches[0]
     return Profile(name, batch, hardware(device), tuple(layers), minibatches, warmup, "measured", tensor_bytes(x))
+
+
+def check_forward(name: str, model: nn.Sequential, batches: Minibatches, dataset: str) -> None:
+    """InputError where the model, perhaps a user's own module, cannot compute a forward pass of the data."""
+    x, _ = batches[0]
+    shape = " x ".join(map(str, x.shape))
+    try:
+        with torch.no_grad():
+            model(x)
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:  # whatever a module of the user's raises
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise InputError(
+            f"model {name}: its forward pass fails on a minibatch of {dataset} ({shape}): {first}"
+        ) from None
+    finally:
+        if carries_state(model):
+            reset_state(model)
 
 
 def inputs(name: str, dataset: str, options: dict[str, Any]) -> tuple[Dataset, int]:

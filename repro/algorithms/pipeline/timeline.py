@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from repro.algorithms.pipeline.deadlock import Pass, run
-from repro.algorithms.pipeline.plan import BACKWARD, FORWARD, Plan
+from repro.algorithms.pipeline.passes import BACKWARD, FORWARD, Plan
 
 IDLE = "."
 

@@ -84,8 +84,10 @@ def _digits() -> tuple[np.ndarray, np.ndarray]:
     if file and file.is_file():
         rows = np.loadtxt(file, dtype=np.uint8, delimiter=",")
         return rows[:, :-1].reshape(-1, 8, 8).copy(), rows[:, -1].copy()
-    from sklearn.datasets import load_digits
-
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError as error:
+        raise InputError(f"the stand-in of mnist needs scikit-learn ({error}): pip install scikit-learn") from None
     found = load_digits()
     return found.images.astype(np.uint8), found.target.astype(np.uint8)
 

@@ -12,7 +12,7 @@ import pytest
 
 from repro.algorithms.pipeline import deadlock, timeline
 from repro.algorithms.pipeline.layout import Layout, layout
-from repro.algorithms.pipeline.plan import BACKWARD, FORWARD, SEMANTICS, Plan, flush_of
+from repro.algorithms.pipeline.passes import BACKWARD, FORWARD, SEMANTICS, Plan, flush_of
 from repro.algorithms.pipeline.versions import Versions
 from repro.cli.main import main
 from repro.core.errors import InputError

@@ -8,12 +8,19 @@ import shutil
 import pandas as pd
 import pytest
 import torch
+from torch import nn
 
+from repro import data
+from repro.algorithms.pipeline import profiler
+from repro.algorithms.pipeline.layers import Layer, Profile
+from repro.algorithms.pipeline.partition import partition
 from repro.answers.claims import published_verdicts
 from repro.answers.pages import built
-from repro.cli import results
+from repro.cli import publishing, verify
 from repro.cli.main import main
 from repro.core import paths
+from repro.core.errors import InputError
+from repro.experiment import limits
 from repro.records import catalogue, reference, tidy
 from tests.reports.data.summaries import make
 from tests.support import pipedream_vgg16
@@ -102,10 +109,24 @@ def test_profile_refuses(capsys, arguments, words):
     assert said.out == "" and words in said.err and said.err.count("\n") == 1
 
 
+def test_a_module_whose_forward_does_not_fit_is_one_line():
+    digits = data.load("mnist", standin="always")
+    narrow = nn.Sequential(nn.Flatten(), nn.Linear(7, 10))
+    with pytest.raises(InputError) as caught:
+        profiler.of_model("mine", narrow, digits, 8, 1, 0, torch.device("cpu"), 0)
+    assert "model mine" in str(caught.value) and "8 x 1 x 8 x 8" in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_search_on_two_levels_that_takes_minutes_is_refused_at_once():
+    layers = tuple(Layer(str(index), 1.0, 1.0, 1.0, 1.0) for index in range(2000))
+    with pytest.raises(InputError, match=f"must be {limits.STAGES_OF_GROUPS:,} or less"):
+        partition(Profile("long", 1, "made up", layers, 1, 0, "measured"), (8, 2), (1e9, 1e8))
+
+
 # --- `repro results`, `repro publish`, `repro verify`: what they print, refuse and leave
 
 
-rendered = results.render  # as it is, where the fixture replaces it
+rendered = publishing.render  # as it is, where the fixture replaces it
 
 
 @pytest.fixture
@@ -114,7 +135,8 @@ def places(tmp_path, monkeypatch):
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path / "workspace"))
     for module in (paths, catalogue, reference, published_verdicts):
         monkeypatch.setattr(module, "reference_root", lambda: tmp_path / "reference")
-    monkeypatch.setattr(results, "render", lambda paper: None)
+    for module in (publishing, verify):
+        monkeypatch.setattr(module, "render", lambda paper: None)
     return tmp_path
 
 
@@ -154,6 +176,15 @@ def test_what_is_not_published(places, capsys):
         status, _, err = said(capsys, "publish", *arguments)
         assert status == 2 and words in err and err.count("\n") == 1
     assert not (places / "reference").exists()
+
+
+def test_of_two_publishes_at_once_the_second_is_refused(places, capsys):
+    put(places, "a-1", provenance={"dirty": False})
+    with publishing.alone("publish"):
+        status, _, err = said(capsys, "publish", "pipesgd")
+        assert status == 2 and str(places / "reference") in err and err.count("\n") == 1
+    assert not (places / "reference" / "pipesgd").exists()
+    assert said(capsys, "publish", "pipesgd")[0] == 0
 
 
 def test_results_of_both_are_one_table(places, capsys, tmp_path):
@@ -253,7 +284,7 @@ def test_verify_writes_pages_and_verdicts_without_runs_of_ones_own(places, capsy
     put(places, "a-1", provenance={"dirty": False})
     assert said(capsys, "publish", "pipesgd")[0] == 0
     shutil.rmtree(places / "workspace")
-    monkeypatch.setattr(results, "render", rendered)
+    monkeypatch.setattr(verify, "render", rendered)
     assert said(capsys, "verify")[0] == 2  # no verdicts yet
     assert said(capsys, "verify", "--write")[0] == 0 and said(capsys, "verify")[0] == 0
     out = places / "reports" / "out"

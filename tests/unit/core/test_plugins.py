@@ -23,7 +23,7 @@ from repro.experiment.expand import expand
 from repro.experiment.identify import identify
 from repro.experiment.key import code_roots
 from repro.fabric.virtual import fabric as virtual
-from repro.launch import planning
+from repro.launch import plan_process
 from repro.rank import programs
 from repro.testing import real, small
 from tests.support import foreign_package
@@ -203,10 +203,10 @@ def test_who_chooses_it_fails_with_one_line(capsys):
 def test_an_exception_while_runs_are_planned_is_a_line_of_the_answer(foreign, monkeypatch, capsys):
     with (foreign / "foreign_plugins" / "wire.py").open("a") as file:
         file.write("\n    @classmethod\n    def check(cls, options, run):\n        raise KeyError('a key of mine')\n")
-    monkeypatch.setattr(planning, "Witness", lambda: None)
+    monkeypatch.setattr(plan_process, "Witness", lambda: None)
     monkeypatch.setattr(sys, "stderr", sys.stderr)  # as it was, after the test
     asked = {"names": [FIG4], "overrides": ["strategy=foreign_wire", "testbed=virtual"], "scale": "quick"}
-    told = planning.answer(asked | dict.fromkeys(("fetch", "together"), False) | {"draws": 0})
+    told = plan_process.answer(asked | dict.fromkeys(("fetch", "together"), False) | {"draws": 0})
     assert told["error"] == "FaultError" and re.search(r"wire\.py:\d+: KeyError: 'a key of mine'", told["message"])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import shutil
 import struct
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -312,3 +313,10 @@ def test_bad_sizes(size, per_epoch):
 def test_ids_below_zero():
     with pytest.raises(IndexError):
         Batches(split(), 5, 0)[-1]
+
+
+def test_the_stand_in_of_mnist_without_scikit_learn_is_one_line(monkeypatch):
+    monkeypatch.setattr(mnist.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    with pytest.raises(InputError, match="pip install scikit-learn"):
+        mnist._digits()

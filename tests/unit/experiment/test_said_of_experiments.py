@@ -13,7 +13,7 @@ from repro.experiment import config, hyperparameters
 from repro.experiment.expand import expand
 from repro.experiment.files import own_file
 from repro.experiment.hyperparameters import Parameter, parameters
-from repro.experiment.plan import part
+from repro.experiment.requested import part
 from repro.experiment.schema import RunConfig
 from tests.support.configs import own_variants
 

@@ -120,3 +120,13 @@ def test_a_terminal_gets_a_bar_and_lines_that_stay():
     text = everything(parent)
     assert "1/2 D-Sync, seed 0 |" in text and "iteration 5/10, accuracy 0.5000" in text and "so far]" in text
     assert "D-Sync finished\r\n" in text and "2/2 Pipe-SGD |" in text
+
+
+def test_control_characters_of_names_and_reasons_are_not_sent_to_the_terminal():
+    stream = io.StringIO()
+    name = "x\x1b]0;title\x07, seed 0"
+    with Progress(unknown(name), stream) as shown:
+        shown.begin(name, 10)
+        shown.note("lost\x1b[2J")
+        shown.done(name, f"{name}: done\r")
+    assert not any(ord(each) < 32 and each != "\n" for each in stream.getvalue())

@@ -17,7 +17,7 @@ from repro.algorithms import imbalance
 from repro.cli import gpu_hours, workloads
 from repro.cli.main import build_parser
 from repro.core.errors import InputError
-from repro.core.paths import CONFIGS, reference_root
+from repro.core.paths import CONFIGS
 from repro.data import sets
 from repro.experiment import config, files
 from repro.experiment.plugins import choice
@@ -194,10 +194,6 @@ def test_what_the_readme_found_stands_on_the_pages():
         page = (PROJECT / re.search(r"\]\((reports/out/\w+\.md)\)", line)[1]).read_text()
         numbers = re.findall(r"-?\d[\d.,]*(?:\u2013[\d.]+)?\s?[\u00d7%]", line)  # ranges, factors, percentages
         assert numbers and all(number in page for number in numbers), line
-
-
-def test_the_readmes_table_of_workloads_is_of_the_committed_records():
-    assert not workloads.different(PROJECT / "README.md", reference_root()), "repro verify --write"
 
 
 def test_a_workloads_line_says_what_records_do_and_no_more():

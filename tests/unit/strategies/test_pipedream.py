@@ -13,7 +13,7 @@ from torch import nn
 from repro import strategies
 from repro.algorithms.pipeline.layout import layout
 from repro.algorithms.pipeline.memory import counted
-from repro.algorithms.pipeline.plan import Plan
+from repro.algorithms.pipeline.passes import Plan
 from repro.algorithms.pipeline.shapes import outputs
 from repro.core.errors import InputError
 from repro.data.minibatches import Batches

@@ -1,6 +1,6 @@
 """The runs of experiments with their keys, found by a process that imports PyTorch so that the command need not.
 
-`python -m repro.launch.planning` reads a request of `repro.launch.plan` on stdin and writes the answer on stdout;
+`python -m repro.launch.plan_process` reads a request of `repro.launch.plan` on stdin and writes the answer on stdout;
 messages about data go to stderr.
 """
 
@@ -17,7 +17,7 @@ from repro.core import error_location
 from repro.core.errors import FaultError, ReproError
 from repro.core.paths import CONFIGS, PACKAGE
 from repro.core.registry import PLUGINS
-from repro.experiment.plan import runs_of
+from repro.experiment.requested import runs_of
 from repro.experiment.run import Run
 from repro.records import variants
 

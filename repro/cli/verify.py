@@ -1,0 +1,94 @@
+"""`repro verify`: whether the committed results are what they were, and whether their runs come out so again."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from repro.cli.publishing import alone, in_checkout, render
+from repro.cli.results import papers
+from repro.core.errors import FaultError, InputError
+from repro.core.warnings import one_line
+
+SHOWN = 3  # differences of a run
+
+
+def add(commands: Any) -> None:
+    verify = commands.add_parser("verify", help="check the committed results and their verdicts")
+    verify.add_argument("paper", nargs="?", help="with --rerun: only this paper (default: all)")
+    does = verify.add_mutually_exclusive_group()
+    does.add_argument("--write", action="store_true", help="publish today's verdicts and pages")
+    does.add_argument("--rerun", action="store_true", help="repeat cheap simulated runs and compare every number")
+    verify.set_defaults(command=cmd_verify)
+
+
+def cmd_verify(args: argparse.Namespace) -> None:
+    if args.rerun:
+        rerun(args.paper)
+    elif args.paper:
+        raise InputError(f"verify {args.paper}: all papers are checked together; --rerun takes one")
+    else:
+        check(args.write)
+
+
+def check(write: bool) -> None:
+    """FaultError where tables, verdicts or README are not as published."""
+    from repro.answers.claims import published_verdicts
+    from repro.answers.pages.build import PAPERS
+    from repro.cli import workloads
+    from repro.core.paths import PROJECT, reference_root
+    from repro.records import reference
+
+    readme = PROJECT / "README.md"
+    of_readme = readme.is_file() and reference_root() == (PROJECT / "results" / "reference").resolve()
+    cut_off = [paper for paper in reference.papers() if reference.unsettled(reference_root() / paper)]
+    if write:
+        in_checkout("verify --write")
+        with alone("verify --write"):
+            for paper in cut_off:
+                reference.settle(reference_root() / paper)
+            render(reference.papers())
+            if of_readme:
+                workloads.write(readme, reference_root())
+    elif cut_off:
+        raise FaultError(f"verify: a publish of {', '.join(cut_off)} was interrupted; run `repro verify --write`")
+    wrong = 0
+    for paper in reference.papers():
+        tables = reference.check(reference_root() / paper)
+        line = f"{paper}: {len(tables['runs'])} runs, tables unchanged"
+        if paper in PAPERS:
+            count, different = published_verdicts.differences(paper)
+            wrong += len(different)
+            line += f"; {count} verdicts, {len(different) or 'none'} changed"
+            for each in different:
+                print(f"{paper}: {each}")
+        print(line)
+    if wrong:
+        raise FaultError(f"verify: {wrong} verdicts changed; `repro verify --write` publishes today's")
+    if of_readme and workloads.different(readme, reference_root()):
+        raise FaultError("verify: README's table of workloads is outdated; `repro verify --write` writes it")
+
+
+def rerun(paper: str | None) -> None:
+    """Repeat a sample of the committed simulated runs; FaultError where one has other numbers."""
+    from repro.launch import rerun
+    from repro.records import reference
+
+    chosen = rerun.sample([run for name in papers(paper) for run in reference.read(name)])
+    if not chosen:
+        raise InputError("verify --rerun: no simulated run of the reference is cheap enough to be repeated")
+    done = rerun.rerun(chosen)
+    for each in done:
+        name = one_line(f"{each.record.identity.paper}/{each.record.name}")
+        if each.left_out:
+            print(f"not repeated  {name}: {each.left_out}", file=sys.stderr)
+        for difference in each.different[:SHOWN]:
+            print(f"different     {name}: {one_line(difference)}")
+        if len(each.different) > SHOWN:
+            print(f"different     {name}: and {len(each.different) - SHOWN} more numbers")
+    different = sum(bool(each.different) for each in done)
+    repeated = sum(not each.left_out for each in done)
+    if different:
+        raise FaultError(f"verify: {different} of {repeated} repeated runs have other numbers than published")
+    print(f"{repeated} simulated runs repeated, all numbers equal")

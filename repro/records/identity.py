@@ -62,7 +62,7 @@ class Part(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid", populate_by_name=True)
 
 
-class Named(Part):
+class NamedPart(Part):
     """A part that a name chooses, with its options: strategy, model, data set, testbed, imbalance."""
 
     model_config = ConfigDict(extra="allow")
@@ -74,12 +74,12 @@ class Named(Part):
         return dict(self.model_extra or {})
 
     @model_validator(mode="after")
-    def _numbers(self) -> Named:
+    def _numbers(self) -> NamedPart:
         check_units(self.options)
         return self
 
 
-class Testbed(Named):
+class RecordedTestbed(NamedPart):
     """Where the ranks ran: of a modelled one every parameter."""
 
     kind: Literal["measured", "emulated", "simulated"]
@@ -96,11 +96,11 @@ class Identity(Part):
     factors: dict[str, str | bool | Number] = {}
     program: str = TRAIN
     probe: Any = None  # the options of the program, where it is a probe
-    strategy: Named
-    model: Named | None = None
-    dataset: Named | None = None
-    testbed: Testbed
-    imbalance: Named = Field(default_factory=lambda: Named(name="none"))
+    strategy: NamedPart
+    model: NamedPart | None = None
+    dataset: NamedPart | None = None
+    testbed: RecordedTestbed
+    imbalance: NamedPart = Field(default_factory=lambda: NamedPart(name="none"))
     workers: int
     batch: int
     epochs: Number | None = None

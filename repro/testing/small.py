@@ -122,7 +122,7 @@ class Setup:
 
 
 @dataclass
-class Run:
+class SmallRun:
     """The results of a run, in lists with an entry for each rank."""
 
     digests: list[str]  # of the final weights
@@ -156,7 +156,7 @@ class Run:
 
 def run(
     name: str, options: dict[str, Any] | None = None, *, fabric: str | None = None, costs: Costs = COSTS, **how: Any
-) -> Run:
+) -> SmallRun:
     """Run a strategy as `Setup(**how)` says.
 
     fabric: "mpi" or "torch" for real ranks, "nccl" for virtual ranks with NCCL's rules (`repro.testing.nccl`); by
@@ -175,10 +175,10 @@ def run(
         results = start(ranks, lambda fabric: one_rank(fabric, setup), NETWORK, costs)
     digests, weights, losses, sent, seconds, states, staleness, evaluated, counters, sent_at = map(list, zip(*results))
     found = digests, weights, losses, sent, max(seconds), states, staleness, evaluated, counters, sent_at
-    return Run(*found, setup.steps, exact)
+    return SmallRun(*found, setup.steps, exact)
 
 
-def assert_same(first: Run, second: Run) -> None:
+def assert_same(first: SmallRun, second: SmallRun) -> None:
     """Assert equal weights: bit for bit, or close if a library sums in varying order."""
     if first.exact:
         assert first.digests == second.digests
@@ -201,7 +201,7 @@ def different(one: Any, other: Any) -> list[str]:
 
 
 def one_rank(fabric: Fabric, setup: Setup) -> tuple:
-    """One rank's part of `run`; returns its entries of `Run`'s lists."""
+    """One rank's part of `run`; returns its entries of `SmallRun`'s lists."""
     workers, per_epoch = setup.workers, setup.iterations_per_epoch
     strategy_class = strategies.load(setup.name)
     batches = Batches(split(), setup.batch, 3, per_epoch * workers)

@@ -43,7 +43,7 @@ class StrategyConformance:
         """The wanted numbers of workers, limited by `most`."""
         return sorted({min(workers, self.most(name)) for workers in wanted})
 
-    def run(self, name: str, options: Mapping[str, Any] | None = None, **how: Any) -> small.Run:
+    def run(self, name: str, options: Mapping[str, Any] | None = None, **how: Any) -> small.SmallRun:
         return small.run(name, {**self.options, **(options or {})}, **how)
 
     def test_one_worker_is_plain_sgd(self, name: str) -> None:
@@ -85,7 +85,7 @@ class StrategyConformance:
             wrong = small.different(read.states, written.states) if written.exact else []
             assert not wrong, f"{workers} workers, not as written by rank: {', '.join(wrong)}"
 
-    def exchanging(self, name: str, workers: int, **how: Any) -> small.Run:
+    def exchanging(self, name: str, workers: int, **how: Any) -> small.SmallRun:
         """A run that is long enough for a stop between two exchanges."""
         steps = STEPS
         while steps < MOST_STEPS:
@@ -151,7 +151,7 @@ class StrategyConformance:
             strategies.load(name).parse({"nonsense": 1})
 
 
-def stop_between(run: small.Run) -> int:
+def stop_between(run: small.SmallRun) -> int:
     """The most informative iteration for a checkpoint; 0 if the run is too short.
 
     It is in the middle between two exchanges, the later of which is not at the run's end, after an earlier exchange:

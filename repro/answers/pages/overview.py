@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,14 +12,24 @@ from repro.answers.pages import built
 from repro.answers.pages.built import Built
 from repro.answers.pages.files import Files
 from repro.answers.pages.render import template, write_page
+from repro.core.paths import REPORTS
 
 PAGE = "overview"
-# paper -> what the overview calls it
-PAPERS = {"pipesgd": "Pipe-SGD", "pipedream": "PipeDream", "gtopk": "gTop-k S-SGD", "eagersgd": "eager-SGD",
-          "ibatch": "iBatch"}  # fmt: skip
-# pages that belong to no paper -> title
-ACROSS = {"validation": "How far the simulation can be trusted", "baselines": "Libraries beside the papers' strategies",
-          "gpu": "On a GPU"}  # fmt: skip
+TITLE = re.compile(r"{% block title %}(.*), reproduced{% endblock %}|^# (.*)$", re.MULTILINE)  # of a page's template
+
+
+def _titles(of_papers: bool) -> dict[str, str]:
+    """folder of `reports/` -> what its page calls it; a paper is what has claims."""
+    folders = [path.parent for path in sorted(REPORTS.glob("*/page.md.j2"))]
+    chosen = [folder for folder in folders if (folder / "claims.yaml").is_file() == of_papers]
+    titles = [TITLE.search((folder / "page.md.j2").read_text(encoding="utf-8")) for folder in chosen]
+    return {
+        folder.name: next(filter(None, title.groups())) if title else folder.name
+        for folder, title in zip(chosen, titles, strict=True)
+    }
+
+
+PAPERS, ACROSS = _titles(of_papers=True), _titles(of_papers=False)
 
 
 def build(done: Mapping[str, Any], out: Path) -> Built:

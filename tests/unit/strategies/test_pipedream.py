@@ -36,7 +36,7 @@ def seconds(rank: int) -> small.BlockSeconds:
     return small.BlockSeconds([1e-3] * BLOCKS, [2e-3] * BLOCKS)
 
 
-def run(config: str, cuts: list[int], steps: int = 12, name: str = "pipedream", **kwargs) -> small.Run:
+def run(config: str, cuts: list[int], steps: int = 12, name: str = "pipedream", **kwargs) -> small.SmallRun:
     """`steps` iterations, each as many minibatches as there are ranks."""
     options = {"config": config, "cuts": cuts} | kwargs.pop("options", {})
     workers = sum(map(int, config.split("-")))
@@ -93,7 +93,7 @@ class Replay:
             after.append(weight.add(total.div(len(gradients)) if len(gradients) > 1 else total, alpha=-LR))
         self.weights[stage].append(after)
 
-    def assert_same(self, found: small.Run) -> None:
+    def assert_same(self, found: small.SmallRun) -> None:
         ranks = [stage for stage, m in enumerate(self.replicas) for _ in range(m)]
         for stage, weights in zip(ranks, found.weights, strict=True):
             assert torch.equal(weights, torch.cat([w.view(-1) for w in self.weights[stage][-1]]))

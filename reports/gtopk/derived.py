@@ -98,17 +98,14 @@ def gpu_gain(group: Runs, model: str) -> Outcome:
 
 
 @function
-def crossing_gbit(group: Runs, over: str, alpha_ms: float, off: float = 1.0) -> Outcome:
+def crossing_gbit(group: Runs, over: str, alpha_ms: float) -> Outcome:
     """The bandwidth at which gTop-k's step takes as long as that of `over`, interpolated between logarithms; the least
-    or the most bandwidth that was run where it is slower, or faster, at all of them.
-
-    off: by which factor every ratio of the two is wrong.
-    """
+    or the most bandwidth that was run where it is slower, or faster, at all of them."""
     frame, found = group.frame, {}
     for seed, of in frame[frame["factors.alpha_ms"].astype(float) == alpha_ms].groupby("seed"):
         seconds = of.groupby([of["factors.gbit"].astype(float), "factors.method"])["step_s"].median().unstack()
         if {over, "gTop-k"} <= set(seconds):
-            found[int(seed)] = crossing((off * seconds[over] / seconds["gTop-k"]).dropna())
+            found[int(seed)] = crossing((seconds[over] / seconds["gTop-k"]).dropna())
     return Outcome(found) if found else Outcome(reason=f"no results for {over} and gTop-k with {alpha_ms:g} ms")
 
 

@@ -231,9 +231,10 @@ def test_the_crossing_is_where_gtopk_is_no_faster():
     group = found.shown["bandwidth", "simulated"]
     at = derived.crossing_gbit(group, "Dense", 0.436).values[0]
     assert at == pytest.approx(10 ** (2 / 3))  # two thirds of the way, between logarithms
-    assert derived.crossing_gbit(group, "Dense", 0.436, off=1.5).values[0] > at
     assert derived.crossing_gbit(group, "gTop-k", 0.436).values[0] == 1  # never faster: the least that was run
-    assert derived.crossing_gbit(group, "Dense", 0.436, off=100.0).values[0] == 100
+    faster = at_bandwidths({"Dense": dict.fromkeys((1, 100), 4.0), "gTop-k": dict.fromkeys((1, 100), 1.0)})
+    always = arranged("gtopk", faster, NOWHERE).shown["bandwidth", "simulated"]
+    assert derived.crossing_gbit(always, "Dense", 0.436).values[0] == 100
     assert derived.crossing_gbit(group, "Top-k", 0.436).reason.startswith("no results for Top-k")
     drawn = tables.bandwidth(found).set_index(["over", "gbit"])["speedup"]
     assert drawn["over Dense", 1.0] == 4.0 and len(drawn) == 3

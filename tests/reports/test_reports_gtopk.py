@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from repro.answers.claims.evidence import claims_of
-from repro.answers.claims.verdict import BY_CONSTRUCTION, HOLDS, OPPOSITE
+from repro.answers.claims.verdict import BY_CONSTRUCTION, CONFIRMED, IN_DIRECTION
 from repro.answers.pages import paper_page
 from repro.answers.pages.files import Files
 from repro.answers.pages.reference import quoted
@@ -45,12 +45,8 @@ def test_what_went_in_is_no_result(page):
                  "gtopk-logarithmic", "many-workers-gtopk", "vgg16-compression-comparable"):  # fmt: skip
         assert page.one(name, "simulated").verdict.answer == BY_CONSTRUCTION, name
     assert page.one("beta", "measured").verdict.answer == BY_CONSTRUCTION  # the rate of the links is set
-    for one in page.judged:  # no accuracy of one seed holds, nor a win that the simulation cannot see
-        if one.verdict.answer == HOLDS:
-            assert one.claim.about != "accuracy"
-            assert one.effect is None or not one.effect.band[0] <= one.ours.low <= one.effect.band[1], one.claim.id
-    assert page.one("alexnet-communication-large", "simulated").verdict.text == OPPOSITE
-    assert page.one("over-topk-most", "simulated").flips == ["merge, high"]
+    for one in page.judged:  # no accuracy of one seed is confirmed
+        assert one.claim.about != "accuracy" or one.verdict.answer not in (CONFIRMED, IN_DIRECTION), one.claim.id
 
 
 def test_figures_show_the_runs_and_the_paper(page):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from repro.answers.claims import claims
+from repro.answers.claims.evaluate import judge
 from repro.answers.claims.stats import TIMES
+from repro.answers.pages import wording
 from repro.core.errors import InputError
 
 HEAD = "fixed: 2026-11-20\nmargins: {fixed: 2026-11-20}\n"
@@ -154,3 +156,12 @@ def test_what_is_no_form(tmp_path, text, says):
     with pytest.raises(InputError, match=says) as caught:
         read(tmp_path, text)
     assert "pipedream/claims.yaml: " in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_what_a_verdict_takes_stands_behind_the_reason(tmp_path):
+    without = CLAIM.partition("  value:")[0]
+    file = read(tmp_path, f"claims:{without}  not_here: no ImageNet\n  takes: 220 GPU-hours\n")
+    none = [judge(file.claims[0], kind, None, None) for kind in ("measured", "simulated")]
+    assert wording.why(none, file).startswith("no ImageNet") and wording.why(none, file).endswith("takes 220 GPU-hours")
+    file = read(tmp_path, f"claims:{CLAIM}  takes: 220 GPU-hours\n")
+    assert "220 GPU-hours" in wording.why([judge(file.claims[0], "simulated", None, None)], file)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
 
-from repro.answers.claims import validated
 from repro.answers.tables import loading
 from repro.answers.tables.loading import APART, QUICK, Summary
 
@@ -84,7 +84,7 @@ def ratios(found: pd.DataFrame) -> pd.DataFrame:
     off: dict[str, list[float]] = {}
     alike = ["experiment", "testbed", "launcher", "workers", "seed", "bytes"]
     for (*_, workers, _, _), own in every.groupby(alike, sort=True):
-        off.setdefault(str(workers), []).extend(validated.of_ratios((own["simulated"] / own["observed"]).tolist()))
+        off.setdefault(str(workers), []).extend(of_ratios((own["simulated"] / own["observed"]).tolist()))
     off["all"] = [one for some in off.values() for one in some]
     rows = [
         {"workers": workers, "ratios": len(some)}
@@ -111,3 +111,8 @@ def worst(found: pd.DataFrame, count: int = 12) -> pd.DataFrame:
         return found
     missed = found[found["counts"] & (found["error"].abs() > 100 * P95_GOAL)]
     return missed.loc[missed["error"].abs().sort_values(ascending=False).index].head(count)
+
+
+def of_ratios(errors: Sequence[float]) -> list[float]:
+    """By how much each ratio of two times is off, of times that are off by these factors."""
+    return [max(a / b, b / a) - 1 for a, b in combinations(errors, 2)]

@@ -7,9 +7,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from repro.answers.claims.verdict import CONFIRMED, IN_DIRECTION, OPEN, REFUTED
+from repro.answers.pages.cells import cell
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from repro.answers.pages.files import Files
 
 COLOURS = {CONFIRMED: "#1b7837", IN_DIRECTION: "#7fbf7b", REFUTED: "#c51b7d", OPEN: "#b07d1a"}  # told apart by all
 OTHER, PAPER = "#8c8c8c", "#bdbdbd"
@@ -18,7 +21,19 @@ ROW, WIDTH = 0.44, 9.6  # inches
 PANELS = {"x": "times as fast, or as much (dashed: no effect)", "": "ours over the paper's number (dashed: the same)"}
 
 
-def draw(rows: pd.DataFrame, title: str) -> Any:
+def picture(files: Files, rows: pd.DataFrame) -> str:
+    """The picture on a page, as Markdown; rows as of `draw`."""
+    alt = "; ".join(f"{row['claim']}: {row['verdict']}" for row in rows.to_dict("records"))
+    caption = (
+        "The headline claims: the paper's range, ours with nine in ten of the draws of what the paper does not print "
+        "(or all seeds), in the colour of the verdict. Each claim by the kind of number that decides it: "
+        + ", ".join(f"**{kind}**" for kind in dict.fromkeys(rows["kind"]))
+        + "."
+    )
+    return files.picture(lambda: draw(rows), "", "headlines", cell(alt), caption, rows)
+
+
+def draw(rows: pd.DataFrame) -> Any:
     """The matplotlib figure. rows: claim, unit (`x`, or nothing where ours stands over the paper's), paper_low and
     paper_high (NaN where open), low, ours, high, verdict, kind."""
     import matplotlib
@@ -56,7 +71,6 @@ def draw(rows: pd.DataFrame, title: str) -> Any:
     marks = [Line2D([], [], color=PAPER, linewidth=7, label="paper")]
     marks += [Line2D([], [], color=COLOURS.get(word, OTHER), marker="o", linewidth=2, label=word) for word in said]
     drawn.legend(handles=marks, loc="outside lower center", ncols=len(marks), frameon=False, fontsize=8)
-    drawn.suptitle(title, x=0.01, ha="left", fontsize=11)
     return drawn
 
 

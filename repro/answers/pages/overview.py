@@ -1,4 +1,4 @@
-"""The overview: one screen of answers, a sentence and a strip of verdicts a paper, the comparison, the validation."""
+"""The overview: all headlines in one picture, a sentence a paper, the comparison, the validation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from repro.answers.figures.specs import Specs
+from repro.answers.figures import forest
 from repro.answers.pages import built
 from repro.answers.pages.built import Built
 from repro.answers.pages.files import Files
@@ -40,16 +40,12 @@ def build(done: Mapping[str, Any], out: Path) -> Built:
     if files.before.is_of(inputs):
         return files.before
     papers = {paper: done[paper] for paper in PAPERS if paper in done}
-    rows = [
-        {"paper": PAPERS[paper], "verdict": verdict, "claims": count}
-        for paper, said in papers.items()
-        for verdict, count in said["verdicts"].items()
-    ]
-    specs = Specs(PAGE, files, lambda shown: pd.DataFrame(rows))
+    rows = [row | {"claim": f"{PAPERS[paper]}. {row['claim']}"} for paper, said in papers.items()
+            for row in said["headlines"]]  # fmt: skip
     text = template(
         f"{PAGE}/index.md.j2",
-        papers=[(paper, PAPERS[paper], *said.values()) for paper, said in papers.items()],
-        strip=specs.figure("strip"),
+        papers=[(paper, PAPERS[paper], said["sentence"], said["verdicts"]) for paper, said in papers.items()],
+        forest=forest.picture(files, pd.DataFrame(rows)) if rows else "",
         others=[(name, title, done[name]) for name, title in ACROSS.items() if name in done],
     )
     return files.built(inputs, write_page(text, "index", files), None)

@@ -104,15 +104,7 @@ class PaperPage:
     def forest(self) -> str:
         """The picture of all headlines; nothing where none has a number."""
         rows = wording.headlines(self.by_claim)
-        if not len(rows):
-            return ""
-        title = "The headline claims: the paper's numbers, and ours"
-        alt = "; ".join(f"{row.claim}: {row.verdict}" for row in rows.itertuples())
-        caption = (
-            "Bars: 90 % of the draws of what the paper does not print, or all seeds. Each claim by the kind of number "
-            "that decides it: " + ", ".join(f"**{kind}**" for kind in dict.fromkeys(rows["kind"])) + "."
-        )
-        return self.files.picture(lambda: forest.draw(rows, title), title, "headlines", tables.cell(alt), caption, rows)
+        return forest.picture(self.files, rows) if len(rows) else ""
 
     # --- claims
 

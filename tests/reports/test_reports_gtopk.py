@@ -157,6 +157,9 @@ def test_scaling_is_computed_from_the_runs():
     ]
     every = tables.iterations(arranged("gtopk", [*runs, *own], NOWHERE))
     assert len(every[every["kind"] == "simulated"]) == len(runs)
+    # records of before inputs were drawn
+    ends = [run | {"key": f"{run['key']}; high", "factors": run["factors"] | {"input": "high"}} for run in sweep(9.0)]
+    assert ours("vgg16-throughput-gtopk", [*ends, *runs]) == ours("vgg16-throughput-gtopk", runs)
     few = [run for run in runs if not run["variant"].startswith("AlexNet")]
     assert judged("over-dense-least", few).outcome.reason == "no results for AlexNet"
 

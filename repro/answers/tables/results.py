@@ -18,6 +18,8 @@ from repro.answers.tables.runs import Runs
 from repro.answers.tables.selection import best, grouped, model
 from repro.core.paths import REPORTS
 
+AT_AN_END = "input"  # a factor of records from before inputs were drawn: one of them at an end of its range
+
 
 @dataclass
 class Results:
@@ -88,7 +90,7 @@ class Results:
 def arranged(paper: str, records: Iterable[Summary], root: Path | None = None, sweeps: Iterable[Drawn] = ()) -> Results:
     """The runs of a paper as `reports/<paper>/figures.yaml` has them together."""
     specs = specification.read(REPORTS / paper / "figures.yaml").experiments
-    runs = Runs.of(_called(run, specs) for run in records)
+    runs = Runs.of(_called(run, specs) for run in records if AT_AN_END not in (run.get("factors") or {}))
     drawn = [Drawn(_called(one.summary, specs), one.draws) for one in _latest(sweeps)]
     found = Results(paper, runs, specs, claims_of(paper), root, sweeps=drawn)
     for name, spec in specs.items():

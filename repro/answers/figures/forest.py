@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 COLOURS = {CONFIRMED: "#1b7837", IN_DIRECTION: "#7fbf7b", REFUTED: "#c51b7d", OPEN: "#b07d1a"}  # told apart by all
 OTHER, PAPER = "#8c8c8c", "#bdbdbd"
-LETTERS = 46  # of a line of a claim's text
-ROW, WIDTH = 0.44, 9.6  # inches
+LETTERS = 110  # of a claim's text, above its line
+ROW, WIDTH = 0.5, 8.0  # inches
 PANELS = {"x": "times as fast, or as much (dashed: no effect)", "": "ours over the paper's number (dashed: the same)"}
 
 
@@ -61,9 +61,11 @@ def draw(rows: pd.DataFrame) -> Any:
         axis.xaxis.set_minor_formatter(NullFormatter())
         low, high = axis.get_xlim()
         axis.set_xticks([tick for tick in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100) if low <= tick <= high])
-        names = ["\n".join(textwrap.wrap(claim, LETTERS)[:2]) for claim in of["claim"]]
-        axis.set_yticks(range(len(of)), names, fontsize=7.5)
-        axis.set_ylim(len(of) - 0.4, -0.6)
+        axis.set_yticks([])
+        axis.set_ylim(len(of) - 0.4, -0.9)
+        for place, claim in enumerate(of["claim"]):
+            text = textwrap.shorten(claim, LETTERS, placeholder=" ...")
+            axis.text(0, place - 0.3, text, transform=axis.get_yaxis_transform(), fontsize=8, va="center")
         axis.set_xlabel(PANELS[unit], fontsize=8)
         axis.grid(True, axis="x", color="0.92")
         axis.spines[["top", "right", "left"]].set_visible(False)
@@ -77,10 +79,10 @@ def draw(rows: pd.DataFrame) -> Any:
 def _line(axis: Any, place: int, row: Mapping[Any, Any]) -> None:
     colour = COLOURS.get(row["verdict"], OTHER)
     low, high = row["paper_low"], row["paper_high"]
-    if low == low and high == high:  # both ends
-        axis.plot(
-            [low, high], [place, place], color=PAPER, linewidth=7, solid_capstyle="butt" if low < high else "round"
-        )
+    if low == high:  # a number
+        axis.plot([low], [place], color=PAPER, marker="D", markersize=8, linestyle="")
+    elif low == low and high == high:  # both ends
+        axis.plot([low, high], [place, place], color=PAPER, linewidth=7, solid_capstyle="butt")
     elif low == low or high == high:  # a bound, and on which side of it
         at = low if low == low else high
         axis.plot([at], [place], color=PAPER, marker=">" if low == low else "<", markersize=9, linestyle="")

@@ -7,7 +7,7 @@ import pytest
 
 from repro.answers.claims.evaluate import judge
 from repro.answers.claims.evidence import claims_of
-from repro.answers.claims.verdict import HOLDS
+from repro.answers.claims.verdict import CONFIRMED
 from repro.answers.pages import paper_page
 from repro.answers.pages.files import Files
 from repro.answers.tables.results import arranged
@@ -74,14 +74,14 @@ def test_what_went_in_is_by_construction_or_consistent_with_it(page):
         if one.kind == "simulated" and one.ours and one.claim.id in restated:
             assert one.verdict.answer == "by construction"
         if one.kind == "simulated" and one.claim.experiment == "fig10-padded" and one.claim.about == "time":
-            assert one.verdict.answer != HOLDS
+            assert one.verdict.answer != CONFIRMED
 
 
 def test_no_loss_that_rose_holds(page):
     for one in page.judged:
         if one.claim.about == "accuracy" and one.ours and one.claim.experiment.startswith("fig10"):
             least = 1.1 if one.claim.paper.unit == "x" else 10
-            assert one.verdict.answer != HOLDS or one.ours.point < least, one.claim.id
+            assert one.verdict.answer != CONFIRMED or one.ours.point < least, one.claim.id
 
 
 def test_figures_hold_what_the_runs_and_the_paper_say(page):

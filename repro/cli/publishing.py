@@ -81,7 +81,8 @@ def put(args: argparse.Namespace, new: Sequence[Record], swept: Sequence[Sweep])
                 raise InputError(f"publish: {run.name} ran on {mine} and would replace a run on {there}; use --where")
     reference.write(args.paper, [*kept, *new], swept=sweep.together(reference.sweeps(args.paper), swept))
     print(f"published {len(new)} runs of {args.paper} in {reference_root() / args.paper}, kept {len(kept)}")
-    print(f"published {len(swept)} sweeps over draws")
+    if swept:
+        print(f"published {len(swept)} sweeps over draws")
 
 
 def own_sweeps(args: argparse.Namespace) -> list[Sweep]:

@@ -42,14 +42,14 @@ class Repeated(NamedTuple):
 
 
 def sample(records: Iterable[Record]) -> list[Record]:
-    """Of each experiment's simulated runs the cheapest of each strategy, with and without arithmetic, if cheap."""
+    """Of each paper's simulated runs the cheapest of each strategy, with and without arithmetic, if cheap."""
     cheapest: dict[tuple[str, ...], Record] = {}
     for record in records:
         seconds, arithmetic = record.wall.get("total_s"), record.identity.testbed.options.get("arithmetic", "none")
         if record.kind != "simulated" or seconds is None or seconds > CHEAP_S[arithmetic]:
             continue
         own = record.identity
-        which = own.paper, own.experiment, own.strategy.name, arithmetic
+        which = own.paper, own.strategy.name, arithmetic
         if which not in cheapest or seconds < cheapest[which].wall["total_s"]:
             cheapest[which] = record
     return list(cheapest.values())

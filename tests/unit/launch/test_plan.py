@@ -49,9 +49,6 @@ def python(tmp_path: Path, code: str, **variables: str) -> list[str]:
 def test_a_cached_run_loads_nothing_heavy(tmp_path):
     code = f"""
 import sys
-from pathlib import Path
-from repro.core import paths
-paths.reference_root = lambda: Path({str(tmp_path / "reference")!r})  # pages of thousands of runs would take a minute
 from repro.cli.main import main
 status = main(["run", *{ONE}, "--no-mlflow"])
 print(status, sorted({{each for each in {HEAVY} if each in sys.modules}}))

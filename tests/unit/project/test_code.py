@@ -19,7 +19,6 @@ from repro.answers.pages.build import build
 from repro.core.errors import InputError
 from repro.core.paths import PROJECT, reference_root, reports_root
 from repro.launch.runner import check_results_folder
-from repro.records import reference
 from tests.support.waiting import LIMIT_S, wait_until
 
 # --- imports go one way: between rooms as `pyproject.toml` orders them, and between files in no circle
@@ -94,10 +93,6 @@ def below(*folders: Path) -> dict[Path, tuple[int, int]]:
 def test_a_run_in_a_fresh_clone_leaves_git_clean(tmp_path):
     clone = tmp_path / "clone"
     git("clone", "-q", PROJECT, clone)
-    for paper in reference.papers(clone / "results" / "reference"):
-        if paper != "baselines":  # whose pages would take a minute
-            git("-C", clone, "rm", "-q", "-r", f"results/reference/{paper}")
-    git("-C", clone, "-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-q", "-m", "less")
     environment = {name: value for name, value in os.environ.items() if name not in TOKENS}
     environment |= {"PYTHONPATH": str(clone)}
     command = [sys.executable, "-m", "repro", "run", "baselines/side-by-side", *OVERRIDES]

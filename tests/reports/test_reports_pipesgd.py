@@ -70,10 +70,10 @@ def test_the_equations_are_no_results(page):
 
 def test_the_answer_says_what_the_verdicts_say(page):
     speedups = [name for name in page.by_claim if "speedup-vs" in name]
-    assert {page.one(name, "simulated").verdict.answer for name in speedups} == {"holds"}
+    assert {page.one(name, "simulated").verdict.answer for name in speedups} <= {"confirmed", "confirmed in direction"}
     for kind in ("emulated", "simulated"):
         one = page.one("alexnet-speedup-vs-dsync", kind)
-        assert not one.flips and one.evidence.ends
+        assert one.verdict.share.most and one.evidence.decided_by == "codecs"
     for row in ("resnet18", "cifar100-convex"):
         assert page.one(f"{row}-speedup-vs-dsync", "simulated").ours.high < 2
     assert set(table(page, "accuracy")["benchmark"]) == {"MNIST-MLP"}  # the only one of the paper's data

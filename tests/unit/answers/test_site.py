@@ -36,8 +36,8 @@ CLAIMS = """# Claims
 
 | claim | paper | simulated | note |
 | --- | --- | --- | --- |
-| holds its breath | 2x | 2.10 (2.00 to 2.20): **holds, stronger (166 % of the effect)** | |
-| is the same | 1x | no effect | holds for others |
+| holds its breath | 2x | 2.10 (2.00 to 2.20): **confirmed in direction (64 of 64)** | |
+| is the same | 1x | refuted | confirmed for others |
 | is large | - | not testable here: no data | |
 
 | run | state |
@@ -91,10 +91,10 @@ def test_verdicts_are_chips_and_tables_of_claims_can_be_filtered(site):
     assert "claims" in claims["class"] and "claims" not in runs["class"]
     chips = [[(chip.text, chip["class"][1]) for chip in row.select(".verdict")] for row in claims.select("tbody tr")]
     assert chips == [
-        [("holds", "good"), ("stronger", "partly")], [("no effect", "bad"), ("holds", "good")],
+        [("confirmed in direction", "partly")], [("refuted", "bad"), ("confirmed", "good")],
         [("not testable here", "none")],
     ]  # fmt: skip
-    assert "2.10 (2.00 to 2.20): holds stronger (166 % of the effect)" in claims.get_text()
+    assert "2.10 (2.00 to 2.20): confirmed in direction (64 of 64)" in claims.get_text()
     assert "not testable here: no data" in claims.get_text()
     assert claims.find_parent(class_="table-wrapper")  # which scrolls
     assert read(site.page("paper-claims")).find("script", src=re.compile("_static/claims.js"))
@@ -103,7 +103,7 @@ def test_verdicts_are_chips_and_tables_of_claims_can_be_filtered(site):
 def test_every_answer_of_a_verdict_has_a_tone_that_can_be_read():
     answers = {value for name, value in vars(verdict).items() if name.isupper() and isinstance(value, str)}
     assert answers <= set(TONES)
-    assert parts("weaker (3 %)") == ["", "weaker", " (3 %)"] and parts("withholds") is None and parts("holdsit") is None
+    assert parts("open (3 of 4)") == ["", "open", " (3 of 4)"] and parts("reopen") is None and parts("openly") is None
     styles = (PROJECT / "repro/answers/site/static/site.css").read_text()
     colours = dict(re.findall(r"\.verdict\.(\w+) \{ (.*?) \}", styles))
     assert set(colours) == set(TONES.values())

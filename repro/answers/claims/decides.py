@@ -20,8 +20,8 @@ def decides(result: Sequence[float], inputs: Mapping[str, Sequence[float]]) -> s
     if not varied or len(ours) < 8 or not np.isfinite(ours).all() or np.ptp(ours) == 0:
         return ""
     rng = np.random.default_rng(SEED)
-    picks = [np.arange(len(ours)), *(rng.integers(len(ours), size=len(ours)) for _ in range(RESAMPLES))]
-    found = {name: [squared(ours[pick], values[pick]) for pick in picks] for name, values in varied.items()}
+    picks = np.vstack([np.arange(len(ours)), rng.integers(len(ours), size=(RESAMPLES, len(ours)))])
+    found = {name: squared(ranks(ours)[picks], ranks(values)[picks]) for name, values in varied.items()}
     names = sorted(found, key=lambda name: -found[name][0])
     low = np.quantile(found[names[0]], 0.05)
     if found[names[0]][0] < LEAST or any(np.quantile(found[name], 0.95) >= low for name in names[1:]):
@@ -29,10 +29,14 @@ def decides(result: Sequence[float], inputs: Mapping[str, Sequence[float]]) -> s
     return names[0]
 
 
-def squared(a: np.ndarray, b: np.ndarray) -> float:
-    """Spearman's rank correlation, squared; ties share their ranks."""
-    if np.ptp(a) == 0 or np.ptp(b) == 0:
-        return 0.0
-    from scipy.stats import rankdata
+def ranks(values: np.ndarray) -> np.ndarray:
+    """The rank of each value; ties share theirs."""
+    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(count) - (count - 1) / 2)[place]
 
-    return float(np.corrcoef(rankdata(a), rankdata(b))[0, 1] ** 2)
+
+def squared(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The correlation of each row of a with that of b, squared; 0 where one does not vary."""
+    a, b = (rows - rows.mean(axis=1, keepdims=True) for rows in (a, b))
+    both = (a**2).sum(axis=1) * (b**2).sum(axis=1)
+    return np.divide((a * b).sum(axis=1) ** 2, both, out=np.zeros(len(a)), where=both > 0)

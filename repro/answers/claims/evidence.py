@@ -191,10 +191,8 @@ class ClaimEvaluator:
         return next(found, "")
 
     def implied(self, group: Runs) -> str:
-        """Which inputs of the testbeds were implied by claims of the paper."""
-        return ", ".join(
-            sorted({f"{one.entry} of {testbed}" for testbed, one in self._restated(group) if one.implied_by})
-        )
+        """Which inputs of the runs' testbeds were implied by claims of the paper."""
+        return ", ".join(sorted({one.entry for _, one in self._restated(group) if one.implied_by}))
 
     def _restated(self, group: Runs) -> Iterator[tuple[str, Restated]]:
         for testbed in dict.fromkeys(run["testbed"] for run in group.records.values()):

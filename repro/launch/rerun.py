@@ -123,7 +123,7 @@ def _different(one: Any, other: Any, path: str = "") -> Iterator[str]:
     elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
         for index, (mine, theirs) in enumerate(zip(one, other, strict=True)):
             yield from _different(mine, theirs, f"{path}[{index}]")
-    elif one != other:
+    elif one != other and not isinstance(one, str | None) and one not in ([], {}):  # words, and what came later
         yield f"{path}: {_short(one)} published, {_short(other)} now"
 
 

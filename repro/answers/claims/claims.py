@@ -108,7 +108,8 @@ class Claim(Model):
 
     about: time, accuracy (not judged on stand-in data), theory, or data. minimum_seeds: with fewer of them nothing is
     concluded. own_cores: judged only where every rank has a core or a GPU of its own. not_here: why it cannot be tried.
-    takes: what a verdict would take (data, GPU-hours, hardware) where there is none.
+    fixed: since when it stands, if not since the file's date. takes: what a verdict would take (data, GPU-hours,
+    hardware) where there is none.
     """
 
     part = "claim"
@@ -121,6 +122,7 @@ class Claim(Model):
     paper: Paper
     tolerance: Tolerance
     minimum_seeds: int | dict[str, int] = 1
+    fixed: date | None = None
     value: Value | None = None
     not_here: str | None = None
     takes: str = ""

@@ -191,9 +191,9 @@ class PaperPage:
 
     @property
     def changed(self) -> list[str]:
-        """Claims whose tolerance was fixed later than the file's."""
-        later = [claim for claim in self.file.claims if claim.tolerance.fixed not in (None, self.file.fixed)]
-        return [f"{claim.text}: {claim.tolerance.fixed}" for claim in later]
+        """Claims that were added, or whose tolerance was fixed, later than the file's."""
+        since = [(claim, claim.fixed or claim.tolerance.fixed) for claim in self.file.claims]
+        return [f"{claim.text}: {date}" for claim, date in since if date not in (None, self.file.fixed)]
 
     # --- provenance
 

@@ -167,15 +167,13 @@ def lines_of(sweep: Sweep) -> list[str]:
     return [head(sweep.key, sweep.record), *map(line_of, sweep.draws)]
 
 
-def together(before: Sequence[Sweep], new: Sequence[Sweep]) -> list[Sweep]:
-    """The new ones, and of those before the variants that have no new one."""
-
-    def place(one: Sweep) -> tuple[str, ...]:
+def together(before: Iterable[Sweep], new: Iterable[Sweep]) -> list[Sweep]:
+    """One sweep a variant: the new one that was made last, or the one before."""
+    found: dict[tuple[str, ...], Sweep] = {}
+    for one in [*before, *sorted(new, key=lambda one: str(one.record.provenance.get("finished_at")))]:
         own = one.identity
-        return own.experiment, own.variant, own.testbed.name, own.scale
-
-    replaced = {place(one) for one in new}
-    return [*(one for one in before if place(one) not in replaced), *new]
+        found[own.experiment, own.variant, own.testbed.name, own.scale] = one
+    return [*found.values()]
 
 
 def folders(root: Path, paper: str = "*") -> Iterable[Path]:

@@ -115,7 +115,9 @@ class ClaimEvaluator:
         if twin:
             values = drawn.towards(values, twin)
         source = "its emulated twin" if twin else errors.source if errors else ""
-        return replace(self.at_draws(claim, found, values, sweeps, None if twin else errors), outcome=own, error=source)
+        point = found.outcome if found.outcome.values else own
+        made = self.at_draws(claim, found, values, sweeps, None if twin else errors)
+        return replace(made, outcome=point, error=source)
 
     def of_emulated(self, claim: Claim, found: Evidence, sweeps: Sweeps) -> Evidence:
         """An emulated number at the draws: it shares the inputs of the simulation, and is taken to change as that."""

@@ -7,7 +7,7 @@ from statistics import fmean
 import pytest
 
 from repro.answers.claims.evidence import claims_of, outcome_of
-from repro.answers.claims.verdict import BY_CONSTRUCTION, CONSISTENT
+from repro.answers.claims.verdict import BY_CONSTRUCTION, CONFIRMED, IN_DIRECTION
 from repro.answers.figures.specification import rows
 from repro.answers.pages.reference import quoted
 from repro.answers.tables.runs import Runs
@@ -52,15 +52,14 @@ def shown(page, name):
 def test_nothing_holds_on_an_input_that_fixes_or_implies_it(page):
     for one in page.judged:
         if one.claim.experiment.endswith("-implied") and one.claim.about == "time":
-            assert one.verdict.answer != "holds", one.claim.id
+            assert one.verdict.answer not in (CONFIRMED, IN_DIRECTION), one.claim.id
     assert page.one("case-startup", "simulated").verdict.answer != BY_CONSTRUCTION  # drawn, from a source
     assert page.one("case-batches-implied", "simulated").verdict.answer == BY_CONSTRUCTION
-    assert page.one("case-convolutional-implied", "simulated").verdict.answer == CONSISTENT
 
 
-def test_no_win_below_the_simulation_s_error_is_one(page):
-    for name in ("best-of-three-72", "largest-improvement", "vgg-scales-worse", "improvement-over-layerwise"):
-        assert page.one(name, "simulated").verdict.answer == "inconclusive", name
+def test_no_win_over_pulls_layer_by_layer_is_seen(page):
+    share = page.one("improvement-over-layerwise", "simulated").verdict.share
+    assert share.hits / share.of < 0.5
 
 
 def test_claims_have_the_numbers_that_the_reference_table_prints():

@@ -88,12 +88,12 @@ def test_the_first_sentence_says_which_gains_over_data_parallelism_hold(page):
     found = {
         c.id: page.one(c.id, "simulated").verdict for c in FILE.claims if c.headline and c.id.endswith("-over-bsp")
     }
-    assert len(found) == 6 and "two of the paper's six gains" in page.answer
-    assert {name for name, verdict in found.items() if verdict.answer == "holds"} == {
-        "vgg16-8b-over-bsp",
-        "alexnet-over-bsp",
-    }
-    assert found["s2vt-4a-over-bsp"].size == "weaker" and page.ours("s2vt-4a-over-bsp") in page.answer
+    sure = {name for name, verdict in found.items() if verdict.share.most}
+    assert sure == {"vgg16-8b-over-bsp", "alexnet-over-bsp"}
+    for name in (*sure, "s2vt-4a-over-bsp"):
+        assert page.ours(name) in page.answer
+    share = found["s2vt-4a-over-bsp"].share
+    assert share.hits / share.of < 0.5
 
 
 def test_inputs_are_by_construction(page):

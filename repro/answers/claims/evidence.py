@@ -95,7 +95,8 @@ class ClaimEvaluator:
             return self.of_emulated(claim, replace(found, repeated=repetitions(claim, group)), sweeps)
         if kind == SIMULATED and claim.about == "time":
             return self.of_simulated(claim, group, found, sweeps)
-        return replace(found, repeated=repetitions(claim, group))
+        not_drawn = assumed(group) if kind == EMULATED and claim.about == "time" else ""
+        return replace(found, repeated=repetitions(claim, group), not_drawn=not_drawn)
 
     def of_simulated(self, claim: Claim, group: Runs, found: Evidence, sweeps: Sweeps | None) -> Evidence:
         """A simulated time, or number of times: the draws of what is assumed, each with an error of the simulation.

@@ -140,8 +140,9 @@ class Verdict:
     @property
     def text(self) -> str:
         """`confirmed in direction (64 of 64; its size 20 of 64)`"""
-        shown = [share for share in (self.share, self.size) if share and (share.of > 1 or self.answer == OPEN)]
-        said = "; its size ".join(share.text for share in shown)
+        said = "; its size ".join(share.text for share in (self.share, self.size) if share and share.drawn)
+        if self.answer == OPEN and not said and not self.reason:
+            said = "seeds or repetitions differ"
         return " ".join([self.answer, *(f"({part})" for part in (said, self.reason) if part)])
 
 

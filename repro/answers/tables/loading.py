@@ -28,6 +28,7 @@ class Drawn:
     draws: Sequence[Draw]
 
 
+OF_PAPERS = ("paper/", "emulated/")  # testbeds
 ASSUMED = ("inputs", "bounds")  # of a testbed: how far its parameters may be off
 BESIDES = (*ASSUMED, "claims")  # of a testbed: no parameters
 QUICK = "quick"  # the scale whose numbers stand for no others
@@ -88,4 +89,9 @@ def _testbed(summary: Summary) -> dict[str, Any]:
     if not isinstance(model, dict):
         return {}
     parameters = {name: value for name, value in model.items() if name not in BESIDES}
-    return {"testbed_model": parameters, "assumed": any(model.get(name) for name in ASSUMED)}
+    return {"testbed_model": parameters, "assumed": _assumed(str(summary["testbed"]), model)}
+
+
+def _assumed(testbed: str, model: dict[str, Any]) -> bool:
+    """Whether something is assumed of a testbed: of a record that is too old to say so, of every one of a paper."""
+    return any(model.get(name) for name in ASSUMED) or ("inputs" not in model and testbed.startswith(OF_PAPERS))

@@ -23,7 +23,8 @@ PANELS = {"x": "times as fast, or as much (dashed: no effect)", "": "ours over t
 
 def picture(files: Files, rows: pd.DataFrame) -> str:
     """The picture on a page, as Markdown; rows as of `draw`."""
-    alt = "; ".join(f"{row['claim']}: {row['verdict']}" for row in rows.to_dict("records"))
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in rows["verdict"].value_counts().items())
+    alt = f"A line for each headline claim with the paper's number and ours: {counts}."
     caption = (
         "The headline claims: the paper's range, ours with nine in ten of the draws of what the paper does not print "
         "(or all seeds), in the colour of the verdict. Each claim by the kind of number that decides it: "

@@ -18,15 +18,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import numpy as np
 from pydantic import Field, model_validator
 
 from repro.core import yaml_files
 from repro.core.errors import InputError, unknown
 from repro.core.fields import Model, NonNegative, Positive, Share, Text
 from repro.core.paths import CONFIGS
+
+if TYPE_CHECKING:
+    import numpy as np
 
 DIMENSIONS = 32  # of the Sobol sequence; each input that `paper_configs/inputs.yaml` names has its own, in that order
 MOST_DRAWS = 4096
@@ -57,6 +59,8 @@ class Range(Model):
         Half of it lies below the guess where that is within the range; between, it is even on a log scale, or where
         that has no beginning, at 0, on a linear one.
         """
+        import numpy as np  # which `repro list` does without
+
         by = guess if self.of == "share" else 1.0
         low, high = self.low * by, self.high * by
         at, values = ([0.0, 0.5, 1.0], [low, guess, high]) if low < guess < high else ([0.0, 1.0], [low, high])
@@ -98,6 +102,8 @@ class Input(Model):
     def drawn(self, quantile: float, configured: Mapping[str, Any]) -> dict[str, Any]:
         """The entries' values at a quantile; nothing of a cost that the configuration does not charge."""
         if self.choices:
+            import numpy as np
+
             ends = np.cumsum([choice.weight for choice in self.choices])
             return dict(self.choices[min(int(np.searchsorted(ends, quantile, "right")), len(ends) - 1)].sets)
         guesses = {path: at(configured, path) for path in self.entries}

@@ -74,7 +74,7 @@ def test_what_this_machine_lacks_is_no_error_where_other_runs_were_done(planned,
     found = {"runs": planned, "left_out": [[EXPERIMENT, True, "Horovod is not installed"]]}
     monkeypatch.setattr("repro.launch.plan.plan", lambda *_: Plan(**found))
     monkeypatch.setattr(runner, "run_unfinished", lambda *_: ([], None))
-    args = SimpleNamespace(
+    args = SimpleNamespace(draws=0,
         experiment=EXPERIMENT, overrides=[], scale="quick", inputs=False, force=False, dry_run=False, fresh_ranks=True,
         no_mlflow=True, no_report=True, json=True,
     )  # fmt: skip

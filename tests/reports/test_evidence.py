@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
 from repro.answers.claims.claims import Restated
+from repro.answers.claims.drawn import Sweeps
 from repro.answers.claims.evaluate import judge
 from repro.answers.claims.evidence import claims_of
+from repro.answers.tables.loading import Drawn
 from repro.answers.tables.runs import row_of
 from repro.core.errors import InputError
+from repro.records.sweep import Draw
 from tests.reports.data.planned import shown
 from tests.reports.data.probes import timings
 from tests.reports.data.summaries import FIG4, all_runs, claim, evaluator, judged, make, timing_only
@@ -105,6 +109,21 @@ def test_what_is_assumed_and_not_drawn_has_no_verdict():
     found = judge(claim("speedup-vs-dsync"), "simulated", evaluator(shown("pipesgd", runs, FIG4)).evidence(
         claim("speedup-vs-dsync"), "simulated"), None)  # fmt: skip
     assert found.verdict.answer == "not run" and "--draws" in found.verdict.reason and found.ours
+
+
+def test_draws_that_compute_nothing_say_nothing_of_a_target():
+    """They are timing alone: no target is reached in them, which refutes nothing."""
+    runs = shown("pipesgd", all_runs(), FIG4)
+    there = [run for run in runs["simulated"].records.values() if run["seed"] == 0]
+    draws = [Draw(n, {"beta": {"testbed.beta_s_per_byte": float(n)}}, {"step": run["step"]}) for n in range(16)
+             for run in there[:1]]  # fmt: skip
+    sweeps = Sweeps([Drawn(run | {"targets": {"0.97": None}}, draws) for run in there])
+    for kind in ("simulated", "emulated"):
+        court = replace(evaluator(runs | {"emulated": runs["simulated"]}, None), drawn=lambda _: sweeps)
+        found = judge(claim("convergence-dsync"), kind, court.evidence(claim("convergence-dsync"), kind), None)
+        assert found.verdict.answer == "not run" and "target" in found.verdict.reason and found.ours.point > 0
+        timed = court.evidence(claim("dsync-faster-than-ps"), kind)
+        assert len(timed.sample.values) == 16
 
 
 def test_what_went_in_as_a_constant_is_no_result():

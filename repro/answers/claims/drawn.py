@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from repro.answers.claims import residuals
+from repro.answers.claims import decides, residuals
 from repro.answers.claims.residuals import Residuals
 from repro.answers.tables.loading import Drawn, Summary
 from repro.answers.tables.runs import Runs
@@ -62,6 +62,13 @@ class Sweeps:
                     found.setdefault(name, {}).setdefault(draw.number, next(iter(entries.values())))
         count = min(len(one.draws) for one in self.sweeps)
         return {name: _numbers([of[n] for n in range(count)]) for name, of in found.items() if len(of) >= count}
+
+    def decided_by(self, values: Mapping[int, float]) -> str:
+        """Which input decides a number a draw (`repro.answers.claims.decides`)."""
+        count = min(map(len, self.inputs.values()), default=0)  # of draws that are still being made the first
+        both = [n for n in values if n < count]
+        inputs = {name: [of[n] for n in both] for name, of in self.inputs.items()}
+        return decides.decides([values[n] for n in both], inputs)
 
 
 def _numbers(values: Sequence[Any]) -> list[float]:

@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from repro.answers.claims import claims, decides, drawn, evaluate, residuals
+from repro.answers.claims import claims, drawn, evaluate, residuals
 from repro.answers.claims.claims import Claim, File, Restated
 from repro.answers.claims.compute import FUNCTIONS, OF_PROBES
 from repro.answers.claims.drawn import Sweeps
@@ -30,6 +30,7 @@ from repro.records import catalogue, tidy
 from repro.records.kinds import EMULATED, SIMULATED
 
 NO_DRAWS = "its inputs are not drawn: repro run with --draws 64"
+NO_NUMBERS = "its inputs are drawn for times alone, and no target is reached without arithmetic"
 LEAST_KEPT = 20  # draws with the paper's own baseline, below which nothing follows
 Finder = Callable[[str, str], Runs | None]  # (experiment, kind) -> the results that speak to a claim
 
@@ -111,8 +112,8 @@ class ClaimEvaluator:
             return replace(found, sample=sampled(values.values()), error=errors.source)
         own, twin = outcome_of(claim, sweeps.configured), self.twin(claim, sweeps)
         values = outcome_of(claim, self.once(sweeps, None if twin else errors)).values
-        if not own.values or not values:  # a side was not drawn
-            return replace(found, not_drawn=NO_DRAWS if found.outcome.values else "")
+        if reason := nothing_drawn(own.values, values):
+            return replace(found, not_drawn=reason if found.outcome.values else "")
         if twin:
             values = drawn.towards(values, twin)
         source = "its emulated twin" if twin else errors.source if errors else ""
@@ -123,11 +124,16 @@ class ClaimEvaluator:
 
     def of_emulated(self, claim: Claim, found: Evidence, sweeps: Sweeps) -> Evidence:
         """An emulated number at the draws: it shares the inputs of the simulation, and is taken to change as that."""
-        base = median(outcome_of(claim, sweeps.configured).values.values())
-        values = outcome_of(claim, self.once(sweeps, None)).values
-        point = median(found.values)
-        if not values or not base or not point:
-            return found if base is None else replace(found, not_drawn=NO_DRAWS)
+        own = outcome_of(claim, sweeps.configured).values
+        values, base, point = (
+            outcome_of(claim, self.once(sweeps, None)).values,
+            median(own.values()),
+            median(found.values),
+        )
+        if reason := nothing_drawn(own, values):
+            return replace(found, not_drawn=reason)
+        if not base or not point:
+            return replace(found, not_drawn=NO_DRAWS)
         seeds = sorted(value / point for value in found.values)
         moved = {n: value * point / base * seeds[n % len(seeds)] for n, value in values.items()}  # the seeds in turn
         return self.at_draws(claim, found, moved, sweeps, None)
@@ -137,7 +143,7 @@ class ClaimEvaluator:
     ) -> Evidence:
         """The evidence of a number a draw: all of them, those with the paper's own baseline, and what decides."""
         given = self.given(claim, sweeps, errors, values)
-        return replace(found, sample=sampled(values.values()), given=given, decided_by=decided(values, sweeps))
+        return replace(found, sample=sampled(values.values()), given=given, decided_by=sweeps.decided_by(values))
 
     def twin(self, claim: Claim, sweeps: Sweeps | None) -> float | None:
         """The emulated number over the simulated one, where there are both."""
@@ -205,18 +211,16 @@ class ClaimEvaluator:
                     yield testbed, one
 
 
+def nothing_drawn(own: Mapping[int, float], values: Mapping[int, float]) -> str:
+    """Why sweeps say nothing of a claim, by its number as configured and those of the draws."""
+    if not own or not values:  # a side was not drawn
+        return NO_DRAWS
+    return NO_NUMBERS if all(map(math.isnan, values.values())) else ""
+
+
 def sampled(values: Iterable[float]) -> Sample:
     """Draws, of which each that gives no number counts against every claim."""
     return Sample(list(values), drawn=True)
-
-
-def decided(values: Mapping[int, float], sweeps: Sweeps) -> str:
-    """Which input decides a number, in words."""
-    count = min(map(len, sweeps.inputs.values()), default=0)  # of draws that are still being made the first
-    both = [n for n in values if n < count]
-    return decides.decides(
-        [values[n] for n in both], {name: [of[n] for n in both] for name, of in sweeps.inputs.items()}
-    )
 
 
 def assumed(group: Runs) -> str:

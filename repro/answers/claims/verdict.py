@@ -71,10 +71,6 @@ class Interval:
     high: float
 
     @classmethod
-    def exact(cls, value: float) -> Interval:
-        return cls(value, value, value)
-
-    @classmethod
     def of(cls, point: float, sample: Sample) -> Interval:
         """Of a sample; the point lies in it."""
         ordered = sorted(value for value in sample.values if not math.isnan(value)) or [point]

@@ -16,7 +16,7 @@ variant of a paper.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -76,7 +76,7 @@ class Choice(Model):
 
     weight: Share
     sets: dict[Path, Any]
-    source: Text | Annotated[str, Field(min_length=1)]
+    source: Annotated[str, Field(min_length=1)]
 
 
 class Input(Model):
@@ -107,12 +107,11 @@ class Input(Model):
             ends = np.cumsum([choice.weight for choice in self.choices])
             return dict(self.choices[min(int(np.searchsorted(ends, quantile, "right")), len(ends) - 1)].sets)
         guesses = {path: at(configured, path) for path in self.entries}
-        if not all(guesses[path] if one.of == "share" else guesses[path] is not None for path, one in self.items()):
+        if not all(
+            guesses[path] if one.of == "share" else guesses[path] is not None for path, one in self.entries.items()
+        ):
             return {}
-        return {path: one.at(quantile, float(guesses[path])) for path, one in self.items()}
-
-    def items(self) -> Iterator[tuple[str, Range]]:
-        yield from self.entries.items()
+        return {path: one.at(quantile, float(guesses[path])) for path, one in self.entries.items()}
 
 
 Inputs = dict[Text, Input]

@@ -34,8 +34,19 @@ from repro.core.errors import InputError, cannot
 
 def line_of(event: str, **fields: Any) -> str:
     """An event as a line of the log, with its checksum."""
-    text = json.dumps(_plain({"event": event, **fields}), allow_nan=False, separators=(",", ":"))
+    return with_checksum(json.dumps(_plain({"event": event, **fields}), allow_nan=False, separators=(",", ":")))
+
+
+def with_checksum(text: str) -> str:
+    """An object's text with its CRC-32 as the last entry."""
     return f'{text[:-1]},"crc":{zlib.crc32(text.encode())}}}'
+
+
+def take_checksum(entry: dict[str, Any], text: bytes) -> None:
+    """Take the checksum out of an entry that was read from a text; ValueError where it is not the text's."""
+    whole, _, _ = text.rpartition(b',"crc":')
+    if entry.pop("crc", None) != zlib.crc32(whole + b"}"):
+        raise ValueError("its checksum is missing or another")
 
 
 class EventLog:
@@ -162,9 +173,7 @@ def _event(text: bytes) -> dict[str, Any]:
         raise ValueError("not an object with an 'event'")
     if event["event"] == "resume" and not isinstance(event.get("iteration"), int):
         raise ValueError("a resume without its iteration")
-    whole, _, _ = text.rpartition(b',"crc":')
-    if event.pop("crc", None) != zlib.crc32(whole + b"}"):
-        raise ValueError("its checksum is missing or another")
+    take_checksum(event, text)
     return event
 
 

@@ -57,7 +57,7 @@ def read(paper: str, root: Path | None = None) -> list[Record]:
     folder = (root or reference_root()) / paper
     if paper not in papers(root):
         return []
-    found = check(folder)
+    found = check(folder, ("runs", *LISTS.values()))
     lists = {part: _lists(found[table]) for part, table in LISTS.items()}
     return [_published(row, lists, folder) for row in found["runs"]]
 
@@ -67,7 +67,7 @@ def sweeps(paper: str, root: Path | None = None) -> list[Sweep]:
     folder = (root or reference_root()) / paper
     if paper not in papers(root) or SWEEPS not in _digests(folder):
         return []
-    rows = check(folder)[SWEEPS]
+    rows = check(folder, (SWEEPS,))[SWEEPS]
     found = [sweep.of_lines(row["lines"].splitlines(), f"{folder / SWEEPS}.parquet, {row['run']}") for row in rows]
     return [each for each in found if each]
 
@@ -129,8 +129,11 @@ def count(paper: str, root: Path) -> int:
         raise InputError(f"{root / paper / MANIFEST}: not a readable manifest ({error!r})") from None
 
 
-def check(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """The rows of a paper's tables; InputError naming the file that is missing, altered or of another schema."""
+def check(folder: Path, wanted: Sequence[str] = ()) -> dict[str, list[dict[str, Any]]]:
+    """The rows of a paper's tables; InputError naming the file that is missing, altered or of another schema.
+
+    wanted: the tables whose rows are read, all are checked; none: every table.
+    """
     import pyarrow.parquet
 
     digests = _digests(folder)
@@ -138,9 +141,9 @@ def check(folder: Path) -> dict[str, list[dict[str, Any]]]:
         found = {name: _table(folder / f"{name}.parquet", digest) for name, digest in digests.items()}
     except InputError:
         if _digests(folder) != digests:  # another command has published meanwhile
-            return check(folder)
+            return check(folder, wanted)
         raise
-    return {name: pyarrow.parquet.read_table(pyarrow.BufferReader(data)).to_pylist() for name, data in found.items()}
+    return {name: pyarrow.parquet.read_table(pyarrow.BufferReader(found[name])).to_pylist() for name in wanted or found}
 
 
 def _manifest(folder: Path) -> Any:

@@ -7,7 +7,6 @@ draw's number, the values drawn and the result. A sweep goes on from the draws t
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 from repro.core import safe_files, strict_json
 from repro.core.errors import InputError, cannot
 from repro.core.warnings import warn
+from repro.records.events import take_checksum, with_checksum
 from repro.records.identity import Identity
 from repro.records.record import Record
 
@@ -93,8 +93,7 @@ def line_of(draw: Draw) -> str:
 
 
 def _line(entry: dict[str, Any]) -> str:
-    text = json.dumps(entry, sort_keys=True, allow_nan=False, separators=(",", ":"))
-    return f'{text[:-1]},"crc":{zlib.crc32(text.encode())}}}\n'
+    return with_checksum(json.dumps(entry, sort_keys=True, allow_nan=False, separators=(",", ":"))) + "\n"
 
 
 def append(folder: Path, lines: Sequence[str]) -> None:
@@ -154,11 +153,12 @@ def of_lines(lines: Sequence[bytes | str], where: str) -> Sweep | None:
 
 
 def _parsed(line: bytes | str, where: str) -> dict[str, Any]:
-    text = line.decode(errors="replace") if isinstance(line, bytes) else line
-    body, _, crc = text.rpartition(',"crc":')
-    if crc != f"{zlib.crc32((body + '}').encode())}}}":
-        raise InputError(f"{where}: altered (CRC); remove the file to draw anew")
-    found: dict[str, Any] = strict_json.parse((body + "}").encode())
+    text = line if isinstance(line, bytes) else line.encode()
+    try:
+        found: dict[str, Any] = strict_json.parse(text)
+        take_checksum(found, text)
+    except (ValueError, AttributeError) as error:
+        raise InputError(f"{where}: altered ({error}); remove the file to draw anew") from None
     return found
 
 

@@ -44,6 +44,15 @@ def spread(values: Iterable[float]) -> Spread:
     return Spread(middle, float(low), float(high), int(data.size), "bootstrap 95 %")
 
 
+def wilson(share: float, of: int, z: float) -> float:
+    """The end of Wilson's score interval that lies z standard errors above a share of so many (below, if negative).
+
+    It has a width also where all of them, or none, are right.
+    """
+    half = z * math.sqrt(share * (1 - share) / of + z**2 / (4 * of**2))
+    return (share + z**2 / (2 * of) + half) / (1 + z**2 / of)
+
+
 def median(values: Iterable[float]) -> float | None:
     """The median, None of nothing."""
     found = list(values)

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from repro.answers.claims.stats import wilson
+
 CONFIRMED, IN_DIRECTION, REFUTED, OPEN = "confirmed", "confirmed in direction", "refuted", "open"
 # in the place of a verdict
 BY_CONSTRUCTION, OUT_OF_SCOPE, NOT_TESTABLE, NOT_RUN = "by construction", "out of scope", "not testable here", "not run"
@@ -41,9 +43,7 @@ class Share:
         return self._end(1) <= 1 - MOST if self.drawn else self.hits == 0
 
     def _end(self, sign: int) -> float:
-        n, p, z2 = self.of, self.hits / self.of, CONFIDENCE_Z**2
-        half = CONFIDENCE_Z * math.sqrt(p * (1 - p) / n + z2 / (4 * n**2))
-        return (p + z2 / (2 * n) + sign * half) / (1 + z2 / n)
+        return wilson(self.hits / self.of, self.of, sign * CONFIDENCE_Z)
 
     @property
     def text(self) -> str:

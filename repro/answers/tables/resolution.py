@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
+
+from repro.answers.claims.stats import wilson
 
 SHARES = ("top1", "top5")  # metrics that are a share of the test set
 ENDS = {"_low": -1, "_high": 1}
@@ -16,12 +17,6 @@ def resolved(run: Mapping[str, Any]) -> dict[str, float]:
     if metric not in SHARES or final.get(metric) is None or not (of := _examples(run)):
         return {}
     return {f"final{end}": wilson(final[metric], of, sign) for end, sign in ENDS.items()}
-
-
-def wilson(share: float, of: int, sign: float) -> float:
-    """An end of Wilson's score interval, which has a width also where all examples, or none, are right."""
-    half = math.sqrt(share * (1 - share) / of + 1 / (4 * of**2))
-    return (share + 1 / (2 * of) + sign * half) / (1 + 1 / of)
 
 
 def _examples(run: Mapping[str, Any]) -> int:

@@ -14,6 +14,7 @@ from repro.core.errors import NotHere
 if TYPE_CHECKING:
     from repro.experiment.run import Run
     from repro.launch.plan import Plan
+    from repro.launch.pool import Pools
     from repro.records.record import Record
 
 
@@ -139,7 +140,6 @@ def cmd_run(args: argparse.Namespace) -> None:
     from repro.experiment.config import experiment_names
     from repro.experiment.standing import Standing, standing, together
     from repro.launch.forecast import estimates
-    from repro.launch.plan import plan
     from repro.launch.pool import Pools
     from repro.launch.runner import check_results_folder, run_unfinished
     from repro.records import catalogue
@@ -150,18 +150,14 @@ def cmd_run(args: argparse.Namespace) -> None:
         return
     check_results_folder()
     scale = args.scale or DEFAULT_SCALE
-    names = experiment_names(args.experiment, scale)
     with Pools(args.fresh_ranks) as pools:
-        planned = plan(names, args.overrides, scale, 0, pools, not args.dry_run, args.experiment not in names)
-        say_left_out(planned)
-        if planned.left_out and not planned.runs:
-            raise NotHere(planned.left_out[0][-1])
+        planned = planned_here(args, pools)
         runs, paper = planned.runs, args.experiment.split("/")[0]
         left = [run for run in runs if args.force or args.dry_run or not run.finished]
         finished = catalogue.runs(paper) if left else []  # imports pandas
         stands = together([Standing(done=len(runs) - len(left)), standing(left, finished)])
         print(f"{args.experiment} at scale {scales(runs, scale)}: {stands}", file=sys.stderr)
-        if others := len(experiment_names(args.experiment)) - len(names):
+        if others := len(experiment_names(args.experiment)) - len(experiment_names(args.experiment, scale)):
             print(f"{others} more experiments run by name or at larger scales", file=sys.stderr)
         expected = estimates(left, finished)
         if args.dry_run:
@@ -184,22 +180,15 @@ def cmd_run(args: argparse.Namespace) -> None:
 
 def run_draws(args: argparse.Namespace) -> None:
     """Draw the assumed inputs of an experiment's simulated runs, or of those of a paper."""
-    from repro.experiment.config import experiment_names
     from repro.experiment.inputs import check_draws
-    from repro.launch.plan import plan
     from repro.launch.pool import Pools
     from repro.launch.runner import check_results_folder
     from repro.launch.sweeps import run_sweeps
 
     check_results_folder()
     check_draws(args.draws)
-    scale = args.scale or DEFAULT_SCALE
-    names = experiment_names(args.experiment, scale)
     with Pools(args.fresh_ranks) as pools:
-        planned = plan(names, args.overrides, scale, args.draws, pools, not args.dry_run, args.experiment not in names)
-    say_left_out(planned)
-    if planned.left_out and not planned.runs:
-        raise NotHere(planned.left_out[0][-1])
+        planned = planned_here(args, pools)
     done = [run for run in planned.runs if run.finished and not args.force]
     what = f"{args.experiment}: {len(planned.runs)} variants x {args.draws} draws, {len(done)} variants done"
     print(what, file=sys.stderr)
@@ -207,6 +196,20 @@ def run_draws(args: argparse.Namespace) -> None:
         return
     run_sweeps(planned.runs, args.force)
     show_where(args.experiment.split("/")[0], not args.no_report, [])
+
+
+def planned_here(args: argparse.Namespace, pools: Pools) -> Plan:
+    """The runs that a command asks for, those that this machine cannot do left out; NotHere where that is all."""
+    from repro.experiment.config import experiment_names
+    from repro.launch.plan import plan
+
+    scale = args.scale or DEFAULT_SCALE
+    names = experiment_names(args.experiment, scale)
+    found = plan(names, args.overrides, scale, args.draws, pools, not args.dry_run, args.experiment not in names)
+    say_left_out(found)
+    if found.left_out and not found.runs:
+        raise NotHere(found.left_out[0][-1])
+    return found
 
 
 def say_left_out(planned: Plan) -> None:

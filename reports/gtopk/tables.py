@@ -110,7 +110,7 @@ def _panels(size: float, ranks: int) -> Iterator[tuple[str, float]]:
 def efficiency(found: Results) -> pd.DataFrame:
     """Scaling efficiency in percent: Figure 10."""
     every = iterations(found).query("workers > 1 and kind not in [@EMULATED, @MODEL]")
-    return every.assign(workers=every["workers"].astype(str))
+    return every.sort_values("workers", kind="stable").assign(workers=lambda rows: rows["workers"].astype(str))
 
 
 def speedups(found: Results) -> pd.DataFrame:

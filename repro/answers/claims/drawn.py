@@ -30,10 +30,6 @@ class Sweeps:
         """Each run with every input as configured."""
         return Runs.of(one.summary | {"seed": 0} for one in self.sweeps)
 
-    @property
-    def variants(self) -> set[str]:
-        return {one.summary["variant"] for one in self.sweeps}
-
     @cached_property
     def exact(self) -> Runs:
         """Every draw, as simulated."""

@@ -117,8 +117,7 @@ class ClaimEvaluator:
         if twin:
             values = drawn.towards(values, twin)
         source = "its emulated twin" if twin else errors.source if errors else ""
-        all_there = sweeps.variants <= {run["variant"] for run in group.records.values()}
-        point = found.outcome if found.outcome.values and all_there else own
+        point = found.outcome if found.outcome.values else own
         made = self.at_draws(claim, found, values, sweeps, None if twin else errors)
         return replace(made, outcome=point, error=source)
 

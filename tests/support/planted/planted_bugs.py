@@ -82,6 +82,6 @@ BUGS = {
         "ps_default", of_server(lambda server: without_momentum(server["shard"]["optimizer"]))
     ),
     "a send buffer": Bug(
-        "eager_quorum", state_changed(lambda state: state["strategy"]["partial"]["send_buffer"]["send"].zero_())
+        "eager_quorum", state_changed(lambda state: state["strategy"]["partial"]["send_buffers"][0]["send"].zero_())
     ),
 }

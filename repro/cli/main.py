@@ -27,17 +27,20 @@ from repro.cli import (
     tracking,
     verify,
 )
-from repro.cli.options import Parser
+from repro.cli.options import Parser, error_prefix
 from repro.core import warnings
 from repro.core.errors import UNWRITABLE, InputError, ReproError
 from repro.core.full_disk import place_of
 from repro.core.warnings import one_line
 
-# in the order of `repro --help`
-MODULES = (
-    *(experiments, results, publishing, verify, slurm, pages, partition, batching, schedules, benchmarks, faults),
-    *(machine, tracking, testbed),
-)
+# in the order of `repro --help`, under its headings
+MODULES = {
+    "run experiments": (experiments, slurm),
+    "read and publish results": (results, pages, publishing, verify),
+    "plan without training": (partition, batching, schedules),
+    "this machine": (machine, testbed, tracking),
+    "check the harness": (benchmarks, faults),
+}
 AGAIN_S = 0.05  # delay before a signal that had no effect is repeated
 
 
@@ -47,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = build_parser()
     args, rest = parser.parse_known_args(arguments)
     if rest and (not hasattr(args, "overrides") or any(word.startswith("-") for word in rest)):
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+        args.parser.refuse(rest)
     if rest:  # argparse takes no overrides behind options; people write them there
         args.overrides = [*args.overrides, *rest]
     warnings.forget()
@@ -60,12 +63,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except ReproError as error:
-        print(f"repro: error: {one_line(str(error))}", file=sys.stderr)
+        print(f"{error_prefix()} {one_line(str(error))}", file=sys.stderr)
         return error.status
     except OSError as error:
         if error.errno not in UNWRITABLE:
             raise
-        print(f"repro: error: {one_line(place_of(error))}: {error.strerror}", file=sys.stderr)
+        print(f"{error_prefix()} {one_line(place_of(error))}: {error.strerror}", file=sys.stderr)
         return InputError.status
     except KeyboardInterrupt as interrupt:
         (sign,) = interrupt.args or (signal.SIGINT,)
@@ -121,11 +124,14 @@ def build_parser() -> Parser:
     parser.add_argument("--version", action="version", version=f"repro {__version__}")
     parser.set_defaults(command=lambda args: parser.print_help())
     group = parser.add_subparsers(metavar="COMMAND", parser_class=Parser)
-    for module in MODULES:
-        module.add(group)
-    completion = group.add_parser("completion", help='print shell completion: eval "$(repro completion bash)"')
-    completion.add_argument("shell", choices=["bash", "zsh", "tcsh"])
-    completion.set_defaults(command=lambda args: print_completion(parser, args.shell))
+    for heading, modules in MODULES.items():
+        with parser.under(heading, group):
+            for module in modules:
+                module.add(group)
+    with parser.under("your shell", group):
+        completion = group.add_parser("completion", help='print shell completion: eval "$(repro completion bash)"')
+        completion.add_argument("shell", choices=["bash", "zsh", "tcsh"])
+        completion.set_defaults(command=lambda args: print_completion(parser, args.shell))
     return parser
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from repro.core.terminal import styled
+
 LONGEST = 4000  # characters of a message
 
 _printed: set[str] = set()
@@ -13,7 +15,7 @@ def warn(text: str) -> None:
     """Print a warning, unless this command has printed the same before."""
     if text not in _printed:
         _printed.add(text)
-        print(f"warning: {one_line(text)}", file=sys.stderr, flush=True)
+        print(f"{styled('warning:', 'yellow', sys.stderr)} {one_line(text)}", file=sys.stderr, flush=True)
 
 
 def forget() -> None:

@@ -93,8 +93,8 @@ def test_an_override_that_cannot_be_is_one_line_of_show_too(capsys, override, wo
         (["show", FIG4, "--scale", "papr"], ["unknown scale 'papr'", "valid: paper"]),
         (["show", FIG4, "epochs"], ["must be key=value"]),
         (["report", "pipesdg"], ["unknown paper", "pipesgd"]),
-        (["frobnicate"], ["invalid choice"]),
-        (["show", FIG4, "--colour"], ["unrecognized arguments: --colour"]),
+        (["rnu"], ["unknown command 'rnu'", "nearest: run"]),
+        (["show", FIG4, "--jsno"], ["unknown option '--jsno'", "nearest: --json"]),
         (["data", "fetch"], ["needs a name: cifar10"]),
     ],
 )

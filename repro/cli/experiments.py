@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from repro.cli.options import DEFAULT_SCALE, as_json, draws_argument, experiment_arguments
+from repro.cli.options import ALLOT, DEFAULT_SCALE, as_json, draws_argument, experiment_arguments
 from repro.core.errors import NotHere
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def cmd_show(args: argparse.Namespace) -> None:
         lacking: list[NotHere] = []
         composer = Composer(name, scale)
         # says what `run` would refuse
-        runs = expand(name, args.overrides, scale, lacking, args.draws, composer)
+        runs = expand(name, args.overrides, scale, lacking, abs(args.draws), composer)
         for run in runs:
             try:
                 keys.give(run)
@@ -110,9 +110,11 @@ def cmd_show(args: argparse.Namespace) -> None:
         if paper not in finished:
             finished[paper] = catalogue.runs(paper)
         found.append(standing(runs, finished[paper]))
-        plain, swept = grid.split(args.overrides)
+        overrides, chosen = config.choices(name, args.overrides)
+        plain, swept = grid.split(overrides)
         resolved = composer.compose(plain)
-        variants, testbeds = config.axes(resolved, args.overrides)
+        variants, testbeds = config.axes(resolved, overrides)
+        variants = grid.left(variants, chosen)
         printed, set_here = quoted(name), parameters(name, resolved)
         row = {"experiment": name, "runs": len(runs), "standing": found[-1]._asdict(), "paper": printed}
         shown.append(row | {"hyperparameters": [one._asdict() for one in set_here], "config": resolved})
@@ -138,6 +140,7 @@ def cmd_show(args: argparse.Namespace) -> None:
 def cmd_run(args: argparse.Namespace) -> None:
     from repro.cli import dry_run
     from repro.experiment.config import experiment_names
+    from repro.experiment.inputs import check_draws
     from repro.experiment.standing import Standing, standing, together
     from repro.launch.forecast import estimates
     from repro.launch.pool import Pools
@@ -145,10 +148,14 @@ def cmd_run(args: argparse.Namespace) -> None:
     from repro.records import catalogue
     from repro.records.flat import flat
 
-    if args.draws:
-        run_draws(args)
-        return
     check_results_folder()
+    if args.draws not in (0, ALLOT):
+        check_draws(args.draws)
+    if args.draws:
+        with Pools(args.fresh_ranks) as pools:
+            planned = planned_here(args, pools)
+        draw(args, planned.runs)
+        return
     scale = args.scale or DEFAULT_SCALE
     with Pools(args.fresh_ranks) as pools:
         planned = planned_here(args, pools)
@@ -178,24 +185,12 @@ def cmd_run(args: argparse.Namespace) -> None:
         raise fault
 
 
-def run_draws(args: argparse.Namespace) -> None:
-    """Draw the assumed inputs of an experiment's simulated runs, or of those of a paper."""
-    from repro.experiment.inputs import check_draws
-    from repro.launch.pool import Pools
-    from repro.launch.runner import check_results_folder
-    from repro.launch.sweeps import run_sweeps
+def draw(args: argparse.Namespace, runs: Sequence[Run]) -> None:
+    from repro.cli.draws import run_draws
 
-    check_results_folder()
-    check_draws(args.draws)
-    with Pools(args.fresh_ranks) as pools:
-        planned = planned_here(args, pools)
-    done = [run for run in planned.runs if run.finished and not args.force]
-    what = f"{args.experiment}: {len(planned.runs)} variants x {args.draws} draws, {len(done)} variants done"
-    print(what, file=sys.stderr)
-    if args.dry_run:
-        return
-    run_sweeps(planned.runs, args.force)
-    show_where(args.experiment.split("/")[0], not args.no_report, [])
+    run_draws(args, runs)
+    if not args.dry_run and not args.json:
+        show_where(args.experiment.split("/")[0], not args.no_report, [])
 
 
 def planned_here(args: argparse.Namespace, pools: Pools) -> Plan:
@@ -205,7 +200,7 @@ def planned_here(args: argparse.Namespace, pools: Pools) -> Plan:
 
     scale = args.scale or DEFAULT_SCALE
     names = experiment_names(args.experiment, scale)
-    found = plan(names, args.overrides, scale, args.draws, pools, not args.dry_run, args.experiment not in names)
+    found = plan(names, args.overrides, scale, abs(args.draws), pools, not args.dry_run, args.experiment not in names)
     say_left_out(found)
     if found.left_out and not found.runs:
         raise NotHere(found.left_out[0][-1])

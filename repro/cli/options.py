@@ -13,6 +13,7 @@ from repro.core.errors import InputError, unknown
 from repro.core.terminal import styled
 from repro.core.warnings import one_line
 
+ALLOT = -1  # --draws without a number
 DEFAULT_SCALE = "quick"  # of `run` and `submit`
 
 
@@ -92,5 +93,6 @@ def experiment_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def draws_argument(parser: argparse.ArgumentParser) -> None:
-    what = "instead of the usual runs, draw the assumed inputs of the simulated ones, N times (a power of two)"
-    parser.add_argument("--draws", metavar="N", type=int, default=0, help=what)
+    what = "instead of the usual runs, draw the assumed inputs of the simulated ones, N times (a power of two; "
+    what += "without N as often as there is time for in a night)"
+    parser.add_argument("--draws", metavar="N", type=int, nargs="?", const=ALLOT, default=0, help=what)

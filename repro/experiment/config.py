@@ -7,10 +7,10 @@ from typing import Any
 
 from repro.core.errors import unknown
 from repro.core.fields import checked
-from repro.experiment import papers
+from repro.experiment import grid, papers
 from repro.experiment.files import group_names, own_file, own_files
-from repro.experiment.grid import Variant, split, variants
-from repro.experiment.schema import Axes
+from repro.experiment.grid import Choices, Variant, split, variants
+from repro.experiment.schema import Axes, RunConfig
 
 Choice = Mapping[str, Sequence[Any]]  # of runs: factor, or `testbed`, -> values; {}: all
 
@@ -63,6 +63,11 @@ def compose(experiment: str, overrides: Sequence[str] = (), scale: str | None = 
     from repro.experiment.compose import Composer  # imports Hydra
 
     return Composer(experiment, scale).compose(overrides)
+
+
+def choices(experiment: str, overrides: Sequence[str]) -> tuple[list[str], Choices]:
+    """The user's overrides without those that choose among an experiment's variants alone (`method=a,b`), and these."""
+    return grid.choices(own_file(experiment), RunConfig.model_fields, overrides)
 
 
 def axes(resolved: dict[str, Any], overrides: Sequence[str]) -> tuple[list[Variant], dict[str, list[str]]]:

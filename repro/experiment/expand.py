@@ -38,9 +38,11 @@ def expand(
     composer  the experiment's at that scale, if there is one already
     """
     composer = composer or Composer(experiment, scale)
+    overrides, chosen = configs.choices(experiment, overrides)
     plain, swept = grid.split(overrides)
     base = composer.compose(plain)
     all_variants, testbeds = configs.axes(base, overrides)
+    all_variants = grid.left(all_variants, chosen)
     own = checked(Axes, base)
     many = len(swept.get("seeds", ())) or own.seeds
     axes = f"{len(all_variants)} variants x {len(testbeds)} testbeds x {many:,} seeds"

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,11 +32,13 @@ FIELD = re.compile(r"\{([^{}]*)\}")  # of a label
 LONGEST = 200  # characters of a label
 SEEDS = ("seeds", "seed")  # swept, they name the seeds; no factor, but known beside the factors
 BESIDE = ("testbed", *SEEDS)
+QUOTES = "'\""
 EXAMPLE = "{method: {fast: ['epochs=1']}, workers: [2, 4]}"
 
 Value = str | int | float | bool
 Block = dict[str, dict[Value, list[str]]]  # factor -> value -> overrides
 Changes = tuple[list[str], list[str]]  # overrides of the grid, and of the user
+Choices = dict[str, list[str]]  # factor -> the values that are left
 
 
 @dataclass(frozen=True)
@@ -112,10 +114,33 @@ def variants(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> list[V
     return list(found.values())
 
 
+def choices(own: Mapping[str, Any], keys: Container[str], overrides: Iterable[str]) -> tuple[list[str], Choices]:
+    """Overrides without those of factors that are no key of the configuration, and these as `left` takes them.
+
+    own: the experiment's file. keys: of every configuration. InputError for a value that its grid does not have.
+    """
+    known: dict[str, dict[str, None]] = {}
+    for block in _blocks(own.get("grid")):
+        for name, values in block.items():
+            if isinstance(values, dict) and name not in keys and name not in own and "." not in name:
+                known.setdefault(name, {}).update(dict.fromkeys(map(_text, values)))
+    rest, leaves = [], {}
+    for override in overrides:
+        name, _, text = override.partition("=")
+        if name not in known:
+            rest.append(override)
+            continue
+        leaves[name] = _several(override) or [text]
+        for value in leaves[name]:
+            if (plain := value.strip(QUOTES)) not in known[name]:
+                raise unknown(f"value of factor {name}", plain, known[name])
+    return rest, leaves
+
+
 def left(found: Sequence[Variant], leaves: Mapping[str, Sequence[str]]) -> list[Variant]:
     """The variants that a testbed's choices (`workers=2,4`, of one `workers=choice(4)`) leave, factor -> values; those
     without the factor stay. Values that need quotes (`method='eager-SGD (solo)',D-Sync`) stand in them."""
-    leaves = {name: [value.strip("'\"") for value in values] for name, values in leaves.items()}
+    leaves = {name: [value.strip(QUOTES) for value in values] for name, values in leaves.items()}
     return [
         each
         for each in found

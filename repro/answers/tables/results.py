@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -45,8 +45,7 @@ class Results:
         """The sweeps that speak to a claim of an experiment, or of a member of a family; None without any."""
         if name not in self._drawn:
             spec = self.experiments.get(name, Experiment())
-            names, own = (name, *spec.beside), [(one.summary["experiment"], one) for one in self.sweeps]
-            there = [one for experiment, one in own if experiment in names or spec.is_of(experiment)]
+            there = [one for one in self.sweeps if _speaks(one.summary["experiment"], name, spec)]
             kept = Runs.of(one.summary for one in there).where(**spec.where) if there else None
             self._drawn[name] = Sweeps([there[number] for number in kept.records]) if kept and len(kept) else None
         return self._drawn[name]
@@ -98,6 +97,25 @@ def arranged(paper: str, records: Iterable[Summary], root: Path | None = None, s
     known = {number for group in (*found.shown.values(), *found.others) for number in group.records}
     found.others += grouped(runs.only(number for number in runs.records if number not in known))
     return found
+
+
+def _speaks(experiment: str, name: str, spec: Experiment) -> bool:
+    """Whether an experiment's runs speak to claims of the experiment or family `name`."""
+    return experiment in (name, *spec.beside) or spec.is_of(experiment)
+
+
+def speaks_of_time(paper: str) -> Callable[[Summary], bool] | None:
+    """On which runs claims of a time rest; None of a paper without claims."""
+    if not (REPORTS / paper / "claims.yaml").is_file():
+        return None
+    specs = specification.read(REPORTS / paper / "figures.yaml").experiments
+    timed = {claim.experiment for claim in claims_of(paper).claims if claim.about == "time" and claim.value}
+
+    def speaks(run: Summary) -> bool:
+        experiment = _called(run, specs)["experiment"]
+        return any(_speaks(experiment, name, specs.get(name, Experiment())) for name in timed)
+
+    return speaks
 
 
 def _latest(sweeps: Iterable[Drawn]) -> list[Drawn]:

@@ -45,7 +45,7 @@ def find_runs(
     """
     named = [word.partition("=")[2] for word in overrides if word.startswith("testbed=")]
     given = [name for word in named for name in word.split(",")]
-    ours = [word for word in overrides if not word.startswith("testbed")]
+    ours = [word for word in configs.choices(experiment, overrides)[0] if not word.startswith("testbed")]
     testbeds = configs.axes(configs.compose(experiment, grid.split(ours)[0], scale), ours)[1]
     launchers = {
         name: launch.of(testbed_of(configs.compose(experiment, [f"testbed={name}"], scale)["testbed"]))

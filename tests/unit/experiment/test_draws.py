@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from repro.cli.draws import BUDGET_S, SIZES, allotted, timed
 from repro.cli.main import main
 from repro.core.errors import InputError, NotHere
 from repro.core.fields import checked
@@ -195,6 +199,30 @@ def test_sweeps_are_made_extended_and_resumed(tmp_path, monkeypatch, capsys):
     assert len(set(times)) == 4
     before = path.read_bytes()
     assert main([*run, "4"]) == 0 and path.read_bytes() == before
+
+
+def test_draws_say_what_they_make_and_how_long_it_takes(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
+    run = ["run", FIG4, "strategy=dsync", "testbed=paper/pipesgd-alexnet", "epochs=0.001", "--no-report", "--json"]
+    assert main([*run, "--draws", "--dry-run"]) == 0 and not [*tmp_path.iterdir()]
+    (planned,) = json.loads(capsys.readouterr().out)
+    assert planned["draws"] in SIZES and planned["drawn"] == 0 and planned["seconds"] > 0
+    assert main([*run, "--draws", "2"]) == 0
+    (made,) = json.loads(capsys.readouterr().out)
+    assert made["drawn"] == made["draws"] == 2 and Path(made["file"]).is_file()
+
+
+def test_as_many_draws_are_allotted_as_there_is_time_for():
+    assert [allotted(seconds) for seconds in (0.0, BUDGET_S / 256, BUDGET_S / 65, BUDGET_S / 17, BUDGET_S)] == [
+        *(256, 256, 64, 16, 16)
+    ]
+
+
+def test_of_a_paper_only_what_a_claim_of_a_time_rests_on_is_drawn(capsys):
+    found = expand(FIG4, ["strategy=dsync", "testbed=paper/pipesgd-alexnet"], "full")
+    accuracy = [run for run in expand("pipesgd/accuracy", [], "full") if run.simulated]
+    assert timed([*found, *accuracy], "pipesgd") == found
+    assert "pipesgd/accuracy" in capsys.readouterr().err
 
 
 def test_a_sweep_that_was_altered_is_refused_with_its_line(tmp_path):

@@ -138,3 +138,23 @@ def test_a_testbeds_choice_leaves_the_variants_that_it_names_in_quotes_too():
     )
     _, leaves = grid.split(["method='eager-SGD (solo)',D-Sync", "workers=choice(4)"])
     assert [v.label for v in grid.left(found, leaves)] == ["eager-SGD (solo), 4", "D-Sync, 4"]
+
+
+def test_a_factor_that_is_no_key_chooses_among_the_variants():
+    every = expand("pipedream/table1-vgg16-8b", [], "full")
+    some = expand("pipedream/table1-vgg16-8b", ["method=single,bsp", "testbed=paper/pipedream-b"], "full")
+    assert [run.variant for run in some] == ["single", "bsp"]
+    of_every = {run.variant: run.config for run in every if run.testbed == "paper/pipedream-b"}
+    assert all(keyed(run.config) == keyed(of_every[run.variant]) and not run.config.changed for run in some)
+    (one,) = expand("pipedream/table1-vgg16-8b", ["method=bsp", "testbed=paper/pipedream-b"], "full")
+    assert one.variant == "bsp"
+    with pytest.raises(InputError, match=r"value of factor method 'bps'.*bsp"):
+        expand("pipedream/table1-vgg16-8b", ["method=single,bps"], "full")
+
+
+def test_variants_without_the_factor_stay_and_keys_are_no_choices():
+    own = {"grid": [{"method": {"A": [], "B c": []}, "workers": {1: [], 2: []}}, {"method": {"single": []}}]}
+    rest, chosen = grid.choices(own, ["workers"], ["workers=2", "method='B c',single", "epochs=1"])
+    assert rest == ["workers=2", "epochs=1"]
+    found = grid.left(grid.variants({**own, "workers": 1, "strategy": {"name": "dsync"}}, rest), chosen)
+    assert [each.label for each in found] == ["B c, 2", "single"]

@@ -11,8 +11,8 @@ from repro.algorithms.batching import profile as profiles
 from repro.algorithms.batching.modes import MODES, decide
 from repro.algorithms.batching.profile import PullProfile
 from repro.algorithms.batching.times import Batches
+from repro.core.config_folders import profile_path
 from repro.core.errors import InputError, unknown
-from repro.core.paths import profile_path
 from repro.strategies.base import RunFacts
 from repro.strategies.shared.pull_schedule import check_batches
 from repro.strategies.shared.sharded_server import ServerOptions, ShardedServer

@@ -16,9 +16,9 @@ from torch.distributed import pipelining
 from repro.algorithms.pipeline.configuration import configure
 from repro.algorithms.pipeline.messages import Shape
 from repro.algorithms.pipeline.shapes import outputs
+from repro.core.config_folders import profile_path
 from repro.core.errors import InputError
 from repro.core.fields import Count, Positive
-from repro.core.paths import profile_path
 from repro.fabric.base import MAIN
 from repro.fabric.real.torch_dist import TorchFabric
 from repro.strategies.base import RunFacts, StepReport, Strategy

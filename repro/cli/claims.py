@@ -17,10 +17,9 @@ FROM = {WORKSPACE: "yours", REFERENCE: "reference", f"{REFERENCE} / {WORKSPACE}"
 def headlines(paper: str) -> list[list[Judged]]:
     """A paper's headline claims, each judged for every kind of number; empty for a paper without claims."""
     from repro.answers.claims import published_verdicts
-    from repro.answers.pages import wording
-    from repro.answers.pages.overview import PAPERS
+    from repro.answers.pages import overview, wording
 
-    every = published_verdicts.judged(paper, None) if paper in PAPERS else []
+    every = published_verdicts.judged(paper, None) if paper in overview.papers() else []
     return [list(of) for of in wording.by_claim(every).values() if of[0].claim.headline]
 
 

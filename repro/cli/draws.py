@@ -106,9 +106,10 @@ def timed(runs: Sequence[Run], paper: str) -> list[Run]:
 
 def run_draws(args: argparse.Namespace, runs: Sequence[Run]) -> list[Run]:
     """Make the draws that are missing, or say what they take."""
+    from repro.experiment.config import paper_of
     from repro.launch.sweeps import run_sweeps
 
-    paper = args.experiment.split("/")[0]
+    paper = paper_of(args.experiment)
     if args.experiment == paper and not (runs := timed(runs, paper)):
         raise NotHere(f"--draws: no claim of a time rests on an experiment of {paper}")
     sweeps = of_runs(runs, args.draws, args.force)

@@ -139,7 +139,7 @@ def cmd_show(args: argparse.Namespace) -> None:
 
 def cmd_run(args: argparse.Namespace) -> None:
     from repro.cli import dry_run
-    from repro.experiment.config import experiment_names
+    from repro.experiment.config import experiment_names, paper_of
     from repro.experiment.inputs import check_draws
     from repro.experiment.standing import Standing, standing, together
     from repro.launch.forecast import estimates
@@ -159,7 +159,7 @@ def cmd_run(args: argparse.Namespace) -> None:
     scale = args.scale or DEFAULT_SCALE
     with Pools(args.fresh_ranks) as pools:
         planned = planned_here(args, pools)
-        runs, paper = planned.runs, args.experiment.split("/")[0]
+        runs, paper = planned.runs, paper_of(args.experiment)
         left = [run for run in runs if args.force or args.dry_run or not run.finished]
         finished = catalogue.runs(paper) if left else []  # imports pandas
         stands = together([Standing(done=len(runs) - len(left)), standing(left, finished)])
@@ -178,7 +178,7 @@ def cmd_run(args: argparse.Namespace) -> None:
     else:
         show_ending(records, runs)
         mirrored = [] if args.no_mlflow else list(map(flat, records))
-        show_where(args.experiment.split("/")[0], not args.no_report, mirrored)
+        show_where(paper_of(args.experiment), not args.no_report, mirrored)
     if left:
         say_left_out(planned)  # again, at the end of the output
     if fault:
@@ -187,20 +187,22 @@ def cmd_run(args: argparse.Namespace) -> None:
 
 def draw(args: argparse.Namespace, runs: Sequence[Run]) -> None:
     from repro.cli.draws import run_draws
+    from repro.experiment.config import paper_of
 
     run_draws(args, runs)
     if not args.dry_run and not args.json:
-        show_where(args.experiment.split("/")[0], not args.no_report, [])
+        show_where(paper_of(args.experiment), not args.no_report, [])
 
 
 def planned_here(args: argparse.Namespace, pools: Pools) -> Plan:
     """The runs that a command asks for, those that this machine cannot do left out; NotHere where that is all."""
-    from repro.experiment.config import experiment_names
+    from repro.experiment.config import experiment_names, is_file
     from repro.launch.plan import plan
 
     scale = args.scale or DEFAULT_SCALE
     names = experiment_names(args.experiment, scale)
-    found = plan(names, args.overrides, scale, abs(args.draws), pools, not args.dry_run, args.experiment not in names)
+    together = args.experiment not in names and not is_file(args.experiment)
+    found = plan(names, args.overrides, scale, abs(args.draws), pools, not args.dry_run, together)
     say_left_out(found)
     if found.left_out and not found.runs:
         raise NotHere(found.left_out[0][-1])
@@ -220,7 +222,7 @@ def scales(runs: Sequence[Run], asked: str) -> str:
 
 def show_ending(records: Sequence[Record], runs: Sequence[Run]) -> None:
     """Print the variants side by side, with the committed runs and the papers' numbers."""
-    from repro.core import user_cache
+    from repro.core import config_folders, user_cache
     from repro.core.paths import PACKAGE, reference_root
 
     trained = [record for record in records if record.identity.trains]
@@ -228,6 +230,7 @@ def show_ending(records: Sequence[Record], runs: Sequence[Run]) -> None:
         return
     named = {run.name: run.experiment for run in runs}
     key = [[record.plain() for record in trained], named, user_cache.tree_digest([PACKAGE, reference_root()])]
+    key.append(config_folders.state())
     if (text := user_cache.load("ending", key)) is None:
         text = ending(trained, named)
         user_cache.save("ending", key, text)

@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 from repro import __version__
@@ -28,7 +29,7 @@ from repro.cli import (
     verify,
 )
 from repro.cli.options import Parser, error_prefix
-from repro.core import warnings
+from repro.core import config_folders, warnings
 from repro.core.errors import UNWRITABLE, InputError, ReproError
 from repro.core.full_disk import place_of
 from repro.core.warnings import one_line
@@ -48,6 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status: 0 done, 1 a fault under way, 2 unusable input; 128 and the number of
     the signal that ended it, as shells have it: 130 after Ctrl-C, 143 after SIGTERM."""
     parser = build_parser()
+    chosen, arguments = config_folder().parse_known_args(arguments)
     args, rest = parser.parse_known_args(arguments)
     if rest and (not hasattr(args, "overrides") or any(word.startswith("-") for word in rest)):
         args.parser.refuse(rest)
@@ -55,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         args.overrides = [*args.overrides, *rest]
     warnings.forget()
     try:
-        with signals_interrupt():
+        with config_folders.used(chosen.config_dir), signals_interrupt():
             status = args.command(args) or 0
             sys.stdout.flush()
             return status
@@ -115,10 +117,19 @@ def _interrupt(number: int, frame: Any) -> NoReturn:
     raise KeyboardInterrupt(signal.Signals(number))
 
 
+def config_folder() -> Parser:
+    """The option that every command has, before or behind its name."""
+    parser = Parser(add_help=False, allow_abbrev=False)
+    what = "a folder of other experiments and papers, laid out as paper_configs/ (also: $REPRO_CONFIGS); repeatable"
+    parser.add_argument("--config-dir", metavar="DIR", type=Path, action="append", default=[], help=what)
+    return parser
+
+
 def build_parser() -> Parser:
     parser = Parser(
         prog="repro",
-        description="Reproduce the experiments of five papers on distributed deep-learning training: "
+        parents=[config_folder()],
+        description="Reproduce the experiments of papers on distributed deep-learning training: "
         "measured on this machine, simulated on the papers' testbeds.",
     )
     parser.add_argument("--version", action="version", version=f"repro {__version__}")

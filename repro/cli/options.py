@@ -84,7 +84,7 @@ def as_json(parser: argparse.ArgumentParser) -> None:
 
 
 def experiment_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("experiment", help="PAPER or PAPER/EXPERIMENT, for instance pipesgd/fig4-mnist")
+    parser.add_argument("experiment", help="PAPER, PAPER/EXPERIMENT (pipesgd/fig4-mnist) or a file (./table3.yaml)")
     parser.add_argument(
         "overrides", nargs="*", default=[], help="key=value, for instance strategy=pipe_sgd strategy.K=3 seeds=5"
     )

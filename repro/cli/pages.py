@@ -40,19 +40,21 @@ def cmd_report(args: argparse.Namespace) -> None:
 def built(paper: str) -> dict[str, str] | None:
     """Build the pages whose inputs have changed (the overview shows all), and the site. Returns the paper's `page`, the
     site's `index`, and its headline `claims` as text (empty without any); None if the paper has no page."""
-    from repro.core import user_cache
+    from repro.core import config_folders, user_cache
     from repro.core.paths import PACKAGE, PROJECT, reference_root, reports_root, results_root
 
     out = reports_root()
     runs = user_cache.tree_digest([results_root(), reference_root()], ("summary.json", ".parquet", "manifest.json"))
-    key = [paper, str(out), runs, user_cache.tree_digest([PACKAGE, PROJECT / "docs"], without=["out"])]
+    own = user_cache.tree_digest([PACKAGE, PROJECT / "docs"], without=["out"])
+    key = [paper, str(out), runs, own, config_folders.state()]
     known: dict[str, str] | None = user_cache.load("page", key)
     if known and all(Path(known[path]).is_file() for path in ("page", "index")):
         return known
-    from repro.answers.pages.build import ACROSS, PAPERS, build
+    from repro.answers.pages import overview
+    from repro.answers.pages.build import build
     from repro.cli import claims
 
-    if paper not in (*PAPERS, *ACROSS):
+    if paper not in {**overview.papers(), **overview.across()}:
         return None
     build(say=say)
     told = claims.rows(claims.headlines(paper))

@@ -168,7 +168,8 @@ def what_it_is(record: Record) -> tuple[Any, ...]:
 def render(papers: Sequence[str]) -> None:
     """The committed pages, and the verdicts of these papers, from the reference alone."""
     from repro.answers.claims import published_verdicts
-    from repro.answers.pages.build import PAPERS, build
+    from repro.answers.pages import overview
+    from repro.answers.pages.build import build
     from repro.answers.pages.built import FOLDER
     from repro.core.paths import PROJECT, reference_root
 
@@ -181,5 +182,5 @@ def render(papers: Sequence[str]) -> None:
         left = (FOLDER, *(f"*{suffix}" for suffix in NOT_COMMITTED))
         shutil.copytree(built, out, ignore=shutil.ignore_patterns(*left))
     for paper in papers:
-        if paper in PAPERS:
+        if paper in overview.papers():
             published_verdicts.write(paper)

@@ -35,7 +35,7 @@ def cmd_verify(args: argparse.Namespace) -> None:
 def check(write: bool) -> None:
     """FaultError where tables, verdicts or README are not as published."""
     from repro.answers.claims import published_verdicts
-    from repro.answers.pages.build import PAPERS
+    from repro.answers.pages import overview
     from repro.cli import workloads
     from repro.core.paths import PROJECT, reference_root
     from repro.records import reference
@@ -57,7 +57,7 @@ def check(write: bool) -> None:
     for paper in reference.papers():
         tables = reference.check(reference_root() / paper)
         line = f"{paper}: {len(tables['runs'])} runs, tables unchanged"
-        if paper in PAPERS:
+        if paper in overview.papers():
             count, different = published_verdicts.differences(paper)
             wrong += len(different)
             line += f"; {count} verdicts, {len(different) or 'none'} changed"

@@ -16,11 +16,6 @@ REFERENCE = "reference"  # the folder of the committed results in the checkout's
 RESERVED = (REFERENCE, "pages", "faults", "slurm", "mlflow-artifacts", "mlflow.db", "mlflow.lock")
 
 
-def profile_path(name: str) -> Path:
-    """The path of a profile, absolute or relative to the project."""
-    return PROJECT / name
-
-
 def is_checkout() -> bool:
     """True in a checkout (or an editable install of one), False in an installed wheel."""
     return PROJECT != PACKAGE

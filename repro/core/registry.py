@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import lru_cache
 from importlib.metadata import entry_points
+from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -53,7 +54,7 @@ class Registry:
 
     def _registered(self) -> dict[str, str]:
         """name -> module, or "module:Class" for other packages' plugins."""
-        return _entry_points(self.group, tuple(sys.path)) | self._own()
+        return registered(self.group, tuple(sys.path)) | self._own()
 
     def names(self) -> list[str]:
         """All plugins' names, sorted."""
@@ -149,6 +150,14 @@ def home(kind: str) -> Any:
     return importlib.import_module(HOMES[kind])
 
 
+def module_folder(name: str) -> Path | None:
+    """The folder of a package, found without importing it or its parents; None where there is none."""
+    top, *rest = name.split(".")
+    spec = importlib.util.find_spec(top)
+    places = (Path(folder, *rest) for folder in (spec.submodule_search_locations or () if spec else ()))
+    return next((place for place in places if place.is_dir()), None)
+
+
 def _folders(package: str) -> Iterable[str]:
     if package in sys.modules:
         return sys.modules[package].__path__
@@ -156,8 +165,8 @@ def _folders(package: str) -> Iterable[str]:
 
 
 @lru_cache(maxsize=16)
-def _entry_points(group: str, path: tuple[str, ...]) -> dict[str, str]:
-    """name -> value; cached, because this reads files of all installed packages."""
+def registered(group: str, path: tuple[str, ...]) -> dict[str, str]:
+    """name -> value of a group's entry points; cached, because this reads files of all installed packages."""
     return {entry.name: entry.value for entry in entry_points(group=group)}
 
 

@@ -16,7 +16,7 @@ from hydra.errors import HydraException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException, UnsupportedInterpolationType
 
-from repro.core import yaml_files
+from repro.core import config_folders, yaml_files
 from repro.core.errors import InputError, unknown
 from repro.core.paths import CONFIGS
 from repro.core.registry import PLUGINS
@@ -170,7 +170,7 @@ def _one_line(error: Exception, overrides: Sequence[str]) -> InputError:
     if isinstance(error, UnsupportedInterpolationType):
         return InputError(f"configuration: {text}: ${{...}} takes another value of the configuration, and no more")
     if isinstance(error, UnicodeDecodeError):
-        for path in sorted(CONFIGS.rglob("*.yaml")):
+        for path in sorted(path for folder in config_folders.folders() for path in folder.rglob("*.yaml")):
             yaml_files.read(path)  # says which it is
     if isinstance(error, OverrideParseException) and any(words in text for words in UNQUOTED):
         key = error.override.partition("=")[0]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from repro.core.errors import unknown
 from repro.core.fields import checked
 from repro.experiment import grid, papers
-from repro.experiment.files import group_names, own_file, own_files
+from repro.experiment.files import group_names, names_in, own_file, own_files
 from repro.experiment.grid import Choices, Variant, split, variants
 from repro.experiment.schema import Axes, RunConfig
 
@@ -16,10 +17,13 @@ Choice = Mapping[str, Sequence[Any]]  # of runs: factor, or `testbed`, -> values
 
 
 def experiment_names(pattern: str | None = None, scale: str | None = None) -> list[str]:
-    """All experiments, or those of a paper (`pipesgd`) in its order, or one (`pipesgd/fig4-mnist`).
+    """All experiments, or those of a paper (`pipesgd`) in its order, one (`pipesgd/fig4-mnist`), or those in a file
+    (`./table3.yaml`).
 
     scale: of a paper only those that are part of it then, by the `jobs` of their files.
     """
+    if is_file(pattern):
+        return names_in(Path(str(pattern)))
     names = sorted(group_names("experiment"), key=papers.place)
     if pattern is None:
         return names
@@ -30,6 +34,16 @@ def experiment_names(pattern: str | None = None, scale: str | None = None) -> li
     if scale is None or matching == [pattern]:
         return matching
     return [name for name in matching if job(name, scale) is not None]
+
+
+def paper_of(pattern: str) -> str:
+    """The paper, or other group, that a pattern of `experiment_names` is of."""
+    return experiment_names(pattern)[0].split("/")[0]
+
+
+def is_file(pattern: str | None) -> bool:
+    """Whether a pattern of `experiment_names` is a file."""
+    return pattern is not None and pattern.endswith((".yaml", ".yml"))
 
 
 def job(experiment: str, scale: str) -> list[Choice] | None:

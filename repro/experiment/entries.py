@@ -1,5 +1,6 @@
-"""Entries of files with `each` (`repro.experiment.files`), which Hydra does not find in its folders, as a source of
-Hydra's own: it asks for those that it merges, and for no other."""
+"""Entries of files with `each` (`repro.experiment.files`), and experiments' files that stand in no folder, which Hydra
+does not find, as a source of Hydra's own: it asks for those that it merges, and for no other. Other people's folders
+are searched by Hydra itself."""
 
 from __future__ import annotations
 
@@ -12,8 +13,9 @@ from hydra.plugins.config_source import ConfigLoadError, ConfigResult, ConfigSou
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import OmegaConf
 
+from repro.core import config_folders
 from repro.core.paths import CONFIGS
-from repro.experiment.files import entries, group_file, place_of
+from repro.experiment.files import entries, group_file, in_files, is_hydras
 
 
 class Entries(ConfigSource):
@@ -42,10 +44,9 @@ class Entries(ConfigSource):
         return (CONFIGS / config_path).is_dir()
 
     def is_config(self, config_path: str) -> bool:
-        """Whether a file with `each` has `GROUP/NAME`; a file of that name is Hydra's to read."""
+        """Whether there is `GROUP/NAME` without a file of that name, which is Hydra's to read."""
         group, _, name = config_path.partition("/")
-        place = place_of(group, name)
-        return place.is_file() and place.stem != config_path.rpartition("/")[2]
+        return not is_hydras(group, name) and name in in_files(group)
 
     def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
         """The names in a group's folder, for Hydra's messages."""
@@ -56,10 +57,12 @@ class Entries(ConfigSource):
 
 
 class SearchPath(SearchPathPlugin):
-    """Hydra looks there after its folders."""
+    """Hydra looks in other people's folders and there after the project's own."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-        """Add the source."""
+        """Add the sources."""
+        for folder in config_folders.folders()[1:]:
+            search_path.append(folder.name, f"file://{folder}")
         search_path.append("entries", f"{Entries.scheme()}://{CONFIGS}")
 
 

@@ -1,4 +1,5 @@
-"""The files of configurations: Hydra's groups in `paper_configs/`, and a run's resolved one in its folder."""
+"""The files of configurations: Hydra's groups in `paper_configs/` and in other people's folders, and a run's resolved
+one in its folder."""
 
 from __future__ import annotations
 
@@ -10,11 +11,10 @@ from typing import Any
 import yaml
 from pydantic import ConfigDict, Field, field_validator
 
-from repro.core import safe_files, yaml_files
+from repro.core import config_folders, safe_files, yaml_files
 from repro.core.atomic import write_atomically
 from repro.core.errors import InputError
 from repro.core.fields import Model, Text, checked
-from repro.core.paths import CONFIGS
 from repro.core.registry import PLUGINS
 from repro.core.warnings import warn
 
@@ -71,14 +71,38 @@ def plugins_without_file() -> Iterator[tuple[str, str]]:
 
 def in_files(group: str) -> list[str]:
     """The names of a group's configurations, folder by folder."""
-    root = CONFIGS / group
-    folders = sorted({path.parent for path in root.rglob("*.yaml")})
-    return [(folder / name).relative_to(root).as_posix() for folder in folders for name in _configurations(folder)]
+    found = dict.fromkeys(_loose()) if group == "experiment" else {}
+    for root in (each / group for each in config_folders.folders()):
+        folders = sorted({path.parent for path in root.rglob("*.yaml")})
+        found |= {(place / name).relative_to(root).as_posix(): None for place in folders for name in _in_folder(place)}
+    return list(found)
 
 
 def entries(group: str) -> list[str]:
     """Those of them that are entries of a file with `each`, which Hydra itself does not find."""
-    return [name for name in in_files(group) if not (CONFIGS / group / f"{name}.yaml").is_file()]
+    return [name for name in in_files(group) if not is_hydras(group, name)]
+
+
+def is_hydras(group: str, name: str) -> bool:
+    """Whether a configuration has the file that Hydra looks for."""
+    return any((folder / group / f"{name}.yaml").is_file() for folder in config_folders.folders())
+
+
+def names_in(path: Path) -> list[str]:
+    """The experiments in a file, `PAPER/EXPERIMENT`, which from now on are known by these names.
+
+    InputError where it does not say how they are called, or they are called as others are.
+    """
+    path = path.resolve()
+    here = [name for name in in_files("experiment") if place_of("experiment", name) == path]
+    if here:
+        return here
+    own = _experiments_of(path)
+    if taken := [name for name in in_files("experiment") if name in own]:
+        other = place_of("experiment", taken[0])
+        raise InputError(f"{path}: {other} has an experiment {taken[0]}; needs another `paper` or `experiment`")
+    config_folders.use(path)
+    return list(own)
 
 
 def own_file(experiment: str) -> dict[str, Any]:
@@ -117,8 +141,7 @@ def group_file(group: str, name: str) -> dict[str, Any]:
     A file is one, of its name; or with `each` several, of the names there: what stands beside `each` is common to all,
     and each says what is its own, entry by entry.
     """
-    place = CONFIGS / group / name
-    path, entry = _configurations(place.parent).get(place.name, (None, None))
+    path, entry = _place(group, name)
     if path is None:
         return {}
     read = yaml_files.entries(path)
@@ -131,13 +154,43 @@ def group_file(group: str, name: str) -> dict[str, Any]:
 
 def place_of(group: str, name: str) -> Path:
     """The file that a configuration of a group stands in; for one that there is not, the file that could hold it."""
-    place = CONFIGS / group / name
-    return _configurations(place.parent).get(place.name, (place.with_name(f"{place.name}.yaml"), None))[0]
+    return _place(group, name)[0] or config_folders.find(group, f"{name}.yaml")
 
 
-def _configurations(folder: Path) -> dict[str, tuple[Path, str | None]]:
-    """Name -> its file, and its entry in `each` where the file has several, of the files in a folder alone."""
-    configurations: dict[str, tuple[Path, str | None]] = {}
+Place = tuple[Path, str | None]  # of a configuration: its file, and its entry in `each` where the file has several
+
+
+def _place(group: str, name: str) -> Place | tuple[None, None]:
+    if group == "experiment" and (loose := _loose().get(name)):
+        return loose
+    for place in (folder / group / name for folder in config_folders.folders()):
+        if found := _in_folder(place.parent).get(place.name):
+            return found
+    return None, None
+
+
+def _loose() -> dict[str, Place]:
+    """The experiments of files that stand in no folder."""
+    return {name: place for path in config_folders.experiment_files() for name, place in _experiments_of(path).items()}
+
+
+def _experiments_of(path: Path) -> dict[str, Place]:
+    """Those of one file, by the names that it says itself."""
+    read = yaml_files.entries(path)
+    several = yaml_files.as_entries(read.pop(EACH), f"{path}: {EACH}") if EACH in read else {}
+    found: dict[str, Place] = {}
+    for entry in several or (None,):
+        said = read | yaml_files.as_entries(several[entry] or {} if entry else {}, f"{path}: {EACH}.{entry}")
+        names = [said.get(part) for part in ("paper", "experiment")]
+        if not all(isinstance(name, str) and name for name in names):
+            raise InputError(f"{path}: must say how it is called: `paper: NAME` and `experiment: NAME`")
+        found["/".join(map(str, names))] = path, entry
+    return found
+
+
+def _in_folder(folder: Path) -> dict[str, Place]:
+    """Name -> its place, of the files in a folder alone."""
+    configurations: dict[str, Place] = {}
     for path in sorted(folder.glob("*.yaml")):
         names = _each(path, path.stat().st_mtime_ns)
         configurations |= {path.stem: (path, None)} if names is None else {name: (path, name) for name in names}

@@ -22,15 +22,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from repro.core import yaml_files
+from repro.core import config_folders, yaml_files
 from repro.core.errors import InputError, unknown
 from repro.core.fields import Model, NonNegative, Positive, Share, Text
-from repro.core.paths import CONFIGS
 
 if TYPE_CHECKING:
     import numpy as np
 
-DIMENSIONS = 32  # of the Sobol sequence; each input that `paper_configs/inputs.yaml` names has its own, in that order
+DIMENSIONS = 32  # of the Sobol sequence; each input that an `inputs.yaml` names has its own
 MOST_DRAWS = 4096
 SCRAMBLED_BY = 20261126  # a seed, fixed before the first draw
 SAME = 1e-9
@@ -127,23 +126,37 @@ def at(values: Mapping[str, Any], path: str) -> Any:
     return node
 
 
-@cache
 def words() -> dict[str, str]:
-    """What each input is, in words, by its name: `paper_configs/inputs.yaml`."""
-    path = CONFIGS / "inputs.yaml"
-    found = yaml_files.read(path)
-    if not isinstance(found, dict) or not all(isinstance(text, str) for text in found.values()):
-        raise InputError(f"{path}: must be names of inputs, each with what it is")
-    if len(found) > DIMENSIONS:
-        raise InputError(f"{path}: {len(found)} inputs; must be {DIMENSIONS} or fewer")
-    return found
+    """What each input is, in words, by its name: `inputs.yaml` of `paper_configs/` and of other people's folders."""
+    return {name: text for own in reversed(_named()) for name, text in own.items()}
+
+
+def _named() -> list[dict[str, str]]:
+    """The project's own file and the others'."""
+    files = [folder / "inputs.yaml" for folder in config_folders.folders()]
+    found = [(path, yaml_files.read(path)) for path in files if path.is_file()]
+    for path, own in found:
+        if not isinstance(own, dict) or not all(isinstance(text, str) for text in own.values()):
+            raise InputError(f"{path}: must be names of inputs, each with what it is")
+        if len({**found[0][1], **own}) > DIMENSIONS:
+            raise InputError(f"{path}: {len(own)} inputs; must be {DIMENSIONS} or fewer with the project's own")
+    return [own for _, own in found]
+
+
+def _dimension(name: str) -> int:
+    """The project's inputs have the first dimensions, those of a folder the last, whatever other folders there are."""
+    ours, *others = _named()
+    if name in ours:
+        return list(ours).index(name)
+    own = next(own for own in others if name in own)
+    return DIMENSIONS - 1 - [each for each in own if each not in ours].index(name)
 
 
 def check_names(inputs: Mapping[str, Any], where: str) -> None:
     """InputError for an input of another name than `paper_configs/inputs.yaml` has."""
     for name in inputs:
         if name not in words():
-            raise InputError(f"{where}: {unknown('input', name, words())} (paper_configs/inputs.yaml names them)")
+            raise InputError(f"{where}: {unknown('input', name, words())} (inputs.yaml beside experiment/ names them)")
 
 
 @cache
@@ -158,7 +171,7 @@ def quantiles(name: str, draws: int) -> np.ndarray:
 
     draws: a power of two.
     """
-    return _sequence(draws)[:, list(words()).index(name)]
+    return _sequence(draws)[:, _dimension(name)]
 
 
 def check_draws(draws: int) -> int:

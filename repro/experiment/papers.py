@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 
-from repro.core import yaml_files
+from repro.core import config_folders, yaml_files
 from repro.core.errors import InputError
 from repro.core.fields import Model, Text, checked
-from repro.core.paths import CONFIGS
 from repro.core.warnings import warn
 
 LAST = 1_000  # the place of an experiment that its paper's file does not name
@@ -28,10 +28,13 @@ class Entry(Model):
         return ", ".join([*self.data, *(["GPUs at paper"] if self.gpu else [])])
 
 
-@cache
 def entries(paper: str) -> tuple[Entry, ...]:
     """The experiments of a paper in its order; none of one without a file. InputError for an entry of another form."""
-    path = CONFIGS / "papers" / f"{paper}.yaml"
+    return _entries(config_folders.find("papers", f"{paper}.yaml"))
+
+
+@cache
+def _entries(path: Path) -> tuple[Entry, ...]:
     found = (yaml_files.read(path) or []) if path.is_file() else []
     if not isinstance(found, list):
         raise InputError(f"{path}: must be a list of experiments, each with {', '.join(Entry.model_fields)}")

@@ -18,10 +18,10 @@ from repro import models, probes
 from repro.algorithms.pipeline.layers import Profile
 from repro.algorithms.pipeline.partition import check_network, partition
 from repro.algorithms.pipeline.profile import estimated, nominal_inputs, read
+from repro.core.config_folders import profile_path
 from repro.core.errors import InputError, unknown
 from repro.core.fields import Count, Entries, Model, Positive, Text
 from repro.core.not_none import not_none
-from repro.core.paths import profile_path
 from repro.experiment.schema import RunConfig
 from repro.experiment.testbeds import Device
 from repro.fabric.base import Fabric

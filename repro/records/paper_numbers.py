@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from repro.core import config_folders
 from repro.core.errors import InputError
-from repro.core.paths import CONFIGS
 
 COLUMNS = ("place", "row", "variant", "quantity", "value", "unit", "source")
 _TABLE = f"must be a table of the paper's numbers with the columns {', '.join(COLUMNS)}"
@@ -16,7 +16,7 @@ _TABLE = f"must be a table of the paper's numbers with the columns {', '.join(CO
 
 def table(paper: str) -> list[dict[str, Any]]:
     """The rows of a paper's table; InputError where there is none, or one without its columns."""
-    return _read(CONFIGS / "reference" / f"{paper}.csv")
+    return _read(config_folders.find("reference", f"{paper}.csv"))
 
 
 def printed(paper: str, place: str, row: str, quantity: str, variant: str) -> tuple[str, str, str]:

@@ -15,10 +15,10 @@ from repro.algorithms.pipeline.messages import Messages, Shape
 from repro.algorithms.pipeline.passes import BACKWARD, FORWARD, Op, Plan
 from repro.algorithms.pipeline.shapes import outputs
 from repro.algorithms.pipeline.versions import Versions
+from repro.core.config_folders import profile_path
 from repro.core.errors import InputError
 from repro.core.fields import Positive
 from repro.core.not_none import not_none
-from repro.core.paths import profile_path
 from repro.strategies.base import RunFacts, StepReport, Strategy
 from repro.strategies.shared.data_parallel import AllreduceOptions
 from repro.strategies.shared.look_ahead import LookAhead

@@ -13,7 +13,7 @@ import pytest
 from bs4 import BeautifulSoup
 
 from repro.answers.pages import files, overview, wording
-from repro.answers.pages.build import ACROSS, PAPERS, build, page
+from repro.answers.pages.build import build, page
 from repro.cli.pages import built
 from repro.core.errors import InputError
 from repro.core.paths import PROJECT
@@ -22,6 +22,7 @@ from repro.records.kinds import PADDED
 from tests.reports.data.summaries import make, put
 from tests.reports.data.undrawn import without_drawing
 
+PAPERS, ACROSS = overview.papers(), overview.across()
 WORDS = 5200  # of a paper's page
 
 

@@ -10,8 +10,8 @@ from urllib.parse import unquote
 import pytest
 from bs4 import BeautifulSoup
 
-from repro.answers.pages import render, writing
-from repro.answers.pages.build import ACROSS, PAPERS, page
+from repro.answers.pages import overview, render, writing
+from repro.answers.pages.build import page
 from repro.answers.pages.files import Files
 from repro.answers.site.build import build as build_site
 from repro.answers.tables import foreign
@@ -70,7 +70,7 @@ def summaries(name: str) -> list[dict]:
     return DATA[name].everything(1)
 
 
-@pytest.mark.parametrize("name", [*PAPERS, *ACROSS])
+@pytest.mark.parametrize("name", [*overview.papers(), *overview.across()])
 def test_hostile_text_is_text_on_every_page(tmp_path, monkeypatch, name):
     without_drawing(monkeypatch)
     results = put(tmp_path / "results", map(spoilt, summaries(name)))

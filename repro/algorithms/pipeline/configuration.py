@@ -13,7 +13,7 @@ from repro.algorithms.pipeline import profile as profiles
 from repro.algorithms.pipeline.layers import Profile
 from repro.algorithms.pipeline.layout import FOUND, Layout, layout, parse_config
 from repro.algorithms.pipeline.partition import partition
-from repro.core.paths import profile_path
+from repro.core.config_folders import profile_path
 from repro.training.device_times import BACKWARD_TO_FORWARD, BlockSeconds, block_flops
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache, cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +23,8 @@ from repro.answers.tables import columns, loading
 from repro.answers.tables.columns import chosen
 from repro.answers.tables.loading import KINDS
 from repro.answers.tables.runs import RECORDED, TARGET, Runs
+from repro.core import config_folders
 from repro.core.errors import InputError, unknown
-from repro.core.paths import REPORTS
 from repro.records import catalogue, tidy
 from repro.records.kinds import EMULATED, SIMULATED
 
@@ -35,12 +34,13 @@ LEAST_KEPT = 20  # draws with the paper's own baseline, below which nothing foll
 Finder = Callable[[str, str], Runs | None]  # (experiment, kind) -> the results that speak to a claim
 
 
-def claims_of(paper: str, folder: Path = REPORTS) -> File:
+def claims_of(paper: str, folder: Path | None = None) -> File:
     """`reports/<paper>/claims.yaml`; InputError for a claim whose function is none, or has other arguments."""
-    path = folder / paper / "claims.yaml"
+    own = folder / paper if folder else config_folders.report_folder(paper)
+    path = own / "claims.yaml"
     file = claims.read(path)
-    for module in sorted((folder / paper).glob("derived*.py")):
-        import_module(f"repro.reports.{paper}.{module.stem}")  # with them come the paper's own functions
+    for module in sorted(own.glob("derived*.py")):
+        config_folders.report_module(paper, module.stem)  # with them come the paper's own functions
     for claim in file.claims:
         if claim.value is None or (name := claim.value.function) is None:
             continue

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import import_module
-from importlib.util import find_spec
 from typing import TypeVar
 
 import pandas as pd
@@ -17,8 +15,8 @@ from repro.answers.figures.specification import Shown, Table
 from repro.answers.pages.files import Files
 from repro.answers.tables.columns import chosen
 from repro.answers.tables.results import Results
+from repro.core import config_folders
 from repro.core.errors import InputError, unknown
-from repro.core.paths import REPORTS
 from repro.records import tidy
 
 T = TypeVar("T")
@@ -34,7 +32,7 @@ class Specs:
 
     @cached_property
     def shown(self) -> figures.File:
-        return figures.read(REPORTS / self.page / "figures.yaml")
+        return figures.read(config_folders.report_folder(self.page) / "figures.yaml")
 
     def figure(self, name: str) -> str:
         """Picture, caption with its kinds of number, links to what is behind it."""
@@ -73,8 +71,8 @@ Made = Mapping[str, Callable[[Results], pd.DataFrame]]  # by name, what a paper'
 
 def of_paper(paper: str) -> Made:
     """The tables that `reports/<paper>/tables.py` makes; none where there is no such file."""
-    name = f"repro.reports.{paper}.tables"
-    return import_module(name).TABLES if find_spec(name) else {}
+    module = config_folders.report_module(paper, "tables")
+    return module.TABLES if module else {}
 
 
 def table(shown: Shown, found: Results, made: Made) -> pd.DataFrame:

@@ -6,16 +6,15 @@ import multiprocessing
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from importlib import import_module
 from pathlib import Path
 
-from repro.answers.pages import built
+from repro.answers.pages import built, overview
 from repro.answers.pages.built import Built
 from repro.answers.pages.files import Files
-from repro.answers.pages.overview import ACROSS, PAPERS
-from repro.core import safe_files
+from repro.core import config_folders, safe_files
 from repro.core.errors import InputError, unknown
-from repro.core.paths import reports_root
+from repro.core.not_none import not_none
+from repro.core.paths import REPORTS, reference_root, reports_root
 
 GENERATED = {".png", ".pdf", ".csv", ".json", ".tex"}
 
@@ -31,16 +30,17 @@ def build(
     give the same bytes; a page of which nothing changed stays as it is (`repro.answers.pages.built`). A page's figures
     and tables of an earlier build that no longer have results are removed.
     """
-    if paper is not None and paper not in (*PAPERS, *ACROSS):
-        raise unknown("paper", paper, (*PAPERS, *ACROSS))
+    every = [*overview.papers(), *overview.across()]
+    if results == reference_root():  # which has nothing of other people's papers
+        every = [name for name in every if config_folders.report_folder(name).parent == REPORTS]
+    if paper is not None and paper not in every:
+        raise unknown("paper", paper, every)
     results, out = (Path(folder) if folder is not None else None for folder in (results, out))
     out = out or reports_root()
-    names = (*PAPERS, *ACROSS) if paper is None else (paper,)
+    names = every if paper is None else (paper,)
     made = {name: before for name in names if (before := _as_it_was(name, results, out))}
     made |= _pages([name for name in names if name not in made], results, out, say)
     if paper is None:
-        from repro.answers.pages import overview
-
         made[overview.PAGE] = overview.build({name: one.said for name, one in made.items()}, out)
     pages: list[Path] = []
     files: list[Path] = []
@@ -69,18 +69,18 @@ def _pages(names: Sequence[str], results: Path | None, out: Path, say: Callable[
         return made
     say(f"building the pages of {', '.join(names)} ...")
     fresh = multiprocessing.get_context("forkserver")  # drawing may have threads here
-    with ProcessPoolExecutor(min(cores, len(names)), mp_context=fresh) as pool:
+    with ProcessPoolExecutor(min(cores, len(names)), fresh, config_folders.inherit, (config_folders.given(),)) as pool:
         return dict(zip(names, pool.map(page, names, [results] * len(names), [out] * len(names))))
 
 
 def page(name: str, results: Path | None, out: Path) -> Built:
     """The page of a paper, or one across papers, built under `out`."""
     files, inputs = Files(name, out), built.inputs(name, results)
-    if name in PAPERS:
+    if name in overview.papers():
         from repro.answers.pages import paper_page
 
         return files.built(inputs, *paper_page.build(name, results, files))
-    return files.built(inputs, *import_module(f"repro.reports.{name}").build(results, files))
+    return files.built(inputs, *not_none(config_folders.report_module(name)).build(results, files))
 
 
 def _sweep(folders: list[Path], written: set[Path]) -> None:

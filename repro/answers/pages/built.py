@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from repro.answers.pages.writing import write_text
-from repro.core import strict_json
+from repro.core import config_folders, strict_json
 from repro.core.paths import CONFIGS, PACKAGE, REPORTS, reference_root, results_root
 from repro.records.store import run_folders
 
@@ -75,10 +75,12 @@ def inputs(page: str, results: Path | None, more: Any = None) -> str:
             runs += sorted((reference_root() / paper).glob("*"))
         if results != reference_root():
             runs += [folder / "summary.json" for folder in run_folders(results or results_root(), paper)]
-    own = [*_below(REPORTS / page), *_below(CONFIGS)]
+    folder = config_folders.report_folder(page)
+    others = [] if folder.parent == REPORTS else config_folders.state()
+    own = [*_below(folder), *_below(CONFIGS)]
     own += [path for room in READ for path in _below(PACKAGE / room)]
     whole = results == reference_root()  # whose findings are held against its verdicts
-    return digest(whole, more, _libraries(), *((str(path), content(path)) for path in (*sorted(own), *runs)))
+    return digest(whole, more, others, _libraries(), *((str(path), content(path)) for path in (*sorted(own), *runs)))
 
 
 @cache

@@ -12,7 +12,7 @@ from repro.answers.pages import built
 from repro.answers.pages.built import Built
 from repro.answers.pages.files import Files
 from repro.answers.pages.render import template, write_page
-from repro.core.paths import REPORTS
+from repro.core import config_folders
 
 PAGE = "overview"
 TITLE = re.compile(r"{% block title %}(.*), reproduced{% endblock %}|^# (.*)$", re.MULTILINE)  # of a page's template
@@ -20,7 +20,7 @@ TITLE = re.compile(r"{% block title %}(.*), reproduced{% endblock %}|^# (.*)$", 
 
 def _titles(of_papers: bool) -> dict[str, str]:
     """folder of `reports/` -> what its page calls it; a paper is what has claims."""
-    folders = [path.parent for path in sorted(REPORTS.glob("*/page.md.j2"))]
+    folders = [path.parent for root in config_folders.report_folders() for path in sorted(root.glob("*/page.md.j2"))]
     chosen = [folder for folder in folders if (folder / "claims.yaml").is_file() == of_papers]
     titles = [TITLE.search((folder / "page.md.j2").read_text(encoding="utf-8")) for folder in chosen]
     return {
@@ -29,7 +29,14 @@ def _titles(of_papers: bool) -> dict[str, str]:
     }
 
 
-PAPERS, ACROSS = _titles(of_papers=True), _titles(of_papers=False)
+def papers() -> dict[str, str]:
+    """What has claims, by the folder's name, with the title of its page; the project's own first."""
+    return _titles(of_papers=True)
+
+
+def across() -> dict[str, str]:
+    """The other pages in the same way."""
+    return _titles(of_papers=False)
 
 
 def build(done: Mapping[str, Any], out: Path) -> Built:
@@ -39,13 +46,14 @@ def build(done: Mapping[str, Any], out: Path) -> Built:
     files, inputs = Files(PAGE, out), built.inputs(PAGE, None, done)
     if files.before.is_of(inputs):
         return files.before
-    papers = {paper: done[paper] for paper in PAPERS if paper in done}
-    rows = [row | {"claim": f"{PAPERS[paper]}. {row['claim']}"} for paper, said in papers.items()
+    titles = papers()
+    shown = {paper: done[paper] for paper in titles if paper in done}
+    rows = [row | {"claim": f"{titles[paper]}. {row['claim']}"} for paper, said in shown.items()
             for row in said["headlines"]]  # fmt: skip
     text = template(
         f"{PAGE}/index.md.j2",
-        papers=[(paper, PAPERS[paper], said["sentence"], said["verdicts"]) for paper, said in papers.items()],
+        papers=[(paper, titles[paper], said["sentence"], said["verdicts"]) for paper, said in shown.items()],
         forest=forest.picture(files, pd.DataFrame(rows)) if rows else "",
-        others=[(name, title, done[name]) for name, title in ACROSS.items() if name in done],
+        others=[(name, title, done[name]) for name, title in across().items() if name in done],
     )
     return files.built(inputs, write_page(text, "index", files), None)

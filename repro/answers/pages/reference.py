@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
+from repro.core import config_folders
 from repro.core.errors import InputError
-from repro.core.paths import CONFIGS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,7 +26,7 @@ class Quoted:
         """As text: place, row, variant, quantity, value, unit, source."""
         import pandas as pd
 
-        path = CONFIGS / "reference" / f"{self.paper}.csv"
+        path = config_folders.find("reference", f"{self.paper}.csv")
         try:
             found = pd.read_csv(path, dtype=str, keep_default_na=False)
         except (OSError, ValueError) as error:

@@ -10,23 +10,24 @@ from typing import Any
 from repro.answers.pages.files import Files
 from repro.answers.pages.writing import write_text
 from repro.answers.tables import foreign
+from repro.core import config_folders
 from repro.core.errors import InputError
-from repro.core.paths import REPORTS
 
 TEMPLATES = Path(__file__).parent / "templates"
 
 
 def template(name: str, **values: object) -> str:
     """A filled template; no blank lines pile up where a section is left out."""
-    return re.sub(r"\n{3,}", "\n\n", _environment().get_template(name).render(**values))
+    environment = _environment((*config_folders.report_folders(), TEMPLATES))
+    return re.sub(r"\n{3,}", "\n\n", environment.get_template(name).render(**values))
 
 
 @cache
-def _environment() -> Any:
+def _environment(folders: tuple[Path, ...]) -> Any:
     import jinja2
 
     return jinja2.Environment(
-        loader=jinja2.FileSystemLoader([REPORTS, TEMPLATES]),
+        loader=jinja2.FileSystemLoader(folders),
         autoescape=False,  # `repro.answers.tables.foreign` escapes
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

@@ -16,7 +16,7 @@ from repro.answers.tables import loading
 from repro.answers.tables.loading import KINDS, Drawn, Summary
 from repro.answers.tables.runs import Runs
 from repro.answers.tables.selection import best, grouped, model
-from repro.core.paths import REPORTS
+from repro.core import config_folders
 
 AT_AN_END = "input"  # a factor of records from before inputs were drawn: one of them at an end of its range
 
@@ -88,7 +88,7 @@ class Results:
 
 def arranged(paper: str, records: Iterable[Summary], root: Path | None = None, sweeps: Iterable[Drawn] = ()) -> Results:
     """The runs of a paper as `reports/<paper>/figures.yaml` has them together."""
-    specs = specification.read(REPORTS / paper / "figures.yaml").experiments
+    specs = specification.read(config_folders.report_folder(paper) / "figures.yaml").experiments
     runs = Runs.of(_called(run, specs) for run in records if AT_AN_END not in (run.get("factors") or {}))
     drawn = [Drawn(_called(one.summary, specs), one.draws) for one in _latest(sweeps)]
     found = Results(paper, runs, specs, claims_of(paper), root, sweeps=drawn)
@@ -106,9 +106,9 @@ def _speaks(experiment: str, name: str, spec: Experiment) -> bool:
 
 def speaks_of_time(paper: str) -> Callable[[Summary], bool] | None:
     """On which runs claims of a time rest; None of a paper without claims."""
-    if not (REPORTS / paper / "claims.yaml").is_file():
+    if not (config_folders.report_folder(paper) / "claims.yaml").is_file():
         return None
-    specs = specification.read(REPORTS / paper / "figures.yaml").experiments
+    specs = specification.read(config_folders.report_folder(paper) / "figures.yaml").experiments
     timed = {claim.experiment for claim in claims_of(paper).claims if claim.about == "time" and claim.value}
 
     def speaks(run: Summary) -> bool:

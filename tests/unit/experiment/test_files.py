@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from repro.core.errors import InputError
-from repro.core.paths import CONFIGS
 from repro.experiment import config, files
 
 SEVERAL = """# of one figure
@@ -25,11 +24,7 @@ each:
 
 @pytest.fixture()
 def folder(tmp_path, monkeypatch):
-    for path in CONFIGS.iterdir():
-        if path.name != "experiment":
-            (tmp_path / path.name).symlink_to(path)
-    for module in ("compose", "entries", "files", "overrides"):
-        monkeypatch.setattr(f"repro.experiment.{module}.CONFIGS", tmp_path)
+    monkeypatch.setenv("REPRO_CONFIGS", str(tmp_path))
     made = tmp_path / "experiment" / "mypaper"
     made.mkdir(parents=True)
     (made / "fig1.yaml").write_text(SEVERAL)
@@ -37,7 +32,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_each_has_its_own_over_what_is_common(folder):
-    assert files.group_names("experiment") == ["mypaper/fig1-plain", "mypaper/fig1-small", "mypaper/fig1-wide"]
+    assert config.experiment_names("mypaper") == ["mypaper/fig1-plain", "mypaper/fig1-small", "mypaper/fig1-wide"]
     small, wide, plain = (files.own_file(f"mypaper/fig1-{name}") for name in ("small", "wide", "plain"))
     assert (small["batch"], wide["batch"], plain["batch"]) == (4, 8, 8)
     assert list(wide["grid"]["method"]) == ["a", "b"] and list(plain["grid"]["method"]) == ["a"]

@@ -17,7 +17,6 @@ from repro.algorithms import imbalance
 from repro.cli import gpu_hours, workloads
 from repro.cli.main import build_parser
 from repro.core.errors import InputError
-from repro.core.paths import CONFIGS
 from repro.data import sets
 from repro.experiment import config, files
 from repro.experiment.plugins import choice
@@ -168,15 +167,9 @@ def test_the_example_of_an_imbalance_runs(tmp_path, monkeypatch):
 def test_the_example_of_an_experiment_is_one(tmp_path, monkeypatch):
     """Found, composed at every size, and with two variants on two testbeds."""
     (code,) = [code for code in blocks(PROJECT / "docs/paper.md", "yaml") if code.startswith("# @package _global_\n")]
-    configs = tmp_path / "paper_configs"
-    configs.mkdir()
-    for path in CONFIGS.iterdir():
-        if path.name != "experiment":
-            (configs / path.name).symlink_to(path)
-    (configs / "experiment" / "mypaper").mkdir(parents=True)
-    (configs / "experiment" / "mypaper" / "fig1.yaml").write_text(code)
-    for module in ("compose", "files", "overrides", "papers"):
-        monkeypatch.setattr(f"repro.experiment.{module}.CONFIGS", configs)
+    (tmp_path / "experiment" / "mypaper").mkdir(parents=True)
+    (tmp_path / "experiment" / "mypaper" / "fig1.yaml").write_text(code)
+    monkeypatch.setenv("REPRO_CONFIGS", str(tmp_path))
     assert config.experiment_names("mypaper") == ["mypaper/fig1"]
     for scale in (None, *files.own_file("mypaper/fig1")["scales"]):
         variants, testbeds = config.axes(config.compose("mypaper/fig1", (), scale), ())

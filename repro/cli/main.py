@@ -18,6 +18,7 @@ from repro.cli import (
     experiments,
     faults,
     machine,
+    new,
     pages,
     partition,
     publishing,
@@ -39,6 +40,7 @@ MODULES = {
     "run experiments": (experiments, slurm),
     "read and publish results": (results, pages, publishing, verify),
     "plan without training": (partition, batching, schedules),
+    "add your own": (new,),
     "this machine": (machine, testbed, tracking),
     "check the harness": (benchmarks, faults),
 }

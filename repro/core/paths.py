@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1]
-# In a checkout strategies, reports and paper_configs are beside the package, which links to them; an installed package
-# contains them.
+# In a checkout strategies, reports, paper_configs and the committed results are beside the package, which links to
+# them; an installed package contains them.
 PROJECT = PACKAGE.parent if (PACKAGE.parent / "pyproject.toml").is_file() else PACKAGE
 CONFIGS = PROJECT / "paper_configs"
 REPORTS = PACKAGE / "reports"  # a folder for each page: text, claims, figures
@@ -29,8 +29,8 @@ def results_root() -> Path:
 
 
 def reference_root() -> Path:
-    """The committed results, which are read-only; an installed wheel has none."""
-    return PROJECT / "results" / REFERENCE
+    """The committed results, which are read-only."""
+    return PROJECT / "results" / REFERENCE if is_checkout() else PACKAGE / "published"
 
 
 def reports_root() -> Path:

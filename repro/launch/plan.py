@@ -20,7 +20,7 @@ from repro.launch.local import environment
 from repro.launch.pool import Pools
 
 # whose sources decide which runs there are, and with what keys, are all but these
-NOT_READ = ("reports", "site", "static", "testing", "faults")
+NOT_READ = ("published", "reports", "site", "static", "testing", "faults")
 SOURCES = (".py", ".yaml", ".csv", ".json", ".txt")
 VARIABLES = ("REPRO_", "XDG_", "CUDA_", "SLURM_", "HOME", "PYTHON", "MPI4PY_", "LD_LIBRARY_PATH")
 WRITTEN_TO = ("REPRO_RESULTS", "REPRO_REPORTS")  # no run depends on where its results go

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+import tomllib
 from pathlib import Path
 
 ENTRY_POINTS = """
@@ -91,6 +92,19 @@ def as_installed(folder: Path, entry_points: str = ENTRY_POINTS) -> None:
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: foreign-plugins\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(entry_points.replace('"', ""))
+
+
+def register(project: Path) -> None:
+    """What an installer leaves beside the modules of a project that it installs in place: its entry points."""
+    own = tomllib.loads((project / "pyproject.toml").read_text())["project"]
+    info = project / f"{own['name'].replace('-', '_')}-{own['version']}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {own['name']}\nVersion: {own['version']}\n")
+    groups = own.get("entry-points", {}).items()
+    lines = [
+        f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in points.items()) for group, points in groups
+    ]
+    (info / "entry_points.txt").write_text("".join(lines))
 
 
 def as_source(folder: Path) -> None:

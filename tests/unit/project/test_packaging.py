@@ -21,18 +21,17 @@ def pip(*arguments: str) -> None:
     subprocess.run(command, check=True, capture_output=True, timeout=LIMIT_S)
 
 
-def repro(tmp_path: Path, places: list[Path], *arguments: str) -> str:
+def repro(tmp_path: Path, places: list[Path], *arguments: str, **variables: str) -> str:
     """What the command says, with packages from these folders, in a folder that has nothing to do with the project."""
-    path = os.pathsep.join(map(str, places))
-    environment = os.environ | {"PYTHONPATH": path, "REPRO_RESULTS": str(tmp_path / "results")}
-    environment.pop("REPRO_REPORTS", None)
+    kept = {name: value for name, value in os.environ.items() if name not in ("REPRO_RESULTS", "REPRO_REPORTS")}
+    environment = kept | {"PYTHONPATH": os.pathsep.join(map(str, places))} | variables
     command = [sys.executable, "-m", "repro", *arguments]
     done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT_S)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def test_a_wheel_lists_shows_and_reports(tmp_path):
+def test_a_wheel_lists_runs_and_reports_in_the_current_folder(tmp_path):
     source = tmp_path / "source"
     leave = shutil.ignore_patterns("__pycache__", "out", "*.egg-info")
     shutil.copytree(PROJECT / "repro", source / "repro", ignore=leave)
@@ -50,7 +49,13 @@ def test_a_wheel_lists_shows_and_reports(tmp_path):
     assert (installed / "repro" / "testing" / "strategies.py").is_file()
     assert "pipesgd/fig4-mnist" in say("list")
     assert "K: 3" in say("show", "pipesgd/fig4-mnist", "strategy=pipe_sgd", "strategy.K=3")
+    chosen = ["strategy=pipe_sgd", "codec=none", "testbed=paper/pipesgd", "testbed.arithmetic=none", "epochs=1"]
+    (run,) = json.loads(say("run", "pipesgd/fig4-mnist", *chosen, "--json", "--no-report", "--no-mlflow"))
+    assert run["result"]["iteration_s"] > 0 and list((tmp_path / "results" / "pipesgd" / "fig4-mnist").iterdir())
+    origins = {row["origin"] for row in json.loads(say("results", "pipesgd", "--json"))}
+    assert origins == {"reference", "workspace"}
     assert str(tmp_path / "results" / "pages" / "site" / "pipesgd.html") in say("report", "pipesgd")
+    assert "no results yet" not in (tmp_path / "results" / "pages" / "pipesgd.md").read_text().lower()
 
 
 def test_an_installed_package_of_somebody_elses_is_listed_and_runs(tmp_path):
@@ -59,7 +64,7 @@ def test_an_installed_package_of_somebody_elses_is_listed_and_runs(tmp_path):
     pip("install", "--no-deps", "--no-build-isolation", "-q", "--target", str(installed), str(tmp_path / "source"))
 
     def say(*arguments: str) -> str:
-        return repro(tmp_path, [PROJECT, installed], *arguments)
+        return repro(tmp_path, [PROJECT, installed], *arguments, REPRO_RESULTS=str(tmp_path / "results"))
 
     listed = json.loads(say("list", "--json"))
     assert all(any(name in names for names in listed.values()) for name in foreign_package.NAMES.values())

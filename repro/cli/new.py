@@ -1,0 +1,72 @@
+"""`repro new`: a working, tested skeleton of a strategy, model, data set, experiment or paper of one's own."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import keyword
+import re
+from pathlib import Path
+from typing import Any
+
+from repro.core.errors import InputError, cannot
+
+SKELETONS = Path(__file__).parent / "skeletons"  # a folder for each kind: files and names with NAME and CLASS in them
+NEXT = {
+    "experiment": "repro run {out}/{name}.yaml && python -m pytest {out}",
+    "paper": "pip install -e {out} && python -m pytest {out} && repro run {name}",
+    "strategy": "pip install -e {out} && python -m pytest {out} && repro run pipesgd/fig4-mnist strategy={name}",
+    "model": "pip install -e {out} && python -m pytest {out} && repro run pipesgd/fig4-mnist model={name}",
+    "dataset": "pip install -e {out} && python -m pytest {out} && repro run pipesgd/fig4-mnist dataset={name}",
+}
+
+
+def add(commands: Any) -> None:
+    new = commands.add_parser("new", help="write a tested skeleton of a strategy, model, data set, experiment or paper")
+    new.add_argument("kind", choices=sorted(NEXT))
+    new.add_argument("name", help="its name: a Python name in lower case, for instance my_topk")
+    new.add_argument("--out", type=Path, help="folder for its files (default: a new one of that name)")
+    new.set_defaults(command=cmd_new)
+
+
+def cmd_new(args: argparse.Namespace) -> None:
+    check_name(args.kind, args.name)
+    out = args.out or Path(args.name)
+    for path in written(args.kind, args.name, out):
+        print(path)
+    print(f"\nnext: {NEXT[args.kind].format(name=args.name, out=out)}")
+
+
+def check_name(kind: str, name: str) -> None:
+    """InputError for a name that Python or the harness has for something else."""
+    from repro.core.registry import PLUGINS
+    from repro.experiment.config import experiment_names
+
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
+        raise InputError(f"name '{name}': must be small letters, digits and _, begin with a letter, and be no keyword")
+    papers = {experiment.split("/")[0] for experiment in experiment_names()}
+    if name in (PLUGINS[kind].names() if kind in PLUGINS else papers if kind == "paper" else ()):
+        raise InputError(f"name '{name}': there is a {kind} of that name; choose another")
+    if kind != "experiment" and importlib.util.find_spec(name):
+        raise InputError(f"name '{name}': Python has a module of that name; choose another")
+
+
+def written(kind: str, name: str, out: Path) -> list[Path]:
+    """Write the skeleton's files below a folder; InputError, and nothing written, where one of them is there."""
+    own = "".join(part.capitalize() for part in name.split("_"))
+
+    def named(text: str) -> str:
+        return text.replace("NAME", name).replace("CLASS", own)
+
+    root = SKELETONS / kind
+    sources = [path for path in sorted(root.rglob("*")) if path.is_file() and path.suffix != ".pyc"]
+    files = {out / named(str(path.relative_to(root))): named(path.read_text(encoding="utf-8")) for path in sources}
+    if there := next((path for path in files if path.exists()), None):
+        raise InputError(f"{there}: exists; choose another name, or another folder by --out")
+    try:
+        for path, text in files.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise cannot("write", out, error) from None
+    return list(files)

@@ -1,0 +1,17 @@
+"""The experiments run, and the page judges the claims by what they found."""
+
+from pathlib import Path
+
+import NAME
+
+from repro.cli.main import main
+
+
+def test_its_page_is_built_from_its_runs(tmp_path, monkeypatch):
+    monkeypatch.setenv("REPRO_CONFIGS", str(Path(NAME.__file__).parent))
+    monkeypatch.setenv("REPRO_RESULTS", str(tmp_path / "results"))
+    assert main(["run", "NAME", "--draws", "4", "--no-report"]) == 0
+    assert main(["run", "NAME", "--no-report", "--no-mlflow"]) == 0
+    assert main(["report", "NAME", "--out", str(tmp_path / "pages")]) == 0
+    page = (tmp_path / "pages" / "NAME.md").read_text()
+    assert "Compressed, an iteration is " in page and "not run" not in page

@@ -1,0 +1,51 @@
+"""`repro new`: each skeleton passes the tests that it brings, as its author would run them, and writes over nothing."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from repro.cli import new
+from repro.cli.main import main
+from tests.support import foreign_package
+from tests.support.waiting import LIMIT_S
+
+PROJECT = Path(__file__).resolve().parents[3]
+
+
+def test_every_skeleton_passes_its_own_tests(tmp_path):
+    made = []
+    for kind in new.NEXT:
+        made.append(tmp_path / f"own_{kind}")
+        assert main(["new", kind, made[-1].name, "--out", str(made[-1])]) == 0
+        if (made[-1] / "pyproject.toml").is_file():
+            foreign_package.register(made[-1])
+    command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", "."]
+    path = os.pathsep.join(map(str, [*made, PROJECT]))
+    surroundings = os.environ | {"PYTHONPATH": path, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    done = subprocess.run(command, cwd=tmp_path, env=surroundings, capture_output=True, text=True, timeout=LIMIT_S)
+    passed = {name for name in re.findall(r"^PASSED (own_\w+)/", done.stdout, re.MULTILINE)}
+    assert done.returncode == 0 and passed == {f"own_{kind}" for kind in new.NEXT}, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("strategy", "dsync"), ("paper", "pipesgd"), ("model", "json"), ("dataset", "My-Data"), ("experiment", "class")],
+)
+def test_a_name_that_is_taken_or_none_writes_nothing(tmp_path, monkeypatch, capsys, kind, name):
+    monkeypatch.chdir(tmp_path)
+    assert main(["new", kind, name]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert name in line and not list(tmp_path.iterdir())
+
+
+def test_what_is_there_stays(tmp_path, capsys):
+    (tmp_path / "test_mine.py").write_text("kept")
+    assert main(["new", "strategy", "mine", "--out", str(tmp_path)]) == 2
+    assert "test_mine.py: exists" in capsys.readouterr().err
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["kept"]

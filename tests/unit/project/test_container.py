@@ -1,0 +1,53 @@
+"""Containerfile, which is not built where the tests run: its form, what it copies, and the commands in it."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[3]
+FILE = PROJECT / "Containerfile"
+# https://docs.docker.com/reference/dockerfile: those that it uses, and which take a JSON list
+KNOWN = {"ARG", "FROM", "RUN", "WORKDIR", "COPY", "ENV", "VOLUME", "ENTRYPOINT", "CMD"}
+LISTS = {"VOLUME", "ENTRYPOINT", "CMD"}
+
+pytestmark = pytest.mark.skipif(not FILE.is_file(), reason="not a checkout")
+
+
+def instructions() -> list[tuple[str, str]]:
+    """(instruction, what stands behind it), lines that continue each other joined."""
+    lines = [line for line in FILE.read_text().splitlines() if not line.lstrip().startswith("#")]
+    joined = re.sub(r"\\\n\s*", "", "\n".join(lines))
+    return [tuple(line.split(maxsplit=1)) for line in joined.splitlines() if line.strip()]
+
+
+def test_every_instruction_is_one():
+    found = instructions()
+    assert {name for name, _ in found} <= KNOWN
+    assert next(name for name, _ in found if name != "ARG") == "FROM"
+    assert all(isinstance(json.loads(words), list) for name, words in found if name in LISTS)
+
+
+def test_variables_are_declared_where_they_are_used():
+    declared: set[str] = set()
+    for name, words in instructions():
+        used = set(re.findall(r"\$\{(\w+)\}", words))
+        assert used <= declared, f"{name} {words}"
+        if name == "ARG":
+            declared.add(words.partition("=")[0])
+        if name == "FROM":
+            declared.clear()  # as in a build: arguments before it are the image's name alone
+
+
+def test_commands_are_shell_and_what_they_install_from_is_there():
+    for name, words in instructions():
+        if name == "RUN":
+            assert subprocess.run(["sh", "-n", "-c", words], capture_output=True).returncode == 0, words
+            for target in re.findall(r"(?:^|=\S+ )make ([a-z-]+)", words):
+                assert re.search(rf"^{target}:", (PROJECT / "Makefile").read_text(), re.MULTILINE), target
+    assert any("LOCKED=1" in words and "make setup" in words for name, words in instructions() if name == "RUN")
+    assert "requirements.lock" not in (PROJECT / ".dockerignore").read_text()

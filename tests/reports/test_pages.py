@@ -127,7 +127,7 @@ def test_without_results_a_page_says_so(tmp_path, monkeypatch, name):
     text = text.read_text()
     assert "not run yet" in text or "No results yet" in text
     assert name not in PAPERS or "No results yet" in text
-    assert name not in PAPERS or f"make reproduce-{name}" in text
+    assert name not in PAPERS or f"repro run {name}" in text
 
 
 def test_the_same_results_give_the_same_bytes_and_old_figures_go(tmp_path):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import shutil
 import textwrap
 import tomllib
 from pathlib import Path
+
+import pytest
 
 ENTRY_POINTS = """
 [repro.strategies]
@@ -92,6 +95,14 @@ def as_installed(folder: Path, entry_points: str = ENTRY_POINTS) -> None:
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: foreign-plugins\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(entry_points.replace('"', ""))
+
+
+def install_copy(project: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project as installed in place, from a copy below a folder, which is returned."""
+    shutil.copytree(project, folder, ignore=shutil.ignore_patterns("__pycache__", "build", "*.egg-info"))
+    register(folder)
+    monkeypatch.syspath_prepend(str(folder))
+    return folder
 
 
 def register(project: Path) -> None:

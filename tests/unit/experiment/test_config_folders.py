@@ -104,7 +104,7 @@ def file(tmp_path):
 
 def test_a_file_runs_and_its_group_needs_no_page(file, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path / "results"))
-    chosen = ["strategy=dsync,pipe_sgd", "testbed.arithmetic=none", "epochs=0.01", "eval_every=0.01"]
+    chosen = ["testbed=virtual", "strategy=dsync,pipe_sgd", "testbed.arithmetic=none", "epochs=0.01", "eval_every=0.01"]
     assert main(["run", str(file), *chosen, "--no-mlflow"]) == 0
     said = capsys.readouterr()
     assert "no page shows mine" in said.out and "error" not in said.err

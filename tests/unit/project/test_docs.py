@@ -15,15 +15,18 @@ import yaml
 from repro import data, models
 from repro.algorithms import imbalance
 from repro.cli import gpu_hours, workloads
-from repro.cli.main import build_parser
+from repro.cli.main import build_parser, config_folder
+from repro.core import config_folders
 from repro.core.errors import InputError
 from repro.data import sets
 from repro.experiment import config, files
 from repro.experiment.plugins import choice
 from repro.experiment.schema import RunConfig
 from repro.launch.slurm import site
+from tests.support import foreign_package
 
 PROJECT = Path(__file__).resolve().parents[3]
+EXAMPLE = PROJECT / "examples" / "powersgd"
 PAGES = [PROJECT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG")] + sorted(PROJECT.glob("docs/*.md"))
 
 pytestmark = pytest.mark.skipif(not (PROJECT / "docs").is_dir(), reason="not a checkout")
@@ -76,15 +79,21 @@ def commands(page: Path, program: str) -> Iterator[list[str]]:
 
 
 @each_page
-def test_commands_of_repro_exist_with_their_options(page):
+def test_commands_of_repro_exist_with_their_options(page, tmp_path, monkeypatch):
     """Each is parsed, and the configuration composed that it names: experiments, overrides, plugins."""
+    monkeypatch.chdir(tmp_path)  # where skeletons are written
+    foreign_package.install_copy(EXAMPLE, tmp_path / "example", monkeypatch)
     for words in commands(page, "repro"):
+        chosen, words = config_folder().parse_known_args(words)
         args, rest = build_parser().parse_known_args(words)
+        if words[0] == "new":
+            args.command(args)
         overrides = [*getattr(args, "overrides", ()), *rest]
         if getattr(args, "experiment", None):
-            names = config.experiment_names(args.experiment)
-            for experiment in names if overrides else names[:1]:  # all of them: tests/unit/experiment/test_compositions
-                config.compose(experiment, overrides, getattr(args, "scale", None))
+            with config_folders.used(chosen.config_dir):
+                names = config.experiment_names(args.experiment)
+                for experiment in names if overrides else names[:1]:  # all: tests/unit/experiment/test_compositions
+                    config.compose(experiment, overrides, getattr(args, "scale", None))
         else:
             assert not rest or overrides, f"{words}: {rest}"
 
@@ -109,7 +118,7 @@ def test_commands_named_in_the_text_exist(page):
 def test_files_named_in_the_text_exist(page):
     """Those of the project's folders; capitals stand for a name of one's own, and examples for a file to be written."""
     own = re.findall(r"^# ((?:strategies|repro|paper_configs)/\S+)$", page.read_text(), re.MULTILINE)
-    folders = r"(?:repro|strategies|reports|paper_configs|setup|tests|results/reference|\.ci)"
+    folders = r"(?:repro|strategies|reports|examples|paper_configs|setup|tests|results/reference|\.ci)"
     for name in re.findall(rf"`({folders}/[\w./-]+)`", prose(page)):
         if not re.search(r"[A-Z]{3}|my", name) and name not in own:
             assert (PROJECT / name).exists(), name

@@ -12,18 +12,17 @@ from typing import Any
 from repro.core.errors import InputError, cannot
 
 SKELETONS = Path(__file__).parent / "skeletons"  # a folder for each kind: files and names with NAME and CLASS in them
+KINDS = sorted(folder.name for folder in SKELETONS.iterdir())
 NEXT = {
     "experiment": "repro run {out}/{name}.yaml && python -m pytest {out}",
     "paper": "pip install -e {out} && python -m pytest {out} && repro run {name}",
-    "strategy": "pip install -e {out} && python -m pytest {out} && repro run pipesgd/fig4-mnist strategy={name}",
-    "model": "pip install -e {out} && python -m pytest {out} && repro run pipesgd/fig4-mnist model={name}",
-    "dataset": "pip install -e {out} && python -m pytest {out} && repro run pipesgd/fig4-mnist dataset={name}",
 }
+PLUGIN = "pip install -e {out} && python -m pytest {out} && repro run pipesgd/fig4-mnist {kind}={name}"
 
 
 def add(commands: Any) -> None:
     new = commands.add_parser("new", help="write a tested skeleton of a strategy, model, data set, experiment or paper")
-    new.add_argument("kind", choices=sorted(NEXT))
+    new.add_argument("kind", choices=KINDS)
     new.add_argument("name", help="its name: a Python name in lower case, for instance my_topk")
     new.add_argument("--out", type=Path, help="folder for its files (default: a new one of that name)")
     new.set_defaults(command=cmd_new)
@@ -34,7 +33,7 @@ def cmd_new(args: argparse.Namespace) -> None:
     out = args.out or Path(args.name)
     for path in written(args.kind, args.name, out):
         print(path)
-    print(f"\nnext: {NEXT[args.kind].format(name=args.name, out=out)}")
+    print(f"\nnext: {NEXT.get(args.kind, PLUGIN).format(kind=args.kind, name=args.name, out=out)}")
 
 
 def check_name(kind: str, name: str) -> None:

@@ -20,7 +20,7 @@ PROJECT = Path(__file__).resolve().parents[3]
 
 def test_every_skeleton_passes_its_own_tests(tmp_path):
     made = []
-    for kind in new.NEXT:
+    for kind in new.KINDS:
         made.append(tmp_path / f"own_{kind}")
         assert main(["new", kind, made[-1].name, "--out", str(made[-1])]) == 0
         if (made[-1] / "pyproject.toml").is_file():
@@ -30,7 +30,7 @@ def test_every_skeleton_passes_its_own_tests(tmp_path):
     surroundings = os.environ | {"PYTHONPATH": path, "XDG_CACHE_HOME": str(tmp_path / "cache")}
     done = subprocess.run(command, cwd=tmp_path, env=surroundings, capture_output=True, text=True, timeout=LIMIT_S)
     passed = {name for name in re.findall(r"^PASSED (own_\w+)/", done.stdout, re.MULTILINE)}
-    assert done.returncode == 0 and passed == {f"own_{kind}" for kind in new.NEXT}, done.stdout
+    assert done.returncode == 0 and passed == {f"own_{kind}" for kind in new.KINDS}, done.stdout
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def add(commands: Any) -> None:
 
 
 def cmd_bench_collective(args: argparse.Namespace) -> None:
-    [summary] = carried_out(["bench/collective"], collective_overrides(args), "full")
+    [summary] = carried_out("bench/collective", collective_overrides(args), "full")
     [row] = summary["result"]["rows"]
     print(
         json.dumps(row | {"fabric": summary["fabric"], "kind": summary["kind"]}, indent=1) if args.json else shown(row)
@@ -103,7 +103,7 @@ def cmd_bench_all(args: argparse.Namespace) -> None:
     if args.only is not None and args.only not in names:
         raise unknown("benchmark", args.only, names)
     wanted = names if args.only is None else [args.only]
-    summaries = carried_out([f"bench/{name}" for name in wanted], [], args.scale)
+    summaries = carried_out("bench" if args.only is None else f"bench/{args.only}", [], args.scale)
 
     from repro.answers import goals  # imports pandas
 
@@ -119,21 +119,15 @@ def cmd_bench_all(args: argparse.Namespace) -> None:
     print(f"records and goals: {results_root() / 'bench'}")
 
 
-def carried_out(names: list[str], overrides: list[str], scale: str) -> list[dict[str, Any]]:
-    """The records of experiments, whose runs are all repeated."""
-    from repro.cli.experiments import say_left_out
-    from repro.core.errors import NotHere
-    from repro.launch.plan import plan
+def carried_out(experiment: str, overrides: list[str], scale: str) -> list[dict[str, Any]]:
+    """The records of an experiment, or of several, whose runs are all repeated."""
+    from repro.api.running import planned_here
     from repro.launch.pool import Pools
-    from repro.launch.runner import check_results_folder, run_unfinished
+    from repro.launch.runner import run_unfinished
     from repro.records.flat import flat
 
-    check_results_folder()
     with Pools() as pools:
-        planned = plan(names, overrides, scale, False, pools, True, len(names) > 1)
-        say_left_out(planned)
-        if planned.left_out and not planned.runs:
-            raise NotHere(planned.left_out[0][-1])
+        planned = planned_here(experiment, overrides, scale, 0, pools, True)
         records, fault = run_unfinished(planned.runs, force=True, track=False, pools=pools)
     if fault:
         raise fault

@@ -1,4 +1,4 @@
-"""`repro list`, `repro show`, `repro run`: experiments and their runs."""
+"""`repro show`, `repro run`: experiments and their runs."""
 
 from __future__ import annotations
 
@@ -8,25 +8,23 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from repro.cli.options import ALLOT, DEFAULT_SCALE, as_json, draws_argument, experiment_arguments
-from repro.core.errors import NotHere
+from repro.cli.options import ALLOT, as_json, draws_argument, experiment_arguments
+from repro.core.errors import some_of
+from repro.core.terminal import styled
 
 if TYPE_CHECKING:
+    from repro.api.showing import Shown
     from repro.experiment.run import Run
-    from repro.launch.plan import Plan
-    from repro.launch.pool import Pools
     from repro.records.record import Record
+
+NAMED = 12  # variants or testbeds of an experiment that `show` names
 
 
 def add(commands: Any) -> None:
-    listing = commands.add_parser("list", help="list experiments, strategies, models, data sets and testbeds")
-    listing.add_argument("paper", nargs="?", help="list this paper's experiments in its order, with what each needs")
-    listing.set_defaults(command=cmd_list)
-    as_json(listing)
-
-    show = commands.add_parser("show", help="show an experiment's configuration and the state of its runs")
+    show = commands.add_parser("show", help="show an experiment's variants, testbeds and the state of its runs")
     experiment_arguments(show)
     draws_argument(show)
+    show.add_argument("--config", action="store_true", help="print the whole configuration too, as YAML")
     as_json(show)
     show.set_defaults(command=cmd_show)
 
@@ -42,182 +40,98 @@ def add(commands: Any) -> None:
     run.set_defaults(command=cmd_run)
 
 
-def cmd_list(args: argparse.Namespace) -> None:
-    from repro.experiment import config, files
-
-    if args.paper:
-        list_paper(args.paper, args.json)
-        return
-    found: dict[str, Any] = {
-        "experiments": config.titles(config.experiment_names()),
-        **{f"{group}s" if group != "strategy" else "strategies": files.group_names(group) for group in files.GROUPS},
-    }
-    if args.json:
-        print(json.dumps(found, indent=1))
-        return
-    print("experiments")
-    experiments = found.pop("experiments")
-    width = max(map(len, experiments))
-    for name, title in experiments.items():
-        print(f"  {name:{width}}  {title}")
-    for group, names in found.items():
-        print(f"{group:{width + 2}}  {', '.join(names)}")
-    print("\nnext: repro show EXPERIMENT · repro run EXPERIMENT · repro report")
-
-
-def list_paper(paper: str, as_json: bool) -> None:
-    """A paper's experiments in its order: what they show and need; a star marks those that headline claims rest on."""
-    from repro.experiment import config, papers
-
-    known = {f"{paper}/{entry.experiment}": entry for entry in papers.entries(paper)}
-    titles = config.titles(config.experiment_names(paper))
-    if as_json:
-        shown = [known[name].model_dump() if name in known else {"experiment": name.split("/")[-1]} for name in titles]
-        print(json.dumps(shown, indent=1))
-        return
-    width = max(map(len, titles), default=0)
-    for name, title in titles.items():
-        entry = known.get(name)
-        what = f"{entry.shows}: {entry.needs or 'no data'}" if entry else title
-        print(f"{'*' if entry and entry.headline else ' '} {name:{width}}  {what}")
-
-
 def cmd_show(args: argparse.Namespace) -> None:
+    from repro.api.showing import show
+    from repro.experiment.standing import together
+
+    shown = show(args.experiment, *args.overrides, scale=args.scale, draws=abs(args.draws))
+    if args.json:
+        print(json.dumps([one.plain() for one in shown], indent=1))
+    elif len(shown) == 1 or args.config:
+        print("\n\n".join(described(one, args) for one in shown))
+    else:
+        width = max(len(one.experiment) for one in shown)
+        for one in shown:
+            print(f"{one.experiment:{width}}  {len(one.runs):4} runs: {one.standing}")
+    if not args.json:
+        total = together(one.standing for one in shown)
+        print(f"\n{args.experiment} at scale {args.scale}: {total}" if len(shown) > 1 else "")
+        print(
+            f"next: repro run {args.experiment}" + ("" if args.config else f" · repro show {args.experiment} --config")
+        )
+
+
+def described(shown: Shown, args: argparse.Namespace) -> str:
+    """An experiment on a screen; with `--config` its whole configuration below."""
     import yaml
 
-    from repro.experiment import config, grid
-    from repro.experiment.compose import Composer
-    from repro.experiment.expand import expand
-    from repro.experiment.hyperparameters import parameters
-    from repro.experiment.key import Keys
-    from repro.experiment.quoted import quoted
-    from repro.experiment.standing import standing, together
-    from repro.records import catalogue
+    from repro.api.running import scales
 
-    shown, found, keys, finished = [], [], Keys(), {}
-    scale = args.scale or DEFAULT_SCALE
-    for name in config.experiment_names(args.experiment):
-        lacking: list[NotHere] = []
-        composer = Composer(name, scale)
-        # says what `run` would refuse
-        runs = expand(name, args.overrides, scale, lacking, abs(args.draws), composer)
-        for run in runs:
-            try:
-                keys.give(run)
-            except NotHere as error:
-                lacking.append(error)
-        paper = name.split("/")[0]
-        if paper not in finished:
-            finished[paper] = catalogue.runs(paper)
-        found.append(standing(runs, finished[paper]))
-        overrides, chosen = config.choices(name, args.overrides)
-        plain, swept = grid.split(overrides)
-        resolved = composer.compose(plain)
-        variants, testbeds = config.axes(resolved, overrides)
-        variants = grid.left(variants, chosen)
-        printed, set_here = quoted(name), parameters(name, resolved)
-        row = {"experiment": name, "runs": len(runs), "standing": found[-1]._asdict(), "paper": printed}
-        shown.append(row | {"hyperparameters": [one._asdict() for one in set_here], "config": resolved})
-        if not args.json:
-            print(f"# {name}: {resolved['title']}")
-            seeds = len(grid.seeds_of(swept, resolved["seed"], resolved["seeds"]))
-            print(f"# {len(runs)} runs: {len(variants)} variants x {len(testbeds)} testbeds x {seeds} seeds")
-            print(f"# at scale {scales(runs, scale)}: {found[-1]}")
-            for reason in dict.fromkeys(map(str, lacking)):
-                print(f"# cannot run here: {reason}")
-            for column, values in printed.items():
-                numbers = ", ".join(f"{variant} {value:g}" for variant, value in values.items())
-                print(f"# the paper's {column}: {numbers}")
-            for one in set_here:
-                print(f"#   {one.line}")
-            print(yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True))
-    if args.json:
-        print(json.dumps(shown, indent=1))
-    elif len(shown) > 1:
-        print(f"# {args.experiment} at scale {scale}: {together(found)}")
+    config = shown.config
+    axes = f"{len(shown.variants)} variants x {len(shown.testbeds)} testbeds x {shown.seeds} seeds"
+    rows = {
+        "runs": f"{len(shown.runs)}: {axes}",
+        f"at scale {scales(shown.runs, args.scale)}": str(shown.standing),
+        **{f"cannot run here ({i})": reason for i, reason in enumerate(shown.lacking, start=1)},
+        "variants": some_of(shown.variants, NAMED),
+        "testbeds": some_of(shown.testbeds, NAMED),
+        "scales": ", ".join(config["scales"]),
+        "model, data": f"{config['model']['name']}, {config['dataset']['name']}",
+    }
+    for column, values in shown.paper.items():
+        rows[f"the paper's {column}"] = some_of([f"{name} {value:g}" for name, value in values.items()], NAMED)
+    width = max(map(len, rows))
+    lines = [styled(f"{shown.experiment}: {config['title']}", "bold", sys.stdout)]
+    lines += [f"  {name:{width}}  {value}" for name, value in rows.items()]
+    lines += [f"  {one.line}" for one in shown.hyperparameters]
+    if args.config:
+        lines += ["", yaml.safe_dump(config, sort_keys=False, allow_unicode=True)]
+    return "\n".join(lines)
 
 
 def cmd_run(args: argparse.Namespace) -> None:
+    from repro.api.running import prepare, say_left_out
     from repro.cli import dry_run
-    from repro.experiment.config import experiment_names, paper_of
-    from repro.experiment.inputs import check_draws
-    from repro.experiment.standing import Standing, standing, together
-    from repro.launch.forecast import estimates
+    from repro.experiment.config import paper_of
     from repro.launch.pool import Pools
-    from repro.launch.runner import check_results_folder, run_unfinished
-    from repro.records import catalogue
     from repro.records.flat import flat
 
-    check_results_folder()
-    if args.draws not in (0, ALLOT):
-        check_draws(args.draws)
     if args.draws:
-        with Pools(args.fresh_ranks) as pools:
-            planned = planned_here(args, pools)
-        draw(args, planned.runs)
+        draw(args)
         return
-    scale = args.scale or DEFAULT_SCALE
     with Pools(args.fresh_ranks) as pools:
-        planned = planned_here(args, pools)
-        runs, paper = planned.runs, paper_of(args.experiment)
-        left = [run for run in runs if args.force or args.dry_run or not run.finished]
-        finished = catalogue.runs(paper) if left else []  # imports pandas
-        stands = together([Standing(done=len(runs) - len(left)), standing(left, finished)])
-        print(f"{args.experiment} at scale {scales(runs, scale)}: {stands}", file=sys.stderr)
-        if others := len(experiment_names(args.experiment)) - len(experiment_names(args.experiment, scale)):
-            print(f"{others} more experiments run by name or at larger scales", file=sys.stderr)
-        expected = estimates(left, finished)
+        job = prepare(args.experiment, args.overrides, args.scale, args.force, pools, not args.dry_run)
         if args.dry_run:
-            found = dry_run.plans(runs, finished, expected, args.force)
+            found = dry_run.plans(job.planned.runs, job.finished, job.expected, args.force)
             print(json.dumps(dry_run.rows(found), indent=1) if args.json else dry_run.text(found))
             return
-        known = {run.title: estimate.seconds for run, estimate in zip(left, expected, strict=True)}
-        records, fault = run_unfinished(runs, args.force, not args.no_mlflow, known, pools)
+        records, fault = job.carry_out(pools, not args.no_mlflow)
     if args.json:
         print(json.dumps([record.plain() for record in records], indent=1))
     else:
-        show_ending(records, runs)
+        show_ending(records, job.planned.runs)
         mirrored = [] if args.no_mlflow else list(map(flat, records))
         show_where(paper_of(args.experiment), not args.no_report, mirrored)
-    if left:
-        say_left_out(planned)  # again, at the end of the output
+    if job.left:
+        say_left_out(job.planned)  # again, at the end of the output
     if fault:
         raise fault
 
 
-def draw(args: argparse.Namespace, runs: Sequence[Run]) -> None:
+def draw(args: argparse.Namespace) -> None:
+    from repro.api.running import planned_here
     from repro.cli.draws import run_draws
     from repro.experiment.config import paper_of
+    from repro.experiment.inputs import check_draws
+    from repro.launch.pool import Pools
 
-    run_draws(args, runs)
+    if args.draws != ALLOT:
+        check_draws(args.draws)
+    with Pools(args.fresh_ranks) as pools:
+        planned = planned_here(args.experiment, args.overrides, args.scale, abs(args.draws), pools, not args.dry_run)
+    run_draws(args, planned.runs)
     if not args.dry_run and not args.json:
         show_where(paper_of(args.experiment), not args.no_report, [])
-
-
-def planned_here(args: argparse.Namespace, pools: Pools) -> Plan:
-    """The runs that a command asks for, those that this machine cannot do left out; NotHere where that is all."""
-    from repro.experiment.config import experiment_names, is_file
-    from repro.launch.plan import plan
-
-    scale = args.scale or DEFAULT_SCALE
-    names = experiment_names(args.experiment, scale)
-    together = args.experiment not in names and not is_file(args.experiment)
-    found = plan(names, args.overrides, scale, abs(args.draws), pools, not args.dry_run, together)
-    say_left_out(found)
-    if found.left_out and not found.runs:
-        raise NotHere(found.left_out[0][-1])
-    return found
-
-
-def say_left_out(planned: Plan) -> None:
-    """Name the experiments that this machine cannot run; an error only if nothing else was requested."""
-    for name, some, reason in planned.left_out:
-        print(f"left out {'some of ' if some else ''}{name}: {reason}", file=sys.stderr)
-
-
-def scales(runs: Sequence[Run], asked: str) -> str:
-    """The sizes that the runs' records have: a run with the values of `full` has that, whatever --scale was."""
-    return " and ".join(dict.fromkeys(run.config.scale for run in runs)) or asked
 
 
 def show_ending(records: Sequence[Record], runs: Sequence[Run]) -> None:

@@ -17,10 +17,12 @@ from repro.cli import (
     benchmarks,
     experiments,
     faults,
+    listing,
     machine,
     new,
     pages,
     partition,
+    plot,
     publishing,
     results,
     schedules,
@@ -37,8 +39,8 @@ from repro.core.warnings import one_line
 
 # in the order of `repro --help`, under its headings
 MODULES = {
-    "run experiments": (experiments, slurm),
-    "read and publish results": (results, pages, publishing, verify),
+    "run experiments": (listing, experiments, slurm),
+    "read and publish results": (results, plot, pages, publishing, verify),
     "plan without training": (partition, batching, schedules),
     "add your own": (new,),
     "this machine": (machine, testbed, tracking),

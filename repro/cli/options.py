@@ -9,12 +9,12 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from repro.api import DEFAULT_SCALE
 from repro.core.errors import InputError, unknown
 from repro.core.terminal import styled
 from repro.core.warnings import one_line
 
 ALLOT = -1  # --draws without a number
-DEFAULT_SCALE = "quick"  # of `run` and `submit`
 
 
 class Parser(argparse.ArgumentParser):
@@ -88,8 +88,8 @@ def experiment_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "overrides", nargs="*", default=[], help="key=value, for instance strategy=pipe_sgd strategy.K=3 seeds=5"
     )
-    names = f"{DEFAULT_SCALE} (the default of `run`), full, paper"
-    parser.add_argument("--scale", help=f"size of the experiment: {names}")
+    names = f"{DEFAULT_SCALE} (the default), full, paper"
+    parser.add_argument("--scale", default=DEFAULT_SCALE, help=f"size of the experiment: {names}")
 
 
 def draws_argument(parser: argparse.ArgumentParser) -> None:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repro.cli.results import papers, where
+from repro.cli.results import where
 from repro.core.errors import InputError, unknown
 from repro.core.warnings import one_line
 
@@ -105,7 +105,7 @@ def own_runs(args: argparse.Namespace, command: str) -> list[Record]:
 
     found = catalogue.runs(args.paper, results_root())
     if not found:
-        raise unknown("paper with results of yours", args.paper, papers(None))
+        raise unknown("paper with results of yours", args.paper, catalogue.papers())
     own = [run.record for run in selected(found, args, command)]
     if wrong := archive.unclean(own):
         raise InputError(f"{command}: {wrong[0]} was made by code that was not committed ({len(wrong)} such runs)")

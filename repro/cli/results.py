@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repro.cli.options import as_json
-from repro.core.errors import cannot, unknown
+from repro.core.errors import cannot
 from repro.core.warnings import one_line
 
 if TYPE_CHECKING:
@@ -59,12 +59,11 @@ def where(parser: argparse.ArgumentParser) -> None:
 
 
 def cmd_results(args: argparse.Namespace) -> None:
+    from repro.api.tables import results
     from repro.core.atomic import write_atomically
-    from repro.records import printed, tidy
+    from repro.records import printed
 
-    if args.table not in tidy.TABLES:
-        raise unknown("--table", args.table, tidy.TABLES)
-    table = rows(args.table, args)
+    table = results(args.paper, args.where, args.table)
     if args.parquet:
         try:
             write_atomically(args.parquet, table.to_parquet(None, index=False))
@@ -79,13 +78,10 @@ def cmd_results(args: argparse.Namespace) -> None:
 
 
 def cmd_compare(args: argparse.Namespace) -> None:
-    from repro.records import comparison, printed
+    from repro.api.tables import compare
+    from repro.records import printed
 
-    table = rows("runs", args)
-    for name in (args.first, args.second):
-        if name not in (known := {*table["variant"], *table["strategy"]}):
-            raise unknown("variant or strategy with results", name, known, most=5, all_of="repro results")
-    both = comparison.compare(table, args.first, args.second)
+    both = compare(args.first, args.second, args.paper, args.where)
     if args.json:
         print_json(both)
     elif both.empty:
@@ -93,15 +89,6 @@ def cmd_compare(args: argparse.Namespace) -> None:
     else:
         print(f"A: {args.first}, B: {args.second}; ms: of an iteration, medians over seeds and their range")
         print(printed.text(both.dropna(axis=1, how="all"), index=False))
-
-
-def rows(table: str, args: argparse.Namespace) -> pd.DataFrame:
-    """What the arguments `paper` and `where` choose of a table."""
-    from repro.records import catalogue
-    from repro.records.selection import chosen
-
-    found = [run for paper in papers(args.paper) for run in catalogue.runs(paper)]
-    return chosen(catalogue.table(table, found), args.where)
 
 
 def print_json(table: pd.DataFrame) -> None:
@@ -120,17 +107,3 @@ def shown(runs: pd.DataFrame) -> str:
         table = of[columns].rename(columns={"label": "variant"})
         parts.append(one_line(f"{paper}/{experiment}") + f"\n{printed.text(table, index=False)}")
     return "\n\n".join(parts) or "no runs"
-
-
-def papers(paper: str | None) -> list[str]:
-    """Papers with finished runs, or the one that is named; InputError where it has none."""
-    from repro.core.paths import results_root
-    from repro.records import reference
-    from repro.records.store import run_folders
-
-    known = sorted({*reference.papers(), *(folder.parts[-3] for folder in run_folders(results_root()))})
-    if paper is None:
-        return known
-    if paper not in known:
-        raise unknown("paper with results", paper, known)
-    return [paper]

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from repro.cli.options import DEFAULT_SCALE, as_json, experiment_arguments
+from repro.cli.options import as_json, experiment_arguments
 from repro.core.errors import InputError, NotHere
 
 
@@ -59,11 +59,11 @@ def cmd_submit(args: argparse.Namespace) -> None:
     if not args.dry_run:
         client.need("sbatch")
         check_results_folder()
-    names, missing = config.experiment_names(args.experiment, args.scale or DEFAULT_SCALE), None
+    names, missing = config.experiment_names(args.experiment, args.scale), None
     shown: list[dict[str, Any]] = []
     for name in names:
         try:
-            runs, note = find_runs(name, args.overrides, args.scale or DEFAULT_SCALE, args.simulated, args.dry_run)
+            runs, note = find_runs(name, args.overrides, args.scale, args.simulated, args.dry_run)
         except NotHere as error:
             if len(names) == 1:
                 raise

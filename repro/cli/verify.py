@@ -7,7 +7,6 @@ import sys
 from typing import Any
 
 from repro.cli.publishing import alone, in_checkout, render
-from repro.cli.results import papers
 from repro.core.errors import FaultError, InputError
 from repro.core.warnings import one_line
 
@@ -73,9 +72,9 @@ def check(write: bool) -> None:
 def rerun(paper: str | None) -> None:
     """Repeat a sample of the committed simulated runs; FaultError where one has other numbers."""
     from repro.launch import rerun
-    from repro.records import reference
+    from repro.records import catalogue, reference
 
-    chosen = rerun.sample([run for name in papers(paper) for run in reference.read(name)])
+    chosen = rerun.sample([run for name in catalogue.papers(paper) for run in reference.read(name)])
     if not chosen:
         raise InputError("verify --rerun: no simulated run of the reference is cheap enough to be repeated")
     done = rerun.rerun(chosen)

@@ -25,6 +25,7 @@ DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 # The rooms that show, store, start or name a run and cannot change its numbers, each with all below it. What decides
 # over measured times in one of them (how a launcher starts ranks, how a link is limited) is given as a root and counts.
 LEFT_OUT = (
+    "repro.api",
     "repro.answers",
     "repro.cli",
     "repro.core",
@@ -40,7 +41,7 @@ def fingerprint(roots: Sequence[str]) -> str:
 
     Comments, docstrings and layout do not count, nor where a module lies: a key outlives the move of a module.
     """
-    digests = sorted(_read(name, not_none(_source(name))).digest for name in modules(roots))
+    digests = sorted(_read(name, not_none(source_file(name))).digest for name in modules(roots))
     return hashlib.sha256("\n".join(digests).encode()).hexdigest()
 
 
@@ -53,14 +54,14 @@ def modules(roots: Sequence[str]) -> list[str]:
     """
     packages = {*PROJECT_PACKAGES, *(root.split(".")[0] for root in roots)}
     for root in roots:
-        if _source(root) is None:
+        if source_file(root) is None:
             raise InputError(f"cannot find the source of module '{root}'")
     found: set[str] = set()
     waiting = list(roots)
     while waiting:
         name = waiting.pop()
         counts = (name in roots or not left_out(name)) and name.split(".")[0] in packages
-        if name in found or not counts or (source := _source(name)) is None:
+        if name in found or not counts or (source := source_file(name)) is None:
             continue
         found.add(name)
         waiting.extend(_read(name, source).imports)
@@ -68,8 +69,8 @@ def modules(roots: Sequence[str]) -> list[str]:
 
 
 def left_out(name: str) -> bool:
-    """Whether a module is in a room that cannot change a number."""
-    return any(name == entry or name.startswith(entry + ".") for entry in LEFT_OUT)
+    """Whether a module is in a room that cannot change a number; the project's package itself only offers others."""
+    return name in PROJECT_PACKAGES or any(name == entry or name.startswith(entry + ".") for entry in LEFT_OUT)
 
 
 def run_key(
@@ -92,7 +93,7 @@ def run_key(
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _source(name: str) -> Path | None:
+def source_file(name: str) -> Path | None:
     """The file of a module, found without importing any of its parents."""
     package, *rest = name.split(".")
     try:
@@ -158,7 +159,7 @@ def _read_at(name: str, path: Path, modified_ns: int, size: int) -> Read:
 def _is_module(value: Any) -> bool:
     """Whether a constant is the name of a module of ours."""
     ours = isinstance(value, str) and value.startswith(tuple(f"{package}." for package in PROJECT_PACKAGES))
-    return ours and value.replace(".", "").isidentifier() and _source(value) is not None
+    return ours and value.replace(".", "").isidentifier() and source_file(value) is not None
 
 
 def _is_ours(node: ast.ImportFrom, package: str) -> bool:
@@ -171,7 +172,7 @@ def _names(node: ast.ImportFrom, package: str) -> Iterator[str]:
     module = _from(node, package)
     for alias in node.names:
         called = alias.asname or alias.name
-        yield called if _source(f"{module}.{alias.name}") else f"{alias.name} as {called}"
+        yield called if source_file(f"{module}.{alias.name}") else f"{alias.name} as {called}"
 
 
 def _from(node: ast.ImportFrom, package: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import yaml
@@ -62,9 +62,13 @@ class Composer:
 
     def compose(self, overrides: Sequence[str] = ()) -> dict[str, Any]:
         """The resolved configuration under overrides (`key=value`) (`repro.experiment.schema` checks it)."""
+        self.check(overrides)
+        return self._composed([*self.first, *overrides])
+
+    def check(self, overrides: Iterable[str]) -> None:
+        """InputError for an override of something that there is not."""
         for override in overrides:
             check_override(override, self._parts)
-        return self._composed([*self.first, *overrides])
 
     def size(self, overrides: Sequence[str]) -> str:
         """What the size of a run is called: its scale, or `full` where at that it would be the same run."""

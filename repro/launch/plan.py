@@ -58,10 +58,23 @@ def plan(
     if (answer := user_cache.load("plan", key)) is not None:
         sys.stderr.write(answer["stderr"])
     else:
+        check_names(names, overrides, scale)
         answer = ask(request, pools)
         if (watched := answer.pop("watched")) is not None:
             user_cache.save("plan", key, answer, watched)
     return Plan([Run.of_plain(each) for each in answer["runs"]], answer["left_out"])
+
+
+def check_names(names: Sequence[str], overrides: Sequence[str], scale: str) -> None:
+    """InputError for a scale, or an override of something, that an experiment does not have; without PyTorch, whose
+    import takes seconds."""
+    from repro.experiment import config, grid
+    from repro.experiment.compose import Composer
+
+    for name in names:
+        plain, swept = grid.split(config.choices(name, overrides)[0])
+        several = (f"{key}={value}" for key, values in swept.items() for value in values)
+        Composer(name, scale).check([*plain, *several])
 
 
 def ask(request: dict[str, Any], pools: Pools) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from repro.core.errors import unknown
 from repro.core.paths import reference_root, results_root
 from repro.records import identity, reference, store, sweep, tidy, variants
 from repro.records.flat import flat
@@ -34,6 +35,16 @@ class Found:
     def summary(self) -> dict[str, Any]:
         """The record as one mapping (`repro.records.flat`)."""
         return flat(self.record)
+
+
+def papers(paper: str | None = None) -> list[str]:
+    """Papers with finished runs, or the one that is named; InputError where it has none."""
+    known = sorted({*reference.papers(), *(folder.parts[-3] for folder in run_folders(results_root()))})
+    if paper is None:
+        return known
+    if paper not in known:
+        raise unknown("paper with results", paper, known)
+    return [paper]
 
 
 def runs(paper: str, root: Path | None = None) -> list[Found]:

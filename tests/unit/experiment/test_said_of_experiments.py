@@ -47,10 +47,10 @@ def test_at_scale_paper_each_is_the_papers_or_says_what_is_assumed(name):
 
 def test_show_prints_them_with_what_an_override_changed(capsys):
     assert main(["show", "gtopk/fig5-resnet20", "--scale", "paper", "optimizer.lr=0.2", "testbed=here"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert "#   optimizer.lr = 0.2; the paper: 0.1 (Table V)" in lines
-    assert "#   batch = 512; the paper: 512 (Table V; 128 for each of workers)" in lines
-    assert "#   optimizer.weight_decay = 0.0001; assumed: the released code" in lines
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert "optimizer.lr = 0.2; the paper: 0.1 (Table V)" in lines
+    assert "batch = 512; the paper: 512 (Table V; 128 for each of workers)" in lines
+    assert "optimizer.weight_decay = 0.0001; assumed: the released code" in lines
 
 
 def test_what_nobody_has_said_is_shown_as_such_and_experiments_may_say_nothing(monkeypatch):

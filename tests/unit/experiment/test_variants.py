@@ -210,11 +210,11 @@ def test_show_says_it_for_each_experiment(capsys, monkeypatch):
     assert sum(shown["standing"].values()) == shown["runs"] > 0 and shown["config"]["scale"] == "quick"
     assert main(["show", EXPERIMENT, *TIMING]) == 0
     out = capsys.readouterr().out
-    assert f"# at scale quick: {Standing(**shown['standing'])}\n" in out
+    assert str(Standing(**shown["standing"])) in out
 
     def gone(keys, run):
         raise NotHere("no data here")
 
     monkeypatch.setattr(Keys, "give", gone)
     assert main(["show", EXPERIMENT, *TIMING]) == 0
-    assert "# cannot run here: no data here" in capsys.readouterr().out
+    assert "no data here" in capsys.readouterr().out

@@ -47,8 +47,8 @@ def test_a_wheel_lists_runs_and_reports_in_the_current_folder(tmp_path):
         return repro(tmp_path, [installed], *arguments)
 
     assert (installed / "repro" / "testing" / "strategies.py").is_file()
-    assert "pipesgd/fig4-mnist" in say("list")
-    assert "K: 3" in say("show", "pipesgd/fig4-mnist", "strategy=pipe_sgd", "strategy.K=3")
+    assert "pipesgd/fig4-mnist" in say("list", "experiments")
+    assert "K: 3" in say("show", "pipesgd/fig4-mnist", "strategy=pipe_sgd", "strategy.K=3", "--config")
     chosen = ["strategy=pipe_sgd", "codec=none", "testbed=paper/pipesgd", "testbed.arithmetic=none", "epochs=1"]
     (run,) = json.loads(say("run", "pipesgd/fig4-mnist", *chosen, "--json", "--no-report", "--no-mlflow"))
     assert run["result"]["iteration_s"] > 0 and list((tmp_path / "results" / "pipesgd" / "fig4-mnist").iterdir())

@@ -1,0 +1,55 @@
+"""`repro plot`: accuracy over time of an experiment's finished runs, in the terminal."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from typing import TYPE_CHECKING, Any
+
+from repro.cli.results import where
+from repro.core.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+X = {"time": ("train_s", "seconds of training"), "epochs": ("epoch", "epochs")}
+PLACE = ["testbed", "kind", "scale", "dataset", "metric"]  # times of one plot can be compared
+
+
+def add(commands: Any) -> None:
+    plot = commands.add_parser("plot", help="plot accuracy over time of finished runs, in the terminal")
+    plot.add_argument("experiment", help="PAPER/EXPERIMENT, for instance pipesgd/fig4-mnist")
+    plot.add_argument("--against", choices=[*X], default="time", help="time (the default) or epochs")
+    plot.add_argument("--seed", type=int, default=0, help="the seed whose runs are shown (default: 0)")
+    where(plot)
+    plot.set_defaults(command=cmd_plot)
+
+
+def cmd_plot(args: argparse.Namespace) -> None:
+    from repro.api.tables import results
+
+    paper, _, experiment = args.experiment.partition("/")
+    runs = results(paper, args.where)
+    runs = runs[(runs["experiment"] == experiment) & (runs["seed"] == args.seed) & runs["final"].notna()]
+    if runs.empty:
+        raise InputError(f"{args.experiment}: no finished run of seed {args.seed} has an accuracy; see repro results")
+    points = results(paper, table="points")
+    points = points[points["iteration"] > 0]  # what a model knows before training would take up most of the axis
+    latest = runs.sort_values(["finished_at"], kind="stable").drop_duplicates([*PLACE, "label"], keep="last")
+    print("\n\n".join(drawn(of, points, args.against) for _, of in latest.groupby(PLACE, sort=False)))
+
+
+def drawn(runs: pd.DataFrame, points: pd.DataFrame, against: str) -> str:
+    """The runs of one place: a line each."""
+    from repro.core.text_plot import plot
+    from repro.core.warnings import one_line
+
+    column, called = X[against]
+    first = runs.iloc[0]
+    lines = {}
+    for run in runs.sort_values("label").itertuples():
+        own = points[points["run"] == run.run][[column, first["metric"]]].dropna()
+        lines[f"{run.label}: {run.final:.4g}"] = [*own.itertuples(index=False, name=None)]
+    size = shutil.get_terminal_size()
+    title = f"{first['paper']}/{first['experiment']} on {first['testbed']} ({first['kind']}, {first['scale']})"
+    return one_line(title) + "\n" + plot(lines, called, first["metric"], size.columns, size.lines - 2)

@@ -1,0 +1,77 @@
+"""`import repro`: light, with the commands' names and what the commands do."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+
+import repro
+from repro.cli.main import main
+from repro.core.errors import InputError
+from repro.core.paths import PROJECT
+
+FIG4 = "pipesgd/fig4-mnist"
+
+
+@pytest.fixture
+def workspace(tmp_path, monkeypatch):
+    monkeypatch.setenv("REPRO_RESULTS", str(tmp_path / "results"))
+    return tmp_path
+
+
+def test_an_import_takes_no_heavy_library():
+    heavy = {"torch", "pandas", "numpy", "mlflow", "hydra", "pydantic"}
+    code = f"import repro, sys; print(sorted({heavy} & {{*sys.modules}}), dir(repro))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.startswith("[] ["), done.stdout + done.stderr
+    assert {"run", "results", "compare", "show"} <= set(json.loads(done.stdout[3:].replace("'", '"')))
+
+
+@pytest.mark.skipif(not (PROJECT / "docs").is_dir(), reason="not a checkout")
+def test_the_page_on_python_runs_block_by_block(workspace, capsys):
+    from tests.unit.project.test_docs import blocks
+
+    names: dict = {}
+    for block in blocks(PROJECT / "docs" / "api.md", "python"):
+        exec(compile(block, "docs/api.md", "exec"), names)
+    assert {record.identity.strategy.name for record in names["records"]} == {"pipe_sgd", "dsync"}
+    assert {record.kind for record in names["records"]} == {"simulated"}
+    assert "unknown strategy 'pipesgd'" in capsys.readouterr().out
+    # what ran stands in the tables, and is not repeated
+    mine = repro.results("pipesgd", "origin=workspace")
+    assert sorted(mine["strategy"]) == ["dsync", "pipe_sgd"]
+    before = [record.provenance["finished_at"] for record in names["records"]]
+    overrides = ["strategy=pipe_sgd,dsync", "testbed=paper/pipesgd", "dataset.standin=always", "epochs=0.2"]
+    assert [r.provenance["finished_at"] for r in repro.run(FIG4, *overrides, mlflow=False)] == before
+
+
+def test_tables_are_those_of_the_commands(workspace, capsys):
+    def printed(*arguments: str) -> pd.DataFrame:
+        assert main([*arguments, "--json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    where = ["experiment=fig4-mnist", "testbed=here"]
+    told = [word for each in where for word in ("--where", each)]
+    runs = repro.results("pipesgd", where)
+    assert [row["run"] for row in printed("results", "pipesgd", *told)] == [*runs["run"]] and len(runs)
+    both = repro.compare("pipe_sgd", "dsync", "pipesgd", where)
+    told = printed("compare", "pipe_sgd", "dsync", "--paper", "pipesgd", *told)
+    assert [row["A / B"] for row in told] == pytest.approx([*both["A / B"]]) and len(both)
+    (shown,) = repro.show(FIG4, "seeds=3", "strategy=dsync")
+    (row,) = printed("show", FIG4, "seeds=3", "strategy=dsync")
+    assert row == json.loads(json.dumps(shown.plain())) and row["runs"] == len(shown.runs) == 9
+
+
+def test_bad_input_is_refused_as_by_the_commands(workspace):
+    for call in (lambda: repro.run(FIG4, "modle=x"), lambda: repro.show("pipesgd/fig"), lambda: repro.results("x"),
+                 lambda: repro.compare("dsync", "nobody"), lambda: repro.results("pipesgd", table="run"),
+                 lambda: repro.run(FIG4, scale="quik")):  # fmt: skip
+        with pytest.raises(InputError):
+            call()
+    with pytest.raises(AttributeError, match="no attribute 'runn'"):
+        repro.runn  # noqa: B018
+    assert not list((workspace / "results").rglob("summary.json"))

@@ -50,6 +50,7 @@ class Strategy(ABC):
     requires: ClassVar[frozenset[str]] = frozenset()  # fabric capabilities
     Options: ClassVar[type] = NoOptions
     neutral: ClassVar[Mapping[str, Any]] = {}  # the options with which one worker is plain SGD, bit for bit
+    conformance: ClassVar[Mapping[str, Any]] = {}  # those for `repro.testing`, whose model and runs are tiny
     identical_replicas: ClassVar[bool] = True  # whenever settled, all ranks hold the same weights, bit for bit
     # why workers that all compute on the same minibatches do not end as one worker does; "": they do, up to rounding
     unlike_one_worker: ClassVar[str] = ""

@@ -10,6 +10,8 @@ from pydantic import Field, model_validator
 from repro.core.errors import InputError
 from repro.core.fields import Model, NonNegative, Positive
 
+Beta = Annotated[float, Field(ge=0, lt=1)]
+
 
 class Optimizer(Model):
     """What `paper_configs/config.yaml` says of each; epochs in milestones, every, over and warmup.
@@ -28,12 +30,13 @@ class Optimizer(Model):
     decay: Annotated[float, Field(gt=0, le=1)] = 0.1
     warmup: list[Positive] = Field(default_factory=list)
     clip_norm: Positive | None = None
-    name: Literal["sgd", "rmsprop"] = "sgd"
+    name: Literal["sgd", "rmsprop", "adamw"] = "sgd"
     alpha: Annotated[float, Field(ge=0, lt=1)] = 0.99
     eps: Positive = 1e-8
     every: Positive | None = None
     over: Positive | None = None
     power: Positive = 1.0
+    betas: Annotated[list[Beta], Field(min_length=2, max_length=2)] = Field(default_factory=lambda: [0.9, 0.999])
 
     @model_validator(mode="after")
     def _fits(self) -> Optimizer:
@@ -43,6 +46,8 @@ class Optimizer(Model):
             raise InputError("optimizer.milestones=[]: schedule=step needs at least one epoch, for instance [10,20]")
         if self.schedule == "exponential" and self.every is None:
             raise InputError("optimizer.every=null: schedule=exponential needs a number of epochs, for instance 2")
+        if self.name == "adamw" and self.momentum:
+            raise InputError(f"optimizer.momentum={self.momentum:g}: adamw has optimizer.betas instead; must be 0")
         return self
 
     def within(self, epochs: float) -> Optimizer:

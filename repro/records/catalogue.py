@@ -102,7 +102,8 @@ def values(found: Sequence[Found]) -> list[Values]:
 def table(which: str, found: Sequence[Found]) -> pd.DataFrame:
     """One of the tables of these runs (`repro.records.tidy`); each row says first where it is from, and whose.
 
-    Of `runs` each row says last how many cores its hardware has (`cores`), with `label` where it is not as its
+    Of `runs` each row says last how many cores its hardware has (`cores`), whether its strategy compresses in no time
+    (`free_arithmetic`), with `label` where it is not as its
     experiment has it, or what tells it from others that would have the same label, and which configuration it has:
     `configuration`, a digest, and `besides`, the same of all but its strategy and what that may need
     (`variants.STRATEGY`).
@@ -138,7 +139,9 @@ def _identified(found: Sequence[Found]) -> list[dict[str, Any]]:
         besides = variants.digest(own[i], without=variants.STRATEGY)
         cores = run.record.hardware.cores
         label = identity.label(names[i], own[i], paths[i])
-        made.append({"label": label, "configuration": digests[i], "besides": besides, "cores": cores})
+        free = run.summary.get("free_arithmetic") is True
+        known = {"cores": cores, "free_arithmetic": free}
+        made.append({"label": label, "configuration": digests[i], "besides": besides} | known)
     return made
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 PLACE = ["paper", "experiment", "model", "dataset", "testbed", "kind", "scale"]  # of the variants of one table
 SIZE = ["workers", "batch", "epochs"]
 NONE = float("nan")  # in a column of texts: a table shows it as `-`
-CORES = "cores"  # an attribute of a table: what `_shared` says of its runs
+NOTES = "notes"  # an attribute of a table: what to know of its runs
 CLUSTER = "srun"  # the launcher whose ranks are on several machines
 
 
@@ -60,7 +60,9 @@ def ending(
         table["ms, reference"] = [known.get((*place, *which)) for which in places]
         title = f"{paper}/{experiment}: {model}, {dataset}, on {testbed} ({kind}, {scale})"
         table = table.dropna(axis=1, how="all")
-        table.attrs[CORES] = sorted({*rows["shared"].dropna()})
+        free = dict.fromkeys(rows["variant"][rows["free_arithmetic"]])
+        costs_nothing = [f"the arithmetic of {', '.join(free)} costs nothing here (repro price)"] if free else []
+        table.attrs[NOTES] = [*sorted({*rows["shared"].dropna()}), *costs_nothing]
         found.append((title, table))
     return found
 
@@ -118,6 +120,7 @@ def _medians(runs: pd.DataFrame, place: list[str]) -> pd.DataFrame:
     numbers = ["step_s", "final", *_targets(runs)]  # nothing but nulls where no accuracy is computed
     machine = ["kind", "launcher", "ranks", "cores"]
     named = [*place, "variant", "configuration", "label", "besides", "seed", "batch", "origin", "finished_at", *machine]
+    named.append("free_arithmetic")
     trained = trained[[*dict.fromkeys([*named, *numbers])]].astype(dict.fromkeys(numbers, "float64"))
     order = trained.assign(theirs=trained["origin"] == REFERENCE, at=trained["finished_at"].fillna("").astype(str))
     latest = order.sort_values(["theirs", "at"], ascending=[False, True], kind="stable")
@@ -133,6 +136,7 @@ def _medians(runs: pd.DataFrame, place: list[str]) -> pd.DataFrame:
     made["range"] = [f"{1e3 * low:.4g} to {1e3 * high:.4g}" if count > 1 else NONE for low, high, count in ends]
     made["shared"] = groups["shared"].first()
     made["besides"] = groups["besides"].first()
+    made["free_arithmetic"] = groups["free_arithmetic"].any()
     if "batch" not in place:
         made["batch"] = groups["batch"].median().astype("float64")
     return made
@@ -147,8 +151,8 @@ def _shared(kind: str, launcher: str, ranks: Any, cores: Any) -> str | float:
 
 
 def of(rows: Sequence[tuple[str, pd.DataFrame]]) -> str:
-    """The tables under their titles, with which ranks share cores."""
-    titles = ["; ".join([title, *table.attrs.get(CORES, ())]) for title, table in rows]
+    """The tables under their titles, with what to know of their runs."""
+    titles = ["; ".join([title, *table.attrs.get(NOTES, ())]) for title, table in rows]
     return "\n\n".join(
         f"{one_line(title)}\n{printed.text(table)}" for title, (_, table) in zip(titles, rows, strict=True)
     )

@@ -13,7 +13,7 @@ OF_EVERY = (
 )
 PLAIN = (
     *("curve", "trace", "phases", "server_phases", "staleness", "counters", "final", "pipeline", "per_rank"),
-    *("iterations", "iterations_per_epoch", "bytes_sent", "weights_sha256", "allreduce", "observed"),
+    *("iterations", "iterations_per_epoch", "bytes_sent", "weights_sha256", "allreduce", "observed", "free_arithmetic"),
 )
 PARTS = ("dataset", "memory", "step", "communication")
 

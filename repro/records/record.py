@@ -82,6 +82,7 @@ class TrainResult(Part):
     bytes_sent: Number | None  # a rank and iteration
     staleness: list[dict[str, int]] = Field(default_factory=list)  # a rank: updates late -> gradients
     counters: Numbers = Field(default_factory=dict)  # what the strategy counted
+    free_arithmetic: bool = False  # simulated: the strategy compresses, and that takes no time
     pipeline: dict[str, Any] | None = None  # stages, cuts, schedule
     per_rank: list[dict[str, Any]] = Field(default_factory=list)
     allreduce: dict[str, Any] | None = None  # what `auto` chose, and why

@@ -30,6 +30,7 @@ NEUTRAL: dict[str, Any] = {
     "optimizer.schedule": "constant",
     "optimizer.decay": 0.1,
     "optimizer.power": 1.0,
+    "optimizer.betas": [0.9, 0.999],
     "testbed.threads_per_rank": 1,
     "testbed.backend": "auto",
     "testbed.arithmetic": "real",

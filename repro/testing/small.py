@@ -162,9 +162,8 @@ def run(
     fabric: "mpi" or "torch" for real ranks, "nccl" for virtual ranks with NCCL's rules (`repro.testing.nccl`); by
     default virtual ranks, or real ones if the strategy needs their library.
     """
-    strategy_class, options = strategies.load(name), options or {}
-    if getattr(strategy_class.Options, "density", None):  # the default would keep nothing of such a small model
-        options = {"density": 0.25} | options
+    strategy_class = strategies.load(name)
+    options = {**strategy_class.conformance, **(options or {})}
     parsed, setup = strategy_class.parse(options), Setup(name, options, **how)
     ranks, exact = strategy_class.ranks(parsed, setup.workers), True
     home = fabric or real.library(name)

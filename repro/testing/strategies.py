@@ -93,9 +93,10 @@ class StrategyConformance:
             if stop_between(found):
                 return found
             steps *= 2
+        times = f"{len(found.exchanges)} times" if found.exchanges else "nothing"
         pytest.fail(
-            f"{name}: {workers} ranks exchanged less than three times in {steps // 2} iterations; "
-            "set `options` of the test so that they do more often"
+            f"{name}: {workers} ranks exchanged {times} in {steps // 2} iterations, and no test saw what a later "
+            "exchange does; set `options` of the test so that they do more often"
         )
 
     def test_all_ranks_end_with_the_same_bits(self, name: str) -> None:

@@ -15,7 +15,7 @@ from repro.training.cuda_timer import DeviceTimes, Mark
 
 MAIN_LINE = "main"
 COMPUTATION = frozenset({"forward", "backward", "compress", "update", "data"})
-COMMUNICATION = "communicate"
+COMMUNICATION, COMPRESSION = "communicate", "compress"
 Span = tuple[float, float]  # start, end
 
 
@@ -84,6 +84,7 @@ class Clock:
         self._phases: dict[str, float] = defaultdict(float)
         self._intervals: list[Interval] = []
         self._recent: list[Interval] = []
+        self.compress_s: float | None = None  # in phase "compress", on any line; None: it never was in it
         self._in_phase: str | None = None
         self._phase_since: float | Mark = 0.0
         self.wall: dict[str, float] = defaultdict(float)  # real seconds by what the clock was doing
@@ -212,6 +213,8 @@ class Clock:
 
     def _add(self, line: str, name: str, start: float, end: float, minibatch: int | None = None) -> None:
         self._intervals.append(Interval(line, name, start, end, minibatch))
+        if name == COMPRESSION:
+            self.compress_s = (self.compress_s or 0.0) + end - start
         if line == MAIN_LINE:
             self._phases[name] += end - start
 

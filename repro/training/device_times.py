@@ -20,10 +20,11 @@ BACKWARD_TO_FORWARD = 2.0  # gradients of inputs and of weights: each as much wo
 
 @dataclass(frozen=True)
 class BlockSeconds:
-    """Seconds of each block's passes for one minibatch, in block order."""
+    """Seconds of each block's passes for one minibatch, in block order; flops_per_s: of the device, in these passes."""
 
     forward: list[float]
     backward: list[float]
+    flops_per_s: float | None = None
 
 
 def block_flops(model: nn.Sequential, input_shape: tuple[int, ...], batch: int) -> list[int]:
@@ -62,7 +63,7 @@ def block_seconds(model: nn.Sequential, input_shape: tuple[int, ...], batch: int
         launch + passes * (seconds - launch) if passes else 0.0
         for passes, seconds in zip(backward_passes(model), forward)
     ]
-    return BlockSeconds(forward, backward)
+    return BlockSeconds(forward, backward, rate)
 
 
 def recurrent(block: nn.Module) -> bool:

@@ -18,11 +18,15 @@ def build(optimizer: Optimizer, parameters: Sequence[torch.Tensor]) -> torch.opt
 
     RMSProp (Tieleman, Hinton 2012) divides a gradient by sqrt(s) + eps, s a running mean of its squares that keeps
     `alpha` of itself at every update, and then applies momentum. TensorFlow's, of the Inception-v3 paper (alpha 0.9,
-    eps 1.0), has eps under the root, divides by sqrt(s + eps), and starts s at 1 instead of 0.
+    eps 1.0), has eps under the root, divides by sqrt(s + eps), and starts s at 1 instead of 0. AdamW (Loshchilov,
+    Hutter, ICLR 2019): Adam, with a weight decay of lr x weight_decay x weight beside its step, not in the gradient.
     """
     lr, momentum, weight_decay = optimizer.lr, optimizer.momentum, optimizer.weight_decay
     if optimizer.name == "rmsprop":
         return torch.optim.RMSprop(parameters, lr, optimizer.alpha, optimizer.eps, weight_decay, momentum)
+    if optimizer.name == "adamw":
+        first, second = optimizer.betas
+        return torch.optim.AdamW(parameters, lr, (first, second), optimizer.eps, weight_decay)
     return torch.optim.SGD(parameters, lr, momentum, weight_decay=weight_decay)
 
 

@@ -66,12 +66,29 @@ class Worker:
     def is_server(self) -> bool:
         return self.rank >= self.workers
 
+    @property
+    def flops_per_s(self) -> float | None:
+        """Operations a second of the testbed's device, as its passes of this model take them; None in real time."""
+        return self.blocks.flops_per_s if self.blocks else None
+
+    def price(self, kind: str, nbytes: float, flops: float = 0.0) -> float | None:
+        """Seconds of a strategy's own work, for `fabric.compute`: what the testbed says that `kind` takes a byte.
+
+        Where it says nothing, `flops` at the device's rate. None in real time. Kinds: "encode/NAME", "decode/NAME",
+        "select/NAME" of the testbed's `encode_s_per_byte` ..., for which `repro price` measures entries.
+        """
+        costs, rate = self.fabric.costs, self.flops_per_s
+        if costs.known and rate and kind not in costs.seconds_per_byte:
+            return flops / rate
+        return costs.seconds(kind, nbytes)
+
     def keep(self, blocks: Sequence[int]) -> None:
         """Keep these blocks of the model alone. Before the first minibatch."""
         self.model_shard = self.model_shard.keep(blocks)
         if self.blocks:
             forward, backward = self.blocks.forward, self.blocks.backward
-            self.blocks = BlockSeconds([forward[block] for block in blocks], [backward[block] for block in blocks])
+            kept = [forward[block] for block in blocks], [backward[block] for block in blocks]
+            self.blocks = BlockSeconds(*kept, self.blocks.flops_per_s)
         self.compute = compute.of(self, blocks)
 
     def gradients(

@@ -60,6 +60,7 @@ class Sparsified(DataParallel):
     requires = frozenset({"threads"})
     Options = SparseOptions
     neutral = {"density": 1.0}  # noqa: RUF012
+    conformance = {"density": 0.25}  # noqa: RUF012  the default would keep nothing
 
     @classmethod
     def check_model(cls, options: SparseOptions, sizes: Sequence[int]) -> None:
@@ -187,6 +188,8 @@ class MomentumCorrection:
         """Takes the momentum from the shard's optimizer."""
         self.velocity = torch.zeros_like(shard.weights)
         [group] = shard.optimizer.param_groups
+        if "momentum" not in group:
+            raise InputError("strategy.momentum_correction=true: this optimizer has no momentum to take; must be false")
         self.momentum, group["momentum"] = group["momentum"], 0.0
 
     def corrected(self, gradient: torch.Tensor, start: int, end: int) -> torch.Tensor:

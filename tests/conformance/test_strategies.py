@@ -12,7 +12,7 @@ from repro import strategies
 from repro.core.errors import InputError
 from repro.fabric.collectives import dense as collectives
 from repro.testing import StrategyConformance, real, small
-from tests.support import diloco
+from tests.support import faulty_strategies
 
 CODECS = ("none", "truncate16", "quantize8")
 
@@ -79,41 +79,50 @@ class TestTheExampleOfTheDocs(StrategyConformance):
 
 
 @pytest.fixture
-def dilocos(tmp_path, monkeypatch):
-    """The strategies of `tests.support.diloco`, as those of an installed package."""
-    diloco.install(tmp_path)
+def faulty(tmp_path, monkeypatch):
+    """The strategies of `tests.support.faulty_strategies`, as those of an installed package."""
+    faulty_strategies.install(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
 
 
-@pytest.mark.usefixtures("dilocos")
-class TestDiLoCo(StrategyConformance):
-    """A right one, whose ranks exchange every ten iterations."""
+@pytest.mark.usefixtures("faulty")
+class TestPlantedFaults:
+    """What is wrong with a strategy fails the test that is there for it."""
 
-    strategy = "diloco"
+    kit = StrategyConformance()
 
-    @pytest.mark.parametrize("wrong", ["diloco_forgets_momentum", "diloco_forgets_common_weights"])
+    @pytest.mark.parametrize(
+        "wrong",
+        [
+            *("diloco_forgets_momentum", "diloco_forgets_common_weights"),
+            *("powersgd_forgets_errors", "powersgd_forgets_factors"),
+        ],
+    )
     def test_what_a_checkpoint_loses_is_seen(self, wrong):
         with pytest.raises(AssertionError):
-            self.test_state_survives_a_checkpoint(wrong)
+            self.kit.test_state_survives_a_checkpoint(wrong)
 
     def test_a_sum_in_the_place_of_a_mean_is_seen(self):
         with pytest.raises(AssertionError):
-            self.test_workers_on_the_same_data_are_one_worker("diloco_sums")
+            self.kit.test_workers_on_the_same_data_are_one_worker("diloco_sums")
 
-    def test_who_hardly_ever_exchanges_is_not_taken_for_tried(self, monkeypatch):
-        monkeypatch.setattr(TestDiLoCo, "options", {"H": diloco.NEVER})
-        with pytest.raises(pytest.fail.Exception, match="set `options`"):
-            self.test_state_survives_a_checkpoint("diloco")
+    @pytest.mark.parametrize(("name", "options"), [("diloco", {"H": faulty_strategies.NEVER}), ("powersgd_alone", {})])
+    def test_who_never_exchanges_is_not_taken_for_tried(self, name, options, monkeypatch):
+        monkeypatch.setattr(StrategyConformance, "options", options)
+        for test in ("test_state_survives_a_checkpoint", "test_workers_on_the_same_data_are_one_worker"):
+            with pytest.raises(pytest.fail.Exception, match=r"exchanged nothing in \d+ iterations.*set `options`"):
+                getattr(self.kit, test)(name)
 
     def test_the_order_of_arrival_is_seen(self):
         with pytest.raises(AssertionError):
-            self.test_whoever_is_late("diloco_first_come")
+            self.kit.test_whoever_is_late("diloco_first_come")
 
-    def test_a_state_that_is_not_taken_up_is_seen(self, monkeypatch):
+    @pytest.mark.parametrize("name", ["diloco", "powersgd"])
+    def test_a_state_that_is_not_taken_up_is_seen(self, name, monkeypatch):
         """Also where it makes no difference yet."""
-        monkeypatch.setattr(diloco.DiLoCo, "load_state_dict", lambda self, state: None)
+        monkeypatch.setattr(strategies.load(name), "load_state_dict", lambda self, state: None)
         with pytest.raises(AssertionError, match="iteration"):
-            self.test_what_a_checkpoint_holds_is_taken_up("diloco")
+            self.kit.test_what_a_checkpoint_holds_is_taken_up(name)
 
 
 # --- Pipe-SGD

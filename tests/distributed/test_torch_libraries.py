@@ -7,6 +7,7 @@ from collections import OrderedDict
 from itertools import pairwise
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -16,7 +17,7 @@ from repro.core.errors import InputError
 from repro.experiment.expand import expand
 from repro.experiment.schema import Numerics
 from repro.fabric.real.torch_dist import TorchFabric
-from repro.strategies import torch_pipelining
+from repro.strategies import powersgd, torch_pipelining
 from repro.strategies.ddp import Options, ring_share, sent_bytes
 from repro.strategies.torch_pipelining import OURS
 from repro.testing import small
@@ -98,6 +99,34 @@ def test_powersgd_begins_where_it_is_told():
     assert found.bytes_sent == [3 * ring_share(4 * N, workers) + 5 * ring_share(shrunk, workers)] * workers
     full = small.run("ddp", POWERSGD | {"powersgd_rank": 3}, workers=workers, steps=8)  # nothing shrinks by half
     torch.testing.assert_close(full.weights[0], small.run("ddp", workers=workers, steps=8).weights[0])
+
+
+def low_rank() -> nn.Sequential:
+    """Matrices of 40 x 6, 24 x 40 and 3 x 24; the last shrinks enough at rank 1 alone."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        linear = [nn.Linear(small.INPUTS, 40), nn.Linear(40, 24), nn.Linear(24, small.CLASSES)]
+    return nn.Sequential(OrderedDict(a=nn.Sequential(linear[0], nn.Tanh()), b=nn.Sequential(*linear[1:])))
+
+
+@pytest.mark.parametrize("rank", [1])
+def test_our_powersgd_is_pytorchs(rank, monkeypatch):
+    """Their hook on two ranks over gloo; ours starts from the Q that it draws, for the last matrix first."""
+
+    class Drawn(powersgd.PowerSGD):
+        def setup(self, worker):
+            super().setup(worker)
+            torch.manual_seed(np.random.RandomState(worker.seed).randint(1_000_000_000))
+            for q in reversed(self.q):
+                q.copy_(torch.randn(q.shape))
+
+    monkeypatch.setattr(powersgd, "PowerSGD", Drawn)
+    how = {"workers": 2, "steps": 15, "build_model": low_rank, "optimizer": MOMENTUM}
+    theirs = small.run("ddp", {"hook": "powersgd", "powersgd_start": 3, "powersgd_rank": rank}, **how)
+    ours = small.run("powersgd", {"rank": rank, "start": 3, "min_compression": 2}, **how)
+    dense = small.run("dsync", **how)
+    off = (ours.weights[0] - theirs.weights[0]).norm()
+    assert off < 1e-4 * (dense.weights[0] - theirs.weights[0]).norm()
 
 
 def test_error_feedback_loses_nothing():

@@ -121,4 +121,5 @@ OF: Mapping[str, Callable[[Summary], Any]] = {
     "commit": _commit, "results": lambda run: run.get("root"), "finished": lambda run: finished(run)[:10],
     "torch": lambda run: (run["provenance"].get("versions") or {}).get("torch"),
     "options": lambda run: _told(run.get("options") or {}, "=", " "),
+    "strategy's own arithmetic": lambda run: "costs nothing in this simulation" if run.get("free_arithmetic") else None,
 }  # fmt: skip

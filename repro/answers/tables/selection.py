@@ -24,7 +24,8 @@ def optimizer(summary: Summary) -> dict[str, Any]:
                "over": ("cosine", "polynomial"), "power": ("polynomial",)}  # fmt: skip
     silent = {name for name, schedules in said_by.items() if schedule not in schedules}
     silent |= {"schedule"} if schedule == "constant" else set()
-    silent |= {"name", "alpha", "eps"} if found.get("name", "sgd") == "sgd" else set()
+    says = {"rmsprop": {"name", "alpha", "eps"}, "adamw": {"name", "betas", "eps"}}.get(found.get("name", "sgd"), set())
+    silent |= {"name", "alpha", "eps", "betas"} - says
     return {name: value for name, value in found.items() if name not in silent}
 
 

@@ -61,7 +61,7 @@ def test_the_rate_decays_every_two_epochs():
 @pytest.mark.parametrize(
     "optimizer, complaint",
     [
-        ({"name": "adam"}, "optimizer.name=adam: must be sgd or rmsprop"),
+        ({"name": "adam"}, "optimizer.name=adam: must be sgd, rmsprop or adamw"),
         ({"name": "rmsprop", "alpha": 1}, "optimizer.alpha=1: must be below 1"),
         ({"schedule": "exponential"}, "optimizer.every=null: schedule=exponential needs"),
     ],

@@ -33,10 +33,11 @@ def test_ranks_send_what_their_factors_are(capsys):
 
 
 def test_its_page_is_built_from_its_runs(workspace):
-    assert main(["run", "powersgd/step-time", "--draws", "2", "--no-report"]) == 0
+    chosen = ["method=SGD,rank 2", "workers=16"]
+    assert main(["run", "powersgd/step-time", *chosen, "--draws", "2", "--no-report"]) == 0
     chosen = ["dataset.standin=always", "epochs=0.2", "eval_every=0.2"]
     assert main(["run", "powersgd/accuracy", *chosen, "--no-report", "--no-mlflow"]) == 0
-    assert main(["run", "powersgd/step-time", "--no-report", "--no-mlflow"]) == 0
+    assert main(["run", "powersgd/step-time", "workers=16", "--no-report", "--no-mlflow"]) == 0
     assert main(["report", "powersgd", "--out", str(workspace / "pages")]) == 0
     page = (workspace / "pages" / "powersgd.md").read_text()
     assert "# PowerSGD, reproduced" in page and "Rank 2 on 16 workers" in page and "not run yet" not in page

@@ -19,7 +19,7 @@ from repro.cli.main import build_parser, config_folder
 from repro.core import config_folders
 from repro.core.errors import InputError
 from repro.data import sets
-from repro.experiment import config, files
+from repro.experiment import config
 from repro.experiment.plugins import choice
 from repro.experiment.schema import RunConfig
 from repro.launch.slurm import site
@@ -84,16 +84,17 @@ def test_commands_of_repro_exist_with_their_options(page, tmp_path, monkeypatch)
     monkeypatch.chdir(tmp_path)  # where skeletons are written
     foreign_package.install_copy(EXAMPLE, tmp_path / "example", monkeypatch)
     for words in commands(page, "repro"):
-        chosen, words = config_folder().parse_known_args(words)
+        folders, words = config_folder().parse_known_args(words)
         args, rest = build_parser().parse_known_args(words)
         if words[0] == "new":
             args.command(args)
         overrides = [*getattr(args, "overrides", ()), *rest]
         if getattr(args, "experiment", None):
-            with config_folders.used(chosen.config_dir):
+            with config_folders.used(folders.config_dir):
                 names = config.experiment_names(args.experiment)
                 for experiment in names if overrides else names[:1]:  # all: tests/unit/experiment/test_compositions
-                    config.compose(experiment, overrides, getattr(args, "scale", None))
+                    plain, _ = config.choices(experiment, overrides)  # which variants, and what they have
+                    config.compose(experiment, plain, getattr(args, "scale", None))
         else:
             assert not rest or overrides, f"{words}: {rest}"
 
@@ -171,18 +172,6 @@ def test_the_example_of_an_imbalance_runs(tmp_path, monkeypatch):
     config = RunConfig.model_construct(imbalance=choice("imbalance")(given), workers=3, seed=0)
     injector = imbalance.of(config)
     assert injector.delays(7) == [0.1, 0.0, 0.0] and injector.longest == 0.1
-
-
-def test_the_example_of_an_experiment_is_one(tmp_path, monkeypatch):
-    """Found, composed at every size, and with two variants on two testbeds."""
-    (code,) = [code for code in blocks(PROJECT / "docs/paper.md", "yaml") if code.startswith("# @package _global_\n")]
-    (tmp_path / "experiment" / "mypaper").mkdir(parents=True)
-    (tmp_path / "experiment" / "mypaper" / "fig1.yaml").write_text(code)
-    monkeypatch.setenv("REPRO_CONFIGS", str(tmp_path))
-    assert config.experiment_names("mypaper") == ["mypaper/fig1"]
-    for scale in (None, *files.own_file("mypaper/fig1")["scales"]):
-        variants, testbeds = config.axes(config.compose("mypaper/fig1", (), scale), ())
-        assert len(variants) == len(testbeds) == 2
 
 
 def test_readme_is_one_screen():

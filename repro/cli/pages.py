@@ -51,11 +51,13 @@ def built(paper: str) -> dict[str, str] | None:
     if known and all(Path(known[path]).is_file() for path in ("page", "index")):
         return known
     from repro.answers.pages import overview
-    from repro.answers.pages.build import build
+    from repro.answers.pages.build import build, is_ours
     from repro.cli import claims
 
     if paper not in {**overview.papers(), **overview.across()}:
         return None
+    if not is_ours(paper):
+        build(paper, say=say)  # which says why it cannot be built; with all others that is a warning
     build(say=say)
     told = claims.rows(claims.headlines(paper))
     site = build_site(out)

@@ -202,6 +202,25 @@ class Margins(Model):
         return {"x": self.x, "%": self.percent, "": self.number}[unit]
 
 
+class Deviation(Model):
+    """Where we do otherwise than the paper, and why."""
+
+    part = "deviations"
+
+    id: Text = ""
+    what: str
+    why: str
+
+
+class Contradiction(Model):
+    """What does not go together in the paper, and what follows from that."""
+
+    part = "contradictions"
+
+    what: str
+    note: str
+
+
 class File(Model):
     """A claims file. fixed: since when its ranges and tolerances stand. answer: what was found, in a sentence with the
     placeholders of findings."""
@@ -216,8 +235,8 @@ class File(Model):
     reasons: list[Reason] = Field(default_factory=list)
     findings: list[Finding] = Field(default_factory=list)
     restated: list[Restated] = Field(default_factory=list)
-    deviations: list[dict[str, str]] = Field(default_factory=list)
-    contradictions: list[dict[str, str]] = Field(default_factory=list)
+    deviations: list[Deviation] = Field(default_factory=list)
+    contradictions: list[Contradiction] = Field(default_factory=list)
 
     def effect(self, claim: Claim) -> Effect | None:
         """The claim's effect as verdicts take it."""

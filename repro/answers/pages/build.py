@@ -6,15 +6,17 @@ import multiprocessing
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from repro.answers.pages import built, overview
 from repro.answers.pages.built import Built
 from repro.answers.pages.files import Files
-from repro.core import config_folders, safe_files
+from repro.core import config_folders, error_location, safe_files
 from repro.core.errors import InputError, unknown
 from repro.core.not_none import not_none
 from repro.core.paths import REPORTS, reference_root, reports_root
+from repro.core.warnings import warn
 
 GENERATED = {".png", ".pdf", ".csv", ".json", ".tex"}
 
@@ -32,19 +34,22 @@ def build(
     """
     every = [*overview.papers(), *overview.across()]
     if results == reference_root():  # which has nothing of other people's papers
-        every = [name for name in every if config_folders.report_folder(name).parent == REPORTS]
+        every = [name for name in every if is_ours(name)]
     if paper is not None and paper not in every:
         raise unknown("paper", paper, every)
     results, out = (Path(folder) if folder is not None else None for folder in (results, out))
     out = out or reports_root()
-    names = every if paper is None else (paper,)
+    names = every if paper is None else [paper]
     made = {name: before for name in names if (before := _as_it_was(name, results, out))}
-    made |= _pages([name for name in names if name not in made], results, out, say)
+    if paper is not None and not made:
+        say(f"building the page of {paper} ...")
+        made[paper] = page(paper, results, out)
     if paper is None:
+        made |= _pages([name for name in names if name not in made], results, out, say)
         made[overview.PAGE] = overview.build({name: one.said for name, one in made.items()}, out)
     pages: list[Path] = []
     files: list[Path] = []
-    for name in (*names, *made.keys() - {*names}):
+    for name in made:
         of_page, others = made[name].written()
         pages += of_page
         files += others
@@ -59,22 +64,55 @@ def _as_it_was(name: str, results: Path | None, out: Path) -> Built | None:
 
 
 def _pages(names: Sequence[str], results: Path | None, out: Path, say: Callable[[str], None]) -> dict[str, Built]:
-    """What `page` gives for each, in order; several at once in processes of their own, one a core."""
+    """What `page` gives for each, in order; several at once in processes of their own, one a core.
+
+    Somebody else's page that cannot be built costs a warning.
+    """
+    made: dict[str, Built] = {}
+
+    def keep(name: str, done: Callable[[], Built]) -> None:
+        try:
+            made[name] = done()
+        except InputError as error:
+            if is_ours(name):
+                raise
+            warn(f"{error}; the page is left out")
+
     cores = len(os.sched_getaffinity(0))
     if len(names) <= 1 or cores == 1:
-        made = {}
         for name in names:
             say(f"building the page of {name} ...")
-            made[name] = page(name, results, out)
+            keep(name, partial(page, name, results, out))
         return made
     say(f"building the pages of {', '.join(names)} ...")
     fresh = multiprocessing.get_context("forkserver")  # drawing may have threads here
     with ProcessPoolExecutor(min(cores, len(names)), fresh, config_folders.inherit, (config_folders.given(),)) as pool:
-        return dict(zip(names, pool.map(page, names, [results] * len(names), [out] * len(names))))
+        tasks = {name: pool.submit(page, name, results, out) for name in names}
+        for name, task in tasks.items():
+            keep(name, task.result)
+    return made
+
+
+def is_ours(page: str) -> bool:
+    """Whether a page is of the project, and not of somebody else's folder."""
+    return config_folders.report_folder(page).parent == REPORTS
 
 
 def page(name: str, results: Path | None, out: Path) -> Built:
-    """The page of a paper, or one across papers, built under `out`."""
+    """The page of a paper, or one across papers, built under `out`; InputError for what somebody else's raises."""
+    try:
+        return _page(name, results, out)
+    except InputError:
+        raise
+    except Exception as error:  # of their template, tables or functions
+        if is_ours(name):
+            raise
+        folder = str(config_folders.report_folder(name))
+        where = error_location.describe(error, lambda file: file.startswith(folder))
+        raise InputError(f"the page of {name} cannot be built: {where}") from None
+
+
+def _page(name: str, results: Path | None, out: Path) -> Built:
     files, inputs = Files(name, out), built.inputs(name, results)
     if name in overview.papers():
         from repro.answers.pages import paper_page

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from repro.answers.pages import overview
+from repro.answers.pages import build, overview
 from repro.cli import new
 from repro.cli.main import main
 from repro.core import config_folders
@@ -90,6 +90,17 @@ def test_its_own_inputs_change_none_of_the_projects(folder):
     (folder / "inputs.yaml").write_text('alpha: "the same"\nrank: "columns of a factor"\n')
     assert {name: list(inputs.quantiles(name, 16)) for name in before} == before
     assert inputs.words()["alpha"] != "the same" and list(inputs.quantiles("rank", 16)) not in before.values()
+
+
+def test_a_page_that_cannot_be_built_is_a_warning_and_an_error_where_it_is_asked_for(folder, tmp_path, capsys):
+    template = folder / "reports" / "mine" / "page.md.j2"
+    template.write_text(template.read_text() + "{% block answer %}\n{{ nothing.at_all }}{% endblock %}")
+    asked = "building the page of mine ..."
+    with pytest.raises(InputError, match=r"page\.md\.j2:\d+: UndefinedError"):
+        build.build("mine", tmp_path, tmp_path / "pages", lambda line: print(line))
+    assert build._pages(["mine"], tmp_path, tmp_path / "pages", lambda line: print(line)) == {}
+    said = capsys.readouterr()
+    assert said.out.splitlines() == [asked, asked] and "the page is left out" in said.err
 
 
 # --- an experiment's file alone

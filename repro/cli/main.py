@@ -24,6 +24,7 @@ from repro.cli import (
     partition,
     plot,
     publishing,
+    recommend,
     results,
     schedules,
     slurm,
@@ -41,7 +42,7 @@ from repro.core.warnings import one_line
 MODULES = {
     "run experiments": (listing, experiments, slurm),
     "read and publish results": (results, plot, pages, publishing, verify),
-    "plan without training": (partition, batching, schedules),
+    "plan without training": (recommend, partition, batching, schedules),
     "add your own": (new,),
     "this machine": (machine, testbed, tracking),
     "check the harness": (benchmarks, faults),

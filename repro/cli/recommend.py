@@ -1,0 +1,71 @@
+"""`repro recommend`, `repro map`: which strategy, for a model, on a network."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from repro.cli.options import as_json
+from repro.core.errors import InputError
+
+
+def add(commands: Any) -> None:
+    recommend = commands.add_parser("recommend", help="rank strategies for a model on a network, by simulation")
+    recommend.add_argument(
+        "model", help="a model (resnet50), FILE.py:Class of a module, or FILE.json of `repro profile`"
+    )
+    recommend.add_argument(
+        "--bandwidth", required=True, metavar="BITS", help="measured goodput between two machines: 10g, 940m"
+    )
+    recommend.add_argument("--workers", required=True, type=int, help="GPUs that compute")
+    recommend.add_argument(
+        "--latency", metavar="SECONDS", help="of a small message, one way: 50us (default: drawn, 3 to 100 us)"
+    )
+    recommend.add_argument(
+        "--gpus-per-node", type=int, default=1, metavar="N", help="GPUs of a machine, which share its network card"
+    )
+    recommend.add_argument(
+        "--step-ms", type=float, metavar="MS", help="forward and backward pass of one worker's minibatch"
+    )
+    recommend.add_argument("--gpu", metavar="NAME", help="instead, a GPU of the papers' testbeds: P100, V100 ...")
+    recommend.add_argument("--batch", type=int, default=32, help="samples of one worker's minibatch")
+    recommend.add_argument(
+        "--imbalance", type=float, metavar="SHARE", help="by which a random worker is late in each iteration"
+    )
+    recommend.add_argument("--memory", metavar="BYTES", help="of a GPU: 16G; strategies that need more come last")
+    recommend.add_argument("--input", metavar="SHAPE", help="of one sample of a module: 3,224,224; 128 for words")
+    as_json(recommend)
+    recommend.set_defaults(command=cmd_recommend)
+
+
+def cmd_recommend(args: argparse.Namespace) -> None:
+    from repro.recommend import text
+    from repro.recommend.answer import recommend
+
+    answer = recommend(
+        args.model,
+        args.bandwidth,
+        args.workers,
+        latency=args.latency,
+        gpus_per_node=args.gpus_per_node,
+        step_ms=args.step_ms,
+        gpu=args.gpu,
+        batch=args.batch,
+        imbalance=args.imbalance,
+        memory_bytes=args.memory,
+        shape=_shape(args.input),
+    )
+    print(json.dumps(text.plain(answer), indent=1, allow_nan=False) if args.json else text.words(answer))
+
+
+def _shape(given: str | None) -> tuple[int, ...] | None:
+    if given is None:
+        return None
+    try:
+        shape = tuple(int(part) for part in given.replace("x", ",").split(","))
+        if not shape or min(shape) < 1:
+            raise ValueError
+    except ValueError:
+        raise InputError(f"--input {given}: must be whole numbers, 1 or more, as 3,224,224") from None
+    return shape

@@ -1,0 +1,305 @@
+"""Every strategy's predicted step for a model on a network, ranked: how sure that is, and what would change it."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from repro.core.errors import InputError
+from repro.experiment import limits
+from repro.experiment.testbeds import testbed_of
+from repro.recommend import draws, flips, forms, gpus, memory, simulate, statistical, workload
+from repro.recommend.candidates import Candidate, every
+from repro.recommend.setting import Setting, cluster
+from repro.recommend.simulate import Step
+from repro.recommend.statistical import Cost
+from repro.recommend.workload import Workload
+
+SIMULATED = 4  # of the best by their closed forms
+SIMULATED_S = 10.0  # in which they are simulated, as far as they get
+MOST_RANKS = 16  # of a simulation here; more ranks take minutes
+SYNCHRONOUS, ANY = "synchronous", "any"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A strategy in the setting. low_s, high_s: hold 90 % of the draws; fastest: share of the draws in which it is the
+    first of its kind (those that keep synchronous SGD's updates), or of all; simulated_s: by the simulator, where it
+    ran beside the closed form."""
+
+    candidate: Candidate
+    step: Step
+    low_s: float
+    high_s: float
+    fastest: Mapping[str, float]
+    memory: float
+    simulated_s: float | None
+    cost: Cost | None
+    fits: bool = True
+
+    @property
+    def seconds(self) -> float:
+        return self.step.seconds
+
+    @property
+    def limit(self) -> str:
+        """The part of the step that is largest besides computation, if it is more than a twentieth of the step."""
+        parts = {name: seconds for name, seconds in self.step.phases.items() if name != "computation"}
+        largest = max(parts, key=lambda name: parts[name])
+        return largest if parts[largest] > 0.05 * self.seconds else "computation"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Rows by predicted seconds; those that do not fit the memory last."""
+
+    load: Workload
+    setting: Setting
+    given: Sequence[str]
+    rows: Sequence[Row]
+    flips: Mapping[str, Sequence[flips.Flip]]
+    halved: Mapping[str, tuple[str, float]]
+    errors: str
+    memory: float | None = None
+    notes: Sequence[str] = field(default_factory=tuple)
+
+    def best(self, of: str = ANY) -> Row:
+        """The fastest that fits: of those that keep synchronous SGD's updates, or of any."""
+        return next(row for row in self.rows if row.fits and of in (ANY, row.candidate.keeps))
+
+    @property
+    def samples(self) -> int:
+        """Of an iteration: the global batch."""
+        return self.setting.workers * (self.load.profile.batch or 1)
+
+
+def recommend(
+    model: str,
+    bandwidth: float | str,
+    workers: int,
+    *,
+    latency: float | str | None = None,
+    gpus_per_node: int = 1,
+    step_ms: float | None = None,
+    gpu: str | None = None,
+    batch: int = 32,
+    imbalance: float | None = None,
+    memory_bytes: float | str | None = None,
+    shape: Sequence[int] | None = None,
+) -> Answer:
+    """Rank strategies for a model on a network.
+
+    model          a model's name, FILE.py:Class of a module without arguments, or a profile FILE.json
+    bandwidth      measured goodput between two machines: bits/s, or a text as "10g"
+    workers        GPUs that compute
+    latency        of a small message, one way: seconds, or a text as "50us"; None: drawn
+    step_ms        forward and backward pass of one worker's minibatch; or `gpu`, one that the papers' testbeds have
+    batch          samples of one worker's minibatch
+    imbalance      share of its computation by which one random worker is late in each iteration; None: drawn, 0 to 0.05
+    memory_bytes   of a GPU: bytes, or a text as "16G"
+
+    InputError for what cannot be.
+    """
+    setting, load, given, notes = set_up(
+        model, bandwidth, workers, latency, gpus_per_node, step_ms, gpu, batch, imbalance, shape
+    )
+    most = None if memory_bytes is None else amount(memory_bytes, "memory", BYTES)
+    return ranked(setting, load, given, most, notes)
+
+
+def set_up(
+    model: str, bandwidth: float | str, workers: int, latency: float | str | None, gpus_per_node: int,
+    step_ms: float | None, gpu: str | None, batch: int, imbalance: float | None, shape: Sequence[int] | None,
+) -> tuple[Setting, Workload, list[str], list[str]]:  # fmt: skip
+    """(setting, workload, names of the inputs that are given, notes)"""
+    for name, value in (("workers", workers), ("gpus-per-node", gpus_per_node), ("batch", batch)):
+        if type(value) is not int or value < 1:
+            raise InputError(f"--{name} {value}: must be a whole number, 1 or more")
+    limits.check("--workers", workers, limits.RANKS)
+    bits = amount(bandwidth, "bandwidth", BITS)
+    if step_ms is not None and gpu is not None:
+        raise InputError("--step-ms and --gpu: give one of them")
+    if step_ms is not None and not (math.isfinite(step_ms) and step_ms > 0):
+        raise InputError(f"--step-ms {step_ms:g}: must be a number above 0")
+    if imbalance is not None and not 0 <= imbalance <= 100:
+        raise InputError(f"--imbalance {imbalance:g}: must be a share of the computation, 0 or more and at most 100")
+    load, given, notes = workload.of(model, batch, shape), [], []
+    if step_ms is not None:
+        load = load.taking(step_ms / 1e3, "given")
+    elif gpu is not None:
+        load = gpus.timed(gpu, model, batch, load)
+    elif ":" in model and not load.timed:
+        load = workload.timed_here(model, batch, shape, load)
+    if load.timed:
+        given.append("computation")
+    else:
+        device = cluster()["device"]
+        seconds = load.flops / (device["peak_flops"] * device["utilisation"])
+        load = load.taking(seconds, "")
+        notes.append(
+            f"The computation is not given: {seconds * 1e3:.3g} ms are the middle of a wide range; --step-ms or --gpu "
+            "narrows the intervals."
+        )
+    entries: dict[str, Any] = {"beta_s_per_byte": 8 / bits}
+    if latency is not None:
+        entries["alpha_s"] = amount(latency, "latency", SECONDS, least=0.0)
+        given.append("alpha")
+    if gpus_per_node == 1:
+        given.append("local beta")
+    if imbalance is not None or workers == 1:
+        given.append("skew")
+    bed: Any = testbed_of(cluster())
+    setting = Setting(load.profile, workers, bed, gpus_per_node, imbalance or 0.0, load.matrices)
+    return setting.with_entries(**entries), load, given, notes
+
+
+BITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}
+BYTES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}
+SECONDS = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6}
+
+
+def amount(given: float | str, name: str, units: Mapping[str, float], least: float | None = None) -> float:
+    """A number with a unit; InputError where it is none, or not above 0 (or below `least`)."""
+    text = str(given).strip().lower()
+    for ending in ("bit/s", "bps", "b/s", "ib", "b"):
+        if units is not SECONDS:
+            text = text.removesuffix(ending)
+    digits = text.rstrip("abcdefghijklmnopqrstuvwxyz")
+    unit = text[len(digits) :]
+    try:
+        found = float(digits) * units[unit]
+        if not (math.isfinite(found) and (found > 0 if least is None else found >= least)):
+            raise ValueError
+    except (ValueError, KeyError):
+        allowed = ", ".join(filter(None, units))
+        raise InputError(f"--{name} {given}: must be a number above 0, with a unit of {allowed} or none") from None
+    return found
+
+
+def ranked(
+    setting: Setting, load: Workload, given: Sequence[str], most: float | None = None, notes: Sequence[str] = (),
+    chosen: Mapping[str, Candidate] | None = None, simulating: bool = True,
+) -> Answer:  # fmt: skip
+    """The answer for a setting; chosen: other candidates than all."""
+    among = every() if chosen is None else chosen
+    points = {name: step for name, one in among.items() if (step := forms.step(one, setting))}
+    fits = {name: most is None or memory.of(among[name], setting, load.kept) <= most for name in points}
+    if not any(fits.values()):
+        raise InputError(f"--memory: no strategy fits; must be {gigabytes(least_memory(among, setting, load))} or more")
+    found = simulated(among, points, setting) if simulating else {}
+    for name, step in found.items():
+        points[name] = rescaled(points[name], step.seconds)
+    at, errors = at_draws(among, points, setting, given)
+    order = sorted(points, key=lambda name: (not fits[name], points[name].seconds))
+    rows = [
+        row(
+            among[name],
+            points[name],
+            at,
+            found.get(name),
+            memory.of(among[name], setting, load.kept),
+            fits[name],
+            among,
+        )
+        for name in order
+    ]
+    changes = {of: flips.of(among, setting, fits, of) for of in (SYNCHRONOUS, ANY)}
+    halved = {of: flips.halved(among, setting, fits, of) for of in (SYNCHRONOUS, ANY)}
+    return Answer(load, setting, tuple(given), rows, changes, halved, errors, most, tuple(notes))
+
+
+def least_memory(among: Mapping[str, Candidate], setting: Setting, load: Workload) -> float:
+    return min(memory.of(one, setting, load.kept) for one in among.values() if forms.step(one, setting))
+
+
+def gigabytes(nbytes: float) -> str:
+    return f"{nbytes / 1e9:.1f}G"
+
+
+def simulated(among: Mapping[str, Candidate], points: Mapping[str, Step], setting: Setting) -> dict[str, Step]:
+    """The best by their closed forms, by their own code in virtual time, as far as there is time."""
+    if setting.workers > MOST_RANKS:
+        return {}
+    began, found = time.perf_counter(), {}
+    best = sorted(points, key=lambda name: points[name].seconds)
+    exact = [name for name in best if among[name].keeps == SYNCHRONOUS]
+    for name in dict.fromkeys([*best[: SIMULATED // 2], *exact[: SIMULATED // 2]]):
+        if time.perf_counter() - began > SIMULATED_S:
+            break
+        found[name] = of_code(among[name], setting)
+    return found
+
+
+def of_code(candidate: Candidate, setting: Setting) -> Step:
+    """A candidate's step, simulated."""
+    place = setting.place(candidate)
+    name, options = candidate.simulated()
+    if place.servers:
+        options = options | {"servers": place.servers}
+    return simulate.step(name, options, setting.profile, place.workers, place.network, setting.costs, setting.late_s)
+
+
+def rescaled(step: Step, seconds: float) -> Step:
+    """The step with what is besides computation longer or shorter, so that it takes so many seconds."""
+    fixed = step.phases["computation"]
+    rest = step.seconds - fixed
+    if rest <= 0 or seconds <= fixed:
+        return step
+    factor = (seconds - fixed) / rest
+    parts = {name: part if name == "computation" else part * factor for name, part in step.phases.items()}
+    return Step(seconds, parts, step.hidden_s)
+
+
+def at_draws(
+    among: Mapping[str, Candidate], points: Mapping[str, Step], setting: Setting, given: Sequence[str]
+) -> tuple[dict[str, list[float]], str]:
+    """Seconds at each draw of what is not given and of the error that the validation found; what that is from."""
+    centre = {name: forms.step(among[name], setting) for name in points}
+    names = {name: among[name].simulated()[0] for name in points}
+    off = draws.errors(set(names.values()), setting.nbytes)
+    found: dict[str, list[float]] = {name: [] for name in points}
+    for number, drawn in enumerate(draws.settings(setting, given)):
+        error = off.of_draw(number) if off else None
+        for name, point in points.items():
+            step, base = forms.step(among[name], drawn), centre[name]
+            moved = step.seconds / base.seconds if step and base else 1.0
+            found[name].append(point.seconds * moved * (error[names[name]] if error else 1.0))
+    return found, off.source if off else "none: no results of the validation"
+
+
+def row(
+    candidate: Candidate, step: Step, at: Mapping[str, Sequence[float]], found: Step | None, nbytes: float, fits: bool,
+    among: Mapping[str, Candidate],
+) -> Row:  # fmt: skip
+    mine = sorted(at[candidate.name])
+    tail = (1 - draws.COVERS) / 2
+    low, high = (mine[min(len(mine) - 1, int(share * len(mine)))] for share in (tail, 1 - tail))
+    fastest = {}
+    for kind in (SYNCHRONOUS, ANY):
+        others = [times for name, times in at.items() if kind in (ANY, among[name].keeps)]
+        own = at[candidate.name]
+        if kind in (ANY, candidate.keeps):
+            fastest[kind] = sum(own[n] <= min(times[n] for times in others) for n in range(len(own))) / len(own)
+    cost = statistical.of(candidate)
+    return Row(
+        candidate,
+        step,
+        min(low, step.seconds),
+        max(high, step.seconds),
+        fastest,
+        nbytes,
+        found.seconds if found else None,
+        cost,
+        fits,
+    )
+
+
+def with_bandwidth(setting: Setting, bits: float) -> Setting:
+    return setting.with_entries(beta_s_per_byte=8 / bits)
+
+
+def with_workers(setting: Setting, workers: int) -> Setting:
+    return replace(setting, workers=workers)

@@ -1,0 +1,130 @@
+"""Where a model is trained: workers, machines, links and what work costs, given or assumed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from repro.algorithms.pipeline.layers import Layer, Profile
+from repro.core import yaml_files
+from repro.experiment.testbeds import Simulated, testbed_of
+from repro.fabric.costs import Costs
+from repro.fabric.virtual.network import Network
+from repro.rank.factory import virtual_costs
+from repro.recommend.candidates import Candidate
+
+FILE = Path(__file__).with_name("cluster.yaml")
+
+
+@cache
+def cluster() -> dict[str, Any]:
+    """The entries of `cluster.yaml`, checked as a testbed's."""
+    found = yaml_files.entries(FILE)
+    assert isinstance(testbed_of(found), Simulated)
+    return found
+
+
+@dataclass(frozen=True)
+class Place:
+    """The ranks of a strategy and the link between two of them. servers: ranks that serve alone."""
+
+    workers: int
+    servers: int
+    alpha: float
+    beta: float
+
+    @property
+    def network(self) -> Network:
+        return Network(self.alpha, self.beta)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """late: share of an iteration's computation by which one random worker is late in each; testbed: what the rest
+    costs, its beta that of the network between machines (s/byte)."""
+
+    profile: Profile
+    workers: int
+    testbed: Simulated
+    gpus_per_node: int = 1
+    late: float = 0.0
+    matrices: tuple[tuple[int, int], ...] | None = None  # of the parameters; None: unknown
+
+    @property
+    def nbytes(self) -> int:
+        """Of the gradient."""
+        return round(sum(layer.parameter_bytes for layer in self.profile.layers))
+
+    @property
+    def computation_s(self) -> float:
+        return self.profile.seconds
+
+    @property
+    def late_s(self) -> float:
+        return self.late * self.computation_s if self.workers > 1 else 0.0
+
+    @property
+    def costs(self) -> Costs:
+        return virtual_costs(self.testbed)
+
+    @property
+    def machines(self) -> int:
+        return -(-self.workers // self.gpus_per_node)
+
+    def place(self, candidate: Candidate) -> Place:
+        """Several GPUs of a machine share its network card: by `candidate.link`, one of them uses it at a time, all do,
+        or a process that has added up their gradients speaks for them."""
+        bed, gpus = self.testbed, min(self.gpus_per_node, self.workers)
+        separate = candidate.servers == "separate"
+        if self.machines == 1 and gpus > 1:
+            return Place(self.workers, 0, bed.local_alpha_s, bed.local_beta_s_per_byte)
+        if gpus == 1:
+            return Place(self.workers, self.workers if separate else 0, bed.alpha_s, bed.beta_s_per_byte)
+        if candidate.link == "ring":
+            return Place(self.workers, 0, bed.alpha_s, max(bed.beta_s_per_byte, bed.local_beta_s_per_byte))
+        if candidate.link == "all":
+            return Place(self.workers, 0, bed.alpha_s, gpus * bed.beta_s_per_byte)
+        moved = 1.0 if separate else (self.machines - 1) / self.machines  # bytes a byte of the gradient, each way
+        inside = 2 * (gpus - 1) / gpus * bed.local_beta_s_per_byte / moved
+        return Place(self.machines, self.machines if separate else 0, bed.alpha_s, max(bed.beta_s_per_byte, inside))
+
+    def with_entries(self, **entries: Any) -> Setting:
+        """The same with other costs."""
+        return replace(self, testbed=self.testbed.model_copy(update=entries))
+
+    def slower(self, factor: float) -> Setting:
+        """The same with computation that takes so many times as long."""
+        layers = tuple(
+            replace(one, forward_s=one.forward_s * factor, backward_s=one.backward_s * factor)
+            for one in self.profile.layers
+        )
+        return replace(self, profile=replace(self.profile, layers=layers))
+
+
+MOST_LAYERS = 24
+
+
+def coarse(profile: Profile, most: int = MOST_LAYERS) -> Profile:
+    """The profile with neighbouring layers taken together, those with the least time and bytes first, so that no more
+    than `most` are left."""
+    layers, seconds = list(profile.layers), profile.seconds or 1.0
+    nbytes = sum(layer.parameter_bytes for layer in layers) or 1.0
+
+    def weight(layer: Layer) -> float:
+        return layer.seconds / seconds + layer.parameter_bytes / nbytes
+
+    while len(layers) > most:
+        at = min(range(len(layers) - 1), key=lambda n: weight(layers[n]) + weight(layers[n + 1]))
+        one, two = layers[at], layers[at + 1]
+        layers[at : at + 2] = [
+            Layer(
+                one.name,
+                one.forward_s + two.forward_s,
+                one.backward_s + two.backward_s,
+                two.activation_bytes,
+                one.parameter_bytes + two.parameter_bytes,
+            )
+        ]
+    return replace(profile, layers=tuple(layers), edges=None)

@@ -1,0 +1,72 @@
+"""What other updates cost in iterations: measured iterations to a target over those of synchronous SGD."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from repro.core.paths import reference_root
+from repro.recommend.candidates import Candidate
+from repro.records import catalogue, reference
+
+EXACT = ("dsync", "wfbp")  # whose updates are synchronous SGD's
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Iterations to a target over synchronous SGD's; infinity: not reached where synchronous SGD reached it."""
+
+    ratios: tuple[float, ...]
+    where: tuple[str, ...]  # experiments
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.ratios)
+
+    def __str__(self) -> str:
+        missed = sum(map(math.isinf, self.ratios))
+        reached = [ratio for ratio in self.ratios if not math.isinf(ratio)]
+        span = f"x{min(reached):.2f} to x{max(reached):.2f}" if reached else "never reached"
+        return (
+            f"{span} in {len(reached)} of {len(self.ratios)} pairs" if missed else f"{span} ({len(self.ratios)} pairs)"
+        )
+
+
+def of(candidate: Candidate) -> Cost | None:
+    """None for what keeps synchronous SGD's updates, and for what the reference says nothing of."""
+    if candidate.keeps == "synchronous":
+        return None
+    name, options = candidate.simulated()
+    return costs().get((name, options.get("codec", "none")))
+
+
+@cache
+def costs() -> Mapping[tuple[str, str], Cost]:
+    """(strategy, codec) -> its cost, over all trainings that differ from one of synchronous SGD in the strategy."""
+    reached: dict[tuple[Any, ...], dict[tuple[str, str], list[int | None]]] = {}
+    for paper in reference.papers(reference_root()):
+        for found in catalogue.runs(paper, reference_root()):
+            run = found.summary
+            if run.get("program", "train") != "train" or run["workers"] < 2:
+                continue
+            where = paper, run["experiment"], run["scale"], run["workers"], run["batch"], run["seed"], run["testbed"]
+            for target, at in (run.get("targets") or {}).items():
+                of_target = reached.setdefault((*where, target), {})
+                key = run["strategy"], (run.get("options") or {}).get("codec") or "none"
+                of_target.setdefault(key, []).append(at and at.get("iteration"))
+    found_ratios: dict[tuple[str, str], tuple[list[float], set[str]]] = {}
+    for where, strategies in reached.items():
+        exact = [n for name in EXACT for n in strategies.get((name, "none"), []) if n]
+        if not exact:
+            continue
+        base = statistics.median(exact)
+        for key, iterations in strategies.items():
+            if key[0] not in EXACT or key[1] != "none":
+                ratios, places = found_ratios.setdefault(key, ([], set()))
+                ratios += [n / base if n else math.inf for n in iterations]
+                places.add(f"{where[0]}/{where[1]}")
+    return {key: Cost(tuple(ratios), tuple(sorted(places))) for key, (ratios, places) in found_ratios.items()}

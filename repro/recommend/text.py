@@ -1,0 +1,199 @@
+"""An answer in words, and as plain data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from repro.recommend.answer import ANY, SYNCHRONOUS, Answer, Row, gigabytes
+from repro.recommend.draws import DRAWS
+from repro.recommend.flips import Flip
+
+OTHER = {"compressed": "gradients lose something on the way", "stale": "gradients are computed on older weights"}
+MEASURE = (
+    "Measure goodput, not the line rate: `iperf3 -s` on one machine, `iperf3 -c HOST -P 4 -t 10` on another, and take "
+    "the sum. TCP on 100 Gbit/s cards has been seen at 20 Gbit/s, on 40 Gbit/s Ethernet at 4."
+)
+
+
+def words(answer: Answer) -> str:
+    """The answer for a terminal: what to use, why, how sure, and what would change it."""
+    exact, best = answer.best(SYNCHRONOUS), answer.best(ANY)
+    lines = [about(answer), "", advice("Fastest with the updates of synchronous SGD", exact, answer, SYNCHRONOUS)]
+    if best is not exact:
+        kind = OTHER[best.candidate.keeps]
+        lines += [advice(f"Fastest of all, but {kind}", best, answer, ANY)]
+        if best.cost:
+            lines.append(
+                f"  Iterations to a target, over synchronous SGD's: {best.cost}, measured in "
+                f"{', '.join(best.cost.where[:3])}."
+            )
+        else:
+            lines.append("  What that costs in iterations was not measured here.")
+    lines += ["", table(answer), "", *legend(answer), ""]
+    for of, title in ((SYNCHRONOUS, "With synchronous updates"), (ANY, "Of all")):
+        lines += [f"{title}: {line}" for line in changes(answer, of)]
+    lines += ["", MEASURE, *answer.notes]
+    return "\n".join(lines)
+
+
+def about(answer: Answer) -> str:
+    load, setting = answer.load, answer.setting
+    gpus = f", {setting.gpus_per_node} a machine" if setting.gpus_per_node > 1 else ""
+    timed = f"{1e3 * setting.computation_s:.4g} ms a minibatch ({load.timed or 'assumed'})"
+    late = f"; one worker is late by {setting.late:.0%} of that in each iteration" if setting.late else ""
+    return (
+        f"{load.profile.model}: {load.parameters / 1e6:.1f} million parameters, "
+        f"{setting.nbytes / 1e6:.0f} MB of gradients; {load.profile.batch or '?'} samples a worker; {setting.workers} worker{'s' * (setting.workers > 1)}{gpus}; "
+        f"{bits(8 / setting.testbed.beta_s_per_byte)}, latency {1e6 * setting.testbed.alpha_s:.3g} us"
+        f"{'' if 'alpha' in answer.given else ' (assumed)'}.\nForward and backward pass: {timed}{late}."
+    )
+
+
+def advice(title: str, row: Row, answer: Answer, of: str) -> str:
+    share = row.fastest[of]
+    sure = "in all draws" if share == 1 else f"the fastest in {share:.0%} of the draws"
+    return (
+        f"{title}: {row.candidate.label}\n"
+        f"  {ms(row.seconds)} ms an iteration ({ms(row.low_s)} to {ms(row.high_s)}), "
+        f"{answer.samples / row.seconds:,.0f} samples/s; {sure}. {limits(row)}"
+    )
+
+
+def limits(row: Row) -> str:
+    if row.limit == "computation":
+        return "Computation limits it: a faster network gains less than 5 %."
+    part = row.step.phases[row.limit]
+    return f"{row.limit.capitalize()} takes {part / row.seconds:.0%} of it."
+
+
+def table(answer: Answer) -> str:
+    from tabulate import tabulate
+
+    rows = [
+        [
+            row.candidate.label,
+            ms(row.seconds),
+            f"{ms(row.low_s)} to {ms(row.high_s)}",
+            f"{answer.samples / row.seconds:,.0f}",
+            f"{row.fastest[ANY]:.0%}",
+            row.candidate.keeps,
+            *(share(row, name) for name in ("computation", "communication", "compression", "late workers")),
+            gigabytes(row.memory) if row.fits else f"{gigabytes(row.memory)}, too much",
+            "" if row.candidate.keeps == SYNCHRONOUS else str(row.cost) if row.cost else "not measured",
+        ]
+        for row in answer.rows
+    ]
+    head = ["strategy", "ms", "90 % of draws", "samples/s", "fastest", "updates", "comp.", "comm.", "codec", "late",
+            "memory", "iterations to target"]  # fmt: skip
+    return tabulate(
+        rows, head, disable_numparse=True, colalign=("left", *["right"] * 4, "left", *["right"] * 5, "left")
+    )
+
+
+def legend(answer: Answer) -> list[str]:
+    checked = [row for row in answer.rows if row.simulated_s]
+    by = f"; {', '.join(row.candidate.label for row in checked)} by the simulator itself" if checked else ""
+    unknown = ", ".join(assumed(answer))
+    return [
+        "ms, samples/s: predicted. Comp., comm., codec, late: shares of the step, of what is not hidden. Memory: of "
+        "the rank with the most (weights, gradient, momentum, activations).",
+        f"Predictions are closed forms that tests hold against the simulator{by}. Intervals hold 90 % of {DRAWS} draws "
+        f"of what is not given ({unknown or 'nothing'}) and of the simulator's own error ({answer.errors}).",
+        "Iterations to target: over synchronous SGD's, measured by this project on smaller models; a statistical cost, "
+        "not in the times.",
+    ]
+
+
+def assumed(answer: Answer) -> list[str]:
+    from repro.experiment import inputs
+    from repro.recommend import draws
+
+    return [inputs.words()[name] for name in draws.assumed(answer.given)]
+
+
+def changes(answer: Answer, of: str) -> list[str]:
+    """Where another strategy is the fastest, and what half of the bandwidth would change."""
+    labels = {row.candidate.name: row.candidate.label for row in answer.rows}
+    found = []
+    for what, unit in (
+        ("bandwidth", "at any bandwidth from 0.1 to 400 Gbit/s"),
+        ("workers", "at any number of workers, 2 to 128"),
+    ):
+        own = [flip for flip in answer.flips[of] if flip.what == what]
+        now = answer.best(of).candidate.label
+        found.append("; ".join(flip_words(flip, labels) for flip in own) + "." if own else f"{now} {unit}.")
+    name, seconds = answer.halved[of]
+    same = name == answer.best(of).candidate.name
+    found.append(f"At half of this bandwidth {ms(seconds)} ms, with {'the same' if same else labels.get(name, name)}.")
+    return found
+
+
+def flip_words(flip: Flip, labels: Mapping[str, str]) -> str:
+    at = bits(flip.at) if flip.what == "bandwidth" else f"{flip.at:.0f} workers"
+    return f"from {at} on {labels.get(flip.after, flip.after)} instead of {labels.get(flip.before, flip.before)}"
+
+
+def share(row: Row, name: str) -> str:
+    part = row.step.phases.get(name, 0.0) / row.seconds
+    return f"{part:.0%}" if part >= 0.005 else ""
+
+
+def ms(seconds: float) -> str:
+    return f"{1e3 * seconds:,.0f}" if seconds >= 0.1 else f"{1e3 * seconds:.3g}"
+
+
+def bits(rate: float) -> str:
+    return f"{rate / 1e9:.3g} Gbit/s" if rate >= 1e9 else f"{rate / 1e6:.3g} Mbit/s"
+
+
+def plain(answer: Answer) -> dict[str, Any]:
+    """For --json: seconds, bytes, bits/s; shares from 0 to 1; an infinite ratio (target not reached) is null."""
+    setting = answer.setting
+    return {
+        "model": answer.load.profile.model,
+        "parameters": answer.load.parameters,
+        "batch": answer.load.profile.batch,
+        "workers": setting.workers,
+        "gpus_per_node": setting.gpus_per_node,
+        "bandwidth_bits_per_s": 8 / setting.testbed.beta_s_per_byte,
+        "latency_s": setting.testbed.alpha_s,
+        "computation_s": setting.computation_s,
+        "computation_from": answer.load.timed or None,
+        "assumed": assumed(answer),
+        "errors": answer.errors,
+        "best": {of: answer.best(of).candidate.name for of in (SYNCHRONOUS, ANY)},
+        "strategies": [_row(row, answer) for row in answer.rows],
+        "flips": {of: [vars(flip) for flip in found] for of, found in answer.flips.items()},
+        "at_half_the_bandwidth": {
+            of: {"best": name, "step_s": seconds} for of, (name, seconds) in answer.halved.items()
+        },
+        "notes": list(answer.notes),
+    }
+
+
+def _row(row: Row, answer: Answer) -> dict[str, Any]:
+    return {
+        "name": row.candidate.name,
+        "label": row.candidate.label,
+        "strategy": row.candidate.strategy,
+        "options": row.candidate.options,
+        "updates": row.candidate.keeps,
+        "step_s": row.seconds,
+        "low_s": row.low_s,
+        "high_s": row.high_s,
+        "samples_per_s": answer.samples / row.seconds,
+        "fastest": dict(row.fastest),
+        "parts_s": dict(row.step.phases),
+        "hidden_s": row.step.hidden_s,
+        "limit": row.limit,
+        "memory_bytes": row.memory,
+        "fits": row.fits,
+        "simulated_s": row.simulated_s,
+        "iterations_to_target": row.cost
+        and {
+            "ratios": [ratio if math.isfinite(ratio) else None for ratio in row.cost.ratios],
+            "experiments": list(row.cost.where),
+        },
+    }

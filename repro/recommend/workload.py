@@ -1,0 +1,247 @@
+"""What is trained, as a profile: a model by its name, a user's own module, or a file of `repro profile`."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from repro import data, models
+from repro.algorithms.pipeline import profile as profiles
+from repro.algorithms.pipeline import profiler
+from repro.algorithms.pipeline.layers import Layer, Profile, tensor_bytes
+from repro.algorithms.pipeline.memory import counted
+from repro.core.errors import InputError, unknown
+from repro.recommend.setting import coarse
+from repro.training.device_times import BACKWARD_TO_FORWARD
+
+IMAGE = (3, 224, 224)
+TOKENS = (128,)
+TIMED_S = 6.0  # for the timing of a user's module
+STEPS = 5
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A model and a minibatch of one worker.
+
+    profile   its layers in order of execution, few enough to simulate; seconds are shares of `flops` until it is timed
+    flops     of a forward and a backward pass; 0: unknown
+    matrices  (rows, columns) of the parameters that have them
+    kept      bytes that a backward pass keeps of a forward pass
+    timed     where the seconds are from; "": they are not known, and have to be given or assumed
+    """
+
+    profile: Profile
+    flops: float
+    matrices: tuple[tuple[int, int], ...] | None
+    kept: float
+    timed: str = ""
+
+    @property
+    def parameters(self) -> int:
+        return round(sum(layer.parameter_bytes for layer in self.profile.layers) / 4)
+
+    def taking(self, seconds: float, source: str) -> Workload:
+        """The same, with a forward and backward pass of so many seconds, shared as before."""
+        factor = seconds / self.profile.seconds
+        layers = tuple(
+            replace(one, forward_s=one.forward_s * factor, backward_s=one.backward_s * factor)
+            for one in self.profile.layers
+        )
+        return replace(self, profile=replace(self.profile, layers=layers), timed=source)
+
+
+def of(model: str, batch: int, shape: Sequence[int] | None = None) -> Workload:
+    """By what a user names: FILE.json, FILE.py:Class, or a model; InputError for anything else."""
+    if model.endswith(".json"):
+        return of_profile(Path(model))
+    file, colon, name = model.rpartition(":")
+    if colon:
+        return of_module(_loaded(Path(file), name), name, batch, shape)
+    if model not in models.names():
+        raise InputError(f"{unknown('model', model, models.names())}; or FILE.py:Class of a module, or FILE.json")
+    dataset = profiler.usual_dataset(model)
+    real = data.shapes(dataset)
+    return of_module(models.build(model, real.input_shape, real.classes, 0, "meta"), model, batch, real.input_shape)
+
+
+def of_profile(path: Path) -> Workload:
+    found = profiles.read(path)
+    if found.edges is not None:
+        found = replace(found, edges=None)
+    if not found.seconds:
+        raise InputError(f"{path}: its layers take no time; must have forward_s and backward_s")
+    kept = sum(layer.activation_bytes for layer in found.layers)
+    return Workload(coarse(found), 0.0, None, kept, f"{found.source} on {found.hardware}")
+
+
+def _loaded(path: Path, name: str) -> nn.Module:
+    """The module `name()` of a user's file."""
+    if not path.is_file():
+        raise InputError(f"{path}: there is no such file; must be FILE.py:Class")
+    try:
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        assert spec and spec.loader
+        namespace = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(namespace)
+        found = getattr(namespace, name)()
+    except Exception as error:  # whatever a user's file raises
+        raise InputError(f"{path}:{name}: {type(error).__name__}: {_first_line(error)}") from None
+    if not isinstance(found, nn.Module):
+        raise InputError(f"{path}:{name}: is a {type(found).__name__}; must be an nn.Module that needs no arguments")
+    return found
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+
+
+def of_module(module: nn.Module, name: str, batch: int, shape: Sequence[int] | None) -> Workload:
+    """Any module: what its parts with parameters of their own compute, keep and send, in the order in which they run.
+
+    It runs on the meta device, where nothing is computed; a module that cannot runs on the CPU.
+    """
+    parameters = list(module.parameters())
+    if not sum(p.numel() for p in parameters if p.requires_grad):
+        raise InputError(f"model {name}: has no parameters to train")
+    words = any(isinstance(part, nn.Embedding) for part in module.modules())
+    sample = tuple(shape) if shape else (TOKENS if words else IMAGE)
+    real = {id(p): p.device for p in parameters}
+    try:
+        return _traced(module.to("meta") if _on_meta(real) else module, name, batch, sample, words)
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(
+            f"model {name}: its forward pass fails on {batch} x {' x '.join(map(str, sample))} "
+            f"{'numbers of words' if words else 'values'} ({_first_line(error)}); --input says another shape"
+        ) from None
+
+
+def _on_meta(devices: dict[int, torch.device]) -> bool:
+    return all(device.type == "meta" for device in devices.values())
+
+
+def _traced(module: nn.Module, name: str, batch: int, sample: tuple[int, ...], words: bool) -> Workload:
+    meta = _on_meta({id(p): p.device for p in module.parameters()})
+    device = "meta" if meta else "cpu"
+    # a module of the user's runs for real, once, with a small batch: what it computes grows with the batch
+    size = batch if meta else min(batch, 2)
+    x = (
+        torch.zeros(size, *sample, dtype=torch.int64, device=device)
+        if words
+        else torch.rand(size, *sample, device=device)
+    )
+    parts: list[_Part] = []
+    with _recorded(module, parts), FlopCounterMode(display=False) as counter:
+        _Part.counter = counter
+        with counted(module.parameters()) as kept:
+            module(x)
+    layers, grown = [], batch / size
+    total = sum(part.flops for part in parts) or 1.0
+    seen: set[int] = set()
+    for part in parts:
+        own = [p for p in part.module.parameters(recurse=False) if p.requires_grad and id(p) not in seen]
+        seen |= {id(p) for p in own}
+        share = part.flops / total / (1 + BACKWARD_TO_FORWARD)
+        size_bytes = sum(map(tensor_bytes, own))
+        layers.append(Layer(part.name, share, BACKWARD_TO_FORWARD * share, part.nbytes * grown, size_bytes))
+    if not layers:
+        raise InputError(f"model {name}: none of its parts with parameters runs in its forward pass")
+    matrices = tuple(
+        (p.shape[0], p.numel() // p.shape[0]) for p in module.parameters() if p.requires_grad and p.dim() > 1
+    )
+    flops = counter.get_total_flops() * (1 + BACKWARD_TO_FORWARD) * grown
+    found = Profile(name, batch, "", tuple(layers), None, None, "estimated", tensor_bytes(x) * grown)
+    return Workload(coarse(found), flops, matrices, kept.nbytes * grown)
+
+
+class _Part:
+    """A part of the module that ran: its FLOPs without its own parts', and the bytes that came out of it."""
+
+    counter: Any = None
+
+    def __init__(self, name: str, module: nn.Module):
+        self.name, self.module, self.flops, self.nbytes = name or "model", module, 0.0, 0.0
+
+
+@contextmanager
+def _recorded(module: nn.Module, parts: list[_Part]) -> Iterator[None]:
+    """Record the parts with parameters of their own that run, each once, in order."""
+    open_parts: list[list[float]] = []
+    found: dict[int, _Part] = {}
+    handles = []
+
+    def begin(one: nn.Module, _: Any) -> None:
+        open_parts.append([float(_Part.counter.get_total_flops()), 0.0])
+
+    def end(one: nn.Module, _: Any, out: Any) -> None:
+        before, inner = open_parts.pop()
+        whole = float(_Part.counter.get_total_flops()) - before
+        if open_parts:
+            open_parts[-1][1] += whole
+        part = found.get(id(one))
+        if part is None:
+            part = found[id(one)] = _Part(names[id(one)], one)
+            parts.append(part)
+        part.flops += whole - inner
+        part.nbytes = sum(tensor_bytes(t) for t in tensors(out))
+
+    names = {id(one): name for name, one in module.named_modules()}
+    for one in module.modules():
+        if one._parameters:
+            handles += [one.register_forward_pre_hook(begin), one.register_forward_hook(end)]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def tensors(out: Any) -> list[torch.Tensor]:
+    """Those of floats in what a module returns."""
+    if isinstance(out, torch.Tensor):
+        return [out] if out.is_floating_point() else []
+    parts = out.values() if isinstance(out, dict) else out if isinstance(out, tuple | list) else ()
+    return [tensor for part in parts for tensor in tensors(part)]
+
+
+def timed_here(model: str, batch: int, shape: Sequence[int] | None, found: Workload) -> Workload:
+    """A user's module with the seconds of a forward and backward pass here, on a GPU where torch has one."""
+    file, _, name = model.rpartition(":")
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    module = _loaded(Path(file), name).to(device)
+    words = any(isinstance(part, nn.Embedding) for part in module.modules())
+    sample = tuple(shape) if shape else (TOKENS if words else IMAGE)
+    size = batch
+    times: list[float] = []
+    began = time.perf_counter()
+    while len(times) <= STEPS and (not times or time.perf_counter() - began < TIMED_S):
+        x = (
+            torch.zeros(size, *sample, dtype=torch.int64, device=device)
+            if words
+            else torch.rand(size, *sample, device=device)
+        )
+        start = time.perf_counter()
+        sum(out.float().mean() for out in tensors(module(x))).backward()  # type: ignore[union-attr]
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+        times.append(time.perf_counter() - start)
+        if len(times) == 1 and times[0] > TIMED_S and size > 1:  # too slow for the whole batch: a part of it
+            size = max(1, math.floor(size / times[0]))
+            times.clear()
+            began = time.perf_counter()
+    seconds = statistics.median(times[1:] or times) * batch / size
+    part = "" if size == batch else f", in proportion to {size} samples"
+    return found.taking(seconds, f"timed on this machine ({profiler.hardware(device)}{part})")

@@ -1,0 +1,168 @@
+"""Predictions of `repro recommend`: closed forms against the simulator, what cannot be otherwise, and wrong input."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from repro.algorithms.pipeline import profile as profiles
+from repro.algorithms.pipeline.layers import Layer, Profile
+from repro.core.errors import InputError
+from repro.experiment.testbeds import testbed_of as bed_of
+from repro.recommend import answer, forms, text, workload
+from repro.recommend.candidates import every
+from repro.recommend.setting import Setting, cluster, coarse
+
+LAYERS = tuple(Layer(f"layer{n}", 0.002, 0.004, 2e5 * (9 - n), 1e6 * (1 + n % 5 * 3)) for n in range(8))
+PROFILE = Profile("a model", 32, "", LAYERS, None, None, "estimated", 2e6)
+BITS = (1e9, 1e10, 1e11)
+TIMES = (
+    *("alpha_s", "beta_s_per_byte", "gamma_s_per_byte", "update_s_per_byte", "merge_s_per_byte", "sum_s_per_byte"),
+    *("local_alpha_s", "local_beta_s_per_byte"),
+)
+APART = {"pipedream": 0.4}  # whose form is its authors' cost model, without fill and synchronisation
+LATE = {"pipe_sgd", "pipe_sgd_fp16", "eager_solo", "eager_majority", "pipedream", "gpipe", "one_f_one_b_flush"}
+
+
+def setting(workers=4, bits=1e10, **more):
+    return Setting(PROFILE, workers, bed_of(cluster()), **more).with_entries(beta_s_per_byte=8 / bits)
+
+
+def load(profile=PROFILE):
+    return workload.Workload(profile, 1e9, None, 1e8, "given")
+
+
+def seconds(name, where):
+    return forms.step(every()[name], where).seconds
+
+
+@pytest.mark.parametrize("name", every())
+@pytest.mark.parametrize("bits", BITS)
+def test_the_closed_form_is_what_the_simulator_finds(name, bits):
+    found = answer.of_code(every()[name], setting(bits=bits)).seconds
+    assert seconds(name, setting(bits=bits)) == pytest.approx(found, rel=APART.get(name, 0.02))
+
+
+@pytest.mark.parametrize("name", [name for name in every() if name not in LATE])
+def test_a_late_worker_holds_up_all_that_wait_for_it(name):
+    late = setting(late=0.5)
+    assert seconds(name, late) == pytest.approx(answer.of_code(every()[name], late).seconds, rel=0.1)
+
+
+@pytest.mark.parametrize("name", every())
+def test_more_bandwidth_never_makes_a_step_longer(name):
+    times = [seconds(name, setting(8, bits)) for bits in (1e8, 1e9, 1e10, 1e11)]
+    assert times == sorted(times, reverse=True)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name for name, one in every().items() if one.keeps == "synchronous" and one.form in ("allreduce", "buckets")],
+)
+def test_one_worker_is_plain_sgd(name):
+    where = setting(1)
+    plain = where.computation_s + where.nbytes * where.testbed.update_s_per_byte
+    assert seconds(name, where) == pytest.approx(plain)
+
+
+def test_the_order_does_not_depend_on_the_unit_of_time():
+    usual = setting(8)
+    bed = usual.testbed
+    times = {name: getattr(bed, name) for name in TIMES}
+    coded = {kind: getattr(bed, kind) for kind in ("encode_s_per_byte", "decode_s_per_byte", "select_s_per_byte")}
+    slow = usual.slower(1000.0).with_entries(
+        **{name: 1000 * value for name, value in times.items()},
+        **{kind: {name: 1000 * value for name, value in costs.items()} for kind, costs in coded.items()},
+    )
+    for name in every():
+        assert seconds(name, slow) == pytest.approx(1000 * seconds(name, usual), rel=1e-6)
+
+
+def test_the_interval_is_wider_where_less_is_given():
+    def width(given):
+        rows = answer.ranked(setting(8), load(), given, simulating=False).rows
+        return {row.candidate.name: row.high_s / row.low_s for row in rows}
+
+    little, much = width(["computation"]), width(["computation", "alpha", "skew", "local beta", "gamma", "update"])
+    assert sum(little[name] >= much[name] for name in little) >= len(little) - 1
+    assert width([])["allreduce"] > little["allreduce"]
+
+
+def test_several_gpus_of_a_machine_share_its_network_card():
+    alone, shared = setting(8), setting(8, gpus_per_node=4)
+    assert seconds("eager_solo", shared) > seconds("eager_solo", alone)  # every rank sends at once
+    assert seconds("allreduce", shared) == pytest.approx(seconds("allreduce", alone))  # a ring has one message there
+    assert seconds("ps_after", shared) < seconds("ps_after", alone)  # a machine speaks once for its GPUs
+
+
+def test_a_profile_keeps_its_sums_when_layers_are_taken_together():
+    fine = replace(PROFILE, layers=LAYERS * 6)
+    rough = coarse(fine)
+    assert len(rough.layers) < len(fine.layers)
+    assert rough.seconds == pytest.approx(fine.seconds)
+    assert sum(one.parameter_bytes for one in rough.layers) == sum(one.parameter_bytes for one in fine.layers)
+
+
+def test_what_does_not_fit_the_memory_comes_last_and_nothing_is_an_error():
+    most = 3 * setting(8).nbytes + 1e8 + 1
+    rows = answer.ranked(setting(8), load(), ["computation"], most, simulating=False).rows
+    fits = [row.fits for row in rows]
+    assert any(fits) and not all(fits) and fits == sorted(fits, reverse=True)
+    with pytest.raises(InputError, match="--memory"):
+        answer.ranked(setting(8), load(), [], 1e3, simulating=False)
+
+
+def test_a_users_module_is_profiled_and_answered(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from torch import nn\n\nclass Net(nn.Module):\n"
+        "    def __init__(self):\n        super().__init__()\n"
+        "        self.a, self.b = nn.Linear(32, 64), nn.Linear(64, 8)\n"
+        "    def forward(self, x):\n        return {'logits': self.b(self.a(x).relu())}\n"
+    )
+    found = answer.recommend(f"{file}:Net", "1g", 2, batch=4, shape=(32,))
+    assert found.load.parameters == 32 * 64 + 64 + 64 * 8 + 8
+    assert "timed on this machine" in text.words(found)
+    assert json.loads(json.dumps(text.plain(found), allow_nan=False))["best"]["synchronous"] in every()
+    with pytest.raises(InputError, match="--input"):
+        answer.recommend(f"{file}:Net", "1g", 2, shape=(7,))
+    with pytest.raises(InputError, match="AttributeError"):
+        answer.recommend(f"{file}:Other", "1g", 2)
+
+
+def test_a_profile_of_repro_profile_is_taken_with_its_seconds(tmp_path):
+    profiles.write(tmp_path / "a.json", PROFILE)
+    found = workload.of(str(tmp_path / "a.json"), 32)
+    assert found.profile.seconds == pytest.approx(PROFILE.seconds) and "estimated" in found.timed
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"model": "resnet51"}, "resnet50"),
+        ({"model": "mine.py:Net"}, "no such file"),
+        ({"bandwidth": "fast"}, "--bandwidth fast"),
+        ({"bandwidth": "-1g"}, "--bandwidth -1g"),
+        ({"workers": 0}, "--workers 0"),
+        ({"workers": 10**6}, "--workers"),
+        ({"latency": "soon"}, "--latency soon"),
+        ({"step_ms": -1.0}, "--step-ms -1"),
+        ({"step_ms": 1.0, "gpu": "P100"}, "give one of them"),
+        ({"gpu": "abacus"}, "P100"),
+        ({"imbalance": -1.0}, "--imbalance -1"),
+        ({"batch": 0}, "--batch 0"),
+    ],
+)
+def test_wrong_input_is_one_line_that_says_what_is_allowed(wrong, said):
+    given = {"model": "resnet20", "bandwidth": "1g", "workers": 4} | wrong
+    with pytest.raises(InputError, match=said) as error:
+        answer.recommend(given.pop("model"), given.pop("bandwidth"), given.pop("workers"), **given)
+    assert "\n" not in str(error.value)
+
+
+def test_a_file_that_is_no_profile_is_refused(tmp_path):
+    (tmp_path / "no.json").write_text("[1, 2]")
+    with pytest.raises(InputError, match=r"no\.json"):
+        workload.of(str(tmp_path / "no.json"), 32)

@@ -19,7 +19,7 @@ from repro.recommend.statistical import Cost
 from repro.recommend.workload import Workload
 
 SIMULATED = 4  # of the best by their closed forms
-SIMULATED_S = 10.0  # in which they are simulated, as far as they get
+SIMULATED_S = 6.0  # after which no further simulation begins
 MOST_RANKS = 16  # of a simulation here; more ranks take minutes
 SYNCHRONOUS, ANY = "synchronous", "any"
 
@@ -183,7 +183,7 @@ def ranked(
     setting: Setting, load: Workload, given: Sequence[str], most: float | None = None, notes: Sequence[str] = (),
     chosen: Mapping[str, Candidate] | None = None, simulating: bool = True,
 ) -> Answer:  # fmt: skip
-    """The answer for a setting; chosen: other candidates than all."""
+    """The answer for a setting; chosen: other candidates than all, without what would change."""
     among = every() if chosen is None else chosen
     points = {name: step for name, one in among.items() if (step := forms.step(one, setting))}
     fits = {name: most is None or memory.of(among[name], setting, load.kept) <= most for name in points}
@@ -206,8 +206,9 @@ def ranked(
         )
         for name in order
     ]
-    changes = {of: flips.of(among, setting, fits, of) for of in (SYNCHRONOUS, ANY)}
-    halved = {of: flips.halved(among, setting, fits, of) for of in (SYNCHRONOUS, ANY)}
+    kinds = [of for of in (SYNCHRONOUS, ANY) if chosen is None]
+    changes = {of: flips.of(among, setting, fits, of) for of in kinds}
+    halved = {of: flips.halved(among, setting, fits, of) for of in kinds}
     return Answer(load, setting, tuple(given), rows, changes, halved, errors, most, tuple(notes))
 
 

@@ -161,8 +161,7 @@ def server(setting: Setting, place: Place, options: Options, name: str) -> Step:
 
 def sharded(setting: Setting, place: Place, options: Options, name: str) -> Step:
     """Pull, forward, backward, push; layer by layer a layer's forward pass waits for its own pull alone, and its push
-    leaves as soon as its gradient is there. Both directions of a network card carry pulls and pushes where a machine
-    both works and serves."""
+    leaves as soon as its gradient is there. A late worker pulls while it is late."""
     bed, p = setting.testbed, place.workers
     if p == 1 and not place.servers:
         return made(setting, 0.0)
@@ -171,21 +170,28 @@ def sharded(setting: Setting, place: Place, options: Options, name: str) -> Step
     wire = [moved * layer.parameter_bytes * place.beta for layer in layers]
     add = [largest_block(p, round(layer.parameter_bytes)) * (p - 1) * bed.gamma_s_per_byte for layer in layers]
     if options["push"] == "after":
-        return made(setting, 2 * (place.alpha + sum(wire)) + place.alpha + sum(add) / max(len(layers), 1))
-    arrived = computed = place.alpha
-    for layer, seconds in zip(layers, wire):
-        arrived += seconds
-        computed = max(computed, arrived + place.alpha if seconds else computed) + layer.forward_s
+        pull = place.alpha + sum(wire)
+        rest = pull + place.alpha + sum(add) / max(len(layers), 1)
+        return made(setting, pull + rest, late=max(0.0, setting.late_s - pull))
+
+    def forward(late: float) -> float:
+        arrived, computed = place.alpha, max(place.alpha, late)
+        for layer, seconds in zip(layers, wire):
+            arrived += seconds
+            computed = max(computed, arrived + place.alpha if seconds else computed) + layer.forward_s
+        return computed
+
+    computed = forward(0.0)
     sent = ready = 0.0
     for layer, seconds in zip(reversed(layers), reversed(wire)):
         ready += layer.backward_s
         sent = max(sent, ready) + seconds
     exposed = computed + sent + 2 * place.alpha - setting.computation_s
-    return made(setting, exposed, 2 * sum(wire) - exposed)
+    return made(setting, exposed, 2 * sum(wire) - exposed, late=forward(setting.late_s) - computed)
 
 
 def flush(setting: Setting, place: Place, options: Options, name: str) -> Step | None:
-    """GPipe and 1F1B with flush: as many minibatches as workers fill and drain one stage a worker.
+    """GPipe and 1F1B with flush: `flush` minibatches, by default one a worker, fill and drain one stage a worker.
 
     Each half takes what the first minibatch needs through all stages, and the slowest stage or transfer for each other.
     """
@@ -193,7 +199,7 @@ def flush(setting: Setting, place: Place, options: Options, name: str) -> Step |
     if found is None:
         return None
     forward, backward, transfers, updates = _of_stages(setting, found)
-    m, alpha = place.workers, place.alpha
+    m, alpha = options["flush"] or place.workers, place.alpha
     wires = [nbytes * place.beta for nbytes in transfers]
     half = [
         sum(work) + sum(alpha + wire for wire in wires) + (m - 1) * max([*work, *wires]) for work in (forward, backward)

@@ -45,7 +45,8 @@ def about(answer: Answer) -> str:
     late = f"; one worker is late by {setting.late:.0%} of that in each iteration" if setting.late else ""
     return (
         f"{load.profile.model}: {load.parameters / 1e6:.1f} million parameters, "
-        f"{setting.nbytes / 1e6:.0f} MB of gradients; {load.profile.batch or '?'} samples a worker; {setting.workers} worker{'s' * (setting.workers > 1)}{gpus}; "
+        f"{setting.nbytes / 1e6:.0f} MB of gradients; {load.profile.batch or '?'} samples a worker; "
+        f"{setting.workers} worker{'s' * (setting.workers > 1)}{gpus}; "
         f"{bits(8 / setting.testbed.beta_s_per_byte)}, latency {1e6 * setting.testbed.alpha_s:.3g} us"
         f"{'' if 'alpha' in answer.given else ' (assumed)'}.\nForward and backward pass: {timed}{late}."
     )

@@ -1,0 +1,153 @@
+"""The tool held against throughputs that others measured: `published.yaml`, which also says how that is judged."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from pydantic import Field
+
+from repro.core import yaml_files
+from repro.core.fields import Count, Model, Positive, Text, checked
+from repro.experiment.testbeds import testbed_of
+from repro.recommend import answer, published_models, workload
+from repro.recommend.candidates import Candidate, every
+from repro.recommend.setting import Setting, cluster
+from repro.recommend.workload import Workload
+
+FILE = Path(__file__).with_name("published.yaml")
+HEADERS = 0.95  # of a line rate that TCP over Ethernet leaves
+TIE = 0.05  # of the best measured one: naming either is right
+GIVEN = ("computation", "local beta")
+OF = {"dsync": "allreduce", "ddp": "ddp", "ps": "ps", "ps_after": "ps_after", "gpipe": "gpipe"}
+
+
+class Measured(Model):
+    """A system's throughput, samples/s of all workers."""
+
+    part = "results"
+
+    system: Text
+    strategy: Literal["dsync", "ddp", "ps", "ps_after", "gpipe"]
+    per_s: Positive
+    microbatches: Count | None = None
+
+
+class Published(Model):
+    """A setting: the entries are explained in the file."""
+
+    part = "settings"
+
+    id: Text
+    source: Text
+    place: Text
+    model: Text
+    batch: Count
+    workers: Count
+    gpus_per_node: Count
+    single_per_s: Positive
+    line_gbit: Positive
+    goodput_gbit: Positive | None = None
+    latency_us: Positive | None = None
+    assumed: str = ""
+    servers: Literal["machines", "separate"] = "machines"
+    local_sum: bool = True
+    results: list[Measured] = Field(min_length=1)
+
+    @property
+    def bits(self) -> float:
+        return 1e9 * (self.goodput_gbit or HEADERS * self.line_gbit)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A measured throughput beside the predicted one and its interval, samples/s."""
+
+    setting: Published
+    measured: Measured
+    predicted: float
+    low: float
+    high: float
+
+    @property
+    def ratio(self) -> float:
+        return self.predicted / self.measured.per_s
+
+
+def settings() -> list[Published]:
+    return [checked(Published, one, f"{FILE.name}: {one.get('id')}") for one in yaml_files.read(FILE)["settings"]]
+
+
+def sources() -> dict[str, dict[str, Any]]:
+    return dict(yaml_files.read(FILE)["sources"])
+
+
+@cache
+def load(model: str, batch: int) -> Workload:
+    """The model's sizes, on the meta device."""
+    if model not in published_models.BUILD:
+        return workload.of(model, batch)
+    build, shape = published_models.BUILD[model]
+    with torch.device("meta"):
+        return workload.of_module(build(), model, batch, shape)
+
+
+def candidate(one: Published, measured: Measured) -> Candidate:
+    """What stands for a system, as the file says."""
+    found = every()[OF[measured.strategy]]
+    if measured.strategy.startswith("ps"):
+        return found.model_copy(update={"servers": one.servers, "link": "machine" if one.local_sum else "all"})
+    if measured.microbatches:
+        return found.model_copy(update={"options": found.options | {"flush": measured.microbatches}})
+    return found
+
+
+def compare(one: Published) -> list[Compared]:
+    return [_compared(one, measured) for measured in one.results]
+
+
+def _compared(one: Published, measured: Measured) -> Compared:
+    samples = one.batch * one.workers
+    batch = samples // measured.microbatches if measured.microbatches else one.batch
+    own = load(one.model, batch).taking(batch / one.single_per_s, one.source)
+    if measured.microbatches:  # torchgpipe computes activations again in the backward pass
+        layers = [replace(layer, backward_s=layer.backward_s + layer.forward_s) for layer in own.profile.layers]
+        own = replace(own, profile=replace(own.profile, layers=tuple(layers)))
+    bed: Any = testbed_of(cluster())
+    entries = {"beta_s_per_byte": 8 / one.bits}
+    if one.latency_us:
+        entries["alpha_s"] = one.latency_us * 1e-6
+    inside = one.gpus_per_node >= one.workers  # the link that is named is the machine's own
+    setting = Setting(own.profile, one.workers, bed, 1 if inside else one.gpus_per_node).with_entries(**entries)
+    given = [*GIVEN[: 2 if one.gpus_per_node == 1 or inside else 1], *(["alpha"] if one.latency_us else [])]
+    chosen = candidate(one, measured)
+    (row,) = answer.ranked(setting, own, given, chosen={chosen.name: chosen}, simulating=False).rows
+    return Compared(one, measured, samples / row.seconds, samples / row.high_s, samples / row.low_s)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A setting with several strategies: the one that the tool puts first, and whether it was the best measured."""
+
+    setting: Published
+    named: Compared
+    best: Compared
+    right: bool
+
+
+def judge(rows: Sequence[Compared]) -> Judged | None:
+    if len(rows) < 2:
+        return None
+    named = max(rows, key=lambda row: row.predicted)
+    best = max(rows, key=lambda row: row.measured.per_s)
+    return Judged(rows[0].setting, named, best, named.measured.per_s >= (1 - TIE) * best.measured.per_s)
+
+
+def error(rows: Sequence[Compared]) -> float:
+    """The median of |predicted / measured - 1|."""
+    return statistics.median(abs(row.ratio - 1) for row in rows)

@@ -1,0 +1,53 @@
+"""Networks of the published measurements that this project does not train: their sizes are all that is used of them."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+from repro.models._residual import Bottleneck, head, imagenet_stem, stages
+
+WORDS = 30528  # of BERT's vocabulary, made divisible by 8 as in the benchmark
+LENGTH = 64  # words of a sentence there
+
+
+def resnet101() -> nn.Module:
+    """He et al. (CVPR 2016), table 1: 44,549,160 parameters at 1,000 classes."""
+    blocks = stages([64, 128, 256, 512], blocks=(3, 4, 23, 3), projection=True, kind=Bottleneck)
+    last = head(512 * Bottleneck.expansion, 1000)
+    return nn.Sequential(OrderedDict(conv1=imagenet_stem((3, 224, 224)), **blocks, fc=last))
+
+
+class Bert(nn.Module):
+    """Devlin et al. (2019), with the heads of pretraining: words (N, L) -> scores. The decoder's weights are those of
+    the embedding, whose gradient is complete when the backward pass is."""
+
+    def __init__(self, layers: int, width: int, heads: int):
+        super().__init__()
+        self.words, self.places = nn.Embedding(WORDS, width), nn.Embedding(512, width)
+        self.sentences, self.norm = nn.Embedding(2, width), nn.LayerNorm(width)
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(width, heads, 4 * width, activation="gelu", batch_first=True)
+            for _ in range(layers)
+        )
+        self.pooler, self.next = nn.Linear(width, width), nn.Linear(width, 2)
+        self.transform, self.last_norm = nn.Linear(width, width), nn.LayerNorm(width)
+        self.decoder = nn.Linear(width, WORDS)
+        self.decoder.weight = self.words.weight
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        places = torch.arange(x.shape[1], device=x.device)
+        value = self.norm(self.words(x) + self.places(places) + self.sentences(torch.zeros_like(x)))
+        for layer in self.layers:
+            value = layer(value)
+        return self.decoder(self.last_norm(self.transform(value))), self.next(self.pooler(value[:, 0]))
+
+
+BUILD: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
+    "resnet101": (resnet101, (3, 224, 224)),
+    "bert_base": (lambda: Bert(12, 768, 12), (LENGTH,)),
+    "bert_large": (lambda: Bert(24, 1024, 16), (LENGTH,)),
+}

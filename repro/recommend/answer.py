@@ -225,7 +225,7 @@ def simulated(among: Mapping[str, Candidate], points: Mapping[str, Step], settin
     if setting.workers > MOST_RANKS:
         return {}
     began, found = time.perf_counter(), {}
-    best = sorted(points, key=lambda name: points[name].seconds)
+    best = sorted((name for name in points if among[name].modelled), key=lambda name: points[name].seconds)
     exact = [name for name in best if among[name].keeps == SYNCHRONOUS]
     for name in dict.fromkeys([*best[: SIMULATED // 2], *exact[: SIMULATED // 2]]):
         if time.perf_counter() - began > SIMULATED_S:

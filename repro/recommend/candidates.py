@@ -33,6 +33,7 @@ class Candidate(Model):
     form: Text
     link: Literal["ring", "all", "machine"]
     vectors: Whole
+    modelled: bool = True
 
     def simulated(self) -> tuple[str, dict[str, Any]]:
         """The strategy of ours, and all of its options, that runs in virtual time in this one's place."""

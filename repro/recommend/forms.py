@@ -253,6 +253,27 @@ def _of_stages(setting: Setting, found: Partition) -> tuple[list[float], list[fl
     )
 
 
+def lowrank(setting: Setting, place: Place, options: Options, name: str) -> Step | None:
+    """PowerSGD: factors P and Q of each matrix, one allreduce each, after the backward pass; vectors go with P."""
+    if setting.matrices is None:
+        return None
+    rank, costs = options["rank"], setting.costs
+    sent = [(n, m, min(n, m, rank)) for n, m in setting.matrices if (n + m) * min(n, m, rank) < n * m]
+    whole = setting.nbytes - FLOAT32 * sum(n * m for n, m, _ in sent)
+    first, second = (FLOAT32 * sum(pair[side] * pair[2] for pair in sent) for side in (0, 1))
+    codec = f"{name}_r{rank}"
+    compress = 2 * costs.modelled(f"encode/{codec}", setting.nbytes) + costs.modelled(f"decode/{codec}", setting.nbytes)
+    exchange = sum(allreduce_s(round(nbytes), setting, place, "none") for nbytes in (first + whole, second))
+    return made(setting, exchange, compress=compress)
+
+
+def local(setting: Setting, place: Place, options: Options, name: str) -> Step:
+    """DiLoCo: an allreduce of the weights every H iterations; a late worker holds up nobody between."""
+    inner = options["H"]
+    late = setting.late_s / place.workers
+    return made(setting, allreduce_s(setting.nbytes, setting, place, "none") / inner, late=late)
+
+
 FORMS: dict[str, Callable[[Setting, Place, Options, str], Step | None]] = {
     "allreduce": allreduce,
     "buckets": buckets,
@@ -263,4 +284,6 @@ FORMS: dict[str, Callable[[Setting, Place, Options, str], Step | None]] = {
     "sharded": sharded,
     "flush": flush,
     "pipedream": pipedream,
+    "lowrank": lowrank,
+    "local": local,
 }

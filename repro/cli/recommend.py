@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
+from pathlib import Path
 from typing import Any
 
 from repro.cli.options import as_json
@@ -37,6 +39,28 @@ def add(commands: Any) -> None:
     recommend.add_argument("--input", metavar="SHAPE", help="of one sample of a module: 3,224,224; 128 for words")
     as_json(recommend)
     recommend.set_defaults(command=cmd_recommend)
+
+    map_ = commands.add_parser("map", help="map the fastest strategy over bandwidth, computation, workers, imbalance")
+    map_.add_argument(
+        "--seconds", type=float, default=480.0, help="time for the simulations beside borders (default 480)"
+    )
+    map_.add_argument("--out", metavar="FILE", help="save the cells as CSV")
+    map_.set_defaults(command=cmd_map)
+
+
+def cmd_map(args: argparse.Namespace) -> None:
+    from repro.core.atomic import write_atomically
+    from repro.core.user_files import check_target
+    from repro.recommend import map as maps
+
+    if not 0 <= args.seconds < 1e6:
+        raise InputError(f"--seconds {args.seconds:g}: must be 0 or more and less than a million")
+    if args.out:
+        check_target(Path(args.out))
+    found = maps.made(args.seconds, lambda line: print(line, file=sys.stderr))
+    if args.out:
+        write_atomically(Path(args.out), maps.as_csv(found))
+    print(maps.words(found))
 
 
 def cmd_recommend(args: argparse.Namespace) -> None:

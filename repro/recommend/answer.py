@@ -12,7 +12,7 @@ from repro.core.errors import InputError
 from repro.experiment import limits
 from repro.experiment.testbeds import testbed_of
 from repro.recommend import draws, flips, forms, gpus, memory, simulate, statistical, workload
-from repro.recommend.candidates import Candidate, every
+from repro.recommend.candidates import ANY, SYNCHRONOUS, Candidate, every
 from repro.recommend.setting import Setting, cluster
 from repro.recommend.simulate import Step
 from repro.recommend.statistical import Cost
@@ -21,13 +21,12 @@ from repro.recommend.workload import Workload
 SIMULATED = 4  # of the best by their closed forms
 SIMULATED_S = 6.0  # after which no further simulation begins
 MOST_RANKS = 16  # of a simulation here; more ranks take minutes
-SYNCHRONOUS, ANY = "synchronous", "any"
 
 
 @dataclass(frozen=True)
 class Row:
     """A strategy in the setting. low_s, high_s: hold 90 % of the draws; fastest: share of the draws in which it is the
-    first of its kind (those that keep synchronous SGD's updates), or of all; simulated_s: by the simulator, where it
+    first of those that it is compared with (`Candidate.counts`); simulated_s: by the simulator, where it
     ran beside the closed form."""
 
     candidate: Candidate
@@ -67,8 +66,8 @@ class Answer:
     notes: Sequence[str] = field(default_factory=tuple)
 
     def best(self, of: str = ANY) -> Row:
-        """The fastest that fits: of those that keep synchronous SGD's updates, or of any."""
-        return next(row for row in self.rows if row.fits and of in (ANY, row.candidate.keeps))
+        """The fastest that fits: of those that keep synchronous SGD's updates, or of all that are compared."""
+        return next(row for row in self.rows if row.fits and row.candidate.counts(of))
 
     @property
     def samples(self) -> int:
@@ -280,9 +279,9 @@ def row(
     low, high = (mine[min(len(mine) - 1, int(share * len(mine)))] for share in (tail, 1 - tail))
     fastest = {}
     for kind in (SYNCHRONOUS, ANY):
-        others = [times for name, times in at.items() if kind in (ANY, among[name].keeps)]
+        others = [times for name, times in at.items() if among[name].counts(kind)]
         own = at[candidate.name]
-        if kind in (ANY, candidate.keeps):
+        if candidate.counts(kind):
             fastest[kind] = sum(own[n] <= min(times[n] for times in others) for n in range(len(own))) / len(own)
     cost = statistical.of(candidate)
     return Row(

@@ -16,7 +16,7 @@ from repro.core.not_none import not_none
 from repro.core.registry import PLUGINS
 
 FILE = Path(__file__).with_name("candidates.yaml")
-KEEPS = ("synchronous", "compressed", "stale")
+SYNCHRONOUS, ANY = "synchronous", "any"  # what candidates are compared with
 
 
 class Candidate(Model):
@@ -29,11 +29,16 @@ class Candidate(Model):
     strategy: Text
     options: dict[str, Any] = Field(default_factory=dict)
     servers: Literal["machines", "separate"] = "machines"
-    keeps: Literal["synchronous", "compressed", "stale"]
+    keeps: Literal["synchronous", "compressed", "stale", "local"]
     form: Text
     link: Literal["ring", "all", "machine"]
     vectors: Whole
     modelled: bool = True
+
+    def counts(self, kind: str) -> bool:
+        """Whether it is one of those that are compared: what keeps synchronous SGD's updates, or any that exchanges
+        something in every iteration."""
+        return self.keeps == kind or (kind == ANY and self.keeps != "local")
 
     def simulated(self) -> tuple[str, dict[str, Any]]:
         """The strategy of ours, and all of its options, that runs in virtual time in this one's place."""

@@ -31,7 +31,7 @@ def fastest(among: Mapping[str, Candidate], setting: Setting, fits: Mapping[str,
     times = {
         name: step.seconds
         for name, one in among.items()
-        if fits.get(name, True) and of in ("any", one.keeps) and (step := forms.step(one, setting))
+        if fits.get(name, True) and one.counts(of) and (step := forms.step(one, setting))
     }
     best = min(times, key=lambda name: times[name])
     return stay if stay in times and times[stay] <= (1 + BETTER) * times[best] else best

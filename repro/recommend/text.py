@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from repro.recommend.answer import ANY, SYNCHRONOUS, Answer, Row, gigabytes
+from repro.recommend.answer import Answer, Row, gigabytes
+from repro.recommend.candidates import ANY, SYNCHRONOUS
 from repro.recommend.draws import DRAWS
 from repro.recommend.flips import Flip
 
@@ -78,7 +79,7 @@ def table(answer: Answer) -> str:
             ms(row.seconds),
             f"{ms(row.low_s)} to {ms(row.high_s)}",
             f"{answer.samples / row.seconds:,.0f}",
-            f"{row.fastest[ANY]:.0%}",
+            f"{row.fastest[ANY]:.0%}" if ANY in row.fastest else "apart",
             row.candidate.keeps,
             *(share(row, name) for name in ("computation", "communication", "compression", "late workers")),
             gigabytes(row.memory) if row.fits else f"{gigabytes(row.memory)}, too much",

@@ -1,0 +1,110 @@
+"""The page's pictures: the map as panels of cells, and predicted over measured throughputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import pandas as pd
+
+from repro.answers.pages.files import Files
+from repro.recommend import map as maps
+from repro.recommend.candidates import every
+
+COLOURS = {  # families alike: allreduces blue, compression green, servers red, pipelines orange, stale purple
+    **{"allreduce": "#08306b", "ddp": "#2171b5", "horovod": "#6baed6"},
+    **{"ddp_fp16": "#00441b", "ddp_powersgd": "#238b45", "gtopk": "#74c476", "topk": "#c7e9c0"},
+    **{"ps": "#cb181d", "ps_separate": "#fb6a4a", "ps_after": "#fcbba1", "ps_single": "#67000d"},
+    **{"gpipe": "#fdae6b", "one_f_one_b_flush": "#e6550d", "pipedream": "#a63603"},
+    **{"pipe_sgd": "#54278f", "pipe_sgd_fp16": "#9e9ac8", "eager_solo": "#de77ae", "eager_majority": "#f1b6da"},
+}
+OTHER = "#bdbdbd"
+BAND = 0.2  # the goal for throughputs
+
+
+def map_picture(files: Files, cells: Sequence[maps.Cell], kind: str, less: float) -> str:
+    own = [cell for cell in cells if cell.kind == kind]
+    rows = pd.DataFrame([asdict(cell) for cell in own])
+    alt = "Panels of cells: a column for each number of workers, a row for each lateness; a colour for each strategy."
+    caption = (
+        f"The fastest strategy (**simulated**: closed forms, simulated beside borders), for ResNet-50's gradient of "
+        f"102 MB. Hatched: ahead of the second by less than {less:.0%}, by which ratios of simulated steps may be off. "
+        f"A dot: simulated."
+    )
+    return files.picture(lambda: draw_map(own, less), f"{kind} {less}", f"map-{kind}", alt, caption, rows)
+
+
+def draw_map(cells: Sequence[maps.Cell], less: float) -> Any:
+    """A panel for each number of workers and lateness, a cell for each bandwidth and ratio."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    from matplotlib.patches import Patch, Rectangle
+
+    workers, late = maps.WORKERS, maps.LATE
+    figure, axes = plt.subplots(
+        len(late), len(workers), figsize=(2.0 * len(workers), 2.0 * len(late) + 1.5), sharex=True, sharey=True,
+        layout="constrained", squeeze=False,
+    )  # fmt: skip
+    for cell in cells:
+        axis = axes[late.index(cell.late), workers.index(cell.workers)]
+        x, y = maps.GBITS.index(cell.gbit), maps.RATIOS.index(cell.ratio)
+        hatch = "////" if cell.margin < less else None
+        colour = COLOURS.get(cell.best, OTHER)
+        axis.add_patch(Rectangle((x, y), 1, 1, facecolor=colour, edgecolor="white", hatch=hatch, linewidth=0.3))
+        if cell.by == "simulation":
+            axis.plot(x + 0.5, y + 0.5, "o", color="white", markersize=2)
+    for (row, column), axis in ((place, axes[place]) for place in _places(axes)):
+        axis.set_xlim(0, len(maps.GBITS))
+        axis.set_ylim(0, len(maps.RATIOS))
+        axis.set_xticks([n + 0.5 for n in range(len(maps.GBITS))], [f"{gbit:g}" for gbit in maps.GBITS], fontsize=6)
+        axis.set_yticks([n + 0.5 for n in range(len(maps.RATIOS))], [f"{one:g}" for one in maps.RATIOS], fontsize=6)
+        if row == 0:
+            axis.set_title(f"{workers[column]} workers", fontsize=9)
+        if row == len(late) - 1:
+            axis.set_xlabel("Gbit/s", fontsize=8)
+        if column == 0:
+            said = f"one late by {late[row]:.0%}" if late[row] else "nobody late"
+            axis.set_ylabel(f"{said}\ncomputation : communication", fontsize=7)
+    found = dict.fromkeys(name for name in every() if any(cell.best == name for cell in cells))
+    patches = [Patch(facecolor=COLOURS.get(name, OTHER), label=every()[name].label) for name in found]
+    figure.legend(handles=patches, loc="outside lower center", ncols=2, fontsize=8, frameon=False)
+    return figure
+
+
+def _places(axes: Any) -> list[tuple[int, int]]:
+    return [(row, column) for row in range(axes.shape[0]) for column in range(axes.shape[1])]
+
+
+def scatter(files: Files, table: pd.DataFrame) -> str:
+    alt = "Predicted over measured throughput, a point for each published row; most lie within a fifth of the diagonal."
+    caption = (
+        "Throughputs that others measured (**paper**) and what the tool predicts (**simulated**: closed forms), "
+        "with 90 % of the draws. The band is a fifth either way."
+    )
+    return files.picture(lambda: draw_scatter(table), "published", "published", alt, caption, table)
+
+
+def draw_scatter(table: pd.DataFrame) -> Any:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axis = plt.subplots(figsize=(6, 5.2), layout="constrained")
+    ends = [0.7 * min(table["measured"].min(), table["predicted"].min()), 1.4 * table["predicted"].max()]
+    axis.fill_between(ends, [one * (1 - BAND) for one in ends], [one * (1 + BAND) for one in ends], color="0.9")
+    axis.plot(ends, ends, color="0.5", linewidth=0.8)
+    for name, own in table.groupby("stands for", sort=False):
+        off = [own["predicted"] - own["low"], own["high"] - own["predicted"]]
+        axis.errorbar(
+            own["measured"], own["predicted"], yerr=[one.clip(lower=0) for one in off], fmt="o", markersize=4,
+            linewidth=0.8, color=COLOURS.get(str(name), OTHER), label=every()[str(name)].label,
+        )  # fmt: skip
+    axis.set(xscale="log", yscale="log", xlim=ends, ylim=ends)
+    axis.set_xlabel("measured samples/s")
+    axis.set_ylabel("predicted samples/s")
+    axis.legend(fontsize=7, frameon=False)
+    return figure

@@ -1,0 +1,219 @@
+"""The fastest strategy over bandwidth, computation : communication, workers and imbalance: `repro map`.
+
+Closed forms on the whole grid; beside a border, where another strategy is the fastest in a neighbouring cell, the two
+best are simulated as far as there is time.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from itertools import product
+from typing import Any
+
+from repro.experiment.testbeds import testbed_of
+from repro.recommend import answer, forms, workload
+from repro.recommend.candidates import ANY, SYNCHRONOUS, Candidate, every
+from repro.recommend.flips import BETTER
+from repro.recommend.setting import Setting, cluster
+
+GBITS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+RATIOS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0)  # computation over the time to send the gradient twice
+WORKERS = (2, 4, 8, 16, 32, 128)
+LATE = (0.0, 0.25, 1.0)  # share of its computation by which one random worker is late in each iteration
+MODEL = "resnet50"
+SIMULATED = 8  # workers up to which cells beside a border are simulated
+KINDS = (SYNCHRONOUS, ANY)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The fastest of a kind in a setting, and by which share the second is slower. by: form, or simulation of both;
+    agrees: whether both have the same first."""
+
+    gbit: float
+    ratio: float
+    workers: int
+    late: float
+    kind: str
+    best: str
+    seconds: float
+    second: str
+    margin: float
+    by: str = "form"
+    agrees: bool = True
+
+    @property
+    def place(self) -> tuple[float, float, int, float, str]:
+        return self.gbit, self.ratio, self.workers, self.late, self.kind
+
+
+def setting(base: Setting, gbit: float, ratio: float, workers: int, late: float) -> Setting:
+    """One cell: the model's gradient, with a computation that is `ratio` times as long as sending it twice."""
+    computation_s = ratio * 2 * base.nbytes * 8 / (gbit * 1e9)
+    own = replace(base, workers=workers, late=late).with_entries(beta_s_per_byte=8 / (gbit * 1e9))
+    return own.slower(computation_s / base.computation_s)
+
+
+def of_model(model: str = MODEL) -> Setting:
+    bed: Any = testbed_of(cluster())
+    load = workload.of(model, 32).taking(1.0, "given by the ratio")
+    return Setting(load.profile, 2, bed, matrices=load.matrices)
+
+
+def cells(base: Setting, say: Callable[[str], object] = lambda line: None) -> list[Cell]:
+    """The whole grid by closed forms."""
+    among, found = every(), []
+    for workers in WORKERS:
+        say(f"{workers} workers ...")
+        for gbit, ratio, late in product(GBITS, RATIOS, LATE):
+            times = _times(among, setting(base, gbit, ratio, workers, late))
+            found += [_cell(among, times, (gbit, ratio, workers, late), kind) for kind in KINDS]
+    return found
+
+
+def _times(among: Mapping[str, Candidate], where: Setting) -> dict[str, float]:
+    return {name: step.seconds for name, one in among.items() if (step := forms.step(one, where))}
+
+
+def _cell(
+    among: Mapping[str, Candidate], times: Mapping[str, float], place: tuple[float, float, int, float], kind: str
+) -> Cell:
+    """Of those that are less than BETTER apart the first in the file, which is the simplest."""
+    own = {name: seconds for name, seconds in times.items() if among[name].counts(kind)}
+    best = next(name for name in own if own[name] <= (1 + BETTER) * min(own.values()))
+    second = min((name for name in own if name != best), key=lambda name: own[name])
+    return Cell(*place, kind, best, own[best], second, max(0.0, own[second] / own[best] - 1))
+
+
+def borders(found: Sequence[Cell]) -> Iterator[Cell]:
+    """The cells with a neighbour, in bandwidth or ratio, where another is the fastest; the smallest margins first."""
+    by_place = {cell.place: cell for cell in found}
+    for cell in sorted(found, key=lambda one: one.margin):
+        for values, name in ((GBITS, "gbit"), (RATIOS, "ratio")):
+            at = values.index(getattr(cell, name))
+            for other in values[max(0, at - 1) : at] + values[at + 1 : at + 2]:
+                beside = replace(cell, **{name: other})  # type: ignore[arg-type]
+                if by_place[beside.place].best != cell.best:
+                    yield cell
+                    break
+            else:
+                continue
+            break
+
+
+def simulated(base: Setting, cell: Cell) -> Cell:
+    """The two best of a cell, simulated: the cell as that has it."""
+    where, among = setting(base, cell.gbit, cell.ratio, cell.workers, cell.late), every()
+    times = {name: answer.of_code(among[name], where).seconds for name in (cell.best, cell.second)}
+    best, second = sorted(times, key=lambda name: times[name])
+    return replace(
+        cell,
+        best=best,
+        second=second,
+        seconds=times[best],
+        margin=times[second] / times[best] - 1,
+        by="simulation",
+        agrees=best == cell.best,
+    )
+
+
+def made(seconds: float, say: Callable[[str], object] = lambda line: None, model: str = MODEL) -> list[Cell]:
+    """The map, in about so many seconds."""
+    until = time.perf_counter() + seconds
+    base, among = of_model(model), every()
+    found = {cell.place: cell for cell in cells(base, say)}
+    done = 0
+    for cell in list(borders(list(found.values()))):
+        if time.perf_counter() > until:
+            break
+        if cell.workers <= SIMULATED and among[cell.best].modelled and among[cell.second].modelled:
+            found[cell.place] = simulated(base, cell)
+            done += 1
+            if not done % 20:
+                say(f"{done} cells beside a border simulated ...")
+    return list(found.values())
+
+
+def as_csv(found: Sequence[Cell]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, [field.name for field in fields(Cell)], lineterminator="\n")
+    writer.writeheader()
+    for cell in found:
+        writer.writerow(asdict(cell) | {"seconds": f"{cell.seconds:.6g}", "margin": f"{cell.margin:.4g}"})
+    return text.getvalue()
+
+
+def from_csv(text: str) -> list[Cell]:
+    rows = csv.DictReader(io.StringIO(text))
+    return [
+        Cell(**row | {name: convert(row[name]) for name, convert in PLAIN.items()})  # type: ignore[arg-type]
+        for row in rows
+    ]
+
+
+PLAIN: dict[str, Callable[[str], Any]] = {
+    **dict.fromkeys(("gbit", "ratio", "late", "seconds", "margin"), float),
+    "workers": int,
+    "agrees": lambda text: text == "True",
+}
+
+
+@dataclass(frozen=True)
+class Region:
+    """Where a strategy is the fastest of a kind: number of cells, median margin, and the ranges in which they lie."""
+
+    best: str
+    cells: int
+    margin: float
+    gbit: tuple[float, float]
+    ratio: tuple[float, float]
+    workers: tuple[int, int]
+    late: tuple[float, float]
+
+
+def regions(found: Sequence[Cell], kind: str) -> list[Region]:
+    """The largest first."""
+    own: dict[str, list[Cell]] = {}
+    for cell in found:
+        if cell.kind == kind:
+            own.setdefault(cell.best, []).append(cell)
+    made_of = [
+        Region(
+            best,
+            len(some),
+            statistics.median(cell.margin for cell in some),
+            _ends([cell.gbit for cell in some]),
+            _ends([cell.ratio for cell in some]),
+            _ends([cell.workers for cell in some]),
+            _ends([cell.late for cell in some]),
+        )
+        for best, some in own.items()
+    ]
+    return sorted(made_of, key=lambda region: -region.cells)
+
+
+def _ends(values: Sequence[Any]) -> Any:
+    return min(values), max(values)
+
+
+def words(found: Sequence[Cell]) -> str:
+    """Where which strategy is the fastest, a line each."""
+    lines = []
+    for kind, title in (
+        (SYNCHRONOUS, "With the updates of synchronous SGD"),
+        (ANY, "Compressed and stale gradients included"),
+    ):
+        lines.append(f"{title}:")
+        for region in regions(found, kind):
+            lines.append(
+                f"  {every()[region.best].label}: {region.cells} cells, {region.gbit[0]:g} to {region.gbit[1]:g} "
+                f"Gbit/s, computation {region.ratio[0]:g} to {region.ratio[1]:g} times communication, "
+                f"{region.workers[0]} to {region.workers[1]} workers, late by {region.late[0]:g} to "
+                f"{region.late[1]:g}; the second is {region.margin:.0%} slower in the median"
+            )
+    return "\n".join(lines)

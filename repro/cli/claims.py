@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 FROM = {WORKSPACE: "yours", REFERENCE: "reference", f"{REFERENCE} / {WORKSPACE}": "reference and yours"}
 
 
+LINES = 12  # of a paper's headlines on a terminal
+
+
 def headlines(paper: str) -> list[list[Judged]]:
     """A paper's headline claims, each judged for every kind of number; empty for a paper without claims."""
     from repro.answers.claims import published_verdicts
@@ -24,25 +27,24 @@ def headlines(paper: str) -> list[list[Judged]]:
 
 
 def rows(claims: Sequence[Sequence[Judged]]) -> list[dict[str, str]]:
-    """A row for each claim and kind that has a number; for a claim without any, the row with the reason."""
+    """A row a claim, of the kind of number that decides it: first those that are settled, then open and not judged."""
     from repro.answers.pages import wording
 
+    told = sorted(map(wording.deciding, claims), key=lambda one: (not one.verdict.settled, not one.verdict.judged))
     return [
-        {"claim": one.claim.text, "paper": one.claim.paper.shown, "kind": one.kind, "ours": wording.ours(one)}
-        | {"verdict": one.verdict.text, "from": FROM.get(one.evidence.origin, one.evidence.origin)}
-        for of in claims
-        for one in ([one for one in of if one.ours] or [wording.deciding(of)])
+        {"verdict": one.verdict.answer, "paper": one.claim.paper.shown, "ours": wording.ours(one), "kind": one.kind}
+        | {"from": FROM.get(one.evidence.origin, one.evidence.origin), "claim": one.claim.text}
+        for one in told
     ]
 
 
 def text(found: Sequence[dict[str, str]]) -> str:
-    """For each claim a line with the paper's number, then one for each kind of ours."""
-    columns = ("kind", "ours", "from", "verdict")
-    widths = {name: max([len(row[name]) for row in found], default=0) for name in columns[:-1]} | {"verdict": 0}
-    lines, before = [], ""
-    for row in found:
-        if row["claim"] != before:
-            lines += [row["claim"], f"  {'paper':{widths['kind']}}  {row['paper']}"]
-        lines.append("  " + "  ".join(f"{row[name]:{widths[name]}}" for name in columns).rstrip())
-        before = row["claim"]
-    return "\n".join(lines)
+    """A line a claim, at most `LINES`, and how many more there are."""
+    shown = [
+        (row["verdict"], f"paper {row['paper']}", f"{row['ours']} {row['kind']}, {row['from']}", row["claim"])
+        for row in found
+    ]
+    widths = [max(map(len, column)) for column in zip(*shown)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in shown]
+    more = [f"and {len(lines) - LINES + 1} more on the page"] if len(lines) > LINES else []
+    return "\n".join([*lines[: LINES - len(more)], *more])

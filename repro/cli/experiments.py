@@ -92,7 +92,6 @@ def described(shown: Shown, args: argparse.Namespace) -> str:
 def cmd_run(args: argparse.Namespace) -> None:
     from repro.api.running import prepare, say_left_out
     from repro.cli import dry_run
-    from repro.experiment.config import paper_of
     from repro.launch.pool import Pools
     from repro.records.flat import flat
 
@@ -111,7 +110,7 @@ def cmd_run(args: argparse.Namespace) -> None:
     else:
         show_ending(records, job.planned.runs)
         mirrored = [] if args.no_mlflow else list(map(flat, records))
-        show_where(paper_of(args.experiment), not args.no_report, mirrored)
+        show_where(args.experiment, not args.no_report, mirrored)
     if job.left:
         say_left_out(job.planned)  # again, at the end of the output
     if fault:
@@ -121,7 +120,6 @@ def cmd_run(args: argparse.Namespace) -> None:
 def draw(args: argparse.Namespace) -> None:
     from repro.api.running import planned_here
     from repro.cli.draws import run_draws
-    from repro.experiment.config import paper_of
     from repro.experiment.inputs import check_draws
     from repro.launch.pool import Pools
 
@@ -131,7 +129,7 @@ def draw(args: argparse.Namespace) -> None:
         planned = planned_here(args.experiment, args.overrides, args.scale, abs(args.draws), pools, not args.dry_run)
     run_draws(args, planned.runs)
     if not args.dry_run and not args.json:
-        show_where(paper_of(args.experiment), not args.no_report, [])
+        show_where(args.experiment, not args.no_report, [])
 
 
 def show_ending(records: Sequence[Record], runs: Sequence[Run]) -> None:
@@ -174,24 +172,23 @@ def ending(trained: Sequence[Record], named: Mapping[str, str]) -> str:
     return comparison.of(comparison.ending(mine, theirs, printed))
 
 
-def show_where(paper: str, report: bool, mirrored: Sequence[dict[str, Any]]) -> None:
-    """Print where pages, figures, results and MLflow are; `report`: first build the paper's page, if changed.
-    `mirrored`: runs that MLflow has."""
+def show_where(ran: str, report: bool, mirrored: Sequence[dict[str, Any]]) -> None:
+    """Print what a paper's headline claims are now, if all of it ran, and what to open.
+
+    ran: a paper, or an experiment. report: first build the pages, where they changed. mirrored: runs that MLflow has.
+    """
     from repro.answers.mlflow.ui import addresses
     from repro.cli.pages import built
-    from repro.core.paths import reports_root, results_root
+    from repro.core.paths import results_root
+    from repro.experiment.config import paper_of
 
+    paper = paper_of(ran)
+    shown = built(paper) if report else None
     print()
-    if report and (shown := built(paper)) is None:
-        print(f"report page   none: no page shows {paper}; `repro results {paper}` prints its runs")
-    elif report and shown:
-        if shown["claims"]:
-            print(f"headline claims of {paper}\n{shown['claims']}\n")
-        print(f"report page   {shown['page']}")
-        print(f"all pages     {shown['index']}")
-        print(f"figures       {reports_root() / 'figures' / paper}")
-    print(f"results       {results_root() / paper}")
+    if shown and shown["claims"] and ran == paper:
+        print(f"{shown['claims']}\n")
     # importing MLflow takes seconds: a command that mirrored a run has done it
     known = addresses(mirrored) if "mlflow" in sys.modules else []
-    where = f"; then open {known[0]}" if len(known) == 1 else ", which prints a link for each experiment"
-    print(f"MLflow UI     make ui (repro ui){where}")
+    without = f" (no page shows {paper}; `repro results {paper}` prints its runs)" if report and not shown else ""
+    print(f"open          {shown['page'] if shown else results_root() / paper}{without}")
+    print(f"MLflow        repro ui{f', then {known[0]}' if len(known) == 1 else ''}")

@@ -3,40 +3,54 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import Any
+
+from repro.core.errors import InputError
 
 
 def add(commands: Any) -> None:
     track = commands.add_parser("track", help="mirror missing runs to MLflow: repro track sync")
     track.add_argument("action", choices=["sync"])
+    paper_option(track)
     track.set_defaults(command=cmd_track)
 
     ui = commands.add_parser("ui", help="open the MLflow UI on this machine")
     ui.add_argument("--port", type=int, default=5000)
     ui.add_argument("--host", default="127.0.0.1")
     ui.add_argument("--sync", action="store_true", help="first mirror missing runs, as `repro track sync` does")
+    paper_option(ui)
     ui.set_defaults(command=cmd_ui)
 
 
+def paper_option(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--paper", help="mirror this paper's runs alone (pipesgd, ...; default: all)")
+
+
 def cmd_track(args: argparse.Namespace) -> None:
-    sync()
+    sync(args.paper)
 
 
 def cmd_ui(args: argparse.Namespace) -> None:
     from repro.answers.mlflow.ui import check_port, serve
 
+    if args.paper and not args.sync:
+        raise InputError("--paper says which runs --sync mirrors: repro ui --sync --paper NAME")
     if args.sync:
         check_port(args.host, args.port)  # before the minutes that it may take
-        print("mirroring the results to MLflow ...", flush=True)
-        sync()
+        sync(args.paper)
     serve(args.host, args.port)
 
 
-def sync() -> None:
-    """Mirror the results that MLflow lacks, and print how many."""
+def sync(paper: str | None) -> None:
+    """Mirror the results that MLflow lacks, of one paper or all, and print how far it is and how many there were."""
     from repro.answers.mlflow import sync_all
     from repro.core.paths import results_root
 
-    synced = sync_all(results_root())
+    def say(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+    say("mirroring the results to MLflow ...")
+    synced = sync_all(results_root(), paper=paper, say=say)
     running = f", {synced.running} left to the commands that run them" if synced.running else ""
     print(f"{synced.done} runs mirrored to MLflow, {synced.already} were there already{running}")

@@ -52,7 +52,8 @@ def ending(
             table[f"over {base}"] = sample.iloc[first[base]] / sample
             _beside(table, f"over {base}", printed, rows)
         for target in [column for column in _targets(rows) if rows[column].notna().any()][-1:]:
-            table[f"s to {target.removeprefix('to_').removesuffix('_s')}"] = rows[target]
+            unit, by = ("ms", 1e3) if rows[target].max() < 1 else ("s", 1)
+            table[f"{unit} to {target.removeprefix('to_').removesuffix('_s')}"] = rows[target] * by
         table["final"] = rows["final"]
         if rows["final"].notna().any():
             _beside(table, "final", printed, rows)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from repro.experiment import papers
 from repro.records import identity, kinds, variants
 
 TARGET = "target"  # section of the targets' lines
@@ -38,9 +39,11 @@ SECTIONS = (
     *("final", "time_to", "step", "phases", "communication", "speed", "staleness", "counters"),
     *("server_phases", "memory"),
 )
+SOURCE, SOURCE_TYPE, COMMIT = "mlflow.source.name", "mlflow.source.type", "mlflow.source.git.commit"
 OWN_TAGS = (
-    *("variant", "seed", "scale", "breakdown", "workers", "fabric", "launcher", "kind", "imbalance", "strategy"),
-    *("testbed", "dataset", "stand_in", "hardware", "group", "repro.key", "repro.run", "mlflow.source.git.commit"),
+    *("paper", "experiment", "figure", "variant", "seed", "scale", "breakdown", "workers", "fabric", "launcher"),
+    *("kind", "imbalance", "strategy", "testbed", "dataset", "stand_in", "hardware", "group", "repro.key", "repro.run"),
+    *(SOURCE, SOURCE_TYPE, COMMIT),
 )
 
 
@@ -53,7 +56,7 @@ def is_own_metric(name: str) -> bool:
 def experiment_name(record: Mapping[str, Any]) -> str:
     """The MLflow experiment of a run: its experiment, and its kind, for kinds never meet in one chart."""
     kind = kind_of(record)
-    return f"{record['paper']}/{record['experiment']}" + (f" ({kind})" if kind else "")
+    return place(record) + (f" ({kind})" if kind else "")
 
 
 def curve_points(evaluations: Iterable[Mapping[str, Any]], base: int) -> list[Point]:
@@ -123,12 +126,26 @@ def kind_of(record: Mapping[str, Any]) -> str | None:
     return record.get("kind") or (kinds.of_config(record) if isinstance(record.get("testbed"), dict) else None)
 
 
-def tags(record: dict[str, Any]) -> dict[str, str]:
-    """What runs are grouped and filtered by. `group` is the same for the seeds of one variant in one configuration."""
+def run_name(record: Mapping[str, Any]) -> str:
+    """`Pipe-SGD + T, 3 epochs, seed 0`: the variant, what differs from the experiment's own, and the seed."""
+    parts = record.get("variant") or named(record, "strategy"), _changed(record), f"seed {record.get('seed', 0)}"
+    return ", ".join(str(part) for part in parts if part)
 
+
+def place(record: Mapping[str, Any]) -> str:
+    """`pipesgd/fig4-mnist`"""
+    return f"{record['paper']}/{record['experiment']}"
+
+
+def tags(record: dict[str, Any]) -> dict[str, str]:
+    """What runs are grouped and filtered by. `group` is the same for the seeds of one variant in one configuration;
+    `figure` is what the paper's file says that the experiment shows."""
     summarised = isinstance(record.get("dataset"), dict) and isinstance(record["dataset"].get("standin"), bool)
-    plain = ("variant", "seed", "scale", "breakdown", "workers", "fabric", "launcher")
+    plain = ("paper", "experiment", "variant", "seed", "scale", "breakdown", "workers", "fabric", "launcher")
     found = {"kind": kind_of(record)} | {key: record.get(key) for key in plain}
+    shown = {entry.experiment: entry.shows for entry in papers.entries(record["paper"])}
+    found |= {"figure": shown.get(record["experiment"]), SOURCE: f"repro run {place(record)}"}
+    found[SOURCE_TYPE] = "JOB" if record.get("launcher") == "srun" else "LOCAL"
     found["imbalance"] = named(record, "imbalance")
     found |= {key: named(record, key) for key in ("strategy", "testbed", "dataset")}
     found |= {
@@ -139,8 +156,7 @@ def tags(record: dict[str, Any]) -> dict[str, str]:
         "repro.key": record["key"],
         "repro.run": record.get("run"),
     }
-    if commit := (record.get("provenance") or {}).get("commit"):
-        found["mlflow.source.git.commit"] = commit
+    found[COMMIT] = (record.get("provenance") or {}).get("commit")
     return {key: str(value) for key, value in found.items() if value is not None}
 
 
@@ -148,18 +164,23 @@ def _group(record: Mapping[str, Any]) -> tuple[Any, ...]:
     """Variant, testbed, scale, where the configuration is not the experiment's own, and the data; last a digest of the
     whole configuration, for what the name of a variant stands for may change."""
     exact = "breakdown" if record.get("breakdown") else None  # its steps are synchronised: no run like the others
+    which = record.get("variant"), named(record, "testbed"), record.get("scale"), exact, _changed(record)
+    return *which, named(record, "dataset"), variants.digest(identity.values_of(record.get("config") or record))
+
+
+def _changed(record: Mapping[str, Any]) -> str:
+    """What is not as the experiment has it: `H=40, 9 epochs`."""
     config = record.get("config") or record
-    own = identity.values_of(config)
-    changed = identity.described(own, [path for path in config.get("changed") or () if path not in identity.MINOR])
-    place = record.get("variant"), named(record, "testbed"), record.get("scale"), exact, changed
-    return *place, named(record, "dataset"), variants.digest(own)
+    paths = [path for path in config.get("changed") or () if path not in identity.MINOR]
+    return identity.described(identity.values_of(config), paths)
 
 
 def parameters(config: dict[str, Any], prefix: str = "") -> dict[str, str]:
-    """The configuration, flattened: {"optimizer.lr": "0.1", ...}; what describes the whole experiment is left out."""
+    """The configuration, flattened: {"optimizer.lr": "0.1", ...}; without what describes the whole experiment, and what
+    has no value."""
     found: dict[str, str] = {}
     for key, value in config.items():
-        if key in NOT_PARAMETERS:
+        if key in NOT_PARAMETERS or value is None:
             continue
         if isinstance(value, dict):
             found |= parameters(value, f"{prefix}{key}.")

@@ -37,9 +37,9 @@ from repro.answers.mlflow.format import (
     experiment_name,
     final_metrics,
     is_own_metric,
-    kind_of,
-    named,
     parameters,
+    place,
+    run_name,
     tags,
     target_lines,
 )
@@ -49,12 +49,14 @@ from repro.answers.mlflow.store import Store
 from repro.answers.mlflow.view import SHARED_VIEW, shared_view
 from repro.core import safe_files
 from repro.core.not_none import not_none
+from repro.experiment import config
 
 METRICS_A_CALL, PARAMETERS_A_CALL = 800, 100  # MLflow's limits: 1000 of all together, 100 of them tags
 MOST_RUNS = 1000  # of an experiment, that its view is made from
 ARTIFACTS = ("summary.json", "config.yaml", "events.jsonl", SAMPLES, "trace.rank*.json")  # the last of `profile_steps`
 STALENESS = "staleness.json"  # an artifact: each rank's histogram
 MIRRORED, FAILED = "repro.mirrored", "failed"  # tags: the digest of a complete run's source; why there is no more
+DIGEST = 36  # characters of a data set's that MLflow takes
 NOTE = "mlflow.note.content"  # the tag that the UI shows as a run's description
 VIEW = f"mlflow.sharedViewState.{SHARED_VIEW}"
 
@@ -103,6 +105,7 @@ class Mirror:
         if not running:
             if source.summary:
                 self._send_files(source.summary)
+                self._send_dataset(source.summary.get("dataset"))
             client.set_terminated(self._run, source.status, _milliseconds(source.ended_at))
             last_tags = ({FAILED: source.failure[:500]} if source.failure else {}) | {MIRRORED: source.digest}
             self._status = source.status
@@ -120,7 +123,9 @@ class Mirror:
     def _open(self) -> None:
         """Find the run in MLflow, or make it."""
         name = experiment_name(self._source.record)
-        experiment = self.store.find(name) or self.store.make(name)
+        if not (experiment := self.store.find(name)):
+            experiment = self.store.make(name)
+            self.store.client.set_experiment_tag(experiment.experiment_id, NOTE, self._title())
         self.experiment, self.viewed = experiment.experiment_id, VIEW in experiment.tags
         first, *others = self._found() or [None]
         if first is None:
@@ -144,13 +149,17 @@ class Mirror:
         found = self.store.client.search_runs([self.experiment], key, max_results=100)
         return [run for run in found if run.data.tags.get("repro.run") == record.get("run")]
 
+    def _title(self) -> str:
+        """What the run's experiment says that it is; of one that is not here any more its name."""
+        name = place(self._source.record)
+        return config.titles([name])[name] if name in config.experiment_names() else name
+
     def _create(self, by_hand: dict[str, str], name: str | None = None) -> None:
         record = self._source.record
-        parts = [record.get("variant") or named(record, "strategy"), kind_of(record)]
-        name = name or ", ".join([str(part) for part in parts if part] + [f"seed {record.get('seed', 0)}"])
+        name = name or run_name(record)
         base = _milliseconds((record.get("provenance") or {}).get("started_at")) or round(1000 * time.time())
         # all of the tags with it, or a run that gets no further would not be found again
-        self._tags = tags(record) | by_hand
+        self._tags = tags(record) | {NOTE: f"{name}. {self._title()}"} | by_hand
         run = self.store.client.create_run(self.experiment, start_time=base, tags=self._tags, run_name=name)
         self._run, self._artifacts, self._base = run.info.run_id, run.info.artifact_uri, base
         self._status, self._points, self._parameters = "RUNNING", {}, {}
@@ -178,9 +187,9 @@ class Mirror:
             self._points = {(point.key, point.step, point.timestamp): point.value for point in points}
         values = {point.place: point.value for point in wanted}
         keys = {point.key for point in wanted}
-        for place, value in self._points.items():
-            own = place[0] in keys or is_own_metric(place[0])
-            if own and not place[0].startswith(SECTION) and not _same(values.get(place), value):
+        for point, value in self._points.items():
+            own = point[0] in keys or is_own_metric(point[0])
+            if own and not point[0].startswith(SECTION) and not _same(values.get(point), value):
                 return True
         there = parameters(self._source.record["config"])
         return any(key in self._parameters and self._parameters[key] != value for key, value in there.items())
@@ -196,6 +205,17 @@ class Mirror:
                 Path(wanted, STALENESS).write_text(json.dumps({"ranks": summary["staleness"]}, indent=1))
             if any(Path(wanted).iterdir()):
                 self.store.put_files(self._artifacts, wanted)
+
+    def _send_dataset(self, data: Mapping[str, Any] | None) -> None:
+        """The data set as the run's input; of shapes only, which have no checksum, none."""
+        from mlflow.entities import Dataset, DatasetInput, InputTag
+
+        if not data or not data.get("checksum"):
+            return
+        profile = json.dumps({name: value for name, value in data.items() if name not in ("name", "checksum")})
+        source = json.dumps({"dataset": data["name"], "sha256": data["checksum"]})
+        entity = Dataset(data["name"], data["checksum"][:DIGEST], "local", source, profile=profile)
+        self.store.client.log_inputs(self._run, [DatasetInput(entity, [InputTag("mlflow.data.context", "training")])])
 
     def _send(self, points: Sequence[Point], wanted_tags: Mapping[str, str]) -> None:
         """Send what MLflow lacks, in as few requests as may be."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -23,6 +24,7 @@ from repro.records.record import Record
 from repro.records.store import run_folders
 
 FILES = ("summary.json", "events.jsonl")  # a run has one of these
+PROGRESS_S = 2.0  # between two lines of progress
 # what Python says where a value is not of its type, or beyond all numbers
 OF_VALUES = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
@@ -35,8 +37,12 @@ class Synced(NamedTuple):
     running: int
 
 
-def sync_all(root: Path | None = None, uri: str | None = None) -> Synced:
+def sync_all(
+    root: Path | None = None, uri: str | None = None, paper: str | None = None, say: Callable[[str], None] | None = None
+) -> Synced:
     """Mirror every run folder below `root`, and of a reference in it, that is not in MLflow as it is now.
+
+    paper: of this one alone; InputError where it has no runs. say: called with how far it is, every few seconds.
 
     Finished runs come from their summary and, where it is still there, their event log. A run without a summary gets
     its curve so far and the status KILLED or FAILED; one whose files cannot be read is left out, with a warning.
@@ -44,21 +50,28 @@ def sync_all(root: Path | None = None, uri: str | None = None) -> Synced:
     """
     root = root or results_root()
     store = Store(uri, root)
-    own = {folder.relative_to(root): folder for folder in run_folders(root, "*", FILES)}
+    own = {folder.relative_to(root): folder for folder in run_folders(root, paper or "*", FILES)}
     published = [
         run
-        for paper in reference.papers(root / REFERENCE)
-        for run in reference.read(paper, root / REFERENCE)
-        if Path(paper, run.name) not in own
+        for name in reference.papers(root / REFERENCE)
+        if paper in (None, name)
+        for run in reference.read(name, root / REFERENCE)
+        if Path(name, run.name) not in own
     ]
+    if paper and not (own or published):
+        raise InputError(f"no runs of {paper!r} in {root}; `repro results` lists what is there")
     todo: list[tuple[str, Callable[[], Mirror | str | None]]] = [
         *((str(folder), partial(sync_one, store, folder)) for folder in own.values()),
         *((f"{REFERENCE}: {run.name}", partial(sync_published, store, run)) for run in published),
     ]
     counts = {"done": 0, "already": 0, "running": 0}
     changed: dict[str, Mirror] = {}  # of each MLflow experiment one whose view is of all its runs
+    said_at = time.monotonic()
     with hurried():
-        for name, one in [*todo, ("views", lambda: show(changed))]:
+        for number, (name, one) in enumerate([*todo, ("views", lambda: show(changed))]):
+            if say and time.monotonic() - said_at > PROGRESS_S:
+                say(f"{number} of {len(todo)} runs: {name}")
+                said_at = time.monotonic()
             try:
                 if isinstance(what := one(), Mirror):
                     changed[what.experiment] = what

@@ -46,9 +46,9 @@ def shared_view(metric: str, runs: Sequence[Shown]) -> dict[str, Any]:
     by_epoch = {"xAxisKey": "metric", "selectedXAxisMetricKey": "epoch", "useGlobalXaxisKey": False}
     range_y = where_it_matters(metric, runs)
     charts = [
-        (f"{metric} over training time (s)", [metric, *targets], range_y, by_time),
+        (f"{metric} over time (s)", [metric, *targets], range_y, by_time),
         (f"{metric} over epochs", [metric], range_y, by_epoch),  # where MLflow draws a line of two points too short
-        ("test_loss over training time (s)", ["test_loss"], {}, by_time),
+        ("test_loss over time (s)", ["test_loss"], {}, by_time),
     ]
     shared = {"type": "LINE", "metricSectionId": CURVES, "isGenerated": False, "deleted": False}
     shared |= {"lineSmoothness": 0, "scaleType": "linear", "xAxisScaleType": "linear", "displayPoints": False}

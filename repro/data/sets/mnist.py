@@ -3,6 +3,8 @@
 Pixels become (x / 255 - 0.1307) / 0.3081 by the training set's mean and deviation, as usual; the Pipe-SGD paper does
 not describe its preprocessing. The stand-in is scikit-learn's copy of the UCI digits: 1,797 grey images of 8x8 with 17
 levels, (x / 16 - 0.3056) / 0.3763 by the same rule, 1,437 for training and 360 for testing.
+
+Option: `images`: use the first n training images (null: all). A part is named `mnist-subset`.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from repro.core.errors import InputError
 from repro.data import files
-from repro.data.files import File, combined
+from repro.data.files import File, combined, limit
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,7 +36,8 @@ MIRRORS = (
     "https://storage.googleapis.com/cvdf-datasets/mnist/",
 )
 STANDIN = "mnist-standin-digits"
-OPTIONS = ("validation",)
+OPTIONS = ("images", "validation")
+TRAIN, TEST = 60000, 10000
 
 MEAN, DEVIATION = 0.1307, 0.3081
 DIGITS_MEAN, DIGITS_DEVIATION = 0.3056, 0.3763
@@ -46,30 +49,32 @@ def find(root: str | None = None) -> Path | None:
     return files.search("mnist", FILES, root)
 
 
-def read(folder: Path) -> Dataset:
+def read(folder: Path, images: int | None = None) -> Dataset:
     """The real MNIST in a folder that `find` returned; InputError for a malformed file."""
     from repro.data.base import Dataset
 
     splits = []
-    for part, count in (("train", 60000), ("t10k", 10000)):
-        images = _expect(folder / f"{part}-images-idx3-ubyte.gz", (count, 28, 28))
-        labels = _expect(folder / f"{part}-labels-idx1-ubyte.gz", (count,))
-        splits.append(_split(images, labels, 255.0, MEAN, DEVIATION))
-    return Dataset("mnist", False, combined(FILES), *splits, classes=10, input_shape=(1, 28, 28))
+    for part, count, used in (("train", TRAIN, limit("images", images, TRAIN)), ("t10k", TEST, TEST)):
+        pixels = _expect(folder / f"{part}-images-idx3-ubyte.gz", (count, 28, 28))[:used]
+        labels = _expect(folder / f"{part}-labels-idx1-ubyte.gz", (count,))[:used]
+        splits.append(_split(pixels, labels, 255.0, MEAN, DEVIATION))
+    name = "mnist" if len(splits[0]) == TRAIN else "mnist-subset"
+    return Dataset(name, False, combined(FILES), *splits, classes=10, input_shape=(1, 28, 28))
 
 
-def standin() -> Dataset:
+def standin(images: int | None = None) -> Dataset:
     """scikit-learn's digits, images of shape (1, 8, 8); the split is the same on every machine."""
     import numpy as np
 
     from repro.data.base import Dataset
 
-    images, labels = _digits()
-    checksum = hashlib.sha256(images.tobytes() + labels.tobytes()).hexdigest()
+    pixels, labels = _digits()
+    checksum = hashlib.sha256(pixels.tobytes() + labels.tobytes()).hexdigest()
     order = np.random.RandomState(0).permutation(len(labels))  # the numpy generator whose stream is frozen
+    train = order[DIGITS_TEST:]
     splits = [
-        _split(images[rows], labels[rows], 16.0, DIGITS_MEAN, DIGITS_DEVIATION)
-        for rows in (order[DIGITS_TEST:], order[:DIGITS_TEST])
+        _split(pixels[rows], labels[rows], 16.0, DIGITS_MEAN, DIGITS_DEVIATION)
+        for rows in (train[: limit("images", images, len(train))], order[:DIGITS_TEST])
     ]
     return Dataset(STANDIN, True, checksum, *splits, classes=10, input_shape=(1, 8, 8))
 
@@ -92,9 +97,9 @@ def _digits() -> tuple[np.ndarray, np.ndarray]:
     return found.images.astype(np.uint8), found.target.astype(np.uint8)
 
 
-def shapes() -> tuple[tuple[int, int], int, tuple]:
+def shapes(images: int | None = None) -> tuple[tuple[int, int], int, tuple]:
     """((training images, test images), classes, shape of an image)."""
-    return (60000, 10000), 10, (1, 28, 28)
+    return (limit("images", images, TRAIN), TEST), 10, (1, 28, 28)
 
 
 def read_idx(path: Path) -> np.ndarray:

@@ -77,6 +77,22 @@ def test_real_mnist(monkeypatch):
 
 
 @needs_mnist
+def test_a_part_of_mnist_is_its_first_training_images_and_says_so(monkeypatch):
+    monkeypatch.setenv("REPRO_DATA", str(REAL))
+    whole, part = data.load("mnist", None, "never"), data.load("mnist", None, "never", images=100)
+    assert part.name == "mnist-subset" and len(part.train) == 100 and len(part.test) == 10000
+    assert torch.equal(part.train.x, whole.train.x[:100]) and torch.equal(part.train.y, whole.train.y[:100])
+    assert len(data.shapes("mnist", images=100).train) == 100
+
+
+def test_a_part_of_the_stand_in_has_the_same_test_images():
+    whole, part = data.load("mnist", None, "always"), data.load("mnist", None, "always", images=100)
+    assert torch.equal(part.train.x, whole.train.x[:100]) and torch.equal(part.test.x, whole.test.x)
+    with pytest.raises(InputError, match=r"images=0"):
+        data.load("mnist", None, "always", images=0)
+
+
+@needs_mnist
 @pytest.mark.parametrize("layout", ["mnist", "."])
 def test_root_comes_first_and_has_two_layouts(monkeypatch, tmp_path, layout):
     (tmp_path / "root").mkdir()

@@ -15,7 +15,7 @@ RECORD = {
     "kind": "measured",
     "testbed": "here",
     "seed": 3,
-    "dataset": {"name": "mnist-standin-digits", "standin": True},
+    "dataset": {"name": "mnist-standin-digits", "standin": True, "checksum": "0123456789abcdef" * 4},
     "hardware": {"class": "cpu-2core-x"},
     "config": {"optimizer": {"lr": 0.1}, "strategy": {"K": 2}, "data": {"root": None}},
 }
@@ -50,9 +50,9 @@ def runs_of(root, name="pipesgd/fig4-mnist (measured)"):
     return client, client.search_runs([experiment.experiment_id]) if experiment else []
 
 
-def write_events(folder, *evaluations, end=None):
+def write_events(folder, *evaluations, end=None, start=None):
     with EventLog(folder / "events.jsonl") as log:
-        log.append("run_start", **RECORD)
+        log.append("run_start", **RECORD | (start or {}))
         for each in evaluations:
             log.append("evaluation", **each)
         if end:

@@ -28,12 +28,15 @@ from tests.unit.mlflow.made import evaluation, source_of, summary_of
 # --- what MLflow is told of a run, and how its pages open: names, kinds, points, columns, ranges
 
 
+KEY = {"key": "k", "paper": "validation", "experiment": "steps"}
+
+
 def test_a_run_of_slept_computation_is_emulated_before_its_summary_says_so():
     config = {"program": "validation", "probe": {"computation": "sleep"}, "testbed": {"kind": "measured"}}
     assert (
         kind_of(config) == "emulated" and kind_of(config | {"probe": None, "min_compute_s": 0.5}) == "measured, padded"
     )
-    assert tags(config | {"key": "k"})["kind"] == "emulated" and kind_of({"testbed": "here"}) is None
+    assert tags(config | KEY)["kind"] == "emulated" and kind_of({"testbed": "here"}) is None
 
 
 def test_formats():
@@ -44,7 +47,7 @@ def test_formats():
     ]
     assert parameters({"a": {"b +": 1}, "sources": {"x": 1}}) == {"a.b _": "1"}
     assert "final/test_loss" not in final_metrics(summary_of([]))
-    assert tags({"key": "k", "dataset": "mnist", "hardware": "cpu"})["dataset"] == "mnist"
+    assert tags(KEY | {"dataset": "mnist", "hardware": "cpu"})["dataset"] == "mnist"
     curve = curve_points([evaluation(10, 1.0, 0.8), evaluation(20, 2.0, 0.9)], 1000)
     assert target_lines(curve, [0.9], over=False) == [("target/0.9", 0, 1000, 0.9)]
     assert target_lines(curve, [0.9], over=True)[1:] == [("target/0.9", 20, 3000, 0.9)]

@@ -8,6 +8,7 @@ from repro.answers.mlflow import Mirror, Store, open_store, sync_all, tracking_u
 from repro.answers.mlflow.format import tags
 from repro.answers.mlflow.machine import sampled, sampled_points
 from repro.answers.mlflow.source import of_folder
+from repro.core.errors import InputError
 from repro.records.events import EventLog
 from tests.support.records import write_summary
 from tests.support.waiting import wait_until
@@ -20,7 +21,7 @@ def test_a_finished_run_has_curve_numbers_tags_parameters_and_files(root, folder
     write_summary(folder, summary_of([]), {"optimizer": {"lr": 0.1}})
     mirrored(root, folder, mirror=mirror)
     client, [run] = runs_of(root)
-    assert run.info.status == "FINISHED" and run.info.run_name == "Pipe-SGD + T, measured, seed 3"
+    assert run.info.status == "FINISHED" and run.info.run_name == "Pipe-SGD + T, seed 3"
     history = client.get_metric_history(run.info.run_id, "top1")
     assert [(point.step, point.value) for point in history] == [(0, 0.1), (10, 0.8), (20, 0.9)]
     # Relative time in the UI is the time since the first point: the training clock.
@@ -30,12 +31,34 @@ def test_a_finished_run_has_curve_numbers_tags_parameters_and_files(root, folder
     assert run.data.metrics["phases/forward_ms"] == pytest.approx(40)
     assert run.data.metrics["communication/overlapped_ms"] == pytest.approx(40)
     assert run.data.metrics["speed/samples_per_s"] == pytest.approx(1000)
-    assert run.data.params["optimizer.lr"] == "0.1"
-    assert run.data.tags["stand_in"] == "True"
+    assert run.data.params["optimizer.lr"] == "0.1" and "data.root" not in run.data.params  # has no value
+    assert run.data.tags["stand_in"] == "True" and run.data.tags["paper"] == "pipesgd"
+    assert (
+        run.data.tags["figure"].startswith("Figure 4") and "pipesgd/fig4-mnist" in run.data.tags["mlflow.source.name"]
+    )
+    assert run.info.run_name in run.data.tags["mlflow.note.content"]
+    [given] = run.inputs.dataset_inputs
+    assert given.dataset.name == "mnist-standin-digits" and RECORD["dataset"]["checksum"].startswith(
+        given.dataset.digest
+    )
     assert run.data.tags["kind"] == "measured" and run.data.tags["hardware"] == "cpu-2core-x"
     assert {file.path for file in client.list_artifacts(run.info.run_id)} == {"summary.json", "events.jsonl"}
     assert (root / "mlflow-artifacts" / "pipesgd" / "fig4-mnist (measured)").is_dir()
     assert capfd.readouterr().out == ""
+
+
+def test_a_run_s_name_says_what_is_not_as_the_experiment_has_it(root, folder):
+    config = RECORD["config"] | {"epochs": 9, "changed": ["epochs", "eval_every"]}
+    write_events(folder, evaluation(10, 1.0, 0.8), start={"config": config})
+    mirrored(root, folder)
+    assert runs_of(root)[1][0].info.run_name == "Pipe-SGD + T, 9 epochs, seed 3"
+
+
+def test_one_paper_s_runs_are_mirrored_alone_and_its_name_is_checked(root, folder):
+    write_events(folder, evaluation(10, 1.0, 0.8))
+    with pytest.raises(InputError, match="gtopk"):
+        sync_all(root, paper="gtopk")
+    assert sync_all(root, paper="pipesgd").done == 1
 
 
 def test_a_resumed_run_goes_on_in_its_mlflow_run_and_repeats_no_point(root, folder):
@@ -193,7 +216,7 @@ def test_a_resolved_configuration_is_enough(root):
     place = root / "pipesgd" / "fig4-mnist" / "a-run"
     Mirror(Store(root=root)).update(source_of(place, config | recorded | {"run": "a-run"}))
     [run] = runs_of(root, "pipesgd/fig4-mnist (simulated)")[1]
-    assert run.info.run_name == "dsync, simulated, seed 1" and run.info.start_time == 1769860800000
+    assert run.info.run_name == "dsync, seed 1" and run.info.start_time == 1769860800000
     assert run.data.tags["testbed"] == "paper/pipesgd" and run.data.tags["strategy"] == "dsync"
     assert run.data.params["strategy.codec"] == "none" and run.data.params["testbed.kind"] == "simulated"
     assert not {"key", "run", "hardware.class", "provenance.started_at"} & set(run.data.params)

@@ -27,14 +27,15 @@ class Flip:
 
 
 def fastest(among: Mapping[str, Candidate], setting: Setting, fits: Mapping[str, bool], of: str, stay: str = "") -> str:
-    """The name of the fastest candidate that fits; `stay` where it is less than BETTER slower."""
+    """The name of the fastest candidate that fits; of those that are less than BETTER slower `stay`, or else the
+    first in the file, which is the simplest."""
     times = {
         name: step.seconds
         for name, one in among.items()
         if fits.get(name, True) and one.counts(of) and (step := forms.step(one, setting))
     }
-    best = min(times, key=lambda name: times[name])
-    return stay if stay in times and times[stay] <= (1 + BETTER) * times[best] else best
+    alike = [name for name, seconds in times.items() if seconds <= (1 + BETTER) * min(times.values())]
+    return stay if stay in alike else alike[0]
 
 
 def of(among: Mapping[str, Candidate], setting: Setting, fits: Mapping[str, bool], kind: str) -> list[Flip]:

@@ -34,9 +34,20 @@ def timed(gpu: str, model: str, batch: int, found: Workload) -> Workload:
 def _devices() -> Iterator[tuple[str, dict[str, Any]]]:
     """(testbed, its device) of those that name one."""
     for name in files.group_names("testbed"):
-        device = files.group_file("testbed", name).get("device") or {}
+        device = _device(name)
         if device.get("name"):
             yield name, device
+
+
+def _device(testbed: str) -> dict[str, Any]:
+    """A testbed's device, over those of the testbeds that its file names in `defaults`."""
+    own = files.group_file("testbed", testbed)
+    found: dict[str, Any] = {}
+    for default in own.get("defaults", []):
+        base = str(default).partition("@")[0].removeprefix("/").removeprefix("testbed/")
+        if base in files.group_names("testbed"):
+            found |= _device(base)
+    return found | (own.get("device") or {})
 
 
 def _testbeds_of(model: str) -> Iterator[str]:

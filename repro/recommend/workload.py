@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import math
 import statistics
 import time
 from collections.abc import Iterator, Sequence
@@ -27,8 +26,7 @@ from repro.training.device_times import BACKWARD_TO_FORWARD
 
 IMAGE = (3, 224, 224)
 TOKENS = (128,)
-TIMED_S = 6.0  # for the timing of a user's module
-STEPS = 5
+TIMED, TIMED_S, STEPS = 8, 4.0, 5  # samples of a step, seconds, and steps at most when a user's module is timed
 
 
 @dataclass(frozen=True)
@@ -224,7 +222,7 @@ def timed_here(model: str, batch: int, shape: Sequence[int] | None, found: Workl
     module = _loaded(Path(file), name).to(device)
     words = any(isinstance(part, nn.Embedding) for part in module.modules())
     sample = tuple(shape) if shape else (TOKENS if words else IMAGE)
-    size = batch
+    size = min(batch, TIMED)
     times: list[float] = []
     began = time.perf_counter()
     while len(times) <= STEPS and (not times or time.perf_counter() - began < TIMED_S):
@@ -238,10 +236,6 @@ def timed_here(model: str, batch: int, shape: Sequence[int] | None, found: Workl
         if device.type == "cuda":
             torch.cuda.synchronize()
         times.append(time.perf_counter() - start)
-        if len(times) == 1 and times[0] > TIMED_S and size > 1:  # too slow for the whole batch: a part of it
-            size = max(1, math.floor(size / times[0]))
-            times.clear()
-            began = time.perf_counter()
     seconds = statistics.median(times[1:] or times) * batch / size
     part = "" if size == batch else f", in proportion to {size} samples"
     return found.taking(seconds, f"timed on this machine ({profiler.hardware(device)}{part})")

@@ -9,7 +9,7 @@ import pandas as pd
 
 from repro.answers.pages.files import Files
 from repro.answers.pages.render import template, write_page
-from repro.recommend import draws, published
+from repro.recommend import draws, headlines, published
 from repro.recommend import map as maps
 from repro.recommend.candidates import ANY, SYNCHRONOUS, every
 from repro.reports.recommend import figures
@@ -45,6 +45,7 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
         "synchronous": figures.map_picture(files, cells, SYNCHRONOUS, less),
         "any": figures.map_picture(files, cells, ANY, less),
         "regions": {kind: regions(files, cells, kind, less) for kind in (SYNCHRONOUS, ANY)},
+        "headlines": files.table(headlines_table(), "headlines", left=["fastest, synchronous", "fastest of all"]),
         "scatter": figures.scatter(files, table),
         "named": files.table(named_table(judged), "named", left=["named by the tool", "best measured", "right"]),
         "published": files.table(shown_rows(table), "published", left=["system", "stands for"]),
@@ -113,6 +114,30 @@ def regions(files: Files, cells: list[maps.Cell], kind: str, less: float) -> str
         for region in maps.regions(cells, kind)
     ]
     return files.table(pd.DataFrame(rows), f"regions-{kind}")
+
+
+def headlines_table() -> pd.DataFrame:
+    """Where the papers' headlines lie, and from which bandwidth on their own strategies stop paying."""
+    rows = []
+    for found in map(headlines.placed, headlines.EVERY):
+        head, own = found.headline, every()[found.headline.candidate].label
+        until = "never here" if found.stops_bits is None else f"up to {found.stops_bits / 1e9:.0f} Gbit/s"
+        rows.append(
+            {
+                "paper": head.paper,
+                "setting": f"{found.model}, {head.workers} workers, {found.gbit:.3g} Gbit/s",
+                "computation : communication": f"{found.ratio:.2g}",
+                "its strategy": f"{own}: {1e3 * found.seconds:,.0f} ms",
+                "fastest, synchronous": _timed(found.synchronous),
+                "fastest of all": _timed(found.any),
+                "its strategy pays": "at any bandwidth" if found.stops_bits == float("inf") else until,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _timed(best: tuple[str, float]) -> str:
+    return f"{every()[best[0]].label}: {1e3 * best[1]:,.0f} ms"
 
 
 def _range(ends: tuple[float, float]) -> str:

@@ -1,0 +1,113 @@
+"""Where the papers' headlines lie in the map, on their own testbeds and models; where their strategies stop paying."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from repro import data
+from repro.algorithms.pipeline import profile as profiles
+from repro.core.fields import checked
+from repro.experiment import files
+from repro.experiment.config import compose
+from repro.experiment.schema import RunConfig
+from repro.models import build
+from repro.rank.factory import modelled_seconds
+from repro.recommend import forms
+from repro.recommend.candidates import ANY, SYNCHRONOUS, every
+from repro.recommend.setting import Setting, cluster, coarse
+from repro.recommend.workload import of_module
+
+USUAL, PAYS = "ddp", 0.05  # what a user would run, and by which share a strategy must be faster to pay
+FASTEST_BITS = 4e11
+OCTAVE = 2 ** (1 / 8)
+
+
+@dataclass(frozen=True)
+class Headline:
+    """An experiment behind a paper's headline, and the candidate that is the paper's own strategy. late: share of its
+    computation by which a worker is late there."""
+
+    paper: str
+    experiment: str
+    testbed: str
+    workers: int
+    candidate: str
+    late: float = 0.0
+    overrides: tuple[str, ...] = ()
+
+
+EVERY = (
+    Headline("Pipe-SGD", "pipesgd/fig4-alexnet", "paper/pipesgd-alexnet", 4, "pipe_sgd_fp16"),
+    Headline("PipeDream", "pipedream/table1-vgg16-8b", "paper/pipedream-b", 8, "pipedream"),
+    Headline("gTop-k", "gtopk/fig10-vgg16", "paper/gtopk-vgg16", 32, "gtopk", overrides=("batch=4096",)),
+    Headline("eager-SGD", "eagersgd/fig11", "paper/eagersgd-resnet50", 64, "eager_solo", 0.47),
+)
+
+
+@dataclass(frozen=True)
+class Placed:
+    """seconds: of the paper's strategy; synchronous, any: the fastest candidate of each kind and its seconds;
+    stops_bits: bandwidth from which on the strategy is less than PAYS faster than DDP; None: it is not faster here,
+    infinity: faster at any."""
+
+    headline: Headline
+    model: str
+    gbit: float
+    ratio: float
+    seconds: float
+    synchronous: tuple[str, float]
+    any: tuple[str, float]
+    stops_bits: float | None
+
+
+def placed(headline: Headline) -> Placed:
+    setting = setting_of(headline)
+    own = _seconds(headline.candidate, setting)
+    synchronous, any_ = (_best(setting, kind) for kind in (SYNCHRONOUS, ANY))
+    bits = 8 / setting.testbed.beta_s_per_byte
+    sending = 2 * setting.nbytes * 8 / bits
+    stops: float | None = None
+    if _pays(headline, setting):
+        stops = bits
+        while stops < FASTEST_BITS and _pays(headline, setting.with_entries(beta_s_per_byte=8 / stops)):
+            stops *= OCTAVE
+        stops = float("inf") if stops >= FASTEST_BITS else stops
+    ratio = setting.computation_s / sending
+    return Placed(headline, setting.profile.model, bits / 1e9, ratio, own, synchronous, any_, stops)
+
+
+def setting_of(headline: Headline) -> Setting:
+    """The paper's testbed, model and minibatch."""
+    of_testbed = files.own_file(headline.experiment).get("testbeds", {})
+    own = of_testbed.get(headline.testbed, []) if isinstance(of_testbed, dict) else []
+    overrides = [f"testbed={headline.testbed}", f"workers={headline.workers}", *headline.overrides]
+    given = compose(headline.experiment, [*overrides, *(one for one in own if "testbed." in one)], "paper")
+    config = checked(RunConfig, given)
+    real, name = data.shapes(config.dataset.name), config.model.name
+    options = dict(config.model.options)
+    bed: Any = config.testbed
+    batch = config.local_batch
+    blocks = modelled_seconds(name, real.input_shape, real.classes, batch, bed.device, tuple(options.items()))
+    model = build(name, real.input_shape, real.classes, 0, "meta", **options)
+    found = profiles.estimated(model, blocks, profiles.nominal_inputs(model, real.input_shape, batch), "", name)
+    load = of_module(model, name, batch, real.input_shape)
+    costs = {kind: cluster()[kind] | getattr(bed, kind) for kind in ("encode_s_per_byte", "decode_s_per_byte")}
+    costs["select_s_per_byte"] = cluster()["select_s_per_byte"] | bed.select_s_per_byte
+    here = Setting(coarse(found), headline.workers, bed, late=headline.late, matrices=load.matrices)
+    return here.with_entries(**costs)
+
+
+def _seconds(name: str, setting: Setting) -> float:
+    step = forms.step(every()[name], setting)
+    return step.seconds if step else float("inf")
+
+
+def _best(setting: Setting, kind: str) -> tuple[str, float]:
+    times = {name: _seconds(name, setting) for name, one in every().items() if one.counts(kind)}
+    best = min(times, key=lambda name: times[name])
+    return best, times[best]
+
+
+def _pays(headline: Headline, setting: Setting) -> bool:
+    return _seconds(headline.candidate, setting) < (1 - PAYS) * _seconds(USUAL, setting)

@@ -132,15 +132,20 @@ def choices(own: Mapping[str, Any], keys: Container[str], overrides: Iterable[st
             continue
         leaves[name] = _several(override) or [text]
         for value in leaves[name]:
-            if (plain := value.strip(QUOTES)) not in known[name]:
+            if (plain := _plain(value)) not in known[name]:
                 raise unknown(f"value of factor {name}", plain, known[name])
     return rest, leaves
+
+
+def _plain(value: str) -> str:
+    """A value without its quotes, or without the backslashes that Hydra puts before its spaces."""
+    return re.sub(r"\\(.)", r"\1", value.strip(QUOTES))
 
 
 def left(found: Sequence[Variant], leaves: Mapping[str, Sequence[str]]) -> list[Variant]:
     """The variants that a testbed's choices (`workers=2,4`, of one `workers=choice(4)`) leave, factor -> values; those
     without the factor stay. Values that need quotes (`method='eager-SGD (solo)',D-Sync`) stand in them."""
-    leaves = {name: [value.strip(QUOTES) for value in values] for name, values in leaves.items()}
+    leaves = {name: list(map(_plain, values)) for name, values in leaves.items()}
     return [
         each
         for each in found

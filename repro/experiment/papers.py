@@ -30,12 +30,13 @@ class Entry(Model):
 
 def entries(paper: str) -> tuple[Entry, ...]:
     """The experiments of a paper in its order; none of one without a file. InputError for an entry of another form."""
-    return _entries(config_folders.find("papers", f"{paper}.yaml"))
+    path = config_folders.find("papers", f"{paper}.yaml")
+    return _entries(path, path.stat().st_mtime_ns) if path.is_file() else ()
 
 
 @cache
-def _entries(path: Path) -> tuple[Entry, ...]:
-    found = (yaml_files.read(path) or []) if path.is_file() else []
+def _entries(path: Path, modified_ns: int) -> tuple[Entry, ...]:
+    found = yaml_files.read(path) or []
     if not isinstance(found, list):
         raise InputError(f"{path}: must be a list of experiments, each with {', '.join(Entry.model_fields)}")
     made = []

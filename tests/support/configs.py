@@ -24,7 +24,6 @@ def copied(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, module in list(sys.modules.items()):
         if name.startswith("repro.") and getattr(module, "CONFIGS", None) == CONFIGS:
             monkeypatch.setattr(module, "CONFIGS", made)
-    papers.entries.cache_clear()
     return made
 
 

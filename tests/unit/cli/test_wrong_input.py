@@ -14,7 +14,7 @@ from repro.cli import main as cli
 from repro.core import user_files
 from repro.core.errors import InputError
 from repro.core.paths import PROJECT
-from repro.experiment import config, files, papers
+from repro.experiment import config, files
 from repro.experiment.expand import expand
 from repro.launch.slurm import prepared, site, submit
 from tests.support.configs import copied
@@ -145,8 +145,7 @@ def configs(tmp_path, monkeypatch):
     """A copy of `paper_configs/`, with a folder of one's own experiments."""
     made = copied(tmp_path, monkeypatch)
     (made / "experiment" / "mine").mkdir()
-    yield made
-    papers.entries.cache_clear()
+    return made
 
 
 SPOILT = {

@@ -152,9 +152,10 @@ def test_a_factor_that_is_no_key_chooses_among_the_variants():
         expand("pipedream/table1-vgg16-8b", ["method=single,bps"], "full")
 
 
-def test_variants_without_the_factor_stay_and_keys_are_no_choices():
+@pytest.mark.parametrize("given", ["method='B c',single", "method=B c,single"])
+def test_variants_without_the_factor_stay_and_keys_are_no_choices(given):
     own = {"grid": [{"method": {"A": [], "B c": []}, "workers": {1: [], 2: []}}, {"method": {"single": []}}]}
-    rest, chosen = grid.choices(own, ["workers"], ["workers=2", "method='B c',single", "epochs=1"])
+    rest, chosen = grid.choices(own, ["workers"], ["workers=2", given, "epochs=1"])
     assert rest == ["workers=2", "epochs=1"]
     found = grid.left(grid.variants({**own, "workers": 1, "strategy": {"name": "dsync"}}, rest), chosen)
     assert [each.label for each in found] == ["B c, 2", "single"]

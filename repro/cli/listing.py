@@ -32,14 +32,15 @@ def cmd_list(args: argparse.Namespace) -> None:
     from repro.experiment import config, files
 
     kinds = {"strategies" if group == "strategy" else f"{group}s": group for group in files.GROUPS}
+    papers = Counter(name.split("/")[0] for name in files.group_names("experiment"))
+    if args.what in papers:
+        list_paper(args.what, args.json)
+        return
     names = config.experiment_names()
-    papers = Counter(name.split("/")[0] for name in names)
     if args.what in kinds:
         list_kind(kinds[args.what], args.json)
     elif args.what == EXPERIMENTS:
         show(config.titles(names), args.json)
-    elif args.what in papers:
-        list_paper(args.what, args.json)
     elif args.what:
         raise unknown("paper or kind", args.what, [*papers, EXPERIMENTS, *kinds])
     elif args.json:

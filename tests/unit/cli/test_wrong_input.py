@@ -170,7 +170,7 @@ def test_experiments_that_cannot_be_read_stop_nobody_else(capsys, configs):
         line = said(capsys, "show", name)
         assert str(path) in line and words in line
     assert str(paths[0]) in said(capsys, "run", "mine/own-0")
-    for arguments in (["list"], ["list", "mine"]):
+    for arguments in (["list", "experiments"], ["list", "mine"]):
         assert cli.main(arguments) == 0
         shown = capsys.readouterr()
         warned = zip(shown.err.splitlines(), paths, SPOILT.values(), strict=True)

@@ -189,7 +189,6 @@ def test_weight_versions_and_memory():
     worse = [run | {"final": run["final"] | {"top1": 0.5}} if run["variant"] == "stashing" else run for run in runs]
     assert judged("stashing-between", runs).ours == 0 and judged("stashing-between", worse).ours > 0.1
     measured = made.measured(seeds=3)
-    assert judged("measured-vgg-pipedream", measured, "measured").ours == pytest.approx(1 / 0.5)
     alone = [run | {"variant": SINGLE, "workers": 1} for run in measured if run["variant"] == PIPEDREAM]
     assert judged("measured-vgg-backward", measured + alone, "measured").ours == pytest.approx(2)
     more = made.memory()

@@ -43,7 +43,7 @@ class Sweeps:
         def made() -> Iterable[Summary]:
             for one in self.sweeps:
                 for draw in one.draws:
-                    factor = errors.of_draw(draw.number)[one.summary.get("strategy")] if errors else 1.0
+                    factor = errors.of_draw(draw.number).of(one.summary) if errors else 1.0
                     yield at_draw(one.summary, draw.result, factor) | {"seed": draw.number}
 
         return Runs.of(made())
@@ -88,7 +88,7 @@ def erring(runs: Runs, errors: Residuals) -> Runs:
     def made() -> Iterable[Summary]:
         for run in runs.records.values():
             for number in range(ERRORS):
-                factor = errors.of_draw(number)[run.get("strategy")]
+                factor = errors.of_draw(number).of(run)
                 scaled = residuals.scaled({name: run[name] for name in TIMES if run.get(name)}, factor)
                 yield run | scaled | {"seed": number}
 

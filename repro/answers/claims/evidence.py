@@ -11,12 +11,12 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from repro.answers.claims import claims, drawn, evaluate, residuals
+from repro.answers.claims import claims, drawn, evaluate, residuals, twins
 from repro.answers.claims.claims import Claim, File, Restated
 from repro.answers.claims.compute import FUNCTIONS, OF_PROBES
 from repro.answers.claims.drawn import Sweeps
 from repro.answers.claims.evaluate import Conditioned, Evidence, Judged, Outcome
-from repro.answers.claims.residuals import Residuals
+from repro.answers.claims.residuals import Residuals, Twins
 from repro.answers.claims.stats import median
 from repro.answers.claims.verdict import Sample, of_effect, of_value
 from repro.answers.tables import columns, loading
@@ -190,7 +190,13 @@ class ClaimEvaluator:
         """By how much simulated times of these runs may be off."""
         family = {run["strategy"] for run in group.records.values() if run.get("strategy")}
         nbytes = 4 * max((_parameters(run) for run in group.records.values()), default=0)
-        return residuals.of(validation(self.results), family, nbytes)
+        return residuals.of(validation(self.results), family, nbytes, self._twins)
+
+    @cached_property
+    def _twins(self) -> dict[str, Twins]:
+        """The experiments of the paper that were emulated too."""
+        names = dict.fromkeys(claim.experiment for claim in self.file.claims)
+        return twins.of((self.find(name, EMULATED), self.find(name, SIMULATED)) for name in names)
 
     def by_construction(self, claim: Claim, group: Runs) -> str:
         """Which input of the testbeds fixes this claim's number: it was taken from it, or decides over it alone."""

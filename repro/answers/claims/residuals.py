@@ -1,10 +1,11 @@
-"""By how much simulated times are off: what the validation found, observed over simulated, drawn anew for each draw."""
+"""By how much simulated times are off, drawn anew for each draw: observed over simulated, as the validation found it,
+or emulated over simulated, where a paper has that of the same strategies at a nearer size."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,48 +16,95 @@ Steps = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
-class Residuals:
-    """Observed over simulated step times, by strategy, of each run of the validation of one size.
+class Residual:
+    """Observed over simulated step time of a strategy."""
 
-    The strategies of one run were observed together, so that what their times are off by alike falls out of a ratio.
+    strategy: str
+    factor: float
+    options: Mapping[str, Any] = field(default_factory=dict)
+    workers: int = 1
+
+
+@dataclass(frozen=True)
+class Twins:
+    """Of an experiment that was emulated too: of each of its strategies the emulated over the simulated step.
+
+    bytes: of the gradient.
     """
 
-    runs: Sequence[Mapping[str, float]]
+    bytes: float
+    of: list[Residual] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Residuals:
+    """Those of each run of the validation of one size, or of each of a paper's experiments that was emulated too.
+
+    The strategies of one run were observed together, so that what their times are off by alike falls out of a ratio.
+    part: whether a time may be off by any part of that, as `drawn.towards` has it for a twin.
+    """
+
+    runs: Sequence[Sequence[Residual]]
     source: str
+    part: bool = False
 
     def of_draw(self, number: int) -> _OfDraw:
-        """Those that a draw takes: of one run of the validation."""
+        """Those that a draw takes: of one run."""
         rng = np.random.default_rng([SEED, number + 1])
         own = self.runs[int(rng.integers(len(self.runs)))]
-        return _OfDraw(own, list(own.values())[int(rng.integers(len(own)))])
+        others = own[int(rng.integers(len(own)))].factor
+        return _OfDraw(own, others, float(rng.random()) if self.part else 1.0)
 
 
 @dataclass(frozen=True)
 class _OfDraw:
-    by_strategy: Mapping[str, float]
+    own: Sequence[Residual]
     of_others: float
+    part: float
 
-    def __getitem__(self, strategy: str | None) -> float:
-        return self.by_strategy.get(strategy or "", self.of_others)
+    def of(self, run: Mapping[str, Any]) -> float:
+        """By which factor a run's times are longer: of its strategy that with the most like options and workers."""
+        options, workers = run.get("options") or {}, run.get("workers") or 1
+
+        def like(one: Residual) -> tuple[int, float]:
+            same = sum(options.get(name) == value for name, value in one.options.items())
+            return same, -abs(math.log(one.workers / workers))
+
+        same = [one for one in self.own if one.strategy == run.get("strategy")]
+        return (max(same, key=like).factor if same else self.of_others) ** self.part
 
 
-def of(steps: Steps, family: Collection[str], nbytes: float) -> Residuals | None:
+def of(
+    steps: Steps, family: Collection[str], nbytes: float, twins: Mapping[str, Twins] | None = None
+) -> Residuals | None:
     """The residuals for runs of these strategies, a gradient of so many bytes: of the validation's runs with one of
-    them those of the nearest size, on a log scale; of all strategies where none of these was validated.
+    them those of the nearest size, on a log scale; of all strategies where none of these was validated. Those of
+    emulated twins of the paper's other experiments, with one of these strategies, where one is of a nearer size.
 
     steps: those of the validation's runs: run, strategy, bytes, observed_s, simulated_s. None where there are none.
+    twins: of each experiment that was emulated too.
     """
+
+    def away(size: float) -> float:
+        return abs(math.log(size / max(nbytes, 1.0)))
+
     of_family = [step for step in steps if step["strategy"] in family]
     if not steps:
         return None
     sizes = {step["bytes"] for step in of_family or steps}
-    nearest = min(sizes, key=lambda size: (abs(math.log(size / max(nbytes, 1.0))), size))
+    nearest = min(sizes, key=lambda size: (away(size), size))
+    like = [one for one in (twins or {}).values() if {*family} & {each.strategy for each in one.of}]
+    if like and min(away(one.bytes) for one in like) < away(nearest):
+        count = sum(len(one.of) for one in like)
+        return Residuals(
+            [one.of for one in like], f"{count} emulated twins of {len(like)} experiments", part=True
+        )
     runs = {step["run"] for step in of_family or steps if step["bytes"] == nearest}
     found: dict[str, dict[str, float]] = {}
     for step in steps:
         if step["run"] in runs and step["bytes"] == nearest:
             found.setdefault(step["run"], {})[step["strategy"]] = step["observed_s"] / step["simulated_s"]
-    made = [found[run] for run in sorted(found)]
+    made = [[Residual(*each) for each in found[run].items()] for run in sorted(found)]
     count = sum(map(len, made))
     whose = "" if of_family else ", of other strategies"
     beyond = ", extrapolated" if nbytes > 2 * nearest else ""

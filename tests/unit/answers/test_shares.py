@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repro.answers.claims import decides, drawn, residuals
+from repro.answers.claims import decides, drawn, residuals, twins
 from repro.answers.claims.evaluate import numbers
-from repro.answers.claims.residuals import scaled
+from repro.answers.claims.residuals import Residual, Twins, scaled
 from repro.answers.claims.value import Value
 from repro.answers.claims.verdict import (
     CONFIRMED,
@@ -26,6 +27,7 @@ from repro.answers.claims.verdict import (
     of_effect,
     of_value,
 )
+from repro.answers.tables.runs import Runs
 from repro.experiment.inputs import quantiles
 
 FASTER = Effect(1.0, 0.05, "above")
@@ -131,12 +133,38 @@ STEPS = [
 
 def test_the_error_is_of_the_family_at_the_nearest_size_and_shared_by_what_ran_together():
     big = residuals.of(STEPS, {"dsync", "topk"}, 4e8)
-    assert big.runs == [{"dsync": 1.1, "topk": 1.2}] and big.of_draw(3)["topk"] == 1.2
-    assert big.of_draw(0)["dsync"] / big.of_draw(0)["dsync"] == 1
-    assert big.of_draw(5)["unknown"] in (1.1, 1.2)
-    assert residuals.of(STEPS, {"dsync"}, 2e6).runs == [{"dsync": 2.0}]
+    assert big.runs == [[Residual("dsync", 1.1), Residual("topk", 1.2)]]
+    assert [big.of_draw(3).of({"strategy": name}) for name in ("dsync", "topk")] == [1.1, 1.2]
+    assert big.of_draw(5).of({"strategy": "unknown"}) in (1.1, 1.2)
+    assert residuals.of(STEPS, {"dsync"}, 2e6).runs == [[Residual("dsync", 2.0)]]
     assert "other strategies" in residuals.of(STEPS, {"wfbp"}, 1e9).source
     assert residuals.of([], {"dsync"}, 1e9) is None
+
+
+def test_the_error_is_that_of_emulated_twins_of_the_same_strategies_where_these_are_of_a_nearer_size():
+    servers, rings = ({"algorithm": name, "pieces": 4} for name in ("servers", "ring"))
+    of = [Residual("wfbp", 1.4, servers, 8), Residual("wfbp", 1.1, servers, 4), Residual("wfbp", 1.0, rings, 8)]
+    vgg = Twins(5e8, [*of, Residual("pipe", 1.0)])
+    found = residuals.of(STEPS, {"wfbp"}, 4e8, {"vgg": vgg})
+    assert found.runs == [vgg.of] and "twins" in found.source
+    of_draws = [found.of_draw(n) for n in range(64)]
+    eight = [one.of({"strategy": "wfbp", "options": servers, "workers": 16}) for one in of_draws]
+    assert all(1 <= factor <= 1.4 for factor in eight) and max(eight) > 1.3 and len(set(eight)) == 64
+    assert max(one.of({"strategy": "wfbp", "options": servers, "workers": 4}) for one in of_draws) < 1.1
+    assert {one.of({"strategy": "wfbp", "options": rings, "workers": 4}) for one in of_draws} == {1.0}
+    assert "twins" not in residuals.of(STEPS, {"topk"}, 4e8, {"vgg": vgg}).source
+    assert "twins" not in residuals.of(STEPS, {"dsync"}, 1e6, {"dsync": Twins(1e9, [Residual("dsync", 2.0)])}).source
+
+
+def test_twins_are_of_the_same_experiment_and_what_it_trains():
+    def run(seconds, **more):
+        return {"experiment": "a", "model": {"name": "vgg", "parameters": 10}, "workers": 8, "strategy": "wfbp",
+                "options": {"pieces": 4}, "step": {"median_s": seconds}, "seed": 0} | more  # fmt: skip
+
+    simulated = Runs({0: run(1.0), 1: run(5.0, workers=4)}, pd.DataFrame())
+    emulated = Runs({0: run(1.2), 1: run(1.4, seed=1), 2: run(9.0, options={})}, pd.DataFrame())
+    found = twins.of([(emulated, simulated), (emulated, simulated), (None, simulated)])
+    assert found == {"a vgg": Twins(40.0, [Residual("wfbp", pytest.approx(1.3), {"pieces": 4}, 8)])}
 
 
 def test_an_error_makes_times_longer_rates_smaller_and_nothing_else():

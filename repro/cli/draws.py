@@ -17,7 +17,7 @@ from repro.experiment.run import Run
 from repro.launch.forecast import estimates, filled, side_by_side
 from repro.launch.progress import duration
 from repro.records import catalogue, sweep
-from repro.records.record import Record
+from repro.records.identity import Identity
 
 SIZES = (256, 64, 16)  # of which the largest is taken whose draws take no longer than
 BUDGET_S = 8 * 3600 / 5  # of all cores together: five papers in a night
@@ -62,22 +62,21 @@ def allotted(seconds: float) -> int:
 def costs(runs: Sequence[Run]) -> list[float | None]:
     """Seconds of a draw of each: of those that were drawn as recorded, else of its run, cut as a draw is."""
     papers = dict.fromkeys(run.config.paper for run in runs)
-    known = {
-        _place(one.record): one.record.wall.get("total_s") for paper in papers for _, one in catalogue.sweeps(paper)
-    }
+    sweeps = [one for paper in papers for _, one in catalogue.sweeps(paper)]
+    known = {_place(one.identity): one.record.wall.get("total_s") for one in sweeps}
     published = [found for paper in papers for found in catalogue.runs(paper)]
     forecast = [estimate.seconds for estimate in estimates(runs, published)]
     found: list[float | None] = []
     for run, whole in zip(runs, forecast, strict=True):
-        drawn = known.get((run.config.experiment, run.variant, run.testbed))
+        drawn = known.get(_place(run.config.identity))
         part = min(1.0, ITERATIONS / run.iterations) if run.iterations else 1.0
         found.append(drawn or (None if whole is None else whole * part))
     return found
 
 
-def _place(record: Record) -> tuple[str, str, str]:
-    own = record.identity
-    return own.experiment, own.variant, own.testbed.name
+def _place(own: Identity) -> tuple[str | None, ...]:
+    parts = own.testbed, own.model, own.dataset
+    return own.experiment, own.variant, *(part.name if part else None for part in parts)
 
 
 def text(sweeps: Sequence[Sweeping], what: str) -> str:

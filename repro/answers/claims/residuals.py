@@ -96,9 +96,7 @@ def of(
     like = [one for one in (twins or {}).values() if {*family} & {each.strategy for each in one.of}]
     if like and min(away(one.bytes) for one in like) < away(nearest):
         count = sum(len(one.of) for one in like)
-        return Residuals(
-            [one.of for one in like], f"{count} emulated twins of {len(like)} experiments", part=True
-        )
+        return Residuals([one.of for one in like], f"{count} emulated twins of {len(like)} experiments", part=True)
     runs = {step["run"] for step in of_family or steps if step["bytes"] == nearest}
     found: dict[str, dict[str, float]] = {}
     for step in steps:

@@ -269,7 +269,7 @@ def at_draws(
         for name, point in points.items():
             step, base = forms.step(among[name], drawn), centre[name]
             moved = step.seconds / base.seconds if step and base else 1.0
-            found[name].append(point.seconds * moved * (error[names[name]] if error else 1.0))
+            found[name].append(point.seconds * moved * (error.of({"strategy": names[name]}) if error else 1.0))
     return found, off.source if off else "none: no results of the validation"
 
 

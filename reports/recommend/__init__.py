@@ -2,36 +2,49 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 
 from repro.answers.pages.files import Files
 from repro.answers.pages.render import template, write_page
-from repro.recommend import draws, headlines, published
-from repro.recommend import map as maps
+from repro.core import yaml_files
+from repro.core.paths import PACKAGE
+from repro.recommend import cells
 from repro.recommend.candidates import ANY, SYNCHRONOUS, every
+from repro.recommend.cells import Cell, Compared, Placed
 from repro.reports.recommend import figures
 
 PAGE = "recommend"
-MAP = Path(__file__).with_name("map.csv")  # of `repro map --out reports/recommend/map.csv`
+HERE = Path(__file__).parent  # where `repro map --out reports/recommend` writes
+PUBLISHED = PACKAGE / "recommend" / "published.yaml"
+LEFT = ["fastest, synchronous", "fastest of all"]  # columns of text
+T = TypeVar("T")
+
+
+def read(kind: type[T], name: str) -> list[T]:
+    return cells.from_csv(kind, (HERE / f"{name}.csv").read_text(encoding="utf-8"))
 
 
 def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
     """(pages, a line for the overview)"""
-    cells = maps.from_csv(MAP.read_text(encoding="utf-8"))
-    compared = [(one, published.compare(one)) for one in published.settings()]
-    every_row = [row for _, rows in compared for row in rows]
-    judged = [found for _, rows in compared if (found := published.judge(rows))]
-    right, error = sum(one.right for one in judged), published.error(every_row)
+    found = read(Cell, "map")
+    every_row = read(Compared, "published")
+    by_setting: dict[str, list[Compared]] = {}
+    for row in every_row:
+        by_setting.setdefault(row.setting, []).append(row)
+    judged = [one for rows in by_setting.values() if (one := cells.judge(rows))]
+    right, error = sum(one.right for one in judged), cells.error(every_row)
     line = (
         f"Of {len(judged)} published settings the tool names the better strategy in {right}; its throughputs are off "
         f"by {error:.0%} in the median of {len(every_row)}."
     )
-    less = draws.ratio_error()
+    less = cells.ratio_error()
     table = published_table(every_row)
-    checked = [cell for cell in cells if cell.by == "simulation"]
+    checked = [cell for cell in found if cell.by == "simulation"]
     shown: dict[str, Any] = {
         "line": line,
         "right": right,
@@ -39,68 +52,55 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
         "error": f"{error:.0%}",
         "rows": len(every_row),
         "less": f"{less:.0%}",
-        "cells": len(cells) // 2,
+        "cells": len(found) // 2,
         "checked": len(checked),
         "agree": sum(cell.agrees for cell in checked),
-        "synchronous": figures.map_picture(files, cells, SYNCHRONOUS, less),
-        "any": figures.map_picture(files, cells, ANY, less),
-        "regions": {kind: regions(files, cells, kind, less) for kind in (SYNCHRONOUS, ANY)},
-        "headlines": files.table(headlines_table(), "headlines", left=["fastest, synchronous", "fastest of all"]),
+        "synchronous": figures.map_picture(files, found, SYNCHRONOUS, less),
+        "any": figures.map_picture(files, found, ANY, less),
+        "regions": {kind: regions(files, found, kind, less) for kind in (SYNCHRONOUS, ANY)},
+        "headlines": files.table(
+            headlines_table(read(Placed, "headlines")), "headlines", left=["fastest, synchronous", "fastest of all"]
+        ),
         "scatter": figures.scatter(files, table),
         "named": files.table(named_table(judged), "named", left=["named by the tool", "best measured", "right"]),
         "published": files.table(shown_rows(table), "published", left=["system", "stands for"]),
-        "sources": [{"name": name} | of for name, of in published.sources().items()],
+        "sources": [{"name": name} | of for name, of in yaml_files.read(PUBLISHED)["sources"].items()],
         "misses": len(judged) - right,
     }
     text = template(f"{PAGE}/page.md.j2", **shown)
     return write_page(text, PAGE, files), line
 
 
-def published_table(rows: list[published.Compared]) -> pd.DataFrame:
+def published_table(rows: list[Compared]) -> pd.DataFrame:
     """A row a published throughput, samples/s."""
-    return pd.DataFrame(
-        {
-            "setting": row.setting.id,
-            "model": row.setting.model,
-            "workers": row.setting.workers,
-            "Gbit/s": row.setting.goodput_gbit or row.setting.line_gbit,
-            "system": row.measured.system,
-            "stands for": published.OF[row.measured.strategy],
-            "measured": row.measured.per_s,
-            "predicted": row.predicted,
-            "low": row.low,
-            "high": row.high,
-            "ratio": row.ratio,
-        }
-        for row in rows
-    )
+    return pd.DataFrame([asdict(row) | {"ratio": row.ratio} for row in rows])
 
 
 def shown_rows(table: pd.DataFrame) -> pd.DataFrame:
-    shown = table.astype({"workers": str})
+    shown = table.drop(columns="source").astype({"workers": str})
     for name in ("measured", "predicted", "low", "high"):
         shown[name] = [f"{value:,.0f}" for value in table[name]]
     shown["ratio"] = [f"{value:.2f}" for value in table["ratio"]]
-    shown["Gbit/s"] = [f"{value:g}" for value in table["Gbit/s"]]
-    return shown.rename(columns={"ratio": "predicted over measured"})
+    shown["gbit"] = [f"{value:g}" for value in table["gbit"]]
+    return shown.rename(columns={"ratio": "predicted over measured", "gbit": "Gbit/s", "candidate": "stands for"})
 
 
-def named_table(judged: list[published.Judged]) -> pd.DataFrame:
+def named_table(judged: list[cells.Judged]) -> pd.DataFrame:
     return pd.DataFrame(
         {
-            "setting": one.setting.id,
-            "named by the tool": every()[published.OF[one.named.measured.strategy]].label,
-            "best measured": every()[published.OF[one.best.measured.strategy]].label,
+            "setting": one.best.setting,
+            "named by the tool": every()[one.named.candidate].label,
+            "best measured": every()[one.best.candidate].label,
             "right": "yes" if one.right else "no",
-            "measured, of the best": f"{one.named.measured.per_s / one.best.measured.per_s:.0%}",
+            "measured, of the best": f"{one.named.measured / one.best.measured:.0%}",
         }
         for one in judged
     )
 
 
-def regions(files: Files, cells: list[maps.Cell], kind: str, less: float) -> str:
+def regions(files: Files, found: list[Cell], kind: str, less: float) -> str:
     """A table of where which strategy is the fastest."""
-    total = sum(cell.kind == kind for cell in cells)
+    total = sum(cell.kind == kind for cell in found)
     rows = [
         {
             "fastest": every()[region.best].label,
@@ -111,33 +111,35 @@ def regions(files: Files, cells: list[maps.Cell], kind: str, less: float) -> str
             "late by": _range(region.late),
             "ahead, median": f"{region.margin:.0%}{'' if region.margin > less else ', within the error'}",
         }
-        for region in maps.regions(cells, kind)
+        for region in cells.regions(found, kind)
     ]
     return files.table(pd.DataFrame(rows), f"regions-{kind}")
 
 
-def headlines_table() -> pd.DataFrame:
+def headlines_table(placed: list[Placed]) -> pd.DataFrame:
     """Where the papers' headlines lie, and from which bandwidth on their own strategies stop paying."""
-    rows = []
-    for found in map(headlines.placed, headlines.EVERY):
-        head, own = found.headline, every()[found.headline.candidate].label
-        until = "never here" if found.stops_bits is None else f"up to {found.stops_bits / 1e9:.0f} Gbit/s"
-        rows.append(
-            {
-                "paper": head.paper,
-                "setting": f"{found.model}, {head.workers} workers, {found.gbit:.3g} Gbit/s",
-                "computation : communication": f"{found.ratio:.2g}",
-                "its strategy": f"{own}: {1e3 * found.seconds:,.0f} ms",
-                "fastest, synchronous": _timed(found.synchronous),
-                "fastest of all": _timed(found.any),
-                "its strategy pays": "at any bandwidth" if found.stops_bits == float("inf") else until,
-            }
-        )
-    return pd.DataFrame(rows)
+    return pd.DataFrame(
+        {
+            "paper": found.paper,
+            "setting": f"{found.model}, {found.workers} workers, {found.gbit:.3g} Gbit/s",
+            "computation : communication": f"{found.ratio:.2g}",
+            "its strategy": _timed(found.candidate, found.seconds),
+            "fastest, synchronous": _timed(found.synchronous, found.synchronous_s),
+            "fastest of all": _timed(found.any, found.any_s),
+            "its strategy pays": _pays(found.stops_bits),
+        }
+        for found in placed
+    )
 
 
-def _timed(best: tuple[str, float]) -> str:
-    return f"{every()[best[0]].label}: {1e3 * best[1]:,.0f} ms"
+def _pays(stops_bits: float | None) -> str:
+    if stops_bits is None:
+        return "never here"
+    return "at any bandwidth" if math.isinf(stops_bits) else f"up to {stops_bits / 1e9:.0f} Gbit/s"
+
+
+def _timed(name: str, seconds: float) -> str:
+    return f"{every()[name].label}: {1e3 * seconds:,.0f} ms"
 
 
 def _range(ends: tuple[float, float]) -> str:

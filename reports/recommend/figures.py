@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 
 from repro.answers.pages.files import Files
-from repro.recommend import map as maps
 from repro.recommend.candidates import every
+from repro.recommend.cells import Cell
 
 COLOURS = {  # families alike: allreduces blue, compression green, servers red, pipelines orange, stale purple
     **{"allreduce": "#08306b", "ddp": "#2171b5", "horovod": "#6baed6"},
@@ -23,7 +23,7 @@ OTHER = "#bdbdbd"
 BAND = 0.2  # the goal for throughputs
 
 
-def map_picture(files: Files, cells: Sequence[maps.Cell], kind: str, less: float) -> str:
+def map_picture(files: Files, cells: Sequence[Cell], kind: str, less: float) -> str:
     own = [cell for cell in cells if cell.kind == kind]
     rows = pd.DataFrame([asdict(cell) for cell in own])
     alt = "Panels of cells: a column for each number of workers, a row for each lateness; a colour for each strategy."
@@ -35,7 +35,7 @@ def map_picture(files: Files, cells: Sequence[maps.Cell], kind: str, less: float
     return files.picture(lambda: draw_map(own, less), f"{kind} {less}", f"map-{kind}", alt, caption, rows)
 
 
-def draw_map(cells: Sequence[maps.Cell], less: float) -> Any:
+def draw_map(cells: Sequence[Cell], less: float) -> Any:
     """A panel for each number of workers and lateness, a cell for each bandwidth and ratio."""
     import matplotlib
 
@@ -43,24 +43,26 @@ def draw_map(cells: Sequence[maps.Cell], less: float) -> Any:
     import matplotlib.pyplot as plt
     from matplotlib.patches import Patch, Rectangle
 
-    workers, late = maps.WORKERS, maps.LATE
+    workers, late, gbits, ratios = (
+        sorted({getattr(cell, name) for cell in cells}) for name in ("workers", "late", "gbit", "ratio")
+    )
     figure, axes = plt.subplots(
         len(late), len(workers), figsize=(2.0 * len(workers), 2.0 * len(late) + 1.5), sharex=True, sharey=True,
         layout="constrained", squeeze=False,
     )  # fmt: skip
     for cell in cells:
         axis = axes[late.index(cell.late), workers.index(cell.workers)]
-        x, y = maps.GBITS.index(cell.gbit), maps.RATIOS.index(cell.ratio)
+        x, y = gbits.index(cell.gbit), ratios.index(cell.ratio)
         hatch = "////" if cell.margin < less else None
         colour = COLOURS.get(cell.best, OTHER)
         axis.add_patch(Rectangle((x, y), 1, 1, facecolor=colour, edgecolor="white", hatch=hatch, linewidth=0.3))
         if cell.by == "simulation":
             axis.plot(x + 0.5, y + 0.5, "o", color="white", markersize=2)
     for (row, column), axis in ((place, axes[place]) for place in _places(axes)):
-        axis.set_xlim(0, len(maps.GBITS))
-        axis.set_ylim(0, len(maps.RATIOS))
-        axis.set_xticks([n + 0.5 for n in range(len(maps.GBITS))], [f"{gbit:g}" for gbit in maps.GBITS], fontsize=6)
-        axis.set_yticks([n + 0.5 for n in range(len(maps.RATIOS))], [f"{one:g}" for one in maps.RATIOS], fontsize=6)
+        axis.set_xlim(0, len(gbits))
+        axis.set_ylim(0, len(ratios))
+        axis.set_xticks([n + 0.5 for n in range(len(gbits))], [f"{gbit:g}" for gbit in gbits], fontsize=6)
+        axis.set_yticks([n + 0.5 for n in range(len(ratios))], [f"{one:g}" for one in ratios], fontsize=6)
         if row == 0:
             axis.set_title(f"{workers[column]} workers", fontsize=9)
         if row == len(late) - 1:
@@ -97,7 +99,7 @@ def draw_scatter(table: pd.DataFrame) -> Any:
     ends = [0.7 * min(table["measured"].min(), table["predicted"].min()), 1.4 * table["predicted"].max()]
     axis.fill_between(ends, [one * (1 - BAND) for one in ends], [one * (1 + BAND) for one in ends], color="0.9")
     axis.plot(ends, ends, color="0.5", linewidth=0.8)
-    for name, own in table.groupby("stands for", sort=False):
+    for name, own in table.groupby("candidate", sort=False):
         off = [own["predicted"] - own["low"], own["high"] - own["predicted"]]
         axis.errorbar(
             own["measured"], own["predicted"], yerr=[one.clip(lower=0) for one in off], fmt="o", markersize=4,

@@ -44,23 +44,31 @@ def add(commands: Any) -> None:
     map_.add_argument(
         "--seconds", type=float, default=480.0, help="time for the simulations beside borders (default 480)"
     )
-    map_.add_argument("--out", metavar="FILE", help="save the cells as CSV")
+    map_.add_argument("--out", metavar="FOLDER", help="save map.csv, published.csv and headlines.csv here")
     map_.set_defaults(command=cmd_map)
 
 
 def cmd_map(args: argparse.Namespace) -> None:
     from repro.core.atomic import write_atomically
     from repro.core.user_files import check_target
+    from repro.recommend import cells, headlines, published
     from repro.recommend import map as maps
 
     if not 0 <= args.seconds < 1e6:
         raise InputError(f"--seconds {args.seconds:g}: must be 0 or more and less than a million")
-    if args.out:
-        check_target(Path(args.out))
+    names = ("map.csv", "published.csv", "headlines.csv")
+    files = [Path(args.out) / name for name in names] if args.out else []
+    for file in files:
+        check_target(file)
     found = maps.made(args.seconds, lambda line: print(line, file=sys.stderr))
-    if args.out:
-        write_atomically(Path(args.out), maps.as_csv(found))
-    print(maps.words(found))
+    if files:
+        compared = [row for one in published.settings() for row in published.compare(one)]
+        placed = [headlines.placed(one) for one in headlines.EVERY]
+        rows: list[tuple[type, list[Any]]]
+        rows = [(cells.Cell, found), (cells.Compared, compared), (cells.Placed, placed)]
+        for file, (kind, some) in zip(files, rows, strict=True):
+            write_atomically(file, cells.as_csv(kind, some))
+    print(cells.words(found))
 
 
 def cmd_recommend(args: argparse.Namespace) -> None:

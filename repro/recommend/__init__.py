@@ -5,6 +5,16 @@ candidates.yaml   the strategies that are ranked        cluster.yaml   what is a
 published.yaml    throughputs that others measured
 """
 
-from repro.recommend.answer import recommend
+from __future__ import annotations
+
+from typing import Any
 
 __all__ = ["recommend"]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "recommend":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from repro.recommend.answer import recommend  # PyTorch, which pages do without
+
+    return recommend

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import replace
-from itertools import combinations
 from typing import Any
-
-import numpy as np
 
 from repro.answers.claims import residuals
 from repro.answers.claims.evidence import validation
@@ -50,15 +47,6 @@ def _with(setting: Setting, drawn: dict[str, Any]) -> Setting:
     if utilisation is not None:
         found = found.slower(cluster()["device"]["utilisation"] / utilisation)
     return found if late is None else replace(found, late=late)
-
-
-def ratio_error() -> float:
-    """By how much, in the 95th percentile, a ratio of two simulated steps is off from that of the observed ones."""
-    runs: dict[tuple[str, float], list[float]] = {}
-    for step in validation(None):
-        runs.setdefault((step["run"], step["bytes"]), []).append(step["observed_s"] / step["simulated_s"])
-    off = [max(a / b, b / a) - 1 for own in runs.values() for a, b in combinations(own, 2)]
-    return float(np.quantile(off, 0.95)) if off else 0.0
 
 
 def errors(strategies: Collection[str], nbytes: float) -> Residuals | None:

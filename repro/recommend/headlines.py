@@ -15,6 +15,7 @@ from repro.models import build
 from repro.rank.factory import modelled_seconds
 from repro.recommend import forms
 from repro.recommend.candidates import ANY, SYNCHRONOUS, every
+from repro.recommend.cells import Placed
 from repro.recommend.setting import Setting, cluster, coarse
 from repro.recommend.workload import of_module
 
@@ -45,22 +46,6 @@ EVERY = (
 )
 
 
-@dataclass(frozen=True)
-class Placed:
-    """seconds: of the paper's strategy; synchronous, any: the fastest candidate of each kind and its seconds;
-    stops_bits: bandwidth from which on the strategy is less than PAYS faster than DDP; None: it is not faster here,
-    infinity: faster at any."""
-
-    headline: Headline
-    model: str
-    gbit: float
-    ratio: float
-    seconds: float
-    synchronous: tuple[str, float]
-    any: tuple[str, float]
-    stops_bits: float | None
-
-
 def placed(headline: Headline) -> Placed:
     setting = setting_of(headline)
     own = _seconds(headline.candidate, setting)
@@ -74,7 +59,8 @@ def placed(headline: Headline) -> Placed:
             stops *= OCTAVE
         stops = float("inf") if stops >= FASTEST_BITS else stops
     ratio = setting.computation_s / sending
-    return Placed(headline, setting.profile.model, bits / 1e9, ratio, own, synchronous, any_, stops)
+    where = headline.paper, setting.profile.model, headline.workers, bits / 1e9, ratio
+    return Placed(*where, headline.candidate, own, *synchronous, *any_, stops)
 
 
 def setting_of(headline: Headline) -> Setting:

@@ -6,18 +6,16 @@ best are simulated as far as there is time.
 
 from __future__ import annotations
 
-import csv
-import io
-import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
 from repro.experiment.testbeds import testbed_of
 from repro.recommend import answer, forms, workload
 from repro.recommend.candidates import ANY, SYNCHRONOUS, Candidate, every
+from repro.recommend.cells import Cell
 from repro.recommend.flips import BETTER
 from repro.recommend.setting import Setting, cluster
 
@@ -28,28 +26,6 @@ LATE = (0.0, 0.25, 1.0)  # share of its computation by which one random worker i
 MODEL = "resnet50"
 SIMULATED = 8  # workers up to which cells beside a border are simulated
 KINDS = (SYNCHRONOUS, ANY)
-
-
-@dataclass(frozen=True)
-class Cell:
-    """The fastest of a kind in a setting, and by which share the second is slower. by: form, or simulation of both;
-    agrees: whether both have the same first."""
-
-    gbit: float
-    ratio: float
-    workers: int
-    late: float
-    kind: str
-    best: str
-    seconds: float
-    second: str
-    margin: float
-    by: str = "form"
-    agrees: bool = True
-
-    @property
-    def place(self) -> tuple[float, float, int, float, str]:
-        return self.gbit, self.ratio, self.workers, self.late, self.kind
 
 
 def setting(base: Setting, gbit: float, ratio: float, workers: int, late: float) -> Setting:
@@ -137,83 +113,3 @@ def made(seconds: float, say: Callable[[str], object] = lambda line: None, model
             if not done % 20:
                 say(f"{done} cells beside a border simulated ...")
     return list(found.values())
-
-
-def as_csv(found: Sequence[Cell]) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, [field.name for field in fields(Cell)], lineterminator="\n")
-    writer.writeheader()
-    for cell in found:
-        writer.writerow(asdict(cell) | {"seconds": f"{cell.seconds:.6g}", "margin": f"{cell.margin:.4g}"})
-    return text.getvalue()
-
-
-def from_csv(text: str) -> list[Cell]:
-    rows = csv.DictReader(io.StringIO(text))
-    return [
-        Cell(**row | {name: convert(row[name]) for name, convert in PLAIN.items()})  # type: ignore[arg-type]
-        for row in rows
-    ]
-
-
-PLAIN: dict[str, Callable[[str], Any]] = {
-    **dict.fromkeys(("gbit", "ratio", "late", "seconds", "margin"), float),
-    "workers": int,
-    "agrees": lambda text: text == "True",
-}
-
-
-@dataclass(frozen=True)
-class Region:
-    """Where a strategy is the fastest of a kind: number of cells, median margin, and the ranges in which they lie."""
-
-    best: str
-    cells: int
-    margin: float
-    gbit: tuple[float, float]
-    ratio: tuple[float, float]
-    workers: tuple[int, int]
-    late: tuple[float, float]
-
-
-def regions(found: Sequence[Cell], kind: str) -> list[Region]:
-    """The largest first."""
-    own: dict[str, list[Cell]] = {}
-    for cell in found:
-        if cell.kind == kind:
-            own.setdefault(cell.best, []).append(cell)
-    made_of = [
-        Region(
-            best,
-            len(some),
-            statistics.median(cell.margin for cell in some),
-            _ends([cell.gbit for cell in some]),
-            _ends([cell.ratio for cell in some]),
-            _ends([cell.workers for cell in some]),
-            _ends([cell.late for cell in some]),
-        )
-        for best, some in own.items()
-    ]
-    return sorted(made_of, key=lambda region: -region.cells)
-
-
-def _ends(values: Sequence[Any]) -> Any:
-    return min(values), max(values)
-
-
-def words(found: Sequence[Cell]) -> str:
-    """Where which strategy is the fastest, a line each."""
-    lines = []
-    for kind, title in (
-        (SYNCHRONOUS, "With the updates of synchronous SGD"),
-        (ANY, "Compressed and stale gradients included"),
-    ):
-        lines.append(f"{title}:")
-        for region in regions(found, kind):
-            lines.append(
-                f"  {every()[region.best].label}: {region.cells} cells, {region.gbit[0]:g} to {region.gbit[1]:g} "
-                f"Gbit/s, computation {region.ratio[0]:g} to {region.ratio[1]:g} times communication, "
-                f"{region.workers[0]} to {region.workers[1]} workers, late by {region.late[0]:g} to "
-                f"{region.late[1]:g}; the second is {region.margin:.0%} slower in the median"
-            )
-    return "\n".join(lines)

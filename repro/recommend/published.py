@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -17,12 +15,12 @@ from repro.core.fields import Count, Model, Positive, Text, checked
 from repro.experiment.testbeds import testbed_of
 from repro.recommend import answer, published_models, workload
 from repro.recommend.candidates import Candidate, every
+from repro.recommend.cells import Compared
 from repro.recommend.setting import Setting, cluster
 from repro.recommend.workload import Workload
 
 FILE = Path(__file__).with_name("published.yaml")
 HEADERS = 0.95  # of a line rate that TCP over Ethernet leaves
-TIE = 0.05  # of the best measured one: naming either is right
 GIVEN = ("computation", "local beta")
 OF = {"dsync": "allreduce", "ddp": "ddp", "ps": "ps", "ps_after": "ps_after", "gpipe": "gpipe"}
 
@@ -64,27 +62,8 @@ class Published(Model):
         return 1e9 * (self.goodput_gbit or HEADERS * self.line_gbit)
 
 
-@dataclass(frozen=True)
-class Compared:
-    """A measured throughput beside the predicted one and its interval, samples/s."""
-
-    setting: Published
-    measured: Measured
-    predicted: float
-    low: float
-    high: float
-
-    @property
-    def ratio(self) -> float:
-        return self.predicted / self.measured.per_s
-
-
 def settings() -> list[Published]:
     return [checked(Published, one, f"{FILE.name}: {one.get('id')}") for one in yaml_files.read(FILE)["settings"]]
-
-
-def sources() -> dict[str, dict[str, Any]]:
-    return dict(yaml_files.read(FILE)["sources"])
 
 
 @cache
@@ -127,27 +106,6 @@ def _compared(one: Published, measured: Measured) -> Compared:
     given = [*GIVEN[: 2 if one.gpus_per_node == 1 or inside else 1], *(["alpha"] if one.latency_us else [])]
     chosen = candidate(one, measured)
     (row,) = answer.ranked(setting, own, given, chosen={chosen.name: chosen}, simulating=False).rows
-    return Compared(one, measured, samples / row.seconds, samples / row.high_s, samples / row.low_s)
-
-
-@dataclass(frozen=True)
-class Judged:
-    """A setting with several strategies: the one that the tool puts first, and whether it was the best measured."""
-
-    setting: Published
-    named: Compared
-    best: Compared
-    right: bool
-
-
-def judge(rows: Sequence[Compared]) -> Judged | None:
-    if len(rows) < 2:
-        return None
-    named = max(rows, key=lambda row: row.predicted)
-    best = max(rows, key=lambda row: row.measured.per_s)
-    return Judged(rows[0].setting, named, best, named.measured.per_s >= (1 - TIE) * best.measured.per_s)
-
-
-def error(rows: Sequence[Compared]) -> float:
-    """The median of |predicted / measured - 1|."""
-    return statistics.median(abs(row.ratio - 1) for row in rows)
+    place = one.id, one.source, one.model, one.workers, one.goodput_gbit or one.line_gbit
+    what = measured.system, OF[measured.strategy], measured.per_s
+    return Compared(*place, *what, samples / row.seconds, samples / row.high_s, samples / row.low_s)

@@ -1,0 +1,197 @@
+"""What `repro map` finds as rows of a file: the map's cells, published throughputs beside predicted ones, headlines.
+
+Without PyTorch: pages are built of these files alone.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields
+from itertools import combinations
+from typing import Any, TypeVar
+
+import numpy as np
+
+from repro.answers.claims.evidence import validation
+from repro.recommend.candidates import ANY, SYNCHRONOUS, every
+
+T = TypeVar("T")
+TIE = 0.05  # of the best measured throughput: naming either is right
+CONVERT: dict[str, Callable[[str], Any]] = {
+    "float": float,
+    "int": int,
+    "str": str,
+    "bool": lambda text: text == "True",
+    "float | None": lambda text: float(text) if text else None,
+}
+
+
+def as_csv(kind: type, rows: Sequence[Any]) -> str:
+    """Rows of a dataclass."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, [field.name for field in fields(kind)], lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({n: f"{v:.6g}" if isinstance(v, float) else v for n, v in asdict(row).items()})
+    return text.getvalue()
+
+
+def from_csv(kind: type[T], text: str) -> list[T]:
+    types = {field.name: CONVERT[str(field.type)] for field in fields(kind)}  # type: ignore[arg-type]
+    return [
+        kind(**{name: types[name](value) for name, value in row.items()}) for row in csv.DictReader(io.StringIO(text))
+    ]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The fastest of a kind in a setting, and by which share the second is slower. by: form, or simulation of both;
+    agrees: whether both have the same first."""
+
+    gbit: float
+    ratio: float
+    workers: int
+    late: float
+    kind: str
+    best: str
+    seconds: float
+    second: str
+    margin: float
+    by: str = "form"
+    agrees: bool = True
+
+    @property
+    def place(self) -> tuple[float, float, int, float, str]:
+        return self.gbit, self.ratio, self.workers, self.late, self.kind
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A measured throughput beside the predicted one and its interval, samples/s; candidate: what stands for it."""
+
+    setting: str
+    source: str
+    model: str
+    workers: int
+    gbit: float
+    system: str
+    candidate: str
+    measured: float
+    predicted: float
+    low: float
+    high: float
+
+    @property
+    def ratio(self) -> float:
+        return self.predicted / self.measured
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A paper's headline in the map. seconds: of its own strategy, the candidate; synchronous, any: the fastest of each
+    kind; stops_bits: bandwidth from which on its strategy does not pay; None: it does not here, infinity: it always
+    does."""
+
+    paper: str
+    model: str
+    workers: int
+    gbit: float
+    ratio: float
+    candidate: str
+    seconds: float
+    synchronous: str
+    synchronous_s: float
+    any: str
+    any_s: float
+    stops_bits: float | None
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A setting with several strategies: the one that the tool puts first, and whether it was the best measured."""
+
+    named: Compared
+    best: Compared
+    right: bool
+
+
+def judge(rows: Sequence[Compared]) -> Judged | None:
+    """Of the rows of one setting; None where there is nothing to choose from."""
+    if len(rows) < 2:
+        return None
+    named = max(rows, key=lambda row: row.predicted)
+    best = max(rows, key=lambda row: row.measured)
+    return Judged(named, best, named.measured >= (1 - TIE) * best.measured)
+
+
+def error(rows: Sequence[Compared]) -> float:
+    """The median of |predicted / measured - 1|."""
+    return statistics.median(abs(row.ratio - 1) for row in rows)
+
+
+def ratio_error() -> float:
+    """By how much, in the 95th percentile, a ratio of two simulated steps is off from that of the observed ones."""
+    runs: dict[tuple[str, float], list[float]] = {}
+    for step in validation(None):
+        runs.setdefault((step["run"], step["bytes"]), []).append(step["observed_s"] / step["simulated_s"])
+    off = [max(a / b, b / a) - 1 for own in runs.values() for a, b in combinations(own, 2)]
+    return float(np.quantile(off, 0.95)) if off else 0.0
+
+
+@dataclass(frozen=True)
+class Region:
+    """Where a strategy is the fastest of a kind: number of cells, median margin, and the ranges in which they lie."""
+
+    best: str
+    cells: int
+    margin: float
+    gbit: tuple[float, float]
+    ratio: tuple[float, float]
+    workers: tuple[int, int]
+    late: tuple[float, float]
+
+
+def regions(found: Sequence[Cell], kind: str) -> list[Region]:
+    """The largest first."""
+    own: dict[str, list[Cell]] = {}
+    for cell in found:
+        if cell.kind == kind:
+            own.setdefault(cell.best, []).append(cell)
+    made_of = [
+        Region(
+            best,
+            len(some),
+            statistics.median(cell.margin for cell in some),
+            _ends([cell.gbit for cell in some]),
+            _ends([cell.ratio for cell in some]),
+            _ends([cell.workers for cell in some]),
+            _ends([cell.late for cell in some]),
+        )
+        for best, some in own.items()
+    ]
+    return sorted(made_of, key=lambda region: -region.cells)
+
+
+def _ends(values: Sequence[Any]) -> Any:
+    return min(values), max(values)
+
+
+def words(found: Sequence[Cell]) -> str:
+    """Where which strategy is the fastest, a line each."""
+    lines = []
+    for kind, title in (
+        (SYNCHRONOUS, "With the updates of synchronous SGD"),
+        (ANY, "Compressed and stale gradients included"),
+    ):
+        lines.append(f"{title}:")
+        for one in regions(found, kind):
+            lines.append(
+                f"  {every()[one.best].label}: {one.cells} cells, {one.gbit[0]:g} to {one.gbit[1]:g} Gbit/s, "
+                f"computation {one.ratio[0]:g} to {one.ratio[1]:g} times communication, "
+                f"{one.workers[0]} to {one.workers[1]} workers, late by {one.late[0]:g} to {one.late[1]:g}; "
+                f"the second is {one.margin:.0%} slower in the median"
+            )
+    return "\n".join(lines)

@@ -12,6 +12,7 @@ from repro.core import registry
 from repro.core.errors import InputError
 from repro.experiment.schema import RunConfig
 from repro.fabric import capabilities
+from repro.models._blocks import ONE_BLOCK
 from repro.strategies.base import RunFacts, Strategy
 from repro.training.buckets import block_sizes
 from repro.training.model_shard import carries_state
@@ -45,4 +46,10 @@ def check_model(config: RunConfig, model: nn.Sequential) -> None:
             f"accumulate={config.accumulate}: model {config.model.name} carries its state from one minibatch to the "
             "next, so a minibatch is not cut; must be 1"
         )
-    load(config.strategy.name).check_model(config.strategy.options, block_sizes(list(model.children())))
+    blocks = list(model.children())
+    try:
+        load(config.strategy.name).check_model(config.strategy.options, block_sizes(blocks))
+    except InputError as error:
+        if reason := getattr(blocks[0], ONE_BLOCK, None):
+            raise InputError(f"{error}; model {config.model.name} is one block, because {reason}") from None
+        raise

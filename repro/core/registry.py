@@ -17,8 +17,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from repro.core import error_location
-from repro.core.errors import InputError, unknown
+from repro.core import error_location, own_code
+from repro.core.errors import InputError, ReproError, unknown
 from repro.core.fields import checked
 from repro.core.not_none import not_none
 from repro.core.warnings import warn
@@ -30,6 +30,9 @@ T = TypeVar("T")
 class Registry:
     """The plugins of a kind: files PACKAGE/NAME.py, and entry points NAME = "module" or "module:Class" of `group`.
 
+    Where plugins are modules, another package's may be a class or function, and a user may name one by its place
+    (`repro.core.own_code`).
+
     Folders of the package, files whose names start with an underscore, and the file of the base class are no plugins.
     A plugin that has no file in `paper_configs/` is configured by the defaults of its `Options`; one without `Options`
     by the package's `defaults(name)`.
@@ -37,6 +40,7 @@ class Registry:
     kind     the name of the kind in messages
     base     "module:Class", of which each plugin is a subclass whose `name` is NAME; None: a plugin is a module
     besides  other valid names where a plugin is named
+    own      the module that offers a class, a function or a file of a user's as a plugin; None: there are none
     """
 
     kind: str
@@ -44,6 +48,7 @@ class Registry:
     group: str
     base: str | None = None
     besides: tuple[str, ...] = ()
+    own: str | None = None
 
     def _own(self) -> dict[str, str]:
         """name -> module of our plugins, without importing them or their package."""
@@ -60,18 +65,39 @@ class Registry:
         """All plugins' names, sorted."""
         return sorted(self._registered())
 
+    def takes(self, name: str) -> bool:
+        """Whether a name is a place of a plugin that is not registered."""
+        return self.own is not None and own_code.is_place(name) and name not in self._registered()
+
+    def modules(self, name: str) -> list[str]:
+        """The modules of a plugin's code: its own, and what offers it as one. InputError as `module_of`."""
+        own = self._place(name)
+        return [self.module_of(name), *([self.own] if self.own and own_code.is_place(own) else [])]
+
     def module_of(self, name: str) -> str:
         """The module of a plugin; InputError listing the names for an unknown one."""
+        place = self._place(name)
+        if place.endswith(own_code.DATA):
+            return not_none(self.own)
+        return own_code.module_of(place) if self.takes(name) else place.partition(":")[0]
+
+    def _place(self, name: str) -> str:
         registered = self._registered()
-        if name not in registered:
+        if name not in registered and not self.takes(name):
             raise unknown(self.kind, str(name), [*self.besides, *registered])
-        return registered[name].partition(":")[0]
+        return registered.get(name, name)
 
     def load(self, name: str) -> Any:
         """The plugin's class or module; InputError naming file and line if it cannot be imported."""
-        place = self.module_of(name)
+        place = self._place(name)
         try:
-            module = importlib.import_module(place)
+            if self.own and own_code.is_place(place):
+                if not self.takes(name):
+                    own_code.admit(place)  # an installed package says so
+                return importlib.import_module(self.own).of(name, own_code.load(place))
+            module = importlib.import_module(place.partition(":")[0])
+        except ReproError:
+            raise
         except (Exception, SystemExit) as error:  # plugins may raise anything
             raise InputError(f"{self.kind} {name}: cannot import {place} ({import_failure(error)})") from error
         return module if self.base is None else self._class(module, name)
@@ -126,8 +152,8 @@ def import_failure(error: BaseException) -> str:
 # by the configuration's group
 PLUGINS = {
     "strategy": Registry("strategy", "repro.strategies", "repro.strategies", "repro.strategies.base:Strategy"),
-    "model": Registry("model", "repro.models", "repro.models"),
-    "dataset": Registry("data set", "repro.data.sets", "repro.datasets"),
+    "model": Registry("model", "repro.models", "repro.models", own="repro.models._own"),
+    "dataset": Registry("data set", "repro.data.sets", "repro.datasets", own="repro.data.sets._own"),
     "imbalance": Registry(
         "imbalance", "repro.algorithms.imbalance", "repro.imbalances", "repro.algorithms.imbalance.base:Imbalance"
     ),

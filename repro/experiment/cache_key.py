@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from repro.core import own_code
 from repro.core.errors import InputError
 from repro.core.not_none import not_none
 
@@ -50,7 +51,7 @@ def modules(roots: Sequence[str]) -> list[str]:
 
     Imports inside functions count, those under `if TYPE_CHECKING` do not, nor a parent package that is only passed
     through: `import a.b as c` reads `a.b`, not `a`. Roots outside the project (a strategy of somebody else's package)
-    are followed within their own package too. An unknown root is an InputError.
+    are followed within their own package too, or their own folder. An unknown root is an InputError.
     """
     packages = {*PROJECT_PACKAGES, *(root.split(".")[0] for root in roots)}
     for root in roots:
@@ -60,8 +61,9 @@ def modules(roots: Sequence[str]) -> list[str]:
     waiting = list(roots)
     while waiting:
         name = waiting.pop()
-        counts = (name in roots or not left_out(name)) and name.split(".")[0] in packages
-        if name in found or not counts or (source := source_file(name)) is None:
+        if name in found or not (name in roots or not left_out(name)) or (source := source_file(name)) is None:
+            continue
+        if name.split(".")[0] not in packages and source.parent not in own_code.folders():
             continue
         found.add(name)
         waiting.extend(_read(name, source).imports)

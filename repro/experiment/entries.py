@@ -15,6 +15,7 @@ from omegaconf import OmegaConf
 
 from repro.core import config_folders
 from repro.core.paths import CONFIGS
+from repro.core.registry import PLUGINS
 from repro.experiment.files import entries, group_file, in_files, is_hydras
 
 
@@ -35,7 +36,8 @@ class Entries(ConfigSource):
         if not self.is_config(config_path):
             raise ConfigLoadError(f"Config not found : {config_path}")
         group, _, name = config_path.partition("/")
-        config: Any = OmegaConf.create(group_file(group, name))
+        own = {"name": name} | PLUGINS[group].defaults(name) if _is_own(group, name) else group_file(group, name)
+        config: Any = OmegaConf.create(own)
         package = "_global_" if group == "experiment" else None
         return ConfigResult(self.provider, self.full_path(), config, {"package": package})
 
@@ -46,6 +48,8 @@ class Entries(ConfigSource):
     def is_config(self, config_path: str) -> bool:
         """Whether there is `GROUP/NAME` without a file of that name, which is Hydra's to read."""
         group, _, name = config_path.partition("/")
+        if _is_own(group, name):
+            return True
         return not is_hydras(group, name) and name in in_files(group)
 
     def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
@@ -54,6 +58,11 @@ class Entries(ConfigSource):
         start = f"{folder}/" if folder else ""
         names = [name.removeprefix(start) for name in entries(group) if name.startswith(start)]
         return [] if results_filter is ObjectType.GROUP else [name for name in names if "/" not in name]
+
+
+def _is_own(group: str, name: str) -> bool:
+    """Whether it is a plugin that is named by its place, which no file lists the options of."""
+    return group in PLUGINS and PLUGINS[group].takes(name)
 
 
 class SearchPath(SearchPathPlugin):

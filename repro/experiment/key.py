@@ -100,7 +100,7 @@ def code_roots(config: RunConfig) -> list[str]:
         *launcher.code_roots(),
         *programs.modules(config),
         *scored_by.values(),
-        PLUGINS["model"].module_of(config.model.name),
-        PLUGINS["dataset"].module_of(name),
+        *PLUGINS["model"].modules(config.model.name),
+        *PLUGINS["dataset"].modules(name),
         *map(PLUGINS["imbalance"].module_of, delayed_by),
     ]

@@ -7,9 +7,10 @@ from collections.abc import Collection, Mapping
 from functools import cache
 from typing import Any
 
-from repro.core import yaml_files
+from repro.core import own_code, yaml_files
 from repro.core.errors import InputError, unknown
 from repro.core.paths import CONFIGS
+from repro.core.registry import PLUGINS
 from repro.experiment.files import GROUPS, group_file, group_files, group_names
 
 LATER = ("grid", "exclude", "testbeds", "scales")  # parts of an experiment that hold overrides themselves
@@ -40,9 +41,11 @@ def check_override(override: str, known: Collection[str]) -> None:
         raise unknown("option", name, known)
     if part in GROUPS and entry == "name" and value in group_names(part):
         raise InputError(f"override '{override}': {part}={value} is meant, which brings its options too")
-    if name in GROUPS and value not in group_names(name):
+    if name in PLUGINS and PLUGINS[name].takes(value):
+        own_code.admit(value.replace("\\:", ":"))  # as Hydra writes one of several values
+    elif name in GROUPS and value not in group_names(name):
         raise unknown(name, value, group_names(name))
-    if name in GROUPS:
+    elif name in GROUPS:
         group_file(name, value)  # says what is wrong with it
     if key.startswith("+") and entry and part not in OPEN and entry.split(".")[0] not in (valid := _entries(part)):
         raise unknown("option", name, [f"{part}.{each}" for each in valid])

@@ -16,7 +16,10 @@ def check(config: RunConfig) -> int:
         raise InputError(f"device=cuda: {launcher.no_gpus}")
     if (chosen := config.numerics.gpus_alone) and not gpu:
         raise NotHere(f"{chosen}: is of GPUs, and device={config.device} has none here; leave it out")
-    if config.numerics.channels_last and (takes := home("model").takes(config.model.name)) != "images":
+    if config.numerics.channels_last and (takes := home("model").takes(config.model.name)) not in (
+        "images",
+        home("model").ANYTHING,
+    ):
         name = config.model.name
         raise InputError(f"numerics.channels_last=true: requires image input, and model {name} takes {takes}")
     home("metric").check(config.metric, config.dataset.name)

@@ -133,11 +133,13 @@ def _prepare() -> None:
 
 def drawn(plain: dict[str, Any], number: int) -> dict[str, Any]:
     """A draw: its number, values and result; of `CONFIGURED` the whole record."""
+    from repro.core import own_code
     from repro.core.fields import checked
     from repro.experiment import draws
     from repro.experiment.schema import RunConfig
     from repro.rank.draws import evaluate
 
+    own_code.admit_configured(plain["config"])
     config = checked(RunConfig, plain["config"] | {"hardware": plain["hardware"]})
     if number == CONFIGURED:
         return evaluate(draws.changed(config, {})).plain()

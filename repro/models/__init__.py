@@ -1,5 +1,5 @@
 """The models, one file each: `build(input_shape, classes, *, options)` returns an nn.Sequential of named blocks, or any
-other module, which is then one block.
+other module, which `_blocks` cuts by its children. `_own` offers a class or function of a user's as such a file.
 
 A block is the unit of hooks, buckets and FLOPs. Parameters without `requires_grad` are frozen: never communicated nor
 updated. A model's options are the keyword-only arguments of its `build`, set as `model.<option>`. `TAKES` is its kind
@@ -12,7 +12,6 @@ shared by several models. Packages register models through the entry-point group
 from __future__ import annotations
 
 import inspect
-from collections import OrderedDict
 from functools import lru_cache
 from types import ModuleType
 from typing import Any, Protocol
@@ -26,6 +25,8 @@ from repro.core.errors import InputError, ReproError
 from repro.core.memory import exhausted
 from repro.core.registry import PLUGINS
 from repro.experiment.schema import RunConfig
+from repro.models._blocks import blocks_of
+from repro.models._own import ANYTHING
 
 REGISTRY = PLUGINS["model"]
 
@@ -100,13 +101,16 @@ def _built(
         raise InputError(
             f"model {name}: {lazy[0]} has no shape (a lazy module); build must give it one, as nn.Linear has"
         )
-    return model if isinstance(model, nn.Sequential) else nn.Sequential(OrderedDict(model=model))
+    try:
+        return blocks_of(model, input_shape)
+    except InputError as error:
+        raise InputError(f"model {name}: {error}") from None
 
 
 def of(config: RunConfig, dataset: Inputs, device: torch.device | str = "cpu") -> nn.Sequential:
     """The model of a run's configuration for its data set; InputError also if their kinds differ."""
     name = config.model.name
-    if takes(name) != dataset.kind:
+    if takes(name) not in (dataset.kind, ANYTHING):
         fitting = ", ".join(other for other in REGISTRY.usable() if takes(other) == dataset.kind) or "none"
         raise InputError(
             f"model {name} takes {takes(name)}, and {dataset.name} is {dataset.kind}; models for it: {fitting}"

@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 
 from repro import fabric as fabrics
-from repro.core import locks
+from repro.core import locks, own_code
 from repro.core.errors import UNWRITABLE, FaultError, InputError, ReproError
 from repro.core.fields import checked
 from repro.core.full_disk import place_of
@@ -40,7 +40,9 @@ def main(fabric: str, folder: Path) -> None:
         raise FaultError(f"{folder}: another command is about to start this run")
     ends.begin()
     preemption.listen()
-    config = checked(RunConfig, files.read_yaml(folder / "config.yaml"))
+    configured = files.read_yaml(folder / "config.yaml")
+    own_code.admit_configured(configured)
+    config = checked(RunConfig, configured)
     torch.set_num_threads(config.testbed.threads_per_rank)
     numerics.prepare(config.numerics)
     srun_ranks.translate(fabric)

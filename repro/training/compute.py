@@ -16,6 +16,7 @@ import torch
 
 from repro.core.not_none import not_none
 from repro.fabric.base import Fabric
+from repro.models._blocks import ONE_BLOCK
 from repro.training.clock import Clock
 from repro.training.device_times import BlockSeconds
 from repro.training.model_shard import ModelShard, Through
@@ -263,9 +264,9 @@ def await_device(shard: ModelShard) -> None:
 
 
 def stochastic(shard: ModelShard) -> set[int]:
-    """The blocks of a model shard that draw random numbers."""
+    """The blocks of a model shard that draw random numbers, or may: of a model that is one block nobody knows."""
     return {
         index
         for index, block in enumerate(shard.blocks)
-        if any("Dropout" in type(module).__name__ for module in block.modules())
+        if hasattr(block, ONE_BLOCK) or any("Dropout" in type(module).__name__ for module in block.modules())
     }

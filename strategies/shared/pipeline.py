@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -96,6 +97,14 @@ class Pipeline(Strategy):
                 raise InputError(
                     f"strategy.config={options.config}: is for {ranks} machines, but the run has workers={run.workers}"
                 )
+
+    @classmethod
+    def check_model(cls, options: PipelineOptions, sizes: Sequence[int]) -> None:
+        stages = 1 if options.config in FOUND else len(parse_config(options.config))
+        if stages > len(sizes):
+            raise InputError(
+                f"strategy.config={options.config}: {stages} stages, and blocks of the model: {len(sizes)}"
+            )
 
     @classmethod
     def files(cls, options: PipelineOptions) -> list[Path]:

@@ -1,0 +1,141 @@
+"""A torch Dataset as a split: samples are read when they are drawn."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from repro.core.errors import InputError
+from repro.data.base import Samples, View, moved
+from repro.data.minibatches import seeded
+
+IMAGE_DIMENSIONS = 3  # of a sample (C, H, W)
+
+
+@dataclass(frozen=True)
+class Items(Samples):
+    """The items (x, y) of a Dataset.
+
+    Random numbers of torch's generator, as random transforms draw them, follow from epoch and rows; in evaluations,
+    and when labels are read, from the row alone.
+    """
+
+    items: Any
+    y: torch.Tensor
+    place: torch.device | str = "cpu"
+
+    @property
+    def device(self) -> torch.device:
+        return torch.device(self.place)
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def to(self, device: torch.device | str) -> Items:
+        return replace(self, place=device)
+
+    def select(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return self._read(rows.tolist(), "")
+
+    def slice(self, start: int, stop: int) -> tuple[torch.Tensor, torch.Tensor]:
+        return self._read(range(start, min(stop, len(self))), "")
+
+    def draw(self, rows: torch.Tensor, epoch: str) -> tuple[torch.Tensor, torch.Tensor]:
+        return self._read(rows.tolist(), epoch)
+
+    def _read(self, rows: Iterable[int], epoch: str) -> tuple[torch.Tensor, torch.Tensor]:
+        found = [sample(self.items, row, epoch) for row in rows]
+        x = torch.stack([normalised(tensor(each, f"sample {row}")) for row, (each, _) in zip(rows, found)])
+        y = torch.stack([self.y[row] for row in rows])
+        return moved(x, self.place), moved(y, self.place)
+
+
+@dataclass(frozen=True)
+class Typed(View):
+    """A split of a task and kind that its samples say."""
+
+    of_task: str
+    of_kind: str
+
+    @property
+    def task(self) -> str:
+        return self.of_task
+
+    @property
+    def kind(self) -> str:
+        return self.of_kind
+
+    def select(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.whole.select(rows)
+
+    def slice(self, start: int, stop: int) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.whole.slice(start, stop)
+
+    def draw(self, rows: torch.Tensor, epoch: str) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.whole.draw(rows, epoch)
+
+
+def sample(items: Any, row: int, epoch: str) -> tuple[Any, Any]:
+    """One item, a pair; InputError for another one."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seeded(f"{epoch}/{row}").initial_seed())
+        found = items[row]
+    if not isinstance(found, tuple | list) or len(found) != 2:
+        raise InputError(f"sample {row}: must be a pair (x, y), not a value of type {type(found).__name__}")
+    return found[0], found[1]
+
+
+def tensor(value: Any, what: str) -> torch.Tensor:
+    """A number, array or tensor as a tensor; InputError for another value."""
+    if isinstance(value, torch.Tensor):
+        return value
+    if isinstance(value, bool | int | float | np.ndarray | np.generic):
+        return torch.as_tensor(value)
+    raise InputError(f"{what}: must be a tensor, an array or a number, not a value of type {type(value).__name__}")
+
+
+def normalised(x: torch.Tensor) -> torch.Tensor:
+    """Inputs as a model takes them: bytes from 0 to 1, other integers as int64, numbers as float32."""
+    if x.dtype == torch.uint8:
+        return x.float().div_(255)
+    return x.float() if x.is_floating_point() else x.long()
+
+
+def labels(y: torch.Tensor, what: str) -> torch.Tensor:
+    """Classes as int64, or values as float32, of shape (N,); InputError for other shapes and classes below 0."""
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    if y.ndim != 1:
+        raise InputError(f"{what}: y has shape {tuple(y.shape)}; must be (N,): a class or a value for each sample")
+    if y.is_floating_point():
+        return y.float()
+    if len(y) and int(y.min()) < 0:
+        raise InputError(f"{what}: y has class {int(y.min())}; must be 0 or more")
+    return y.long()
+
+
+def read(items: Any, what: str) -> tuple[Items, torch.Tensor, str]:
+    """A Dataset's split, its first sample, and the checksum of all its samples, which are read once."""
+    if not hasattr(items, "__getitem__") or not hasattr(items, "__len__"):
+        raise InputError(f"{what}: must be a Dataset with __getitem__ and __len__, not {type(items).__name__}")
+    if not len(items):
+        raise InputError(f"{what}: has no samples")
+    digest, found = hashlib.sha256(), []
+    for x, y in all_of(items):
+        digest.update(f"{x.dtype} {tuple(x.shape)}".encode())
+        digest.update(x.contiguous().view(-1).view(torch.uint8).numpy().tobytes() if x.numel() else b"")
+        found.append(y)
+    y = labels(torch.stack(found), what)
+    digest.update(y.numpy().tobytes())
+    return Items(items, y), normalised(tensor(sample(items, 0, "")[0], what)), digest.hexdigest()
+
+
+def all_of(items: Any) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    for row in range(len(items)):
+        x, y = sample(items, row, "")
+        yield tensor(x, f"sample {row}: x").cpu(), tensor(y, f"sample {row}: y").cpu()

@@ -1,0 +1,199 @@
+"""Any nn.Module as an nn.Sequential of blocks: its children, where its forward pass is a chain of them; else one block.
+
+The forward pass is traced by torch.fx. A block is a child (or member of a ModuleList) with the operations behind it, up
+to the next one. Cuts are where exactly one tensor passes: a residual connection around two children keeps them in one.
+"""
+
+from __future__ import annotations
+
+import inspect
+import random
+from collections import Counter, OrderedDict
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import fx, nn
+from torch.func import functional_call
+
+from repro.core.errors import InputError
+
+ONE_BLOCK = "one_block"  # attribute of a block: why the model could not be cut
+
+
+def blocks_of(model: nn.Module, input_shape: tuple[int, ...]) -> nn.Sequential:
+    """The model's blocks, with the parameters that its forward pass uses. InputError for one of several inputs."""
+    if isinstance(model, nn.Sequential) and type(model).forward is nn.Sequential.forward and _each_once(model):
+        return model
+    _check_inputs(model)
+    model.register_forward_hook(_output)
+    try:
+        blocks = _chain(model)
+    except _OneBlock as reason:
+        setattr(model, ONE_BLOCK, str(reason))
+        _freeze_unused(model, input_shape)
+        return nn.Sequential(OrderedDict(model=model))
+    next(reversed(blocks.values())).register_forward_hook(_output)
+    return nn.Sequential(blocks)
+
+
+def _freeze_unused(model: nn.Module, input_shape: tuple[int, ...]) -> None:
+    """Parameters without a gradient do not train; which those are, a pass on the meta device finds, if it can."""
+    weights = {name: torch.empty_like(one, device="meta").requires_grad_(one.requires_grad)
+               for name, one in model.named_parameters()}  # fmt: skip
+    buffers = {name: torch.empty_like(one, device="meta") for name, one in model.named_buffers()}
+    for dtype in (torch.float32, torch.int64):
+        try:
+            x = torch.empty(2, *input_shape, dtype=dtype, device="meta")
+            functional_call(model, weights | buffers, (x,)).sum().backward()
+        except InputError:
+            raise
+        except Exception:  # of whatever the model does that needs values, or other inputs
+            continue
+        for name, parameter in model.named_parameters():
+            if weights[name].grad is None:
+                parameter.requires_grad_(False)
+        return
+
+
+class _OneBlock(Exception):
+    """Why a model is not cut."""
+
+
+class _Tracer(fx.Tracer):
+    """Goes into no child: one that is not called, as a ModuleList, has members that are."""
+
+    def is_leaf_module(self, module: nn.Module, qualified_name: str) -> bool:
+        return True
+
+    def create_arg(self, argument: Any) -> Any:
+        """An output as Hugging Face's models have it is its logits."""
+        return super().create_arg(argument if isinstance(argument, fx.Proxy) else _logits(argument))
+
+    def create_args_for_root(self, function: Any, is_module: bool, concrete_args: Any = None) -> Any:
+        """The first input is traced; others have their defaults."""
+        return function, [self.root, self.create_proxy("placeholder", "x", (), {})]
+
+
+def _check_inputs(model: nn.Module) -> None:
+    needed = [
+        name
+        for name, one in inspect.signature(model.forward).parameters.items()
+        if one.default is one.empty and one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
+    ]
+    if len(needed) > 1:
+        raise InputError(
+            f"forward of {type(model).__name__} takes {len(needed)} inputs ({', '.join(needed)}), and a data set has "
+            "one: put them into one tensor, and take it apart in a module around it (docs/model.md)"
+        )
+
+
+def _logits(output: Any) -> Any:
+    """Of an output that is an object with several tensors the logits; others as they are."""
+    return output.logits if not isinstance(output, torch.Tensor) and hasattr(output, "logits") else output
+
+
+def _output(module: nn.Module, inputs: Any, output: Any) -> torch.Tensor:
+    """What a model returns as one tensor: a hook behind its forward pass."""
+    found = _logits(output)
+    found = found[0] if isinstance(found, tuple) else found
+    if not isinstance(found, torch.Tensor):
+        raise InputError(
+            f"{type(module).__name__} returns a value of type {type(output).__name__}; must be a tensor, an object "
+            "with logits, or a tuple that begins with a tensor"
+        )
+    return found
+
+
+def _chain(model: nn.Module) -> OrderedDict[str, nn.Module]:
+    """The blocks by name; _OneBlock where there are not at least two."""
+    if hasattr(model, "reset_state"):
+        raise _OneBlock("it has a reset_state of its own")
+    graph = _traced(model)
+    nodes = [node for node in graph.nodes if node.op not in ("output", "get_attr")]
+    parts = _parts(nodes)
+    cuts = [end for end in parts[:-1] if len(_crossing(nodes, end)) == 1]
+    bounds = [0, *cuts, len(nodes)]
+    (result,) = [node for node in graph.nodes if node.op == "output"]
+    found: OrderedDict[str, nn.Module] = OrderedDict()
+    for start, end in pairwise(bounds):
+        called = next(str(node.target) for node in nodes[start:end] if node.op == "call_module").replace(".", "_")
+        again = [name for name in found if name.partition("__")[0] == called]
+        name = f"{called}__{len(again) + 1}" if again else called
+        entering = next(iter(_crossing(nodes, start))) if start else nodes[0]
+        leaving = next(iter(_crossing(nodes, end))) if end < len(nodes) else result.args[0]
+        found[name] = _module(model, nodes[start:end], entering, leaving)
+    if len(found) < 2:
+        raise _OneBlock("its forward pass is no chain of two or more children")
+    if shared := _shared(found.values()):
+        raise _OneBlock(f"{shared} is used in two places")
+    return found
+
+
+def _traced(model: nn.Module) -> fx.Graph:
+    """The operations of a forward pass; _OneBlock where they are not the same for all inputs."""
+    was, graphs = model.training, []
+    before = random.getstate(), torch.get_rng_state()
+    try:
+        for training in (True, False):  # what depends on it would be fixed
+            graphs.append(_Tracer().trace(model.train(training)))
+    except Exception as error:  # whatever of Python a forward pass uses that cannot be traced
+        raise _OneBlock(f"torch.fx cannot trace its forward pass ({' '.join(str(error).split())[:200]})") from None
+    finally:
+        model.train(was)
+    if (before[0], before[1].tolist()) != (random.getstate(), torch.get_rng_state().tolist()):
+        random.setstate(before[0])
+        torch.set_rng_state(before[1])
+        raise _OneBlock("its forward pass draws random numbers itself")
+    if str(graphs[0]) != str(graphs[1]):
+        raise _OneBlock("its forward pass differs between training and evaluation")
+    if constants := [node.target for node in graphs[0].nodes if "_tensor_constant" in str(node.target)]:
+        raise _OneBlock(f"its forward pass makes a tensor of its own ({constants[0]})")
+    return graphs[0]
+
+
+def _parts(nodes: list[fx.Node]) -> list[int]:
+    """Where each child's part ends: before the next child, or at the end."""
+    calls = [place for place, node in enumerate(nodes) if node.op == "call_module"]
+    if len(calls) < 2:
+        raise _OneBlock("its forward pass calls fewer than two children")
+    return [*calls[1:], len(nodes)]
+
+
+def _crossing(nodes: list[fx.Node], end: int) -> dict[fx.Node, None]:
+    """The values made before a place that are used behind it."""
+    behind = {*nodes[end:]}
+    return {node: None for node in nodes[:end] if any(user in behind or user.op == "output" for user in node.users)}
+
+
+def _module(model: nn.Module, nodes: list[fx.Node], entering: fx.Node, leaving: fx.Node) -> fx.GraphModule:
+    graph = fx.Graph()
+    copied = {entering: graph.placeholder("x")}
+
+    def value(node: fx.Node) -> fx.Node:
+        if node not in copied and node.op == "get_attr":
+            copied[node] = graph.node_copy(node)
+        return copied[node]
+
+    for node in nodes:
+        if node is not entering and node.op != "placeholder":
+            copied[node] = graph.node_copy(node, value)
+    graph.output(copied[leaving])
+    return fx.GraphModule(model, graph, type(model).__name__)
+
+
+def _each_once(model: nn.Sequential) -> bool:
+    """Whether its children, each named once by torch, are what its forward pass runs, and share nothing."""
+    return len([*model.children()]) == len(model) and not _shared(model.children())
+
+
+def _shared(blocks: Iterable[nn.Module]) -> str:
+    """A parameter or buffer that two of the blocks have; empty where there is none."""
+    names: dict[int, str] = {}
+    counted: Counter[int] = Counter()
+    for block in blocks:
+        own = {id(one): name for name, one in [*block.named_parameters(), *block.named_buffers()]}
+        names |= own
+        counted.update(own.keys())
+    return next((names[one] for one, count in counted.items() if count > 1), "")

@@ -1,0 +1,279 @@
+"""Models and data of a user's, named by their place: bare modules, .npz files, torch Datasets."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from repro import data, models
+from repro.core import own_code
+from repro.core.errors import InputError
+from repro.core.paths import PROJECT
+from repro.core.registry import PLUGINS
+from repro.experiment.expand import expand
+from repro.experiment.identify import identify
+from repro.fabric.virtual import fabric as virtual
+from repro.models._blocks import ONE_BLOCK, blocks_of
+from repro.rank import programs
+from repro.testing import small
+from tests.support.records import read_summary
+from tests.unit.project.test_docs import blocks
+
+FIG4 = "pipesgd/fig4-mnist"
+NETS = """
+import torch
+from torch import nn
+
+class Output:
+    def __init__(self, logits):
+        self.logits = logits
+
+class Vit(nn.Module):
+    def __init__(self, input_shape, num_classes, dim=16, depth=2, act=nn.ReLU):
+        super().__init__()
+        self.patches = nn.Conv2d(input_shape[0], dim, 4, 4)
+        self.position = nn.Parameter(0.02 * torch.randn(1, input_shape[1] * input_shape[2] // 16, dim))
+        self.layers = nn.ModuleList(nn.TransformerEncoderLayer(dim, 2, 32, batch_first=True) for _ in range(depth))
+        self.unused = nn.Linear(3, 3)
+        self.head = nn.Linear(dim, num_classes)
+
+    def forward(self, pixel_values, labels=None, **more):
+        x = self.patches(pixel_values).flatten(2).transpose(1, 2) + self.position
+        for layer in self.layers:
+            x = layer(x)
+        return Output(self.head(x.mean(1)))
+
+class Flow(nn.Module):
+    def __init__(self, classes):
+        super().__init__()
+        self.a, self.b, self.unused = nn.Linear(64, 16), nn.Linear(16, classes), nn.Linear(2, 2)
+
+    def forward(self, x):
+        return self.b(self.a(x.flatten(1)).relu()) if len(x) > 0 else x
+
+class Two(nn.Module):
+    def forward(self, image, table):
+        return image
+
+class Needs(nn.Module):
+    def __init__(self, hidden, classes):
+        super().__init__()
+        self.a = nn.Linear(hidden, classes)
+"""
+SETS = """
+import torch
+from torch.utils.data import Dataset
+
+class Points(Dataset):
+    def __init__(self, train=True, noise=0.1):
+        self.y = torch.arange(80 if train else 40) % 4
+        self.noise = noise
+
+    def __len__(self):
+        return len(self.y)
+
+    def __getitem__(self, i):
+        return self.y[i] + self.noise * torch.randn(1, 8, 8), int(self.y[i])
+
+def whole():
+    return Points()
+
+class Values(Points):
+    def __getitem__(self, i):
+        return torch.full((64,), 0.1 * i), 0.1 * i
+"""
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    """A folder with a user's files, in which commands are run."""
+    (tmp_path / "my_nets.py").write_text(NETS)
+    (tmp_path / "my_sets.py").write_text(SETS)
+    y = np.arange(100) % 5
+    x = np.random.default_rng(0).normal(size=(100, 1, 8, 8)).astype("float32") + y[:, None, None, None]
+    np.savez(tmp_path / "mine.npz", x_train=x, y_train=y, x_test=x[:50], y_test=y[:50])
+    np.savez(tmp_path / "whole.npz", x=(x * 10).clip(0, 255).astype("uint8"), y=y)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(own_code, "_admitted", set())
+    monkeypatch.setattr(own_code, "_folders", set())
+    models._on_meta.cache_clear()
+    yield tmp_path
+    data.forget()
+    for name in ("my_nets", "my_sets"):
+        sys.modules.pop(name, None)
+
+
+def planned(*overrides: str):
+    runs = expand(FIG4, ["strategy=dsync", "testbed=virtual", *overrides])
+    identify(runs)
+    return runs
+
+
+def refused(*overrides: str) -> str:
+    with pytest.raises(InputError) as refusal:
+        planned(*overrides)
+    return str(refusal.value)
+
+
+@pytest.mark.parametrize("given", ["./mine.npz", "./my_sets.py:Points"])
+def test_a_bare_module_trains_on_ones_own_data(mine, given):
+    """As Hugging Face's do, it returns an object with logits, and has arguments and parts that nobody uses."""
+    (run,) = planned("model=./my_nets.py:Vit", f"dataset={given}", "workers=2", "batch=20", "epochs=3", "targets=[]")
+    assert run.config.model.plain() == {"name": "./my_nets.py:Vit", "dim": 16, "depth": 2}
+    config = run.config.model_copy(update={"key": "k", "hardware": {"class": "none"}})
+    virtual.run(2, lambda fabric: programs.run(fabric, config, mine / "run"), small.NETWORK, small.COSTS)
+    found = read_summary(mine / "run")
+    assert found["dataset"]["name"] == given and not found["dataset"]["standin"]
+    assert found["curve"][-1]["test_loss"] < found["curve"][0]["test_loss"]
+
+
+def test_it_is_cut_by_its_children_where_one_tensor_passes(mine):
+    (run,) = planned("model=./my_nets.py:Vit", "dataset=./mine.npz")
+    model = models.of(run.config, data.of(run.config))
+    assert [name for name, _ in model.named_children()] == ["patches", "layers_0", "layers_1", "head"]
+    assert PLUGINS["model"].modules(run.config.model.name) == ["my_nets", "repro.models._own"]
+
+
+def residual(width: int = 4) -> nn.Module:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b, self.c, self.d = (nn.Linear(width, width) for _ in range(4))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = self.a(x)
+            return self.d(x + self.c(self.b(x).relu()))
+
+    return Net()
+
+
+def one_block(forward) -> nn.Module:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return forward(self, x)
+
+    return Net()
+
+
+def tied() -> nn.Module:
+    net = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4))
+    net[2].weight = net[0].weight
+    return net
+
+
+RELU = nn.ReLU()
+
+
+@pytest.mark.parametrize(
+    ("net", "names"),
+    [
+        (residual(), ["a", "b", "d"]),
+        (nn.Sequential(nn.Linear(4, 4), RELU, nn.Linear(4, 4), RELU), ["0", "1", "2", "1__2"]),
+        (tied(), ["model"]),
+        (nn.Linear(4, 4), ["model"]),
+        (one_block(lambda net, x: net.b(net.a(x)) if x.sum() > 0 else net.a(x)), ["model"]),
+        (one_block(lambda net, x: net.b(net.a(x)) + 0 * torch.randn(1)), ["model"]),
+        (one_block(lambda net, x: net.b(nn.functional.dropout(net.a(x), 0.5, net.training))), ["model"]),
+    ],
+)
+def test_blocks_compute_what_the_module_does(net, names):
+    net.eval()
+    x, was = torch.randn(3, 4), net.training
+    want, gradient = net(x), torch.autograd.grad(net(x).sum(), [*net.parameters()], allow_unused=True)
+    cut = blocks_of(net, (4,)).eval()
+    assert [name for name, _ in cut.named_children()] == names and net.training == was
+    assert torch.equal(cut(x), want)
+    assert {id(one) for one in cut.parameters()} == {id(one) for one in net.parameters()}
+    again = torch.autograd.grad(cut(x).sum(), [*net.parameters()], allow_unused=True)
+    assert all(a is b is None or torch.equal(a, b) for a, b in zip(gradient, again))
+    assert hasattr(cut[0], ONE_BLOCK) is (names == ["model"])
+
+
+def test_parameters_that_are_not_used_do_not_train(mine):
+    own_code.admit("./my_nets.py:Flow")
+    (block,) = models.build("./my_nets.py:Flow", (1, 8, 8), 4, seed=0)
+    trains = {name: one.requires_grad for name, one in block.named_parameters()}
+    assert trains.pop("unused.weight") is trains.pop("unused.bias") is False and all(trains.values())
+
+
+@pytest.mark.skipif(not (PROJECT / "docs").is_dir(), reason="not a checkout")
+def test_the_examples_of_the_pages_train(mine):
+    for page, name in (("model", "my_net.py"), ("dataset", "my_data.py")):
+        (block,) = [each for each in blocks(PROJECT / "docs" / f"{page}.md", "python") if each.startswith(f"# {name}")]
+        (mine / name).write_text(block)
+    own = ("model=./my_net.py:MyNet", "model.width=8", "dataset=./my_data.py:Waves", "dataset.noise=0.2")
+    (run,) = planned(*own)
+    model, dataset = models.of(run.config, data.of(run.config)), data.of(run.config)
+    assert [name for name, _ in model.named_children()] == ["features", "head"]
+    assert model(dataset.train.slice(0, 2)[0]).shape == (2, dataset.classes) == (2, 10)
+
+
+def test_what_cannot_be_is_one_line(mine):
+    given = ("dataset=./mine.npz", "batch=20")
+    assert "takes 2 inputs (image, table)" in refused("model=./my_nets.py:Two", *given)
+    assert "hidden has no default; set model.hidden=VALUE" in refused("model=./my_nets.py:Needs", *given)
+    assert "nearest: Vit" in refused("model=./my_nets.py:Vitt", *given)
+    assert "no such file" in refused("model=./gone.py:Vit", *given)
+    assert "name a class or function" in refused("model=./my_nets.py", *given)
+    line = refused("model=./my_nets.py:Flow", "strategy=pipedream", "strategy.config=2-2", *given)
+    assert "2 stages, and blocks of the model: 1" in line and "because torch.fx cannot trace" in line
+    assert "no stand-in" in refused("dataset=./mine.npz", "dataset.standin=always", "batch=20")
+    assert "metrics for it: mse" in refused("model=./my_nets.py:Vit", "dataset=./my_sets.py:Values")
+    np.savez(mine / "bad.npz", images=np.zeros(3))
+    assert "must have x_train, y_train" in refused("dataset=./bad.npz", "batch=20")
+    (mine / "text.npz").write_text("no archive")
+    assert "not readable as .npz" in refused("dataset=./text.npz", "batch=20")
+
+
+def test_without_a_test_part_a_tenth_is_held_out_and_bytes_are_scaled(mine):
+    for name in ("./whole.npz", "./my_sets.py:whole"):
+        own_code.admit(name)
+        found = data.load(name)
+        assert len(found.test) * 9 == len(found.train) and found.input_shape == (1, 8, 8)
+    pixels = data.load("./whole.npz").train.slice(0, 90)[0]
+    assert pixels.dtype == torch.float32 and pixels.min() >= 0 and pixels.max() <= 1
+    shapes = data.shapes("./whole.npz")
+    assert shapes.train.slice(0, 2)[0].is_meta and len(shapes.train) == 90
+
+
+def test_random_transforms_follow_from_seed_and_epoch(mine):
+    own_code.admit("./my_sets.py:Points")
+    batches = data.load("./my_sets.py:Points").train.minibatches(8, 2, seed=3)
+    first = batches[1][0]
+    torch.randn(7)
+    assert torch.equal(batches[1][0], first)
+    same = next(i for i in range(batches.per_epoch, 2 * batches.per_epoch) if batches[i][1][0] == batches[1][1][0])
+    assert not torch.equal(batches[same][0][0], first[0])
+    assert data.load("./my_sets.py:Points", noise=0.2).checksum != data.load("./my_sets.py:Points").checksum
+
+
+def test_keys_follow_the_files_and_those_beside_them(mine):
+    (mine / "my_parts.py").write_text("SIZE = 8\n")
+    (mine / "my_nets.py").write_text("import my_parts\n" + NETS)
+    arguments = ("model=./my_nets.py:Vit", "dataset=./mine.npz", "batch=20")
+    (before,), (again,) = planned(*arguments), planned(*arguments)
+    assert before.key == again.key
+    (mine / "my_parts.py").write_text("SIZE = 16\n")
+    (after,) = planned(*arguments)
+    assert after.key != before.key
+    sys.modules.pop("my_parts", None)
+
+
+def test_only_what_the_user_named_is_imported(mine):
+    """Records name plugins too."""
+    for group, name in (("model", "./my_nets.py:Vit"), ("model", "my_nets:Vit"), ("dataset", "./my_sets.py:Points")):
+        with pytest.raises(InputError, match="did not name"):
+            PLUGINS[group].load(name)
+    assert "my_nets" not in sys.modules
+    own_code.admit_configured({"model": {"name": "./my_nets.py:Vit"}, "title": "x"})
+    assert isinstance(PLUGINS["model"].load("./my_nets.py:Vit"), SimpleNamespace)

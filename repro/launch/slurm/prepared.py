@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from repro import launch
-from repro.core import safe_files
+from repro.core import own_code, safe_files
 from repro.core.errors import InputError
 from repro.core.fields import checked
 from repro.experiment import files, validate
@@ -62,7 +62,9 @@ def load_all(folders: Sequence[Path]) -> list[Run]:
             path = folder / "config.yaml"
             if not path.is_file():
                 raise InputError(f"no {path}: not a run that `repro submit` prepared, or not visible here")
-            config = checked(RunConfig, files.read_yaml(path))
+            configured = files.read_yaml(path)
+            own_code.admit_configured(configured)
+            config = checked(RunConfig, configured)
             runs.append(Run(f"{config.paper}/{config.experiment}", config.variant, config, config.seed))
             validate.check(config)
         identify(runs, site.load().hardware_class())

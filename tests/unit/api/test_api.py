@@ -72,6 +72,7 @@ def test_bad_input_is_refused_as_by_the_commands(workspace):
                  lambda: repro.run(FIG4, scale="quik")):  # fmt: skip
         with pytest.raises(InputError):
             call()
+    assert callable(repro.recommend)
     with pytest.raises(AttributeError, match="no attribute 'runn'"):
         repro.runn  # noqa: B018
     assert not list((workspace / "results").rglob("summary.json"))

@@ -169,10 +169,11 @@ def lines_of(sweep: Sweep) -> list[str]:
 
 def together(before: Iterable[Sweep], new: Iterable[Sweep]) -> list[Sweep]:
     """One sweep a variant: the new one that was made last, or the one before."""
-    found: dict[tuple[str, ...], Sweep] = {}
+    found: dict[tuple[str | int | None, ...], Sweep] = {}
     for one in [*before, *sorted(new, key=lambda one: str(one.record.provenance.get("finished_at")))]:
         own = one.identity
-        found[own.experiment, own.variant, own.testbed.name, own.scale] = one
+        workload = (part.name if part else None for part in (own.model, own.dataset))
+        found[own.experiment, own.variant, own.testbed.name, own.scale, own.workers, *workload] = one
     return [*found.values()]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -231,3 +232,11 @@ def test_a_sweep_that_was_altered_is_refused_with_its_line(tmp_path):
         sweep.read(tmp_path)
     assert sweep.read(tmp_path / "none") is None
     assert sweep.line_of(Draw(0, {}, {"a": 1.0})) == sweep.line_of(Draw(0, {}, {"a": 1.0}))
+
+
+def test_sweeps_of_two_networks_in_one_experiment_are_two():
+    runs = [expand(f"ibatch/fig5-{network}", ["method=single"], "full")[0] for network in ("vgg19", "vgg19-22k")]
+    made = [SimpleNamespace(identity=run.config.identity, record=SimpleNamespace(provenance={})) for run in runs]
+    assert sweep.together(made[:1], made[1:]) == made
+    again = SimpleNamespace(**vars(made[0]))
+    assert sweep.together(made, [again]) == [again, made[1]]

@@ -90,7 +90,7 @@ def arranged(paper: str, records: Iterable[Summary], root: Path | None = None, s
     """The runs of a paper as `reports/<paper>/figures.yaml` has them together."""
     specs = specification.read(config_folders.report_folder(paper) / "figures.yaml").experiments
     runs = Runs.of(_called(run, specs) for run in records if AT_AN_END not in (run.get("factors") or {}))
-    drawn = [Drawn(_called(one.summary, specs), one.draws) for one in _latest(sweeps)]
+    drawn = _latest(Drawn(_called(one.summary, specs), one.draws) for one in sweeps)
     found = Results(paper, runs, specs, claims_of(paper), root, sweeps=drawn)
     for name, spec in specs.items():
         found._show(name, spec, runs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,14 @@ import yaml
 
 from repro.core.errors import InputError
 
-LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # PyYAML may lack libyaml
+
+class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """libyaml's, which PyYAML may lack; 1e-4 is a number, as YAML 1.2 has it."""
+
+
+Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"), [*"-+0123456789"]
+)
 MOST_BYTES = 2**22  # of a configuration; usual ones have some kilobytes
 DEEPEST = 100  # nested mappings and lists
 
@@ -43,10 +51,10 @@ def as_entries(found: Any, where: str) -> dict[str, Any]:
 
 @cache
 def _read(path: Path, modified_ns: int, size: int) -> bytes:
-    return pickle.dumps(yaml.load(path.read_text(encoding="utf-8"), LOADER))
+    return pickle.dumps(yaml.load(path.read_text(encoding="utf-8"), Loader))
 
 
-def parse_plain(text: bytes, loader: Any = LOADER) -> Any:
+def parse_plain(text: bytes, loader: Any = Loader) -> Any:
     """The value of a YAML text of mappings, lists and plain values, written by anybody; ValueError and yaml.YAMLError.
 
     Aliases are refused, because a few lines of them expand beyond all memory. So are texts of more than MOST_BYTES, and

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import yaml
@@ -16,12 +17,12 @@ from hydra.errors import HydraException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException, UnsupportedInterpolationType
 
-from repro.core import config_folders, yaml_files
+from repro.core import config_folders, user_cache, yaml_files
 from repro.core.errors import InputError, unknown
 from repro.core.paths import CONFIGS
 from repro.core.registry import PLUGINS
 from repro.core.warnings import warn
-from repro.experiment import entries  # noqa: F401  (a source of Hydra's, registered by its import)
+from repro.experiment import sources  # noqa: F401  (where Hydra finds files, registered by its import)
 from repro.experiment.files import own_file, place_of, plugins_without_file
 from repro.experiment.overrides import LATER, check_override, parts_of
 
@@ -39,7 +40,7 @@ class Composer:
     """An experiment's configurations at one scale (None: its own size), under many overrides.
 
     Hydra reads and merges all files for each, a tenth of a second, and an experiment has up to hundreds of runs; most
-    of them differ in values alone, and share what their files make.
+    of them differ in values alone, and share what their files make (`_of_files`).
     """
 
     def __init__(self, experiment: str, scale: str | None = None):
@@ -56,9 +57,7 @@ class Composer:
             if scale not in self._scales:
                 raise unknown("scale", scale, self._scales)
             self.first += [f"scale={scale}", *self._scales[scale]]
-        # what files make, without the overrides to come, and those: half of a configuration, which no run changes.
-        # Pickled, because to read that takes a seventh of the time of a deep copy
-        self._of_files: dict[tuple[str, ...], bytes] = {}
+        self._state = user_cache.tree_digest([CONFIGS], (".yaml",)), *plugins_without_file()
 
     def compose(self, overrides: Sequence[str] = ()) -> dict[str, Any]:
         """The resolved configuration under overrides (`key=value`) (`repro.experiment.schema` checks it)."""
@@ -89,15 +88,22 @@ class Composer:
         files = tuple(override for override, key in zip(everything, keys) if key in of_files)
         values = [override for override, key in zip(everything, keys) if key not in of_files]
         try:
-            if files not in self._of_files:
-                merged = _merged(files)
-                later = _taken(merged)
-                self._of_files[files] = pickle.dumps((merged, later))
-            merged, later = pickle.loads(self._of_files[files])
+            merged, later = pickle.loads(_of_files(files, self._state))
             _set(merged, values)
             return _resolved(merged) | later
         except FAULTS:
             return _compose(everything)  # all by Hydra, which says best what is wrong
+
+
+@lru_cache(maxsize=1000)
+def _of_files(files: tuple[str, ...], state: tuple) -> bytes:
+    """What files make, without the overrides to come, and those: half of a configuration, which no run changes.
+
+    Pickled, because to read that takes a seventh of the time of a deep copy. state: of everything that is read.
+    """
+    merged = _merged(files)
+    later = _taken(merged)
+    return pickle.dumps((merged, later))
 
 
 def _key(override: str) -> str:

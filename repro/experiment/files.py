@@ -78,14 +78,9 @@ def in_files(group: str) -> list[str]:
     return list(found)
 
 
-def entries(group: str) -> list[str]:
-    """Those of them that are entries of a file with `each`, which Hydra itself does not find."""
-    return [name for name in in_files(group) if not is_hydras(group, name)]
-
-
-def is_hydras(group: str, name: str) -> bool:
-    """Whether a configuration has the file that Hydra looks for."""
-    return any((folder / group / f"{name}.yaml").is_file() for folder in config_folders.folders())
+def is_there(group: str, name: str) -> bool:
+    """Whether a file has a configuration of that name."""
+    return _place(group, name)[0] is not None
 
 
 def names_in(path: Path) -> list[str]:

@@ -3,16 +3,12 @@ what Hydra alone composes."""
 
 from __future__ import annotations
 
-import functools
-import pickle
-
 import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from repro.core.errors import NotHere
 from repro.core.paths import CONFIGS
-from repro.experiment import compose as compose_module
 from repro.experiment import config, files, grid
 from repro.experiment.compose import Composer
 from repro.experiment.expand import expand
@@ -22,16 +18,8 @@ from repro.training.stops import TrainingPlan
 FIG4 = "pipesgd/fig4-mnist"
 
 
-@pytest.fixture
-def files_are_merged_once(monkeypatch):
-    """What Hydra makes of the same files is the same at every scale; it takes a tenth of a second."""
-    merge = compose_module._merged
-    merged = functools.cache(lambda overrides: pickle.dumps(merge(overrides)))
-    monkeypatch.setattr(compose_module, "_merged", lambda overrides: pickle.loads(merged(tuple(overrides))))
-
-
 @pytest.mark.parametrize("name", config.experiment_names())
-def test_every_experiment_composes_at_every_scale(name, files_are_merged_once, monkeypatch):
+def test_every_experiment_composes_at_every_scale(name, monkeypatch):
     resolved = config.compose(name)
     lacking = []  # Horovod, or network namespaces, which not every machine has
     found = expand(name, lacking=lacking)

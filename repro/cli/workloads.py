@@ -6,13 +6,15 @@ reference, and of those of paper `gpu` with its network. `repro verify` compares
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from repro.cli import gpu_hours
 from repro.core.fields import Model, Text, checked
+from repro.core.registry import TRAIN
 from repro.experiment import config
 from repro.experiment.files import own_file, own_files
 from repro.records.paper_numbers import number, printed
@@ -41,8 +43,11 @@ class Workload(Model):
 
 def table(reference: Path) -> str:
     """The table in Markdown; InputError for a workload that points to no printed number."""
+    from repro.answers.tables import loading
+
+    read = cache(lambda paper: loading.read(paper, reference))
     rows = [
-        _row(reference, experiment)
+        _row(read, experiment)
         for experiment, own in own_files(config.experiment_names()).items()
         if own.get("workload")
     ]
@@ -64,18 +69,14 @@ def _with(text: str, table: str) -> str:
     return f"{before}{BEGIN}\n{table}\n{END}{rest.partition(END)[2]}"
 
 
-def _row(reference: Path, experiment: str) -> tuple[str, ...]:
-    from repro.answers.tables import loading
-
+def _row(read: Callable[[str], list[dict[str, Any]]], experiment: str) -> tuple[str, ...]:
     workload = checked(Workload, own_file(experiment)["workload"])
     paper, _, own = experiment.partition("/")
     value, unit, source = printed(paper, workload.place, workload.row, workload.quantity, workload.variant)
     target = number(value, unit)
     composed = config.compose(experiment, (), "paper")
-    runs = [run for run in loading.read(paper, reference) if run["experiment"] == own]
-    on_gpus = [
-        run for run in loading.read("gpu", reference) if run.get("model", {}).get("name") == composed["model"]["name"]
-    ]
+    runs = [run for run in read(paper) if run["experiment"] == own]
+    on_gpus = [run for run in read("gpu") if run.get("model", {}).get("name") == composed["model"]["name"]]
     shown = f"{target:g} ({workload.place if workload.place.startswith(('Figure', 'Table')) else source})"
     return (
         workload.name,
@@ -83,7 +84,7 @@ def _row(reference: Path, experiment: str) -> tuple[str, ...]:
         f"[{composed['dataset']['name']}]({RECIPES})",
         gpu_hours.text(gpu_hours.estimate(composed)),
         steps([*runs, *on_gpus]),
-        trained([run for run in [*runs, *on_gpus] if loading.trains(run)], workload.variant, target),
+        trained([run for run in [*runs, *on_gpus] if run["program"] == TRAIN], workload.variant, target),
         f"`repro {workload.command}`",
     )
 

@@ -57,7 +57,8 @@ class Composer:
             if scale not in self._scales:
                 raise unknown("scale", scale, self._scales)
             self.first += [f"scale={scale}", *self._scales[scale]]
-        self._state = user_cache.tree_digest([CONFIGS], (".yaml",)), *plugins_without_file()
+        self._state = repr([user_cache.tree_digest([CONFIGS], (".yaml",)), *config_folders.state()])
+        self._plugins = [*plugins_without_file()]
 
     def compose(self, overrides: Sequence[str] = ()) -> dict[str, Any]:
         """The resolved configuration under overrides (`key=value`) (`repro.experiment.schema` checks it)."""
@@ -81,6 +82,7 @@ class Composer:
         return FULL if FULL in self._scales and own == full else self._scale
 
     def _composed(self, everything: list[str]) -> dict[str, Any]:
+        offered = _offer_plugins(self._plugins, everything)
         keys = [_key(override) for override in everything]
         if any(key.split(".")[0] in LATER for key in keys):  # changes overrides to come
             return _compose(everything)
@@ -88,7 +90,7 @@ class Composer:
         files = tuple(override for override, key in zip(everything, keys) if key in of_files)
         values = [override for override, key in zip(everything, keys) if key not in of_files]
         try:
-            merged, later = pickle.loads(_of_files(files, self._state))
+            merged, later = pickle.loads(_of_files(files, self._state, offered))
             _set(merged, values)
             return _resolved(merged) | later
         except FAULTS:
@@ -96,10 +98,10 @@ class Composer:
 
 
 @lru_cache(maxsize=1000)
-def _of_files(files: tuple[str, ...], state: tuple) -> bytes:
+def _of_files(files: tuple[str, ...], state: str, offered: str) -> bytes:
     """What files make, without the overrides to come, and those: half of a configuration, which no run changes.
 
-    Pickled, because to read that takes a seventh of the time of a deep copy. state: of everything that is read.
+    Pickled, because to read that takes a seventh of the time of a deep copy. state, offered: of all that is read.
     """
     merged = _merged(files)
     later = _taken(merged)
@@ -119,23 +121,25 @@ def _compose(overrides: Sequence[str]) -> dict[str, Any]:
         raise _one_line(error, overrides) from None
 
 
-def _offer_plugins(overrides: Sequence[str]) -> None:
-    """Options that no file lists, given to Hydra's store as if it stood there.
+def _offer_plugins(plugins: Sequence[tuple[str, str]], overrides: Sequence[str]) -> str:
+    """Options that no file lists, given to Hydra's store as if it stood there. Returns them as text.
 
     A plugin that cannot be imported is known by its name alone: a warning, and an error where it is chosen.
     """
-    store = ConfigStore.instance().store
-    for group, name in plugins_without_file():
-        store(name, {"name": name}, group)
+    store, offered = ConfigStore.instance().store, []
+    for group, name in plugins:
+        options = {"name": name}
         try:
-            store(name, {"name": name} | PLUGINS[group].defaults(name), group)
+            options |= PLUGINS[group].defaults(name)
         except InputError as error:
             if f"{group}={name}" not in overrides:
                 warn(str(error))
+        store(name, options, group)
+        offered.append((group, options))
+    return repr(offered)
 
 
 def _merged(overrides: Sequence[str]) -> DictConfig:
-    _offer_plugins(overrides)
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
         merged = hydra_compose("config", list(overrides))
     for name in RESOLVERS:  # Hydra registers some anew each time

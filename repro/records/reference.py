@@ -23,6 +23,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -57,9 +58,15 @@ def read(paper: str, root: Path | None = None) -> list[Record]:
     folder = (root or reference_root()) / paper
     if paper not in papers(root):
         return []
-    found = check(folder, ("runs", *LISTS.values()))
-    lists = {part: _lists(found[table]) for part, table in LISTS.items()}
-    return [_published(row, lists, folder) for row in found["runs"]]
+    tables = _tables(folder)
+    return [*_records(folder, tables["runs"], tuple(tables[table] for table in LISTS.values()))]
+
+
+@lru_cache(maxsize=16)
+def _records(folder: Path, runs: bytes, of_lists: tuple[bytes, ...]) -> tuple[Record, ...]:
+    """The runs of tables: reading them takes a second, and a command asks for some several times."""
+    lists = {part: _lists(_rows(table)) for part, table in zip(LISTS, of_lists)}
+    return tuple(_published(row, lists, folder) for row in _rows(runs))
 
 
 def sweeps(paper: str, root: Path | None = None) -> list[Sweep]:
@@ -134,16 +141,25 @@ def check(folder: Path, wanted: Sequence[str] = ()) -> dict[str, list[dict[str, 
 
     wanted: the tables whose rows are read, all are checked; none: every table.
     """
-    import pyarrow.parquet
+    found = _tables(folder)
+    return {name: _rows(found[name]) for name in wanted or found}
 
+
+def _tables(folder: Path) -> dict[str, bytes]:
+    """The content of every table; InputError as of `check`."""
     digests = _digests(folder)
     try:
-        found = {name: _table(folder / f"{name}.parquet", digest) for name, digest in digests.items()}
+        return {name: _table(folder / f"{name}.parquet", digest) for name, digest in digests.items()}
     except InputError:
         if _digests(folder) != digests:  # another command has published meanwhile
-            return check(folder, wanted)
+            return _tables(folder)
         raise
-    return {name: pyarrow.parquet.read_table(pyarrow.BufferReader(found[name])).to_pylist() for name in wanted or found}
+
+
+def _rows(table: bytes) -> list[dict[str, Any]]:
+    import pyarrow.parquet
+
+    return list(pyarrow.parquet.read_table(pyarrow.BufferReader(table)).to_pylist())
 
 
 def _manifest(folder: Path) -> Any:

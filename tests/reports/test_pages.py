@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from bs4 import BeautifulSoup
 
+from repro.answers.claims import published_verdicts
 from repro.answers.pages import files, overview, wording
 from repro.answers.pages.build import build, page
 from repro.cli.pages import built
@@ -74,6 +75,12 @@ def test_all_that_does_not_hold_stands_on_the_page(reported, paper):
             assert one.claim.text.split("<")[0].split(">")[0] in plain(made.text)
             assert wording.why([one], made.page.file) in made.text
     assert found == made.said["verdicts"]["refuted"]
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_every_claim_is_judged_as_when_it_was_published(reported, paper):
+    count, different = published_verdicts.differences(paper, reported(paper).page.judged)
+    assert count and not different
 
 
 def test_of_several_kinds_a_reason_says_whose_it_is(reported):

@@ -39,9 +39,9 @@ def stage(model: str, computation: Fraction, parameters: int, replicas: int, ban
 
 
 def components(
-    model: str, chain: Sequence[Layer], path: Path, bandwidth: int, activations: bool, end: bool
+    model: str, chain: Sequence[Layer], path: Path, bandwidth: int, activations: bool
 ) -> tuple[list[Fraction], list[Fraction]]:
-    """Seconds of the stages, and of what crosses their borders. end: whether the chain ends where the model does."""
+    """Seconds of the stages, and of what crosses their borders."""
     stages, moved, first = [], [], 0
     for last, replicas in path:
         run = chain[first : last + 1]
@@ -51,7 +51,7 @@ def components(
             inward, outward = chain[first - 1][1], chain[last][1]
             share = 1 if model == "paper" else replicas
             moved.append(Fraction(2 * inward, bandwidth * share))
-            if model != "paper" and not (end and last == len(chain) - 1):
+            if model != "paper" and last < len(chain) - 1:
                 moved.append(Fraction(2 * outward, bandwidth * share))
         first = last + 1
     return stages, moved
@@ -64,7 +64,6 @@ def best(
     bandwidth: int,
     activations: bool = True,
     straight: bool = False,
-    end: bool = True,
     replicas: Sequence[int] | None = None,
 ) -> Best | None:
     """The least time, how many take it, and the one of them to take; None where no partition exists."""
@@ -72,7 +71,7 @@ def best(
     for path in paths(len(chain), machines, straight):
         if replicas and [count for _, count in path] != list(replicas):
             continue
-        stages, moved = components(model, chain, path, bandwidth, activations, end)
+        stages, moved = components(model, chain, path, bandwidth, activations)
         found.append((max([*stages, *moved]), path, tuple(stages)))
     return pick(found)
 
@@ -84,34 +83,3 @@ def pick(found: list[tuple[Fraction, Path, tuple[Fraction, ...]]]) -> Best | Non
     optimal = [(path, stages) for seconds, path, stages in found if seconds <= least * (1 + SAME)]
     path, stages = min(optimal, key=lambda one: (len(one[0]), max(one[1]) - min(one[1]), one[0]))
     return Best(least, len(optimal), path, stages)
-
-
-def best_of_groups(
-    model: str,
-    chain: Sequence[Layer],
-    machines: tuple[int, int],
-    bandwidths: tuple[int, int],
-    activations: bool = True,
-    straight: bool = False,
-) -> tuple[Fraction, int]:
-    """The least time and the number of optima with M2 groups of M1 machines, every group at its best."""
-    found = []
-    for path in paths(len(chain), machines[1], straight):
-        stages, ways, first = [], 1, 0
-        for last, groups in path:
-            run = chain[first : last + 1]
-            end = last == len(chain) - 1
-            inner = best(model, run, machines[0], bandwidths[0], activations, straight, end)
-            if inner is None:
-                break
-            ways *= inner.optima
-            # the released code divides by a group's machines, in the first stage alone
-            share = machines[0] if model != "paper" and first == 0 else 1
-            parameters = Fraction(sum(layer[2] for layer in run), share)
-            stages.append(stage(model, inner.seconds, parameters, groups, bandwidths[1]))
-            first = last + 1
-        else:
-            _, moved = components(model, chain, path, bandwidths[1], activations, True)
-            found.append((max([*stages, *moved]), ways))
-    least = min(seconds for seconds, _ in found)
-    return least, sum(ways for seconds, ways in found if seconds <= least * (1 + SAME))

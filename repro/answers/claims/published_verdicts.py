@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 from repro.answers.claims.evaluate import Judged
@@ -18,28 +19,31 @@ DIGITS = 9  # of ours: what machines agree on
 
 def write(paper: str) -> Path:
     """Publish the verdicts on a paper's claims, from the reference alone."""
-    lines = [json.dumps(entry) for entry in today(paper)]
+    lines = [json.dumps(entry) for entry in entries(judged(paper, reference_root()))]
     write_atomically(_path(paper), "[\n" + ",\n".join(lines) + "\n]\n")
     return _path(paper)
 
 
-def today(paper: str) -> list[dict[str, str]]:
-    """An entry a claim and kind, from the reference alone: its verdict, and ours with the seeds' interval."""
-    every = judged(paper, reference_root())
+def entries(every: Iterable[Judged]) -> list[dict[str, str]]:
+    """An entry a claim and kind: its verdict, and ours with the seeds' interval."""
     return [_entry(one) for one in every if one.verdict.answer != NOT_RUN or one.verdict.reason]
 
 
-def differences(paper: str) -> tuple[int, list[str]]:
-    """How many verdicts were published, and a line for each that is another today; InputError for another file."""
+def differences(paper: str, today: Iterable[Judged] | None = None) -> tuple[int, list[str]]:
+    """How many verdicts were published, and a line for each that is another today; InputError for another file.
+
+    today: what the reference alone says, where that is known already.
+    """
     path = _path(paper)
     try:
-        entries = strict_json.parse(path.read_bytes())
-        if not isinstance(entries, list):
+        published = strict_json.parse(path.read_bytes())
+        if not isinstance(published, list):
             raise ValueError("must be a list")
-        before = {(entry["claim"], entry["kind"]): entry for entry in entries}
+        before = {(entry["claim"], entry["kind"]): entry for entry in published}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: not the verdicts of a paper ({error})") from None
-    now = {(entry["claim"], entry["kind"]): entry for entry in today(paper)}
+    today = judged(paper, reference_root()) if today is None else today
+    now = {(entry["claim"], entry["kind"]): entry for entry in entries(today)}
     return len(before), [
         f"{claim} ({kind}): {_said(now.get((claim, kind)))}, published: {_said(before.get((claim, kind)))}"
         for claim, kind in sorted({*before, *now})

@@ -47,7 +47,7 @@ def test_the_authors_answers(answer):
     assert found.single_s == pytest.approx(answer.single_s, rel=0, abs=1e-9)
     assert answer.optima in (None, found.optima)
     if found.optima == 1:
-        assert [(stage.first, stage.last, stage.replicas) for stage in found.stages] == answer.stages
+        assert [[stage.first, stage.last, stage.replicas] for stage in found.stages] == answer.stages
 
 
 @pytest.mark.parametrize("gpu_s", [0.16813, 0.25724, 0.38556])  # of 32 images: the profile's, both Titan Xs'
@@ -81,27 +81,6 @@ def test_brute_force(chain, machines, model, activations, straight, bandwidth):
     assert [stage.seconds for stage in found.stages] == pytest.approx([float(one) for one in expected.stage_seconds])
     whole = brute_force.stage(model, sum(one[0] for one in chain), sum(one[2] for one in chain), machines, bandwidth)
     assert found.data_parallel_s == pytest.approx(float(whole), rel=1e-12)
-
-
-@given(
-    st.lists(layer, min_size=1, max_size=5),
-    st.sampled_from([(2, 2), (3, 2), (2, 3), (1, 3), (3, 1)]),
-    models,
-    st.booleans(),
-    st.booleans(),
-    st.integers(1, 3),
-    st.integers(1, 3),
-)
-@settings(max_examples=150)
-def test_brute_force_on_two_levels(chain, machines, model, activations, straight, fast, slow):
-    if straight and math.prod(machines) > len(chain):
-        return
-    found = partition(profile(chain), machines, (fast, slow), model, activations, straight)
-    seconds, optima = brute_force.best_of_groups(model, chain, machines, (fast, slow), activations, straight)
-    assert found.pipeline_s == pytest.approx(float(seconds), rel=1e-12, abs=1e-12)
-    assert found.optima == optima
-    assert [stage.first for stage in found.stages] == [0, *[stage.last + 1 for stage in found.stages[:-1]]]
-    assert found.stages[-1].last == len(chain) - 1
 
 
 @given(chains, models, st.integers(1, 4))

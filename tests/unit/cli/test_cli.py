@@ -114,7 +114,7 @@ def test_a_taken_port_of_the_ui(tmp_path):
 
 
 def test_a_closed_pipe_is_no_error(tmp_path):
-    command = f"{sys.executable} -m repro show {FIG4} --json | head -c 10"
+    command = f"{sys.executable} -m repro schedule 1-1-1-1 --minibatches 2000 --json | head -c 10"
     done = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True)
     assert done.returncode == 0 and not done.stderr
 

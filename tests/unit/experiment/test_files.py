@@ -56,3 +56,14 @@ def test_a_changed_file_is_read_anew_and_a_broken_one_disturbs_no_other(folder):
     (folder / "fig1.yaml").write_text(SEVERAL.replace("fig1-small", "fig1-tiny"))
     assert "mypaper/fig1-tiny" in files.group_names("experiment")
     assert files.own_file("mypaper/fig1-small") == {}
+
+
+def test_what_files_make_is_kept_until_one_changes(folder):
+    def batch_and_rate():
+        made = config.compose("mypaper/fig1-small")
+        return made["batch"], made["optimizer"]["lr"]
+
+    assert batch_and_rate() == batch_and_rate() == (4, 0.1)
+    text = SEVERAL.replace("batch: 4", "batch: 16\n    optimizer: {lr: 1e-4}")  # a number, as YAML 1.2 has it
+    (folder / "fig1.yaml").write_text(text)
+    assert batch_and_rate() == (16, 1e-4)

@@ -22,9 +22,9 @@ from repro.core.errors import InputError, unknown
 from repro.core.paths import CONFIGS
 from repro.core.registry import PLUGINS
 from repro.core.warnings import warn
-from repro.experiment import sources  # noqa: F401  (where Hydra finds files, registered by its import)
 from repro.experiment.files import own_file, place_of, plugins_without_file
 from repro.experiment.overrides import LATER, check_override, parts_of
+from repro.experiment.sources import is_own
 
 FAULTS = (HydraException, OmegaConfBaseException, yaml.YAMLError, RecursionError, UnicodeDecodeError)
 FULL = "full"  # the scale of the committed results
@@ -90,7 +90,9 @@ class Composer:
         files = tuple(override for override, key in zip(everything, keys) if key in of_files)
         values = [override for override, key in zip(everything, keys) if key not in of_files]
         try:
-            merged, later = pickle.loads(_of_files(files, self._state, offered))
+            pairs = (file.partition("=")[::2] for file in files)
+            own = [PLUGINS[group].defaults(name) for group, name in pairs if is_own(group, name)]
+            merged, later = pickle.loads(_of_files(files, self._state, f"{offered} {own}"))
             _set(merged, values)
             return _resolved(merged) | later
         except FAULTS:

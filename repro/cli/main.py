@@ -23,6 +23,7 @@ from repro.cli import (
     pages,
     partition,
     plot,
+    price,
     publishing,
     recommend,
     results,
@@ -42,7 +43,7 @@ from repro.core.warnings import one_line
 MODULES = {
     "run experiments": (listing, experiments, slurm),
     "read and publish results": (results, plot, pages, publishing, verify),
-    "plan without training": (recommend, partition, batching, schedules),
+    "plan without training": (recommend, partition, batching, schedules, price),
     "add your own": (new,),
     "this machine": (machine, testbed, tracking),
     "check the harness": (benchmarks, faults),

@@ -57,7 +57,7 @@ def cmd_profile(args: argparse.Namespace) -> None:
     if args.threads < 1:
         raise InputError(f"--threads {args.threads}: must be 1 or more")
     limits.check("--threads", args.threads, limits.THREADS)
-    options = grouped(args.overrides)
+    options = grouped(args.overrides, "model", "dataset")
     if args.out:
         check_target(Path(args.out))
 
@@ -92,16 +92,17 @@ def cmd_partition(args: argparse.Namespace) -> None:
         print(partition_table(args, profile, machines, bandwidths, found))
 
 
-def grouped(overrides: list[str]) -> dict[str, dict[str, Any]]:
-    """Split overrides into options of model and data set; InputError for others."""
+def grouped(overrides: list[str], *groups: str) -> dict[str, dict[str, Any]]:
+    """Split overrides into options by group (`model`, `dataset` ...); InputError for others."""
     import yaml
 
-    found: dict[str, dict[str, Any]] = {"model": {}, "dataset": {}}
+    found: dict[str, dict[str, Any]] = {group: {} for group in groups}
+    valid = " or ".join(f"{group}.OPTION=value" for group in groups)
     for override in overrides:
         key, equals, text = override.partition("=")
         group, _, option = key.partition(".")
         if not equals or group not in found or not option:
-            raise InputError(f"override '{override}': must be model.OPTION=value or dataset.OPTION=value")
+            raise InputError(f"override '{override}': must be {valid}")
         try:
             found[group][option] = yaml.safe_load(text)
         except (yaml.YAMLError, RecursionError):

@@ -25,7 +25,9 @@ from repro.core.warnings import warn
 from repro.experiment.files import own_file, place_of, plugins_without_file
 from repro.experiment.overrides import LATER, check_override, parts_of
 from repro.experiment.sources import is_own
+from repro.experiment.testbeds import NAMED_WORK, WORK
 
+PRICES = (*(f"testbed.{kind}_s_per_byte." for kind in NAMED_WORK), *(f"testbed.{entry}=" for entry in WORK.values()))
 FAULTS = (HydraException, OmegaConfBaseException, yaml.YAMLError, RecursionError, UnicodeDecodeError)
 FULL = "full"  # the scale of the committed results
 UNQUOTED = ("LexerNoViableAlt", "mismatched input '='")  # what Hydra says of a text that needs quotes
@@ -63,7 +65,7 @@ class Composer:
     def compose(self, overrides: Sequence[str] = ()) -> dict[str, Any]:
         """The resolved configuration under overrides (`key=value`) (`repro.experiment.schema` checks it)."""
         self.check(overrides)
-        return self._composed([*self.first, *overrides])
+        return self._composed([*self.first, *map(_price_added, overrides)])
 
     def check(self, overrides: Iterable[str]) -> None:
         """InputError for an override of something that there is not."""
@@ -108,6 +110,11 @@ def _of_files(files: tuple[str, ...], state: str, offered: str) -> bytes:
     merged = _merged(files)
     later = _taken(merged)
     return pickle.dumps((merged, later))
+
+
+def _price_added(override: str) -> str:
+    """A price is added where the testbed's file has none; a codec's or selection's may have any name."""
+    return f"++{override}" if override.startswith(PRICES) else override
 
 
 def _key(override: str) -> str:

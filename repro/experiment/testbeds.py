@@ -20,6 +20,21 @@ from repro.experiment import limits
 from repro.experiment.inputs import Inputs
 
 Seconds = dict[str, NonNegative]  # a byte, by codec or way to select
+# a kind of work (`repro.fabric.costs`) -> the entry that says what it takes a byte
+WORK = {
+    "reduce": "gamma_s_per_byte",
+    "update": "update_s_per_byte",
+    "merge": "merge_s_per_byte",
+    "sum": "sum_s_per_byte",
+    "exchange": "exchange_s_per_byte",
+}
+NAMED_WORK = ("encode", "decode", "select")  # KIND/NAME, whatever the name: `KIND_s_per_byte.NAME`
+
+
+def entry_of(kind: str) -> str | None:
+    """The entry of a testbed for a kind of work: `encode_s_per_byte.powersgd_r2`; None: there is none."""
+    first, _, name = kind.partition("/")
+    return f"{first}_s_per_byte.{name}" if name and first in NAMED_WORK else WORK.get(kind)
 
 
 def _numbers(value: Any) -> Any:

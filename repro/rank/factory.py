@@ -12,7 +12,7 @@ from repro.algorithms import imbalance
 from repro.core.errors import InputError
 from repro.data.base import Dataset
 from repro.experiment.schema import RunConfig
-from repro.experiment.testbeds import Device, Modelled
+from repro.experiment.testbeds import NAMED_WORK, WORK, Device, Modelled
 from repro.fabric.base import Fabric
 from repro.fabric.capabilities import lacking
 from repro.fabric.costs import Costs
@@ -96,14 +96,12 @@ def build_worker(fabric: Fabric, config: RunConfig, dataset: Dataset, clock: typ
 
 def virtual_costs(testbed: Modelled) -> Costs:
     """The costs of a modelled testbed's file."""
-    per_byte = {"reduce": testbed.gamma_s_per_byte, "update": testbed.update_s_per_byte}
-    for kind, seconds in (("encode", testbed.encode_s_per_byte), ("decode", testbed.decode_s_per_byte)):
-        per_byte |= {f"{kind}/{codec}": cost for codec, cost in seconds.items()}
+    per_byte = {kind: getattr(testbed, entry) for kind, entry in WORK.items()}
     # sparse gradients: selection and what an exchange costs besides messages by bytes of the whole gradient, merging
     # and adding up by the bytes of all messages
-    per_byte |= {f"select/{how}": cost for how, cost in testbed.select_s_per_byte.items()}
-    merge, add = testbed.merge_s_per_byte, testbed.sum_s_per_byte
-    per_byte |= {"merge": merge, "sum": merge if add is None else add, "exchange": testbed.exchange_s_per_byte}
+    per_byte["sum"] = per_byte["merge"] if testbed.sum_s_per_byte is None else testbed.sum_s_per_byte
+    for kind in NAMED_WORK:
+        per_byte |= {f"{kind}/{name}": cost for name, cost in getattr(testbed, f"{kind}_s_per_byte").items()}
     # startup of a pull of parameters: finding the servers, opening connections (iBatch's T_s)
     return Costs(True, per_byte, {"sync": testbed.sync_s, "startup": testbed.startup_s}, testbed.pull_threads)
 

@@ -23,6 +23,7 @@ OPTIMIZER = (
 SPARSE = ("density=0.01", "warmup_densities=[0.2,0.05]", "momentum_correction=true", "codec=quantize8")
 OPTIONS: dict[str, tuple[str, ...]] = {
     "ddp": ("hook=powersgd", "powersgd_start=2", "powersgd_rank=2"),
+    "diloco": ("H=7",),
     "dsync": ("codec=ternary",),
     "eager_majority": ("sync_epochs=1",),
     "eager_quorum": (f"quorum={WORKERS}", "density=0.1"),
@@ -34,6 +35,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "parameter_averaging": ("codec=quantize8",),
     "pipe_sgd": ("K=3", "segments=2", "staleness_lr=true", "warmup_epochs=0.5", "codec=ternary"),
     "pipedream": ("config=2-1", "semantics=vertical_sync"),
+    "powersgd": ("rank=2",),
     "ps_default": ("servers=1", "drop=0.9"),
     "ps_layerwise": ("push=layerwise", "placement=vector"),
     "topk": (*SPARSE, "thread=false"),

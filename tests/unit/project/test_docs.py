@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import shlex
 from collections.abc import Iterator
@@ -22,7 +23,11 @@ from repro.data import sets
 from repro.experiment import config
 from repro.experiment.plugins import choice
 from repro.experiment.schema import RunConfig
+from repro.fabric.base import Fabric
 from repro.launch.slurm import site
+from repro.strategies import load
+from repro.strategies.base import Strategy
+from repro.testing import small
 from tests.support import foreign_package
 
 PROJECT = Path(__file__).resolve().parents[3]
@@ -163,6 +168,47 @@ def test_the_example_of_a_data_set_runs(tmp_path, monkeypatch):
     assert not real.standin and (len(real.train), len(real.test), len(part.train)) == (20, 10, 5)
     assert real.train.slice(0, 2)[0].shape == (2, *data.shapes("spectra").input_shape)
     assert (real.name, part.name) == ("spectra", "spectra-subset")
+
+
+def public(kind: type, instance: object = None) -> set[str]:
+    """The names that a class and its annotations have for others, and an instance's own."""
+    own = {name for base in kind.__mro__ for name in (*vars(base), *vars(base).get("__annotations__", {}))}
+    return {name for name in own | set(vars(instance) if instance else ()) if not name.startswith("_")}
+
+
+def test_the_page_for_authors_names_every_public_member_and_no_other():
+    """Each once in a table's first column, with parameters by their names; and those that its examples use."""
+    fabric = small.virtual.run(1, lambda fabric: fabric, small.NETWORK)[0]
+    shard = small.ModelShard(small.model(), small.SGD, torch.device("cpu"))
+    worker = small.Worker(1, fabric, small.Clock(fabric), shard, small.NoBatches(), 1, 0)
+    kinds = {
+        "Worker": (small.Worker, worker),
+        "ModelShard": (small.ModelShard, shard),
+        "Clock": (small.Clock, worker.clock),
+        "Fabric": (Fabric, None),
+        "Costs": (small.Costs, small.COSTS),
+        "Strategy": (Strategy, load("dsync")()),
+    }
+    text = (PROJECT / "docs" / "authors.md").read_text()
+    sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE))
+    assert sections.keys() == kinds.keys()
+    for title, (kind, instance) in kinds.items():
+        cells = re.findall(r"^\| (`(?!\w+\.`).*?) \|", sections[title], re.MULTILINE)
+        named = re.findall(r"`(\w+)(?:\(([^)]*)\))?`", " ".join(cells))
+        assert sorted(name for name, _ in named) == sorted(public(kind, instance)), title
+        for name, parameters in named:
+            given = [each.strip() for each in parameters.split(",") if each.strip()]
+            known = inspect.signature(getattr(kind, name)).parameters if given else ()
+            assert set(given) <= set(known), f"{title}.{name}({parameters})"
+    called = {
+        "worker": "Worker",
+        "shard": "ModelShard",
+        "model_shard": "ModelShard",
+        "clock": "Clock",
+        "fabric": "Fabric",
+    }
+    for owner, name in re.findall(r"\b(worker|shard|model_shard|clock|fabric|costs)\.([a-z_]+)", text):
+        assert name in public(*kinds[called.get(owner, "Costs")]), f"{owner}.{name}"
 
 
 def test_the_example_of_an_imbalance_runs(tmp_path, monkeypatch):

@@ -1,0 +1,141 @@
+"""`repro price`: measure what a strategy's own arithmetic costs on this machine, as entries of a testbed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from repro.cli.options import as_json
+from repro.cli.partition import grouped
+from repro.core.errors import InputError
+from repro.core.user_files import check_target
+
+if TYPE_CHECKING:
+    from repro.probes.shared.prices import Price, Prices
+
+EVERY = ("reduce", "update")  # work that every strategy has: its price is the testbed's own
+
+
+def add(commands: Any) -> None:
+    price = commands.add_parser("price", help="measure what a strategy's own arithmetic costs, as entries of a testbed")
+    price.add_argument("strategy", help="strategy, for instance powersgd")
+    price.add_argument("overrides", nargs="*", default=[], help="strategy.OPTION=value, model.OPTION, dataset.OPTION")
+    price.add_argument("--model", default="mnist_mlp", help="model whose gradients it takes (default: %(default)s)")
+    price.add_argument("--dataset", help="data set of the minibatches (default: what experiments train on)")
+    price.add_argument("--workers", type=int, default=2, help="ranks, one after another on one device")
+    price.add_argument("--batch", type=int, default=4, help="samples in a worker's minibatch")
+    price.add_argument("--steps", type=int, default=20, help="iterations to time, after 3 others")
+    price.add_argument("--device", default="auto", help="auto, cpu or cuda")
+    price.add_argument("--out", metavar="FILE", help="write the entries here, as YAML with their sources")
+    as_json(price)
+    price.set_defaults(command=cmd_price)
+
+
+def cmd_price(args: argparse.Namespace) -> None:
+    if args.device not in ("auto", "cpu", "cuda"):
+        raise InputError(f"--device {args.device}: must be auto, cpu or cuda")
+    for option in ("workers", "batch", "steps"):
+        if getattr(args, option) < 1:
+            raise InputError(f"--{option} {getattr(args, option)}: must be 1 or more")
+    options = grouped(args.overrides, "strategy", "model", "dataset")
+    if args.out:
+        check_target(Path(args.out))
+
+    from functools import partial
+
+    import torch
+
+    from repro import models, strategies
+    from repro.algorithms.pipeline import profiler
+    from repro.fabric.real.gpus import pick_device
+    from repro.probes.shared import prices
+
+    chosen = strategies.load(args.strategy).parse(options["strategy"])
+    dataset, classes = profiler.inputs(
+        args.model, args.dataset or profiler.usual_dataset(args.model), options["dataset"]
+    )
+    device = pick_device(args.device, 0)
+    torch.set_num_threads(1)  # as ranks of a simulation
+    build = partial(models.build, args.model, dataset.input_shape, classes, 0, device, **options["model"])
+    found = prices.measure(args.strategy, chosen, build, dataset, device, args.workers, args.batch, args.steps)
+    entries, source = entries_of(found), source_of(args, profiler.hardware(device))
+    if args.out:
+        write(Path(args.out), entries, source)
+    if args.json:
+        shown = [vars(one) | {"entry": entry(one)} for one in found.prices]
+        print(json.dumps({"prices": shown, "uncharged_s": found.uncharged_s, "source": source}, indent=1))
+        return
+    print(table(found, source))
+    if found.uncharged_s and not entries:
+        print(uncharged(args.strategy))
+    elif entries:
+        given = " ".join(f"testbed.{name}={seconds:.3g}" for name, seconds in entries.items())
+        print(f"next       repro run EXPERIMENT strategy={args.strategy} {given}")
+    print(f"saved      {args.out}, to be put into a testbed's file" if args.out else "not saved: --out FILE")
+
+
+def entry(price: Price) -> str | None:
+    """The entry of a testbed that has this price."""
+    from repro.experiment.testbeds import entry_of
+
+    return entry_of(price.kind)
+
+
+def entries_of(found: Prices) -> dict[str, float]:
+    """The strategy's own: entry -> seconds a byte, to three digits."""
+    own = [(entry(one), one) for one in found.prices if one.kind not in EVERY]
+    return {name: float(f"{one.s_per_byte:.3g}") for name, one in own if name}
+
+
+def source_of(args: argparse.Namespace, hardware: str) -> str:
+    """Where a price is from, for `sources` of a testbed."""
+    command = " ".join(["repro price", args.strategy, *args.overrides, f"--model {args.model}"])
+    day = datetime.now(UTC).date()
+    return f"measured: {command}, median of {args.steps} iterations on {hardware}, {day}"
+
+
+def write(path: Path, entries: dict[str, float], source: str) -> None:
+    """The entries as YAML, in the form of a testbed's file."""
+    import yaml
+
+    from repro.core.atomic import write_atomically
+
+    made: dict[str, Any] = {}
+    for name, seconds in entries.items():
+        group, _, own = name.partition(".")
+        made |= {group: made.get(group, {}) | {own: seconds}} if own else {group: seconds}
+    write_atomically(
+        path, yaml.safe_dump(made | {"sources": dict.fromkeys(entries, source)}, sort_keys=False, width=1000)
+    )
+
+
+def table(found: Prices, source: str) -> str:
+    """A line for each kind of work."""
+    from tabulate import tabulate
+
+    rows = [
+        [
+            one.kind,
+            entry(one) or "none: call it encode/NAME or decode/NAME",
+            one.s_per_byte,
+            1e3 * one.step_s,
+            one.calls,
+        ]
+        for one in found.prices
+    ]
+    head = ["work", "entry of a testbed", "s a byte", "ms a step", "calls a step"]
+    of = f"a gradient of {found.parameters:,} float32, {4e-6 * found.parameters:.3g} MB"
+    charged = tabulate(rows, head, floatfmt=".3g") if rows else "no work is charged"
+    ms = 1e3 * found.uncharged_s
+    rest = f'\nnot charged  {ms:.3g} ms a step of phase "compress"\n' if ms else ""
+    return f"{source}\n{of}\n\n{charged}\n{rest}"
+
+
+def uncharged(strategy: str) -> str:
+    """What an author does about work that costs nothing in virtual time."""
+    return (
+        f'next       charge it: with fabric.compute(worker.price("encode/{strategy}", nbytes)): ...  (docs/authors.md)'
+    )

@@ -23,6 +23,7 @@ from repro import strategies
 from repro.core.errors import InputError
 from repro.data.base import Dataset
 from repro.experiment.optimizer import Optimizer
+from repro.fabric.codecs import NoCodec
 from repro.fabric.costs import Costs
 from repro.fabric.virtual.fabric import Network, VirtualFabric
 from repro.fabric.virtual.fabric import run as run_virtually
@@ -33,6 +34,8 @@ from repro.training.buckets import block_sizes
 from repro.training.clock import COMPRESSION, Clock
 from repro.training.model_shard import ModelShard
 from repro.training.worker import Worker
+
+UNCOMPRESSED = f"/{NoCodec.name}"
 
 
 class Priced(float):
@@ -81,7 +84,7 @@ class TimedFabric(VirtualFabric):
             began = self.stopwatch()
             yield
             took = self.stopwatch() - began
-        if isinstance(seconds, Priced):
+        if isinstance(seconds, Priced) and not seconds.kind.endswith(UNCOMPRESSED):
             self.book.seconds[seconds.kind] += took
             self.book.nbytes[seconds.kind] += seconds.nbytes
             self.book.calls[seconds.kind] += 1

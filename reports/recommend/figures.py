@@ -28,9 +28,9 @@ def map_picture(files: Files, cells: Sequence[Cell], kind: str, less: float) -> 
     rows = pd.DataFrame([asdict(cell) for cell in own])
     alt = "Panels of cells: a column for each number of workers, a row for each lateness; a colour for each strategy."
     caption = (
-        f"The fastest strategy (**simulated**: closed forms, simulated beside borders), for ResNet-50's gradient of "
-        f"102 MB. Hatched: ahead of the second by less than {less:.0%}, by which ratios of simulated steps may be off. "
-        f"A dot: simulated."
+        "The fastest strategy (**simulated**: closed forms; a dot: by the simulator itself), for ResNet-50's "
+        f"gradient of 102 MB. Hatched: ahead of the second by less than {less:.0%}, by which ratios of simulated "
+        "steps may be off."
     )
     return files.picture(lambda: draw_map(own, less), f"{kind} {less}", f"map-{kind}", alt, caption, rows)
 

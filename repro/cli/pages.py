@@ -23,11 +23,13 @@ def add(commands: Any) -> None:
 
 
 def cmd_report(args: argparse.Namespace) -> None:
-    from repro.answers.pages.build import build
+    from repro.answers.pages.build import build, build_overview
     from repro.core.paths import reports_root
 
     out = (args.out or reports_root()).resolve()
     written = build(args.paper, out=out, say=say)
+    if args.paper:
+        written += build_overview(out)
     site = build_site(out)
     opened = [site.index, *([site.page(args.paper)] if args.paper else [])]
     if args.json:

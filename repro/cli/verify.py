@@ -32,15 +32,15 @@ def cmd_verify(args: argparse.Namespace) -> None:
 
 
 def check(write: bool) -> None:
-    """FaultError where tables, verdicts or README are not as published."""
+    """FaultError where tables, verdicts or the table of workloads are not as published."""
     from repro.answers.claims import published_verdicts
-    from repro.answers.pages import overview
-    from repro.cli import workloads
+    from repro.answers.pages import answers, overview
+    from repro.cli import marked, workloads
     from repro.core.paths import PROJECT, reference_root
     from repro.records import reference
 
-    readme = PROJECT / "README.md"
-    of_readme = readme.is_file() and reference_root() == (PROJECT / "results" / "reference").resolve()
+    readme, of_workloads = PROJECT / "README.md", PROJECT / workloads.PAGE
+    committed = readme.is_file() and reference_root() == (PROJECT / "results" / "reference").resolve()
     cut_off = [paper for paper in reference.papers() if reference.unsettled(reference_root() / paper)]
     if write:
         in_checkout("verify --write")
@@ -48,8 +48,9 @@ def check(write: bool) -> None:
             for paper in cut_off:
                 reference.settle(reference_root() / paper)
             render(reference.papers())
-            if of_readme:
-                workloads.write(readme, reference_root())
+            if committed:
+                marked.write(of_workloads, workloads.NAME, workloads.table(reference_root()))
+                marked.write(readme, answers.NAME, marked.table(answers.rows(reference_root())))
     elif cut_off:
         raise FaultError(f"verify: a publish of {', '.join(cut_off)} was interrupted; run `repro verify --write`")
     wrong = 0
@@ -65,8 +66,8 @@ def check(write: bool) -> None:
         print(line)
     if wrong:
         raise FaultError(f"verify: {wrong} verdicts changed; `repro verify --write` publishes today's")
-    if of_readme and workloads.different(readme, reference_root()):
-        raise FaultError("verify: README's table of workloads is outdated; `repro verify --write` writes it")
+    if committed and marked.different(of_workloads, workloads.NAME, workloads.table(reference_root())):
+        raise FaultError(f"verify: the table of {workloads.PAGE} is outdated; `repro verify --write` writes it")
 
 
 def rerun(paper: str | None) -> None:

@@ -1,4 +1,4 @@
-"""README's table of workloads with a published accuracy, from the committed records.
+"""The table of workloads with a published accuracy in docs/gpu.md, from the committed records.
 
 An experiment's file names its `workload` and the number that the paper prints; the rest is of its finished runs in the
 reference, and of those of paper `gpu` with its network. `repro verify` compares, `repro verify --write` writes.
@@ -12,19 +12,19 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from repro.cli import gpu_hours
+from repro.cli import gpu_hours, marked
 from repro.core.fields import Model, Text, checked
 from repro.core.registry import TRAIN
 from repro.experiment import config
 from repro.experiment.files import own_file, own_files
 from repro.records.paper_numbers import number, printed
 
-BEGIN, END = "<!-- workloads: repro verify --write -->", "<!-- end -->"
+NAME, PAGE = "workloads", "docs/gpu.md"
 HEAD = (
     *("workload", "target", "data", f"GPU-hours, estimated ({gpu_hours.CARD})", "ran on a GPU"),
     *("trained to the target", "command (resumes)"),
 )
-RECIPES = "docs/dataset.md#recipes"
+RECIPES = "dataset.md#recipes"
 SCALES = ("quick", "full", "paper")
 
 
@@ -51,22 +51,7 @@ def table(reference: Path) -> str:
         for experiment, own in own_files(config.experiment_names()).items()
         if own.get("workload")
     ]
-    return "\n".join(f"| {' | '.join(row)} |" for row in [HEAD, ("---",) * len(HEAD), *sorted(rows, key=str)])
-
-
-def different(page: Path, reference: Path) -> bool:
-    """Whether the page's table is outdated."""
-    text = page.read_text(encoding="utf-8")
-    return _with(text, table(reference)) != text
-
-
-def write(page: Path, reference: Path) -> None:
-    page.write_text(_with(page.read_text(encoding="utf-8"), table(reference)), encoding="utf-8")
-
-
-def _with(text: str, table: str) -> str:
-    before, _, rest = text.partition(BEGIN)
-    return f"{before}{BEGIN}\n{table}\n{END}{rest.partition(END)[2]}"
+    return marked.table([HEAD, *sorted(rows, key=str)])
 
 
 def _row(read: Callable[[str], list[dict[str, Any]]], experiment: str) -> tuple[str, ...]:

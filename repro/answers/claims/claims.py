@@ -71,11 +71,12 @@ class Claimed(Model):
 
 
 class Given(Model):
-    """The paper's own baseline that a verdict may be conditioned on: how ours is computed, the paper's number of it,
-    and how near to that counts as the same."""
+    """The paper's own baseline that a verdict may be conditioned on: what it is, how ours is computed, the paper's
+    number of it, and how near to that counts as the same."""
 
     part = "given"
 
+    what: str = ""
     value: Value
     paper: Paper
     tolerance: Tolerance
@@ -91,13 +92,15 @@ class Given(Model):
 class Reason(Model):
     """Why claims do not hold as printed; tested: the experiment that decided it, else it is a conjecture.
 
-    kind: of which numbers alone. authors_reply: what they said to it.
+    short: the same in at most fifteen words, for tables. kind: of which numbers alone. authors_reply: what they said
+    to it.
     """
 
     part = "reasons"
 
     claims: list[Text]
     cause: str
+    short: str = ""
     tested: Text | None = None
     kind: Text | None = None
     authors_reply: str = ""
@@ -168,12 +171,36 @@ class Claim(Model):
 
 class Finding(Model):
     """A sentence about what was found, each number a placeholder `{claim:kind}`, the paper's `{claim:paper}`; it holds
-    while the verdicts do."""
+    while the verdicts do. In plain English `{claim:kind:point}` is the number without its range, `:range` the
+    range, `:verdict` the word."""
 
     part = "finding"
 
     text: str
     rests_on: dict[str, str] = Field(default_factory=dict)  # claim:kind -> the verdict's text
+
+
+class Untried(Model):
+    """What could not be tried, and what it would take: `runs` trainings of `gpu_hours` each on the card of `PRICE`.
+
+    gpu_hours: None where nothing has to be trained on a GPU, or where the paper does not say enough for an estimate;
+    then `instead` says what it takes. experiment: whose training at scale paper the estimate is of, computation alone.
+    """
+
+    part = "untried"
+
+    what: Text
+    data: Text
+    runs: int = 1
+    gpu_hours: NonNegative | None = None
+    experiment: Text | None = None
+    instead: str = ""
+
+    @model_validator(mode="after")
+    def _estimated_or_not(self) -> Untried:
+        if (self.gpu_hours is None) == (not self.instead):
+            raise ValueError("needs gpu_hours, or instead, and not both")
+        return self
 
 
 class Restated(Model):
@@ -222,13 +249,15 @@ class Contradiction(Model):
 
 
 class File(Model):
-    """A claims file. fixed: since when its ranges and tolerances stand. answer: what was found, in a sentence with the
-    placeholders of findings."""
+    """A claims file. fixed: since when its ranges and tolerances stand. method: what the paper proposes and reports,
+    in a sentence; answer: what was found, in one or two, a finding or its text alone; both in words that need no page.
+    """
 
     part = "claims"
 
     fixed: date
-    answer: str = ""
+    method: str = ""
+    answer: Finding = Finding(text="")
     margins: Margins
     scope: str = ""
     claims: list[Claim]
@@ -237,6 +266,12 @@ class File(Model):
     restated: list[Restated] = Field(default_factory=list)
     deviations: list[Deviation] = Field(default_factory=list)
     contradictions: list[Contradiction] = Field(default_factory=list)
+    untried: list[Untried] = Field(default_factory=list)
+
+    @field_validator("answer", mode="before")
+    @classmethod
+    def _plain_answer(cls, given: Any) -> Any:
+        return {"text": given} if isinstance(given, str) else given
 
     def effect(self, claim: Claim) -> Effect | None:
         """The claim's effect as verdicts take it."""

@@ -41,11 +41,12 @@ class Outcome:
 class Conditioned:
     """The verdict where the paper's own baseline comes out as it prints it.
 
-    kept: draws that do so, of so many; without a verdict too few do, or none can.
+    kept: draws that do so, of so many; without a verdict too few do, or none can. baseline: ours over all draws.
     """
 
     kept: int
     of: int
+    baseline: Interval | None
     verdict: Verdict | None = None
     cannot: bool = False  # whether all of the baseline's range misses the printed number
 

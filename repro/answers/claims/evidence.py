@@ -18,7 +18,7 @@ from repro.answers.claims.drawn import Sweeps
 from repro.answers.claims.evaluate import Conditioned, Evidence, Judged, Outcome
 from repro.answers.claims.residuals import Residuals, Twins
 from repro.answers.claims.stats import median
-from repro.answers.claims.verdict import Sample, of_effect, of_value
+from repro.answers.claims.verdict import Interval, Sample, of_effect, of_value
 from repro.answers.tables import columns, loading
 from repro.answers.tables.columns import chosen
 from repro.answers.tables.loading import KINDS
@@ -160,16 +160,19 @@ class ClaimEvaluator:
         if claim.given is None:
             return None
         asked = claim.given
-        baseline = outcome_of(claim.model_copy(update={"value": asked.value}), self.once(sweeps, errors)).values
+        of_baseline = claim.model_copy(update={"value": asked.value})
+        baseline = outcome_of(of_baseline, self.once(sweeps, errors)).values
         low, high = asked.tolerance.around(asked.paper)
         least, most = -math.inf if low is None else low, math.inf if high is None else high
         there = [n for n in values if n in baseline]
         kept = {n: values[n] for n in there if least <= baseline[n] <= most}
+        point = median(outcome_of(of_baseline, sweeps.configured).values.values())
+        ours = None if point is None else Interval.of(point, sampled(baseline.values()))
         if len(kept) < LEAST_KEPT:
-            return Conditioned(len(kept), len(there), cannot=not kept and len(there) >= LEAST_KEPT)
+            return Conditioned(len(kept), len(there), ours, cannot=not kept and len(there) >= LEAST_KEPT)
         sample, effect = sampled(kept.values()), self.file.effect(claim)
         found = of_effect(sample, effect, *claim.widened) if effect else of_value(sample, *claim.widened)
-        return Conditioned(len(kept), len(there), found)
+        return Conditioned(len(kept), len(there), ours, found)
 
     def once(self, of: Sweeps | Runs, errors: Residuals | None) -> Runs:
         """The runs of the draws of sweeps, or of the error of runs of which nothing is assumed, made once."""

@@ -57,6 +57,14 @@ def build(
     return [*pages, *files]
 
 
+def build_overview(out: Path, results: Path | None = None) -> list[Path]:
+    """The overview of the pages that are there as they would be built now; returns what was written."""
+    every = (*overview.papers(), *overview.across())
+    made = {name: before for name in every if (before := _as_it_was(name, results, out))}
+    pages, files = overview.build({name: one.said for name, one in made.items()}, out).written()
+    return [*pages, *files]
+
+
 def _as_it_was(name: str, results: Path | None, out: Path) -> Built | None:
     """A page as an earlier build made it, where nothing has changed since."""
     before = Built.before(name, out)

@@ -1,4 +1,4 @@
-"""The overview: all headlines in one picture, a sentence a paper, the comparison, the validation."""
+"""The overview: what was found of each paper, all headlines in one picture, how far to trust it, how to start."""
 
 from __future__ import annotations
 
@@ -52,7 +52,9 @@ def build(done: Mapping[str, Any], out: Path) -> Built:
             for row in said["headlines"]]  # fmt: skip
     text = template(
         f"{PAGE}/index.md.j2",
-        papers=[(paper, titles[paper], said["sentence"], said["verdicts"]) for paper, said in shown.items()],
+        papers=[(paper, titles[paper], said) for paper, said in shown.items()],
+        missing=[name for name in (*titles, *across()) if name not in done],
+        own=any(said["own"] for said in shown.values()),
         forest=forest.picture(files, pd.DataFrame(rows)) if rows else "",
         others=[(name, title, done[name]) for name, title in across().items() if name in done],
     )

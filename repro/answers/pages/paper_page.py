@@ -6,34 +6,31 @@ What is a paper's own stands in `reports/<paper>/`: page.md.j2 (the words), clai
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from repro.answers.claims.claims import Claim, File
+from repro.answers.claims.claims import File, Finding
 from repro.answers.claims.evaluate import Judged
-from repro.answers.claims.stats import DASH
-from repro.answers.claims.verdict import REFUTED
 from repro.answers.figures import forest, specs
 from repro.answers.figures.specs import Specs
 from repro.answers.pages import cells as tables
-from repro.answers.pages import provenance, wording
+from repro.answers.pages import provenance, untried, wording
+from repro.answers.pages.claim_tables import ClaimTables
 from repro.answers.pages.files import Files
+from repro.answers.pages.overview import papers
 from repro.answers.pages.reference import quoted
 from repro.answers.pages.render import template, write_page
 from repro.answers.tables.loading import KINDS
 from repro.answers.tables.results import Results, gathered
 from repro.core.errors import InputError, unknown
-from repro.records.kinds import EMULATED, MEASURED, PADDED, SIMULATED
+from repro.records.kinds import SIMULATED
 
-PLACEHOLDER = re.compile(r"{(?P<claim>[^{}:]+):(?P<kind>[^{}:]+)}")
-WHY = "why not, if not"  # a column of claims
-COLUMNS = (EMULATED, MEASURED, SIMULATED)  # of verdicts; what is padded says so in the column of what is measured
+PLACEHOLDER = re.compile(r"{(?P<claim>[^{}:]+):(?P<kind>[^{}:]+)(?::(?P<part>point|range|verdict))?}")
 
 
 def build(paper: str, results: Path | None, files: Files) -> tuple[list[Path], dict[str, Any]]:
@@ -55,14 +52,17 @@ class PaperPage:
         return cls(paper, results, gathered(paper, results), files)
 
     def write(self) -> tuple[list[Path], dict[str, Any]]:
-        """(pages, what the overview says: `sentence`, and `verdicts`, how many claims have which)"""
+        """(pages, what the overview says: `method`, `answer`, `headlines`, a row each, and `own`, how many of them have
+        runs of the workspace)"""
         text = template(f"{self.paper}/page.md.j2", page=self, figure=self.specs.figure, table=self.specs.table,
                         ours=self.ours)  # fmt: skip
         pages = write_page(text, self.paper, self.files)
         for name in ("claims", "provenance"):
             pages += write_page(template(f"{name}.md.j2", page=self), f"{self.paper}-{name}", self.files)
         headlines = wording.headlines(self.by_claim).to_dict("records")
-        return pages, {"sentence": self.answer, "verdicts": wording.strip(self.by_claim), "headlines": headlines}
+        own = sum(map(wording.mine, self.claims.headlines))
+        said = {"method": self.method, "answer": self.answer if self.anything else "", "headlines": headlines}
+        return pages, said | {"own": own, "of": len(self.claims.headlines)}
 
     @cached_property
     def file(self) -> File:
@@ -82,6 +82,15 @@ class PaperPage:
     def by_claim(self) -> Mapping[str, list[Judged]]:
         return wording.by_claim(self.judged)
 
+    @cached_property
+    def claims(self) -> ClaimTables:
+        return ClaimTables(self.paper, self.file, self.by_claim, self.found.experiments, self.files)
+
+    @property
+    def name(self) -> str:
+        """What pages call the paper's method."""
+        return papers()[self.paper]
+
     @property
     def anything(self) -> bool:
         return bool(self.found.shown)
@@ -96,9 +105,9 @@ class PaperPage:
             raise unknown(f"kind of number of claim {claim}", kind, KINDS)
         return next(one for one in self.by_claim[claim] if one.kind == kind)
 
-    def ours(self, claim: str, kind: str = "simulated") -> str:
-        """Our number for a claim, as every page says it."""
-        return wording.ours(self.one(claim, kind))
+    def ours(self, claim: str, kind: str = "simulated", part: str = "") -> str:
+        """Our number for a claim, as every page says it; part: see `wording.ours`."""
+        return wording.ours(self.one(claim, kind), part)
 
     @property
     def forest(self) -> str:
@@ -106,88 +115,53 @@ class PaperPage:
         rows = wording.headlines(self.by_claim)
         return forest.picture(self.files, rows) if len(rows) else ""
 
-    # --- claims
+    @property
+    def untried(self) -> str:
+        return self._text(untried.table(self.file.untried), "untried")
 
     @property
-    def counts(self) -> str:
-        """`84 claims: 30 confirmed; ...`, in the overview's words."""
-        found = wording.strip(self.by_claim)
-        return f"{len(self.by_claim)} claims: " + "; ".join(f"{name} {count}" for name, count in found.items())
-
-    def claims_table(self, headlines: bool = False) -> str:
-        """A row a claim, kinds side by side."""
-        rows = [self.row(of, headlines) for of in self.by_claim.values() if of[0].claim.headline or not headlines]
-        for last, row in reversed(list(pairwise(rows))) if headlines else ():
-            if row[WHY] == last[WHY] != DASH:
-                row[WHY] = "as above"
-        table = pd.DataFrame(rows, columns=["claim", "paper", *COLUMNS, WHY])
-        table = table.drop(columns=[kind for kind in COLUMNS if (table[kind] == DASH).all()])
-        return self.files.table(table, "headlines" if headlines else "claims", list(table.columns))
-
-    def row(self, of_kinds: Sequence[Judged], short: bool) -> dict[str, str]:
-        """A claim's row; short: without reasons why a kind of number does not speak to it."""
-        claim, by_kind = of_kinds[0].claim, {one.kind: one for one in of_kinds}
-        cells = {kind: wording.cell(by_kind[kind], not short) for kind in COLUMNS}
-        if (padded := wording.cell(by_kind[PADDED], not short)) != DASH and not short:
-            cells["measured"] = "; ".join(text for text in (cells["measured"], f"padded: {padded}") if text != DASH)
-        said = (claim.source, claim.scope, f"`{self.command(claim)}`" if short else claim.experiment)
-        return {"claim": f"{claim.text} ({'; '.join(filter(None, said))})", "paper": claim.paper.shown, **cells,
-                WHY: wording.why(of_kinds, self.file)}  # fmt: skip
+    def price(self) -> str:
+        return untried.PRICE
 
     @property
-    def failing(self) -> Mapping[str, list[str]]:
-        """Why -> claims that do not hold and are no headlines, a line each."""
-        found: dict[str, list[str]] = {}
-        for of_kinds in self.by_claim.values():
-            one = wording.deciding(of_kinds)
-            if wording.place(one) == REFUTED and not one.claim.headline:
-                ours = f"{one.kind} {wording.ours(one)} ({one.verdict.text})"
-                said = f"{one.claim.text}: paper {one.claim.paper.shown}; {ours}"
-                found.setdefault(wording.why([one], self.file), []).append(tables.cell(said))
-        return {"Why is not known:" if why == DASH else why: said for why, said in found.items()}
-
-    def command(self, claim: Claim) -> str:
-        """What to run for a claim: its experiment, or all of the paper's where a group of the page is of several."""
-        filters = [claim.value.arguments, *(of for _, of in claim.value.sides)] if claim.value else []
-        named = next((of["experiment"] for of in filters if isinstance(of.get("experiment"), str)), claim.experiment)
-        spec = self.found.experiments.get(named)
-        return f"repro run {spec.run if spec and spec.run else f'{self.paper}/{named}'}"
-
-    @property
-    def decided(self) -> list[str]:
-        """A line a headline and kind that was drawn: the input that decides it, and what follows where the paper's own
-        baseline comes out as it prints it."""
-        lines = []
-        for one in self.judged:
-            if one.claim.headline and one.evidence.decided_by:
-                given = one.evidence.given
-                own = f"; given the paper's own baseline: {given.text}" if given else ""
-                lines.append(f"{one.claim.text} ({one.kind}): {one.evidence.decided_by}{own}")
-        return lines
+    def method(self) -> str:
+        """What the paper proposes and reports."""
+        return self.told(self.file.method)
 
     @property
     def answer(self) -> str:
-        """What was found, in a sentence."""
-        return self.told(self.file.answer)
+        """What was found, in a sentence or two."""
+        return self.found_out(self.file.answer)
 
     @property
     def findings(self) -> list[str]:
-        """The findings; InputError where a verdict that one rests on is another in the reference."""
+        return [self.found_out(finding) for finding in self.file.findings]
+
+    def found_out(self, finding: Finding) -> str:
+        """A finding with its numbers. Where a verdict that it rests on is another now, it says so; InputError where
+        that is so in the reference."""
         from repro.core.paths import reference_root
 
-        for finding in self.file.findings if self.results == reference_root() else ():
-            for place, verdict in finding.rests_on.items():
-                one = self.one(*place.split(":", 1))
-                if one.verdict.answer != verdict:
-                    raise InputError(f"{self.paper}: a finding rests on {place} {verdict}; it is {one.verdict.text}")
-        return [self.told(finding.text) for finding in self.file.findings]
+        others = []
+        for place, verdict in finding.rests_on.items():
+            one = self.one(*place.split(":", 1))
+            if one.verdict.answer == verdict or (not one.evidence.values and self.results != reference_root()):
+                continue
+            if self.results == reference_root():
+                raise InputError(f"{self.paper}: a finding rests on {place} {verdict}; it is {one.verdict.text}")
+            others.append(
+                f"C{self.claims.numbers[one.claim.id]} is {one.verdict.answer} ({one.kind}), no longer {verdict}"
+            )
+        return self.told(finding.text) + (f" *With the runs here: {'; '.join(others)}.*" if others else "")
 
     def told(self, text: str) -> str:
         """A text of the claims file with its numbers: ours for `{claim:kind}`, the paper's for `{claim:paper}`."""
-        return PLACEHOLDER.sub(lambda place: self.number(place["claim"], place["kind"]), text)
+        return PLACEHOLDER.sub(lambda place: self.number(**place.groupdict("")), text)
 
-    def number(self, claim: str, kind: str) -> str:
-        return self.one(claim, SIMULATED).claim.paper.shown if kind == "paper" else self.ours(claim, kind)
+    def number(self, claim: str, kind: str, part: str = "") -> str:
+        if part == "verdict":
+            return self.one(claim, kind).verdict.answer
+        return self.one(claim, SIMULATED).claim.paper.shown if kind == "paper" else self.ours(claim, kind, part)
 
     @property
     def changed(self) -> list[str]:
@@ -203,7 +177,7 @@ class PaperPage:
 
     @property
     def header(self) -> str:
-        return self._text(provenance.of_groups(self.found.shown), "provenance")
+        return self._text(provenance.of_groups(self.found.shown, self.claims.speaks), "provenance")
 
     @property
     def versions(self) -> list[str]:

@@ -21,10 +21,11 @@ OTHERS = ("variant", "testbed", "launcher", "hardware", "data set", "options", "
           "finished")  # fmt: skip
 
 
-def of_groups(groups: Mapping[tuple[str, str], Runs]) -> pd.DataFrame:
-    """Of what a page shows, by experiment and kind."""
+def of_groups(groups: Mapping[tuple[str, str], Runs], claims: Callable[[str, str], str]) -> pd.DataFrame:
+    """Of what a page shows, by experiment and kind, with the claims of which it says something."""
     return table(
-        ({"experiment": name, "kind": kind}, [*group.records.values()]) for (name, kind), group in groups.items()
+        ({"experiment": name, "kind": kind, "claims": claims(name, kind)}, [*group.records.values()])
+        for (name, kind), group in groups.items()
     )
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from repro.answers.claims.claims import Claim, File
+from repro.answers.claims.claims import File, Paper, Reason
 from repro.answers.claims.evaluate import Judged
 from repro.answers.claims.stats import DASH, TIMES, number
-from repro.answers.claims.verdict import CONFIRMED, IN_DIRECTION, NOT_RUN, OPEN, REFUTED, UNJUDGED
+from repro.answers.claims.verdict import CONFIRMED, IN_DIRECTION, NOT_RUN, OPEN, REFUTED, UNJUDGED, Interval
+from repro.records.catalogue import WORKSPACE
 from repro.records.kinds import EMULATED, MEASURED, PADDED, SIMULATED
 
 if TYPE_CHECKING:
@@ -19,23 +21,32 @@ if TYPE_CHECKING:
 # which kind's verdict stands for a claim, if it has one
 DECIDING = (MEASURED, EMULATED, SIMULATED, PADDED)
 NOT_JUDGED = "not judged"
-STRIP = (CONFIRMED, IN_DIRECTION, REFUTED, OPEN, NOT_JUDGED)  # of the overview
+STRIP = (REFUTED, OPEN, IN_DIRECTION, CONFIRMED, NOT_JUDGED)  # of a page of claims, what does not hold first
 
 
-def ours(one: Judged) -> str:
-    """`2.50× (1.16 to 3.50)`; nothing where there is no number."""
+def ours(one: Judged, part: str = "") -> str:
+    """`2.50× (1.16 to 3.50)`; nothing where there is no number. part: `point` or `range` alone, in plain English."""
     if one.ours is None:
         return DASH
-    low, point, high = (value(one.claim, each) for each in (one.ours.low, one.ours.point, one.ours.high))
-    unit = {"x": TIMES, "%": " %"}.get(one.claim.paper.unit, "")
-    return f"{point}{unit}" + (f" ({low} to {high})" if low != high else "")
+    return interval(one.claim.paper, one.ours, one.claim.about, part)
 
 
-def value(claim: Claim, of: float) -> str:
-    """A number in the claim's unit; shares to four places."""
-    if claim.about == "accuracy" and claim.paper.unit != "x" and abs(of) <= 1:
+def interval(paper: Paper, of: Interval, about: str = "time", part: str = "") -> str:
+    """A number of ours and its range, in the unit in which the paper's stands."""
+    digits = 2 if part and (paper.unit == "%" or abs(of.point) >= 1) else 3
+    low, point, high = (value(paper, each, about, digits) for each in (of.low, of.point, of.high))
+    unit = {"x": "" if part else TIMES, "%": " %"}.get(paper.unit, "")
+    among = f"{low} to {high}" if low != high else point
+    if part:
+        return {"point": point, "range": among}[part] + unit
+    return f"{point}{unit}" + (f" ({among})" if low != high else "")
+
+
+def value(paper: Paper, of: float, about: str = "time", digits: int = 3) -> str:
+    """A number in the unit of the paper's; shares to four places."""
+    if about == "accuracy" and paper.unit != "x" and abs(of) <= 1:
         return f"{of:.4f}"
-    return number(100 * of if claim.paper.unit == "%" else of)
+    return number(100 * of if paper.unit == "%" else of, digits)
 
 
 def cell(one: Judged, reasons: bool = False) -> str:
@@ -55,23 +66,40 @@ def deciding(of_kinds: Sequence[Judged]) -> Judged:
     return (settled or judged or spoken or order)[0]
 
 
+def reasons(of_kinds: Sequence[Judged], file: File) -> list[Reason]:
+    """Why a claim does not hold as printed, as far as the claims file says so."""
+    unsettled = [one for one in of_kinds if one.verdict.judged and not one.verdict.settled]
+    own = [reason for reason in file.reasons if of_kinds[0].claim.id in reason.claims]
+    return [reason for reason in own if any(reason.kind in (None, one.kind) for one in unsettled)]
+
+
+def told(reason: Reason) -> str:
+    """A reason in full, and whether it was tested."""
+    replied = f" The authors: {reason.authors_reply}" if reason.authors_reply else ""
+    return f"{reason.cause} ({f'tested: {reason.tested}' if reason.tested else 'conjecture'}){replied}"
+
+
 def why(of_kinds: Sequence[Judged], file: File) -> str:
     """Why a claim does not hold as printed, where the claims file says so; else why it was not judged, and what a
     verdict would take."""
-    claim = of_kinds[0].claim
-    unsettled = [one for one in of_kinds if one.verdict.judged and not one.verdict.settled]
-    told = [
-        f"{reason.cause} ({f'tested: {reason.tested}' if reason.tested else 'conjecture'})"
-        + (f" The authors: {reason.authors_reply}" if reason.authors_reply else "")
-        for reason in file.reasons
-        if claim.id in reason.claims and any(reason.kind in (None, one.kind) for one in unsettled)
-    ]
+    if found := reasons(of_kinds, file):
+        return " ".join(map(told, found))
+    claim, judged = of_kinds[0].claim, any(one.verdict.judged for one in of_kinds)
+    if any(one.verdict.judged and not one.verdict.settled for one in of_kinds):
+        return DASH
     unjudged = [one for one in of_kinds if one.verdict.answer in UNJUDGED and one.verdict.reason]
-    alike = len({one.verdict.reason for one in unjudged}) == 1 and not any(one.verdict.judged for one in of_kinds)
+    alike = len({one.verdict.reason for one in unjudged}) == 1 and not judged
     said = sorted({one.verdict.reason if alike else f"{one.kind}: {one.verdict.reason}" for one in unjudged})
-    if claim.takes and not any(one.verdict.judged for one in of_kinds):
+    if claim.takes and not judged:
         said.append(f"takes {claim.takes}")
-    return " ".join(told) or (DASH if unsettled else "; ".join(said)) or DASH
+    return "; ".join(said) or DASH
+
+
+def short(one: Judged, file: File) -> str:
+    """The same of one kind of number in a few words; nothing where the claim holds as printed."""
+    if found := reasons([one], file):
+        return found[0].short or textwrap.shorten(found[0].cause, 90, placeholder=" ...")
+    return DASH if one.verdict.judged else one.verdict.reason or DASH
 
 
 def by_claim(judged: Sequence[Judged]) -> Mapping[str, list[Judged]]:
@@ -84,7 +112,8 @@ def by_claim(judged: Sequence[Judged]) -> Mapping[str, list[Judged]]:
 
 def headlines(by_claim: Mapping[str, Sequence[Judged]]) -> pd.DataFrame:
     """A row a headline that has a positive number, by the kind that decides it: claim, unit (`x`, or nothing: then its
-    numbers stand over the paper's), paper_low, paper_high, low, ours, high, verdict, kind."""
+    numbers stand over the paper's), paper_low, paper_high, low, ours, high, verdict, share, kind, own (of runs of the
+    workspace)."""
     import pandas as pd
 
     rows = []
@@ -98,18 +127,24 @@ def headlines(by_claim: Mapping[str, Sequence[Judged]]) -> pd.DataFrame:
         if ours[0] <= 0 or not all(map(math.isfinite, ours)):  # an axis of ratios has no place for it
             continue
         printed = [math.nan if end is None else end / by for end in (claim.paper.low, claim.paper.high)]
-        names = ("claim", "unit", "paper_low", "paper_high", "low", "ours", "high", "verdict", "kind")
-        own = (claim.text, "x" if ratio else "", *printed, *ours, place(one), one.kind)
+        names = ("claim", "unit", "paper_low", "paper_high", "low", "ours", "high", "verdict", "share", "kind", "own")
+        share = one.verdict.share.text if one.verdict.share and one.verdict.share.drawn else ""
+        own = (claim.text, "x" if ratio else "", *printed, *ours, place(one), share, one.kind, mine(one))
         rows.append(dict(zip(names, own, strict=True)))
     return pd.DataFrame(rows)
+
+
+def mine(one: Judged) -> bool:
+    """Whether runs of the workspace are in our number."""
+    return WORKSPACE in one.evidence.origin
 
 
 def strip(by_claim: Mapping[str, Sequence[Judged]]) -> dict[str, int]:
     """How many claims have which verdict, each by the kind of number that decides it."""
     found = Counter(place(deciding(of_kinds)) for of_kinds in by_claim.values())
-    return {name: found[name] for name in STRIP}
+    return {name: found[name] for name in STRIP if found[name]}
 
 
 def place(one: Judged) -> str:
-    """Where in the strip a verdict stands."""
+    """Under which heading a verdict stands."""
     return one.verdict.answer if one.verdict.judged else NOT_JUDGED

@@ -95,11 +95,20 @@ def without_network(
     context["metatags"] = policy + context.get("metatags", "")
 
 
+def open_fold(translator: Any, node: markdown.Fold) -> None:
+    translator.body.append(f"<details><summary>{translator.encode(node['summary'])}</summary>\n")
+
+
+def close_fold(translator: Any, node: markdown.Fold) -> None:
+    translator.body.append("</details>\n")
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     app.setup_extension("myst_parser")
     app.add_source_parser(markdown.Parser, override=True)
     app.add_config_value("contents", {}, "env", types=[dict])
     app.add_config_value("made_by", "", "env", types=[str])
+    app.add_node(markdown.Fold, html=(open_fold, close_fold))
     for transform in (Contents, Figures, Claims):
         app.add_transform(transform)
     app.connect("html-page-context", without_network)

@@ -10,6 +10,8 @@ import re
 from pathlib import Path
 
 from docutils import nodes
+from markdown_it import MarkdownIt
+from markdown_it.rules_block import StateBlock
 from markdown_it.tree import SyntaxTreeNode
 from myst_parser.mdit_to_docutils.sphinx_ import SphinxRenderer
 from myst_parser.parsers.mdit import create_md_parser
@@ -25,6 +27,31 @@ NOT_HERE = (
 )  # fmt: skip
 
 
+FOLD, FOLD_END = re.compile(r"<details><summary>([^<>]*)</summary>"), "</details>"
+
+
+class Fold(nodes.General, nodes.Element):
+    """What is shown once it is asked for, below a `summary` that always is."""
+
+
+def fold(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """The one piece of HTML that is no text: a line that opens a fold, as GitHub has it, to the line that closes it."""
+    found = FOLD.fullmatch(_line(state, start))
+    last = next((n for n in range(start + 1, end) if _line(state, n) == FOLD_END), None) if found else None
+    if found is None or last is None or silent:
+        return found is not None and last is not None
+    opened = state.push("fold_open", "details", 1)
+    opened.map, opened.meta = [start, last], {"summary": found[1]}
+    state.md.block.tokenize(state, start + 1, last)
+    state.push("fold_close", "details", -1)
+    state.line = last + 1
+    return True
+
+
+def _line(state: StateBlock, n: int) -> str:
+    return state.src[state.bMarks[n] + state.tShift[n] : state.eMarks[n]].rstrip()
+
+
 class Renderer(SphinxRenderer):
     """MyST's, but that code is only shown and that nothing outside the site is reached for."""
 
@@ -32,6 +59,11 @@ class Renderer(SphinxRenderer):
         if token.info.lstrip().startswith("{"):
             return self.render_code_block(token)
         return super().render_fence(token)
+
+    def render_fold(self, token: SyntaxTreeNode) -> None:
+        found = Fold("", summary=token.meta["summary"])
+        with self.current_node_context(found, append=True):
+            self.render_children(token)
 
     def render_link(self, token: SyntaxTreeNode) -> None:
         """To the web, to a heading, or to a file of the site; what would lead elsewhere is its text alone."""
@@ -67,5 +99,10 @@ class Parser(MystParser):
     def parse(self, inputstring: str, document: nodes.document) -> None:
         parser = create_md_parser(document.settings.env.myst_config, Renderer)
         parser.disable(list(NOT_HERE))
+        _with_folds(parser)
         parser.options["document"] = document
         parser.render(inputstring)
+
+
+def _with_folds(parser: MarkdownIt) -> None:
+    parser.block.ruler.before("paragraph", "fold", fold, {"alt": ["paragraph"]})

@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT, GUIDE = "index", "docs/README"  # the overview, and the list of the documentation's pages
+README = "README.md"
 BESIDE = ("*.md", "*.cff", "LICENSE")  # of the checkout, what the documentation links to
 FILES = ("figures", "tables")  # folders of a page's files
-NO_OVERVIEW = "# Reproductions\n\n`repro report` builds the overview and the pages that are not here.\n"
+NO_OVERVIEW = "# Reproductions\n\n`repro report` builds the overview and the pages.\n"  # of a folder without any
 
 Contents = dict[str, list[tuple[str, list[str]]]]
 
@@ -50,11 +51,14 @@ def _built(pages: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _documentation(checkout: Path) -> Iterator[tuple[str, bytes]]:
-    """The checkout's, its links to the committed pages led to the built ones; nothing where there is no `docs/`."""
+    """The checkout's, its links to the committed pages led to the built ones; nothing where there is no `docs/`. The
+    overview is in the place of the README, which says the same."""
     if not (checkout / f"{GUIDE}.md").is_file():
         return
-    for path in [*sorted(checkout.glob("docs/*.md")), *(path for name in BESIDE for path in checkout.glob(name))]:
+    beside = (path for name in BESIDE for path in checkout.glob(name) if path.name != README)
+    for path in [*sorted(checkout.glob("docs/*.md")), *beside]:
         text = re.sub(r"(\]\((?:\.\./)*)reports/out/", r"\1", path.read_text(encoding="utf-8"))
+        text = re.sub(rf"(\]\((?:\.\./)+){README}", rf"\1{ROOT}.md", text)
         yield path.relative_to(checkout).as_posix(), text.encode()
 
 

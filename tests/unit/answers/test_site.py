@@ -139,31 +139,64 @@ WIDE = (
     + "| 123456789 " * 13
     + "|\n"
 )
-MEASURED = """<script>document.title = [document.documentElement.scrollWidth,
-Math.round(document.querySelector(".sidebar-drawer").getBoundingClientRect().right)].join(" ")</script>"""
+MEASURED = """<script>parent.postMessage([document.documentElement.scrollWidth,
+Math.round(document.querySelector(".sidebar-drawer").getBoundingClientRect().right)], "*")</script>"""
+FRAMED = """<title></title><iframe src="{page}" style="width: {width}px; height: 900px; border: 0"></iframe>
+<script>onmessage = (event) => document.title = event.data.join(" ")</script>"""  # no window is narrower than 500
 
 
-@pytest.mark.parametrize("width", [500, 1280])  # no window is narrower than 500
-def test_no_page_is_wider_than_its_window_nor_covered_by_the_sidebar(tmp_path, width):
+def measured(page: Path, width: int, folder: Path) -> tuple[int, int]:
+    """How wide a page is, shown so wide, and where its sidebar ends."""
     if not (browser := shutil.which("chromium") or shutil.which("google-chrome")):
         pytest.skip("needs Chromium: apt-get install chromium")
-    page = build(put(tmp_path, {"index.md": f"# Overview\n\n{WIDE}\n```\n{'x' * 300}\n```\n"}), Path("/nowhere")).index
-    page.write_text(page.read_text().replace("</body>", f"{MEASURED}</body>"))
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
-    folder = f"--user-data-dir={tmp_path / 'browser'}"
-    command = [
-        browser,
-        *options,
-        folder,
-        "--hide-scrollbars",
-        f"--window-size={width},900",
-        "--dump-dom",
-        page.as_uri(),
-    ]
+    copy, frame = page.with_name(f"measured-{page.name}"), folder / "frame.html"
+    copy.write_text(page.read_text().replace("</body>", f"{MEASURED}</body>"))
+    frame.write_text(FRAMED.format(page=copy.as_uri(), width=width))
+    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
+               "--no-first-run", f"--user-data-dir={folder / 'browser'}", "--hide-scrollbars",
+               "--window-size=1400,1000", "--virtual-time-budget=5000", "--dump-dom", frame.as_uri()]  # fmt: skip
     shown = subprocess.run(command, capture_output=True, text=True, timeout=120).stdout
-    page_width, sidebar_end = map(int, BeautifulSoup(shown, "html.parser").title.text.split())
+    copy.unlink()
+    width, end = map(int, BeautifulSoup(shown, "html.parser").title.text.split())
+    return width, end
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_no_page_is_wider_than_its_window_nor_covered_by_the_sidebar(tmp_path, width):
+    page = build(put(tmp_path, {"index.md": f"# Overview\n\n{WIDE}\n```\n{'x' * 300}\n```\n"}), Path("/nowhere")).index
+    page_width, sidebar_end = measured(page, width, tmp_path)
     assert page_width <= width
     assert (sidebar_end > 0) == (width > 1000)
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_no_committed_page_is_wider_than_its_window(tmp_path, width):
+    if not (shutil.which("chromium") or shutil.which("google-chrome")):
+        pytest.skip("needs Chromium: apt-get install chromium")
+    pages = tmp_path / "pages"
+    shutil.copytree(PROJECT / "reports" / "out", pages)
+    index = build(pages).index
+    for name in ("index", "pipesgd", "gtopk", "gtopk-claims", "gtopk-provenance", "validation"):
+        assert measured(index.with_name(f"{name}.html"), width, tmp_path)[0] <= width, name
+
+
+def test_a_fold_opens_and_nothing_else_of_html_does(tmp_path):
+    text = "# P\n\n<details><summary>More & *more*</summary>\n\n| a |\n| --- |\n| inside |\n\n</details>\n\nafter\n"
+    odd = "# P\n\n<details><summary>never closed</summary>\n\n<details open>\n\ntext\n"
+    site = build(put(tmp_path, {"a.md": text, "b.md": odd}), Path("/nowhere"))
+    (fold,) = read(site.page("a"))("details")
+    assert fold.summary.text == "More & *more*" and fold.td.text.strip() == "inside" and "after" not in fold.text
+    assert not read(site.page("b")).select("article details") and "never closed" in read(site.page("b")).article.text
+
+
+def test_the_overview_is_in_the_place_of_the_readme(tmp_path):
+    checkout = tmp_path / "checkout"
+    (checkout / "docs").mkdir(parents=True)
+    (checkout / "docs" / "README.md").write_text("# Documentation\n\n[the README](../README.md)\n")
+    (checkout / "README.md").write_text("# The project\n")
+    site = build(put(tmp_path / "pages", {"index.md": "# Overview\n"}), checkout)
+    assert site.warnings == [] and not site.page("README").exists()
+    assert read(site.page("docs/README")).find("a", string="the README")["href"] == "../index.html"
 
 
 def test_only_what_changed_is_built_again_and_what_went_is_removed(tmp_path):

@@ -1,15 +1,25 @@
-// Above every table of claims: a field for text and a choice of verdicts; rows without them are hidden.
+// Tables of claims: each cell knows its column, for cards on narrow screens; above a long list of them stand a field for
+// text and a choice of verdicts, which hide the rows, and the tables, without them.
 "use strict";
 
+const LONG = 20; // rows, from which on a list can be filtered
 const plain = (text) => text.toLowerCase().replace(/\s+/g, " ").trim();
 
-function filtered(table) {
-  const rows = [...table.tBodies[0].rows].map((row) => ({
+function labelled(table) {
+  const names = [...table.tHead.rows[0].cells].map((cell) => cell.textContent.trim());
+  for (const row of table.tBodies[0].rows) {
+    [...row.cells].forEach((cell, i) => (cell.dataset.label = names[i]));
+  }
+}
+
+function filtered(tables) {
+  const rows = tables.flatMap((table) => [...table.tBodies[0].rows].map((row) => ({
     row,
     text: plain(row.textContent),
     verdicts: new Set([...row.querySelectorAll(".verdict")].map((chip) => chip.textContent)),
-  }));
-  const words = Object.assign(document.createElement("input"), { type: "search", placeholder: "text in a row" });
+  })));
+  if (rows.length < LONG) return;
+  const words = Object.assign(document.createElement("input"), { type: "search", placeholder: "text in a row: Table 1" });
   words.setAttribute("aria-label", "Show rows with this text");
   const verdict = document.createElement("select");
   verdict.setAttribute("aria-label", "Show rows with this verdict");
@@ -25,6 +35,9 @@ function filtered(table) {
     for (const { row, text, verdicts } of rows) {
       row.hidden = !text.includes(wanted) || (verdict.value !== "" && !verdicts.has(verdict.value));
     }
+    for (const table of tables) {
+      table.hidden = [...table.tBodies[0].rows].every((row) => row.hidden);
+    }
     count.textContent = `${rows.filter(({ row }) => !row.hidden).length} of ${rows.length} claims`;
   }
 
@@ -33,8 +46,12 @@ function filtered(table) {
   const choose = document.createElement("div");
   choose.className = "choose";
   choose.append(words, verdict, count);
-  (table.closest(".table-wrapper") ?? table).before(choose);
+  document.querySelector("article h1").after(choose);
   show();
 }
 
-document.addEventListener("DOMContentLoaded", () => document.querySelectorAll("table.claims").forEach(filtered));
+document.addEventListener("DOMContentLoaded", () => {
+  const tables = [...document.querySelectorAll("table.claims")];
+  tables.forEach(labelled);
+  filtered(tables);
+});

@@ -1,0 +1,34 @@
+"""Tables that a page of the checkout holds between two marks, which `repro verify --write` fills."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+END = "<!-- end -->"
+
+
+def begin(name: str) -> str:
+    return f"<!-- {name}: repro verify --write -->"
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """In Markdown, the first row as its head."""
+    head, *rest = rows
+    return "\n".join(f"| {' | '.join(row)} |" for row in [head, ("---",) * len(head), *rest])
+
+
+def filled(text: str, name: str, table: str) -> str:
+    """The text of a page with the table between the marks of that name."""
+    before, _, rest = text.partition(begin(name))
+    return f"{before}{begin(name)}\n{table}\n{END}{rest.partition(END)[2]}"
+
+
+def different(page: Path, name: str, table: str) -> bool:
+    """Whether the page's table is outdated."""
+    text = page.read_text(encoding="utf-8")
+    return filled(text, name, table) != text
+
+
+def write(page: Path, name: str, table: str) -> None:
+    page.write_text(filled(page.read_text(encoding="utf-8"), name, table), encoding="utf-8")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 COLOURS = {CONFIRMED: "#1b7837", IN_DIRECTION: "#7fbf7b", REFUTED: "#c51b7d", OPEN: "#b07d1a"}  # told apart by all
 OTHER, PAPER = "#8c8c8c", "#bdbdbd"
-LETTERS = 110  # of a claim's text, above its line
+LETTERS = 84  # of a claim's text, above its line
 ROW, WIDTH = 0.5, 8.0  # inches
 PANELS = {"x": "times as fast, or as much (dashed: no effect)", "": "ours over the paper's number (dashed: the same)"}
 
@@ -36,7 +36,7 @@ def picture(files: Files, rows: pd.DataFrame) -> str:
 
 def draw(rows: pd.DataFrame) -> Any:
     """The matplotlib figure. rows: claim, unit (`x`, or nothing where ours stands over the paper's), paper_low and
-    paper_high (NaN where open), low, ours, high, verdict, kind."""
+    paper_high (NaN where open), low, ours, high, verdict, share, kind, own."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -67,6 +67,10 @@ def draw(rows: pd.DataFrame) -> Any:
         for place, claim in enumerate(of["claim"]):
             text = textwrap.shorten(claim, LETTERS, placeholder=" ...")
             axis.text(0, place - 0.3, text, transform=axis.get_yaxis_transform(), fontsize=8, va="center")
+        for place, row in enumerate(of.to_dict("records")):
+            said = ", ".join(filter(None, (row["verdict"], row["share"], "yours" if row["own"] else "")))
+            at = {"transform": axis.get_yaxis_transform(), "ha": "right", "va": "center", "fontsize": 7}
+            axis.text(1, place - 0.3, said, color=COLOURS.get(row["verdict"], OTHER), **at)
         axis.set_xlabel(PANELS[unit], fontsize=8)
         axis.grid(True, axis="x", color="0.92")
         axis.spines[["top", "right", "left"]].set_visible(False)

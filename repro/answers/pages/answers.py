@@ -18,12 +18,9 @@ def rows(reference: Path) -> list[tuple[str, ...]]:
     """The head, and a row a paper; InputError where a verdict that an answer rests on is another in the reference."""
     from repro.answers.pages.paper_page import PaperPage
 
+    committed = [paper for paper in papers() if paper in published.papers()]
     with tempfile.TemporaryDirectory() as out:
-        pages = {
-            paper: PaperPage.of(paper, reference, Files(paper, Path(out)))
-            for paper in papers()
-            if paper in published.papers()
-        }
+        pages = {paper: PaperPage.of(paper, reference, Files(paper, Path(out))) for paper in committed}
         return [HEAD, *(row(paper, {"method": page.method, "answer": page.answer}) for paper, page in pages.items())]
 
 

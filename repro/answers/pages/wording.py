@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from repro.answers.claims.claims import File, Paper, Reason
+from repro.answers.claims.decides import NONE
 from repro.answers.claims.evaluate import Judged
 from repro.answers.claims.stats import DASH, TIMES, number
 from repro.answers.claims.verdict import CONFIRMED, IN_DIRECTION, NOT_RUN, OPEN, REFUTED, UNJUDGED, Interval
@@ -33,7 +34,7 @@ def ours(one: Judged, part: str = "") -> str:
 
 def interval(paper: Paper, of: Interval, about: str = "time", part: str = "") -> str:
     """A number of ours and its range, in the unit in which the paper's stands."""
-    digits = 2 if part and (paper.unit == "%" or abs(of.point) >= 1) else 3
+    digits = 2 if part else 3
     low, point, high = (value(paper, each, about, digits) for each in (of.low, of.point, of.high))
     unit = {"x": "" if part else TIMES, "%": " %"}.get(paper.unit, "")
     among = f"{low} to {high}" if low != high else point
@@ -99,6 +100,8 @@ def short(one: Judged, file: File) -> str:
     """The same of one kind of number in a few words; nothing where the claim holds as printed."""
     if found := reasons([one], file):
         return found[0].short or textwrap.shorten(found[0].cause, 90, placeholder=" ...")
+    if not one.verdict.settled and one.evidence.decided_by not in ("", NONE):
+        return f"It depends most on an assumed input: {one.evidence.decided_by}."
     return DASH if one.verdict.judged else one.verdict.reason or DASH
 
 

@@ -11,6 +11,7 @@ import pandas as pd
 from repro.answers.claims.claims import Claim, File
 from repro.answers.claims.evaluate import Judged
 from repro.answers.claims.stats import DASH
+from repro.answers.claims.verdict import NOT_RUN
 from repro.answers.figures.specification import Experiment
 from repro.answers.pages import cells as tables
 from repro.answers.pages import wording
@@ -99,16 +100,22 @@ class ClaimTables:
             settled = one.verdict.settled
             said = DASH if settled else wording.why([one] if one.verdict.judged else of, self.file)
             found[wording.place(one)].setdefault(said, []).append(list(of))
-        return {
-            verdict: {
-                "" if said == DASH else tables.cell(said): self._text(
-                    self._claims(of), f"claims-{wording.STRIP.index(verdict)}-{n}"
-                )
-                for n, (said, of) in enumerate(of_verdict.items())
-            }
-            for verdict, of_verdict in found.items()
-            if of_verdict
-        }
+        return {verdict: self._groups(verdict, groups, found) for verdict, groups in found.items() if groups}
+
+    def _groups(
+        self,
+        verdict: str,
+        groups: Mapping[str, Sequence[Sequence[Judged]]],
+        every: Mapping[str, Mapping[str, Sequence[Sequence[Judged]]]],
+    ) -> Mapping[str, str]:
+        """why -> a table; what stands under an earlier verdict already is named by a claim there"""
+        made = {}
+        for n, (said, of) in enumerate(groups.items()):
+            first = next((each[said][0][0].claim.id for each in every.values() if said in each), "")
+            own = of[0][0].claim.id
+            title = "" if said == DASH else tables.cell(said) if first == own else f"As C{self.numbers[first]}, above."
+            made[title] = self._text(self._claims(of), f"claims-{wording.STRIP.index(verdict)}-{n}")
+        return made
 
     def _claims(self, of_kinds: Sequence[Sequence[Judged]]) -> pd.DataFrame:
         """A row a claim, kinds side by side; a kind that says nothing of any is left out."""
@@ -120,6 +127,8 @@ class ClaimTables:
         cells = {kind: wording.cell(by_kind[kind]) for kind in COLUMNS}
         if (padded := wording.cell(by_kind[PADDED])) != DASH:
             cells[MEASURED] = "; ".join(text for text in (cells[MEASURED], f"padded: {padded}") if text != DASH)
+        if set(cells.values()) == {DASH}:
+            cells[SIMULATED] = NOT_RUN
         scope = f" ({claim.scope})" if claim.scope else ""
         named = f"C{self.numbers[claim.id]}. {claim.text}{scope}"
         about = {"claim": named, "in the paper": claim.source, "experiment": self.experiment(claim)}

@@ -58,6 +58,7 @@ def _documentation(checkout: Path) -> Iterator[tuple[str, bytes]]:
     beside = (path for name in BESIDE for path in checkout.glob(name) if path.name != README)
     for path in [*sorted(checkout.glob("docs/*.md")), *beside]:
         text = re.sub(r"(\]\((?:\.\./)*)reports/out/", r"\1", path.read_text(encoding="utf-8"))
+        text = re.sub(r"^<!-- .* -->\n", "", text, flags=re.MULTILINE)  # marks of `repro verify --write`
         text = re.sub(rf"(\]\((?:\.\./)+){README}", rf"\1{ROOT}.md", text)
         yield path.relative_to(checkout).as_posix(), text.encode()
 

@@ -68,9 +68,9 @@ def draw(rows: pd.DataFrame) -> Any:
             text = textwrap.shorten(claim, LETTERS, placeholder=" ...")
             axis.text(0, place - 0.3, text, transform=axis.get_yaxis_transform(), fontsize=8, va="center")
         for place, row in enumerate(of.to_dict("records")):
-            said = ", ".join(filter(None, (row["verdict"], row["share"], "yours" if row["own"] else "")))
+            words = ", ".join(filter(None, (row["verdict"], row["share"], "yours" if row["own"] else "")))
             at = {"transform": axis.get_yaxis_transform(), "ha": "right", "va": "center", "fontsize": 7}
-            axis.text(1, place - 0.3, said, color=COLOURS.get(row["verdict"], OTHER), **at)
+            axis.text(1, place - 0.3, words, color=COLOURS.get(row["verdict"], OTHER), **at)
         axis.set_xlabel(PANELS[unit], fontsize=8)
         axis.grid(True, axis="x", color="0.92")
         axis.spines[["top", "right", "left"]].set_visible(False)

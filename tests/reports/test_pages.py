@@ -102,7 +102,7 @@ def test_claims_stand_by_verdict_each_once_and_so_does_a_reason(reported, paper)
     for claim, number in page.claims.numbers.items():
         assert len(re.findall(rf"^\| *C{number}\. ", text, re.MULTILINE)) == 1, claim
     for groups in page.claims.by_verdict.values():
-        assert all(text.count(f"**{why}**") == 1 for why in groups if why)
+        assert all(text.count(f"**{why}**") == 1 for why in groups if why and not why.startswith("As C"))
     rows = [
         [cell.strip() for cell in line.split("|")[5:-1]] for line in text.splitlines() if re.match(r"\| *C\d+\.", line)
     ]

@@ -21,7 +21,7 @@ API = {
     "show": "repro.api.showing",
     "results": "repro.api.tables",
     "compare": "repro.api.tables",
-    "recommend": "repro.recommend",
+    "recommend": "repro.ranking",
 }
 __all__ = ["compare", "recommend", "results", "run", "show"]
 

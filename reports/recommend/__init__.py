@@ -13,14 +13,14 @@ from repro.answers.pages.files import Files
 from repro.answers.pages.render import template, write_page
 from repro.core import yaml_files
 from repro.core.paths import PACKAGE
-from repro.recommend import cells
-from repro.recommend.candidates import ANY, SYNCHRONOUS, every
-from repro.recommend.cells import Cell, Compared, Placed
+from repro.ranking import cells
+from repro.ranking.candidates import ANY, SYNCHRONOUS, every
+from repro.ranking.cells import Cell, Compared, Placed
 from repro.reports.recommend import figures
 
 PAGE = "recommend"
 HERE = Path(__file__).parent  # where `repro map --out reports/recommend` writes
-PUBLISHED = PACKAGE / "recommend" / "published.yaml"
+PUBLISHED = PACKAGE / "ranking" / "published.yaml"
 LEFT = ["fastest, synchronous", "fastest of all"]  # columns of text
 T = TypeVar("T")
 

@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 
 from repro.answers.pages.files import Files
-from repro.recommend.candidates import every
-from repro.recommend.cells import Cell
+from repro.ranking.candidates import every
+from repro.ranking.cells import Cell
 
 COLOURS = {  # families alike: allreduces blue, compression green, servers red, pipelines orange, stale purple
     **{"allreduce": "#08306b", "ddp": "#2171b5", "horovod": "#6baed6"},

@@ -51,8 +51,8 @@ def add(commands: Any) -> None:
 def cmd_map(args: argparse.Namespace) -> None:
     from repro.core.atomic import write_atomically
     from repro.core.user_files import check_target
-    from repro.recommend import cells, headlines, published
-    from repro.recommend import map as maps
+    from repro.ranking import cells, headlines, published
+    from repro.ranking import map as maps
 
     if not 0 <= args.seconds < 1e6:
         raise InputError(f"--seconds {args.seconds:g}: must be 0 or more and less than a million")
@@ -72,8 +72,8 @@ def cmd_map(args: argparse.Namespace) -> None:
 
 
 def cmd_recommend(args: argparse.Namespace) -> None:
-    from repro.recommend import text
-    from repro.recommend.answer import recommend
+    from repro.ranking import text
+    from repro.ranking.answer import recommend
 
     answer = recommend(
         args.model,

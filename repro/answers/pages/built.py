@@ -23,7 +23,7 @@ from repro.records.store import run_folders
 
 FOLDER = ".built"
 ANSWERS = PACKAGE / "answers"
-READ = ("answers", "core", "experiment", "recommend", "records")  # rooms that pages are built with
+READ = ("answers", "core", "experiment", "ranking", "records")  # rooms that pages are built with
 DRAWS = (ANSWERS / "pages/writing.py", ANSWERS / "tables/foreign.py", ANSWERS / "figures")
 LIBRARIES = ("matplotlib", "pandas", "seaborn", "numpy", "jinja2")
 

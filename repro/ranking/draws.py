@@ -11,7 +11,7 @@ from repro.answers.claims.evidence import validation
 from repro.answers.claims.residuals import Residuals
 from repro.experiment import inputs
 from repro.experiment.inputs import Input
-from repro.recommend.setting import Setting, cluster
+from repro.ranking.setting import Setting, cluster
 
 DRAWS = 64
 COVERS = 0.9  # of the draws

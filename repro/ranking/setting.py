@@ -13,7 +13,7 @@ from repro.experiment.testbeds import Simulated, testbed_of
 from repro.fabric.costs import Costs
 from repro.fabric.virtual.network import Network
 from repro.rank.factory import virtual_costs
-from repro.recommend.candidates import Candidate
+from repro.ranking.candidates import Candidate
 
 FILE = Path(__file__).with_name("cluster.yaml")
 

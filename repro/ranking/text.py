@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from repro.recommend.answer import Answer, Row, gigabytes
-from repro.recommend.candidates import ANY, SYNCHRONOUS
-from repro.recommend.draws import DRAWS
-from repro.recommend.flips import Flip
+from repro.ranking.answer import Answer, Row, gigabytes
+from repro.ranking.candidates import ANY, SYNCHRONOUS
+from repro.ranking.draws import DRAWS
+from repro.ranking.flips import Flip
 
 OTHER = {"compressed": "gradients lose something on the way", "stale": "gradients are computed on older weights"}
 LIMITS = {
@@ -122,7 +122,7 @@ def legend(answer: Answer) -> list[str]:
 
 def assumed(answer: Answer) -> list[str]:
     from repro.experiment import inputs
-    from repro.recommend import draws
+    from repro.ranking import draws
 
     return [inputs.words()[name] for name in draws.assumed(answer.given)]
 

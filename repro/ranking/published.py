@@ -13,11 +13,11 @@ from pydantic import Field
 from repro.core import yaml_files
 from repro.core.fields import Count, Model, Positive, Text, checked
 from repro.experiment.testbeds import testbed_of
-from repro.recommend import answer, published_models, workload
-from repro.recommend.candidates import Candidate, every
-from repro.recommend.cells import Compared
-from repro.recommend.setting import Setting, cluster
-from repro.recommend.workload import Workload
+from repro.ranking import answer, published_models, workload
+from repro.ranking.candidates import Candidate, every
+from repro.ranking.cells import Compared
+from repro.ranking.setting import Setting, cluster
+from repro.ranking.workload import Workload
 
 FILE = Path(__file__).with_name("published.yaml")
 HEADERS = 0.95  # of a line rate that TCP over Ethernet leaves

@@ -21,7 +21,7 @@ from repro.algorithms.pipeline import profiler
 from repro.algorithms.pipeline.layers import Layer, Profile, tensor_bytes
 from repro.algorithms.pipeline.memory import counted
 from repro.core.errors import InputError, unknown
-from repro.recommend.setting import coarse
+from repro.ranking.setting import coarse
 from repro.training.device_times import BACKWARD_TO_FORWARD
 
 IMAGE = (3, 224, 224)

@@ -7,7 +7,7 @@ from typing import Any
 
 from repro.core.errors import InputError, unknown
 from repro.experiment import files
-from repro.recommend.workload import Workload
+from repro.ranking.workload import Workload
 
 
 def timed(gpu: str, model: str, batch: int, found: Workload) -> Workload:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from repro.answers.claims.evidence import validation
-from repro.recommend.candidates import ANY, SYNCHRONOUS, every
+from repro.ranking.candidates import ANY, SYNCHRONOUS, every
 
 T = TypeVar("T")
 TIE = 0.05  # of the best measured throughput: naming either is right

@@ -11,12 +11,12 @@ from typing import Any
 from repro.core.errors import InputError
 from repro.experiment import limits
 from repro.experiment.testbeds import testbed_of
-from repro.recommend import draws, flips, forms, gpus, memory, simulate, statistical, workload
-from repro.recommend.candidates import ANY, SYNCHRONOUS, Candidate, every
-from repro.recommend.setting import Setting, cluster
-from repro.recommend.simulate import Step
-from repro.recommend.statistical import Cost
-from repro.recommend.workload import Workload
+from repro.ranking import draws, flips, forms, gpus, memory, simulate, statistical, workload
+from repro.ranking.candidates import ANY, SYNCHRONOUS, Candidate, every
+from repro.ranking.setting import Setting, cluster
+from repro.ranking.simulate import Step
+from repro.ranking.statistical import Cost
+from repro.ranking.workload import Workload
 
 SIMULATED = 4  # of the best by their closed forms
 SIMULATED_S = 6.0  # after which no further simulation begins

@@ -13,11 +13,11 @@ from repro.experiment.config import compose
 from repro.experiment.schema import RunConfig
 from repro.models import build
 from repro.rank.factory import modelled_seconds
-from repro.recommend import forms
-from repro.recommend.candidates import ANY, SYNCHRONOUS, every
-from repro.recommend.cells import Placed
-from repro.recommend.setting import Setting, cluster, coarse
-from repro.recommend.workload import of_module
+from repro.ranking import forms
+from repro.ranking.candidates import ANY, SYNCHRONOUS, every
+from repro.ranking.cells import Placed
+from repro.ranking.setting import Setting, cluster, coarse
+from repro.ranking.workload import of_module
 
 USUAL, PAYS = "ddp", 0.05  # what a user would run, and by which share a strategy must be faster to pay
 FASTEST_BITS = 4e11

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from repro.recommend import map as maps
-from repro.recommend import published
-from repro.recommend.candidates import ANY, SYNCHRONOUS, every
-from repro.recommend.cells import Cell, Compared, as_csv, from_csv, judge
-from repro.recommend.forms import step
+from repro.ranking import map as maps
+from repro.ranking import published
+from repro.ranking.candidates import ANY, SYNCHRONOUS, every
+from repro.ranking.cells import Cell, Compared, as_csv, from_csv, judge
+from repro.ranking.forms import step
 from repro.reports.recommend import read
 
 

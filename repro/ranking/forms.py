@@ -19,9 +19,9 @@ from repro.algorithms.timing.sparse_forms import ELEMENT, gtopk_tree, topk_doubl
 from repro.algorithms.timing.step_forms import server_step
 from repro.core.errors import InputError
 from repro.fabric import codecs
-from repro.recommend.candidates import Candidate
-from repro.recommend.setting import Place, Setting
-from repro.recommend.simulate import FLOAT32, SizedBlock, Step
+from repro.ranking.candidates import Candidate
+from repro.ranking.setting import Place, Setting
+from repro.ranking.simulate import FLOAT32, SizedBlock, Step
 from repro.training.buckets import ddp_buckets
 
 MIB = 2**20

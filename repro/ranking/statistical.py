@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from repro.core.paths import reference_root
-from repro.recommend.candidates import Candidate
+from repro.ranking.candidates import Candidate
 from repro.records import catalogue, reference
 
 EXACT = ("dsync", "wfbp")  # whose updates are synchronous SGD's

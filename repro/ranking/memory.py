@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from repro.recommend.candidates import Candidate
-from repro.recommend.forms import stages_of
-from repro.recommend.setting import Setting
+from repro.ranking.candidates import Candidate
+from repro.ranking.forms import stages_of
+from repro.ranking.setting import Setting
 
 VECTORS = 3  # weights, gradient, momentum
 

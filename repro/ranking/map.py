@@ -13,11 +13,11 @@ from itertools import product
 from typing import Any
 
 from repro.experiment.testbeds import testbed_of
-from repro.recommend import answer, forms, workload
-from repro.recommend.candidates import ANY, SYNCHRONOUS, Candidate, every
-from repro.recommend.cells import Cell
-from repro.recommend.flips import BETTER
-from repro.recommend.setting import Setting, cluster
+from repro.ranking import answer, forms, workload
+from repro.ranking.candidates import ANY, SYNCHRONOUS, Candidate, every
+from repro.ranking.cells import Cell
+from repro.ranking.flips import BETTER
+from repro.ranking.setting import Setting, cluster
 
 GBITS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 RATIOS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0)  # computation over the time to send the gradient twice

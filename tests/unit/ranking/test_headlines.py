@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from repro.recommend import headlines
+from repro.ranking import headlines
 
 
 @pytest.mark.parametrize("headline", headlines.EVERY, ids=lambda one: one.paper)

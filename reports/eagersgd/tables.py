@@ -56,14 +56,31 @@ def lengths(found: Results) -> pd.DataFrame:
 
 
 def runtimes(found: Results) -> pd.DataFrame:
-    """A row a batch: its seconds over the mean of its run."""
-    return pd.DataFrame(
-        {"figure": what, "kind": kind, "over_mean": seconds / run["result"]["statistics"]["mean"]}
-        for experiment, what in RUNTIMES.items()
-        for kind, group in found.of(experiment).items()
-        for run in group.records.values()
-        for seconds in run["result"]["seconds"]
-    )
+    """A row a batch: its seconds over the mean of its run. And a row each for the paper's batches and ours: the mean,
+    from one standard deviation below (low) to one above (high)."""
+    rows: list[dict[str, object]] = []
+    for experiment, what in RUNTIMES.items():
+        t = quoted(PAPER).table
+        printed = t[(t["place"] == what.split(",")[0].removesuffix(" (b)")) & (t["row"] == "runtimes")]
+        printed = printed.set_index("quantity")["value"]
+        spreads = {"paper": float(printed["sd"]) / float(printed["mean"])}
+        for kind, group in found.of(experiment).items():
+            seconds = pd.Series([s for run in group.records.values() for s in run["result"]["seconds"]], dtype=float)
+            spreads[kind] = float(seconds.std() / seconds.mean())
+            rows += [{"figure": what, "kind": kind, "over_mean": each} for each in seconds / seconds.mean()]
+        for kind, spread in spreads.items() if len(spreads) > 1 else ():
+            rows.append({"figure": what, "kind": kind, "over_mean": 1.0, "low": 1 - spread, "high": 1 + spread})
+    return pd.DataFrame(rows, columns=["figure", "kind", "over_mean", "low", "high"])
+
+
+def partial(found: Results) -> pd.DataFrame:
+    """Figure 9: a row a collective and size among 32 ranks, by kind; milliseconds, and processes that are active."""
+    rows = []
+    for kind, group in found.of("fig9").items():
+        table = group.rows
+        table = table[(table["table"] == "rows") & (table["ranks"] == 32)]
+        rows.append(table.assign(kind=kind, milliseconds=1e3 * table["latency_s.mean"]))
+    return pd.concat(rows, ignore_index=True) if rows else pd.DataFrame()
 
 
 def speedups(found: Results) -> pd.DataFrame:
@@ -77,36 +94,37 @@ def speedups(found: Results) -> pd.DataFrame:
         rows.append(case | {"kind": "paper", "source": "paper", "speedup": float(line["value"])})
         for name, what in FIGURES[line["place"]].items():
             for kind, group in found.of(name).items():
-                values = _speedup(group, line["variant"], HOROVOD if over == "Horovod" else DEEP500, line["row"])
-                rows += [
-                    case | {"kind": kind, "source": ", ".join(filter(None, (kind, what))), "speedup": value}
-                    for value in values
-                ]
+                sides = _sides(group, line["variant"], HOROVOD if over == "Horovod" else DEEP500, line["row"])
+                low, high = found.interval(name, kind, *sides)
+                of = {"kind": kind, "source": ", ".join(filter(None, (kind, what))), "low": low, "high": high}
+                rows += [case | of | {"speedup": value} for value in _speedup(group, *sides)]
     return pd.DataFrame(rows)
 
 
-def _speedup(group: Runs, variant: str, over: str, row: str) -> list[float]:
-    """Seconds of an iteration of `over` / those of `variant`, of each seed; the variants may have the injected delay in
-    their names."""
-    names = [
-        next((n for n in (name, f"{name} {row}") if n in set(group.frame["variant"])), "") for name in (variant, over)
-    ]
-    of, base = ({"variant": name} for name in names)
+def _sides(group: Runs, variant: str, over: str, row: str) -> list[dict[str, str]]:
+    """The runs of both sides; the variants may have the injected delay in their names."""
+    there = set(group.frame["variant"])
+    return [{"variant": next((n for n in (name, f"{name} {row}") if n in there), "")} for name in (variant, over)]
+
+
+def _speedup(group: Runs, of: dict[str, str], base: dict[str, str]) -> list[float]:
+    """Seconds of an iteration of `base` / those of `of`, of each seed."""
     return list(numbers(Value(verb="speedup", column="iteration_s", of=of, over=base), group.frame).values.values())
 
 
 def losses(found: Results) -> pd.DataFrame:
-    """Figure 10's curves: a row an evaluation, by how long a step computes and the kind of number."""
+    """Figure 10's curves: a row an evaluation, by the injected delay, how long a step computes and the kind."""
     rows = []
     for name, step in FIGURES["Figure 10"].items():
         for kind, group in found.of(name).items():
             for run in group.records.values():
-                own = {"panel": f"{step or 'step as it is'}: {kind}", "kind": kind, "variant": run["variant"]}
-                rows += [own | point for point in tidy.rows("points", run)]
+                variant, _, delay = run["variant"].removesuffix(" ms").rpartition(" ")
+                own = {"panel": f"{kind}, {step or 'step as it is'}", "delay": f"{delay} ms", "kind": kind}
+                rows += [point | own | {"variant": variant} for point in tidy.rows("points", run) if delay.isdigit()]
     return tidy.frame(rows)
 
 
 TABLES = {
-    "table1": table1, "lengths": lengths, "runtimes": runtimes,
+    "table1": table1, "lengths": lengths, "runtimes": runtimes, "partial": partial,
     "speedups": speedups, "losses": losses, "implied": implied, "checks": checks,
 }  # fmt: skip

@@ -25,6 +25,7 @@ OTHER = "other"
 VGG19, VGG19_22K = NETWORKS["vgg19"], NETWORKS["vgg19-22k"]
 SINGLE, DEFAULT, LAYERWISE, IBATCH = "single", "default", "layerwise", "ibatch"
 CALLED = {DEFAULT: "default", LAYERWISE: "layer by layer", IBATCH: "iBatch"}  # as the paper does
+IMPLIED = "-implied"
 SCALING = "Section Scalability"
 MEDIUM, LARGEST = 30, 72
 FORWARD = 1 / 3  # of an iteration: the backward pass computes two gradients where the forward pass has a product
@@ -45,7 +46,7 @@ def printed(nodes: int) -> dict[str, dict[str, float]]:
 
 def _runs(found: Results, figure: str) -> Iterator[tuple[dict[str, Any], Summary]]:
     """Of the simulated runs of a figure: what names them on the page, and the run; modes in the paper's order."""
-    for ending, testbed in (("", ESTIMATED), ("-implied", OF_26)):
+    for ending, testbed in (("", ESTIMATED), (IMPLIED, OF_26)):
         group = found.shown.get((f"{figure}{ending}", "simulated"))
         for mode in (SINGLE, *CALLED):
             for run in group.records.values() if group else ():
@@ -72,10 +73,19 @@ def speedups(found: Results) -> pd.DataFrame:
     ours = runs.assign(source="simulated, " + runs["testbed"], speedup=runs["nodes"] * runs["alone_s"] / runs["step_s"])
     theirs = [speedup(run.network, run.mode, run.nodes) for run in runs.itertuples()]
     theirs = runs.assign(kind="paper", source="paper", speedup=theirs).query("figure == 'fig5'")
+    intervals = [found.interval(run.figure + IMPLIED * (run.testbed == OF_26), run.kind, *_sides(run))
+                 for run in ours.itertuples()]  # fmt: skip
+    ours = ours.assign(low=[low for low, _ in intervals], high=[high for _, high in intervals])
     both = pd.concat([ours, theirs.astype({"speedup": float})]).dropna(subset=["speedup"])
-    both = both.assign(efficiency=both["speedup"] / both["nodes"], mode=both["mode"].map(CALLED))
+    both = both.assign(mode=both["mode"].map(CALLED))
     order = [*NETWORKS.values(), OTHER]
     return both.sort_values("network", key=lambda names: names.map(order.index), kind="stable")
+
+
+def _sides(run: Any) -> list[dict[str, str]]:
+    """The runs that a speed-up compares, as claims choose them."""
+    ending = next((ending for ending, name in NETWORKS.items() if name == run.network), "")
+    return [{"experiment": f"{run.figure}-{ending}", "variant": name} for name in (f"{run.mode} {run.nodes}", SINGLE)]
 
 
 # --- Figures 3, 4 and 7
@@ -104,6 +114,25 @@ def layers(found: Results) -> pd.DataFrame:
         for place, of in enumerate(waits(run).values(), 1)
         for what, seconds in (("pull", of["pull"]), ("forward computation", of["forward"]))
     )
+
+
+def timeline(found: Results) -> pd.DataFrame:
+    """Figure 4: a row a stretch of the first forward pass of a worker: what it does, seconds from its first pull."""
+    rows = []
+    for about, run in _runs(found, "fig3"):
+        if about["mode"] not in CALLED or not (trace := run.get("trace")):
+            continue
+        rank = min(entry["rank"] for entry in trace if entry["line"] == "pull")
+        own = [entry for entry in trace if entry["rank"] == rank]
+        end = min(entry["start"] for entry in own if entry["name"] == "backward")
+        parts = {("pull", "startup"): "startup of a pull", ("pull", "communicate"): "pull",
+                 ("main", "forward"): "forward computation"}  # fmt: skip
+        for entry in own:
+            if entry["start"] < end and (part := parts.get((entry["line"], entry["name"]))):
+                line = "pulls" if entry["line"] == "pull" else "computation"
+                rows.append(about | {"mode": CALLED[about["mode"]], "what": part, "line": line,
+                                     "start_s": entry["start"], "end_s": entry["end"]})  # fmt: skip
+    return _frame(rows)
 
 
 def case(found: Results) -> pd.DataFrame:
@@ -147,16 +176,16 @@ def communication(nodes: int, speedup: float) -> float:
 
 def saved(_: Results) -> pd.DataFrame:
     """What iBatch saves of an iteration as printed, and the most that hiding pulls behind the forward pass can save:
-    the shorter of the two, if a pull is half of the default's communication; speed-ups rounded in iBatch's favour."""
+    the shorter of the two, if a pull is half of the default's communication; low and high: by rounding of speed-ups."""
     rows = []
     for nodes in (MEDIUM, LARGEST):
         for name, of in printed(nodes).items():
-            base, best = of[DEFAULT] + ROUNDING, of[IBATCH] - ROUNDING
-            each = {"saved, as printed": nodes / of[DEFAULT] - nodes / of[IBATCH],
-                    "at least, by rounding": nodes / base - nodes / best,
-                    "the most that overlap saves": min(communication(nodes, base) / 2, FORWARD)}  # fmt: skip
-            rows += [{"what": f"{name}, {nodes}", "quantity": key, "iterations": value, "kind": "paper"}
-                     for key, value in each.items()]  # fmt: skip
+            ends = (-ROUNDING, 0.0, ROUNDING)  # of the default's; iBatch's is rounded against it
+            saving = [nodes / (of[DEFAULT] + end) - nodes / (of[IBATCH] - end) for end in ends]
+            most = [min(communication(nodes, of[DEFAULT] + end) / 2, FORWARD) for end in ends]
+            for key, each in (("saved, as printed", saving), ("the most that overlap saves", most)):
+                rows.append({"what": f"{name}, {nodes} nodes", "quantity": key, "kind": "paper", "iterations": each[1],
+                             "low": min(each), "high": max(each)})  # fmt: skip
     return _frame(rows)
 
 
@@ -201,5 +230,5 @@ def _frame(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
 
 
 TABLES: dict[str, Callable[[Results], pd.DataFrame]] = {
-    made.__name__: made for made in (speedups, parts, layers, case, random, saved, sums)
+    made.__name__: made for made in (speedups, parts, layers, timeline, case, random, saved, sums)
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import pandas as pd
@@ -23,16 +24,22 @@ GIVEN = "paper-config"  # PipeDream in the configuration that the paper prints
 VARIANTS = {"model-parallel": "model parallelism", "straight": "straight pipeline", BSP: "BSP", PIPEDREAM: "PipeDream",
             GIVEN: "PipeDream, as printed", ASP: "ASP"}  # fmt: skip
 OVER = {"speed-up over 1 machine": "one machine", "speed-up over BSP": "BSP"}
+BASES = {"one machine": SINGLE, "BSP": BSP, "ring allreduce": ALLREDUCE}
+SPEEDUP = ("row", "kind", "variant", "over", "speedup", "low", "high")
 OURS = ("simulated", "emulated")  # kinds that have rows of Table 1
 SCHEDULES = {  # experiment -> variant -> the figure that draws it, and how many minibatches are shown
-    "timelines": {"data-parallel": ("Figure 2", 5), "model-parallel": ("Figure 3", 3), "pipedream": ("Figure 4", 10),
-                  "replicated": ("Figure 6", 16)},
+    "timelines": {"data-parallel": ("Figure 2: data parallelism", 5),
+                  "model-parallel": ("Figure 3: model parallelism", 3),
+                  "pipedream": ("Figure 4: a pipeline", 10), "replicated": ("Figure 6", 16)},
     "fig8": {"pipedream": ("Figure 8", 10)},
 }  # fmt: skip
-CURVES = {  # figure -> the rows of Table 1 whose curves it has
-    "Figure 10 (a): 8 machines (A)": ("table1-vgg16-8a",),
-    "Figure 11 (a): 8 machines (B)": ("table1-vgg16-8b",),
-    "Figure 12: 4 and 16 machines (A)": ("table1-vgg16-4a", "table1-vgg16-16a"),
+# (experiment, variant) -> the line of messages that is drawn too
+MESSAGES = {("timelines", "data-parallel"): "communication", ("timelines", "pipedream"): "send"}
+CURVES = {  # panel -> the row of Table 1 whose curves it has
+    "Figure 10 (a): 8 machines (A)": "table1-vgg16-8a",
+    "Figure 11 (a): 8 machines (B)": "table1-vgg16-8b",
+    "Figure 12: 4 machines (A)": "table1-vgg16-4a",
+    "Figure 12: 16 machines (A)": "table1-vgg16-16a",
 }
 
 
@@ -42,20 +49,27 @@ def rows_of(found: Results, kind: str = "simulated") -> dict[str, Runs]:
 
 
 def speedups(found: Results) -> pd.DataFrame:
-    """Ours and the paper's speed-ups: row, variant, over (one machine, BSP, or ring allreduce), kind, speedup."""
+    """Ours and the paper's speed-ups: row, variant, over (one machine, BSP, or ring allreduce), kind, speedup, and from
+    low to high what a verdict rests on."""
     rows = []
     groups = [(kind, row, group) for kind in OURS for row, group in rows_of(found, kind).items()]
     for kind, row, group in groups:
         of = rates(group)
-        for called, base in (("one machine", SINGLE), ("BSP", BSP), ("ring allreduce", ALLREDUCE)):
-            each = {name: over(of, row, variant, base) for variant, name in VARIANTS.items()}
-            rows += [{"row": ROWS[row], "kind": kind, "variant": name, "over": called, "speedup": speedup}
-                     for name, speedup in each.items() if speedup is not None]  # fmt: skip
+        for (called, base), (variant, name) in product(BASES.items(), VARIANTS.items()):
+            if (speedup := over(of, row, variant, base)) is not None and variant != base:
+                low, high = found.interval(row, kind, {"variant": variant}, {"variant": base})
+                rows.append({"row": ROWS[row], "kind": kind, "variant": name, "over": called, "speedup": speedup,
+                             "low": low, "high": high})  # fmt: skip
     printed = quoted(PAPER).table.query("quantity in @OVER and row in @ROWS.values()")
     theirs = printed.drop_duplicates(["row", "variant", "quantity"])
     theirs = theirs.assign(kind="paper", over=theirs["quantity"].map(OVER), speedup=theirs["value"].astype(float))
-    columns = ["row", "kind", "variant", "over", "speedup"]
-    return pd.concat([theirs[columns], pd.DataFrame(rows, columns=columns)])
+    every = pd.concat([theirs.reindex(columns=[*SPEEDUP]), pd.DataFrame(rows, columns=[*SPEEDUP])])
+    return every.astype({"low": float, "high": float}).sort_values("row", key=_place, kind="stable")
+
+
+def _place(rows: pd.Series) -> pd.Series:
+    """Rows of Table 1 in its order."""
+    return rows.map([*ROWS.values()].index)
 
 
 def saved_bytes(found: Results) -> pd.DataFrame:
@@ -72,7 +86,8 @@ def saved_bytes(found: Results) -> pd.DataFrame:
     printed = quoted(PAPER).table.query("quantity == 'communication reduction over BSP'")
     theirs = printed.assign(kind="paper", saved=printed["value"].astype(float) / 100)
     columns = ["row", "kind", "variant", "saved"]
-    return pd.concat([theirs[columns], pd.DataFrame(rows, columns=columns)])
+    every = pd.concat([theirs[columns], pd.DataFrame(rows, columns=columns)])
+    return every.query("row in @ROWS.values()").sort_values("row", key=_place, kind="stable")
 
 
 def configurations(found: Results) -> pd.DataFrame:
@@ -89,53 +104,66 @@ def accuracy(found: Results) -> pd.DataFrame:
     group, table1 = (found.shown.get((name, "simulated")) for name in ("accuracy-vgg16", "table1"))
     images = quoted(PAPER).table.query("place == 'Data' and quantity == 'training images'")["value"].astype(float)
     of, rows = rates(table1) if table1 else {}, []
-    for figure, of_figure in CURVES.items() if group and table1 else ():
-        for row in filter(rows_of(found).get, of_figure):
-            for run in group.records.values():
-                name, _, count = run["variant"].rpartition("-")
-                rate = row_rate(table1, of, row, name) if count == str(machines(table1, row)) else None
-                if not rate or (name == ASP and len(of_figure) == 1):  # ASP stands in Figure 12 alone
-                    continue
-                about = {"figure": figure, "strategy": f"{VARIANTS[name]}, {count}", "seed": run["seed"]}
+    for figure, row in CURVES.items() if group and table1 else ():
+        for run in group.records.values() if row in rows_of(found) else ():
+            name, _, count = run["variant"].rpartition("-")
+            rate = row_rate(table1, of, row, name) if count == str(machines(table1, row)) else None
+            if rate:
+                about = {"figure": figure, "strategy": VARIANTS[name], "seed": run["seed"]}
                 rows += [about | {"kind": run["kind"], "accuracy": point[run["metric"]],
                                   "hours": point["epoch"] * 1e6 * images.iloc[0] / rate / 3600}
                          for point in run["curve"] if point.get(run["metric"]) is not None]  # fmt: skip
     return pd.DataFrame(rows, columns=["figure", "strategy", "seed", "kind", "accuracy", "hours"])
 
 
+def overhead(found: Results) -> pd.DataFrame:
+    """Figure 1: percent of a step in which a worker waits for communication, by network, GPU and workers; and the most
+    that the paper prints, of VGG16, at the most workers of the slowest of its GPUs."""
+    group = found.shown.get(("fig1", "simulated"))
+    table = group.frame[["kind", "seed", "model", "testbed", "workers", "stalled"]] if group else pd.DataFrame()
+    return table.assign(percent=100 * table["stalled"]) if len(table) else table
+
+
 def schedule(found: Results) -> pd.DataFrame:
     """Figures 2, 3, 4, 6 and 8: a row a pass of the first minibatches: figure, machine and minibatch from 1,
-    milliseconds."""
+    seconds."""
     rows = []
     for experiment, figures in SCHEDULES.items():
         group = found.shown.get((experiment, "simulated"))
         runs = {run["variant"]: run for run in group.records.values() if run.get("trace")} if group else {}
         for variant, (figure, minibatches) in figures.items():
             rows += [{"figure": figure} | row for row in passes(runs[variant], minibatches)] if variant in runs else []
-    return pd.DataFrame(rows, columns=["figure", "kind", "machine", "pass", "minibatch", "start_ms", "end_ms"])
+    return pd.DataFrame(rows, columns=["figure", "kind", "machine", "pass", "minibatch", "start_s", "end_s"])
 
 
 def passes(run: Summary, minibatches: int) -> list[dict[str, Any]]:
-    """A row a pass of the first minibatches of each machine."""
-    boxes = schedules.passes(run)
-    zero = min(box.start for box in boxes)
-    return [{"kind": run["kind"], "machine": f"machine {box.rank + 1}", "pass": box.name,
+    """A row a pass of the first minibatches of each machine; where all do the same, or messages are drawn, those of
+    the first machine."""
+    boxes = sorted(schedules.passes(run), key=lambda box: (box.rank, box.start))
+    zero, messages = min(box.start for box in boxes), MESSAGES.get((run["experiment"], run["variant"]))
+    boxes = [box for box in boxes if box.minibatch is None or box.minibatch < minibatches]
+    if boxes[0].minibatch is None:
+        boxes = [box for box in boxes if box.rank == 0]
+    end = max(box.end for box in boxes)
+    sent = [box for box in schedules.boxes(run["trace"]) if box.rank == 0 and box.line == messages and box.end <= end]
+    return [{"kind": run["kind"], "machine": f"machine {box.rank + 1}" + (", messages" if box in sent else ""),
+             "pass": "communication" if box in sent else box.name,
              "minibatch": None if box.minibatch is None else box.minibatch + 1,
-             "start_ms": 1e3 * (box.start - zero), "end_ms": 1e3 * (box.end - zero)}
-            for box in sorted(boxes, key=lambda box: (box.rank, box.start))
-            if box.minibatch is None or box.minibatch < minibatches]  # fmt: skip
+             "start_s": box.start - zero, "end_s": box.end - zero} for box in (*boxes, *sent)]  # fmt: skip
 
 
 def outputs(found: Results) -> pd.DataFrame:
-    """Figure 5: a row a layer of VGG16: name, megabytes of its output, and whether that is less than all parameters."""
+    """Figure 5: a row a layer of VGG16: name, megabytes of its output; last those of all parameters."""
     group = found.shown.get(("fig5", "simulated"))
-    result = group.first["result"] if group else {"layers": []}
-    rows = [{"kind": "simulated", "layer": layer["name"], "megabytes": layer["activation_bytes"] / 1e6,
-             "parameters_mb": result["parameter_bytes"] / 1e6} for layer in result["layers"]]  # fmt: skip
-    return pd.DataFrame(rows, columns=["kind", "layer", "megabytes", "parameters_mb"])
+    if not group:
+        return pd.DataFrame()
+    result = group.first["result"]
+    sizes = {layer["name"]: layer["activation_bytes"] for layer in result["layers"]}
+    sizes["all parameters"] = result["parameter_bytes"]
+    return pd.DataFrame({"kind": "simulated", "layer": name, "megabytes": size / 1e6} for name, size in sizes.items())
 
 
 TABLES: dict[str, Callable[[Results], pd.DataFrame]] = {
     "speedups": speedups, "saved_bytes": saved_bytes, "configurations": configurations, "accuracy": accuracy,
-    "schedule": schedule, "outputs": outputs, "checks": contradictions.table,
+    "schedule": schedule, "overhead": overhead, "outputs": outputs, "checks": contradictions.table,
 }  # fmt: skip

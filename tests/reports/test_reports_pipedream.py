@@ -72,7 +72,7 @@ def test_bars_of_table_1_are_the_reference_s_rates_and_the_paper_s_numbers(page,
 
 
 def test_lines_of_figure_1_are_the_reference_s_phases(page, runs):
-    drawn = csv(page, "fig1").groupby(["testbed", "model", "workers"])["stalled"].median()
+    drawn = csv(page, "fig1").groupby(["testbed", "model", "workers"])["percent"].median() / 100
     runs = runs[runs["experiment"] == "fig1"]
     share = (runs["phases.communicate"] + runs["phases.wait"]) / runs["step_s"]
     expected = share.groupby([runs["testbed"], runs["model"], runs["workers"]]).median()
@@ -151,7 +151,7 @@ def test_numbers_of_figures_1_and_5():
     assert judged("fig1-workers", runs).ours == pytest.approx(12 / 15)
     assert "no results for alexnet" in judged("fig1-heavy-k80", made.fig1(models=("vgg16",))).reason
     layers = tables.outputs(gathered([made.layer_sizes()]))
-    assert layers["megabytes"].iloc[-1] < 1 < layers["parameters_mb"].iloc[0]
+    assert layers["megabytes"].iloc[-2] < 1 < layers["megabytes"].iloc[-1]
     assert judged("fig5-reduction", [made.layer_sizes()]).ours == pytest.approx(1 - 0.524 / 553.4, abs=1e-3)
 
 
@@ -166,7 +166,8 @@ def test_schedules_are_counted_in_intervals():
     assert "no recorded intervals" in judged("fig8-busy", [made.fig8() | {"trace": []}]).reason
     drawn = tables.schedule(gathered([made.fig8()]))
     assert drawn["minibatch"].min() == 1 and drawn["minibatch"].max() == 10
-    assert set(tables.schedule(gathered(runs))["figure"]) == {"Figure 2", "Figure 3", "Figure 4", "Figure 6"}
+    figures = {name.split(":")[0] for name in tables.schedule(gathered(runs))["figure"]}
+    assert figures == {"Figure 2", "Figure 3", "Figure 4", "Figure 6"}
     pieces = [("forward", 0, 1, 0), ("forward", 1.001, 2, 0), ("forward", 2, 3, 1), ("wait", 3, 4, None),
               ("forward", 4, 5, 1), ("backward", 5, 6, 0)]  # fmt: skip
     trace = [{"rank": 0, "line": "main", "name": n, "start": a, "end": b, "minibatch": m} for n, a, b, m in pieces]

@@ -1,20 +1,48 @@
-"""Figures from their specifications, drawn by seaborn."""
+"""Figures from their specifications: panels, axes and one legend; what is in a panel is drawn by `marks`."""
 
 from __future__ import annotations
 
-import sys
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Any
-from unittest.mock import patch
 
-from repro.answers.claims.stats import number
-from repro.answers.figures import gantt
-from repro.answers.figures.specification import Figure
+from repro.answers.figures import looks
+from repro.answers.figures.marks import MARKS
+from repro.answers.figures.specification import Figure, View
 
 if TYPE_CHECKING:
     import pandas as pd
 
-GRIDS = {"line": "relplot", "scatter": "relplot", "bar": "catplot", "point": "catplot", "strip": "catplot",
-         "box": "catplot", "hist": "displot"}  # fmt: skip
+WIDTH = 8.5  # inches of every figure, so that letters are as large in all of them
+LARGE, SMALL = 9, 8  # points
+LETTERS = 135  # of the smallest type in a line of that width
+ROW_LETTERS = 10  # of a name beside a panel, an inch
+LINES = ("line", "dot", "scatter")  # kinds whose legend shows lines and marks, not boxes
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes: where it stands, what it is of, and its rows."""
+
+    place: tuple[int, int]
+    of: tuple[Any, Any]  # row, column: values, or None
+    view: View
+    rows: pd.DataFrame
+
+    @property
+    def title(self) -> str:
+        """Above it; in a grid of rows and columns the column's alone, and of the first row."""
+        row, column = (None if value is None else looks.called(value) for value in self.of)
+        if row is None or column is None:
+            return self.view.title or column or row or ""
+        return column if self.place[0] == 0 else ""
+
+    @property
+    def side(self) -> str:
+        """In a grid the row's name, beside its first panel."""
+        return looks.called(self.of[0]) if None not in self.of and self.place[1] == 0 else ""
 
 
 def draw(figure: Figure, shown: pd.DataFrame) -> Any:
@@ -22,127 +50,151 @@ def draw(figure: Figure, shown: pd.DataFrame) -> Any:
     import matplotlib
 
     matplotlib.use("Agg")
-    sns = _seaborn()
-    # seaborn's own layout of a grid, made twice as it grows, and its drawings for that, would be undone at the end
-    layout = patch.object(sns.FacetGrid, "tight_layout", lambda grid, *_, **__: grid)
-    with sns.axes_style("whitegrid"), layout, patch("seaborn.axisgrid._draw_figure"):
-        if figure.kind == "gantt":
-            return gantt.draw(figure, shown)
-        grid = _stacked(figure, shown) if figure.kind == "stack" else _grid(figure, shown)
-    for axis in grid.axes.flat:
-        if figure.kind in ("bar", "stack") and figure.values:
-            for bars in axis.containers:
-                _label(axis, bars, figure.kind == "stack")
-        for which, value in figure.at.items():
-            (axis.axvline if which == "x" else axis.axhline)(value, color="0.4", linewidth=0.8, linestyle="--")
-        if figure.lowest is not None:
-            axis.set_ylim(figure.lowest, figure.lowest + 1.05 * (axis.dataLim.y1 - figure.lowest))
-    grid.figure.suptitle(figure.title, x=0.01, ha="left", fontsize=11)
-    return grid.figure
+    import matplotlib.pyplot as plt
+
+    figure = figure.model_copy(update={"y": figure.column_y})
+    along, shared = (figure.y, figure.share_y) if figure.kind == "dot" else (figure.x, figure.share_x)
+    if shared and figure.kind in ("dot", "bar", "stack", "box"):  # names of an axis stand in the same place everywhere
+        figure = figure.model_copy(update={"order": figure.order or looks.ordered(shown[along])})
+    panels = list(_panels(figure, shown))
+    down, across = (1 + max(panel.place[side] for panel in panels) for side in (0, 1))
+    drawn, axes = plt.subplots(down, across, figsize=(WIDTH, down * figure.height + 0.8), squeeze=False,
+                               sharex=figure.share_x, sharey=figure.share_y, layout="constrained")  # fmt: skip
+    hues = looks.ordered(shown[figure.hue]) if figure.hue else [None]
+    for axis in axes.flat:
+        axis.set_visible(False)
+    for panel in panels:
+        axis = axes[panel.place]
+        axis.set_visible(True)
+        _axes(axis, figure)
+        MARKS[figure.kind](axis, figure, panel.rows, hues)
+        lowest = not any(other.place == (panel.place[0] + 1, panel.place[1]) for other in panels)
+        _finish(axis, figure, panel, lowest)
+    drawn.suptitle(figure.title, x=0.01, ha="left", fontsize=LARGE + 1)
+    _legend(drawn, figure, shown, hues)
+    return drawn
 
 
-def _seaborn() -> Any:
-    """seaborn, which works without SciPy: importing that takes longer than drawing a figure, and none here needs it."""
-    if "seaborn" not in sys.modules and "scipy" not in sys.modules:
-        sys.modules["scipy"] = None  # type: ignore[assignment]  # as where it is not installed
-        try:
-            import seaborn
-        finally:
-            del sys.modules["scipy"]
-    import seaborn
-
-    return seaborn
-
-
-def _label(axis: Any, bars: Any, inside: bool) -> None:
-    """The value of each bar: on its top, or inside where it is high enough to be read."""
-    room = 0.04 * (axis.get_ylim()[1] - axis.get_ylim()[0]) if inside else 0.0
-    heights = [float(bar.get_height()) for bar in bars]
-    if inside and all(map(float.is_integer, heights)):  # counts, as those of claims
-        heights = list(map(int, heights))
-    said = [number(height) if height > room else "" for height in heights]
-    where = {"label_type": "center"} if inside else {"padding": 2}
-    axis.bar_label(bars, said, fontsize=7, **where)
+def _panels(figure: Figure, shown: pd.DataFrame) -> Iterator[Panel]:
+    """A panel for each value of `row` and `col`, each view of the rows, that has rows."""
+    if figure.views:
+        for place, view in enumerate(figure.views):
+            yield Panel((0, place), (None, None), view, shown)
+        return
+    rows, columns = (looks.ordered(shown[name]) if name else [None] for name in (figure.row, figure.col))
+    wrap = figure.wrap or len(columns)
+    for (down, row), (across, column) in product(enumerate(rows), enumerate(columns)):
+        own = shown if row is None else shown[shown[figure.row] == row]
+        own = own if column is None else own[own[figure.col] == column]
+        if len(own):
+            yield Panel((down + across // wrap, across % wrap), (row, column), View(), own)
 
 
-def _grid(figure: Figure, shown: pd.DataFrame) -> Any:
-    """A grid of panels by seaborn's figure-level function of that kind."""
-    import seaborn as sns
-
-    function = getattr(sns, GRIDS[figure.kind])
-    names = ("kind", "x", "y", "hue", "hue_order", "col", "row", "col_wrap", "col_order", "height", "aspect")
-    given: dict[str, Any] = {"data": shown} | {name: getattr(figure, name) for name in names}
-    given["facet_kws"] = {"sharex": figure.share_x, "sharey": figure.share_y}
-    if figure.hue:
-        given["palette"] = sns.color_palette("colorblind", len(figure.hue_order or shown[figure.hue].unique()))
-    if function is sns.displot:
-        given |= {"stat": figure.stat, "common_norm": False, "element": "step"}
-    else:
-        spread = {"estimator": "median", "errorbar": ("pi", 100)}
-        given |= spread if figure.kind in ("line", "bar", "point") else {}
-    if function is sns.relplot:
-        given["style"] = figure.style or figure.hue
-        given |= {"markers": True, "dashes": figure.style is not None} if figure.kind == "line" else {}
-    order = [name for name in figure.order or () if name in set(shown[figure.x])]  # seaborn fails on empty boxes
-    if function is sns.catplot:
-        given |= given.pop("facet_kws") | {"order": order or None}
-        given |= {"jitter": False} if figure.kind == "strip" else {}
-    grid = function(**given)
-    _finish(figure, grid)
-    return grid
+def _axes(axis: Any, figure: Figure) -> None:
+    """A light grid behind the marks, small type."""
+    axis.set_axisbelow(True)
+    axis.grid(True, color="0.9", linewidth=0.7)
+    axis.tick_params(labelsize=SMALL, length=2, color="0.6", labelbottom=True, labelleft=True)
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.spines[["left", "bottom"]].set_color("0.6")
+    for name in figure.log:
+        getattr(axis, f"set_{name}scale")("log")
 
 
-def _stacked(figure: Figure, shown: pd.DataFrame) -> Any:
-    """Bars on top of each other, medians over seeds, a panel for each value of `col`."""
-    import seaborn as sns
-
-    keys = list(dict.fromkeys(column for column in (figure.x, figure.hue, figure.col) if column))
-    medians = shown.groupby(keys, sort=False)[str(figure.y)].median().reset_index()
-    names = figure.hue_order or list(dict.fromkeys(medians[figure.hue]))
-    order = figure.order or list(dict.fromkeys(medians[figure.x]))
-    grid = sns.FacetGrid(medians, col=figure.col, col_order=figure.col_order, col_wrap=figure.col_wrap,
-                         height=figure.height, aspect=figure.aspect, sharex=figure.share_x,
-                         sharey=figure.share_y)  # fmt: skip
-    colours = dict(zip(names, sns.color_palette("colorblind", len(names)))) | figure.colours
-
-    def panel(data: pd.DataFrame, color: Any = None) -> None:
-        import matplotlib.pyplot as plt
-
-        wide = data.pivot_table(index=figure.x, columns=figure.hue, values=figure.y, sort=False)
-        wide = wide.reindex(index=[name for name in order if name in wide.index], columns=names).fillna(0.0)
-        base = 0.0 * wide.sum(axis=1)
-        for name in names:
-            plt.gca().bar(wide.index, wide[name], bottom=base, color=colours[name], label=name)
-            base = base + wide[name]
-
-    grid.map_dataframe(panel)
-    grid.add_legend(title="")
-    _finish(figure, grid)
-    return grid
-
-
-def _finish(figure: Figure, grid: Any) -> None:
-    """Names of axes and panels; the legend below, where it hides nothing."""
-    import seaborn as sns
-
-    grid.set_axis_labels(figure.labels.get(figure.x, figure.x), figure.labels.get(figure.y or "", figure.y or "count"))
-    grid.set_titles(col_template="{col_name}", row_template="{row_name}")
-    for axis in figure.log:
-        grid.set(**{f"{axis}scale": "log"})
-        for panel in grid.axes.flat:
-            _plain_ticks(getattr(panel, f"{axis}axis"))
-    if grid.legend is not None:
-        several = figure.style and figure.style != figure.hue
-        sns.move_legend(grid, "lower right", ncols=4, frameon=False, **({} if several else {"title": None}))
-        grid.legend.set_loc("outside lower right")
+def _finish(axis: Any, figure: Figure, panel: Panel, lowest: bool) -> None:
+    """Title, names of axes, ticks, limits and the lines of `at`."""
+    axis.set_title(panel.title, fontsize=LARGE)
+    names = {"x": figure.x, "y": "share" if figure.stat == "percent" else "count"}
+    names |= {} if figure.kind == "hist" else {"y": figure.column_y or ""}
+    for side, name in names.items():
+        panels = figure.panel_x if side == "x" else figure.panel_y
+        own = next((panels[str(value)] for value in panel.of if str(value) in panels), None)
+        outer = (lowest or not figure.share_x) if side == "x" else (panel.place[1] == 0 or not figure.share_y)
+        shown = figure.labels.get(name, name) if own is None else own
+        text = shown if outer else ""
+        if side == "y" and panel.side not in ("", shown):
+            text = f"{textwrap.fill(panel.side, max(12, int(figure.height * ROW_LETTERS)))}\n{text}"
+        getattr(axis, f"set_{side}label")(text, fontsize=LARGE)
+    if figure.share_x and not lowest:
+        axis.tick_params(labelbottom=False)
+    if figure.share_y and panel.place[1]:
+        axis.tick_params(labelleft=False)
+    for side, limits in ({"x": panel.view.x, "y": panel.view.y} | figure.limits).items():
+        if limits:
+            getattr(axis, f"set_{side}lim")(*limits)
+    for side in "xy":
+        _ticks(axis, figure, side, panel.rows)
+    for side, lines in figure.at.items():
+        for name, value in lines.items() if isinstance(lines, dict) else [("", lines)]:
+            _reference(axis, side, float(value), name)  # type: ignore[arg-type]  # places are numbers by now
+    if figure.diagonal:
+        axis.axline((1, 1), (2, 2), color="0.4", linewidth=0.8, linestyle="--", zorder=1)
+    if figure.kind == "dot":
+        axis.grid(False, axis="y")
 
 
-def _plain_ticks(axis: Any) -> None:
-    """Ticks of a log scale as everyday numbers; within two decades also at 2 and 5."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+def _reference(axis: Any, side: str, value: float, name: str) -> None:
+    """A thin dashed line, and what it is."""
+    (axis.axvline if side == "x" else axis.axhline)(value, color="0.4", linewidth=0.8, linestyle="--", zorder=1)
+    if name and side == "y":
+        axis.annotate(name, (1, value), xycoords=("axes fraction", "data"), xytext=(-2, 2), textcoords="offset points",
+                      ha="right", va="bottom", fontsize=SMALL, color="0.3")  # fmt: skip
+    elif name:
+        axis.annotate(name, (value, 1), xycoords=("data", "axes fraction"), xytext=(3, -2), textcoords="offset points",
+                      ha="left", va="top", fontsize=SMALL, color="0.3")  # fmt: skip
 
-    low, high = axis.get_view_interval()
-    if 0 < high < 100 * low:
-        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axis.set_minor_formatter(NullFormatter())
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+def _ticks(axis: Any, figure: Figure, side: str, rows: pd.DataFrame) -> None:
+    """Ticks as everyday numbers; of lines on a logarithmic axis where their points are, if these are few."""
+    from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, NullFormatter, NullLocator
+
+    own = getattr(axis, f"{side}axis")
+    unit = figure.si.get("x" if side == "x" else "y")
+    plain = EngFormatter(unit) if unit else FuncFormatter(lambda value, _: f"{value:,.10g}")
+    if side in figure.log:
+        values = sorted(set(rows[figure.x])) if side == "x" and figure.kind == "line" else []
+        own.set_major_locator(FixedLocator(values if 1 < len(values) <= 8 and not unit else _decades(axis, side)))
+        own.set_minor_locator(NullLocator())
+        own.set_minor_formatter(NullFormatter())
+        own.set_major_formatter(plain)
+    elif unit:
+        own.set_major_formatter(plain)
+
+
+def _decades(axis: Any, side: str) -> list[float]:
+    """Three to six round numbers of a logarithmic axis."""
+    low, high = (float(end) for end in getattr(axis, f"get_{side}lim")())
+    found: list[float] = []
+    for steps in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 7), tuple(1 + tenth / 10 for tenth in range(90))):
+        found = [step * 10.0**power for power in range(-15, 16) for step in steps if low <= step * 10.0**power <= high]
+        if len(found) >= 3:
+            break
+    return found[:: 1 + (len(found) - 1) // 6]
+
+
+def _legend(drawn: Any, figure: Figure, shown: pd.DataFrame, hues: Sequence[Any]) -> None:
+    """Below the panels: what colours are, then what dashes and marks are; nothing where there is one of each."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    styles = looks.ordered(shown[figure.style]) if figure.style and figure.style != figure.hue else []
+    handles: list[Any] = []
+    if len(hues) > 1 and figure.hue not in ((figure.y,) if figure.kind == "dot" else (figure.x,)):
+        for place, hue in enumerate(hues):
+            look, name = looks.look(hue, place), looks.called(hue)
+            if figure.kind in LINES:
+                dash = look.dash if figure.kind == "line" and not styles else "none" if figure.kind != "line" else "-"
+                marker = "" if figure.kind == "line" and (styles or not figure.marked) else look.marker
+                handles.append(
+                    Line2D([], [], color=look.colour, linestyle=dash, marker=marker, markersize=5, label=name)
+                )
+            else:
+                handles.append(Patch(facecolor=look.colour, hatch=look.hatch, edgecolor="white", label=name))
+    for place, style in enumerate(styles):
+        look = looks.look(style, place)
+        handles.append(Line2D([], [], color="0.3", linestyle=look.dash, marker=look.marker, markersize=5,
+                              label=looks.called(style)))  # fmt: skip
+    if handles:
+        longest = max(len(handle.get_label()) for handle in handles)
+        columns = max(1, min(len(handles), LETTERS // (longest + 7)))
+        drawn.legend(handles=handles, loc="outside lower left", ncols=columns, frameon=False, fontsize=SMALL)

@@ -11,8 +11,9 @@ import pandas as pd
 
 from repro.answers.figures import drawing
 from repro.answers.figures import specification as figures
-from repro.answers.figures.specification import Shown, Table
+from repro.answers.figures.specification import Figure, Shown, Table
 from repro.answers.pages.files import Files
+from repro.answers.pages.reference import quoted
 from repro.answers.tables.columns import chosen
 from repro.answers.tables.results import Results
 from repro.core import config_folders
@@ -41,7 +42,7 @@ class Specs:
         rows = figures.rows(figure, table) if len(table) else table
         if not len(rows):
             return f"*{figure.title}: not run yet.*"
-        caption = _caption(figure, rows)
+        caption, figure = _caption(figure, rows), with_numbers(figure, self.page)
         return self.files.picture(lambda: drawing.draw(figure, rows), repr(figure), name, figure.alt, caption, rows)
 
     def table(self, name: str) -> str:
@@ -57,6 +58,19 @@ class Specs:
         if name not in specs:
             raise unknown(f"{what} of {self.page}", name, specs)
         return specs[name]
+
+
+def with_numbers(figure: Figure, paper: str) -> Figure:
+    """The figure with the paper's numbers for their places in `paper_configs/reference/<paper>.csv`."""
+
+    def known(value: float | list[str]) -> float:
+        return quoted(paper).value(*value) if isinstance(value, list) else value
+
+    at = {
+        side: {name: known(value) for name, value in lines.items()} if isinstance(lines, dict) else lines
+        for side, lines in figure.at.items()
+    }
+    return figure.model_copy(update={"at": at})
 
 
 def _caption(shown: Shown, rows: pd.DataFrame) -> str:

@@ -24,8 +24,8 @@ from repro.records.store import run_folders
 FOLDER = ".built"
 ANSWERS = PACKAGE / "answers"
 READ = ("answers", "core", "experiment", "ranking", "records")  # rooms that pages are built with
-DRAWS = (ANSWERS / "pages/writing.py", ANSWERS / "tables/foreign.py", ANSWERS / "figures")
-LIBRARIES = ("matplotlib", "pandas", "seaborn", "numpy", "jinja2")
+DRAWS = (ANSWERS / "pages/writing.py", ANSWERS / "tables/foreign.py", ANSWERS / "figures", REPORTS / "palette.yaml")
+LIBRARIES = ("matplotlib", "pandas", "numpy", "jinja2")
 
 
 @dataclass
@@ -77,7 +77,7 @@ def inputs(page: str, results: Path | None, more: Any = None) -> str:
             runs += [folder / "summary.json" for folder in run_folders(results or results_root(), paper)]
     folder = config_folders.report_folder(page)
     others = [] if folder.parent == REPORTS else config_folders.state()
-    own = [*_below(folder), *_below(CONFIGS)]
+    own = [*_below(folder), *_below(CONFIGS), REPORTS / "palette.yaml"]
     own += [path for room in READ for path in _below(PACKAGE / room)]
     whole = results == reference_root()  # whose findings are held against its verdicts
     return digest(whole, more, others, _libraries(), *((str(path), content(path)) for path in (*sorted(own), *runs)))

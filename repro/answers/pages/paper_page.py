@@ -76,7 +76,7 @@ class PaperPage:
 
     @cached_property
     def judged(self) -> list[Judged]:
-        return self.found.court.judged()
+        return self.found.judged
 
     @cached_property
     def by_claim(self) -> Mapping[str, list[Judged]]:

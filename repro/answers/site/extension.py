@@ -44,6 +44,7 @@ class Figures(SphinxTransform):
         for paragraph in list(self.document.findall(nodes.paragraph)):
             if len(paragraph) != 1 or not isinstance(paragraph[0], nodes.image):
                 continue
+            paragraph[0]["width"] = "100%"  # with which Sphinx makes it a link to its full size, for small screens
             figure = nodes.figure("", paragraph[0])
             after = paragraph.next_node(siblings=True, descend=False)
             if isinstance(after, nodes.paragraph) and len(after) == 1 and isinstance(after[0], nodes.emphasis):

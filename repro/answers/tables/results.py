@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -9,10 +10,12 @@ from pathlib import Path
 
 from repro.answers.claims.claims import File
 from repro.answers.claims.drawn import Sweeps
+from repro.answers.claims.evaluate import Judged
 from repro.answers.claims.evidence import ClaimEvaluator, claims_of
 from repro.answers.figures import specification
 from repro.answers.figures.specification import Experiment
 from repro.answers.tables import loading
+from repro.answers.tables.columns import Filter
 from repro.answers.tables.loading import KINDS, Drawn, Summary
 from repro.answers.tables.runs import Runs
 from repro.answers.tables.selection import best, grouped, model
@@ -40,6 +43,24 @@ class Results:
     def court(self) -> ClaimEvaluator:
         """What judges the claims."""
         return ClaimEvaluator(self.file, self.find, self.root, self.drawn)
+
+    @cached_property
+    def judged(self) -> list[Judged]:
+        """Every claim by every kind of number, in the file's order."""
+        return self.court.judged()
+
+    def interval(self, experiment: str, kind: str, of: Filter, over: Filter) -> tuple[float, float]:
+        """What the verdict of a claim rests on that compares these rows; NaN where there is none."""
+        return self._intervals.get((experiment, kind, repr(of), repr(over)), (math.nan, math.nan))
+
+    @cached_property
+    def _intervals(self) -> dict[tuple[str, str, str, str], tuple[float, float]]:
+        found: dict[tuple[str, str, str, str], tuple[float, float]] = {}
+        for one in self.judged:
+            if one.ours and (value := one.claim.value) and not value.each:
+                key = (one.claim.experiment, one.kind, repr(value.of), repr(value.over))
+                found.setdefault(key, (one.ours.low, one.ours.high))
+        return found
 
     def drawn(self, name: str) -> Sweeps | None:
         """The sweeps that speak to a claim of an experiment, or of a member of a family; None without any."""

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 import yaml
+from matplotlib.text import Text
 
-from repro.answers.figures import drawing
+from repro.answers.figures import drawing, looks
 from repro.answers.figures import specification as figures
 from repro.core.errors import InputError
+from repro.core.paths import REPORTS
 
 ROWS = pd.DataFrame(
     [
@@ -52,7 +51,7 @@ def test_bars_are_medians_over_seeds(tmp_path):
     heights = sorted(bar.get_height() for bar in made.axes[0].patches if bar.get_height())
     assert heights == pytest.approx([1.0, 2.0, 2.0, 4.0])
     assert made.axes[0].get_ylabel() == "seconds"
-    assert {text.get_text() for text in made.legends[0].get_texts()} == {"emulated", "simulated"}
+    assert [text.get_text() for text in made.legends[0].get_texts()] == ["emulated", "simulated"]
 
 
 def test_a_stack_adds_up(tmp_path):
@@ -61,9 +60,10 @@ def test_a_stack_adds_up(tmp_path):
     assert tops == pytest.approx([1.0, 2.0, 3.0, 6.0])
 
 
-@pytest.mark.parametrize("kind", ["line", "scatter", "point", "strip", "box"])
+@pytest.mark.parametrize("kind", ["line", "scatter", "bar", "hist", "box"])
 def test_every_kind_is_drawn_in_panels(tmp_path, kind):
-    made = drawn(figure(tmp_path, kind=kind, x="seed", hue="variant", col="kind", at={"y": 1.0}))
+    hue = None if kind == "box" else "variant"
+    made = drawn(figure(tmp_path, kind=kind, x="seed", hue=hue, col="kind", at={"y": 1.0}))
     assert [axis.get_title() for axis in made.axes] == ["emulated", "simulated"]
     assert all(axis.has_data() for axis in made.axes)
 
@@ -102,8 +102,67 @@ def test_a_figure_that_does_not_fit_its_rows(tmp_path, changes, says):
         figures.cells(file(tmp_path, tables={"t": spec}).tables["t"], ROWS)
 
 
-def test_scipy_is_not_imported_for_seaborn_and_can_be_later():
-    code = (
-        "import sys; from repro.answers.figures import drawing; drawing._seaborn(); assert 'scipy' not in sys.modules"
+def test_one_value_looks_the_same_in_every_figure(tmp_path):
+    colours = []
+    for kinds in (["simulated", "emulated"], ["simulated"]):
+        made = drawn(figure(tmp_path, kind="scatter", x="seed", hue="kind", where={"kind": kinds}))
+        colours.append({looks.look("simulated").colour in [line.get_color() for line in made.axes[0].lines]})
+    assert colours == [{True}, {True}]
+    assert looks.ordered(["simulated", "a user's own", "paper"]) == ["paper", "simulated", "a user's own"]
+    assert looks.look("a user's own", 0).colour != looks.look("another", 1).colour
+
+
+def test_dots_of_one_name_stand_apart_and_have_their_intervals(tmp_path):
+    rows = ROWS.assign(low=0.1, high=20.0)
+    spec = figure(tmp_path, kind="dot", x="step_s", y="variant", interval=True, labels={})
+    made = drawing.draw(spec, figures.rows(spec, rows))
+    plt.close(made)
+    places = {y for line in made.axes[0].lines for y in line.get_ydata() if line.get_marker() != "None"}
+    assert len(places) >= 4  # two kinds of two variants
+    ends = {x for bars in made.axes[0].collections for x in bars.get_segments()[0][:, 0]}
+    assert (min(ends), max(ends)) == pytest.approx((0.1, 20.0))
+
+
+def test_several_columns_are_panels_of_their_own(tmp_path):
+    spec = figure(
+        tmp_path, kind="line", x="seed", y={"step_s": "time", "twice": "double"}, row="measure", hue="variant"
     )
-    subprocess.run([sys.executable, "-c", f"{code}; import scipy.stats"], check=True)
+    made = drawing.draw(spec, figures.rows(spec, ROWS.assign(twice=2 * ROWS["step_s"])))
+    plt.close(made)
+    assert [axis.get_title() for axis in made.axes] == ["time", "double"]
+
+
+def test_a_table_has_medians_by_its_index_and_arithmetic(tmp_path):
+    spec = {"title": "T", "table": "runs", "index": ["variant"], "columns": {"variant": "name", "1000 * step_s": "ms"}}
+    made = file(tmp_path, tables={"t": spec}).tables["t"]
+    of = figures.cells(made, ROWS[ROWS["kind"] == "emulated"])
+    assert of.to_dict("list") == {"name": ["A", "B"], "ms": ["1,000", "2,000"]}
+
+
+def texts(made):
+    """What is written in a figure, with where it stands."""
+    made.canvas.draw()
+    found = []
+    for text in made.findobj(Text):
+        inside = text.get_visible() and (text.axes is None or text.axes.get_visible())
+        if inside and text.get_text().strip():
+            found.append(text)
+    return found
+
+
+def test_type_is_legible_at_the_width_of_a_page(tmp_path):
+    made = drawing.draw(spec := figure(tmp_path, col="kind"), figures.rows(spec, ROWS))
+    sizes = [text.get_fontsize() for text in texts(made)]
+    plt.close(made)
+    assert made.get_figwidth() == drawing.WIDTH and min(sizes) >= 8
+
+
+@pytest.mark.parametrize("page", ["pipesgd", "pipedream", "gtopk", "eagersgd", "ibatch", "validation", "baselines"])
+def test_what_a_page_draws_has_names_and_units(page):
+    shown = figures.read(REPORTS / page / "figures.yaml").figures
+    assert 0 < len(shown) <= 13
+    for name, spec in shown.items():
+        sides = [spec.x] if spec.kind == "hist" else [spec.x, spec.column_y]
+        unnamed = [side for side in sides if side not in spec.labels and not (spec.panel_x or spec.panel_y)]
+        assert not unnamed, f"{page}/{name}: {unnamed}"
+        assert "_" not in "".join((*spec.labels.values(), spec.title)), name

@@ -29,9 +29,10 @@ SMALL = ["dataset.standin=always", "workers=2", "batch=40", "epochs=0.4", "eval_
 PROGRAM = """
     import os, signal, sys, threading, time
     import torch
-    print("ready", os.getpid(), threading.active_count(), torch.get_num_threads(), sys.argv[1:], flush=True)
     if sys.argv[1] == "wait":
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
+    print("ready", os.getpid(), threading.active_count(), torch.get_num_threads(), sys.argv[1:], flush=True)
+    if sys.argv[1] == "wait":
         time.sleep(600)
     if sys.argv[1] == "killed":
         os.kill(os.getpid(), signal.SIGKILL)

@@ -91,11 +91,13 @@ class Composer:
         of_files = {key for key in keys if (CONFIGS / key).is_dir()}
         files = tuple(override for override, key in zip(everything, keys) if key in of_files)
         values = [override for override, key in zip(everything, keys) if key not in of_files]
+        given = everything[len(self.first) :]
+        chosen = of_files & set(map(_key, given))
         try:
             pairs = (file.partition("=")[::2] for file in files)
             own = [PLUGINS[group].defaults(name) for group, name in pairs if is_own(group, name)]
             merged, later = pickle.loads(_of_files(files, self._state, f"{offered} {own}"))
-            _set(merged, values)
+            _set(merged, [value for value in values if value in given or not _of_another(value, chosen, merged)])
             return _resolved(merged) | later
         except FAULTS:
             return _compose(everything)  # all by Hydra, which says best what is wrong
@@ -110,6 +112,12 @@ def _of_files(files: tuple[str, ...], state: str, offered: str) -> bytes:
     merged = _merged(files)
     later = _taken(merged)
     return pickle.dumps((merged, later))
+
+
+def _of_another(override: str, chosen: set[str], config: DictConfig) -> bool:
+    """Whether a scale sets an option that its experiment's own part has, and the one chosen in its place has not."""
+    group, _, option = _key(override).partition(".")
+    return group in chosen and bool(option) and option.split(".")[0] not in config[group]
 
 
 def _price_added(override: str) -> str:

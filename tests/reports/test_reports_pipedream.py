@@ -90,8 +90,8 @@ def test_the_first_sentence_says_which_gains_over_data_parallelism_hold(page):
     }
     sure = {name for name, verdict in found.items() if verdict.share.most}
     assert sure == {"vgg16-8b-over-bsp", "alexnet-over-bsp"}
-    for name in (*sure, "s2vt-4a-over-bsp"):
-        assert page.ours(name) in page.answer
+    said = {place.partition(":")[0] for place in page.file.answer.rests_on}
+    assert {*sure, "s2vt-4a-over-bsp"} <= said  # the build fails where one of these verdicts is another
     share = found["s2vt-4a-over-bsp"].share
     assert share.hits / share.of < 0.5
 

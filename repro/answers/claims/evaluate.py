@@ -57,7 +57,7 @@ class Conditioned:
             return f"{self.verdict.text}, of the {self.kept} draws in {self.of} that reproduce it"
         if self.cannot:
             return f"contradiction: none of {self.of} draws reproduces it"
-        return f"not resolved: {self.kept} of {self.of} draws reproduce it"
+        return f"not resolved: too few draws, {self.kept} of {self.of}, reproduce it"
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,12 @@ COLOURS = {CONFIRMED: "#1b7837", IN_DIRECTION: "#7fbf7b", REFUTED: "#c51b7d", OP
 OTHER, PAPER = "#8c8c8c", "#bdbdbd"
 LETTERS = 84  # of a claim's text, above its line
 ROW, WIDTH = 0.5, 8.0  # inches
-PANELS = {"x": "times as fast, or as much (dashed: no effect)", "": "ours over the paper's number (dashed: the same)"}
+TEXT = "-"  # of claims whose numbers an axis of ratios has no place for
+PANELS = {
+    "x": "times as fast, or as much (dashed: no effect)",
+    "": "ours over the paper's number (dashed: the same)",
+    TEXT: "differences and other claims that no axis of ratios shows",
+}
 
 
 def picture(files: Files, rows: pd.DataFrame) -> str:
@@ -36,7 +41,7 @@ def picture(files: Files, rows: pd.DataFrame) -> str:
 
 def draw(rows: pd.DataFrame) -> Any:
     """The matplotlib figure. rows: claim, unit (`x`, or nothing where ours stands over the paper's), paper_low and
-    paper_high (NaN where open), low, ours, high, verdict, share, kind, own."""
+    paper_high (NaN where open), low, ours, high, verdict, share, kind, own, said."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -54,14 +59,20 @@ def draw(rows: pd.DataFrame) -> Any:
         layout="constrained",
     )
     for axis, (unit, of) in zip(axes[:, 0], panels, strict=True):
-        for place, row in enumerate(of.to_dict("records")):
-            _line(axis, place, row)
-        axis.axvline(1, color="0.35", linewidth=0.8, linestyle="--", zorder=0)
-        axis.set_xscale("log")
-        axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axis.xaxis.set_minor_formatter(NullFormatter())
-        low, high = axis.get_xlim()
-        axis.set_xticks([tick for tick in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100) if low <= tick <= high])
+        if unit == TEXT:
+            for place, said in enumerate(of["said"]):
+                axis.text(0, place, said, transform=axis.get_yaxis_transform(), fontsize=7, va="center", color="0.35")
+            axis.set_xticks([])
+        else:
+            for place, row in enumerate(of.to_dict("records")):
+                _line(axis, place, row)
+            axis.axvline(1, color="0.35", linewidth=0.8, linestyle="--", zorder=0)
+            axis.set_xscale("log")
+            low, high = _wide(axis.get_xlim())
+            axis.set_xlim(low, high)
+            axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            axis.xaxis.set_minor_formatter(NullFormatter())
+            axis.set_xticks([tick for tick in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100) if low <= tick <= high])
         axis.set_yticks([])
         axis.set_ylim(len(of) - 0.4, -0.9)
         for place, claim in enumerate(of["claim"]):
@@ -79,6 +90,11 @@ def draw(rows: pd.DataFrame) -> Any:
     marks += [Line2D([], [], color=COLOURS.get(word, OTHER), marker="o", linewidth=2, label=word) for word in said]
     drawn.legend(handles=marks, loc="outside lower center", ncols=len(marks), frameon=False, fontsize=8)
     return drawn
+
+
+def _wide(limits: tuple[float, float]) -> tuple[float, float]:
+    """Limits of a logarithmic axis on which what is nearly the same looks so: at least from a half to twice."""
+    return min(limits[0], 0.5), max(limits[1], 2.0)
 
 
 def _line(axis: Any, place: int, row: Mapping[Any, Any]) -> None:

@@ -3,6 +3,7 @@ axes, what tells marks apart; `drawing` draws the figures."""
 
 from __future__ import annotations
 
+import re
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -180,9 +181,14 @@ def _long(figure: Figure, table: pd.DataFrame, measures: dict[str, str]) -> pd.D
     return long.assign(**{MEASURE: long[MEASURE].map(measures)})
 
 
+TARGET = re.compile(r"to_.+_s")  # a column of `runs`: seconds to a target
+
+
 def cells(table: Table, found: pd.DataFrame) -> pd.DataFrame:
     """The table as text: medians over the rows that share their place, numbers to so many digits."""
     shown = chosen(found, table.where)
+    targets = [column for column in table.columns if TARGET.fullmatch(column) and column not in shown]
+    shown = shown.assign(**dict.fromkeys(targets, float("nan")))  # that none of these runs had
     used = [name for column in (*table.columns, *table.index) for name in names(column, shown)]
     if missing := next((column for column in used if column not in shown), None):
         raise unknown(f"column of table '{table.title}'", missing, shown.columns)

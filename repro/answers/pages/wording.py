@@ -114,9 +114,9 @@ def by_claim(judged: Sequence[Judged]) -> Mapping[str, list[Judged]]:
 
 
 def headlines(by_claim: Mapping[str, Sequence[Judged]]) -> pd.DataFrame:
-    """A row a headline that has a positive number, by the kind that decides it: claim, unit (`x`, or nothing: then its
-    numbers stand over the paper's), paper_low, paper_high, low, ours, high, verdict, share, kind, own (of runs of the
-    workspace)."""
+    """A row a headline, by the kind that decides it: claim, unit (`x`, or nothing: then its numbers stand over the
+    paper's; `-`: it has none, or none that an axis of ratios has a place for), paper_low, paper_high, low, ours, high,
+    verdict, share, kind, own (of runs of the workspace), said (the numbers as text)."""
     import pandas as pd
 
     rows = []
@@ -124,16 +124,18 @@ def headlines(by_claim: Mapping[str, Sequence[Judged]]) -> pd.DataFrame:
         one, claim = deciding(of_kinds), of_kinds[0].claim
         paper, ratio = [end for end in (claim.paper.low, claim.paper.high) if end], claim.paper.unit == "x"
         by = 1.0 if ratio else max(paper, default=0.0)
-        if not claim.headline or one.ours is None or by <= 0:
+        if not claim.headline:
             continue
-        ours = [end / by for end in (one.ours.low, one.ours.point, one.ours.high)]
-        if ours[0] <= 0 or not all(map(math.isfinite, ours)):  # an axis of ratios has no place for it
-            continue
-        printed = [math.nan if end is None else end / by for end in (claim.paper.low, claim.paper.high)]
+        found = [one.ours.low, one.ours.point, one.ours.high] if one.ours and by > 0 else [math.nan] * 3
+        numbers = [end / by if by > 0 else end for end in found]
+        drawn = numbers[0] > 0 and all(map(math.isfinite, numbers))
+        printed = [math.nan if end is None or not drawn else end / by for end in (claim.paper.low, claim.paper.high)]
         names = ("claim", "unit", "paper_low", "paper_high", "low", "ours", "high", "verdict", "share", "kind", "own")
         share = one.verdict.share.text if one.verdict.share and one.verdict.share.drawn else ""
-        own = (claim.text, "x" if ratio else "", *printed, *ours, place(one), share, one.kind, mine(one))
-        rows.append(dict(zip(names, own, strict=True)))
+        unit = ("x" if ratio else "") if drawn else "-"
+        own = (claim.text, unit, *printed, *numbers, place(one), share, one.kind, mine(one))
+        said = f"paper: {claim.paper.shown}; ours: {ours(one)}"
+        rows.append(dict(zip(names, own, strict=True)) | {"said": said})
     return pd.DataFrame(rows)
 
 

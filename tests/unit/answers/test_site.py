@@ -81,9 +81,9 @@ def test_pages_stand_in_the_overview_s_order_and_claims_below_their_paper(site):
 def test_a_figure_has_its_text_its_caption_and_its_data(site):
     figure = read(site.page("paper")).find("figure")
     assert figure.img["alt"] == "Two bars." and "Two bars, simulated. PDF CSV" in figure.get_text()
-    files = [site.index.parent / unquote(name) for name in (figure.img["src"], *(a["href"] for a in figure("a")[:2]))]
-    assert [path.suffix for path in files] == [".png", ".pdf", ".csv"]
-    assert files[0].read_bytes() == PIXEL and files[2].read_text() == "a,b\n1,2\n"
+    files = [site.index.parent / unquote(name) for name in (figure.img["src"], *(a["href"] for a in figure("a")))]
+    assert [path.suffix for path in files] == [".png", ".png", ".pdf", ".csv"]  # the picture is a link to itself
+    assert files[0].read_bytes() == files[1].read_bytes() == PIXEL and files[3].read_text() == "a,b\n1,2\n"
 
 
 def test_verdicts_are_chips_and_tables_of_claims_can_be_filtered(site):

@@ -166,7 +166,7 @@ def test_runs_are_mirrored_to_mlflow_and_no_page_is_built_where_none_is_wanted(r
     done = repro(results, "run", EXPERIMENT, "--no-report", *QUICK, "testbed=virtual")  # all variants, side by side
     assert done.returncode == 0, done.stderr
     assert "building the page" not in done.stderr and not (results.parent / "reports").exists()
-    assert str(results / "pipesgd") in done.stdout and "MLflow UI" in done.stdout
+    assert str(results / "pipesgd") in done.stdout and "repro ui" in done.stdout
     code = (
         "import mlflow, sys; mlflow.set_tracking_uri(sys.argv[1]);"
         "runs = mlflow.search_runs(search_all_experiments=True);"

@@ -72,7 +72,7 @@ def test_a_simulation_that_computes_on_a_gpu_is_kept_to_no_core(planned, monkeyp
 
 def test_what_this_machine_lacks_is_no_error_where_other_runs_were_done(planned, monkeypatch, capsys):
     found = {"runs": planned, "left_out": [[EXPERIMENT, True, "Horovod is not installed"]]}
-    monkeypatch.setattr("repro.launch.plan.plan", lambda *_: Plan(**found))
+    monkeypatch.setattr("repro.launch.plan.plan", lambda *_, **__: Plan(**found))
     monkeypatch.setattr(runner, "run_unfinished", lambda *_: ([], None))
     args = SimpleNamespace(draws=0,
         experiment=EXPERIMENT, overrides=[], scale="quick", inputs=False, force=False, dry_run=False, fresh_ranks=True,

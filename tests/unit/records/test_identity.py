@@ -195,16 +195,19 @@ def test_every_entry_of_a_key_is_in_the_identity_and_defaults_are_neutral():
 # --- MLflow's groups
 
 
+PLACED = {"key": "k", "variant": "diloco", "paper": "mine", "experiment": "vit"}
+
+
 def test_runs_that_differ_in_one_value_are_groups_of_their_own_and_seeds_are_not():
     """Of a record before the run (a configuration), and of a finished one (a summary with its configuration)."""
     for record in (
-        lambda change: {"key": "k", "variant": "diloco", "scale": "quick", **CONFIG, **change},
+        lambda change: {**PLACED, "scale": "quick", **CONFIG, **change},
         lambda change: (run := found(**change)).summary | {"config": run.record.identity.plain()},
     ):
         groups = [tags(record(change))["group"] for change in CHANGES]
         assert len({*groups}) == len(CHANGES)
         assert len({tags(record({"seed": seed}))["group"] for seed in range(3)}) == 1
-    named = tags({"key": "k", "variant": "diloco", **CONFIG, "epochs": 9, "changed": ["epochs", "strategy.H"]})
+    named = tags({**PLACED, **CONFIG, "epochs": 9, "changed": ["epochs", "strategy.H"]})
     assert "H=10, 9 epochs" in named["group"]
 
 

@@ -201,6 +201,6 @@ def cells(table: Table, found: pd.DataFrame) -> pd.DataFrame:
         shown = shown.assign(**numbers)
         if table.index:
             shown = shown.groupby(table.index, sort=False).median(numeric_only=True).reset_index()
-        shown = shown[list(table.columns)]
+        shown = shown.reindex(columns=list(table.columns))  # a column without numbers has no median
     text = shown.map(lambda value: number(value, table.digits) if isinstance(value, int | float) else called(value))
     return text.rename(columns=table.columns)

@@ -27,8 +27,9 @@ def map_picture(files: Files, cells: Sequence[Cell], kind: str, less: float) -> 
     own = [cell for cell in cells if cell.kind == kind]
     rows = pd.DataFrame([asdict(cell) for cell in own])
     alt = "Panels of cells: a column for each number of workers, a row for each lateness; a colour for each strategy."
+    dots = "; a dot: by the simulator itself" if any(cell.by == "simulation" for cell in own) else ""
     caption = (
-        "The fastest strategy (**simulated**: closed forms; a dot: by the simulator itself), for ResNet-50's "
+        f"The fastest strategy (**simulated**: closed forms{dots}), for ResNet-50's "
         f"gradient of 102 MB. Hatched: ahead of the second by less than {less:.0%}, by which ratios of simulated "
         "steps may be off."
     )

@@ -56,7 +56,7 @@ def steps(found: Results) -> pd.DataFrame:
 def phases(found: Results) -> pd.DataFrame:
     """Figure 4, third column: seconds of 1,000 iterations in the paper's three parts, simulated; and the accuracy that
     the paper writes above each of its bars."""
-    printed = quoted("final top-1").set_index(["row", "variant"])["value"]
+    printed = "paper\n" + quoted("final top-1").set_index(["row", "variant"])["value"].astype(str)
     rows = []
     for name, benchmark in FIGURE4.items():
         group = found.shown.get((name, "simulated"))

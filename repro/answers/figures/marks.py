@@ -81,7 +81,7 @@ def stack(axis: Any, figure: Figure, rows: pd.DataFrame, hues: Sequence[Any]) ->
         for place, text in enumerate(said):
             axis.annotate("" if pd.isna(text) else str(text), (place, base[place]), xytext=(0, 2), ha="center",
                           textcoords="offset points", fontsize=SMALL)  # fmt: skip
-        axis.margins(y=0.12)
+        axis.margins(y=0.2)
     names_below(axis, places)
 
 

@@ -161,7 +161,10 @@ class PaperPage:
     def number(self, claim: str, kind: str, part: str = "") -> str:
         if part == "verdict":
             return self.one(claim, kind).verdict.answer
-        return self.one(claim, SIMULATED).claim.paper.shown if kind == "paper" else self.ours(claim, kind, part)
+        if kind == "paper":
+            return self.one(claim, SIMULATED).claim.paper.shown
+        ours, decided = self.ours(claim, kind, part), wording.deciding(self.by_claim[claim]).kind
+        return ours if part or kind == decided else f"{ours} {kind}"  # the headline table has the other number
 
     @property
     def changed(self) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from repro.answers.figures import forest
-from repro.answers.pages import built
+from repro.answers.pages import built, wording
 from repro.answers.pages.built import Built
 from repro.answers.pages.files import Files
 from repro.answers.pages.render import template, write_page
@@ -55,7 +55,7 @@ def build(done: Mapping[str, Any], out: Path) -> Built:
         papers=[(paper, titles[paper], said) for paper, said in shown.items()],
         missing=[name for name in (*titles, *across()) if name not in done],
         own=any(said["own"] for said in shown.values()),
-        forest=forest.picture(files, pd.DataFrame(rows)) if rows else "",
+        forest=forest.picture(files, pd.DataFrame(rows).astype(dict.fromkeys(wording.NUMBERS, float))) if rows else "",
         others=[(name, title, done[name]) for name, title in across().items() if name in done],
     )
     return files.built(inputs, write_page(text, "index", files), None)

@@ -59,7 +59,10 @@ class PaperPage:
         pages = write_page(text, self.paper, self.files)
         for name in ("claims", "provenance"):
             pages += write_page(template(f"{name}.md.j2", page=self), f"{self.paper}-{name}", self.files)
-        headlines = wording.headlines(self.by_claim).to_dict("records")
+        headlines = [
+            {name: None if value != value else value for name, value in row.items()}  # JSON has no NaN
+            for row in wording.headlines(self.by_claim).to_dict("records")
+        ]
         own = sum(map(wording.mine, self.claims.headlines))
         said = {"method": self.method, "answer": self.answer if self.anything else "", "headlines": headlines}
         return pages, said | {"own": own, "of": len(self.claims.headlines)}

@@ -113,6 +113,9 @@ def by_claim(judged: Sequence[Judged]) -> Mapping[str, list[Judged]]:
     return found
 
 
+NUMBERS = ("paper_low", "paper_high", "low", "ours", "high")  # of a row of `headlines`; NaN: none
+
+
 def headlines(by_claim: Mapping[str, Sequence[Judged]]) -> pd.DataFrame:
     """A row a headline, by the kind that decides it: claim, unit (`x`, or nothing: then its numbers stand over the
     paper's; `-`: it has none, or none that an axis of ratios has a place for), paper_low, paper_high, low, ours, high,

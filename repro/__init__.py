@@ -29,9 +29,8 @@ __all__ = ["compare", "recommend", "results", "run", "show"]
 def __getattr__(name: str) -> Any:
     if name not in API:
         raise AttributeError(f"module 'repro' has no attribute '{name}'")
-    found = getattr(import_module(API[name]), name)
-    globals()[name] = found  # also where a module has the same name, which its import has set here
-    return found
+    globals()[name] = call = getattr(import_module(API[name]), name)
+    return call
 
 
 def __dir__() -> list[str]:

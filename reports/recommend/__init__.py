@@ -31,7 +31,7 @@ def read(kind: type[T], name: str) -> list[T]:
 
 def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
     """(pages, a line for the overview)"""
-    found = read(Cell, "map")
+    grid = read(Cell, "map")
     every_row = read(Compared, "published")
     by_setting: dict[str, list[Compared]] = {}
     for row in every_row:
@@ -44,7 +44,7 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
     )
     less = cells.ratio_error()
     table = published_table(every_row)
-    checked = [cell for cell in found if cell.by == "simulation"]
+    checked = [cell for cell in grid if cell.by == "simulation"]
     shown: dict[str, Any] = {
         "line": line,
         "right": right,
@@ -52,15 +52,13 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
         "error": f"{error:.0%}",
         "rows": len(every_row),
         "less": f"{less:.0%}",
-        "cells": len(found) // 2,
+        "cells": len(grid) // 2,
         "checked": len(checked),
         "agree": sum(cell.agrees for cell in checked),
-        "synchronous": figures.map_picture(files, found, SYNCHRONOUS, less),
-        "any": figures.map_picture(files, found, ANY, less),
-        "regions": {kind: regions(files, found, kind, less) for kind in (SYNCHRONOUS, ANY)},
-        "headlines": files.table(
-            headlines_table(read(Placed, "headlines")), "headlines", left=["fastest, synchronous", "fastest of all"]
-        ),
+        "synchronous": figures.map_picture(files, grid, SYNCHRONOUS, less),
+        "any": figures.map_picture(files, grid, ANY, less),
+        "regions": {kind: regions(files, grid, kind, less) for kind in (SYNCHRONOUS, ANY)},
+        "headlines": files.table(headlines_table(read(Placed, "headlines")), "headlines", left=LEFT),
         "scatter": figures.scatter(files, table),
         "named": files.table(named_table(judged), "named", left=["named by the tool", "best measured", "right"]),
         "published": files.table(shown_rows(table), "published", left=["system", "stands for"]),
@@ -98,9 +96,9 @@ def named_table(judged: list[cells.Judged]) -> pd.DataFrame:
     )
 
 
-def regions(files: Files, found: list[Cell], kind: str, less: float) -> str:
+def regions(files: Files, grid: list[Cell], kind: str, less: float) -> str:
     """A table of where which strategy is the fastest."""
-    total = sum(cell.kind == kind for cell in found)
+    total = sum(cell.kind == kind for cell in grid)
     rows = [
         {
             "fastest": every()[region.best].label,
@@ -111,7 +109,7 @@ def regions(files: Files, found: list[Cell], kind: str, less: float) -> str:
             "late by": _range(region.late),
             "ahead, median": f"{region.margin:.0%}{'' if region.margin > less else ', within the error'}",
         }
-        for region in cells.regions(found, kind)
+        for region in cells.regions(grid, kind)
     ]
     return files.table(pd.DataFrame(rows), f"regions-{kind}")
 

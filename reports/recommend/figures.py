@@ -69,10 +69,10 @@ def draw_map(cells: Sequence[Cell], less: float) -> Any:
         if row == len(late) - 1:
             axis.set_xlabel("Gbit/s", fontsize=8)
         if column == 0:
-            said = f"one late by {late[row]:.0%}" if late[row] else "nobody late"
-            axis.set_ylabel(f"{said}\ncomputation : communication", fontsize=7)
-    found = dict.fromkeys(name for name in every() if any(cell.best == name for cell in cells))
-    patches = [Patch(facecolor=COLOURS.get(name, OTHER), label=every()[name].label) for name in found]
+            lateness = f"one worker late by {late[row]:.0%}" if late[row] else "no worker late"
+            axis.set_ylabel(f"{lateness}\ncomputation : communication", fontsize=7)
+    fastest = dict.fromkeys(name for name in every() if any(cell.best == name for cell in cells))
+    patches = [Patch(facecolor=COLOURS.get(name, OTHER), label=every()[name].label) for name in fastest]
     figure.legend(handles=patches, loc="outside lower center", ncols=2, fontsize=8, frameon=False)
     return figure
 

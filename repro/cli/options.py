@@ -79,6 +79,12 @@ def error_prefix() -> str:
     return styled("repro: error:", "red", sys.stderr)
 
 
+def check_device(device: str) -> None:
+    """InputError for a --device that there is not."""
+    if device not in ("auto", "cpu", "cuda"):
+        raise InputError(f"--device {device}: must be auto, cpu or cuda")
+
+
 def as_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="machine-readable output")
 

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repro.cli.options import as_json
+from repro.cli.options import as_json, check_device
 from repro.core.errors import InputError
 from repro.core.user_files import check_target
 
@@ -52,8 +52,7 @@ def cmd_profile(args: argparse.Namespace) -> None:
     from repro.algorithms.pipeline.layers import as_text
     from repro.experiment import limits
 
-    if args.device not in ("auto", "cpu", "cuda"):
-        raise InputError(f"--device {args.device}: must be auto, cpu or cuda")
+    check_device(args.device)
     if args.threads < 1:
         raise InputError(f"--threads {args.threads}: must be 1 or more")
     limits.check("--threads", args.threads, limits.THREADS)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repro.cli.options import as_json
+from repro.cli.options import as_json, check_device
 from repro.cli.partition import grouped
 from repro.core.errors import InputError
 from repro.core.user_files import check_target
@@ -35,8 +35,7 @@ def add(commands: Any) -> None:
 
 
 def cmd_price(args: argparse.Namespace) -> None:
-    if args.device not in ("auto", "cpu", "cuda"):
-        raise InputError(f"--device {args.device}: must be auto, cpu or cuda")
+    check_device(args.device)
     for option in ("workers", "batch", "steps"):
         if getattr(args, option) < 1:
             raise InputError(f"--{option} {getattr(args, option)}: must be 1 or more")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import statistics
 import time
 from collections.abc import Iterator, Sequence
@@ -20,6 +19,7 @@ from repro.algorithms.pipeline import profile as profiles
 from repro.algorithms.pipeline import profiler
 from repro.algorithms.pipeline.layers import Layer, Profile, tensor_bytes
 from repro.algorithms.pipeline.memory import counted
+from repro.core import own_code
 from repro.core.errors import InputError, unknown
 from repro.ranking.setting import coarse
 from repro.training.device_times import BACKWARD_TO_FORWARD
@@ -64,9 +64,8 @@ def of(model: str, batch: int, shape: Sequence[int] | None = None) -> Workload:
     """By what a user names: FILE.json, FILE.py:Class, or a model; InputError for anything else."""
     if model.endswith(".json"):
         return of_profile(Path(model))
-    file, colon, name = model.rpartition(":")
-    if colon:
-        return of_module(_loaded(Path(file), name), name, batch, shape)
+    if ":" in model:
+        return of_module(_loaded(model), model.rpartition(":")[2], batch, shape)
     if model not in models.names():
         raise InputError(f"{unknown('model', model, models.names())}; or FILE.py:Class of a module, or FILE.json")
     dataset = profiler.usual_dataset(model)
@@ -84,21 +83,36 @@ def of_profile(path: Path) -> Workload:
     return Workload(coarse(found), 0.0, None, kept, f"{found.source} on {found.hardware}")
 
 
-def _loaded(path: Path, name: str) -> nn.Module:
-    """The module `name()` of a user's file."""
-    if not path.is_file():
-        raise InputError(f"{path}: there is no such file; must be FILE.py:Class")
+def _loaded(place: str) -> nn.Module:
+    """The module that a class or function of a user's makes: FILE.py:Class."""
+    own_code.admit(place)
     try:
-        spec = importlib.util.spec_from_file_location(path.stem, path)
-        assert spec and spec.loader
-        namespace = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(namespace)
-        found = getattr(namespace, name)()
+        made = own_code.load(place)()
+    except InputError:
+        raise
     except Exception as error:  # whatever a user's file raises
-        raise InputError(f"{path}:{name}: {type(error).__name__}: {_first_line(error)}") from None
-    if not isinstance(found, nn.Module):
-        raise InputError(f"{path}:{name}: is a {type(found).__name__}; must be an nn.Module that needs no arguments")
-    return found
+        raise InputError(f"{place}: {type(error).__name__}: {_first_line(error)}") from None
+    if not isinstance(made, nn.Module):
+        raise InputError(f"{place}: is a {type(made).__name__}; must be an nn.Module that needs no arguments")
+    return made
+
+
+@dataclass(frozen=True)
+class _Samples:
+    """What a module takes: numbers of words where it has an embedding, else values; shape: of one."""
+
+    shape: tuple[int, ...]
+    words: bool
+
+    @classmethod
+    def of(cls, module: nn.Module, shape: Sequence[int] | None) -> _Samples:
+        words = any(isinstance(part, nn.Embedding) for part in module.modules())
+        return cls(tuple(shape) if shape else (TOKENS if words else IMAGE), words)
+
+    def made(self, size: int, device: str | torch.device) -> torch.Tensor:
+        if self.words:
+            return torch.zeros(size, *self.shape, dtype=torch.int64, device=device)
+        return torch.rand(size, *self.shape, device=device)
 
 
 def _first_line(error: BaseException) -> str:
@@ -113,39 +127,31 @@ def of_module(module: nn.Module, name: str, batch: int, shape: Sequence[int] | N
     parameters = list(module.parameters())
     if not sum(p.numel() for p in parameters if p.requires_grad):
         raise InputError(f"model {name}: has no parameters to train")
-    words = any(isinstance(part, nn.Embedding) for part in module.modules())
-    sample = tuple(shape) if shape else (TOKENS if words else IMAGE)
-    real = {id(p): p.device for p in parameters}
+    samples = _Samples.of(module, shape)
     try:
-        return _traced(module.to("meta") if _on_meta(real) else module, name, batch, sample, words)
+        return _traced(module, name, batch, samples)
     except InputError:
         raise
     except Exception as error:
         raise InputError(
-            f"model {name}: its forward pass fails on {batch} x {' x '.join(map(str, sample))} "
-            f"{'numbers of words' if words else 'values'} ({_first_line(error)}); --input says another shape"
+            f"model {name}: its forward pass fails on {batch} x {' x '.join(map(str, samples.shape))} "
+            f"{'numbers of words' if samples.words else 'values'} ({_first_line(error)}); --input says another shape"
         ) from None
 
 
-def _on_meta(devices: dict[int, torch.device]) -> bool:
-    return all(device.type == "meta" for device in devices.values())
-
-
-def _traced(module: nn.Module, name: str, batch: int, sample: tuple[int, ...], words: bool) -> Workload:
-    meta = _on_meta({id(p): p.device for p in module.parameters()})
-    device = "meta" if meta else "cpu"
+def _traced(module: nn.Module, name: str, batch: int, samples: _Samples) -> Workload:
+    meta = all(p.is_meta for p in module.parameters())
+    if meta:
+        module.to("meta")  # its buffers too
     # a module of the user's runs for real, once, with a small batch: what it computes grows with the batch
     size = batch if meta else min(batch, 2)
-    x = (
-        torch.zeros(size, *sample, dtype=torch.int64, device=device)
-        if words
-        else torch.rand(size, *sample, device=device)
-    )
-    parts: list[_Part] = []
-    with _recorded(module, parts), FlopCounterMode(display=False) as counter:
-        _Part.counter = counter
-        with counted(module.parameters()) as kept:
-            module(x)
+    x = samples.made(size, "meta" if meta else "cpu")
+    with (
+        FlopCounterMode(display=False) as counter,
+        _recorded(module, counter) as parts,
+        counted(module.parameters()) as kept,
+    ):
+        module(x)
     layers, grown = [], batch / size
     total = sum(part.flops for part in parts) or 1.0
     seen: set[int] = set()
@@ -168,25 +174,24 @@ def _traced(module: nn.Module, name: str, batch: int, sample: tuple[int, ...], w
 class _Part:
     """A part of the module that ran: its FLOPs without its own parts', and the bytes that came out of it."""
 
-    counter: Any = None
-
     def __init__(self, name: str, module: nn.Module):
         self.name, self.module, self.flops, self.nbytes = name or "model", module, 0.0, 0.0
 
 
 @contextmanager
-def _recorded(module: nn.Module, parts: list[_Part]) -> Iterator[None]:
-    """Record the parts with parameters of their own that run, each once, in order."""
+def _recorded(module: nn.Module, counter: FlopCounterMode) -> Iterator[list[_Part]]:
+    """The parts with parameters of their own that run, each once, in order."""
+    parts: list[_Part] = []
     open_parts: list[list[float]] = []
     found: dict[int, _Part] = {}
     handles = []
 
     def begin(one: nn.Module, _: Any) -> None:
-        open_parts.append([float(_Part.counter.get_total_flops()), 0.0])
+        open_parts.append([float(counter.get_total_flops()), 0.0])
 
     def end(one: nn.Module, _: Any, out: Any) -> None:
         before, inner = open_parts.pop()
-        whole = float(_Part.counter.get_total_flops()) - before
+        whole = float(counter.get_total_flops()) - before
         if open_parts:
             open_parts[-1][1] += whole
         part = found.get(id(one))
@@ -201,7 +206,7 @@ def _recorded(module: nn.Module, parts: list[_Part]) -> Iterator[None]:
         if one._parameters:
             handles += [one.register_forward_pre_hook(begin), one.register_forward_hook(end)]
     try:
-        yield
+        yield parts
     finally:
         for handle in handles:
             handle.remove()
@@ -217,20 +222,14 @@ def tensors(out: Any) -> list[torch.Tensor]:
 
 def timed_here(model: str, batch: int, shape: Sequence[int] | None, found: Workload) -> Workload:
     """A user's module with the seconds of a forward and backward pass here, on a GPU where torch has one."""
-    file, _, name = model.rpartition(":")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    module = _loaded(Path(file), name).to(device)
-    words = any(isinstance(part, nn.Embedding) for part in module.modules())
-    sample = tuple(shape) if shape else (TOKENS if words else IMAGE)
+    module = _loaded(model).to(device)
+    samples = _Samples.of(module, shape)
     size = min(batch, TIMED)
     times: list[float] = []
     began = time.perf_counter()
     while len(times) <= STEPS and (not times or time.perf_counter() - began < TIMED_S):
-        x = (
-            torch.zeros(size, *sample, dtype=torch.int64, device=device)
-            if words
-            else torch.rand(size, *sample, device=device)
-        )
+        x = samples.made(size, device)
         start = time.perf_counter()
         sum(out.float().mean() for out in tensors(module(x))).backward()  # type: ignore[union-attr]
         if device.type == "cuda":

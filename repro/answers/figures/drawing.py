@@ -165,13 +165,13 @@ def _ticks(axis: Any, figure: Figure, side: str, rows: pd.DataFrame) -> None:
 def _decades(axis: Any, side: str) -> list[float]:
     """Round numbers of a logarithmic axis, each a quarter of it from the last, so that their labels have room."""
     low, high = (float(end) for end in getattr(axis, f"get_{side}lim")())
-    found: list[float] = []
+    ticks: list[float] = []
     for steps in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 7), tuple(1 + tenth / 10 for tenth in range(90))):
-        found = [step * 10.0**power for power in range(-15, 16) for step in steps if low <= step * 10.0**power <= high]
-        if len(found) >= 3:
+        ticks = [step * 10.0**power for power in range(-15, 16) for step in steps if low <= step * 10.0**power <= high]
+        if len(ticks) >= 3:
             break
-    kept = found[:1]
-    for value in found[1:]:
+    kept = ticks[:1]
+    for value in ticks[1:]:
         if math.log(value / kept[-1]) >= math.log(high / low) / 4:
             kept.append(value)
     return kept

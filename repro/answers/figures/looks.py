@@ -33,8 +33,8 @@ class Look(Model):
 @cache
 def palette() -> dict[str, Look]:
     """Every look by what stands in the results, in the order in which figures show them; read once."""
-    found = yaml_files.entries(PALETTE, "palette")
-    return {name: checked(Look, entry, name) for section in found.values() for name, entry in section.items()}
+    sections = yaml_files.entries(PALETTE, "palette")
+    return {name: checked(Look, entry, name) for section in sections.values() for name, entry in section.items()}
 
 
 def look(value: Any, place: int = 0) -> Look:

@@ -26,6 +26,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import cache
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -125,7 +126,7 @@ class Mirror:
         name = experiment_name(self._source.record)
         if not (experiment := self.store.find(name)):
             experiment = self.store.make(name)
-            self.store.client.set_experiment_tag(experiment.experiment_id, NOTE, self._title())
+            self.store.client.set_experiment_tag(experiment.experiment_id, NOTE, title(place(self._source.record)))
         self.experiment, self.viewed = experiment.experiment_id, VIEW in experiment.tags
         first, *others = self._found() or [None]
         if first is None:
@@ -149,17 +150,12 @@ class Mirror:
         found = self.store.client.search_runs([self.experiment], key, max_results=100)
         return [run for run in found if run.data.tags.get("repro.run") == record.get("run")]
 
-    def _title(self) -> str:
-        """What the run's experiment says that it is; of one that is not here any more its name."""
-        name = place(self._source.record)
-        return config.titles([name])[name] if name in config.experiment_names() else name
-
     def _create(self, by_hand: dict[str, str], name: str | None = None) -> None:
         record = self._source.record
         name = name or run_name(record)
         base = _milliseconds((record.get("provenance") or {}).get("started_at")) or round(1000 * time.time())
         # all of the tags with it, or a run that gets no further would not be found again
-        self._tags = tags(record) | {NOTE: f"{name}. {self._title()}"} | by_hand
+        self._tags = tags(record) | {NOTE: f"{name}. {title(place(record))}"} | by_hand
         run = self.store.client.create_run(self.experiment, start_time=base, tags=self._tags, run_name=name)
         self._run, self._artifacts, self._base = run.info.run_id, run.info.artifact_uri, base
         self._status, self._points, self._parameters = "RUNNING", {}, {}
@@ -238,6 +234,12 @@ class Mirror:
         sent |= {place: point.value for place, point in new.items()}
         self._parameters |= wanted
         self._tags = dict(wanted_tags)
+
+
+@cache
+def title(experiment: str) -> str:
+    """What an experiment says that it is; of one that is not here any more its name."""
+    return config.titles([experiment])[experiment] if experiment in config.experiment_names() else experiment
 
 
 def added_by_hand(run: Any) -> dict[str, str]:

@@ -130,7 +130,7 @@ def test_a_users_module_is_profiled_and_answered(tmp_path):
     assert json.loads(json.dumps(text.plain(found), allow_nan=False))["best"]["synchronous"] in every()
     with pytest.raises(InputError, match="--input"):
         answer.recommend(f"{file}:Net", "1g", 2, shape=(7,))
-    with pytest.raises(InputError, match="AttributeError"):
+    with pytest.raises(InputError, match=r"'Other'; nearest: Net"):
         answer.recommend(f"{file}:Other", "1g", 2)
 
 

@@ -129,16 +129,16 @@ def headlines(by_claim: Mapping[str, Sequence[Judged]]) -> pd.DataFrame:
         by = 1.0 if ratio else max(paper, default=0.0)
         if not claim.headline:
             continue
-        found = [one.ours.low, one.ours.point, one.ours.high] if one.ours and by > 0 else [math.nan] * 3
-        numbers = [end / by if by > 0 else end for end in found]
+        known = (one.ours.low, one.ours.point, one.ours.high) if one.ours and by > 0 else ()
+        numbers = [end / by for end in known] or [math.nan] * 3
         drawn = numbers[0] > 0 and all(map(math.isfinite, numbers))
         printed = [math.nan if end is None or not drawn else end / by for end in (claim.paper.low, claim.paper.high)]
-        names = ("claim", "unit", "paper_low", "paper_high", "low", "ours", "high", "verdict", "share", "kind", "own")
+        names = ("claim", "unit", *NUMBERS, "verdict", "share", "kind", "own", "said")
         share = one.verdict.share.text if one.verdict.share and one.verdict.share.drawn else ""
         unit = ("x" if ratio else "") if drawn else "-"
-        own = (claim.text, unit, *printed, *numbers, place(one), share, one.kind, mine(one))
         said = f"paper: {claim.paper.shown}; ours: {ours(one)}"
-        rows.append(dict(zip(names, own, strict=True)) | {"said": said})
+        row = (claim.text, unit, *printed, *numbers, place(one), share, one.kind, mine(one), said)
+        rows.append(dict(zip(names, row, strict=True)))
     return pd.DataFrame(rows)
 
 

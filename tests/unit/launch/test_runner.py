@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from repro.api import running
 from repro.cli import experiments
 from repro.core.errors import FaultError, InputError, NotHere
 from repro.experiment.expand import expand
@@ -72,8 +73,8 @@ def test_a_simulation_that_computes_on_a_gpu_is_kept_to_no_core(planned, monkeyp
 
 def test_what_this_machine_lacks_is_no_error_where_other_runs_were_done(planned, monkeypatch, capsys):
     found = {"runs": planned, "left_out": [[EXPERIMENT, True, "Horovod is not installed"]]}
-    monkeypatch.setattr("repro.launch.plan.plan", lambda *_, **__: Plan(**found))
-    monkeypatch.setattr(runner, "run_unfinished", lambda *_: ([], None))
+    monkeypatch.setattr(running, "plan", lambda *_, **__: Plan(**found))
+    monkeypatch.setattr(running, "run_unfinished", lambda *_: ([], None))
     args = SimpleNamespace(draws=0,
         experiment=EXPERIMENT, overrides=[], scale="quick", inputs=False, force=False, dry_run=False, fresh_ranks=True,
         no_mlflow=True, no_report=True, json=True,

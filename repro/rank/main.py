@@ -39,7 +39,6 @@ def main(fabric: str, folder: Path) -> None:
     if lock is None:
         raise FaultError(f"{folder}: another command is about to start this run")
     ends.begin()
-    preemption.listen()
     configured = files.read_yaml(folder / "config.yaml")
     own_code.admit_configured(configured)
     config = checked(RunConfig, configured)
@@ -48,6 +47,7 @@ def main(fabric: str, folder: Path) -> None:
     srun_ranks.translate(fabric)
     if fabric == "virtual":
         prepare_process()
+        preemption.listen()
         testbed = config.testbed
         assert testbed.kind == "simulated"
         run = partial(programs.run, config=config, folder=folder)
@@ -60,6 +60,7 @@ def main(fabric: str, folder: Path) -> None:
         started = emulated.start(slowed, virtual_costs(bed), config.timeout_s)
     else:
         started = fabrics.load(fabric).start(config.device, config.testbed.backend, config.timeout_s)
+    preemption.listen()  # not while it waits in a library for the other ranks, which may have been ended: it would stay
     if tasks := getattr(started, "tasks", None):
         tasks.on_fatal = lambda error: stop(error.status, str(error))
     programs.run(started, preflight.check(started, config), folder)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -13,9 +14,11 @@ from types import SimpleNamespace
 import pytest
 
 from repro.core.errors import FaultError
+from repro.experiment import files
+from repro.experiment.compose import Composer
 from repro.launch import preempted
 from repro.launch.supervise import descendants
-from repro.rank import preemption
+from repro.rank import ends, preemption
 from repro.training.stops import Stop
 from tests.support import cli
 from tests.support.waiting import LIMIT_S, wait_until
@@ -161,3 +164,26 @@ def test_a_preempted_run_goes_on_to_the_same_bits(tmp_path, monkeypatch):
     assert again["weights_sha256"] == whole["weights_sha256"]
     assert [point["top1"] for point in again["curve"]] == [point["top1"] for point in whole["curve"]]
     assert again["bytes_sent"] == whole["bytes_sent"] and again["wall"]["resumes"] == 1
+
+
+@pytest.mark.ranks
+def test_a_rank_that_waits_for_the_others_ends_at_once(tmp_path):
+    """One that took the signal there would wait on for ranks that the same signal has ended."""
+    with socket.create_server(("127.0.0.1", 0)) as nobody:  # where rank 0's store would answer
+        nobody.settimeout(LIMIT_S)
+        files.write_yaml(tmp_path / "config.yaml", Composer("pipesgd/fig4-mnist").compose([*QUICK, "workers=2"]))
+        meeting = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port_of(nobody))}
+        variables = os.environ | meeting | {"REPRO_PREEMPT": "0.2", ends.VARIABLE: str(tmp_path)}
+        rank = subprocess.Popen([sys.executable, "-m", "repro.rank.main", "torch", str(tmp_path)], env=variables)
+        try:
+            connection, _ = nobody.accept()
+            with connection:
+                rank.send_signal(signal.SIGTERM)
+                assert rank.wait(LIMIT_S) == -signal.SIGTERM
+        finally:
+            rank.kill()
+            rank.wait()
+
+
+def port_of(server):
+    return server.getsockname()[1]

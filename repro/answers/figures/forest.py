@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 COLOURS = {CONFIRMED: "#1b7837", IN_DIRECTION: "#7fbf7b", REFUTED: "#c51b7d", OPEN: "#b07d1a"}  # told apart by all
 OTHER, PAPER = "#8c8c8c", "#bdbdbd"
-LETTERS = 84  # of a claim's text, above its line
-ROW, WIDTH = 0.5, 8.0  # inches
+LETTERS = 104  # of a line of a claim's text, above its interval
+ROW, LINE, WIDTH = 0.4, 0.16, 8.0  # inches: a row without its text, a line of that
 TEXT = "-"  # of claims whose numbers an axis of ratios has no place for
 PANELS = {
     "x": "times as fast, or as much (dashed: no effect)",
@@ -26,13 +26,13 @@ PANELS = {
 }
 
 
-def picture(files: Files, rows: pd.DataFrame) -> str:
-    """The picture on a page, as Markdown; rows as of `draw`."""
+def picture(files: Files, rows: pd.DataFrame, which: str = "The headline claims") -> str:
+    """The picture on a page, as Markdown; rows as of `draw`; which: of the headlines they are, for the caption."""
     counts = ", ".join(f"{count} {verdict}" for verdict, count in rows["verdict"].value_counts().items())
     alt = f"A line for each headline claim with the paper's number and ours: {counts}."
     caption = (
-        "The headline claims: the paper's range, ours with nine in ten of the draws of what the paper does not print "
-        "(or all seeds), in the colour of the verdict. Each claim by the kind of number that decides it: "
+        f"{which}: the paper's number (diamond) or range; ours with nine in ten of the draws of what the paper does "
+        "not print (or all seeds), in the colour of the verdict. Each claim by the kind of number that decides it: "
         + ", ".join(f"**{kind}**" for kind in dict.fromkeys(rows["kind"]))
         + "."
     )
@@ -50,10 +50,11 @@ def draw(rows: pd.DataFrame) -> Any:
     from matplotlib.ticker import FuncFormatter, NullFormatter
 
     panels = [(unit, rows[rows["unit"] == unit]) for unit in PANELS if (rows["unit"] == unit).any()]
+    lines = max(len(textwrap.wrap(claim, LETTERS)) for claim in rows["claim"])
     heights = [len(of) + 0.8 for _, of in panels]
     drawn, axes = plt.subplots(
         len(panels),
-        figsize=(WIDTH, ROW * sum(heights) + 1.2),
+        figsize=(WIDTH, (ROW + LINE * lines) * sum(heights) + 1.2),
         squeeze=False,
         height_ratios=heights,
         layout="constrained",
@@ -76,12 +77,12 @@ def draw(rows: pd.DataFrame) -> Any:
         axis.set_yticks([])
         axis.set_ylim(len(of) - 0.4, -0.9)
         for place, claim in enumerate(of["claim"]):
-            text = textwrap.shorten(claim, LETTERS, placeholder=" ...")
-            axis.text(0, place - 0.3, text, transform=axis.get_yaxis_transform(), fontsize=8, va="center")
+            text = "\n".join(textwrap.wrap(claim, LETTERS))
+            axis.text(0, place - 0.15, text, transform=axis.get_yaxis_transform(), fontsize=8, va="bottom")
         for place, row in enumerate(of.to_dict("records")):
             words = ", ".join(filter(None, (row["verdict"], row["share"], "yours" if row["own"] else "")))
-            at = {"transform": axis.get_yaxis_transform(), "ha": "right", "va": "center", "fontsize": 7}
-            axis.text(1, place - 0.3, words, color=COLOURS.get(row["verdict"], OTHER), **at)
+            at = {"transform": axis.get_yaxis_transform(), "ha": "right", "va": "bottom", "fontsize": 7}
+            axis.text(1, place - 0.15, words, color=COLOURS.get(row["verdict"], OTHER), **at)
         axis.set_xlabel(PANELS[unit], fontsize=8)
         axis.grid(True, axis="x", color="0.92")
         axis.spines[["top", "right", "left"]].set_visible(False)

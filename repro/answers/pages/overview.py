@@ -1,11 +1,12 @@
-"""The overview: what was found of each paper, all headlines in one picture, how far to trust it, how to start."""
+"""The overview: each paper's first headlines in one picture, what was found of each, how far to trust it, how to
+start."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from repro.answers.figures import forest
 from repro.answers.pages import built, wording
@@ -14,7 +15,11 @@ from repro.answers.pages.files import Files
 from repro.answers.pages.render import template, write_page
 from repro.core import config_folders
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 PAGE = "overview"
+DRAWN = 3  # headlines a paper in the picture: the first that its axes have a place for
 TITLE = re.compile(r"{% block title %}(.*), reproduced{% endblock %}|^# (.*)$", re.MULTILINE)  # of a page's template
 
 
@@ -48,14 +53,33 @@ def build(done: Mapping[str, Any], out: Path) -> Built:
         return files.before
     titles = papers()
     shown = {paper: done[paper] for paper in titles if paper in done}
-    rows = [row | {"claim": f"{titles[paper]}. {row['claim']}"} for paper, said in shown.items()
-            for row in said["headlines"]]  # fmt: skip
+    rows = pd.DataFrame(
+        [row | {"paper": titles[paper], "page": paper} for paper, said in shown.items() for row in said["headlines"]]
+    )
     text = template(
         f"{PAGE}/index.md.j2",
         papers=[(paper, titles[paper], said) for paper, said in shown.items()],
         missing=[name for name in (*titles, *across()) if name not in done],
         own=any(said["own"] for said in shown.values()),
-        forest=forest.picture(files, pd.DataFrame(rows).astype(dict.fromkeys(wording.NUMBERS, float))) if rows else "",
+        forest=_picture(files, rows) if len(rows) else "",
+        counts=files.table(_counts(rows), "verdicts", ["paper"]) if len(rows) else "",
         others=[(name, title, done[name]) for name, title in across().items() if name in done],
     )
     return files.built(inputs, write_page(text, "index", files), None)
+
+
+def _picture(files: Files, rows: pd.DataFrame) -> str:
+    """The first headlines of each paper."""
+    drawn = rows[rows["unit"] != forest.TEXT].groupby("paper", sort=False).head(DRAWN)
+    named = drawn.assign(claim=drawn["paper"] + ". " + drawn["claim"]).drop(columns=["paper", "page"])
+    return forest.picture(
+        files, named.astype(dict.fromkeys(wording.NUMBERS, float)), f"The first {DRAWN} of each paper"
+    )
+
+
+def _counts(rows: pd.DataFrame) -> pd.DataFrame:
+    """A row a paper: how many of its headlines have which verdict."""
+    import pandas as pd
+
+    found = pd.crosstab(rows["paper"], rows["verdict"]).reindex(rows["paper"].unique())
+    return found[[word for word in wording.STRIP if word in found]].reset_index()

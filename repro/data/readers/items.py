@@ -86,7 +86,7 @@ def sample(items: Any, row: int, epoch: str) -> tuple[Any, Any]:
         torch.manual_seed(seeded(f"{epoch}/{row}").initial_seed())
         found = items[row]
     if not isinstance(found, tuple | list) or len(found) != 2:
-        raise InputError(f"sample {row}: must be a pair (x, y), not a value of type {type(found).__name__}")
+        raise InputError(f"sample {row}: must be a pair (x, y), not {_kind(found)}")
     return found[0], found[1]
 
 
@@ -96,7 +96,13 @@ def tensor(value: Any, what: str) -> torch.Tensor:
         return value
     if isinstance(value, bool | int | float | np.ndarray | np.generic):
         return torch.as_tensor(value)
-    raise InputError(f"{what}: must be a tensor, an array or a number, not a value of type {type(value).__name__}")
+    raise InputError(f"{what}: must be a tensor, an array or a number, not {_kind(value)}")
+
+
+def _kind(value: Any) -> str:
+    """What a value is that is not taken, and where to read what to do with one that has parts."""
+    several = "; docs/model.md: several inputs" if isinstance(value, tuple | list | dict) else ""
+    return f"a value of type {type(value).__name__}{several}"
 
 
 def normalised(x: torch.Tensor) -> torch.Tensor:

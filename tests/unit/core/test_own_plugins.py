@@ -86,6 +86,14 @@ def whole():
 class Values(Points):
     def __getitem__(self, i):
         return torch.full((64,), 0.1 * i), 0.1 * i
+
+class Pairs(Points):
+    def __getitem__(self, i):
+        return (torch.zeros(3), torch.zeros(4)), 0
+
+class Named(Points):
+    def __getitem__(self, i):
+        return {"x": torch.zeros(3), "y": 0}
 """
 
 
@@ -105,7 +113,7 @@ def mine(tmp_path, monkeypatch):
     models._on_meta.cache_clear()
     yield tmp_path
     data.forget()
-    for name in ("my_nets", "my_sets"):
+    for name in ("my_nets", "my_sets", "my_reviews", "my_net", "my_data"):
         sys.modules.pop(name, None)
 
 
@@ -208,7 +216,7 @@ def test_parameters_that_are_not_used_do_not_train(mine):
 
 @pytest.mark.skipif(not (PROJECT / "docs").is_dir(), reason="not a checkout")
 def test_the_examples_of_the_pages_train(mine):
-    for page, name in (("model", "my_net.py"), ("dataset", "my_data.py")):
+    for page, name in (("model", "my_net.py"), ("model", "my_reviews.py"), ("dataset", "my_data.py")):
         (block,) = [each for each in blocks(PROJECT / "docs" / f"{page}.md", "python") if each.startswith(f"# {name}")]
         (mine / name).write_text(block)
     own = ("model=./my_net.py:MyNet", "model.width=8", "dataset=./my_data.py:Waves", "dataset.noise=0.2")
@@ -216,6 +224,12 @@ def test_the_examples_of_the_pages_train(mine):
     model, dataset = models.of(run.config, data.of(run.config)), data.of(run.config)
     assert [name for name, _ in model.named_children()] == ["features", "head"]
     assert model(dataset.train.slice(0, 2)[0]).shape == (2, dataset.classes) == (2, 10)
+    two = ("model=./my_reviews.py:Classifier", "dataset=./my_reviews.py:Reviews", "targets=[]", "epochs=2")
+    (run,) = planned(*two, "workers=2", "batch=20")
+    config = run.config.model_copy(update={"key": "k", "hardware": {"class": "none"}})
+    virtual.run(2, lambda fabric: programs.run(fabric, config, mine / "run"), small.NETWORK, small.COSTS)
+    curve = read_summary(mine / "run")["curve"]
+    assert curve[-1]["test_loss"] < curve[0]["test_loss"]
 
 
 def test_what_cannot_be_is_one_line(mine):
@@ -229,6 +243,8 @@ def test_what_cannot_be_is_one_line(mine):
     assert "2 stages, and blocks of the model: 1" in line and "because torch.fx cannot trace" in line
     assert "no stand-in" in refused("dataset=./mine.npz", "dataset.standin=always", "batch=20")
     assert "metrics for it: mse" in refused("model=./my_nets.py:Vit", "dataset=./my_sets.py:Values")
+    for several in ("Pairs", "Named"):
+        assert "docs/model.md: several inputs" in refused("model=./my_nets.py:Vit", f"dataset=./my_sets.py:{several}")
     np.savez(mine / "bad.npz", images=np.zeros(3))
     assert "must have x_train, y_train" in refused("dataset=./bad.npz", "batch=20")
     (mine / "text.npz").write_text("no archive")

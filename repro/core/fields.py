@@ -86,6 +86,20 @@ def checked(kind: type[T], given: Any, where: str = "") -> T:
         raise InputError(line(error, where)) from None
 
 
+def check_value(kind: type[BaseModel], path: str, value: Any) -> None:
+    """InputError for a value that a model's entry `a.b` cannot have by its type; a path to no entry passes."""
+    *steps, last = path.split(".")
+    of: Any = kind
+    for step in steps:
+        of = entry.annotation if (entry := getattr(of, "model_fields", {}).get(step)) else None
+    if entry := getattr(of, "model_fields", {}).get(last):
+        annotated: Any = Annotated[entry.annotation, entry]
+        try:
+            TypeAdapter(annotated).validate_python(value, strict=of.model_config.get("strict"))
+        except ValidationError as error:
+            raise InputError(line(error, path)) from None
+
+
 @lru_cache(maxsize=64)
 def _adapter(kind: type) -> TypeAdapter:
     return TypeAdapter(kind)

@@ -22,7 +22,7 @@ from repro.core.errors import InputError, unknown
 from repro.core.paths import CONFIGS
 from repro.core.registry import PLUGINS
 from repro.core.warnings import warn
-from repro.experiment.files import own_file, place_of, plugins_without_file
+from repro.experiment.files import GROUPS, own_file, place_of, plugins_without_file
 from repro.experiment.overrides import LATER, check_override, parts_of
 from repro.experiment.sources import is_own
 from repro.experiment.testbeds import NAMED_WORK, WORK
@@ -112,6 +112,18 @@ def _of_files(files: tuple[str, ...], state: str, offered: str) -> bytes:
     merged = _merged(files)
     later = _taken(merged)
     return pickle.dumps((merged, later))
+
+
+def value_of(override: str) -> tuple[str, Any] | None:
+    """The entry that an override of one value sets, and that value; None for a part's file, and where it refers to
+    another value."""
+    try:
+        parsed = OverridesParser.create().parse_override(override)
+        value = parsed.value()
+    except FAULTS:
+        return None  # refused where it is composed, with the reason
+    key = parsed.key_or_group
+    return None if key in GROUPS or "${" in str(value) or parsed.is_delete() else (key, value)
 
 
 def _of_another(override: str, chosen: set[str], config: DictConfig) -> bool:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from repro.core import errors, user_cache
+from repro.core.fields import check_value
 from repro.core.paths import PACKAGE
 from repro.experiment.run import Run
 from repro.launch.local import environment
@@ -58,23 +59,26 @@ def plan(
     if (answer := user_cache.load("plan", key)) is not None:
         sys.stderr.write(answer["stderr"])
     else:
-        check_names(names, overrides, scale)
+        check_given(names, overrides, scale)
         answer = ask(request, pools)
         if (watched := answer.pop("watched")) is not None:
             user_cache.save("plan", key, answer, watched)
     return Plan([Run.of_plain(each) for each in answer["runs"]], answer["left_out"])
 
 
-def check_names(names: Sequence[str], overrides: Sequence[str], scale: str) -> None:
-    """InputError for a scale, or an override of something, that an experiment does not have; without PyTorch, whose
-    import takes seconds."""
+def check_given(names: Sequence[str], overrides: Sequence[str], scale: str) -> None:
+    """InputError for a scale, or an override, that an experiment does not have, and for a value of a wrong type;
+    without PyTorch, whose import takes seconds."""
     from repro.experiment import config, grid
-    from repro.experiment.compose import Composer
+    from repro.experiment.compose import Composer, value_of
+    from repro.experiment.schema import RunConfig
 
     for name in names:
         plain, swept = grid.split(config.choices(name, overrides)[0])
         several = (f"{key}={value}" for key, values in swept.items() for value in values)
-        Composer(name, scale).check([*plain, *several])
+        Composer(name, scale).check(given := [*plain, *several])
+        for entry in filter(None, map(value_of, given)):
+            check_value(RunConfig, *entry)
 
 
 def ask(request: dict[str, Any], pools: Pools) -> dict[str, Any]:

@@ -103,3 +103,28 @@ keys()
     assert [line[0] for line in found] == ["1", "0", "1", "1", "1", "0"]
     own, same, other, *rest = [line[1:] for line in found]
     assert own and own == same and own != other and all(each == own for each in rest)
+
+
+def test_a_value_of_a_wrong_type_is_refused_without_torch(tmp_path):
+    """As the whole configuration refuses it, which takes PyTorch; what refers to another value waits for that."""
+    code = """
+import sys
+from repro.core.errors import InputError
+from repro.launch import plan
+for given in ("epochs=x", "optimizer.lr=x", "strategy=dsync,topk batch=20,0", "device=gpu", "numerics.precision=tf33"):
+    try:
+        plan.check_given(["pipesgd/fig4-mnist"], given.split(), "quick")
+    except InputError as error:
+        print(error)
+for given in ("epochs=${batch}", "strategy=pipe_sgd strategy.K=3", "testbed.alpha_s=1e-3", "targets=[1,0.5]"):
+    plan.check_given(["pipesgd/fig4-mnist"], given.split(), "quick")
+print("torch" in sys.modules)
+"""
+    assert python(tmp_path, code) == [
+        "epochs=x: must be a number",
+        "optimizer.lr=x: must be a number",
+        "batch=0: must be 1 or more",
+        "device=gpu: must be auto, cpu or cuda",
+        "numerics.precision=tf33: must be fp32, tf32 or bf16",
+        "False",
+    ]

@@ -11,7 +11,7 @@ from repro.core.errors import NotHere
 from repro.experiment import config, grid
 from repro.experiment.compose import Composer
 from repro.experiment.hyperparameters import Parameter, parameters
-from repro.experiment.quoted import quoted
+from repro.experiment.quoted import printed
 from repro.experiment.run import Run
 from repro.experiment.standing import Standing, standing
 from repro.launch.plan import Plan, plan
@@ -28,6 +28,7 @@ class Shown:
     standing         how many of the runs are done, stale and missing
     variants         their labels; `testbeds` and `seeds` are the other axes
     paper            what the paper prints: column -> variant -> number
+    places           column -> where it prints that, and of what
     hyperparameters  each beside the paper's own, or with what it is from
     config           the resolved configuration, as a file would have it
     """
@@ -40,6 +41,7 @@ class Shown:
     testbeds: list[str]
     seeds: int
     paper: Mapping[str, Mapping[str, float]]
+    places: Mapping[str, str]
     hyperparameters: list[Parameter]
     config: dict[str, Any]
 
@@ -48,6 +50,7 @@ class Shown:
         row = {"experiment": self.experiment, "runs": len(self.runs), "standing": self.standing._asdict()}
         return row | {
             "paper": self.paper,
+            "places": self.places,
             "hyperparameters": [one._asdict() for one in self.hyperparameters],
             "config": self.config,
         }
@@ -72,6 +75,7 @@ def show(experiment: str, *overrides: str, scale: str = DEFAULT_SCALE, draws: in
     for name, runs in found.items():
         own, (setting, chosen) = resolved[name], given[name]
         variants, testbeds = config.axes(own, setting)
+        paper = printed(name)
         shown.append(
             Shown(
                 experiment=name,
@@ -81,7 +85,8 @@ def show(experiment: str, *overrides: str, scale: str = DEFAULT_SCALE, draws: in
                 variants=[variant.label for variant in grid.left(variants, chosen)],
                 testbeds=[*testbeds],
                 seeds=len(grid.seeds_of(grid.split(setting)[1], own["seed"], own["seeds"])),
-                paper=quoted(name),
+                paper={column: values for column, (values, _) in paper.items()},
+                places={column: place for column, (_, place) in paper.items()},
                 hyperparameters=parameters(name, own),
                 config=own,
             )

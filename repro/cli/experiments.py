@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from repro.records.record import Record
 
 NAMED = 12  # variants or testbeds of an experiment that `show` names
+OWN_SETUP = ": trained with the paper's own model, data and epochs"  # which the runs here may not have
 
 
 def add(commands: Any) -> None:
@@ -79,7 +80,9 @@ def described(shown: Shown, args: argparse.Namespace) -> str:
         "model, data": f"{config['model']['name']}, {config['dataset']['name']}",
     }
     for column, values in shown.paper.items():
-        rows[f"the paper's {column}"] = some_of([f"{name} {value:g}" for name, value in values.items()], NAMED)
+        of = f"{shown.places[column]}{OWN_SETUP if column == 'final' else ''}"
+        numbers = some_of([f"{name} {value:g}" for name, value in values.items()], NAMED)
+        rows[f"the paper's {column}"] = f"{numbers} ({of})"
     width = max(map(len, rows))
     lines = [styled(f"{shown.experiment}: {config['title']}", "bold", sys.stdout)]
     lines += [f"  {name:{width}}  {value}" for name, value in rows.items()]

@@ -61,16 +61,27 @@ def quoted(experiment: str) -> dict[str, dict[str, float]]:
 
     InputError naming file and entry where one is of another form, or its table has no such number.
     """
-    found: dict[str, dict[str, float]] = {}
+    return {column: numbers for column, (numbers, _) in printed(experiment).items()}
+
+
+def printed(experiment: str) -> dict[str, tuple[dict[str, float], str]]:
+    """The same with the place and the row of the paper that the numbers are of: what it trained or measured there."""
+    numbers: dict[str, dict[str, float]] = {}
+    places: dict[str, dict[str, list[str]]] = {}
     for number, given in enumerate(own_file(experiment).get("quoted") or (), start=1):
         try:
             entry = checked(Quoted, given)
-            found.setdefault(entry.title, {}).update(_numbers(experiment.split("/")[0], entry))
+            numbers.setdefault(entry.title, {}).update(_numbers(experiment.split("/")[0], entry))
         except InputError as error:
             raise InputError(
                 f"{place_of('experiment', experiment)}: {experiment}: quoted, entry {number}: {error}"
             ) from None
-    return found
+        rows = places.setdefault(entry.title, {}).setdefault(entry.place, [])
+        rows += [entry.row] if entry.row not in rows else []
+    said = {
+        column: "; ".join(f"{place}, {', '.join(rows)}" for place, rows in of.items()) for column, of in places.items()
+    }
+    return {column: (values, said[column]) for column, values in numbers.items()}
 
 
 def _numbers(paper: str, entry: Quoted) -> dict[str, float]:

@@ -18,7 +18,7 @@ from repro.experiment.expand import expand
 from repro.experiment.grid import Variant
 from repro.experiment.identify import identify
 from repro.experiment.key import Keys, code_roots
-from repro.experiment.quoted import quoted
+from repro.experiment.quoted import printed, quoted
 from repro.experiment.standing import Standing, standing, together
 from repro.fabric.virtual import fabric as virtual
 from repro.rank import probe
@@ -50,6 +50,11 @@ def test_the_number_is_the_tables_in_our_unit():
     steps_a_second = 1.64  # section 6.2.1, of eager-SGD (solo) with 200 ms
     assert quoted("eagersgd/fig10")["ms"]["eager-SGD (solo) 200 ms"] == pytest.approx(1e3 / steps_a_second)
     assert quoted("validation/shaped") == {}
+    places = {column: place for column, (_, place) in printed("pipedream/table1-vgg16-4a").items()}
+    assert places == {
+        "over single": "Table 1, VGG16, 4 (A); Figure 13, VGG16, 4 (A)",
+        "over bsp": "Table 1, VGG16, 4 (A)",
+    }
 
 
 @pytest.mark.parametrize(

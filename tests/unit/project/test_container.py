@@ -43,6 +43,28 @@ def test_variables_are_declared_where_they_are_used():
             declared.clear()  # as in a build: arguments before it are the image's name alone
 
 
+def test_what_is_copied_is_there():
+    ignored = [line for line in (PROJECT / ".dockerignore").read_text().splitlines() if line and line[0] not in "#!"]
+    for name, words in instructions():
+        if name == "COPY":
+            *sources, _ = words.split()
+            for source in sources:
+                assert (PROJECT / source).exists() and source.rstrip("/") not in ignored, source
+
+
+def test_what_runs_is_in_the_image_or_installed_before():
+    """The base image is Debian's with Python: it has a shell, the core utilities and apt-get, and no make."""
+    there = {"apt-get", "rm", "python3"}
+    for name, words in instructions():
+        if name == "RUN":
+            for command in re.split(r"&&|;|\|", words):
+                program, *arguments = [word for word in command.split() if not re.match(r"[A-Z_]+=", word)]
+                assert program in there, f"{program}: nothing installs it"
+                if arguments[0] == "install":
+                    there |= {word for word in arguments[1:] if not word.startswith("-")}
+    assert {"make", "openmpi-bin", "iproute2"} <= there  # what make setup looks for
+
+
 def test_commands_are_shell_and_what_they_install_from_is_there():
     for name, words in instructions():
         if name == "RUN":

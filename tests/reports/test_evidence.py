@@ -9,8 +9,8 @@ import pytest
 
 from repro.answers.claims.claims import Restated
 from repro.answers.claims.drawn import Sweeps
-from repro.answers.claims.evaluate import judge
-from repro.answers.claims.evidence import claims_of
+from repro.answers.claims.evaluate import Outcome, judge
+from repro.answers.claims.evidence import claims_of, undrawn
 from repro.answers.tables.loading import Drawn
 from repro.answers.tables.runs import row_of
 from repro.core.errors import InputError
@@ -117,13 +117,30 @@ def test_draws_that_compute_nothing_say_nothing_of_a_target():
     there = [run for run in runs["simulated"].records.values() if run["seed"] == 0]
     draws = [Draw(n, {"beta": {"testbed.beta_s_per_byte": float(n)}}, {"step": run["step"]}) for n in range(16)
              for run in there[:1]]  # fmt: skip
-    sweeps = Sweeps([Drawn(run | {"targets": {"0.97": None}}, draws) for run in there])
+    drawn = [Drawn(run | {"targets": {"0.97": None}}, draws) for run in there]
+    sweeps = Sweeps(drawn)
     for kind in ("simulated", "emulated"):
         court = replace(evaluator(runs | {"emulated": runs["simulated"]}, None), drawn=lambda _: sweeps)
         found = judge(claim("convergence-dsync"), kind, court.evidence(claim("convergence-dsync"), kind), None)
         assert found.verdict.answer == "not run" and "target" in found.verdict.reason and found.ours.point > 0
         timed = court.evidence(claim("dsync-faster-than-ps"), kind)
         assert len(timed.sample.values) == 16
+    wanted = claim("convergence-dsync")
+    court = replace(evaluator(runs, None), drawn=lambda _: Sweeps(drawn, runs["simulated"]))
+    trained = court.evidence(wanted, "simulated")  # the iterations of runs with arithmetic, the times of the draws
+    assert len(trained.sample.values) == 16 and not any(map(math.isnan, trained.sample.values))
+    assert trained.outcome.values[0] == pytest.approx(trained.sample.values[0])
+    few = replace(trained, outcome=Outcome({0: trained.outcome.values[0]}))
+    assert judge(wanted, "simulated", few, None).verdict.text == "open (1 of 5 seeds)"
+
+
+def test_draws_of_a_part_of_a_claims_runs_are_none():
+    """`fig1-vgg16-most` is the most over three testbeds and six numbers of workers."""
+    runs = shown("pipesgd", all_runs(), FIG4)["simulated"]
+    wanted = claim("pipe-compression-fastest")  # the better of two codecs
+    every = [Drawn(run, []) for run in runs.records.values() if run["seed"] == 0]
+    part = [one for one in every if one.summary["variant"] != "Pipe-SGD + Q"]
+    assert not undrawn(wanted, runs, Sweeps(every)) and "--draws" in undrawn(wanted, runs, Sweeps(part))
 
 
 def test_what_went_in_as_a_constant_is_no_result():

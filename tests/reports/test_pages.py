@@ -93,6 +93,13 @@ def test_every_claim_is_judged_as_when_it_was_published(reported, paper):
 
 
 @pytest.mark.parametrize("paper", PAPERS)
+def test_what_is_not_judged_says_what_it_would_take(reported, paper):
+    page = reported(paper).page
+    deciding = [(of[0].claim, wording.deciding(of)) for of in page.by_claim.values()]
+    assert not [claim.id for claim, one in deciding if wording.place(one) == wording.NOT_JUDGED and not claim.takes]
+
+
+@pytest.mark.parametrize("paper", PAPERS)
 def test_claims_stand_by_verdict_each_once_and_so_does_a_reason(reported, paper):
     made = reported(paper)
     page, text = made.page, (made.out / f"{paper}-claims.md").read_text()

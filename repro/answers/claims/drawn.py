@@ -3,6 +3,7 @@ computed from them as from any runs, one a draw."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,14 +22,25 @@ ERRORS = 64  # draws of the validated error, of runs of which nothing is assumed
 
 @dataclass(frozen=True, eq=False)
 class Sweeps:
-    """Those of an experiment."""
+    """Those of an experiment.
+
+    trained: its runs with arithmetic, whose seeds take turns to say after how many iterations a draw is at a target. A
+    claim that multiplies these by a time says that they do not depend on it.
+    """
 
     sweeps: Sequence[Drawn]
+    trained: Runs | None = None
 
     @cached_property
     def configured(self) -> Runs:
         """Each run with every input as configured."""
-        return Runs.of(one.summary | {"seed": 0} for one in self.sweeps)
+        return Runs.of(one.summary | {"seed": 0} | self._targets(one.summary, 0) for one in self.sweeps)
+
+    def _targets(self, run: Summary, draw: int) -> Summary:
+        if not (seeds := [*self.trained.seeds(run["variant"]).values()] if self.trained else []):
+            return {}
+        reached = seeds[draw % len(seeds)].get("targets") or {}
+        return {"targets": {name: at and at | {"train_s": math.nan} for name, at in reached.items()}}
 
     @cached_property
     def exact(self) -> Runs:
@@ -44,7 +56,8 @@ class Sweeps:
             for one in self.sweeps:
                 for draw in one.draws:
                     factor = errors.of_draw(draw.number).of(one.summary) if errors else 1.0
-                    yield at_draw(one.summary, draw.result, factor) | {"seed": draw.number}
+                    own = {"seed": draw.number} | self._targets(one.summary, draw.number)
+                    yield at_draw(one.summary, draw.result, factor) | own
 
         return Runs.of(made())
 

@@ -15,6 +15,7 @@ from repro.answers.claims.stats import spread
 from repro.answers.claims.verdict import Effect, Interval, Sample, Verdict, of_effect, of_value
 from repro.answers.tables.columns import Filter, computed
 from repro.core.errors import unknown
+from repro.records.kinds import SIMULATED
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -127,7 +128,9 @@ def judge(claim: Claim, kind: str, evidence: Evidence | None, effect: Effect | N
         verdict = Verdict(answers.OUT_OF_SCOPE, reason=evidence.out_of_scope)
     elif evidence.not_drawn:
         verdict = Verdict(answers.NOT_RUN, reason=evidence.not_drawn)
-    elif evidence.sample is None and (seeds := len(evidence.values)) < (least := claim.seeds_for(kind)):
+    elif (seeds := len(evidence.values)) < (least := claim.seeds_for(kind)) and (
+        evidence.sample is None or kind == SIMULATED  # of an emulated number draws stand for repetitions too
+    ):
         verdict = Verdict(answers.OPEN, reason=f"{seeds} of {least} seeds")
     else:
         verdict = concluded(claim, evidence, effect).implied(evidence.implied)

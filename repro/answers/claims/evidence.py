@@ -20,7 +20,7 @@ from repro.answers.claims.residuals import Residuals, Twins
 from repro.answers.claims.stats import median
 from repro.answers.claims.verdict import Interval, Sample, of_effect, of_value
 from repro.answers.tables import columns, loading
-from repro.answers.tables.columns import chosen
+from repro.answers.tables.columns import Filter, chosen
 from repro.answers.tables.loading import KINDS
 from repro.answers.tables.runs import RECORDED, TARGET, Runs
 from repro.core import config_folders
@@ -112,7 +112,7 @@ class ClaimEvaluator:
             return replace(found, sample=sampled(values.values()), error=errors.source)
         own, twin = outcome_of(claim, sweeps.configured), self.twin(claim, sweeps)
         values = outcome_of(claim, self.once(sweeps, None if twin else errors)).values
-        if reason := nothing_drawn(own.values, values):
+        if reason := nothing_drawn(own.values, values) or undrawn(claim, group, sweeps):
             return replace(found, not_drawn=reason if found.outcome.values else "")
         if twin:
             values = drawn.towards(values, twin)
@@ -129,7 +129,7 @@ class ClaimEvaluator:
             median(own.values()),
             median(found.values),
         )
-        if reason := nothing_drawn(own, values):
+        if reason := nothing_drawn(own, values) or undrawn(claim, self.find(claim.experiment, SIMULATED), sweeps):
             return replace(found, not_drawn=reason)
         if not base or not point:
             return replace(found, not_drawn=NO_DRAWS)
@@ -224,6 +224,20 @@ def nothing_drawn(own: Mapping[int, float], values: Mapping[int, float]) -> str:
     if not own or not values:  # a side was not drawn
         return NO_DRAWS
     return NO_NUMBERS if all(map(math.isnan, values.values())) else ""
+
+
+def undrawn(claim: Claim, simulated: Runs | None, sweeps: Sweeps) -> str:
+    """Why sweeps do not do for a claim: not all of the simulated runs that its verb chooses were drawn."""
+    value = claim.value
+    if simulated is None or value is None or value.verb is None or value.table != "runs":
+        return ""
+    lacking = any(_places(simulated, of) - _places(sweeps.configured, of) for _, of in value.sides)
+    return NO_DRAWS if lacking else ""
+
+
+def _places(runs: Runs, of: Filter) -> set[tuple[str, ...]]:
+    rows = chosen(runs.frame, of)
+    return {*rows[["experiment", "testbed", "variant", "model", "workers"]].astype(str).itertuples(index=False)}
 
 
 def sampled(values: Iterable[float]) -> Sample:

@@ -15,7 +15,8 @@ CONFIRMED, IN_DIRECTION, REFUTED, OPEN = "confirmed", "confirmed in direction", 
 # in the place of a verdict
 BY_CONSTRUCTION, OUT_OF_SCOPE, NOT_TESTABLE, NOT_RUN = "by construction", "out of scope", "not testable here", "not run"
 CONSISTENT = "consistent with implied input"  # in the place of confirmed: another of the paper's numbers went in
-UNJUDGED = (BY_CONSTRUCTION, CONSISTENT, OUT_OF_SCOPE, NOT_TESTABLE, NOT_RUN)
+GIVEN = (BY_CONSTRUCTION, CONSISTENT)  # by what went in: nothing that was not tried, and nothing that a run found
+UNJUDGED = (*GIVEN, OUT_OF_SCOPE, NOT_TESTABLE, NOT_RUN)
 
 # Fixed on 2026-11-26, before the first draws.
 MOST = 0.9  # a claim is confirmed where it holds for at least so many, refuted where for at most the rest

@@ -86,7 +86,7 @@ def draw(rows: pd.DataFrame) -> Any:
         axis.set_xlabel(PANELS[unit], fontsize=8)
         axis.grid(True, axis="x", color="0.92")
         axis.spines[["top", "right", "left"]].set_visible(False)
-    said = [word for word in (*COLOURS, "not judged") if (rows["verdict"] == word).any()]
+    said = [word for word in dict.fromkeys((*COLOURS, *rows["verdict"])) if (rows["verdict"] == word).any()]
     marks = [Line2D([], [], color=PAPER, linewidth=7, label="paper")]
     marks += [Line2D([], [], color=COLOURS.get(word, OTHER), marker="o", linewidth=2, label=word) for word in said]
     drawn.legend(handles=marks, loc="outside lower center", ncols=len(marks), frameon=False, fontsize=8)

@@ -12,7 +12,7 @@ from repro.answers.claims.claims import File, Paper, Reason
 from repro.answers.claims.decides import NONE
 from repro.answers.claims.evaluate import Judged
 from repro.answers.claims.stats import DASH, TIMES, number
-from repro.answers.claims.verdict import CONFIRMED, IN_DIRECTION, NOT_RUN, OPEN, REFUTED, UNJUDGED, Interval
+from repro.answers.claims.verdict import CONFIRMED, GIVEN, IN_DIRECTION, NOT_RUN, OPEN, REFUTED, UNJUDGED, Interval
 from repro.records.catalogue import WORKSPACE
 from repro.records.kinds import EMULATED, MEASURED, PADDED, SIMULATED
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # which kind's verdict stands for a claim, if it has one
 DECIDING = (MEASURED, EMULATED, SIMULATED, PADDED)
 NOT_JUDGED = "not judged"
-STRIP = (REFUTED, OPEN, IN_DIRECTION, CONFIRMED, NOT_JUDGED)  # of a page of claims, what does not hold first
+STRIP = (REFUTED, OPEN, IN_DIRECTION, CONFIRMED, NOT_JUDGED, *GIVEN)  # of a page of claims, what does not hold first
 
 
 def ours(one: Judged, part: str = "") -> str:
@@ -59,12 +59,14 @@ def cell(one: Judged, reasons: bool = False) -> str:
 
 
 def deciding(of_kinds: Sequence[Judged]) -> Judged:
-    """The verdict that stands for a claim: of what is measured before what is modelled, of what is judged first."""
+    """The verdict that stands for a claim: of what is measured before what is modelled, of what is judged first, then
+    of what went in."""
     order = sorted(of_kinds, key=lambda one: DECIDING.index(one.kind))
     judged = [one for one in order if one.verdict.judged]
     settled = [one for one in judged if one.verdict.answer != OPEN]
+    given = [one for one in order if one.verdict.answer in GIVEN]
     spoken = [one for one in order if one.verdict.answer != NOT_RUN]
-    return (settled or judged or spoken or order)[0]
+    return (settled or judged or given or spoken or order)[0]
 
 
 def reasons(of_kinds: Sequence[Judged], file: File) -> list[Reason]:
@@ -155,4 +157,4 @@ def strip(by_claim: Mapping[str, Sequence[Judged]]) -> dict[str, int]:
 
 def place(one: Judged) -> str:
     """Under which heading a verdict stands."""
-    return one.verdict.answer if one.verdict.judged else NOT_JUDGED
+    return one.verdict.answer if one.verdict.judged or one.verdict.answer in GIVEN else NOT_JUDGED

@@ -20,6 +20,7 @@ from repro.answers.tables.loading import KINDS, Drawn, Summary
 from repro.answers.tables.runs import Runs
 from repro.answers.tables.selection import best, grouped, model
 from repro.core import config_folders
+from repro.records.kinds import SIMULATED
 
 AT_AN_END = "input"  # a factor of records from before inputs were drawn: one of them at an end of its range
 
@@ -68,7 +69,8 @@ class Results:
             spec = self.experiments.get(name, Experiment())
             there = [one for one in self.sweeps if _speaks(one.summary["experiment"], name, spec)]
             kept = Runs.of(one.summary for one in there).where(**spec.where) if there else None
-            self._drawn[name] = Sweeps([there[number] for number in kept.records]) if kept and len(kept) else None
+            sweeps = [there[number] for number in kept.records] if kept else []
+            self._drawn[name] = Sweeps(sweeps, self.find(name, SIMULATED)) if sweeps else None
         return self._drawn[name]
 
     def of(self, name: str) -> dict[str, Runs]:

@@ -136,9 +136,9 @@ def _validated(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def row_of(run: Summary) -> dict[str, Any]:
     """A run's row: its tidy one, all that it counted, found and scored (`OF_A_RUN`) by the path to it, of what its
-    ranks say (`per_rank.`) the means over those that say it, seconds to a target (`to_`; infinity where it was not
-    reached), and of its training losses, each the mean since the last stop, the `loss.last`, and by how much it has
-    `fallen` since the first stop (NaN where it has not).
+    ranks say (`per_rank.`) the means over those that say it, seconds and iterations to a target (`to_`; infinity where
+    it was not reached), and of its training losses, each the mean since the last stop, the `loss.last`, and by how much
+    it has `fallen` since the first stop (NaN where it has not).
 
     Runs of a probe are of one variant, the program, whatever they are called.
     """
@@ -150,6 +150,7 @@ def row_of(run: Summary) -> dict[str, Any]:
     more |= {name: fmean(values) for name, values in said.items()}
     for name, at in (run.get("targets") or {}).items():
         more[f"{TARGET}{name}_s"] = at["train_s"] if at else math.inf
+        more[f"{TARGET}{name}_iterations"] = at.get("iteration", math.nan) if at else math.inf
     if losses := [point["loss"] for point in run.get("curve") or () if point.get("loss") is not None]:
         fallen = losses[0] - losses[-1]
         more |= {f"{OF_CURVE}last": losses[-1], f"{OF_CURVE}fallen": fallen if fallen > 0 else math.nan}

@@ -130,6 +130,9 @@ def test_draws_that_compute_nothing_say_nothing_of_a_target():
     trained = court.evidence(wanted, "simulated")  # the iterations of runs with arithmetic, the times of the draws
     assert len(trained.sample.values) == 16 and not any(map(math.isnan, trained.sample.values))
     assert trained.outcome.values[0] == pytest.approx(trained.sample.values[0])
+    alone = Sweeps(drawn, runs["simulated"].where(variant="PS-Sync"))  # D-Sync was not trained: that refutes nothing
+    half = replace(evaluator(runs, None), drawn=lambda _: alone).evidence(wanted, "simulated")
+    assert half.sample is None and "target" in half.not_drawn
     few = replace(trained, outcome=Outcome({0: trained.outcome.values[0]}))
     assert judge(wanted, "simulated", few, None).verdict.text == "open (1 of 5 seeds)"
 

@@ -37,9 +37,9 @@ class Sweeps:
         return Runs.of(one.summary | {"seed": 0} | self._targets(one.summary, 0) for one in self.sweeps)
 
     def _targets(self, run: Summary, draw: int) -> Summary:
-        if not (seeds := [*self.trained.seeds(run["variant"]).values()] if self.trained else []):
-            return {}
-        reached = seeds[draw % len(seeds)].get("targets") or {}
+        seeds = [*self.trained.seeds(run["variant"]).values()] if self.trained else []
+        unknown = {name: {"iteration": math.nan} for name in run.get("targets") or {}}
+        reached = (seeds[draw % len(seeds)].get("targets") or {}) if seeds else unknown
         return {"targets": {name: at and at | {"train_s": math.nan} for name, at in reached.items()}}
 
     @cached_property

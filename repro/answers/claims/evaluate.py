@@ -259,8 +259,8 @@ def _number(verb: str, of: float, over: float) -> float:
 
 
 def ratio(above: float, below: float) -> float:
-    """above / below where either may be infinite (not reached) or zero (nothing recorded)."""
-    if math.isnan(below) or (math.isinf(above) and math.isinf(below)):
+    """above / below where either may be infinite (not reached), zero (nothing recorded) or NaN (not known)."""
+    if math.isnan(above) or math.isnan(below) or (math.isinf(above) and math.isinf(below)):
         return math.nan
     if math.isinf(below):
         return 0.0

@@ -112,7 +112,7 @@ class ClaimEvaluator:
             return replace(found, sample=sampled(values.values()), error=errors.source)
         own, twin = outcome_of(claim, sweeps.configured), self.twin(claim, sweeps)
         values = outcome_of(claim, self.once(sweeps, None if twin else errors)).values
-        if reason := nothing_drawn(own.values, values) or undrawn(claim, group, sweeps):
+        if reason := nothing_drawn(claim, own.values, values) or undrawn(claim, group, sweeps):
             return replace(found, not_drawn=reason if found.outcome.values else "")
         if twin:
             values = drawn.towards(values, twin)
@@ -129,7 +129,9 @@ class ClaimEvaluator:
             median(own.values()),
             median(found.values),
         )
-        if reason := nothing_drawn(own, values) or undrawn(claim, self.find(claim.experiment, SIMULATED), sweeps):
+        if reason := nothing_drawn(claim, own, values) or undrawn(
+            claim, self.find(claim.experiment, SIMULATED), sweeps
+        ):
             return replace(found, not_drawn=reason)
         if not base or not point:
             return replace(found, not_drawn=NO_DRAWS)
@@ -219,11 +221,16 @@ class ClaimEvaluator:
                     yield testbed, one
 
 
-def nothing_drawn(own: Mapping[int, float], values: Mapping[int, float]) -> str:
+def nothing_drawn(claim: Claim, own: Mapping[int, float], values: Mapping[int, float]) -> str:
     """Why sweeps say nothing of a claim, by its number as configured and those of the draws."""
-    if not own or not values:  # a side was not drawn
-        return NO_DRAWS
-    return NO_NUMBERS if all(map(math.isnan, values.values())) else ""
+    if own and values:
+        return NO_NUMBERS if all(map(math.isnan, values.values())) else ""
+    return NO_NUMBERS if of_target(claim) else NO_DRAWS  # a side was not drawn
+
+
+def of_target(claim: Claim) -> bool:
+    """Whether it is computed from when a target was reached."""
+    return claim.value is not None and any((column or "").startswith(TARGET) for column, _ in claim.value.sides)
 
 
 def undrawn(claim: Claim, simulated: Runs | None, sweeps: Sweeps) -> str:
@@ -287,8 +294,7 @@ def not_testable(claim: Claim, group: Runs) -> str:
     """Why runs say nothing of a claim."""
     if claim.about == "accuracy" and group.timing_only:
         return "timing only: no accuracy is computed"
-    targets = claim.value is not None and any((column or "").startswith(TARGET) for column, _ in claim.value.sides)
-    return "stand-in data" if group.standin and (targets or claim.about == "accuracy") else ""
+    return "stand-in data" if group.standin and (of_target(claim) or claim.about == "accuracy") else ""
 
 
 def shared_cores(claim: Claim, group: Runs) -> str:

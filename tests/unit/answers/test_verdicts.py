@@ -151,7 +151,8 @@ def test_a_target_that_one_side_never_reached_is_no_finite_ratio(tmp_path):
     assert numbers(claim.value, steps(A=[0.5], B=[math.inf])).values == {0: math.inf}
     assert numbers(claim.value, steps(A=[math.inf], B=[1.0])).values == {0: 0.0}
     assert verdict(tmp_path, CLAIM, of(math.inf)).verdict.answer == IN_DIRECTION
-    assert math.isnan(numbers(claim.value, steps(A=[math.inf], B=[math.inf])).values[0])
+    for unknown in (math.inf, math.nan):
+        assert math.isnan(numbers(claim.value, steps(A=[math.inf], B=[unknown])).values[0])
 
 
 def test_draws_make_the_range_and_the_share(tmp_path):

@@ -29,7 +29,11 @@ def cmd_data(args: argparse.Namespace) -> int:
     if args.action == "fetch":
         if not args.name:
             raise InputError("repro data fetch needs a name: " + ", ".join(data.names()))
-        print(fetch.fetch(args.name))
+        try:
+            folder = data.module(args.name).find(None)
+        except InputError:  # not whole: the cache gets a copy that is
+            folder = None
+        print(folder or fetch.fetch(args.name))
         return 0
     if args.action == "verify":
         there = [row["name"] for row in data.status() if row["ok"] is not None]

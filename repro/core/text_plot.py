@@ -25,7 +25,8 @@ class Range(NamedTuple):
     @classmethod
     def of(cls, values: Sequence[float]) -> Range:
         low, high = min(values), max(values)
-        return cls(low, high) if high > low else cls(low - 0.5, high + 0.5)
+        beside = 0 if high > low else abs(low) / 10 or 1
+        return cls(low - beside, high + beside)
 
     def place(self, value: float, cells: int) -> int:
         """The cell, from 0, of a value."""

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from repro import data
+from repro.cli.main import main
 from repro.core.errors import InputError
 from repro.data import files
 from repro.data.base import Split
@@ -224,6 +225,21 @@ def test_fetch_then_found(tiny, server, tmp_path):
     fetch("mnist", mirrors=[address])
     assert data.verify("mnist") == folder
     fetch("mnist", mirrors=[])  # all there: asks nobody
+
+
+def test_the_command_fetches_what_is_nowhere_or_damaged(tiny, server, tmp_path, monkeypatch, capsys):
+    www, address = server
+    monkeypatch.setattr(mnist, "MIRRORS", [address])
+    elsewhere = tmp_path / "elsewhere" / "mnist"
+    for folder in (www, elsewhere):
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, body in tiny.items():
+            (folder / name).write_bytes(body)
+    monkeypatch.setenv("REPRO_DATA", str(elsewhere.parent))
+    assert main(["data", "fetch", "mnist"]) == 0 and capsys.readouterr().out.strip() == str(elsewhere)
+    (elsewhere / "a.gz").write_bytes(b"damaged")
+    assert main(["data", "fetch", "mnist"]) == 0
+    assert capsys.readouterr().out.strip() == str(tmp_path / "cache" / "repro" / "mnist")
 
 
 @pytest.mark.parametrize("bad", ["corrupt", "short", "long", "absent"])

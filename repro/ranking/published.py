@@ -22,7 +22,7 @@ from repro.ranking.workload import Workload
 FILE = Path(__file__).with_name("published.yaml")
 HEADERS = 0.95  # of a line rate that TCP over Ethernet leaves
 GIVEN = ("computation", "local beta")
-OF = {"dsync": "allreduce", "ddp": "ddp", "ps": "ps", "ps_after": "ps_after", "gpipe": "gpipe"}
+OF = {"dsync": "allreduce", "ddp": "ddp", "ps": "ps", "ps_after": "ps_after", "gpipe": "gpipe", "topk": "topk"}
 
 
 class Measured(Model):
@@ -31,7 +31,7 @@ class Measured(Model):
     part = "results"
 
     system: Text
-    strategy: Literal["dsync", "ddp", "ps", "ps_after", "gpipe"]
+    strategy: Literal["dsync", "ddp", "ps", "ps_after", "gpipe", "topk"]
     per_s: Positive
     microbatches: Count | None = None
 

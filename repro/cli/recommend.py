@@ -44,30 +44,35 @@ def add(commands: Any) -> None:
     map_.add_argument(
         "--seconds", type=float, default=480.0, help="time for the simulations beside borders (default 480)"
     )
-    map_.add_argument("--out", metavar="FOLDER", help="save map.csv, published.csv and headlines.csv here")
+    map_.add_argument("--out", metavar="FOLDER", help="save the tables behind the page here: map.csv and others")
     map_.set_defaults(command=cmd_map)
 
 
 def cmd_map(args: argparse.Namespace) -> None:
+    from repro.core import safe_files
     from repro.core.atomic import write_atomically
-    from repro.core.user_files import check_target
-    from repro.ranking import cells, headlines, published
+    from repro.ranking import cells, emulated, headlines, published
     from repro.ranking import map as maps
 
     if not 0 <= args.seconds < 1e6:
         raise InputError(f"--seconds {args.seconds:g}: must be 0 or more and less than a million")
-    names = ("map.csv", "published.csv", "headlines.csv")
-    files = [Path(args.out) / name for name in names] if args.out else []
-    for file in files:
-        check_target(file)
+    folder = Path(args.out) if args.out else None
+    if folder:
+        try:
+            safe_files.make_folder(folder)
+        except OSError as error:
+            raise InputError(f"--out {folder}: no folder can be made there ({error.strerror or error})") from None
     found = maps.made(args.seconds, lambda line: print(line, file=sys.stderr))
-    if files:
+    if folder:
         compared = [row for one in published.settings() for row in published.compare(one)]
-        placed = [headlines.placed(one) for one in headlines.EVERY]
-        rows: list[tuple[type, list[Any]]]
-        rows = [(cells.Cell, found), (cells.Compared, compared), (cells.Placed, placed)]
-        for file, (kind, some) in zip(files, rows, strict=True):
-            write_atomically(file, cells.as_csv(kind, some))
+        tables: dict[str, tuple[type, list[Any]]] = {
+            "map": (cells.Cell, found),
+            "published": (cells.Compared, compared),
+            "headlines": (cells.Placed, [headlines.placed(one) for one in headlines.EVERY]),
+            "emulated": (cells.Emulated, emulated.rows()),
+        }
+        for name, (kind, rows) in tables.items():
+            write_atomically(folder / f"{name}.csv", cells.as_csv(kind, rows))
     print(cells.words(found))
 
 

@@ -73,7 +73,7 @@ def values(config: RunConfig, draws: int) -> list[dict[str, dict[str, Any]]]:
         for name in first:
             drawn[name] = known[name].drawn(float(quantiles[name][draw]), configured)
             if known[name].choices:
-                configured = _with(configured, drawn[name])
+                configured = with_entries(configured, drawn[name])
         found.append({name: drawn[name] for name in known if drawn[name]})
     return found
 
@@ -82,10 +82,10 @@ def changed(config: RunConfig, entries: dict[str, Any]) -> RunConfig:
     """The configuration with these entries, timing alone; InputError for an entry that it does not have."""
     plain = config.plain() | {"draws": 0, "inputs": {}, "numerics": {}, "device": "auto"}
     plain["testbed"] = plain["testbed"] | {"arithmetic": "none", "inputs": {}}
-    return checked(RunConfig, _with(plain, entries))
+    return checked(RunConfig, with_entries(plain, entries))
 
 
-def _with(plain: dict[str, Any], entries: Mapping[str, Any]) -> dict[str, Any]:
+def with_entries(plain: dict[str, Any], entries: Mapping[str, Any]) -> dict[str, Any]:
     """Plain data with these entries; InputError for one that it does not have."""
     plain = dict(plain)
     for path, value in entries.items():

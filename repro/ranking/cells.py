@@ -9,7 +9,7 @@ import csv
 import io
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import combinations
 from typing import Any, TypeVar
 
@@ -19,6 +19,7 @@ from repro.answers.claims.evidence import validation
 from repro.ranking.candidates import ANY, SYNCHRONOUS, every
 
 T = TypeVar("T")
+BORDERS = 6  # that are named in words: the longest
 TIE = 0.05  # of the best measured throughput: naming either is right
 CONVERT: dict[str, Callable[[str], Any]] = {
     "float": float,
@@ -87,6 +88,34 @@ class Compared:
     @property
     def ratio(self) -> float:
         return self.predicted / self.measured
+
+
+@dataclass(frozen=True)
+class Emulated:
+    """An emulated run beside its form: seconds of an iteration. ratio: as in the map; late: share of its computation by
+    which one random worker is late."""
+
+    paper: str
+    experiment: str
+    testbed: str
+    model: str
+    workers: int
+    gbit: float
+    ratio: float
+    late: float
+    candidate: str
+    emulated_s: float
+    predicted_s: float
+
+    @property
+    def place(self) -> tuple[Any, ...]:
+        """What the strategies of a comparison have alike."""
+        return self.paper, self.experiment, self.testbed, self.model, self.workers, self.gbit, self.ratio, self.late
+
+    @property
+    def off(self) -> float:
+        """Predicted over emulated."""
+        return self.predicted_s / self.emulated_s
 
 
 @dataclass(frozen=True)
@@ -175,6 +204,59 @@ def regions(found: Sequence[Cell], kind: str) -> list[Region]:
     return sorted(made_of, key=lambda region: -region.cells)
 
 
+@dataclass(frozen=True)
+class Border:
+    """Where, with more bandwidth or more computation to communication, another strategy is the fastest.
+
+    cells: pairs of neighbours that it lies between; at: its middle in the median; ends: where it lies; margin: by which
+    the fastest leads there, in the median.
+    """
+
+    along: str
+    before: str
+    after: str
+    cells: int
+    at: float
+    ends: tuple[float, float]
+    margin: float
+
+
+def borders(found: Sequence[Cell], kind: str) -> list[Border]:
+    """Those between two strategies, the longest first."""
+    own = {cell.place: cell for cell in found if cell.kind == kind}
+    between: dict[tuple[str, str, str], list[tuple[float, float]]] = {}
+    for along in ("gbit", "ratio"):
+        values = sorted({getattr(cell, along) for cell in own.values()})
+        for cell in own.values():
+            at = values.index(getattr(cell, along))
+            if at + 1 == len(values):
+                continue
+            beside = own[replace(cell, **{along: values[at + 1]}).place]  # type: ignore[arg-type]
+            if beside.best != cell.best:
+                middle = (values[at] * values[at + 1]) ** 0.5
+                margin = max(cell.margin, beside.margin)
+                between.setdefault((along, cell.best, beside.best), []).append((middle, margin))
+    made_of = []
+    for (along, before, after), places in between.items():
+        middles = [middle for middle, _ in places]
+        margin = statistics.median(margin for _, margin in places)
+        made_of.append(Border(along, before, after, len(places), statistics.median(middles), _ends(middles), margin))
+    return sorted(made_of, key=lambda border: -border.cells)
+
+
+def border_words(border: Border) -> str:
+    """A border in a sentence."""
+    before, after = (every()[name].label for name in (border.before, border.after))
+    of, unit = {"gbit": ("bandwidth", " Gbit/s"), "ratio": ("computation to communication", "")}[border.along]
+    low, high = border.ends
+    where = (
+        f"at {low:.2g}{unit}" if low == high else f"from {low:.2g} to {high:.2g}{unit}, {border.at:.2g} in the median"
+    )
+    return (
+        f"With more {of}, {after} follows on {before}: {where} ({border.cells} cells; the lead is {border.margin:.0%})"
+    )
+
+
 def _ends(values: Sequence[Any]) -> Any:
     return min(values), max(values)
 
@@ -194,4 +276,5 @@ def words(found: Sequence[Cell]) -> str:
                 f"{one.workers[0]} to {one.workers[1]} workers, late by {one.late[0]:g} to {one.late[1]:g}; "
                 f"the second is {one.margin:.0%} slower in the median"
             )
+        lines += [f"  {border_words(one)}" for one in borders(found, kind)[:BORDERS]]
     return "\n".join(lines)

@@ -10,6 +10,7 @@ from repro.answers.claims import residuals
 from repro.answers.claims.evidence import validation
 from repro.answers.claims.residuals import Residuals
 from repro.experiment import inputs
+from repro.experiment.draws import with_entries
 from repro.experiment.inputs import Input
 from repro.ranking.setting import Setting, cluster
 
@@ -26,27 +27,18 @@ def assumed(given: Collection[str]) -> dict[str, Input]:
 
 def settings(setting: Setting, given: Collection[str], count: int = DRAWS) -> Iterator[Setting]:
     """The setting at each draw."""
-    plain = setting.testbed.model_dump(mode="json") | {"late": 0.0}
+    plain = setting.testbed.model_dump(mode="json") | {"late": setting.late}
     unknown = assumed(given)
     quantiles = {name: inputs.quantiles(name, count) for name in unknown}
     for draw in range(count):
-        drawn: dict[str, Any] = {}
+        entries: dict[str, Any] = {}
         for name, one in unknown.items():
-            drawn |= one.drawn(float(quantiles[name][draw]), plain)
-        yield _with(setting, drawn)
-
-
-def _with(setting: Setting, drawn: dict[str, Any]) -> Setting:
-    late = drawn.pop("late", None)
-    utilisation = drawn.pop("device.utilisation", None)
-    entries: dict[str, Any] = {}
-    for path, value in drawn.items():
-        name, _, key = path.partition(".")
-        entries[name] = entries.get(name, dict(getattr(setting.testbed, name))) | {key: value} if key else value
-    found = setting.with_entries(**entries)
-    if utilisation is not None:
-        found = found.slower(cluster()["device"]["utilisation"] / utilisation)
-    return found if late is None else replace(found, late=late)
+            entries |= one.drawn(float(quantiles[name][draw]), plain)
+        drawn = with_entries(plain, entries)
+        costs = {path.partition(".")[0] for path in entries} - {"late", "device"}
+        usual, device = plain["device"]["utilisation"], drawn["device"]["utilisation"]
+        found = setting.with_entries(**{name: drawn[name] for name in costs})
+        yield replace(found if usual == device else found.slower(usual / device), late=drawn["late"])
 
 
 def errors(strategies: Collection[str], nbytes: float) -> Residuals | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any
 
 from repro.algorithms.pipeline.layers import Layer, Profile
@@ -138,14 +139,15 @@ def sparse(setting: Setting, place: Place, options: Options, name: str) -> Step:
 def eager(setting: Setting, place: Place, options: Options, name: str) -> Step:
     """A partial allreduce by recursive doubling; solo waits for nobody, majority for a random worker.
 
-    Where one of p is late by d, a solo worker's mean iteration is d / p longer, its own delays; in majority all wait
-    for it if it was drawn, once in p iterations.
+    Where one of p is late by d, solo goes on without it; it finds that round's result when it comes, and has lost
+    what of d is longer than the exchange. In majority all wait for it if it was drawn, once in p iterations.
     """
     p = place.workers
     if p == 1:
         return made(setting, 0.0)
     exchange = recursive_doubling(p, setting.nbytes, place.alpha, place.beta, setting.testbed.gamma_s_per_byte)
-    late = setting.late_s * (1 / p if name == "eager_solo" else 2 / p - 1 / p**2)
+    alone = max(0.0, setting.late_s - exchange) / p
+    late = alone if name == "eager_solo" else setting.late_s / p + (1 - 1 / p) * alone
     return made(setting, exchange, late=late)
 
 
@@ -161,7 +163,12 @@ def server(setting: Setting, place: Place, options: Options, name: str) -> Step:
 
 def sharded(setting: Setting, place: Place, options: Options, name: str) -> Step:
     """Pull, forward, backward, push; layer by layer a layer's forward pass waits for its own pull alone, and its push
-    leaves as soon as its gradient is there. A late worker pulls while it is late."""
+    leaves as soon as its gradient is there.
+
+    A late worker pulls while it is late. Layer by layer another one's delay begins while all wait for the first: of two
+    iterations in a row the second adds its delay only where the same worker is late again, so that 1 / (2 - 1 / p) of
+    the delays count.
+    """
     bed, p = setting.testbed, place.workers
     if p == 1 and not place.servers:
         return made(setting, 0.0)
@@ -187,13 +194,15 @@ def sharded(setting: Setting, place: Place, options: Options, name: str) -> Step
         ready += layer.backward_s
         sent = max(sent, ready) + seconds
     exposed = computed + sent + 2 * place.alpha - setting.computation_s
-    return made(setting, exposed, 2 * sum(wire) - exposed, late=forward(setting.late_s) - computed)
+    late = (forward(setting.late_s) - computed) / (2 - 1 / p)
+    return made(setting, exposed, 2 * sum(wire) - exposed, late=late)
 
 
 def flush(setting: Setting, place: Place, options: Options, name: str) -> Step | None:
     """GPipe and 1F1B with flush: `flush` minibatches, by default one a worker, fill and drain one stage a worker.
 
     Each half takes what the first minibatch needs through all stages, and the slowest stage or transfer for each other.
+    A late stage has as long as the stages before it drain and fill.
     """
     found = _stages(setting, place.workers, place.beta, straight=True)
     if found is None:
@@ -206,7 +215,10 @@ def flush(setting: Setting, place: Place, options: Options, name: str) -> Step |
     ]
     seconds = sum(half) + max(updates) * setting.testbed.update_s_per_byte
     update = setting.nbytes * setting.testbed.update_s_per_byte
-    late = setting.late_s
+    idle = accumulate(
+        (work + back + 2 * (alpha + wire) for work, back, wire in zip(forward, backward, wires)), initial=0
+    )
+    late = math.fsum(max(0.0, setting.late_s - own) for own in idle) / len(forward)
     return made(setting, seconds - setting.computation_s - update, late=late)
 
 

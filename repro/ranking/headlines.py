@@ -5,19 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from repro import data
-from repro.algorithms.pipeline import profile as profiles
 from repro.core.fields import checked
 from repro.experiment import files
 from repro.experiment.config import compose
 from repro.experiment.schema import RunConfig
-from repro.models import build
-from repro.rank.factory import modelled_seconds
 from repro.ranking import forms
 from repro.ranking.candidates import ANY, SYNCHRONOUS, every
 from repro.ranking.cells import Placed
-from repro.ranking.setting import Setting, cluster, coarse
-from repro.ranking.workload import of_module
+from repro.ranking.on_testbed import setting_on
+from repro.ranking.setting import Setting, cluster
 
 USUAL, PAYS = "ddp", 0.05  # what a user would run, and by which share a strategy must be faster to pay
 FASTEST_BITS = 4e11
@@ -64,24 +60,17 @@ def placed(headline: Headline) -> Placed:
 
 
 def setting_of(headline: Headline) -> Setting:
-    """The paper's testbed, model and minibatch."""
+    """The paper's testbed, model and minibatch; work that its testbed has no time for takes `cluster.yaml`'s."""
     of_testbed = files.own_file(headline.experiment).get("testbeds", {})
     own = of_testbed.get(headline.testbed, []) if isinstance(of_testbed, dict) else []
     overrides = [f"testbed={headline.testbed}", f"workers={headline.workers}", *headline.overrides]
     given = compose(headline.experiment, [*overrides, *(one for one in own if "testbed." in one)], "paper")
     config = checked(RunConfig, given)
-    real, name = data.shapes(config.dataset.name), config.model.name
-    options = dict(config.model.options)
     bed: Any = config.testbed
-    batch = config.local_batch
-    blocks = modelled_seconds(name, real.input_shape, real.classes, batch, bed.device, tuple(options.items()))
-    model = build(name, real.input_shape, real.classes, 0, "meta", **options)
-    found = profiles.estimated(model, blocks, profiles.nominal_inputs(model, real.input_shape, batch), "", name)
-    load = of_module(model, name, batch, real.input_shape)
-    costs = {kind: cluster()[kind] | getattr(bed, kind) for kind in ("encode_s_per_byte", "decode_s_per_byte")}
-    costs["select_s_per_byte"] = cluster()["select_s_per_byte"] | bed.select_s_per_byte
-    here = Setting(coarse(found), headline.workers, bed, late=headline.late, matrices=load.matrices)
-    return here.with_entries(**costs)
+    model, batch = config.model, config.local_batch
+    here = setting_on(bed, model.name, model.options, config.dataset.name, batch, headline.workers, headline.late)
+    kinds = ("encode_s_per_byte", "decode_s_per_byte", "select_s_per_byte")
+    return here.with_entries(**{kind: cluster()[kind] | getattr(bed, kind) for kind in kinds})
 
 
 def _seconds(name: str, setting: Setting) -> float:

@@ -85,17 +85,9 @@ def borders(found: Sequence[Cell]) -> Iterator[Cell]:
 def simulated(base: Setting, cell: Cell) -> Cell:
     """The two best of a cell, simulated: the cell as that has it."""
     where, among = setting(base, cell.gbit, cell.ratio, cell.workers, cell.late), every()
-    times = {name: answer.of_code(among[name], where).seconds for name in (cell.best, cell.second)}
-    best, second = sorted(times, key=lambda name: times[name])
-    return replace(
-        cell,
-        best=best,
-        second=second,
-        seconds=times[best],
-        margin=times[second] / times[best] - 1,
-        by="simulation",
-        agrees=best == cell.best,
-    )
+    times = {name: answer.of_code(among[name], where).seconds for name in among if name in (cell.best, cell.second)}
+    found = _cell(among, times, cell.place[:4], cell.kind)
+    return replace(found, by="simulation", agrees=found.best == cell.best)
 
 
 def made(seconds: float, say: Callable[[str], object] = lambda line: None, model: str = MODEL) -> list[Cell]:

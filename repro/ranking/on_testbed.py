@@ -1,0 +1,25 @@
+"""A setting as a testbed has it: its device's seconds for a model's blocks, its network, its costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from repro import data
+from repro.algorithms.pipeline import profile as profiles
+from repro.models import build
+from repro.rank.factory import modelled_seconds
+from repro.ranking.setting import Setting, coarse
+from repro.ranking.workload import of_module
+
+
+def setting_on(
+    bed: Any, model: str, options: Mapping[str, Any], dataset: str, batch: int, workers: int, late: float = 0.0
+) -> Setting:
+    """batch: of one worker; late: as in `Setting`."""
+    real = data.shapes(dataset)
+    blocks = modelled_seconds(model, real.input_shape, real.classes, batch, bed.device, tuple(options.items()))
+    built = build(model, real.input_shape, real.classes, 0, "meta", **options)
+    found = profiles.estimated(built, blocks, profiles.nominal_inputs(built, real.input_shape, batch), "", model)
+    load = of_module(built, model, batch, real.input_shape)
+    return Setting(coarse(found), workers, bed, late=late, matrices=load.matrices)

@@ -13,9 +13,10 @@ from repro.answers.pages.files import Files
 from repro.answers.pages.render import template, write_page
 from repro.core import yaml_files
 from repro.core.paths import PACKAGE
-from repro.ranking import cells
+from repro.ranking import against, cells
+from repro.ranking.against import Compared, Contest, Emulated, Judged
 from repro.ranking.candidates import ANY, SYNCHRONOUS, every
-from repro.ranking.cells import Cell, Compared, Placed
+from repro.ranking.cells import Cell, Placed
 from repro.reports.recommend import figures
 
 PAGE = "recommend"
@@ -36,14 +37,16 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
     by_setting: dict[str, list[Compared]] = {}
     for row in every_row:
         by_setting.setdefault(row.setting, []).append(row)
-    judged = [one for rows in by_setting.values() if (one := cells.judge(rows))]
-    right, error = sum(one.right for one in judged), cells.error(every_row)
+    judged = [one for rows in by_setting.values() if (one := against.judge(rows))]
+    right, error = sum(one.right for one in judged), against.error(every_row)
     line = (
         f"Of {len(judged)} published settings the tool names the better strategy in {right}; its throughputs are off "
         f"by {error:.0%} in the median of {len(every_row)}."
     )
     less = cells.ratio_error()
     table = published_table(every_row)
+    emulated = read(Emulated, "emulated")
+    fought = {kind: against.contests(emulated, kind) for kind in (SYNCHRONOUS, ANY)}
     checked = [cell for cell in grid if cell.by == "simulation"]
     shown: dict[str, Any] = {
         "line": line,
@@ -55,9 +58,11 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
         "cells": len(grid) // 2,
         "checked": len(checked),
         "agree": sum(cell.agrees for cell in checked),
-        "synchronous": figures.map_picture(files, grid, SYNCHRONOUS, less),
-        "any": figures.map_picture(files, grid, ANY, less),
+        "synchronous": figures.map_picture(files, grid, SYNCHRONOUS, less, fought[SYNCHRONOUS]),
+        "any": figures.map_picture(files, grid, ANY, less, fought[ANY]),
         "regions": {kind: regions(files, grid, kind, less) for kind in (SYNCHRONOUS, ANY)},
+        "borders": {kind: borders(grid, kind) for kind in (SYNCHRONOUS, ANY)},
+        "emulated": emulated_shown(files, emulated, fought[ANY]),
         "headlines": files.table(headlines_table(read(Placed, "headlines")), "headlines", left=LEFT),
         "scatter": figures.scatter(files, table),
         "named": files.table(named_table(judged), "named", left=["named by the tool", "best measured", "right"]),
@@ -77,13 +82,13 @@ def published_table(rows: list[Compared]) -> pd.DataFrame:
 def shown_rows(table: pd.DataFrame) -> pd.DataFrame:
     shown = table.drop(columns="source").astype({"workers": str})
     for name in ("measured", "predicted", "low", "high"):
-        shown[name] = [f"{value:,.0f}" for value in table[name]]
+        shown[name] = [f"{value:,.0f}" if value >= 100 else f"{value:.3g}" for value in table[name]]
     shown["ratio"] = [f"{value:.2f}" for value in table["ratio"]]
     shown["gbit"] = [f"{value:g}" for value in table["gbit"]]
     return shown.rename(columns={"ratio": "predicted over measured", "gbit": "Gbit/s", "candidate": "stands for"})
 
 
-def named_table(judged: list[cells.Judged]) -> pd.DataFrame:
+def named_table(judged: list[Judged]) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "setting": one.best.setting,
@@ -112,6 +117,91 @@ def regions(files: Files, grid: list[Cell], kind: str, less: float) -> str:
         for region in cells.regions(grid, kind)
     ]
     return files.table(pd.DataFrame(rows), f"regions-{kind}")
+
+
+def borders(grid: list[Cell], kind: str) -> list[str]:
+    """The longest ones in words."""
+    return [cells.border_words(border) for border in cells.borders(grid, kind)[: cells.BORDERS]]
+
+
+def emulated_shown(files: Files, rows: list[Emulated], fought: list[Contest]) -> dict[str, Any]:
+    """How the forms do against emulated runs: numbers for the text, a picture, two tables."""
+    table = pd.DataFrame([asdict(row) | {"off": row.off} for row in rows])
+    pairs, right = sum(one.pairs for one in fought), sum(one.right_pairs for one in fought)
+    away = (table["off"] - 1).abs()
+    worst = table[away > figures.BAND].groupby(["candidate", "model"], sort=False)["off"].median()
+    return {
+        "rows": len(rows),
+        "places": len(fought),
+        "right_places": sum(one.right for one in fought),
+        "pairs": pairs,
+        "right": right,
+        "error": f"{away.median():.1%}",
+        "worst": [f"{every()[name].label}, {model}: x{off:.2f}" for (name, model), off in worst.items()],
+        "scatter": figures.emulated_scatter(files, table),
+        "named": files.table(fought_table(fought), "emulated-named", left=["named by the forms", "fastest emulated"]),
+        "table": files.table(emulated_rows(rows), "emulated-rows", left=["strategy"]),
+    }
+
+
+def fought_table(fought: list[Contest]) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "experiment": f"{one.place.paper}/{one.place.experiment}",
+            "setting": _setting(one.place),
+            "strategies": len(one.rows),
+            "named by the forms": every()[one.named.candidate].label,
+            "fastest emulated": every()[one.fastest.candidate].label,
+            "right": "yes" if one.right else "no",
+            "pairs right": f"{one.right_pairs} of {one.pairs}",
+        }
+        for one in fought
+    )
+
+
+def emulated_rows(rows: list[Emulated]) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "experiment": f"{row.paper}/{row.experiment}",
+            "setting": _setting(row),
+            "strategy": every()[row.candidate].label,
+            "emulated, ms": f"{1e3 * row.emulated_s:,.3g}" if row.emulated_s < 1 else f"{1e3 * row.emulated_s:,.0f}",
+            "forms, ms": f"{1e3 * row.predicted_s:,.3g}" if row.predicted_s < 1 else f"{1e3 * row.predicted_s:,.0f}",
+            "forms over emulated": f"{row.off:.2f}",
+        }
+        for row in rows
+    )
+
+
+def _setting(row: Emulated) -> str:
+    late = f", one late by {row.late:.0%}" if row.late else ""
+    return f"{row.model}, {row.workers} workers, {row.gbit:.3g} Gbit/s, ratio {row.ratio:.2g}{late}"
+
+
+def in_map(paper: str) -> str:
+    """Where a paper's headline lies in the map and up to where its own strategy pays, in a sentence or two; "" for one
+    that is not in it."""
+    found = next((row for row in read(Placed, "headlines") if row.page == paper), None)
+    if found is None:
+        return (
+            "Its headline is not in the [map of strategies](recommend.md): "
+            "its servers have a start-up time that the map's closed forms have not."
+        )
+    own, best = every()[found.candidate].label, every()[found.any].label
+    first = (
+        f"{own} is the fastest there of all that the map compares"
+        if found.candidate == found.any
+        else f"{own} takes {1e3 * found.seconds:,.0f} ms an iteration there, the fastest of all, {best}, "
+        f"{1e3 * found.any_s:,.0f} ms"
+    )
+    stops = {None: "does not pay there", math.inf: "pays at any bandwidth up to 400 Gbit/s"}.get(
+        found.stops_bits, f"stops paying above {(found.stops_bits or 0) / 1e9:.0f} Gbit/s"
+    )
+    return (
+        f"In the [map of strategies](recommend.md) its headline lies at {found.gbit:.3g} Gbit/s, {found.workers} "
+        f"workers and {found.ratio:.2g} times as much computation as communication. {first}; against DDP, which keeps "
+        f"synchronous SGD's updates, it {stops} (at least 5 % faster; **simulated**: closed forms)."
+    )
 
 
 def headlines_table(placed: list[Placed]) -> pd.DataFrame:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import pairwise
 from typing import Any
 
 import pandas as pd
 
 from repro.answers.pages.files import Files
+from repro.ranking.against import Contest
 from repro.ranking.candidates import every
 from repro.ranking.cells import Cell
 
@@ -23,21 +26,37 @@ OTHER = "#bdbdbd"
 BAND = 0.2  # the goal for throughputs
 
 
-def map_picture(files: Files, cells: Sequence[Cell], kind: str, less: float) -> str:
+def map_picture(files: Files, cells: Sequence[Cell], kind: str, less: float, contests: Sequence[Contest]) -> str:
+    """contests: emulated ones between strategies of this kind; those without a late worker are shown where they lie."""
     own = [cell for cell in cells if cell.kind == kind]
+    here = [one for one in contests if not one.place.late and _inside(one, own)]
     rows = pd.DataFrame([asdict(cell) for cell in own])
     alt = "Panels of cells: a column for each number of workers, a row for each lateness; a colour for each strategy."
     dots = "; a dot: by the simulator itself" if any(cell.by == "simulation" for cell in own) else ""
+    dots += (
+        "; a diamond: the faster of those that were **emulated** there, mostly with another model, of other bytes"
+        if here
+        else ""
+    )
     caption = (
         f"The fastest strategy (**simulated**: closed forms{dots}), for ResNet-50's "
         f"gradient of 102 MB. Hatched: ahead of the second by less than {less:.0%}, by which ratios of simulated "
         "steps may be off."
     )
-    return files.picture(lambda: draw_map(own, less), f"{kind} {less}", f"map-{kind}", alt, caption, rows)
+    of = f"{kind} {less} {[asdict(one.fastest) for one in here]}"
+    return files.picture(lambda: draw_map(own, less, here), of, f"map-{kind}", alt, caption, rows)
 
 
-def draw_map(cells: Sequence[Cell], less: float) -> Any:
-    """A panel for each number of workers and lateness, a cell for each bandwidth and ratio."""
+def _inside(one: Contest, cells: Sequence[Cell]) -> bool:
+    """Whether it has a panel, and lies between the map's ends."""
+    if one.place.workers not in {cell.workers for cell in cells}:
+        return False
+    axes = [(getattr(one.place, name), [getattr(cell, name) for cell in cells]) for name in ("gbit", "ratio")]
+    return all(min(values) / 1.5 <= value <= 1.5 * max(values) for value, values in axes)
+
+
+def draw_map(cells: Sequence[Cell], less: float, contests: Sequence[Contest] = ()) -> Any:
+    """A panel for each number of workers and lateness, a cell for each bandwidth and ratio; contests where they lie."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -59,6 +78,11 @@ def draw_map(cells: Sequence[Cell], less: float) -> Any:
         axis.add_patch(Rectangle((x, y), 1, 1, facecolor=colour, edgecolor="white", hatch=hatch, linewidth=0.3))
         if cell.by == "simulation":
             axis.plot(x + 0.5, y + 0.5, "o", color="white", markersize=2)
+    for one in contests:
+        axis = axes[late.index(one.place.late), workers.index(one.place.workers)]
+        x, y = _along(one.place.gbit, gbits), _along(one.place.ratio, ratios)
+        colour = COLOURS.get(one.fastest.candidate, OTHER)
+        axis.plot(x, y, "D", color=colour, markeredgecolor="black", markersize=5, zorder=3, clip_on=False)
     for (row, column), axis in ((place, axes[place]) for place in _places(axes)):
         axis.set_xlim(0, len(gbits))
         axis.set_ylim(0, len(ratios))
@@ -71,14 +95,36 @@ def draw_map(cells: Sequence[Cell], less: float) -> Any:
         if column == 0:
             lateness = f"one worker late by {late[row]:.0%}" if late[row] else "no worker late"
             axis.set_ylabel(f"{lateness}\ncomputation : communication", fontsize=7)
-    fastest = dict.fromkeys(name for name in every() if any(cell.best == name for cell in cells))
+    shown = {*(cell.best for cell in cells), *(one.fastest.candidate for one in contests)}
+    fastest = [name for name in every() if name in shown]
     patches = [Patch(facecolor=COLOURS.get(name, OTHER), label=every()[name].label) for name in fastest]
     figure.legend(handles=patches, loc="outside lower center", ncols=2, fontsize=8, frameon=False)
     return figure
 
 
+def _along(value: float, values: Sequence[float]) -> float:
+    """Where a value lies on an axis of cells: 0.5 is the first one's middle; what is beyond them is at their ends."""
+    for at, (low, high) in enumerate(pairwise(values)):
+        if value <= high:
+            return at + 0.5 + max(0.0, math.log(value / low) / math.log(high / low))
+    return len(values) - 0.5
+
+
 def _places(axes: Any) -> list[tuple[int, int]]:
     return [(row, column) for row in range(axes.shape[0]) for column in range(axes.shape[1])]
+
+
+def emulated_scatter(files: Files, table: pd.DataFrame) -> str:
+    alt = "Predicted over emulated seconds of an iteration, a point for each row; nearly all lie on the diagonal."
+    caption = (
+        "Seconds of an iteration as **emulated** (real processes and messages over limited links; computation slept) "
+        "and by the forms with the same constants (**simulated**). The band is a fifth either way."
+    )
+    return files.picture(lambda: draw_emulated(table), "emulated", "emulated", alt, caption, table)
+
+
+def draw_emulated(table: pd.DataFrame) -> Any:
+    return _against(table, "emulated_s", "predicted_s", "s an iteration")
 
 
 def scatter(files: Files, table: pd.DataFrame) -> str:
@@ -91,23 +137,29 @@ def scatter(files: Files, table: pd.DataFrame) -> str:
 
 
 def draw_scatter(table: pd.DataFrame) -> Any:
+    return _against(table, "measured", "predicted", "samples/s", ends=("low", "high"))
+
+
+def _against(table: pd.DataFrame, x: str, y: str, unit: str, ends: tuple[str, str] | None = None) -> Any:
+    """Predicted over observed, a colour for each strategy; ends: columns of the intervals."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
     figure, axis = plt.subplots(figsize=(6, 5.2), layout="constrained")
-    ends = [0.7 * min(table["measured"].min(), table["predicted"].min()), 1.4 * table["predicted"].max()]
-    axis.fill_between(ends, [one * (1 - BAND) for one in ends], [one * (1 + BAND) for one in ends], color="0.9")
-    axis.plot(ends, ends, color="0.5", linewidth=0.8)
+    least, most = (of([of(table[x]), of(table[y])]) for of in (min, max))
+    reach = [0.7 * least, 1.4 * most]
+    axis.fill_between(reach, [one * (1 - BAND) for one in reach], [one * (1 + BAND) for one in reach], color="0.9")
+    axis.plot(reach, reach, color="0.5", linewidth=0.8)
     for name, own in table.groupby("candidate", sort=False):
-        off = [own["predicted"] - own["low"], own["high"] - own["predicted"]]
+        off = [own[y] - own[ends[0]], own[ends[1]] - own[y]] if ends else None
         axis.errorbar(
-            own["measured"], own["predicted"], yerr=[one.clip(lower=0) for one in off], fmt="o", markersize=4,
+            own[x], own[y], yerr=off and [one.clip(lower=0) for one in off], fmt="o", markersize=4,
             linewidth=0.8, color=COLOURS.get(str(name), OTHER), label=every()[str(name)].label,
         )  # fmt: skip
-    axis.set(xscale="log", yscale="log", xlim=ends, ylim=ends)
-    axis.set_xlabel("measured samples/s")
-    axis.set_ylabel("predicted samples/s")
+    axis.set(xscale="log", yscale="log", xlim=reach, ylim=reach)
+    axis.set_xlabel(f"{x.removesuffix('_s')}, {unit}")
+    axis.set_ylabel(f"{y.removesuffix('_s')}, {unit}")
     axis.legend(fontsize=7, frameon=False)
     return figure

@@ -37,6 +37,7 @@ def add(commands: Any) -> None:
     )
     recommend.add_argument("--memory", metavar="BYTES", help="of a GPU: 16G; strategies that need more come last")
     recommend.add_argument("--input", metavar="SHAPE", help="of one sample of a module: 3,224,224; 128 for words")
+    recommend.add_argument("--all", action="store_true", help="all rows of the table, not the best alone")
     as_json(recommend)
     recommend.set_defaults(command=cmd_recommend)
 
@@ -51,7 +52,7 @@ def add(commands: Any) -> None:
 def cmd_map(args: argparse.Namespace) -> None:
     from repro.core import safe_files
     from repro.core.atomic import write_atomically
-    from repro.ranking import cells, emulated, headlines, published
+    from repro.ranking import against, cells, emulated, headlines, published
     from repro.ranking import map as maps
 
     if not 0 <= args.seconds < 1e6:
@@ -67,9 +68,9 @@ def cmd_map(args: argparse.Namespace) -> None:
         compared = [row for one in published.settings() for row in published.compare(one)]
         tables: dict[str, tuple[type, list[Any]]] = {
             "map": (cells.Cell, found),
-            "published": (cells.Compared, compared),
+            "published": (against.Compared, compared),
             "headlines": (cells.Placed, [headlines.placed(one) for one in headlines.EVERY]),
-            "emulated": (cells.Emulated, emulated.rows()),
+            "emulated": (against.Emulated, emulated.rows()),
         }
         for name, (kind, rows) in tables.items():
             write_atomically(folder / f"{name}.csv", cells.as_csv(kind, rows))
@@ -93,7 +94,7 @@ def cmd_recommend(args: argparse.Namespace) -> None:
         memory_bytes=args.memory,
         shape=_shape(args.input),
     )
-    print(json.dumps(text.plain(answer), indent=1, allow_nan=False) if args.json else text.words(answer))
+    print(json.dumps(text.plain(answer), indent=1, allow_nan=False) if args.json else text.words(answer, args.all))
 
 
 def _shape(given: str | None) -> tuple[int, ...] | None:

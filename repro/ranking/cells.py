@@ -20,7 +20,6 @@ from repro.ranking.candidates import ANY, SYNCHRONOUS, every
 
 T = TypeVar("T")
 BORDERS = 6  # that are named in words: the longest
-TIE = 0.05  # of the best measured throughput: naming either is right
 CONVERT: dict[str, Callable[[str], Any]] = {
     "float": float,
     "int": int,
@@ -70,60 +69,12 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Compared:
-    """A measured throughput beside the predicted one and its interval, samples/s; candidate: what stands for it."""
-
-    setting: str
-    source: str
-    model: str
-    workers: int
-    gbit: float
-    system: str
-    candidate: str
-    measured: float
-    predicted: float
-    low: float
-    high: float
-
-    @property
-    def ratio(self) -> float:
-        return self.predicted / self.measured
-
-
-@dataclass(frozen=True)
-class Emulated:
-    """An emulated run beside its form: seconds of an iteration. ratio: as in the map; late: share of its computation by
-    which one random worker is late."""
-
-    paper: str
-    experiment: str
-    testbed: str
-    model: str
-    workers: int
-    gbit: float
-    ratio: float
-    late: float
-    candidate: str
-    emulated_s: float
-    predicted_s: float
-
-    @property
-    def place(self) -> tuple[Any, ...]:
-        """What the strategies of a comparison have alike."""
-        return self.paper, self.experiment, self.testbed, self.model, self.workers, self.gbit, self.ratio, self.late
-
-    @property
-    def off(self) -> float:
-        """Predicted over emulated."""
-        return self.predicted_s / self.emulated_s
-
-
-@dataclass(frozen=True)
 class Placed:
     """A paper's headline in the map. seconds: of its own strategy, the candidate; synchronous, any: the fastest of each
     kind; stops_bits: bandwidth from which on its strategy does not pay; None: it does not here, infinity: it always
-    does."""
+    does; page: the paper's."""
 
+    page: str
     paper: str
     model: str
     workers: int
@@ -136,29 +87,6 @@ class Placed:
     any: str
     any_s: float
     stops_bits: float | None
-
-
-@dataclass(frozen=True)
-class Judged:
-    """A setting with several strategies: the one that the tool puts first, and whether it was the best measured."""
-
-    named: Compared
-    best: Compared
-    right: bool
-
-
-def judge(rows: Sequence[Compared]) -> Judged | None:
-    """Of the rows of one setting; None where there is nothing to choose from."""
-    if len(rows) < 2:
-        return None
-    named = max(rows, key=lambda row: row.predicted)
-    best = max(rows, key=lambda row: row.measured)
-    return Judged(named, best, named.measured >= (1 - TIE) * best.measured)
-
-
-def error(rows: Sequence[Compared]) -> float:
-    """The median of |predicted / measured - 1|."""
-    return statistics.median(abs(row.ratio - 1) for row in rows)
 
 
 def ratio_error() -> float:
@@ -253,7 +181,7 @@ def border_words(border: Border) -> str:
         f"at {low:.2g}{unit}" if low == high else f"from {low:.2g} to {high:.2g}{unit}, {border.at:.2g} in the median"
     )
     return (
-        f"With more {of}, {after} follows on {before}: {where} ({border.cells} cells; the lead is {border.margin:.0%})"
+        f"With more {of}, {before} gives way to {after} {where} ({border.cells} cells; the lead is {border.margin:.0%})"
     )
 
 

@@ -19,8 +19,8 @@ from repro.core.registry import PLUGINS, TRAIN
 from repro.experiment.testbeds import Emulated as EmulatedTestbed
 from repro.experiment.testbeds import testbed_of
 from repro.ranking import forms
+from repro.ranking.against import Emulated
 from repro.ranking.candidates import Candidate, every
-from repro.ranking.cells import Emulated
 from repro.ranking.on_testbed import setting_on
 from repro.ranking.setting import Setting
 from repro.records import catalogue, reference

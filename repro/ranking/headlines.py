@@ -55,7 +55,14 @@ def placed(headline: Headline) -> Placed:
             stops *= OCTAVE
         stops = float("inf") if stops >= FASTEST_BITS else stops
     ratio = setting.computation_s / sending
-    where = headline.paper, setting.profile.model, headline.workers, bits / 1e9, ratio
+    where = (
+        headline.experiment.partition("/")[0],
+        headline.paper,
+        setting.profile.model,
+        headline.workers,
+        bits / 1e9,
+        ratio,
+    )
     return Placed(*where, headline.candidate, own, *synchronous, *any_, stops)
 
 

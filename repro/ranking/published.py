@@ -14,8 +14,8 @@ from repro.core import yaml_files
 from repro.core.fields import Count, Model, Positive, Text, checked
 from repro.experiment.testbeds import testbed_of
 from repro.ranking import answer, published_models, workload
+from repro.ranking.against import Compared
 from repro.ranking.candidates import Candidate, every
-from repro.ranking.cells import Compared
 from repro.ranking.setting import Setting, cluster
 from repro.ranking.workload import Workload
 

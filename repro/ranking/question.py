@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
+
 from repro.core.errors import InputError
 from repro.experiment import limits
 from repro.experiment.testbeds import testbed_of
@@ -41,6 +43,8 @@ def of(
         load = gpus.timed(gpu, model, batch, load)
     elif ":" in model and not load.timed:
         load = workload.timed_here(model, batch, shape, load)
+        if not torch.cuda.is_available():
+            notes.append("Timed on a CPU: if your workers are GPUs, give --step-ms or --gpu, or the answer is of CPUs.")
     if load.timed:
         given.append("computation")
     else:

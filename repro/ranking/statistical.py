@@ -27,13 +27,15 @@ class Cost:
     def median(self) -> float:
         return statistics.median(self.ratios)
 
-    def __str__(self) -> str:
-        missed = sum(map(math.isinf, self.ratios))
+    @property
+    def short(self) -> str:
         reached = [ratio for ratio in self.ratios if not math.isinf(ratio)]
-        span = f"x{min(reached):.2f} to x{max(reached):.2f}" if reached else "never reached"
-        return (
-            f"{span} in {len(reached)} of {len(self.ratios)} pairs" if missed else f"{span} ({len(self.ratios)} pairs)"
-        )
+        span = f"x{min(reached):.2f} to x{max(reached):.2f}" if reached else "never"
+        return span if len(reached) == len(self.ratios) else f"{span}, {len(reached)} of {len(self.ratios)}"
+
+    def __str__(self) -> str:
+        reached = sum(not math.isinf(ratio) for ratio in self.ratios)
+        return f"{self.short} pairs" if reached < len(self.ratios) else f"{self.short} ({reached} pairs)"
 
 
 def of(candidate: Candidate) -> Cost | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from repro.ranking.answer import Answer, Row, gigabytes
@@ -18,6 +19,8 @@ LIMITS = {
     "late workers": "Waiting for late workers",
     "update": "The update",
 }
+PARTS = {"computation": "comp.", "communication": "comm.", "compression": "codec", "late workers": "late"}
+USUAL, MOST_ROWS = "ddp", 8
 SMALL = 0.05  # a gain that is not worth other updates
 MEASURE = (
     "Measure goodput, not the line rate: `iperf3 -s` on one machine, `iperf3 -c HOST -P 4 -t 10` on another, and take "
@@ -25,28 +28,27 @@ MEASURE = (
 )
 
 
-def words(answer: Answer) -> str:
-    """The answer for a terminal: what to use, why, how sure, and what would change it."""
+def words(answer: Answer, every_row: bool = False) -> str:
+    """The answer for a terminal: what to use, why, how sure, and what would change it. every_row: of the table."""
     exact, best = answer.best(SYNCHRONOUS), answer.best(ANY)
-    kinds = [(SYNCHRONOUS, "With synchronous updates"), (ANY, "Of all")]
-    lines = [about(answer), "", advice("Fastest with the updates of synchronous SGD", exact, answer, SYNCHRONOUS)]
+    kinds = [(SYNCHRONOUS, "Synchronous")]
+    lines = [about(answer), *answer.notes, ""]
+    lines += [advice("Fastest with the updates of synchronous SGD", exact, answer, SYNCHRONOUS)]
     if best.seconds > (1 - SMALL) * exact.seconds:
-        kinds = kinds[:1]
         lines += [f"Compressed or stale gradients gain less than {SMALL:.0%} here."]
     else:
+        kinds += [(ANY, "Of all")]
         kind = OTHER[best.candidate.keeps]
         lines += [advice(f"Fastest of all, but {kind}", best, answer, ANY)]
         if best.cost:
-            lines.append(
-                f"  Iterations to a target, over synchronous SGD's: {best.cost}, measured in "
-                f"{', '.join(best.cost.where[:3])}."
-            )
+            places = f"{', '.join(best.cost.where[:3])}{' and others' if len(best.cost.where) > 3 else ''}"
+            lines.append(f"  Iterations to a target, over synchronous SGD's: {best.cost}, measured in {places}.")
         else:
             lines.append("  What that costs in iterations was not measured here.")
-    lines += ["", table(answer), "", *legend(answer), ""]
+    lines += ["", table(answer, every_row), ""]
     for of, title in kinds:
-        lines += [f"{title}: {line}" for line in changes(answer, of)]
-    lines += ["", MEASURE, *answer.notes]
+        lines += [f"{title}, {line}" for line in changes(answer, of)]
+    lines += ["", *legend(answer), MEASURE]
     return "\n".join(lines)
 
 
@@ -70,8 +72,16 @@ def advice(title: str, row: Row, answer: Answer, of: str) -> str:
     return (
         f"{title}: {row.candidate.label}\n"
         f"  {ms(row.seconds)} ms an iteration ({ms(row.low_s)} to {ms(row.high_s)}), "
-        f"{answer.samples / row.seconds:,.0f} samples/s; {sure}. {limits(row)}"
+        f"{rate(answer, row)} samples/s{ahead(row, answer)}; {sure}.\n  {limits(row)}"
     )
+
+
+def ahead(row: Row, answer: Answer) -> str:
+    """How much faster than what most users run."""
+    usual = next((other for other in answer.rows if other.candidate.name == USUAL), row)
+    if row is usual:
+        return ""
+    return f", {usual.seconds / row.seconds:.3g} times as fast as {usual.candidate.label}"
 
 
 def limits(row: Row) -> str:
@@ -81,28 +91,45 @@ def limits(row: Row) -> str:
     return f"{LIMITS[row.limit]} takes {part / row.seconds:.0%} of it."
 
 
-def table(answer: Answer) -> str:
+def rate(answer: Answer, row: Row) -> str:
+    found = answer.samples / row.seconds
+    return f"{found:,.0f}" if found >= 100 else f"{found:.3g}"
+
+
+def table(answer: Answer, every_row: bool) -> str:
+    """The best rows, those that are advised and what most users run; or all."""
     from tabulate import tabulate
 
-    rows = [
-        [
-            row.candidate.label,
-            ms(row.seconds),
-            f"{ms(row.low_s)} to {ms(row.high_s)}",
-            f"{answer.samples / row.seconds:,.0f}",
-            f"{row.fastest[ANY]:.0%}" if ANY in row.fastest else "apart",
-            row.candidate.keeps,
-            *(share(row, name) for name in ("computation", "communication", "compression", "late workers")),
-            gigabytes(row.memory) if row.fits else f"{gigabytes(row.memory)}, too much",
-            "" if row.candidate.keeps == SYNCHRONOUS else str(row.cost) if row.cost else "not measured",
-        ]
-        for row in answer.rows
-    ]
-    head = ["strategy", "ms", "90 % of draws", "samples/s", "fastest", "updates", "comp.", "comm.", "codec", "late",
-            "memory", "iterations to target"]  # fmt: skip
-    return tabulate(
-        rows, head, disable_numparse=True, colalign=("left", *["right"] * 4, "left", *["right"] * 5, "left")
+    advised = {answer.best(of).candidate.name for of in (SYNCHRONOUS, ANY)} | {USUAL}
+    shown = [row for n, row in enumerate(answer.rows) if every_row or n < MOST_ROWS or row.candidate.name in advised]
+    columns: dict[str, Callable[[Row], str]] = {
+        "strategy": lambda row: row.candidate.label,
+        "ms": lambda row: ms(row.seconds),
+        "90 % of draws": lambda row: f"{ms(row.low_s)} to {ms(row.high_s)}",
+        "samples/s": lambda row: rate(answer, row),
+        "fastest": lambda row: f"{row.fastest[ANY]:.0%}" if ANY in row.fastest else "apart",
+        "updates": lambda row: row.candidate.keeps,
+        **{title: partial(share, name=name) for name, title in PARTS.items()},
+        "memory": lambda row: gigabytes(row.memory) if row.fits else f"{gigabytes(row.memory)}, too much",
+        "iterations": iterations,
+    }
+    cells = {title: [column(row) for row in shown] for title, column in columns.items()}
+    cells = {title: column for title, column in cells.items() if any(column)}
+    left = ("strategy", "updates", "iterations")
+    text = tabulate(
+        cells, "keys", disable_numparse=True, colalign=["left" if title in left else "right" for title in cells]
     )
+    more = [row for row in answer.rows if row not in shown]
+    if more:
+        text += f"\n{len(more)} more, {ms(more[0].seconds)} to {ms(more[-1].seconds)} ms: --all shows them."
+    return text
+
+
+def iterations(row: Row) -> str:
+    """To a target over synchronous SGD's."""
+    if row.candidate.keeps == SYNCHRONOUS:
+        return ""
+    return row.cost.short if row.cost else "not measured"
 
 
 def legend(answer: Answer) -> list[str]:
@@ -110,13 +137,10 @@ def legend(answer: Answer) -> list[str]:
     by = f"; {len(checked)} of the best are simulated here too" if checked else ""
     unknown = ", ".join(assumed(answer))
     return [
-        "ms, samples/s: predicted. Fastest: share of the draws in which it is, or less than 1 % behind. Comp., comm., "
-        "codec, late: shares of the step, of what is not hidden. Memory: of the rank with the most (weights, gradient, "
-        "momentum, activations).",
-        f"Predictions are closed forms that tests hold against the simulator{by}. Intervals hold 90 % of {DRAWS} draws "
-        f"of what is not given ({unknown or 'nothing'}) and of the simulator's own error ({answer.errors}).",
-        "Iterations to target: over synchronous SGD's, measured by this project on smaller models; a statistical cost, "
-        "not in the times.",
+        "Comp., comm., codec, late: shares of the iteration that nothing hides. Memory: of the rank with the most. "
+        "Iterations: to a target over synchronous SGD's, measured by this project on smaller models; not in the times.",
+        f"Predictions are closed forms that tests hold against the simulator{by}. Intervals: 90 % of {DRAWS} draws of "
+        f"what is not given ({unknown or 'nothing'}) and of the simulator's error ({answer.errors}).",
     ]
 
 
@@ -128,25 +152,22 @@ def assumed(answer: Answer) -> list[str]:
 
 
 def changes(answer: Answer, of: str) -> list[str]:
-    """Where another strategy is the fastest, and what half of the bandwidth would change."""
+    """Which strategy is the fastest at which bandwidth and number of workers, and at half of the bandwidth."""
     labels = {row.candidate.name: row.candidate.label for row in answer.rows}
+    now = answer.best(of).candidate.label
     found = []
-    for what, unit in (
-        ("bandwidth", "at any bandwidth from 0.1 to 400 Gbit/s"),
-        ("workers", "at any number of workers, 2 to 128"),
-    ):
+    for what, reach in (("bandwidth", "0.1 to 400 Gbit/s"), ("workers", "2 to 128")):
         own = [flip for flip in answer.flips[of] if flip.what == what]
-        now = answer.best(of).candidate.label
-        found.append("; ".join(flip_words(flip, labels) for flip in own) + "." if own else f"{now} {unit}.")
+        first = labels[own[0].before] if own else now
+        after = "".join(f"; from {flip_at(flip)} on {labels[flip.after]}" for flip in own)
+        found.append(f"by {what} ({reach}): {first}{after}.")
     name, seconds = answer.halved[of]
-    same = name == answer.best(of).candidate.name
-    found.append(f"At half of this bandwidth {ms(seconds)} ms, with {'the same' if same else labels.get(name, name)}.")
+    found.append(f"at half of this bandwidth: {labels[name]}, {ms(seconds)} ms.")
     return found
 
 
-def flip_words(flip: Flip, labels: Mapping[str, str]) -> str:
-    at = bits(flip.at) if flip.what == "bandwidth" else f"{flip.at:.0f} workers"
-    return f"from {at} on {labels.get(flip.after, flip.after)} instead of {labels.get(flip.before, flip.before)}"
+def flip_at(flip: Flip) -> str:
+    return bits(flip.at) if flip.what == "bandwidth" else f"{flip.at:.0f} workers"
 
 
 def share(row: Row, name: str) -> str:

@@ -78,6 +78,7 @@ def inputs(page: str, results: Path | None, more: Any = None) -> str:
     folder = config_folders.report_folder(page)
     others = [] if folder.parent == REPORTS else config_folders.state()
     own = [*_below(folder), *_below(CONFIGS), REPORTS / "palette.yaml"]
+    own += [*REPORTS.glob("*/*.csv"), *REPORTS.glob("*/__init__.py")]  # what pages say of one another
     own += [path for room in READ for path in _below(PACKAGE / room)]
     whole = results == reference_root()  # whose findings are held against its verdicts
     return digest(whole, more, others, _libraries(), *((str(path), content(path)) for path in (*sorted(own), *runs)))

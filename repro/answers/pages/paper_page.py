@@ -27,7 +27,9 @@ from repro.answers.pages.reference import quoted
 from repro.answers.pages.render import template, write_page
 from repro.answers.tables.loading import KINDS
 from repro.answers.tables.results import Results, gathered
+from repro.core import config_folders
 from repro.core.errors import InputError, unknown
+from repro.core.not_none import not_none
 from repro.records.kinds import SIMULATED
 
 PLACEHOLDER = re.compile(r"{(?P<claim>[^{}:]+):(?P<kind>[^{}:]+)(?::(?P<part>point|range|verdict))?}")
@@ -66,6 +68,10 @@ class PaperPage:
         own = sum(map(wording.mine, self.claims.headlines))
         said = {"method": self.method, "answer": self.answer if self.anything else "", "headlines": headlines}
         return pages, said | {"own": own, "of": len(self.claims.headlines)}
+
+    def says(self, page: str, what: str) -> str:
+        """What another page's module says of this paper: its function of that name."""
+        return str(getattr(not_none(config_folders.report_module(page)), what)(self.paper))
 
     @cached_property
     def file(self) -> File:

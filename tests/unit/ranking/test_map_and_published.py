@@ -6,8 +6,9 @@ import pytest
 
 from repro.ranking import map as maps
 from repro.ranking import published
+from repro.ranking.against import Compared, judge
 from repro.ranking.candidates import ANY, SYNCHRONOUS, every
-from repro.ranking.cells import Cell, Compared, as_csv, from_csv, judge
+from repro.ranking.cells import Cell, as_csv, from_csv
 from repro.ranking.forms import step
 from repro.reports.recommend import read
 

@@ -3,7 +3,8 @@
 Others register theirs through the entry-point group `repro.probes` (NAME = "module").
 
     Options                             its entries of the configuration's `probe`, a model of `repro.core.fields`
-    Result                              what it finds, a model of `repro.probes.shared.results`; records are checked
+    Result                              what it finds, a pydantic model; records are checked. Those of the probes here
+                                        are in `repro/records/probe_results/`, which imports no PyTorch
     ranks(config) -> int                optional: how many ranks a run needs; without it as many as workers
     NUMERICS = True                     optional: it computes as `numerics` says; without it these are refused
     check(config) -> None               optional: InputError for a configuration that it cannot use, before ranks start

@@ -24,7 +24,6 @@ from repro.core.not_none import not_none
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.probes.shared.options import needs_one
-from repro.probes.shared.results import Found
 
 # of random profiles for what the paper says layers look like
 # family: (decades by which a layer's transfer time rises from the first layer to the last, decades by which its forward
@@ -64,41 +63,6 @@ class Options(Model):
     # T_s over the mean T_t
     startups: Annotated[list[Annotated[float, Field(ge=0, le=1000)]], Field(min_length=1), Once]
     profiles: Count
-
-
-class Gaps(Found):
-    """Of a mode's executed time over that of `exact`, less 1 (the gap). compared: profiles that have such batches, all
-    but for `constrained`; optimal: the fraction of them without a gap."""
-
-    compared: int
-    optimal: float | None
-    median: float | None
-    p95: float | None
-    max: float | None
-
-
-class Row(Found):
-    """Profiles of a family, number of layers and startup time; a last row, where these are null, has all profiles.
-
-    modes: by mode; `constrained` is the optimum of (4) under (5) with two or more batches, where there is one.
-    no_pair: by algorithm the fraction of profiles in which no pair meets (5) in its line 3. exetime_below: in which
-    EXETime of greedy's batches is less than their executed time. prefers_longer: in which EXETime takes the one of
-    Algorithms 1 and 2 that executes in more time; _max: by how much more at most, as a fraction of the other's.
-    """
-
-    family: str | None
-    layers: int | None
-    startup: float | None
-    profiles: int
-    modes: dict[str, Gaps]
-    no_pair: dict[str, float]
-    exetime_below: float
-    prefers_longer: float
-    prefers_longer_max: float
-
-
-class Result(Found):
-    rows: list[Row]
 
 
 def check(config: RunConfig) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import torch
 from pydantic import Field
@@ -25,7 +25,6 @@ from repro.fabric.sparse.gradients import CODECS
 from repro.probes.shared import collectives
 from repro.probes.shared.collectives import BLOCKING, NAMES, SPARSE, Call
 from repro.probes.shared.options import Bytes
-from repro.probes.shared.results import Found, Spread
 from repro.probes.shared.stopwatch import meet, spread, synchronize
 
 DENSITY = 0.001
@@ -44,25 +43,6 @@ class Options(Model):
     alpha_s: NonNegative | None = None
     beta_s_per_byte: NonNegative | None = None
     gamma_s_per_byte: NonNegative = 0.0
-
-
-class Row(Found):
-    """seconds: the slowest rank's; closed_form_s: None where the network is not known; note: on the closed form."""
-
-    name: str
-    ranks: int
-    bytes: int
-    device: Literal["cpu", "cuda"]
-    codec: str
-    pieces: int | None
-    density: float | None
-    seconds: Spread
-    closed_form_s: float | None
-    note: str | None
-
-
-class Result(Found):
-    rows: list[Row]
 
 
 def check(config: RunConfig) -> None:

@@ -26,7 +26,6 @@ from repro.experiment.schema import RunConfig
 from repro.experiment.testbeds import Device
 from repro.fabric.base import Fabric
 from repro.probes.shared.options import needs_one
-from repro.probes.shared.results import Found
 from repro.rank.factory import modelled_seconds
 
 
@@ -70,40 +69,6 @@ class Options(Model):
     cost_models: Annotated[list[Literal["paper", "released-sum", "released-max"]], Field(min_length=1)]
     clusters: dict[Text, Cluster]
     rows: Annotated[list[Row], Field(min_length=1)]
-
-
-class Stage(Found):
-    first: int
-    last: int
-    replicas: int
-    seconds: float
-
-
-class Partitioned(Found):
-    """A partition; times (s) are the cost model's, of a minibatch. Where a profile branches, first, last and cuts
-    count its layers stage after stage (`Partition.order`)."""
-
-    model: str
-    hardware: str
-    batch: int | None
-    cluster: str
-    machines: int
-    bandwidth_Bps: float
-    cost_model: str
-    config: str
-    cuts: list[int]
-    stages: list[Stage]
-    pipeline_s: float
-    data_parallel_s: float
-    single_s: float
-    noam: int
-    optima: int
-    speedup_single: float
-    speedup_bsp: float
-
-
-class Result(Found):
-    rows: list[Partitioned]
 
 
 def check(config: RunConfig) -> None:

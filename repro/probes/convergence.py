@@ -44,7 +44,6 @@ from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.probes.shared.descent import Descent, descend
 from repro.probes.shared.objective import Minimum, Objective, minimise, subset
-from repro.probes.shared.results import Found
 
 CONVEX, STRONGLY = "convex", "strongly convex"
 POINTS = 60  # of a result, about
@@ -63,43 +62,6 @@ class Options(Model):
     samples: Count | None = None  # of the training set; null: all
     regularisation: Positive  # mu, so that a minimiser exists; for the convex objective a small one
     margin: Annotated[float, Field(ge=1, allow_inf_nan=False)]
-
-
-class At(Found):
-    """Iteration t; regret: the average so far, or of the strongly convex objective f(w_t) - f(w*)."""
-
-    t: int
-    regret: float
-    bound: float
-    average_regret: float
-
-
-class Result(Found):
-    """F, L: of the bound, and as met by the counted run. optimum_gap: the value is at most so far above the minimum.
-
-    slope: of the logarithms of regret against t, from slope_from_t on. constant: of log(t) / t (strongly convex).
-    """
-
-    objective: str
-    K: int
-    T: int
-    F: float
-    L: float
-    F_met: float
-    L_met: float
-    constants_hold: bool
-    optimum: float
-    optimum_gradient_norm: float
-    optimum_gap: float
-    regularisation: float
-    samples: int
-    batch: int
-    step_rule: str
-    points: list[At]
-    slope: float | None
-    slope_from_t: int
-    constant: float | None
-    within_bound: bool
 
 
 def ranks(config: RunConfig) -> int:

@@ -25,7 +25,6 @@ from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.probes.shared import torchrun_script
 from repro.probes.shared.options import needs_one, needs_real_time
-from repro.probes.shared.results import Found, Spread
 from repro.probes.shared.stopwatch import spread
 from repro.records.events import read_events
 
@@ -43,18 +42,6 @@ class Options(Model):
 
     turns: Count
     epochs: Positive
-
-
-class Row(Found):
-    """what: torchrun, planned anew, planned before (seconds until the first step is over); nothing to run (CPU
-    seconds); forked, fresh (seconds of the fastest step)."""
-
-    what: str
-    seconds: Spread
-
-
-class Result(Found):
-    rows: list[Row]
 
 
 def check(config: RunConfig) -> None:

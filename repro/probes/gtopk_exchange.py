@@ -27,7 +27,6 @@ from repro.fabric.sparse.selection import select
 from repro.probes import p2p
 from repro.probes.shared import gtopk_authors as authors
 from repro.probes.shared.options import needs_real_time
-from repro.probes.shared.results import Found, Spread
 from repro.probes.shared.stopwatch import meet, spread
 
 PARTS = ("select_s", "allreduce_s", "apply_s", "whole_s", "cpu_s")
@@ -41,30 +40,6 @@ class Options(Model):
     density: Share
     turns: Count  # after one that does not count
     beta_s_per_byte: Positive | None = None  # of the links, for the bound of Table I; alpha is measured
-
-
-class Row(Found):
-    """A side: seconds of the slowest rank, but CPU seconds of all ranks together.
-
-    bound_s: Table I's, 2 alpha log2 P + 16 k beta log2 P, where beta is known.
-    """
-
-    side: str
-    elements: int
-    k: int
-    select_s: Spread
-    allreduce_s: Spread
-    apply_s: Spread
-    whole_s: Spread
-    cpu_s: Spread
-    bound_s: float | None
-
-
-class Result(Found):
-    """alpha_s: of a short message, half a round trip."""
-
-    alpha_s: float
-    rows: list[Row]
 
 
 def check(config: RunConfig) -> None:

@@ -15,27 +15,10 @@ from repro.core.fields import Model
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.probes.shared.options import needs_one
-from repro.probes.shared.results import Found
 
 
 class Options(Model):
     """None."""
-
-
-class Layer(Found):
-    """A block: bytes of its outputs of a minibatch, and of its parameters."""
-
-    name: str
-    activation_bytes: int
-    parameter_bytes: int
-
-
-class Result(Found):
-    """batch: samples of a minibatch."""
-
-    layers: list[Layer]
-    parameter_bytes: int
-    batch: int
 
 
 def check(config: RunConfig) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from repro import data, models, probes
 from repro.algorithms.pipeline import profile, profiler
@@ -19,7 +18,6 @@ from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.fabric.real.gpus import pick_device
 from repro.probes.shared.options import needs_one, needs_real_time
-from repro.probes.shared.results import Found
 
 FILE = "profile.json"
 
@@ -29,14 +27,6 @@ class Options(Model):
 
     minibatches: Count
     warmup: Whole = 5
-
-
-class Result(Found):
-    """profile: of `repro.algorithms.pipeline.layers.Profile`. seconds: of a minibatch."""
-
-    profile: dict[str, Any]
-    seconds: float
-    parameter_bytes: int
 
 
 def check(config: RunConfig) -> None:

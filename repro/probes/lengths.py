@@ -18,7 +18,6 @@ from repro.data.readers.sequences import Sequences
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.probes.shared.options import needs_one
-from repro.probes.shared.results import Found
 
 KINDS = ("sequences", "sentence pairs")  # of samples that have lengths
 
@@ -27,24 +26,6 @@ class Options(Model):
     """bins: about how many bars the histogram has, over all splits the same ones."""
 
     bins: Count
-
-
-class Lengths(Found):
-    """Of a split's n samples; sd is divided by n. histogram: [low, high, count], of lengths from low to high - 1."""
-
-    n: int
-    min: int
-    max: int
-    median: float
-    mean: float
-    sd: float
-    histogram: list[tuple[int, int, int]]
-
-
-class Result(Found):
-    """By split: train and test."""
-
-    splits: dict[str, Lengths]
 
 
 def check(config: RunConfig) -> None:

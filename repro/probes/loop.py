@@ -25,7 +25,6 @@ from repro.data.base import Dataset
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.probes.shared.options import needs_one, needs_real_time
-from repro.probes.shared.results import Found
 from repro.rank.checkpointer import Checkpointer
 from repro.rank.checkpoints import Checkpoints
 from repro.rank.evaluator import Evaluator
@@ -47,30 +46,6 @@ class Options(Model):
 
     iterations: Count
     turns: Count
-
-
-class Turn(Found):
-    turn: int
-    bare_s: float
-    harness_s: float
-
-
-class Result(Found):
-    """Seconds are of a step: CPU time or wall time (`timed`), medians over the turns.
-
-    of_best: of the two sides' least, which the rest of the machine has disturbed least, and which the goal is on.
-    same_weights: bit for bit; layouts and compilation may round otherwise.
-    """
-
-    timed: str
-    iterations_a_turn: int
-    rows: list[Turn]
-    bare_s: float
-    harness_s: float
-    of_best: float
-    goal: float
-    met: bool
-    same_weights: bool
 
 
 def check(config: RunConfig) -> None:

@@ -17,7 +17,6 @@ from repro.core.fields import Count, Model
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.probes.shared.options import Sizes, needs_several
-from repro.probes.shared.results import Found
 
 TAG = 11
 LEAST_S, MOST_REPEATS = 0.02, 200  # a run repeats a short message until it takes that long
@@ -28,27 +27,6 @@ class Options(Model):
 
     sizes: Sizes  # of the messages, which take turns
     runs: Count
-
-
-class OneWay(Found):
-    """Seconds of one way, half of the round trip: mean and deviation over the runs, and of the fitted line."""
-
-    bytes: int
-    mean_s: float
-    deviation_s: float
-    runs: int
-    fitted_s: float
-
-
-class Line(Found):
-    alpha_s: float
-    beta_s_per_byte: float
-    relative_error: float
-
-
-class Result(Found):
-    points: list[OneWay]
-    fit: Line
 
 
 def check(config: RunConfig) -> None:

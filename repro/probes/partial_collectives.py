@@ -25,7 +25,6 @@ from repro.fabric.collectives.partial import PartialAllreduce
 from repro.fabric.collectives.send_buffer import Whole
 from repro.fabric.real.gpus import pick_device
 from repro.probes.shared.options import Bytes, Worlds, needs_worlds
-from repro.probes.shared.results import Found
 
 ALLREDUCE = "allreduce"  # the fabric's own: MPI_Allreduce
 SYNCHRONOUS = "recursive_doubling"  # what the partial ones do once they have started
@@ -42,44 +41,6 @@ class Options(Model):
     bytes: Annotated[list[Bytes], Field(min_length=1)]
     step_s: NonNegative  # rank i comes i x step_s after the first
     calls: Count  # of each, after one that does not count
-
-
-class Latency(Found):
-    """Seconds, the mean over the ranks; of the calls."""
-
-    mean: float
-    min: float
-    max: float
-
-
-class Row(Found):
-    """nap: active processes of a call, the mean; waiting_form_s, nap_form: what follows from the skew alone."""
-
-    collective: str
-    ranks: int
-    bytes: int
-    step_s: float
-    skew_s: float
-    calls: int
-    latency_s: Latency
-    nap: float
-    waiting_form_s: float
-    nap_form: float
-
-
-class Ratio(Found):
-    """Latency of the fabric's own allreduce over that of a collective, over the sizes."""
-
-    ranks: int
-    collective: str
-    mean: float
-    min: float
-    max: float
-
-
-class Result(Found):
-    rows: list[Row]
-    ratios: list[Ratio]
 
 
 def check(config: RunConfig) -> None:

@@ -31,7 +31,6 @@ from repro.experiment import programs
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.probes.shared.options import needs_real_time
-from repro.probes.shared.results import Found
 from repro.probes.shared.steps import advance
 from repro.rank.factory import build_worker, check_ranks
 from repro.training.clock import (
@@ -62,33 +61,6 @@ class Options(Model):
 
 
 ranks = programs.strategy_ranks
-
-
-class View(Found):
-    """Of the communication beside the main line (s): all, hidden by computation, and that share of it."""
-
-    communication_s: float
-    hidden_s: float
-    share: float | None
-
-
-class Row(Found):
-    """A rank; difference: the clock's share minus the profiler's."""
-
-    rank: int
-    clock: View
-    profiler: View
-    difference: float | None
-
-
-class Result(Found):
-    """within: by how much the two views' shares may differ; agree: whether all do."""
-
-    steps: int
-    iteration_s: float
-    within: float
-    agree: bool | None
-    rows: list[Row]
 
 
 def check(config: RunConfig) -> None:

@@ -18,7 +18,6 @@ from repro.data.base import Dataset
 from repro.experiment import programs
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
-from repro.probes.shared.results import Found
 from repro.probes.shared.steps import advance
 from repro.rank.checkpoints import Checkpoints
 from repro.rank.factory import build_worker, check_ranks
@@ -35,24 +34,6 @@ class Options(Model):
 
 
 ranks = programs.strategy_ranks
-
-
-class Row(Found):
-    """what: again, or resumed."""
-
-    what: str
-    same: bool
-    ranks: int
-
-
-class Result(Found):
-    """deterministic: what the strategy says of itself. weights_sha256: rank 0's."""
-
-    iterations: int
-    rows: list[Row]
-    same: bool
-    deterministic: bool
-    weights_sha256: str
 
 
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:

@@ -28,7 +28,6 @@ from repro.fabric.collectives import compressed
 from repro.fabric.real.gpus import pick_device
 from repro.probes.shared.bare_ring import Moving
 from repro.probes.shared.options import Bytes, needs_several
-from repro.probes.shared.results import Found, Spread
 from repro.probes.shared.stopwatch import spread, synchronize
 from repro.probes.shared.tracing import COMMUNICATE, TracingFabric
 from repro.training import clock
@@ -58,53 +57,6 @@ class Options(Model):
     benchmarks: dict[Text, Bytes]  # of its gradient
     overhead_codec: Text  # of the overheads, in a pipelined ring
     overhead_repeat: Count  # of each of them
-
-
-class Interval(Found):
-    """What a rank did (s, from the first interval's start)."""
-
-    rank: int
-    line: str
-    name: str
-    start: float
-    end: float
-
-
-class Row(Found):
-    """A variant's median turn (s): means over ranks, but `seconds` the slowest's. moving_alone_s: of its messages."""
-
-    name: str
-    algorithm: str
-    codec: str
-    bytes: int
-    pieces: int
-    seconds: Spread
-    communication_s: float
-    work_s: float
-    overlapped_s: float
-    moving_alone_s: float
-    compress_s: float
-    decompress_s: float
-    closed_form_s: float | None
-    trace: list[Interval]
-
-
-class Overhead(Found):
-    """A codec's work in an allreduce (s) against the communication alone, compressed or not, and over them."""
-
-    benchmark: str
-    bytes: int
-    codec: str
-    work_s: float
-    communication_uncompressed_s: float
-    communication_compressed_s: float
-    per_uncompressed: float
-    per_compressed: float
-
-
-class Result(Found):
-    variants: list[Row]
-    overheads: list[Overhead]
 
 
 def check(config: RunConfig) -> None:

@@ -18,7 +18,6 @@ from repro.data.minibatches import Minibatches
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.probes.shared.options import needs_one
-from repro.probes.shared.results import Found
 from repro.rank.factory import build_worker
 from repro.training.worker import Worker
 
@@ -30,28 +29,6 @@ class Options(Model):
     batches: Count
     epochs: Positive
     warmup: Whole  # batches before, which do not count
-
-
-class Statistics(Found):
-    """Seconds; sd is divided by n - 1."""
-
-    n: int
-    min: float
-    max: float
-    median: float
-    mean: float
-    sd: float
-
-
-class Result(Found):
-    """seconds: of the passes of each batch, in the order in which they ran; lengths: what each is padded to."""
-
-    what: str
-    batches: int
-    seconds: list[float]
-    statistics: Statistics
-    lengths: list[int] | None
-    unit_note: str
 
 
 def check(config: RunConfig) -> None:

@@ -20,7 +20,6 @@ from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.fabric.sparse import selection
 from repro.fabric.sparse.gradients import EMPTY
-from repro.probes.shared.results import Found, Spread
 from repro.probes.shared.stopwatch import spread, synchronize
 from repro.records.provenance import hardware
 
@@ -47,26 +46,6 @@ class Options(Model):
                 f"must be {1 / self.elements:.3g} or more"
             )
         return self
-
-
-class Row(Found):
-    """A method on a device. selected: elements that it chose; found: of them among the k largest. share: its median
-    time over `iteration_s`, the published one of an iteration."""
-
-    model: str
-    device: str
-    elements: int
-    k: int
-    method: str
-    seconds: Spread
-    selected: int
-    found: int
-    iteration_s: float
-    share: float
-
-
-class Result(Found):
-    rows: list[Row]
 
 
 def check(config: RunConfig) -> None:

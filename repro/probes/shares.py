@@ -18,7 +18,6 @@ from repro.core.fields import Count, Model
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.probes.shared.options import Bytes
-from repro.probes.shared.results import Found
 
 TAG = 13
 
@@ -28,22 +27,6 @@ class Options(Model):
 
     sizes: Annotated[list[Bytes], Field(min_length=1)]
     runs: Count
-
-
-class Size(Found):
-    """spread: standard deviation of the logarithms of the mean rates of the messages that come to one rank, around
-    those of that rank and run. first_s, last_s: medians over the runs of when the first and the last of all messages
-    is in."""
-
-    bytes: int
-    runs: int
-    spread: float
-    first_s: float
-    last_s: float
-
-
-class Result(Found):
-    points: list[Size]
 
 
 def check(config: RunConfig) -> None:

@@ -19,7 +19,6 @@ from repro.fabric.collectives import dense
 from repro.fabric.costs import Costs
 from repro.fabric.virtual import fabric as virtual
 from repro.probes.shared.options import needs_one, needs_real_time
-from repro.probes.shared.results import Found
 
 ALPHA, BETA, GAMMA = 1e-4, 1e-9, 1e-10
 # recurrence: where the links are the ring's alone
@@ -35,20 +34,6 @@ class Options(Model):
     ranks: Annotated[list[Annotated[int, Field(ge=2)]], Field(min_length=1)]
     elements: Count
     turns: Count
-
-
-class Row(Found):
-    """By which algorithm, messages a CPU second; virtual seconds that the allreduce takes."""
-
-    ranks: int
-    algorithm: str
-    messages_per_s: float
-    virtual_s: float
-    closed_form_s: float
-
-
-class Result(Found):
-    rows: list[Row]
 
 
 def check(config: RunConfig) -> None:

@@ -30,7 +30,6 @@ from repro.fabric.sparse.gradients import Wire
 from repro.fabric.sparse.selection import select
 from repro.probes import p2p
 from repro.probes.shared.options import Bytes, Sizes, Worlds, needs_worlds
-from repro.probes.shared.results import Found, Spread
 from repro.probes.shared.stopwatch import slowest, spread
 
 
@@ -44,35 +43,6 @@ class Options(Model):
     repeat: Count  # repetitions of each, after one that does not count (virtual: 1, all are equal)
     runs: Count  # of the ping-pong that tells a measured network's alpha and beta
     sizes: Sizes  # of its messages
-
-
-class Network(Found):
-    """What the formulas take: a testbed's own, or fitted to a ping-pong."""
-
-    alpha_s: float
-    beta_s_per_byte: float
-    relative_error: float | None = None
-    points: list[p2p.OneWay] = Field(default_factory=list)
-
-
-class Row(Found):
-    """An algorithm: bytes of the gradient, k elements of a rank's selection; wire_bytes: of a message; sent_bytes: of
-    a rank, the mean."""
-
-    algorithm: str
-    ranks: int
-    bytes: int
-    density: float
-    k: int
-    seconds: Spread
-    closed_form_s: float
-    wire_bytes: int
-    sent_bytes: float
-
-
-class Result(Found):
-    network: Network
-    rows: list[Row]
 
 
 def check(config: RunConfig) -> None:

@@ -23,7 +23,6 @@ from repro.probes.shared import equations
 from repro.probes.shared.computation import ComputeBenchmark
 from repro.probes.shared.fabric_model import Microbenchmark
 from repro.probes.shared.options import Sizes, Strategies, chosen, most_ranks, needs_several
-from repro.probes.shared.results import Computation, Found, Point, Steps
 from repro.probes.shared.steps import groups as group_by_ranks
 from repro.probes.shared.steps import observe, summarise
 from repro.rank.factory import build_worker, check_ranks
@@ -42,44 +41,6 @@ class Options(Model):
     steps: Count  # that do
     rounds: Count  # of the microbenchmarks
     sizes: Sizes  # of the messages that they send
-
-
-class Fit(Found):
-    """Of equation (5): seconds, and seconds a byte; relative_error: the largest of the points'."""
-
-    alpha_s: float
-    beta_s_per_byte: float
-    gamma_s_per_byte: float
-    sync_s: float
-    relative_error: float
-    points: list[Point]
-
-
-class Variant(Steps):
-    """A variant: its step predicted and observed (s). printed_s: by the equation as printed, where it has one;
-    efficiency: of scaling, equation (7)."""
-
-    variant: str
-    strategy: str
-    options: dict[str, Any]
-    predicted_s: float
-    equation: str
-    printed_s: float | None
-    terms: dict[str, float]
-    efficiency_predicted: float
-    efficiency_observed: float
-
-
-class Result(Found):
-    """codecs: name -> encode_s_per_byte, decode_s_per_byte. segments_bytes: number of buckets -> bytes of each."""
-
-    gradient_bytes: int
-    fit: Fit
-    codecs: dict[str, dict[str, float]]
-    compute: Computation
-    segments_bytes: dict[str, list[int]]
-    note: str | None
-    variants: list[Variant]
 
 
 def ranks(config: RunConfig) -> int:

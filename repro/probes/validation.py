@@ -24,7 +24,6 @@ from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.probes.shared import network
 from repro.probes.shared.options import Bytes, Sizes, Strategies, chosen, most_ranks, needs_several
-from repro.probes.shared.results import Computation, Found, Point, Steps
 from repro.probes.shared.steps import groups as group_by_ranks
 from repro.probes.shared.steps import observe, summarise
 from repro.probes.shared.synthetic import Multiply, Sleep, Workload, worker
@@ -59,51 +58,6 @@ class Options(Model):
     least_steps: Count  # or more
     sizes: Sizes  # of the messages that the network is fitted to
     rounds: Count  # of each
-
-
-class Latency(Found):
-    bytes: int
-    alpha_s: float
-
-
-class FittedNetwork(Found):
-    """beta: the slope of long messages; alpha_by_size: what each size takes besides; alpha_s: the shortest's."""
-
-    alpha_s: float
-    beta_s_per_byte: float
-    alpha_by_size: list[Latency]
-    points: list[Point]
-    quantum_bytes: int | None = None  # of older records
-
-
-class Calibration(Computation):
-    """seconds_per_byte: of a rank's own work. interference: seconds that computation takes longer for each second of
-    communication beside it."""
-
-    seconds_per_byte: dict[str, float]
-    interference: float
-
-
-class Row(Steps):
-    """A variant on a workload: its step observed, and simulated (s) from the calibration alone."""
-
-    variant: str
-    strategy: str
-    options: dict[str, Any]
-    twin: str
-    bytes: int
-    simulated_s: float
-    simulated_phases: dict[str, float]
-    computation_s: float
-    calibration: Calibration
-
-
-class Result(Found):
-    """networks: messages, native, blocking."""
-
-    computation: str
-    networks: dict[str, FittedNetwork]
-    rows: list[Row]
 
 
 def ranks(config: RunConfig) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 from repro.core.not_none import not_none
 from repro.core.phases import PHASES
 from repro.experiment.schema import RunConfig
-from repro.records import kinds, probe_forms
+from repro.records import kinds, probe_results
 from repro.records.events import read_events
 from repro.records.record import SCHEMA, Record
 from repro.training.evaluation import metrics
@@ -66,7 +66,7 @@ def of_probe(folder: Path, config: RunConfig, facts: dict[str, Any], result: dic
     """The record of a probe. facts: what only the ranks know, as in a training; result: as of `ProbeResult`."""
     of_run = {name: facts[name] for name in ("fabric", "ranks") if name in facts}
     more = {name: facts[name] for name in ("model", "dataset") if name in facts}
-    probe_forms.check_declared(config.program, result["found"])
+    probe_results.check_declared(config.program, result["found"])
     return record(folder, config, result | more, **of_run)
 
 

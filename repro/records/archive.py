@@ -20,7 +20,7 @@ from typing import Any
 from repro.core import strict_json, user_files
 from repro.core.atomic import write_atomically
 from repro.core.errors import InputError, cannot
-from repro.records import probe_forms
+from repro.records import probe_results
 from repro.records.record import SCHEMA, ProbeResult, Record
 
 MANIFEST, SUMMARY = "manifest.json", "summary.json"
@@ -113,7 +113,7 @@ def _run(path: Path, name: str, member: bytes) -> Record:
     try:
         record = Record.of(strict_json.parse(member))
         if isinstance(record.result, ProbeResult):
-            probe_forms.check_declared(record.identity.program, record.result.found)
+            probe_results.check_declared(record.identity.program, record.result.found)
     except ValueError as error:
         raise InputError(f"{path}: {folder}: not a readable run ({error})") from None
     if folder_of(record, f"{path}: {folder}") != folder:

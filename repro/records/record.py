@@ -14,7 +14,7 @@ from pydantic import ConfigDict, Field, ValidationError, field_validator, model_
 from repro.core.fields import line
 from repro.core.phases import PHASES
 from repro.core.registry import TRAIN
-from repro.records import probe_forms
+from repro.records import probe_results
 from repro.records.identity import Folder, Identity, Number, Part
 from repro.records.migrate import SCHEMA as SCHEMA
 from repro.records.units import check_units, is_number
@@ -162,7 +162,7 @@ class Record(Part):
     @model_validator(mode="after")
     def _whole(self) -> Record:
         if isinstance(self.result, ProbeResult):
-            probe_forms.check(self.identity.program, self.result.found)
+            probe_results.check(self.identity.program, self.result.found)
         elif self.identity.metric not in self.result.final:
             raise ValueError(f"result.final: must have {self.identity.metric}")
         return self

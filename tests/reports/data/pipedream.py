@@ -332,7 +332,9 @@ def memory(kind="measured"):
 
 def layer_sizes():
     """Figure 5."""
-    layers = [{"name": n, "activation_bytes": 1e6 * out, "parameter_bytes": 1e6 * w} for n, out, w in VGG16]
+    layers = [
+        {"name": n, "activation_bytes": round(1e6 * out), "parameter_bytes": round(1e6 * w)} for n, out, w in VGG16
+    ]
     result = {"layers": layers, "parameter_bytes": sum(layer["parameter_bytes"] for layer in layers), "batch": 32}
     return probe("layer_sizes", "fig5", "vgg16", result, "simulated", workers=1, paper="pipedream",
                  testbed="paper/pipedream-a", model={"name": "vgg16", "parameters": COUNTS["VGG16"]})  # fmt: skip

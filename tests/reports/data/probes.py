@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import get_args, get_origin
+
+from pydantic import BaseModel
+
+from repro.records.probe_results.parts import RESULTS
 from tests.reports.data.summaries import (
     MS,
     _ms,
@@ -11,6 +16,23 @@ from tests.reports.data.summaries import (
     pictures,
     rows,
 )
+
+
+def whole(form, given):
+    """A result with something in each place of its form that the given one leaves empty."""
+    if isinstance(form, type) and issubclass(form, BaseModel) and isinstance(given, dict | None):
+        given = given or {}
+        needed = {name for name, field in form.model_fields.items() if field.is_required()} | given.keys()
+        fields = form.model_fields
+        return {name: whole(fields[name].annotation, given.get(name)) for name in fields if name in needed}
+    origin, inner = get_origin(form), get_args(form)
+    if origin is list:
+        return [whole(inner[0], each) for each in given or []]
+    if origin is dict:
+        return {name: whole(inner[1], each) for name, each in (given or {}).items()}
+    if given is not None or type(None) in inner:
+        return given
+    return form() if form in (int, float, bool) else ""
 
 
 def probe(program, experiment, variant, result, kind="measured", seed=0, testbed=None, workers=4, **changes):
@@ -24,7 +46,7 @@ def probe(program, experiment, variant, result, kind="measured", seed=0, testbed
         "experiment": experiment, "variant": variant, "program": program, "testbed": testbed, "workers": workers,
         "ranks": workers, "strategy": "dsync", "options": {}, "model": {"name": "mnist_mlp", "parameters": 648010},
         "dataset": {"name": "mnist", "standin": False}, "key": name, "run": name, "metrics": {}, "line": "",
-        "result": result,
+        "result": whole(RESULTS[program], result),
     } | changes  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from repro.core.fields import Model
 from repro.core.registry import Registry
 from repro.launch.namespaces import network
 from repro.launch.slurm import record
-from repro.records import probe_forms, store
+from repro.records import probe_results, store
 from repro.records.events import read_events
 from tests.reports.data.summaries import make
 from tests.support.records import record_of
@@ -130,6 +130,6 @@ def test_a_probes_result_is_of_the_form_that_it_declares(monkeypatch):
         slope: float
 
     monkeypatch.setattr(Registry, "load", lambda self, name: SimpleNamespace(Result=Result))
-    probe_forms.check_declared("mine", {"slope": 2.0})
+    probe_results.check_declared("mine", {"slope": 2.0})
     with pytest.raises(ValueError, match=r"result\.found\.slope=steep: must be a number"):
-        probe_forms.check_declared("mine", {"slope": "steep"})
+        probe_results.check_declared("mine", {"slope": "steep"})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import BaseModel, ConfigDict
 
 
@@ -9,6 +11,17 @@ class Found(BaseModel):
     """A part of a result. Times are in seconds, sizes in bytes, where a field does not say otherwise."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+
+class Result(Found):
+    """All that a program finds."""
+
+    def __init_subclass__(cls, program: str, **others: Any) -> None:
+        super().__init_subclass__(**others)
+        RESULTS[program] = cls
+
+
+RESULTS: dict[str, type[Result]] = {}  # by program
 
 
 class Spread(Found):

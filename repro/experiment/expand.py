@@ -14,6 +14,7 @@ from repro.experiment.compose import Composer
 from repro.experiment.needs import settled, uses_gpu
 from repro.experiment.run import Run
 from repro.experiment.schema import Axes, RunConfig
+from repro.experiment.testbeds import Modelled
 from repro.experiment.validate import check
 from repro.records import variants
 
@@ -109,7 +110,7 @@ class Point:
         for seed in seeds:
             yield self.run(self.config, seed)
         config = self.config
-        if config.testbed.kind != "measured" or config.program != TRAIN:
+        if isinstance(config.testbed, Modelled) or config.program != TRAIN:
             return
         if uses_gpu(config) and config.breakdown_steps != 0 and not config.breakdown:
             # exact phases need a synchronisation at each, which spoils the overlap: a run of their own

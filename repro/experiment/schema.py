@@ -23,7 +23,7 @@ from repro.core.registry import PROBES, TRAIN
 from repro.experiment import limits, plugins
 from repro.experiment.inputs import Inputs
 from repro.experiment.optimizer import Optimizer
-from repro.experiment.testbeds import Testbed
+from repro.experiment.testbeds import Modelled, Testbed
 from repro.records.identity import Identity
 
 
@@ -205,7 +205,7 @@ class RunConfig(Model):
     @property
     def timing_only(self) -> bool:
         """Whether nothing is computed, and so no data needed: a modelled testbed without arithmetic."""
-        return self.testbed.kind != "measured" and self.testbed.arithmetic == "none"
+        return isinstance(self.testbed, Modelled) and self.testbed.arithmetic == "none"
 
     @property
     def local_batch(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import (
     BeforeValidator,
@@ -103,6 +103,7 @@ class Ranks(Model):
     """
 
     part = "testbed"
+    example: ClassVar[str]  # a testbed of this kind
 
     name: Text
     launcher: Text
@@ -116,9 +117,16 @@ class Ranks(Model):
         """Seconds on the wall of one on the clock of real ranks."""
         return 1.0
 
+    @property
+    def limited(self) -> bool:
+        """Whether the ranks are in a network of namespaces with limited links."""
+        return False
+
 
 class Measured(Ranks):
     """Real ranks, on this machine or a cluster; with `rate_gbit` in a network of namespaces with limited links."""
+
+    example = "here"
 
     kind: Literal["measured"]
     network: Text
@@ -127,6 +135,10 @@ class Measured(Ranks):
     gpu_ranks: Annotated[int, Field(ge=0, le=limits.RANKS)] | None = None
     rate_gbit: Positive | None = None
     hosts: Count | None = None  # with rate_gbit; null: one a rank
+
+    @property
+    def limited(self) -> bool:
+        return self.rate_gbit is not None
 
 
 class Modelled(Ranks):
@@ -178,6 +190,8 @@ class Modelled(Ranks):
 class Simulated(Modelled):
     """Virtual ranks in one process."""
 
+    example = "virtual"
+
     kind: Literal["simulated"]
 
 
@@ -189,6 +203,8 @@ class Emulated(Modelled):
     send_buffer  bytes that a connection keeps of what is not on the link yet; null: as many as the kernel finds good
     """
 
+    example = "emulated/pipesgd-alexnet"
+
     kind: Literal["emulated"]
     arithmetic: Literal["none"] = "none"
     fair: bool = Field(default=False, exclude=True)  # as the simulated twin has it; real connections share as they do
@@ -199,21 +215,28 @@ class Emulated(Modelled):
     congestion: Congestion = Field(default_factory=dict, max_length=0)  # real links have none
 
     @property
+    def limited(self) -> bool:
+        return True
+
+    @property
     def time_factor(self) -> float:
         return self.slow_down / self.shrink
 
 
-def testbed_of(value: Any) -> Measured | Simulated | Emulated:
+AnyTestbed = Measured | Emulated | Simulated
+KINDS = {get_args(each.model_fields["kind"].annotation)[0]: each for each in get_args(AnyTestbed)}
+
+
+def testbed_of(value: Any) -> AnyTestbed:
     """A testbed from plain data; InputError for the first entry that cannot be."""
-    if isinstance(value, Measured | Simulated | Emulated):
+    if isinstance(value, AnyTestbed):
         return value
     if not isinstance(value, dict):
         raise InputError(f"testbed={value}: must be entries, as testbed.NAME=value sets one")
-    kinds: dict[str, type[Measured | Simulated | Emulated]]
-    kinds = {"measured": Measured, "emulated": Emulated, "simulated": Simulated}
-    if (kind := str(value.get("kind"))) not in kinds:
-        raise unknown("testbed.kind", kind, kinds)
-    return checked(kinds[kind], value, "testbed")
+    if (kind := str(value.get("kind"))) not in KINDS:
+        raise unknown("testbed.kind", kind, KINDS)
+    made: AnyTestbed = checked(KINDS[kind], value, "testbed")
+    return made
 
 
-Testbed = Annotated[Measured | Simulated | Emulated, PlainValidator(testbed_of), AS_GIVEN]
+Testbed = Annotated[AnyTestbed, PlainValidator(testbed_of), AS_GIVEN]

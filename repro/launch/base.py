@@ -31,7 +31,9 @@ class Allocation:
 class Launcher(ABC):
     """One a testbed; `testbed` is its part of the configuration."""
 
-    kind: ClassVar[str] = "measured"  # of number that comes from it
+    name: ClassVar[str]  # a testbed's `launcher`
+    kind: ClassVar[str] = "measured"  # of the testbeds that it goes with
+    limited: ClassVar[bool] = False  # whether it goes with those that have limited links, or with the others
     pooled: ClassVar[bool] = True  # whether ranks may be forked on this machine (`repro.launch.pool`)
     no_gpus: ClassVar[str] = "torch sees no working GPU here; use device=cpu or auto"
     modules: ClassVar[Sequence[str]] = ()  # whose code decides over measured times; their edits have runs repeated

@@ -68,6 +68,7 @@ def torchrun_command(ranks: int, program: list[str], python: str = sys.executabl
 class Mpirun(Launcher):
     """The MPI fabric, through shared memory."""
 
+    name = "mpirun"
     fabric = "mpi"
     modules = ("repro.launch.local",)  # threads and waiting
 
@@ -81,6 +82,7 @@ class Mpirun(Launcher):
 class Torchrun(Launcher):
     """torch.distributed: gloo over loopback, or NCCL."""
 
+    name = "torchrun"
     fabric = "torch"
     modules = ("repro.launch.local",)
 
@@ -94,6 +96,7 @@ class Torchrun(Launcher):
 class Virtual(Launcher):
     """One process, whose tasks are the ranks."""
 
+    name = "virtual"
     kind = "simulated"
     fabric = "virtual"
 

@@ -46,6 +46,7 @@ NCCL = {"NCCL_SOCKET_IFNAME": "eth0", "NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE
 class Shaped(Launcher):
     """A testbed with `rate_gbit`; `hosts` null: one a rank."""
 
+    limited = True
     testbed: Measured | Emulated
     modules = (
         "repro.launch.local",
@@ -90,6 +91,7 @@ class Shaped(Launcher):
 class ShapedMpirun(Shaped):
     """The MPI fabric, over TCP."""
 
+    name = "mpirun"
     fabric = "mpi"
 
     def command(self, net: network.ShapedNetwork, ranks: int, program: list[str], python: str) -> list[str]:
@@ -125,6 +127,7 @@ class EmulatedMpirun(ShapedMpirun):
 class ShapedTorchrun(Shaped):
     """torch.distributed without torchrun, which would be a second large process in each host: gloo, or NCCL."""
 
+    name = "torchrun"
     fabric = "torch"
 
     def command(self, net: network.ShapedNetwork, ranks: int, program: list[str], python: str) -> list[str]:

@@ -45,6 +45,7 @@ exec "$@"
 class Srun(Launcher):
     """One job step a run. The site file says how many ranks are on a node and what else srun has to know."""
 
+    name = "srun"
     testbed: Measured
     modules = ("repro.launch.srun",)
     pooled = False  # ranks are on other machines

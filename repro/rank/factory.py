@@ -62,7 +62,7 @@ def build_worker(fabric: Fabric, config: RunConfig, dataset: Dataset, clock: typ
     iterations_per_epoch = dataset.iterations(config.batch)
 
     blocks = None
-    if testbed.kind != "measured":
+    if isinstance(testbed, Modelled):
         shape = (config.model.name, tuple(dataset.input_shape), dataset.classes)
         options = tuple(config.model.options.items())
         blocks = modelled_seconds(*shape, config.local_batch, testbed.device, options)

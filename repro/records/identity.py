@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
@@ -82,7 +82,7 @@ class NamedPart(Part):
 class RecordedTestbed(NamedPart):
     """Where the ranks ran: of a modelled one every parameter."""
 
-    kind: Literal["measured", "emulated", "simulated"]
+    kind: kinds.OfTestbed
     launcher: str
     threads_per_rank: int = 1
 

@@ -16,10 +16,11 @@ delays"): they take the place of no computation, and what is timed is real.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, get_args
 
-MEASURED, PADDED, EMULATED, SIMULATED = "measured", "measured, padded", "emulated", "simulated"
-KINDS = (MEASURED, PADDED, EMULATED, SIMULATED)
+OfTestbed = Literal["measured", "emulated", "simulated"]
+Kind = Literal["measured", "measured, padded", "emulated", "simulated"]
+KINDS = MEASURED, PADDED, EMULATED, SIMULATED = get_args(Kind)
 SLEEP = "sleep"
 
 

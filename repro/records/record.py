@@ -14,13 +14,12 @@ from pydantic import ConfigDict, Field, ValidationError, field_validator, model_
 from repro.core.fields import line
 from repro.core.phases import PHASES
 from repro.core.registry import TRAIN
-from repro.records import probe_results
+from repro.records import kinds, probe_results
 from repro.records.identity import Folder, Identity, Number, Part
 from repro.records.migrate import SCHEMA as SCHEMA
 from repro.records.units import check_units, is_number
 
 Numbers = dict[str, Number | None]
-Kind = Literal["measured", "measured, padded", "emulated", "simulated"]
 
 
 class Data(Part):
@@ -135,7 +134,7 @@ class Record(Part):
     schema_: Literal[2] = Field(default=2, alias="schema")
     run: Folder  # the name of its folder
     key: str
-    kind: Kind
+    kind: kinds.Kind
     identity: Identity
     fabric: str
     ranks: int | None = None

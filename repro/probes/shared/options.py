@@ -13,6 +13,7 @@ from repro.core.fields import Text
 from repro.experiment import plugins
 from repro.experiment.plugins import Plugin
 from repro.experiment.schema import RunConfig
+from repro.experiment.testbeds import Modelled
 from repro.strategies.base import Strategy
 
 
@@ -35,7 +36,7 @@ def needs_one(config: RunConfig, what: str) -> None:
 
 def needs_real_time(config: RunConfig) -> None:
     """InputError where time is modelled, by simulation or emulation."""
-    if config.testbed.kind != "measured":
+    if isinstance(config.testbed, Modelled):
         raise InputError(f"program {config.program}: time on testbed {config.testbed.name} is modelled; testbed=here")
 
 

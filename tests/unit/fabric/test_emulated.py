@@ -89,7 +89,7 @@ def test_the_links_carry_the_papers_payload_at_a_fraction_of_the_rate():
         ({"slow_down": 0.5}, "testbed.slow_down=0.5"),
         ({"shrink": 0}, "testbed.shrink=0"),
         ({"arithmetic": "real"}, "testbed.arithmetic=real"),
-        ({"launcher": "virtual"}, "unknown launcher 'virtual'; valid: mpirun"),
+        ({"launcher": "virtual"}, "testbed.launcher=virtual: testbed .* is emulated; valid: mpirun"),
     ],
 )
 def test_what_an_emulated_testbed_cannot_be(changes, complaint):

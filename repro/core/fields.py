@@ -38,11 +38,14 @@ Text = Annotated[str, AfterValidator(_printable)]
 # what an entry must be, by pydantic's type of error; for other types its own message
 MUST = {
     "int_type": "a whole number",
+    "int_parsing": "a whole number",
     "float_type": "a number",
     "finite_number": "a finite number",
     "bool_type": "true or false",
+    "bool_parsing": "true or false",
     "string_type": "a text",
     "list_type": "a list",
+    "tuple_type": "a list",
     "dict_type": "entries, as {name}.NAME=value sets one",
     "model_type": "entries, as {name}.NAME=value sets one",
     "dataclass_type": "entries, as {name}.NAME=value sets one",
@@ -81,7 +84,7 @@ def checked(kind: type[T], given: Any, where: str = "") -> T:
         if issubclass(kind, BaseModel):
             return kind.model_validate(given)
         plain: type = kind  # mypy takes no type[T] for hashable
-        return _adapter(plain).validate_json(json.dumps(given), strict=True)
+        return _adapter(plain).validate_json(json.dumps(given, default=str), strict=True)
     except ValidationError as error:
         raise InputError(line(error, where)) from None
 
@@ -112,6 +115,8 @@ def line(errors: ValidationError, where: str = "") -> str:
     name = ".".join([*filter(None, [where]), *map(str, loc)])
     if error["type"] == "missing":
         return f"{name}: is missing"
+    if error["type"] == "unexpected_keyword_argument":  # of a dataclass that forbids others
+        return f"{name}: unknown entry"
     if not name:  # of all entries together
         return str(error["msg"]).removeprefix("Value error, ").replace("Input should", "must")
     given, context = error["input"], {"name": name, **error.get("ctx", {})}

@@ -9,17 +9,21 @@ A profile's file is a mapping in JSON or YAML. Three entries are required; the o
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
-import re
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from repro.core import strict_json
+import yaml
+from pydantic import ConfigDict
+
+from repro.core import strict_json, yaml_files
 from repro.core.atomic import write_atomically
-from repro.core.errors import InputError, unknown
+from repro.core.errors import InputError
+from repro.core.fields import Count, NonNegative, Whole, checked
 from repro.core.user_files import check_target, read_profile
 
 
@@ -33,47 +37,33 @@ class PullProfile:
     layers      their names, (L,); empty: unknown
     parameters  trainable elements of each layer, (L,); empty: unknown
     workers, servers, batch  of the cluster: servers besides the workers (0: each worker is a server too), and samples
-                             of a
-                worker's minibatch; None: unknown
+                             of a worker's minibatch; None: unknown
     hardware, source  of the measurement, in words
     """
 
-    startup_s: float
-    transfer_s: tuple[float, ...]
-    forward_s: tuple[float, ...]
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    startup_s: NonNegative
+    transfer_s: tuple[NonNegative, ...]
+    forward_s: tuple[NonNegative, ...]
     layers: tuple[str, ...] = ()
     model: str | None = None
-    workers: int | None = None
-    servers: int | None = None
-    parameters: tuple[int, ...] = ()
-    batch: int | None = None
+    workers: Count | None = None
+    servers: Whole | None = None
+    parameters: tuple[Whole, ...] = ()
+    batch: Count | None = None
     hardware: str = ""
     source: str = ""
 
     def __post_init__(self) -> None:
-        _check_time("startup_s", self.startup_s)
-        for name in ("transfer_s", "forward_s"):
-            for layer, seconds in enumerate(getattr(self, name), 1):
-                _check_time(f"{name} of layer {layer}", seconds)
         if not self.transfer_s:
             raise InputError("transfer_s: has no layers; must have at least one")
         for name in ("forward_s", "layers", "parameters"):
             found = len(getattr(self, name))
             if found != len(self.transfer_s) and (found or name == "forward_s"):
-                raise InputError(
-                    f"{name}: has {_layers(found)}, but transfer_s has {len(self.transfer_s)}; must be as many"
-                )
+                raise InputError(f"{name}: must have an entry for each of {len(self.transfer_s)} layers, has {found}")
         if not self.startup_s * len(self.transfer_s) + sum(self.transfer_s) + sum(self.forward_s) < math.inf:
             raise InputError("times: must together be a finite number of seconds")
-        for layer, count in enumerate(self.parameters, 1):
-            _check_whole(f"parameters of layer {layer}", count, 0)
-        for name, least in (("workers", 1), ("servers", 0), ("batch", 1)):
-            if (value := getattr(self, name)) is not None:
-                _check_whole(name, value, least)
-        texts = [("model", self.model or ""), ("hardware", self.hardware), ("source", self.source)]
-        for name, value in [*texts, *((f"name of layer {layer}", one) for layer, one in enumerate(self.layers, 1))]:
-            if not isinstance(value, str):
-                raise InputError(f"{name}={value}: must be a text")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -83,8 +73,10 @@ class PullProfile:
     @classmethod
     def parse(cls, given: Any, where: str) -> PullProfile:
         """The profile in a decoded mapping; InputError that starts with `where` for anything else."""
+        if not isinstance(given, Mapping):
+            raise InputError(f"{where}: not a profile: must be a mapping with startup_s, transfer_s, forward_s")
         try:
-            return cls(**_values(given))
+            return checked(cls, given)
         except InputError as error:
             raise InputError(f"{where}: {error}") from None
 
@@ -127,79 +119,10 @@ def write(path: Path | str, profile: PullProfile) -> None:
 
 def _decoded(text: str, path: Path) -> Any:
     """The value of a JSON or YAML text; InputError if it is neither."""
-    try:
+    with contextlib.suppress(ValueError):
         return strict_json.parse(text)
-    except ValueError:
-        pass
-    import yaml
-
     try:
-        return yaml.load(text, Loader=_loader())
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError for impossible dates
-        mark = getattr(error, "problem_mark", None)
-        at = "" if mark is None else f" (line {mark.line + 1}: {getattr(error, 'problem', None) or 'cannot be read'})"
-        raise InputError(f"{path}: not a profile: neither JSON nor YAML{at}") from None
-
-
-def _loader() -> type:
-    """YAML's safe loader, extended to read 1e-3 as a number, which YAML 1.1 does not."""
-    import yaml
-
-    class Loader(yaml.SafeLoader):
-        pass
-
-    number = re.compile(r"^[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$")
-    Loader.add_implicit_resolver("tag:yaml.org,2002:float", number, list("-+.0123456789"))
-    return Loader
-
-
-def _values(given: Any) -> dict[str, Any]:
-    """The entries of a profile; InputError for missing and unknown ones, and for wrong types."""
-    names = [field.name for field in fields(PullProfile)]
-    needed = [field.name for field in fields(PullProfile) if field.default is MISSING]
-    if not isinstance(given, Mapping):
-        raise InputError(f"not a profile: must be a mapping with {', '.join(needed)}")
-    missing = [name for name in needed if name not in given]
-    for name in given:
-        if name not in names and missing != needed:  # if all are missing, it is another kind of file
-            raise unknown("entry of a profile", str(name), names)
-    if missing:
-        raise InputError(f"lacks {' and '.join(missing)}")
-    found = dict(given)
-    for name in ("transfer_s", "forward_s", "layers", "parameters"):
-        value = found.get(name, [])
-        if not isinstance(value, list | tuple):
-            raise InputError(f"{name}={_short(value)}: must be a list with an entry for each layer")
-        found[name] = tuple(value)
-    _check_time("startup_s", found["startup_s"])
-    found["startup_s"] = float(found["startup_s"])
-    for name in ("transfer_s", "forward_s"):
-        for layer, seconds in enumerate(found[name], 1):
-            _check_time(f"{name} of layer {layer}", seconds)
-        found[name] = tuple(map(float, found[name]))
-    return found
-
-
-def _check_time(what: str, value: Any) -> None:
-    right = isinstance(value, int | float) and not isinstance(value, bool)
-    try:
-        right = right and 0 <= float(value) < math.inf
-    except OverflowError:  # an integer beyond the range of floats
-        right = False
-    if not right:
-        raise InputError(f"{what}={_short(value)}: must be a number of seconds, 0 or more")
-
-
-def _check_whole(what: str, value: Any, least: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise InputError(f"{what}={_short(value)}: must be a whole number, {least} or more")
-
-
-def _layers(count: int) -> str:
-    return "1 layer" if count == 1 else f"{count} layers"
-
-
-def _short(value: Any) -> str:
-    """A value for an error message, on one line."""
-    text = repr(value) if isinstance(value, str) else " ".join(str(value).split())
-    return text if len(text) <= 60 else text[:57] + "..."
+        return yaml_files.parse_plain(text.encode())
+    except (yaml.YAMLError, ValueError) as error:  # ValueError for impossible dates
+        reason = " ".join(str(error).split())
+        raise InputError(f"{path}: not a profile: neither JSON nor YAML ({reason})") from None

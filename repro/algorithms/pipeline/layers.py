@@ -7,18 +7,22 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from repro.core.errors import InputError, unknown
+from pydantic import ConfigDict, Field
+
+from repro.core.errors import InputError
+from repro.core.fields import Count, Whole
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
 
-SOURCES = ("measured", "estimated", "published")
 MOST = 1e18  # seconds or bytes of a layer, so that sums and products stay finite
+Amount = Annotated[float, Field(ge=0, le=MOST)]
+ENTRIES = ConfigDict(extra="forbid")
 
 
 @dataclass(frozen=True)
@@ -30,11 +34,13 @@ class Layer:
     parameter_bytes        the paper's w_l
     """
 
+    __pydantic_config__: ClassVar[ConfigDict] = ENTRIES
+
     name: str
-    forward_s: float
-    backward_s: float
-    activation_bytes: float
-    parameter_bytes: float
+    forward_s: Amount
+    backward_s: Amount
+    activation_bytes: Amount
+    parameter_bytes: Amount
 
     @property
     def seconds(self) -> float:
@@ -48,41 +54,28 @@ class Profile:
 
     batch        samples of the minibatch; None if a published file does not say
     hardware     the hardware of the measurement or estimate, in words
-    source       one of SOURCES
     minibatches  the number timed, after `warmup` others; None if nothing was measured here
     input_bytes  of the minibatch itself
     edges        (layer, a later layer that uses its outputs), counted from 0; None: each layer uses the one before
     """
 
+    __pydantic_config__: ClassVar[ConfigDict] = ENTRIES
+
     model: str
-    batch: int | None
+    batch: Count | None
     hardware: str
     layers: tuple[Layer, ...]
-    minibatches: int | None
-    warmup: int | None
-    source: str
-    input_bytes: float = 0.0
+    minibatches: Count | None
+    warmup: Whole | None
+    source: Literal["measured", "estimated", "published"]
+    input_bytes: Amount = 0.0
     edges: tuple[tuple[int, int], ...] | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.model, str) or not isinstance(self.hardware, str):
-            raise InputError("profile: model and hardware must be texts")
-        for name, least in (("batch", 1), ("minibatches", 1), ("warmup", 0)):
-            if (value := getattr(self, name)) is not None and (type(value) is not int or value < least):
-                raise InputError(f"profile of {self.model}: {name}={value}: must be a whole number, {least} or more")
         if not self.layers:
             raise InputError(f"profile of {self.model}: has no layers; must have at least one")
-        if self.source not in SOURCES:
-            raise unknown("source of a profile", str(self.source), SOURCES)
-        _check_number(f"profile of {self.model}: input_bytes", self.input_bytes)
-        for layer in self.layers:
-            for field in fields(Layer)[1:]:
-                _check_number(
-                    f"profile of {self.model}: layer '{layer.name}': {field.name}", getattr(layer, field.name)
-                )
         for edge in self.edges or ():
-            pair = isinstance(edge, tuple) and len(edge) == 2 and all(type(end) is int for end in edge)
-            if not pair or not 0 <= edge[0] < edge[1] < len(self.layers):
+            if not 0 <= edge[0] < edge[1] < len(self.layers):
                 raise InputError(
                     f"profile of {self.model}: edge {edge}: must be the numbers of two layers, from 0 to "
                     f"{len(self.layers) - 1}, the used one first and smaller"
@@ -97,12 +90,6 @@ class Profile:
     def seconds(self) -> float:
         """Seconds of a minibatch's forward and backward pass through all layers."""
         return math.fsum(layer.seconds for layer in self.layers)
-
-
-def _check_number(what: str, value: Any) -> None:
-    right = isinstance(value, int | float) and not isinstance(value, bool)
-    if not right or not 0 <= value <= MOST:
-        raise InputError(f"{what}={value}: must be a number, 0 or more and at most {MOST:g}")
 
 
 def as_text(profile: Profile) -> str:

@@ -7,7 +7,7 @@ released code can be read too (`repro.algorithms.pipeline.published`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import MISSING, fields
+from dataclasses import asdict, fields
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,8 @@ from repro.algorithms.pipeline import published
 from repro.algorithms.pipeline.layers import Layer, Profile, as_text, parameter_bytes, tensor_bytes
 from repro.core import strict_json
 from repro.core.atomic import write_atomically
-from repro.core.errors import InputError, unknown
+from repro.core.errors import InputError
+from repro.core.fields import checked
 from repro.core.user_files import check_target, read_profile
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def read(path: Path | str) -> Profile:
     text = read_profile(path, "`repro profile MODEL --out FILE` makes one")
     try:
         if published.recognised(text):
-            return published.parse(text, path.name.split(".")[0])
+            return from_json(asdict(published.parse(text, path.name.split(".")[0])))
         return from_json(strict_json.parse(text))
     except ValueError as error:
         other = f"neither JSON of `repro profile` nor lines 'node1 -- ...' ({error})"
@@ -42,34 +43,10 @@ def read(path: Path | str) -> Profile:
 
 
 def from_json(found: Any) -> Profile:
-    """A profile from decoded JSON; InputError naming missing and unknown entries."""
-    given = _fields(found, Profile, "the profile")
-    if not isinstance(given["layers"], list):
-        raise InputError("layers: must be a list")
-    layers = []
-    for number, layer in enumerate(given["layers"]):
-        name = layer.get("name", number) if isinstance(layer, dict) else number
-        layers.append(Layer(**_fields(layer, Layer, f"layer '{name}'")))
-    edges = given.get("edges")
-    if edges is not None:
-        if not isinstance(edges, list):
-            raise InputError("edges: must be a list of pairs of layers")
-        edges = tuple(tuple(edge) if isinstance(edge, list) else edge for edge in edges)
-    return Profile(**given | {"layers": tuple(layers), "edges": edges})
-
-
-def _fields(found: Any, kind: type, what: str) -> dict[str, Any]:
-    """The mapping, if it has the entries of the dataclass and no others."""
-    names = [field.name for field in fields(kind)]
-    needed = [field.name for field in fields(kind) if field.default is MISSING]
+    """A profile from decoded JSON; InputError naming missing, unknown and wrong entries."""
     if not isinstance(found, dict):
-        raise InputError(f"{what}: must be a mapping with {', '.join(names)}")
-    if missing := [name for name in needed if name not in found]:
-        raise InputError(f"{what} lacks {' and '.join(missing)}")
-    for name in found:
-        if name not in names:
-            raise unknown(f"entry of {what}", str(name), names)
-    return found
+        raise InputError(f"the profile: must be a mapping with {', '.join(field.name for field in fields(Profile))}")
+    return checked(Profile, found)
 
 
 def write(path: Path | str, profile: Profile) -> None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import yaml
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 
 from repro.core import yaml_files
 from repro.core.errors import InputError, unknown
+from repro.core.fields import Count, Whole, checked
 from repro.core.paths import CONFIGS
 from repro.core.user_files import read_bytes
 
@@ -21,75 +21,59 @@ DEFAULT = CONFIGS / "site" / "slurm.yaml"
 NOTHING = ("", "null", "~", "None")
 
 
-def _text(value: Any) -> str | None:
-    if isinstance(value, list | dict):
-        raise ValueError("must be one word or text")
-    if "\n" in value:
+def _value(given: Any) -> Any:
+    return None if given in NOTHING else given
+
+
+def _words(given: Any) -> Any:
+    return () if given in NOTHING else given
+
+
+def _on_one_line(text: str) -> str:
+    if "\n" in text:
         raise ValueError("must be on one line")
-    return None if value in NOTHING else value
+    return text
 
 
-def _words(value: Any) -> tuple[str, ...]:
-    if isinstance(value, str) and value in NOTHING:
-        return ()
-    if not isinstance(value, list) or not all(isinstance(word, str) and "\n" not in word for word in value):
-        raise ValueError('must be a list of words, for instance ["a", "b"]')
-    return tuple(value)
+Line = Annotated[str, AfterValidator(_on_one_line)]
+Word = Annotated[Line | None, BeforeValidator(_value)]
+Words = Annotated[tuple[Line, ...], BeforeValidator(_words)]
+Number = Annotated[Count | None, BeforeValidator(_value)]
 
 
-def _flag(value: Any) -> bool:
-    if value not in ("true", "false"):
-        raise ValueError("must be true or false")
-    return value == "true"
-
-
-def _number(least: int, optional: bool = False) -> Callable[[Any], int | None]:
-    def read(value: Any) -> int | None:
-        if optional and value in NOTHING:
-            return None
-        if not isinstance(value, str) or not re.fullmatch(r"\d+", value) or int(value) < least:
-            raise ValueError(f"must be a whole number, {least} or more{' (or null)' * optional}")
-        return int(value)
-
-    return read
-
-
-def _option(default: Any, read: Callable[[Any], Any]) -> Any:
-    return field(default=default, metadata={"read": read})
-
-
-@dataclass(frozen=True)
-class Site:
+class Site(BaseModel):
     """The options of `paper_configs/site/slurm.yaml`, which says what each is."""
 
-    cluster: str | None = _option(None, _text)
-    partition: str | None = _option(None, _text)
-    account: str | None = _option(None, _text)
-    qos: str | None = _option(None, _text)
-    time: str | None = _option(None, _text)
-    ranks_per_node: int | None = _option(None, _number(1, optional=True))
-    gpus_per_node: int = _option(0, _number(0))
-    gpu_type: str | None = _option(None, _text)
-    gpus_per_task: bool = _option(False, _flag)
-    share_gpus: bool = _option(False, _flag)
-    cpus_per_rank: int = _option(1, _number(1))
-    mem: str | None = _option(None, _text)
-    mem_per_gpu: str | None = _option(None, _text)
-    constraint: str | None = _option(None, _text)
-    modules: tuple[str, ...] = _option((), _words)
-    before: tuple[str, ...] = _option((), _words)
-    python: str | None = _option(None, _text)
-    container: tuple[str, ...] = _option((), _words)
-    container_python: str | None = _option(None, _text)
-    mpi: str | None = _option("pmix", _text)
-    interface: str | None = _option(None, _text)
-    sbatch: tuple[str, ...] = _option((), _words)
-    srun: tuple[str, ...] = _option((), _words)
-    signal_seconds: int = _option(120, _number(1))
-    pack_minutes: int | None = _option(None, _number(1, optional=True))
-    simulations: int = _option(4, _number(1))
-    max_tasks: int | None = _option(None, _number(1, optional=True))
-    max_requeues: int = _option(50, _number(0))
+    model_config = ConfigDict(frozen=True)
+
+    cluster: Word = None
+    partition: Word = None
+    account: Word = None
+    qos: Word = None
+    time: Word = None
+    ranks_per_node: Number = None
+    gpus_per_node: Whole = 0
+    gpu_type: Word = None
+    gpus_per_task: bool = False
+    share_gpus: bool = False
+    cpus_per_rank: Count = 1
+    mem: Word = None
+    mem_per_gpu: Word = None
+    constraint: Word = None
+    modules: Words = ()
+    before: Words = ()
+    python: Word = None
+    container: Words = ()
+    container_python: Word = None
+    mpi: Word = "pmix"
+    interface: Word = None
+    sbatch: Words = ()
+    srun: Words = ()
+    signal_seconds: Count = 120
+    pack_minutes: Number = None
+    simulations: Count = 4
+    max_tasks: Number = None
+    max_requeues: Whole = 50
 
     @property
     def per_node(self) -> int:
@@ -151,13 +135,10 @@ def load(file: Path | None = None) -> Site:
         given = {}
     if not isinstance(given, dict):
         raise InputError(f"site file {file}: must be lines of `option: value`")
-    readers = {each.name: each.metadata["read"] for each in fields(Site)}
-    read = {}
-    for key, value in given.items():
-        if key not in readers:
-            raise InputError(f"site file {file}: {unknown('option', key, readers)}")
-        try:
-            read[key] = readers[key](value)
-        except ValueError as error:
-            raise InputError(f"site file {file}: {key}: {value}: {error}") from None
-    return Site(**read)
+    for name in given:
+        if name not in Site.model_fields:
+            raise InputError(f"site file {file}: {unknown('option', name, Site.model_fields)}")
+    try:
+        return checked(Site, given)
+    except InputError as error:
+        raise InputError(f"site file {file}: {error}") from None

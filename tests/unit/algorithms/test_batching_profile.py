@@ -88,19 +88,19 @@ def test_text_that_is_neither(tmp_path, text):
         ({"startup_s": -0.1}, "startup_s=-0.1"),
         ({"startup_s": True}, "startup_s=True"),
         ({"startup_s": "0.1"}, "startup_s='0.1'"),
-        ({"transfer_s": [math.nan, 1]}, "transfer_s of layer 1=nan"),
-        ({"forward_s": [1, 10**400]}, "forward_s of layer 2=1000"),
-        ({"forward_s": [1, "a\nb"]}, "forward_s of layer 2='a\\nb'"),
+        ({"transfer_s": [math.nan, 1]}, "transfer_s.0=nan"),
+        ({"forward_s": [1, 10**400]}, "forward_s.1=1000"),
+        ({"forward_s": [1, "a\nb"]}, "forward_s.1='a\\nb'"),
         ({"transfer_s": [1e308, 1e308]}, "must together be a finite number"),
         ({"transfer_s": 1.5}, "transfer_s=1.5: must be a list"),
         ({"transfer_s": [], "forward_s": []}, "transfer_s: has no layers"),
-        ({"forward_s": [1]}, "forward_s: has 1 layer"),
-        ({"layers": ["a"]}, "layers: has 1 layer"),
-        ({"layers": ["a", 3]}, "name of layer 2=3"),
-        ({"parameters": [1, 2.5]}, "parameters of layer 2=2.5"),
+        ({"forward_s": [1]}, "forward_s: must have an entry for each of 2 layers"),
+        ({"layers": ["a"]}, "layers: must have an entry for each of 2 layers"),
+        ({"layers": ["a", 3]}, "layers.1=3"),
+        ({"parameters": [1, 2.5]}, "parameters.1=2.5"),
         ({"workers": 0}, "workers=0"),
         ({"model": 5}, "model=5"),
-        ({"transfers": [1]}, "'transfers'; valid: transfer_s"),
+        ({"transfers": [1]}, "transfers: unknown entry"),
     ],
 )
 def test_what_no_profile_is(change, words):
@@ -112,9 +112,9 @@ def test_what_no_profile_is(change, words):
 
 def test_missing_entries():
     for content, words in (
-        ({"startup_s": 1, "transfer_s": [1]}, "lacks forward_s"),
-        ({"name": "another kind of file"}, "lacks startup_s and transfer_s and forward_s"),
-        ({"startup_s": 1, "transfer": [1], "forward_s": [1]}, "unknown entry of a profile 'transfer'"),
+        ({"startup_s": 1, "transfer_s": [1]}, "forward_s: is missing"),
+        ({"name": "another kind of file"}, "startup_s: is missing"),
+        ({"startup_s": 1, "transfer": [1], "forward_s": [1]}, "transfer_s: is missing"),
         ([1, 2], "must be a mapping with startup_s, transfer_s, forward_s"),
         (None, "must be a mapping"),
     ):

@@ -80,8 +80,8 @@ def test_site_options_are_read(options):
     ("text", "said"),
     [
         ("partitoin: gpu", "unknown option 'partitoin'; valid: partition, "),
-        ("gpus_per_node: two", "gpus_per_node: two: must be a whole number, 0 or more"),
-        ("modules: cuda", "must be a list of words"),
+        ("gpus_per_node: two", "gpus_per_node=two: must be a whole number"),
+        ("modules: cuda", "modules=cuda: must be a list"),
         ("- a\n- b", "must be lines of `option: value`"),
     ],
 )

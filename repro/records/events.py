@@ -62,7 +62,7 @@ class EventLog:
             safe_files.make_folder(self.path.parent)
             # Unbuffered: after `flush` the bytes are with the operating system, and outlive this process's SIGKILL.
             self._file = safe_files.open_file(self.path, "ab", buffering=0)
-            _drop_torn_line(self.path)
+            drop_torn_line(self.path)
         except OSError as error:
             raise cannot("write", self.path, error) from None
 
@@ -177,20 +177,12 @@ def _event(text: bytes) -> dict[str, Any]:
     return event
 
 
-def _drop_torn_line(path: Path) -> None:
-    """Cut the file after its last newline."""
-    with safe_files.open_file(path, "r+b") as file:
-        end = file.seek(0, os.SEEK_END)
-        keep = end
-        while keep > 0:
-            start = max(0, keep - 65536)
-            file.seek(start)
-            if (newline := file.read(keep - start).rfind(b"\n")) >= 0:
-                keep = start + newline + 1
-                break
-            keep = start
-        if keep < end:
-            file.truncate(keep)
+def drop_torn_line(path: Path) -> None:
+    """Cut the file after its last newline: half a line is what a crash left."""
+    data = safe_files.read(path)
+    if (whole := data.rfind(b"\n") + 1) < len(data):
+        with safe_files.open_file(path, "r+b") as file:
+            file.truncate(whole)
 
 
 def _plain(value: Any) -> Any:

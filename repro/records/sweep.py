@@ -16,7 +16,7 @@ from typing import Any
 from repro.core import safe_files, strict_json
 from repro.core.errors import InputError, cannot
 from repro.core.warnings import warn
-from repro.records.events import take_checksum, with_checksum
+from repro.records.events import drop_torn_line, take_checksum, with_checksum
 from repro.records.identity import Identity
 from repro.records.record import Record
 
@@ -102,17 +102,10 @@ def append(folder: Path, lines: Sequence[str]) -> None:
     try:
         safe_files.make_folder(folder)
         with safe_files.open_file(path, "ab", buffering=0) as file:
-            whole = _whole(path)
-            if file.tell() > whole:
-                file.truncate(whole)
+            drop_torn_line(path)
             file.write("".join(lines).encode())
     except OSError as error:
         raise cannot("write", path, error) from None
-
-
-def _whole(path: Path) -> int:
-    data = safe_files.read(path)
-    return data.rfind(b"\n") + 1
 
 
 def read(folder: Path) -> Sweep | None:

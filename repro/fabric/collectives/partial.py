@@ -80,13 +80,6 @@ class PartialAllreduce:
             out.copy_(not_none(self.received[part])[: self.send_buffers[part].n])
             return (self.done - 1 - part) // self.parts
 
-    def contributors(self, part: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
-        """Of a part's latest round, for each rank: the number of gradients it contributed, and 1 if the step's is one
-        of them."""
-        with self.lock:
-            flags = not_none(self.received[part])[self.send_buffers[part].n :].clone()
-        return flags[: self.fabric.size], flags[self.fabric.size :]
-
     @property
     def pending(self) -> int:
         """Gradients, of all parts, that wait for a round."""

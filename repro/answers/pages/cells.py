@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from repro.answers.tables.loading import Summary
 if TYPE_CHECKING:
     import pandas as pd
 
+LOOSE = re.compile(r"&(?!#?\w+;)")  # no character reference
 LATEX = {DASH: "--", TIMES: r"$\times$", "·": r"$\cdot$", "∞": r"$\infty$", "β": r"$\beta$", "µ": r"$\mu$",
          ALPHA: r"$\alpha$", RHO: r"$\rho$",
          "√": r"$\surd$", "≤": r"$\le$", "≥": r"$\ge$", "±": r"$\pm$",
@@ -28,7 +30,8 @@ def markdown(table: pd.DataFrame, left: Sequence[str] = ()) -> str:
 def cell(value: object) -> str:
     """Text that stays inside its cell and is not taken for markup."""
     text = " ".join(str(value).split()) or DASH
-    for sign, name in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("|", "&#124;"), ("*", "&#42;")):
+    text = LOOSE.sub("&amp;", text)
+    for sign, name in (("<", "&lt;"), (">", "&gt;"), ("|", "&#124;"), ("*", "&#42;")):
         text = text.replace(sign, name)
     return text
 

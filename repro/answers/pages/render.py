@@ -9,7 +9,6 @@ from typing import Any
 
 from repro.answers.pages.files import Files
 from repro.answers.pages.writing import write_text
-from repro.answers.tables import foreign
 from repro.core import config_folders
 from repro.core.errors import InputError
 
@@ -38,7 +37,6 @@ def _environment(folders: tuple[Path, ...]) -> Any:
 
 def write_page(text: str, name: str, files: Files) -> list[Path]:
     """<name>.md beside the page's files; InputError where it shows a picture that is none of them."""
-    text = foreign.markup(text)
     figures = {path.relative_to(files.out).as_posix() for path in files.written if path.suffix == ".png"}
     for shown in _pictures(text):
         if shown not in figures:

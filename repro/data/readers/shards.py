@@ -8,17 +8,21 @@ which does not depend on ranks, threads or resumes. Shards save having a million
 
 from __future__ import annotations
 
+import hashlib
 import itertools
+import json
 import os
 import re
 import tarfile
+import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from io import BytesIO, FileIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from repro.core import user_cache
 from repro.core.errors import InputError, NotHere, cannot
+from repro.data import files
 
 PATTERNS = {"train": "*-train-*.tar", "val": "*-val*-*.tar"}
 NUMBERED = re.compile(r"(.*-)(\d+)\.tar")
@@ -98,15 +102,29 @@ def classes(folder: Path, most: int) -> list[list[list[Entry]]]:
 
 def index(shards: list[Path]) -> list[tuple[Entry, int]]:
     """Every image and its class; cached in the user's cache while the files are unchanged."""
-    states = [user_cache.path_state(str(path)) for path in shards]
-    if (rows := user_cache.load("shards", states)) is None:
+    states = [(str(path), (state := path.stat()).st_size, state.st_mtime_ns) for path in shards]
+    name = hashlib.sha256(json.dumps(states).encode()).hexdigest()
+    note = files.cache_root() / "shards" / f"{name}.json"
+    try:
+        rows = json.loads(note.read_bytes())
+    except (OSError, ValueError):
         rows = [list(images(shard)) for shard in shards]
-        user_cache.save("shards", states, rows)
+        _keep(note, rows)
     return [
         (Entry(shard, name, offset, size), label)
         for shard, found in zip(shards, rows, strict=True)
         for name, offset, size, label in found
     ]
+
+
+def _keep(note: Path, rows: list[list[Row]]) -> None:
+    """Write the cache, also concurrently; if that is impossible, headers are read again the next time."""
+    with suppress(OSError):
+        note.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, own = tempfile.mkstemp(dir=note.parent)
+        with open(descriptor, "w") as file:
+            json.dump(rows, file)
+        os.replace(own, note)
 
 
 def images(shard: Path) -> Iterator[Row]:

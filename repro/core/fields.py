@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar, get_type_hints
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic.errors import PydanticSchemaGenerationError
 
 from repro.core.errors import InputError, unknown
 
@@ -101,6 +102,22 @@ def check_value(kind: type[BaseModel], path: str, value: Any) -> None:
             TypeAdapter(annotated).validate_python(value, strict=of.model_config.get("strict"))
         except ValidationError as error:
             raise InputError(line(error, path)) from None
+
+
+def checked_arguments(function: Callable[..., Any], given: dict[str, Any], where: str) -> dict[str, Any]:
+    """Keyword arguments of a function; InputError for the first that is not what its annotation allows."""
+    try:
+        hints = get_type_hints(function, include_extras=True)
+    except NameError:  # of a user's function, whose annotations are for type checkers alone
+        return given
+    for name in given.keys() & hints.keys():
+        try:
+            TypeAdapter(hints[name]).validate_python(given[name], strict=True)
+        except PydanticSchemaGenerationError:
+            continue
+        except ValidationError as error:
+            raise InputError(line(error, f"{where}.{name}")) from None
+    return given
 
 
 @lru_cache(maxsize=64)

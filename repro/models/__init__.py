@@ -22,6 +22,7 @@ from torch.nn.parameter import UninitializedParameter
 
 from repro.core import error_location
 from repro.core.errors import InputError, ReproError
+from repro.core.fields import checked_arguments
 from repro.core.memory import exhausted
 from repro.core.registry import PLUGINS
 from repro.experiment.schema import RunConfig
@@ -160,4 +161,5 @@ def _options(name: str, given: dict[str, Any]) -> dict[str, Any]:
         if option not in valid:
             allowed = ", ".join(f"model.{one}" for one in valid) or "none"
             raise InputError(f"model '{name}' has no option 'model.{option}'; valid: {allowed}")
-    return {option: value for option, value in given.items() if value is not None}
+    used = {option: value for option, value in given.items() if value is not None}
+    return checked_arguments(REGISTRY.load(name).build, used, "model")

@@ -1,10 +1,15 @@
-"""Shared by the models: checks of options and input shapes, sizes of feature maps, scaled widths."""
+"""Shared by the models: checks of input shapes, sizes of feature maps, scaled widths."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Annotated
+
+from pydantic import Field
 
 from repro.core.errors import InputError
+
+Dropout = Annotated[float, Field(ge=0, lt=1)]
 
 
 def pooled(size: int, kernel: int, stride: int, padding: int = 0) -> int:
@@ -28,20 +33,5 @@ def image(model: str, input_shape: tuple[int, ...], after: Callable[[int], int])
 
 
 def scaled(channels: int, width: float) -> int:
-    """The channels or units of a network `width` times as wide, at least 8; InputError for a width of 0 or less."""
-    if not isinstance(width, int | float) or isinstance(width, bool) or not 0 < width < float("inf"):
-        raise InputError(f"model.width={width}: must be a number above 0")
+    """The channels or units of a network `width` times as wide, at least 8."""
     return channels if width == 1 else max(8, round(channels * width))
-
-
-def check_sizes(**sizes: object) -> None:
-    """InputError unless all options are whole numbers of at least 1."""
-    for name, value in sizes.items():
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise InputError(f"model.{name}={value}: must be a whole number, 1 or more")
-
-
-def check_dropout(dropout: object) -> None:
-    """InputError unless it is a probability below 1."""
-    if not isinstance(dropout, int | float) or isinstance(dropout, bool) or not 0 <= dropout < 1:
-        raise InputError(f"model.dropout={dropout}: must be a number from 0 to below 1")

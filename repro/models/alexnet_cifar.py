@@ -15,13 +15,14 @@ from collections import OrderedDict
 
 from torch import nn
 
+from repro.core.fields import Positive
 from repro.models._shapes import image, pooled, scaled
 from repro.models.vgg16_imagenet import initialised
 
 CHANNELS, HIDDEN = (48, 128, 192, 192, 128), 1024
 
 
-def build(input_shape: tuple[int, ...], classes: int, *, width: float = 1.0) -> nn.Sequential:
+def build(input_shape: tuple[int, ...], classes: int, *, width: Positive = 1.0) -> nn.Sequential:
     """(N, C, H, W) -> logits (N, classes), in eight blocks conv1 ... conv5, fc6, fc7, fc8; InputError below 15x15."""
     inputs, rows, columns = image("alexnet_cifar", input_shape, feature_side)
     one, two, three, four, five = (scaled(channels, width) for channels in CHANNELS)

@@ -22,6 +22,7 @@ from collections import OrderedDict
 
 from torch import nn
 
+from repro.core.fields import Positive
 from repro.models._shapes import image, pooled, scaled
 from repro.models.inception_v3 import Branches
 from repro.models.vgg16_imagenet import initialised
@@ -43,7 +44,7 @@ STEM = (64, 192)
 DROPOUT = 0.4
 
 
-def build(input_shape: tuple[int, ...], classes: int, *, width: float = 1.0) -> nn.Sequential:
+def build(input_shape: tuple[int, ...], classes: int, *, width: Positive = 1.0) -> nn.Sequential:
     """(N, C, H, W) -> logits (N, classes), in twelve blocks conv1, conv2, inception3a ... inception5b, fc; InputError
     below 31x31."""
     inputs, _, _ = image("googlenet", input_shape, feature_side)

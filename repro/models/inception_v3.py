@@ -25,7 +25,6 @@ from collections import OrderedDict
 import torch
 from torch import nn
 
-from repro.core.errors import InputError
 from repro.models._residual import initialise
 from repro.models._shapes import image, pooled
 
@@ -37,8 +36,6 @@ def build(input_shape: tuple[int, ...], classes: int, *, square: bool = False) -
 
     `square`: kernels of 1 x 1 and n x n in the place of those of 1 x n and n x 1.
     """
-    if not isinstance(square, bool):
-        raise InputError(f"model.square={square}: must be true or false")
     channels, _, _ = image("inception_v3", input_shape, feature_side)
     return initialise(
         nn.Sequential(

@@ -16,21 +16,20 @@ import torch
 from torch import nn
 
 from repro.core.errors import InputError
-from repro.models._shapes import check_dropout, check_sizes
+from repro.core.fields import Count
+from repro.models._shapes import Dropout
 
 TAKES = "text"  # word numbers (N, steps), int64
 RANGE = 0.1
 
 
 def build(
-    input_shape: tuple[int, ...], classes: int, *, hidden: int = 1500, layers: int = 2, dropout: float = 0.65
+    input_shape: tuple[int, ...], classes: int, *, hidden: Count = 1500, layers: Count = 2, dropout: Dropout = 0.65
 ) -> nn.Sequential:
     """Words (N, steps) -> logits (N * steps, classes) of each next word, in blocks embedding, lstm1 ..., decoder.
 
     InputError for sizes that are not whole numbers above 0, and for a dropout outside [0, 1).
     """
-    check_sizes(hidden=hidden, layers=layers)
-    check_dropout(dropout)
     if len(input_shape) != 1:
         raise InputError(f"model lstm_ptb takes sequences of words (steps,), not inputs of {tuple(input_shape)}")
     table = nn.Embedding(classes, hidden)

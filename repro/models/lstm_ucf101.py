@@ -16,15 +16,14 @@ import torch
 from torch import nn
 
 from repro.core.errors import InputError
+from repro.core.fields import Count
 from repro.models._lstm import Lstm
-from repro.models._shapes import check_sizes
 
 TAKES = "sequences"
 
 
-def build(input_shape: tuple[int, ...], classes: int, *, hidden: int = 2048, dense: int = 512) -> nn.Sequential:
+def build(input_shape: tuple[int, ...], classes: int, *, hidden: Count = 2048, dense: Count = 512) -> nn.Sequential:
     """(N, steps, features) of any number of steps -> logits (N, classes), in blocks lstm, fc1, fc2."""
-    check_sizes(hidden=hidden, dense=dense)
     if len(input_shape) != 2:
         raise InputError(f"model lstm_ucf101 takes sequences of (steps, features), not inputs of {tuple(input_shape)}")
     return nn.Sequential(

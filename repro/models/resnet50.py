@@ -18,8 +18,7 @@ from repro.models._residual import Bottleneck, head, imagenet_stem, initialise, 
 
 def build(input_shape: tuple[int, ...], classes: int, *, outputs: int | None = None) -> nn.Sequential:
     """(N, C, H, W) -> logits (N, outputs), by default as many as classes, in eighteen blocks."""
-    whole = isinstance(outputs, int) and not isinstance(outputs, bool)
-    if outputs is not None and (not whole or outputs < classes):
+    if outputs is not None and outputs < classes:
         raise InputError(f"model.outputs={outputs}: must be a whole number, {classes} (the classes) or more, or null")
     blocks = stages([64, 128, 256, 512], blocks=(3, 4, 6, 3), projection=True, kind=Bottleneck)
     last = head(512 * Bottleneck.expansion, outputs or classes)

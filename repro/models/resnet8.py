@@ -9,11 +9,12 @@ from collections import OrderedDict
 
 from torch import nn
 
+from repro.core.fields import Positive
 from repro.models._residual import head, initialise, stages
 from repro.models._shapes import scaled
 
 
-def build(input_shape: tuple[int, ...], classes: int, *, width: float = 1.0) -> nn.Sequential:
+def build(input_shape: tuple[int, ...], classes: int, *, width: Positive = 1.0) -> nn.Sequential:
     """(N, C, H, W) -> logits (N, classes), in five blocks."""
     widths = [scaled(channels, width) for channels in (16, 32, 64)]
     stem = nn.Sequential(

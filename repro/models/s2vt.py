@@ -25,8 +25,9 @@ import torch
 from torch import nn
 
 from repro.core.errors import InputError
+from repro.core.fields import Count
 from repro.models._lstm import Lstm
-from repro.models._shapes import check_dropout, check_sizes
+from repro.models._shapes import Dropout
 
 TAKES = "captioned clips"
 PAD, BOS, EOS = range(3)  # word numbers, as in repro.data.sets.msvd
@@ -37,10 +38,10 @@ def build(
     input_shape: tuple[int, ...],
     classes: int,
     *,
-    hidden: int = 1000,
-    embedding: int = 500,
-    vocabulary: int | None = None,
-    dropout: float = 0.5,
+    hidden: Count = 1000,
+    embedding: Count = 500,
+    vocabulary: Count | None = None,
+    dropout: Dropout = 0.5,
 ) -> nn.Sequential:
     """(N, steps, features + 1) -> logits (N * steps, words) of each step's next word, in five blocks.
 
@@ -49,10 +50,8 @@ def build(
     words than classes, and a dropout outside [0, 1).
     """
     words = classes if vocabulary is None else vocabulary
-    check_sizes(hidden=hidden, embedding=embedding, vocabulary=words)
     if words < classes:
         raise InputError(f"model.vocabulary={words}: must be {classes} (the data set's words) or more, or null")
-    check_dropout(dropout)
     if len(input_shape) != 2 or input_shape[1] < 2:
         raise InputError(f"model s2vt takes captioned clips (steps, features + 1), not inputs of {tuple(input_shape)}")
     return S2vt(

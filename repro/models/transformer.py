@@ -19,7 +19,8 @@ import torch
 from torch import nn
 
 from repro.core.errors import InputError
-from repro.models._shapes import check_dropout, check_sizes
+from repro.core.fields import Count
+from repro.models._shapes import Dropout
 
 TAKES = "sentence pairs"
 PAD = 0  # the word number of padding, as in repro.data.sets.multi30k
@@ -29,21 +30,19 @@ def build(
     input_shape: tuple[int, ...],
     classes: int,
     *,
-    width: int = 512,
-    layers: int = 6,
-    heads: int = 8,
-    feed_forward: int = 2048,
-    dropout: float = 0.1,
+    width: Count = 512,
+    layers: Count = 6,
+    heads: Count = 8,
+    feed_forward: Count = 2048,
+    dropout: Dropout = 0.1,
 ) -> nn.Sequential:
     """Words (N, 2 L) of any L -> logits (N * L, classes) of the target's next words, in 2 + 2 x layers blocks.
 
     InputError for sizes that are not whole numbers above 0, an odd width or one that heads do not divide, and for a
     dropout outside [0, 1).
     """
-    check_sizes(width=width, layers=layers, heads=heads, feed_forward=feed_forward)
     if width % heads or width % 2:
         raise InputError(f"model.width={width}: must be even and a multiple of model.heads={heads}")
-    check_dropout(dropout)
     if len(input_shape) != 1 or input_shape[0] % 2:
         raise InputError(f"model transformer takes sentence pairs (2 x words,), not inputs of {tuple(input_shape)}")
     sizes_of_layer: dict[str, Any] = {"dim_feedforward": feed_forward, "dropout": dropout, "batch_first": True}

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from repro.core.errors import InputError, unknown
+from repro.core.errors import InputError
 from repro.data import files
 from repro.data.counter_rng import log_normal_lengths
 from repro.data.files import File
 
-CLASSES, SPLITS = 101, (1, 2, 3)
+CLASSES = 101
 FEATURES = 2048  # of a frame, the width of Inception-v3's last pooling
 TRAIN, TEST = 9_537, 3_783  # videos of split 1
 FILES = {
@@ -117,13 +117,6 @@ def balanced(videos: list[Video], count: int) -> list[Video]:
         turn = seen[videos[i].label] = seen.get(videos[i].label, -1) + 1
         turns.append((turn, videos[i].label, i))
     return [videos[i] for i in sorted(i for _, _, i in sorted(turns)[:count])]
-
-
-def check_split(split: object) -> int:
-    """The split; InputError unless it is 1, 2 or 3."""
-    if split not in SPLITS or isinstance(split, bool):
-        raise unknown("value of dataset.split", str(split), map(str, SPLITS))
-    return split
 
 
 def _generated(i: int, first: int, groups: int, frames: int) -> Video:

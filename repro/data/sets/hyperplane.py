@@ -22,7 +22,7 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repro.core.errors import InputError
+from repro.core.fields import Count, Model, NonNegative, Whole, checked
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset
@@ -32,18 +32,30 @@ TASK, KIND = "regression", "vectors"
 FILES: dict[str, Any] = {}
 MIRRORS = ()
 STANDIN = None
-OPTIONS = ("dimensions", "samples", "test_samples", "noise", "seed")
 DIMENSIONS, SAMPLES, TEST_SAMPLES, NOISE = 8192, 32768, 4096, 1.8775
+
+
+class _Options(Model):
+    """Options of the configuration."""
+
+    dimensions: Count = DIMENSIONS
+    samples: Count = SAMPLES
+    test_samples: Count = TEST_SAMPLES
+    noise: NonNegative = NOISE
+    seed: Whole = 0
+
+
+OPTIONS = tuple(_Options.model_fields)
 
 
 def load(root: str | None = None, standin: str = "auto", **options: Any) -> Dataset:
     """The regression; `root` and `standin` have no effect. InputError for invalid options."""
-    return _dataset("hyperplane", "cpu", **options)
+    return _dataset("hyperplane", "cpu", checked(_Options, options, "dataset"))
 
 
 def timing(root: str | None = None, **options: Any) -> Dataset:
     """The regression's sizes, on the meta device."""
-    return _dataset("hyperplane (shapes only)", "meta", **options)
+    return _dataset("hyperplane (shapes only)", "meta", checked(_Options, options, "dataset"))
 
 
 def find(root: str | None = None) -> Path | None:
@@ -51,31 +63,16 @@ def find(root: str | None = None) -> Path | None:
     return None
 
 
-def _dataset(
-    name: str,
-    device: str,
-    dimensions: int = DIMENSIONS,
-    samples: int = SAMPLES,
-    test_samples: int = TEST_SAMPLES,
-    noise: float = NOISE,
-    seed: int = 0,
-) -> Dataset:
+def _dataset(name: str, device: str, of: _Options) -> Dataset:
     from repro.data.base import Dataset
     from repro.data.readers.hyperplane_points import HyperplanePoints
 
-    given = {"dimensions": dimensions, "samples": samples, "test_samples": test_samples, "seed": seed}
-    for option, value in given.items():
-        least = 0 if option == "seed" else 1
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise InputError(f"dataset.{option}={value}: must be a whole number, {least} or more, or null")
-    if not isinstance(noise, int | float) or isinstance(noise, bool) or not 0 <= noise < float("inf"):
-        raise InputError(f"dataset.noise={noise}: must be a number, 0 or more, or null")
     splits = [
-        HyperplanePoints(count, dimensions, float(noise), seed, part, device)
-        for part, count in (("train", samples), ("test", test_samples))
+        HyperplanePoints(count, of.dimensions, of.noise, of.seed, part, device)
+        for part, count in (("train", of.samples), ("test", of.test_samples))
     ]
-    digest = hashlib.sha256(f"{dimensions} {samples} {test_samples} {noise} {seed}".encode())
+    digest = hashlib.sha256(f"{of.dimensions} {of.samples} {of.test_samples} {of.noise} {of.seed}".encode())
     if device != "meta":  # includes samples, so that another generator is another data set
         for split in splits:
             digest.update(split.slice(0, 8)[1].numpy().tobytes())
-    return Dataset(name, False, digest.hexdigest(), *splits, classes=1, input_shape=(dimensions,))
+    return Dataset(name, False, digest.hexdigest(), *splits, classes=1, input_shape=(of.dimensions,))

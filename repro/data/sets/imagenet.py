@@ -5,7 +5,7 @@ It cannot be downloaded without a signature: put the two folders, or all shards,
 Any images in that layout work; classes are the folder names of train/ in sorted order, or the numbers in the shards'
 entries *.cls. If both exist, the folders are read.
 
-Options, all null by default:
+_Options, all null by default:
   image_size   pixels of a side (null: 227, AlexNet's; the stand-in's 64)
   classes      use the first n classes (null: all; the stand-in's 10)
   images, test_images  use the first n images, class after class the first, then the second image of each, by name
@@ -32,11 +32,11 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
-from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from repro.core.errors import InputError, unknown
+from repro.core.errors import InputError
+from repro.core.fields import Count, Model, Whole, checked
 from repro.data import files
 from repro.data.augmentation import ALL
 from repro.data.files import limit
@@ -63,30 +63,20 @@ PARTS = tuple(shards.PATTERNS)
 IN_MEMORY = 4 * 2**30  # bytes of decoded images of a rank
 
 
-@dataclass(frozen=True)
-class _Options:
+class _Options(Model):
     """Options of the configuration; None stands for the default in the module's docstring."""
 
-    image_size: int | None = None
-    classes: int | None = None
-    images: int | None = None
-    test_images: int | None = None
-    resize: str | None = None
-    decode: str | None = None
-    held: int | None = None
-    ahead: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.ahead is not None and (
-            isinstance(self.ahead, bool) or not isinstance(self.ahead, int) or self.ahead < 0
-        ):
-            raise InputError(f"dataset.ahead={self.ahead}: must be a whole number, 0 or more, or null")
-        for option, valid in (("resize", ("crop", "never")), ("decode", ("memory", "lazy"))):
-            if getattr(self, option) not in (None, *valid):
-                raise unknown(f"value of dataset.{option}", str(getattr(self, option)), valid)
+    image_size: Count | None = None
+    classes: Count | None = None
+    images: Count | None = None
+    test_images: Count | None = None
+    resize: Literal["crop", "never"] | None = None
+    decode: Literal["memory", "lazy"] | None = None
+    held: Count | None = None
+    ahead: Whole | None = None
 
 
-OPTIONS = (*(field.name for field in fields(_Options)), *ALL)
+OPTIONS = (*_Options.model_fields, *ALL)
 
 
 def find(root: str | None = None, name: str = "imagenet") -> Path | None:
@@ -107,7 +97,7 @@ def find(root: str | None = None, name: str = "imagenet") -> Path | None:
 def read(folder: Path, **given: Any) -> Dataset:
     """The images in a folder that `find` returned; InputError for too few classes, and before training for wrong sizes
     and unreadable files."""
-    return of_images(folder, _Options(**given), "imagenet", (CLASSES, TRAIN, TEST))
+    return of_images(folder, checked(_Options, given, "dataset"), "imagenet", (CLASSES, TRAIN, TEST))
 
 
 def of_images(
@@ -266,7 +256,7 @@ def standin(**given: Any) -> Dataset:
     """Drawn from a seed (repro.data.synthetic_images): 1,024 and 256 images of 64x64 in 10 classes by default.
 
     The options for files have no effect."""
-    return drawn(_Options(**given), STANDIN, (CLASSES, TRAIN, TEST))
+    return drawn(checked(_Options, given, "dataset"), STANDIN, (CLASSES, TRAIN, TEST))
 
 
 def drawn(options: _Options, name: str, whole: tuple[int, int, int]) -> Dataset:
@@ -282,7 +272,7 @@ def drawn(options: _Options, name: str, whole: tuple[int, int, int]) -> Dataset:
 
 def shapes(**given: Any) -> tuple[tuple[int, int], int, tuple[int, int, int]]:
     """((training images, test images), classes, shape of an image), by default of all of ImageNet at 227x227."""
-    return sizes_of(_Options(**given), (CLASSES, TRAIN, TEST), SIZE)
+    return sizes_of(checked(_Options, given, "dataset"), (CLASSES, TRAIN, TEST), SIZE)
 
 
 def sizes_of(

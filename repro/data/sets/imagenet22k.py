@@ -10,6 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from repro.core.fields import checked
 from repro.data import files
 from repro.data.sets import imagenet
 from repro.data.sets.imagenet import OPTIONS, _Options
@@ -34,14 +35,14 @@ def find(root: str | None = None) -> Path | None:
 
 def read(folder: Path, **given: Any) -> Dataset:
     """The images in a folder that `find` returned; InputError as `imagenet.read`."""
-    return imagenet.of_images(folder, _Options(**given), "imagenet22k", (CLASSES, TRAIN, None), SIZE)
+    return imagenet.of_images(folder, checked(_Options, given, "dataset"), "imagenet22k", (CLASSES, TRAIN, None), SIZE)
 
 
 def standin(**given: Any) -> Dataset:
     """A synthetic stand-in, by default with as many images and classes as that of `imagenet`."""
-    return imagenet.drawn(_Options(**given), STANDIN, (CLASSES, TRAIN, TEST))
+    return imagenet.drawn(checked(_Options, given, "dataset"), STANDIN, (CLASSES, TRAIN, TEST))
 
 
 def shapes(**given: Any) -> tuple[tuple[int, int], int, tuple[int, int, int]]:
     """((training images, test images), classes, shape of an image), by default of all of it at 224x224."""
-    return imagenet.sizes_of(_Options(**given), (CLASSES, TRAIN, TEST), SIZE)
+    return imagenet.sizes_of(checked(_Options, given, "dataset"), (CLASSES, TRAIN, TEST), SIZE)

@@ -13,7 +13,7 @@ Missing files are replaced, and the data set's name says so: `msvd-standin-featu
 `msvd-standin-grammar` generates the captions too (repro.data.readers.msvd_clips). A part of the real data set is named
 `msvd-subset`.
 
-Options:
+_Options:
   clips, test_clips          use the first n clips (null: all)
   captions, test_captions    use the first n captions of each clip for training and for the test loss (null: all). All
                              captions of a test clip are references of its score
@@ -31,13 +31,16 @@ Minibatches are those of `repro.data.readers.captioned.Captioned`.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from repro.core.errors import InputError, NotHere
+from pydantic import Field
+
+from repro.core.errors import NotHere
+from repro.core.fields import Count, Model, checked
 from repro.data import files
-from repro.data.files import File, combined, limit
+from repro.data.files import File, combined
 from repro.data.readers.tokens import OWN, vocabulary
 
 if TYPE_CHECKING:
@@ -55,28 +58,20 @@ TASK, KIND = "text", "captioned clips"
 STANDIN, STANDIN_FEATURES = "msvd-standin-grammar", "msvd-standin-features"
 
 
-@dataclass(frozen=True)
-class _Options:
+class _Options(Model):
     """Options of the configuration; None stands for the default in the module's docstring."""
 
-    clips: int | None = None
-    test_clips: int | None = None
-    captions: int | None = None
-    test_captions: int | None = None
-    vocabulary: int | None = None
-    features: int | None = None
-    steps: int | None = None
-    scored: int | None = None
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            limit(field.name, getattr(self, field.name), 2**31)
-        for name, least in (("vocabulary", len(OWN) + 1), ("steps", 2)):
-            if (value := getattr(self, name)) is not None and value < least:
-                raise InputError(f"dataset.{name}={value}: must be {least} or more, or null")
+    clips: Count | None = None
+    test_clips: Count | None = None
+    captions: Count | None = None
+    test_captions: Count | None = None
+    vocabulary: Annotated[int, Field(ge=len(OWN) + 1)] | None = None
+    features: Count | None = None
+    steps: Annotated[int, Field(ge=2)] | None = None
+    scored: Count | None = None
 
 
-OPTIONS = tuple(field.name for field in fields(_Options))
+OPTIONS = tuple(_Options.model_fields)
 VOCABULARY, FEATURES, STEPS, SCORED = 12_594, 4_096, 40, 100
 
 
@@ -92,7 +87,7 @@ def load(root: str | None = None, standin: str = "auto", **given: Any) -> Datase
     """
     from repro.data.readers.clip_features import Extracted, Generated
 
-    options = _Options(**given)
+    options = checked(_Options, given, "dataset")
     folder = None if standin == "always" else find(root)
     extracted = None if folder is None else files.folder("msvd/features", root)
     if standin == "never" and extracted is None:
@@ -113,7 +108,7 @@ def load(root: str | None = None, standin: str = "auto", **given: Any) -> Datase
 
 def timing(root: str | None = None, **given: Any) -> Dataset:
     """Sizes only, on the meta device: the real ones if the captions are found, else generated (the name says so)."""
-    options = _Options(**given)
+    options = checked(_Options, given, "dataset")
     folder = find(root)
     name = f"{'msvd' if folder else STANDIN} (shapes only)"
     parts = _clips(folder, options)

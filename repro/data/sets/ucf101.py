@@ -11,7 +11,7 @@ Missing files are replaced, and the data set's name says so: `ucf101-standin-fea
 lengths with generated features (repro.data.readers.video_features); `ucf101-standin-lengths` generates the lengths too,
 from the paper's distribution. A part of the real data set is named `ucf101-subset`.
 
-Options:
+_Options:
   split         1, 2 or 3 of the official lists (null: 1)
   videos, test_videos   the number of videos, equally many of each class (null: all)
   features      the number of values used of a frame's 2,048 (null: all)
@@ -35,16 +35,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, fields
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from repro.core.errors import InputError, NotHere, unknown
+from repro.core.errors import InputError, NotHere
+from repro.core.fields import Count, Model, checked
 from repro.data import files
-from repro.data.files import limit
 from repro.data.readers import ucf101_lists
-from repro.data.readers.ucf101_lists import CLASSES, FEATURES, MIRRORS, Frames, Video, check_split, find
+from repro.data.readers.ucf101_lists import CLASSES, FEATURES, MIRRORS, Frames, Video, find
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset
@@ -53,30 +52,21 @@ if TYPE_CHECKING:
 FILES = ucf101_lists.FILES
 KIND = "sequences"
 STANDIN, STANDIN_FEATURES = "ucf101-standin-lengths", "ucf101-standin-features"
-BUCKETS, BUCKETINGS = 50, ("count", "width")
+BUCKETS = 50
 __all__ = ["CLASSES", "FILES", "KIND", "MIRRORS", "OPTIONS", "STANDIN", "besides", "extract", "find", "load", "timing"]
 
 
-@dataclass(frozen=True)
-class _Options:
+class _Options(Model):
     """Options of the configuration; None stands for the default in the module's docstring."""
 
-    split: int | None = None
-    videos: int | None = None
-    test_videos: int | None = None
-    features: int | None = None
-    stride: int | None = None
-    max_frames: int | None = None
-    buckets: int | None = None
-    bucketing: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.split is not None:
-            check_split(self.split)
-        for name in ("videos", "test_videos", "features", "stride", "max_frames", "buckets"):
-            limit(name, getattr(self, name), 2**31)
-        if self.bucketing not in (None, *BUCKETINGS):
-            raise unknown("dataset.bucketing", str(self.bucketing), BUCKETINGS)
+    split: Literal[1, 2, 3] | None = None
+    videos: Count | None = None
+    test_videos: Count | None = None
+    features: Count | None = None
+    stride: Count | None = None
+    max_frames: Count | None = None
+    buckets: Count | None = None
+    bucketing: Literal["count", "width"] | None = None
 
     @property
     def frames(self) -> Frames:
@@ -88,7 +78,7 @@ class _Options:
             raise InputError(f"dataset.features={self.features}: a frame has {FEATURES}")
         return self.features or FEATURES
 
-    def part(self, videos: tuple[list[Video], list[Video]]) -> list[list[Video]]:
+    def chosen(self, videos: tuple[list[Video], list[Video]]) -> list[list[Video]]:
         """The training and test videos to use; InputError if a class would have no training video."""
         if self.videos is not None and self.videos < CLASSES:
             raise InputError(f"dataset.videos={self.videos} is fewer than the {CLASSES} classes")
@@ -96,7 +86,7 @@ class _Options:
         return [ucf101_lists.balanced(part, count) for part, count in zip(videos, counts)]
 
 
-OPTIONS = tuple(field.name for field in fields(_Options))
+OPTIONS = tuple(_Options.model_fields)
 
 
 def load(root: str | None = None, standin: str = "auto", **given: Any) -> Dataset:
@@ -106,12 +96,12 @@ def load(root: str | None = None, standin: str = "auto", **given: Any) -> Datase
     """
     from repro.data.readers.video_features import Extracted, Generated
 
-    options = _Options(**given)
+    options = checked(_Options, given, "dataset")
     folder = None if standin == "always" else find(root)
     extracted = None if folder is None else files.folder("ucf101/features", root)
     if standin == "never" and extracted is None:
         raise NotHere(missing(root, folder))
-    train, test = options.part(_videos(folder, options.split or 1))
+    train, test = options.chosen(_videos(folder, options.split or 1))
     checksum = hashlib.sha256(repr((train, test, options.frames, options.width)).encode())
     if extracted is None:
         source: Source = Generated(options.width, options.frames)
@@ -134,18 +124,18 @@ def extract(videos: str, root: str | None, device: str, say: Callable[[str], Any
     from repro.data import extract_ucf101
     from repro.data.fetch import fetch
 
-    options = _Options(**given)
+    options = checked(_Options, given, "dataset")
     lists = find(root) or fetch("ucf101")
-    wanted = [video for part in options.part(_videos(lists, options.split or 1)) for video in part]
+    wanted = [video for part in options.chosen(_videos(lists, options.split or 1)) for video in part]
     out = files.folder("ucf101/features", root) or files.cache_root() / "ucf101" / "features"
     extract_ucf101.make(Path(videos).expanduser(), out, wanted, device, say)
 
 
 def timing(root: str | None = None, **given: Any) -> Dataset:
     """Lengths only, on the meta device: the real ones if the lists are found, else generated (the name says so)."""
-    options = _Options(**given)
+    options = checked(_Options, given, "dataset")
     folder = find(root)
-    parts = options.part(_videos(folder, options.split or 1))
+    parts = options.chosen(_videos(folder, options.split or 1))
     name = "ucf101 (shapes only)" if folder else f"{STANDIN} (shapes only)"
     checksum = hashlib.sha256(repr((parts, options.frames, options.width)).encode()).hexdigest()
     return _dataset(name, folder is None, checksum, parts, None, options)
@@ -183,6 +173,6 @@ def _dataset(name: str, standin: bool, checksum: str, parts: Any, source: Source
 
     frames, buckets = options.frames, options.buckets or BUCKETS
     nominal = max(1, round(fmean(frames.count(video.frames) for video in parts[0])))
-    bucketing = options.bucketing or BUCKETINGS[0]
+    bucketing = options.bucketing or "count"
     splits = [Videos(part, source, frames, options.width, nominal, buckets, bucketing) for part in parts]
     return Dataset(name, standin, checksum, *splits, classes=CLASSES, input_shape=(nominal, options.width))

@@ -216,7 +216,7 @@ def test_real_cifar10():
     "name, options, complaint",
     [
         ("cifar10", {"image_size": 5}, "no option 'dataset.image_size'; valid: dataset.images, dataset.test_images"),
-        ("imagenet", {"resize": "stretch"}, "unknown value of dataset.resize 'stretch'; valid: "),
+        ("imagenet", {"resize": "stretch"}, "dataset.resize=stretch: must be crop or never"),
         ("imagenet", {"images": 5}, "dataset.images=5 is fewer than the 10 classes"),
         ("imagenet", {"images": 1281167, "image_size": 227}, "would take 18. GiB"),
     ],

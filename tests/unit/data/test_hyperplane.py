@@ -114,8 +114,8 @@ def test_nothing_to_find_or_to_fetch():
 @pytest.mark.parametrize(
     "options, complaint",
     [
-        ({"dimensions": 0}, "dataset.dimensions=0: must be a whole number, 1 or more"),
-        ({"noise": -0.1}, "dataset.noise=-0.1: must be a number, 0 or more"),
+        ({"dimensions": 0}, "dataset.dimensions=0: must be 1 or more"),
+        ({"noise": -0.1}, "dataset.noise=-0.1: must be 0 or more"),
     ],
 )
 def test_bad_options(options, complaint):

@@ -196,7 +196,7 @@ def test_minibatches():
     "options, complaint",
     [
         ({"steps": 1}, "dataset.steps=1: must be 2 or more"),
-        ({"vocabulary": 4}, "dataset.vocabulary=4: must be 5 or more, or null"),
+        ({"vocabulary": 4}, "dataset.vocabulary=4: must be 5 or more"),
     ],
 )
 def test_bad_options(options, complaint):

@@ -265,7 +265,7 @@ def write_features(folder: Path, videos: list[Video], dtype=np.float16) -> None:
 def extracted(place) -> tuple[Path, list[Video]]:
     """The features of 101 training videos and two of the test."""
     options = ucf101._Options(videos=101, test_videos=2)
-    train, test = options.part(ucf101_lists.read(LISTS, 1))
+    train, test = options.chosen(ucf101_lists.read(LISTS, 1))
     short = [video for video in train + test]
     write_features(place / "ucf101" / "features", short)
     return place, short
@@ -314,9 +314,9 @@ def test_bad_feature_files(extracted, damage, complaint):
 @pytest.mark.parametrize(
     "options, complaint",
     [
-        ({"split": 4}, "unknown value of dataset.split '4'; valid: "),
+        ({"split": 4}, "dataset.split=4: must be 1, 2 or 3"),
         ({"videos": 100}, "dataset.videos=100 is fewer than the 101 classes"),
-        ({"bucketing": "widths"}, "unknown dataset.bucketing 'widths'"),
+        ({"bucketing": "widths"}, "dataset.bucketing=widths: must be count or width"),
         ({"features": 4096}, "dataset.features=4096: a frame has 2048"),
     ],
 )
@@ -409,7 +409,9 @@ def test_one_command_goes_from_videos_to_features_to_a_trained_lstm(tmp_path, pl
     films.mkdir()
     assert "103 of 103 videos are missing: v_" in told()
     wanted = [
-        video for part in ucf101._Options(videos=101, test_videos=2).part(ucf101_lists.read(LISTS, 1)) for video in part
+        video
+        for part in ucf101._Options(videos=101, test_videos=2).chosen(ucf101_lists.read(LISTS, 1))
+        for video in part
     ]
     for video in wanted:
         write_clip(films / f"{video.name}.avi", video)

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from repro.algorithms.pipeline.configuration import Configuration
 from repro.algorithms.pipeline.passes import Plan, flush_of
-from repro.core.errors import InputError
+from repro.core.fields import Count
 from repro.strategies.shared.pipeline import Pipeline, PipelineOptions
 
 
@@ -20,13 +20,7 @@ class Options(PipelineOptions):
     """flush: minibatches of an update; null: as many as the run has workers, so that an update is of the global batch,
     as in data parallelism."""
 
-    flush: int | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        whole = isinstance(self.flush, int) and not isinstance(self.flush, bool)
-        if self.flush is not None and (not whole or self.flush < 1):
-            raise InputError(f"strategy.flush={self.flush}: must be a whole number of minibatches, 1 or more")
+    flush: Count | None = None
 
 
 class GPipe(Pipeline):

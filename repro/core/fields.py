@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Annotated, Any, ClassVar, TypeVar, get_type_hints
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
-from pydantic.errors import PydanticSchemaGenerationError
+from pydantic.errors import PydanticUserError
 
 from repro.core.errors import InputError, unknown
 
@@ -108,12 +108,12 @@ def checked_arguments(function: Callable[..., Any], given: dict[str, Any], where
     """Keyword arguments of a function; InputError for the first that is not what its annotation allows."""
     try:
         hints = get_type_hints(function, include_extras=True)
-    except NameError:  # of a user's function, whose annotations are for type checkers alone
+    except (NameError, TypeError, AttributeError):  # of a user's, for type checkers alone
         return given
     for name in given.keys() & hints.keys():
         try:
             TypeAdapter(hints[name]).validate_python(given[name], strict=True)
-        except PydanticSchemaGenerationError:
+        except PydanticUserError:
             continue
         except ValidationError as error:
             raise InputError(line(error, f"{where}.{name}")) from None

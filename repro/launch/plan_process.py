@@ -26,7 +26,7 @@ MOST = 500  # files that a plan may rest on and be remembered
 
 class Witness:
     """What this process opens from now on, outside of Python and of what is known to be read: the project's own code
-    and configuration."""
+    and configuration. By an audit hook: which files a user's own data set or model reads, its code alone knows."""
 
     def __init__(self) -> None:
         self.read: set[str] = set()

@@ -224,7 +224,7 @@ def write(root, name, found):
     folder = root / "validation" / "shaped" / name
     folder.mkdir(parents=True)
     made = reports_probe_data.probe("validation", "shaped", found["variant"], found["result"], workers=2)
-    write_summary(folder, made | found | {"run": name, "key": name})
+    write_summary(folder, made | found | {"result": made["result"], "run": name, "key": name})
 
 
 def test_the_page_says_whether_the_goal_is_reached(tmp_path):

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,19 @@ def test_every_skeleton_passes_its_own_tests(tmp_path):
     done = subprocess.run(command, cwd=tmp_path, env=surroundings, capture_output=True, text=True, timeout=LIMIT_S)
     passed = {name for name in re.findall(r"^PASSED (own_\w+)/", done.stdout, re.MULTILINE)}
     assert done.returncode == 0 and passed == {f"own_{kind}" for kind in new.KINDS}, done.stdout
+
+
+@pytest.mark.parametrize("kind", [kind for kind in new.KINDS if (new.SKELETONS / kind / "pyproject.toml").is_file()])
+def test_what_pip_installs_in_place_is_found_beside_its_folder(tmp_path, monkeypatch, kind):
+    """As `pip install -e mine` and then `repro run ... strategy=mine` where `mine/` lies."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["new", kind, "mine"]) == 0
+    build = "from setuptools import build_meta; print(build_meta.build_editable('..'))"
+    done = subprocess.run([sys.executable, "-c", build], cwd="mine", capture_output=True, text=True, timeout=LIMIT_S)
+    zipfile.ZipFile(tmp_path / done.stdout.split()[-1]).extractall("site")
+    use = "import site; site.addsitedir('site'); import mine; print(mine.__file__)"
+    done = subprocess.run([sys.executable, "-c", use], capture_output=True, text=True, timeout=LIMIT_S)
+    assert Path(done.stdout.strip()).suffix == ".py", done.stderr
 
 
 @pytest.mark.parametrize(

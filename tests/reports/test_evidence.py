@@ -146,6 +146,17 @@ def test_draws_of_a_part_of_a_claims_runs_are_none():
     assert not undrawn(wanted, runs, Sweeps(every)) and "--draws" in undrawn(wanted, runs, Sweeps(part))
 
 
+def test_a_function_counts_the_draws_that_all_of_its_runs_have():
+    runs = shown("pipesgd", all_runs(), FIG4)
+    there = [run for run in runs["simulated"].records.values() if run["seed"] == 0]
+    draws = [Draw(n, {}, {"step": there[0]["step"]}) for n in range(64)]
+    sweeps = Sweeps([Drawn(run, draws[: 16 if run["variant"] == "PS-Sync" else 64]) for run in there])
+    court = replace(evaluator(runs, None), drawn=lambda _: sweeps)
+    counts = [len(court.evidence(claim(name), "simulated").sample.values)
+              for name in ("timing-model-pipe", "pipe-faster-than-dsync")]  # fmt: skip
+    assert counts == [16, 64]
+
+
 def test_what_went_in_as_a_constant_is_no_result():
     court = evaluator(shown("pipesgd", all_runs(seeds=3), FIG4))
     one = Restated(testbeds=["paper/*"], entry="alpha_s", claims=["speedup-vs-dsync"])

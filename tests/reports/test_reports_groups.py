@@ -57,6 +57,7 @@ def test_a_run_that_is_not_as_its_experiment_has_it_is_a_variant_of_its_own(tmp_
 def test_simulated_results_group_by_testbed_parameters_and_not_by_machine():
     one = make("D-Sync", "simulated", hardware={"class": "cpu-64core"})
     two = make("PS-Sync", "simulated")
+    two["testbed_model"]["sources"] = {"alpha_s": "the same number in other words"}
     changed = make("Pipe-SGD", "simulated", testbed_model={"alpha_s": 1.0})
     found, others = chosen([one, two, changed])
     assert list(found["simulated"].frame["variant"]) == ["PS-Sync", "D-Sync"] and len(others) == 1

@@ -69,8 +69,14 @@ class Sweeps:
             for draw in one.draws:
                 for name, entries in draw.values.items():
                     found.setdefault(name, {}).setdefault(draw.number, next(iter(entries.values())))
-        count = min(len(one.draws) for one in self.sweeps)
-        return {name: _numbers([of[n] for n in range(count)]) for name, of in found.items() if len(of) >= count}
+        return {
+            name: _numbers([of[n] for n in range(self.common)]) for name, of in found.items() if len(of) >= self.common
+        }
+
+    @property
+    def common(self) -> int:
+        """How many draws, the first, every sweep has."""
+        return min(len(one.draws) for one in self.sweeps)
 
     def decided_by(self, values: Mapping[int, float]) -> str:
         """Which input decides a number a draw (`repro.answers.claims.decides`)."""

@@ -111,7 +111,7 @@ class ClaimEvaluator:
             values = outcome_of(claim, self.once(group, errors)).values
             return replace(found, sample=sampled(values.values()), error=errors.source)
         own, twin = outcome_of(claim, sweeps.configured), self.twin(claim, sweeps)
-        values = outcome_of(claim, self.once(sweeps, None if twin else errors)).values
+        values = self.drawn_values(claim, sweeps, None if twin else errors)
         if reason := nothing_drawn(claim, own.values, values) or undrawn(claim, group, sweeps):
             return replace(found, not_drawn=reason if found.outcome.values else "")
         if twin:
@@ -124,11 +124,7 @@ class ClaimEvaluator:
     def of_emulated(self, claim: Claim, found: Evidence, sweeps: Sweeps) -> Evidence:
         """An emulated number at the draws: it shares the inputs of the simulation, and is taken to change as that."""
         own = outcome_of(claim, sweeps.configured).values
-        values, base, point = (
-            outcome_of(claim, self.once(sweeps, None)).values,
-            median(own.values()),
-            median(found.values),
-        )
+        values, base, point = self.drawn_values(claim, sweeps, None), median(own.values()), median(found.values)
         if reason := nothing_drawn(claim, own, values) or undrawn(
             claim, self.find(claim.experiment, SIMULATED), sweeps
         ):
@@ -138,6 +134,12 @@ class ClaimEvaluator:
         seeds = sorted(value / point for value in found.values)
         moved = {n: value * point / base * seeds[n % len(seeds)] for n, value in values.items()}  # the seeds in turn
         return self.at_draws(claim, found, moved, sweeps, None)
+
+    def drawn_values(self, claim: Claim, sweeps: Sweeps, errors: Residuals | None) -> dict[int, float]:
+        """Ours, a number a draw; of a function, which takes the runs that are there, at draws of all of them."""
+        values = outcome_of(claim, self.once(sweeps, errors)).values
+        whole = claim.value is None or claim.value.function is None
+        return values if whole else {n: value for n, value in values.items() if n < sweeps.common}
 
     def at_draws(
         self, claim: Claim, found: Evidence, values: Mapping[int, float], sweeps: Sweeps, errors: Residuals | None

@@ -31,8 +31,9 @@ def optimizer(summary: Summary) -> dict[str, Any]:
 
 def conditions(run: Summary) -> dict[str, Any]:
     """What is equal in the runs of an experiment that trains, where it does not say that it varies. Simulated time is
-    modelled: the testbed's parameters replace hardware."""
+    modelled: the testbed's parameters replace hardware, whatever words their sources are told in."""
     model = dict(run.get("testbed_model") or {}) if run["kind"] == SIMULATED else {}
+    model.pop("sources", None)
     device, data = model.pop("device", None), run["dataset"]
     return {
         "testbed": run["testbed"],

@@ -152,16 +152,6 @@ def test_an_interrupted_run_is_not_done_because_of_a_committed_summary(results, 
     assert summary(again)["weights_sha256"] == dsync[1]["weights_sha256"]
 
 
-def test_a_committed_summary_without_its_events_is_not_ours(results):
-    chosen = ("strategy=dsync", "testbed=virtual")
-    first = summary(run(results, *chosen))
-    (events,) = results.rglob("events.jsonl")
-    events.unlink()
-    again = run(results, *chosen)
-    assert "done already" not in again.stderr
-    assert summary(again)["weights_sha256"] == first["weights_sha256"]
-
-
 def test_runs_are_mirrored_to_mlflow_and_no_page_is_built_where_none_is_wanted(results):
     done = repro(results, "run", EXPERIMENT, "--no-report", *QUICK, "testbed=virtual")  # all variants, side by side
     assert done.returncode == 0, done.stderr

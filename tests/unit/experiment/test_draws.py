@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,6 +20,7 @@ from repro.experiment.expand import expand
 from repro.experiment.inputs import Input, Range
 from repro.experiment.key import keyed
 from repro.experiment.schema import RunConfig
+from repro.launch import sweeps
 from repro.records import sweep
 from repro.records.sweep import Draw
 
@@ -185,9 +187,16 @@ def test_a_training_is_cut_to_its_first_iterations_and_has_no_warm_up():
 # --- a sweep's file
 
 
-def test_sweeps_are_made_extended_and_resumed(tmp_path, monkeypatch, capsys):
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """The command, whose draws are made in this process; those of a new paper are in several (`test_new`)."""
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
-    run = ["run", FIG4, "strategy=dsync", "testbed=paper/pipesgd-alexnet", "epochs=0.001", "--no-report", "--draws"]
+    monkeypatch.setattr(sweeps, "ProcessPoolExecutor", lambda *_: ThreadPoolExecutor(1))
+    return ["run", FIG4, "strategy=dsync", "testbed=paper/pipesgd-alexnet", "epochs=0.001", "--no-report"]
+
+
+def test_sweeps_are_made_extended_and_resumed(tmp_path, run, capsys):
+    run.append("--draws")
     assert main([*run, "2"]) == 0, capsys.readouterr().err
     (path,) = tmp_path.rglob(sweep.FILE)
     first = sweep.read(path.parent)
@@ -202,9 +211,8 @@ def test_sweeps_are_made_extended_and_resumed(tmp_path, monkeypatch, capsys):
     assert main([*run, "4"]) == 0 and path.read_bytes() == before
 
 
-def test_draws_say_what_they_make_and_how_long_it_takes(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
-    run = ["run", FIG4, "strategy=dsync", "testbed=paper/pipesgd-alexnet", "epochs=0.001", "--no-report", "--json"]
+def test_draws_say_what_they_make_and_how_long_it_takes(tmp_path, run, capsys):
+    run.append("--json")
     assert main([*run, "--draws", "--dry-run"]) == 0 and not [*tmp_path.iterdir()]
     (planned,) = json.loads(capsys.readouterr().out)
     assert planned["draws"] in SIZES and planned["drawn"] == 0 and planned["seconds"] > 0

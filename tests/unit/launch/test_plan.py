@@ -83,18 +83,18 @@ plan.ask = lambda *given: asked.append(1) or ask(*given)
 overrides = ["strategy=dsync", "testbed=here", "dataset.standin=always"]
 def keys(*more):
     del asked[:]
-    with Pools() as pools:
-        found = plan.plan(["pipesgd/fig4-mnist"], [*overrides, *more], "quick", False, pools)
+    found = plan.plan(["pipesgd/fig4-mnist"], [*overrides, *more], "quick", False, pools)
     print(len(asked), *(run.key for run in found.runs))
-keys()
-keys()
-keys("epochs=0.5")
-(Path(sys.argv[1]) / "new").mkdir()
-keys()
-for file in Path(sys.argv[2]).glob("*.json"):
-    file.write_text("{")
-keys()
-keys()
+with Pools() as pools:
+    keys()
+    keys()
+    keys("epochs=0.5")
+    (Path(sys.argv[1]) / "new").mkdir()
+    keys()
+    for file in Path(sys.argv[2]).glob("*.json"):
+        file.write_text("{")
+    keys()
+    keys()
 """
     data = tmp_path / "data"
     data.mkdir()

@@ -44,10 +44,16 @@ PROGRAM = """
 
 
 @pytest.fixture(scope="module")
-def pool():
-    made = Pool(environment(threads=1))
-    yield made
-    made.close()
+def several():
+    """The pools of a command, here of all tests that spoil none."""
+    with Pools() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def pool(several):
+    with several.python(1, environment(threads=1)):
+        return several._pools[1]
 
 
 @pytest.fixture
@@ -192,15 +198,15 @@ def test_all_that_a_pool_has_forked_ends_with_it(tmp_path):
 @pytest.mark.parametrize(
     "testbed", [["testbed=here"], ["testbed=here", "testbed.launcher=torchrun"], ["testbed=paper/pipesgd"]]
 )
-def test_weights_and_losses_are_those_of_fresh_ranks_bit_for_bit(tmp_path, monkeypatch, testbed):
+def test_weights_and_losses_are_those_of_fresh_ranks_bit_for_bit(tmp_path, monkeypatch, several, testbed):
     found = []
-    for fresh in (False, True):
+    for pools_of_ranks in (several, Pools(fresh=True)):
+        fresh = pools_of_ranks.fresh
         monkeypatch.setenv("REPRO_RESULTS", str(tmp_path / str(fresh)))
         own = expand("pipesgd/fig4-mnist", [*SMALL, "strategy=pipe_sgd", "seeds=2", *testbed])
         own = own[fresh:]  # the one that comes second
         identify(own)
-        with Pools(fresh) as several:
-            records, fault = run_unfinished(own, track=False, pools=several)
+        records, fault = run_unfinished(own, track=False, pools=pools_of_ranks)
         assert fault is None
         losses = [
             [each["test_loss"] for each in read_events(run.folder / "events.jsonl") if each["event"] == "evaluation"]

@@ -20,6 +20,8 @@ import pytest
 from repro import strategies
 from repro.core.errors import InputError
 from repro.fabric.base import LIBRARIES
+from repro.launch.local import environment
+from repro.launch.pool import Pool
 from repro.strategies.base import RunFacts
 from repro.testing.ranks import LIMIT_S, launch
 
@@ -33,14 +35,14 @@ class Ranks:
         self.holder = tempfile.TemporaryDirectory()
         self.folder, self.numbers = Path(self.holder.name), itertools.count()
         self.failed: Exception | None = None
-        self.thread = threading.Thread(target=self._follow, args=(fabric,), daemon=True)
+        self.thread = threading.Thread(target=self._follow, args=(fabric, pool().python), daemon=True)
         self.thread.start()
         atexit.register(self.end)
 
-    def _follow(self, fabric: str) -> None:
+    def _follow(self, fabric: str, python: str) -> None:
         try:
             program = ["-m", "repro.testing.serve", fabric, str(self.folder)]
-            launch(fabric, RANKS, program, self.folder, stall_s=1e6, limit_s=1e6)
+            launch(fabric, RANKS, program, self.folder, stall_s=1e6, limit_s=1e6, python=python)
         except Exception as error:
             self.failed = error
 
@@ -66,6 +68,12 @@ class Ranks:
             (self.folder / "end").touch()
         self.thread.join(20)
         self.holder.cleanup()
+
+
+@functools.cache
+def pool() -> Pool:
+    """What all ranks are forked from, which has imported PyTorch; it ends with this process."""
+    return Pool(environment(threads=1))
 
 
 @functools.cache

@@ -23,6 +23,7 @@ from repro.experiment.schema import RunConfig
 from repro.fabric.real import gpus, torch_start
 from repro.fabric.real.torch_start import Seat, choose
 from repro.launch import local
+from repro.launch.pool import Pools
 from repro.launch.runner import run_unfinished
 from repro.rank import preflight
 from repro.rank.preflight import Facts, disagreement
@@ -214,7 +215,7 @@ def refusal(tmp_path, monkeypatch, *prefix) -> str:
     own = expand("pipesgd/fig4-mnist", [*overrides, "strategy=dsync", "testbed=here"])
     identify(own)
     with pytest.raises(InputError) as caught:
-        run_unfinished(own, track=False)
+        run_unfinished(own, track=False, pools=Pools(fresh=True))
     assert caught.value.status == 2
     left = {path.name for path in own[0].folder.iterdir()}
     assert left <= {"config.yaml", "run.lock", "ranks.lock", "events.jsonl", "ranks.log"} and not own[0].finished

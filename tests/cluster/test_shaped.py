@@ -55,15 +55,16 @@ def apart(tmp_path, monkeypatch, possible):
     network.unlock()
 
 
-def namespaces() -> set[str]:
-    """The networks of all processes on this machine."""
+def namespaces(folder: Path) -> set[str]:
+    """The networks, beside the machine's own, of all processes that have a folder in their environment."""
     found = set()
-    for path in Path("/proc").glob("[0-9]*/ns/net"):
+    for path in Path("/proc").glob("[0-9]*"):
         try:
-            found.add(os.readlink(path))
+            if os.fsencode(folder) in (path / "environ").read_bytes():
+                found.add(os.readlink(path / "ns" / "net"))
         except OSError:
             continue
-    return found
+    return found - {os.readlink("/proc/self/ns/net")}
 
 
 def skip_if_refused(said: str) -> None:
@@ -117,7 +118,6 @@ def test_up_measures_itself_and_down_leaves_nothing(tmp_path, apart):
 
 
 def test_what_a_crash_left_is_removed(tmp_path, apart):
-    before = namespaces()
     made = up(tmp_path, "--hosts", "2")
     state = json.loads((apart / network.KEPT).read_text())
     entered = subprocess.Popen(
@@ -128,13 +128,13 @@ def test_what_a_crash_left_is_removed(tmp_path, apart):
     wait_until(lambda: len(sweep.marked(state["id"])) >= 3, "the command runs inside")
     os.kill(made["keeper"], signal.SIGKILL)
     wait_until(lambda: network.find(network.OWN) is None and not Path(f"/proc/{made['keeper']}").exists(), "it dies")
-    assert sweep.marked(state["id"]) and namespaces() - before  # a process inside keeps its namespace
+    assert sweep.marked(state["id"]) and namespaces(tmp_path)  # a process inside keeps its namespace
     for _ in range(2):  # looking does not forget it
         told = repro(tmp_path, "testbed", "status").stdout
         assert "no shaped network is up" in told and f"{entered.pid}" in told and "testbed down ends them" in told
     assert "removed" in repro(tmp_path, "testbed", "down").stdout
     assert entered.wait(LIMIT_S) != 0
-    wait_until(lambda: not namespaces() - before, "the namespaces go")
+    wait_until(lambda: not namespaces(tmp_path), "the namespaces go")
     assert not sweep.marked(state["id"])
 
 
@@ -153,7 +153,6 @@ def test_up_ends_what_a_killed_keeper_left(tmp_path, apart):
 def test_a_rate_that_cannot_be_reached_is_refused_and_removed(tmp_path, apart):
     if (os.cpu_count() or 1) > 64:
         pytest.skip("this machine may carry 32 hosts at 25 Gbit/s")
-    before = namespaces()
     refused(
         repro(tmp_path, "testbed", "up", "--rate", "25", "--hosts", str(min(32, 4 * (os.cpu_count() or 1)))),
         "25 Gbit/s with",
@@ -162,7 +161,7 @@ def test_a_rate_that_cannot_be_reached_is_refused_and_removed(tmp_path, apart):
         "Gbit/s: use at most",
         "Gbit/s where 23.9",
     )
-    wait_until(lambda: not namespaces() - before, "the namespaces go")
+    wait_until(lambda: not namespaces(tmp_path), "the namespaces go")
     assert network.find() is None
 
 
@@ -297,7 +296,6 @@ def test_a_killed_rank_is_named_and_the_network_goes_on(apart, launcher):
 @pytest.mark.ranks
 @pytest.mark.parametrize("launcher", FABRICS)
 def test_nothing_survives_a_parent_that_is_killed(apart, tmp_path, launcher):
-    before = namespaces()
     code = (
         "import sys; from tests.cluster.test_shaped import start;"
         f"start({launcher!r}, 2, 'wait', lambda message: print(message, flush=True))"
@@ -310,12 +308,12 @@ def test_nothing_survives_a_parent_that_is_killed(apart, tmp_path, launcher):
         skip_if_refused(said)
         pytest.fail(said)
     state = json.loads((apart / network.OWN).read_text())
-    assert len(sweep.marked(state["id"])) > 4 and namespaces() - before and network.user().startswith("process ")
+    assert len(sweep.marked(state["id"])) > 4 and namespaces(tmp_path) and network.user().startswith("process ")
     parent.kill()
     parent.wait()
     parent.stdout.close()
     wait_until(lambda: not sweep.marked(state["id"]), "all processes end")
-    wait_until(lambda: not namespaces() - before and not (apart / network.OWN).exists(), "the network goes")
+    wait_until(lambda: not namespaces(tmp_path) and not (apart / network.OWN).exists(), "the network goes")
     assert network.user() == ""
 
 

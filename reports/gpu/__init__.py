@@ -29,7 +29,7 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
     }
     specs = Specs(PAGE, files, lambda shown: made[shown.table])
     line = sentence(runs)
-    return write_page(template(f"{PAGE}/page.md.j2", table=specs.table, line=line), PAGE, files), line
+    return write_page(template(f"{PAGE}/page.md.j2", table=specs.table, line=line, any=bool(runs)), PAGE, files), line
 
 
 def sentence(runs: list[Summary]) -> str:

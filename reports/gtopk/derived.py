@@ -38,7 +38,7 @@ def _growth(group: Runs, by: str, number: Callable[[pd.DataFrame], pd.Series], r
     """number(seconds of each algorithm by workers and bytes) at the most workers (`ranks`) or bytes / the same at the
     fewest, a seed each: of the places equal in the other one those where they are most, the larger one where tied."""
     other, values = "ranks" if by == "bytes" else "bytes", {}
-    for seed, of in group.rows.query("ranks > 1").groupby("seed"):
+    for seed, of in group.rows[group.rows["ranks"] > 1].groupby("seed"):
         found = number(of.groupby(["ranks", "bytes", "algorithm"])["seconds.median"].last().unstack()).dropna()
         lines = {(len(line), same): line for same, line in found.groupby(other)}
         if lines and len(line := lines[max(lines)]) > 1:

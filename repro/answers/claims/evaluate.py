@@ -6,19 +6,15 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from repro.answers.claims import paired
 from repro.answers.claims import verdict as answers
 from repro.answers.claims.claims import Claim, Value
 from repro.answers.claims.stats import spread
 from repro.answers.claims.verdict import Effect, Interval, Sample, Verdict, of_effect, of_value
-from repro.answers.tables.columns import Filter, computed
-from repro.core.errors import unknown
+from repro.answers.tables.columns import Filter, Lists
 from repro.records.kinds import SIMULATED
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Row = dict[str, Any]
 RUNS = ("variant", "experiment", "testbed")  # in which runs differ that are not one variant's
@@ -159,7 +155,7 @@ def interval(evidence: Evidence) -> Interval:
     return Interval.of(found.median, evidence.sample)
 
 
-def numbers(value: Value, table: pd.DataFrame, suffixes: tuple[str, str] = ("", "")) -> Outcome:
+def numbers(value: Value, table: Lists, suffixes: tuple[str, str] = ("", "")) -> Outcome:
     """The number of a verb, one a seed that both sides have.
 
     table: a row a run, with variant, seed, breakdown and the claim's column. suffixes: of the columns of `of` and
@@ -168,17 +164,16 @@ def numbers(value: Value, table: pd.DataFrame, suffixes: tuple[str, str] = ("", 
     return _numbers(value, _read(value, table, OTHER_END if any(suffixes) else ("",)), suffixes)
 
 
-def _read(value: Value, table: pd.DataFrame, ends: Iterable[str]) -> list[Row]:
-    """What a verb reads of a table: the columns that choose rows, and the numbers of every row."""
-    names = {"seed", "breakdown", *(name for name in RUNS if name in table), *value.chooses}
+def _read(value: Value, table: Lists, ends: Iterable[str]) -> list[Row]:
+    """What a verb reads of a table, of the rows that a side of it chooses: what they are chosen by, and numbers."""
     if not len(table):
         return []  # none of another program, which has no such table
-    if missing := sorted(names - {*table.columns}):
-        raise unknown("column", missing[0], table.columns)
-    found = {name: [None if value != value else value for value in table[name].tolist()] for name in names}
+    names = sorted({"seed", "breakdown", *(name for name in RUNS if name in table.table), *value.chooses})
+    found = {name: table[name] for name in names}
     for column in dict.fromkeys(f"{column}{end}" for column, _ in value.sides for end in ends):
-        found[f"={column}"] = computed(table, column).tolist()
-    return [dict(zip(found, row)) for row in zip(*found.values())]
+        found[f"={column}"] = table.computed(column)
+    mine = sorted({number for _, where in value.sides for number in table.chosen(where)})
+    return [{name: values[number] for name, values in found.items()} for number in mine]
 
 
 def _chosen(rows: list[Row], where: Filter) -> list[Row]:

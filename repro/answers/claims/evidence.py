@@ -20,7 +20,7 @@ from repro.answers.claims.residuals import Residuals, Twins
 from repro.answers.claims.stats import median
 from repro.answers.claims.verdict import Interval, Sample, of_effect, of_value
 from repro.answers.tables import columns, loading
-from repro.answers.tables.columns import Filter, chosen
+from repro.answers.tables.columns import Filter
 from repro.answers.tables.loading import KINDS
 from repro.answers.tables.runs import RECORDED, TARGET, Runs
 from repro.core import config_folders
@@ -245,8 +245,8 @@ def undrawn(claim: Claim, simulated: Runs | None, sweeps: Sweeps) -> str:
 
 
 def _places(runs: Runs, of: Filter) -> set[tuple[str, ...]]:
-    rows = chosen(runs.frame, of)
-    return {*rows[["experiment", "testbed", "variant", "model", "workers"]].astype(str).itertuples(index=False)}
+    rows, names = runs.lists("runs"), ("experiment", "testbed", "variant", "model", "workers")
+    return {tuple(str(rows[name][number]) for name in names) for number in rows.chosen(of)}
 
 
 def sampled(values: Iterable[float]) -> Sample:
@@ -262,17 +262,20 @@ def assumed(group: Runs) -> str:
 def origin(claim: Claim, group: Runs) -> str:
     """Where the runs are from that a number is made of, `reference / workspace`; of a function, all that it may see."""
     assert claim.value is not None
-    rows = group.table(claim.value.table)
-    sides = [chosen(rows[[*of, "root"]], of) for _, of in claim.value.sides if len(rows)] if claim.value.verb else []
-    return " / ".join(sorted({root for side in sides or [group.frame] for root in side["root"].dropna()}))
+    rows = group.lists(claim.value.table)
+    if claim.value.verb and len(rows):
+        roots = {rows["root"][number] for _, of in claim.value.sides for number in rows.chosen(of)}
+    else:
+        roots = {*group.lists("runs")["root"]}
+    return " / ".join(sorted(roots - {None}))
 
 
 def outcome_of(claim: Claim, group: Runs) -> Outcome:
     """Ours, a number a seed."""
     assert claim.value is not None
     if claim.value.function is None:
-        rows = group.table(claim.value.table)
-        needed = [name for column, _ in claim.value.sides for name in columns.names(column or "", rows)]
+        rows = group.lists(claim.value.table)
+        needed = [name for column, _ in claim.value.sides for name in columns.names(column or "", rows.table)]
         if lacking := [name for name in needed if name not in group.columns and name.startswith(RECORDED)]:
             return Outcome(reason=f"no {lacking[0]} was recorded")
         return evaluate.numbers(claim.value, rows)
@@ -287,7 +290,7 @@ def repetitions(claim: Claim, group: Runs) -> list[float]:
     assert value is not None
     if value.function or not all(f"{name}_low" in group.columns for name, _ in value.sides):
         return []
-    sides, rows = (("_low", "_high"), ("_high", "_low")), group.table(value.table)
+    sides, rows = (("_low", "_high"), ("_high", "_low")), group.lists(value.table)
     found = [number for ends in sides for number in evaluate.numbers(value, rows, ends).values.values()]
     return [number for number in found if not math.isnan(number)]
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from repro.answers.claims.verdict import CONFIRMED, IN_DIRECTION, OPEN, REFUTED
+from repro.answers.figures import looks
 from repro.answers.pages.cells import cell
 
 if TYPE_CHECKING:
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
 
     from repro.answers.pages.files import Files
 
-COLOURS = {CONFIRMED: "#1b7837", IN_DIRECTION: "#7fbf7b", REFUTED: "#c51b7d", OPEN: "#b07d1a"}  # told apart by all
-OTHER, PAPER = "#8c8c8c", "#bdbdbd"
+WORDS = (CONFIRMED, IN_DIRECTION, REFUTED, OPEN)
+OTHER, PAPER = "not judged", "paper's range"  # in the palette, as the words are
 LETTERS = 104  # of a line of a claim's text, above its interval
 ROW, LINE, WIDTH = 0.4, 0.16, 8.0  # inches: a row without its text, a line of that
 TEXT = "-"  # of claims whose numbers an axis of ratios has no place for
@@ -82,13 +83,13 @@ def draw(rows: pd.DataFrame) -> Any:
         for place, row in enumerate(of.to_dict("records")):
             words = ", ".join(filter(None, (row["verdict"], row["share"], "yours" if row["own"] else "")))
             at = {"transform": axis.get_yaxis_transform(), "ha": "right", "va": "bottom", "fontsize": 7}
-            axis.text(1, place - 0.15, words, color=COLOURS.get(row["verdict"], OTHER), **at)
+            axis.text(1, place - 0.15, words, color=_colour(row["verdict"]), **at)
         axis.set_xlabel(PANELS[unit], fontsize=8)
         axis.grid(True, axis="x", color="0.92")
         axis.spines[["top", "right", "left"]].set_visible(False)
-    said = [word for word in dict.fromkeys((*COLOURS, *rows["verdict"])) if (rows["verdict"] == word).any()]
-    marks = [Line2D([], [], color=PAPER, linewidth=7, label="paper")]
-    marks += [Line2D([], [], color=COLOURS.get(word, OTHER), marker="o", linewidth=2, label=word) for word in said]
+    said = [word for word in dict.fromkeys((*WORDS, *rows["verdict"])) if (rows["verdict"] == word).any()]
+    marks = [Line2D([], [], color=_colour(PAPER), linewidth=7, label="paper")]
+    marks += [Line2D([], [], color=_colour(word), marker="o", linewidth=2, label=word) for word in said]
     drawn.legend(handles=marks, loc="outside lower center", ncols=len(marks), frameon=False, fontsize=8)
     return drawn
 
@@ -99,14 +100,19 @@ def _wide(limits: tuple[float, float]) -> tuple[float, float]:
 
 
 def _line(axis: Any, place: int, row: Mapping[Any, Any]) -> None:
-    colour = COLOURS.get(row["verdict"], OTHER)
+    colour = _colour(row["verdict"])
     low, high = row["paper_low"], row["paper_high"]
     if low == high:  # a number
-        axis.plot([low], [place], color=PAPER, marker="D", markersize=8, linestyle="")
+        axis.plot([low], [place], color=_colour(PAPER), marker="D", markersize=8, linestyle="")
     elif low == low and high == high:  # both ends
-        axis.plot([low, high], [place, place], color=PAPER, linewidth=7, solid_capstyle="butt")
+        axis.plot([low, high], [place, place], color=_colour(PAPER), linewidth=7, solid_capstyle="butt")
     elif low == low or high == high:  # a bound, and on which side of it
         at = low if low == low else high
-        axis.plot([at], [place], color=PAPER, marker=">" if low == low else "<", markersize=9, linestyle="")
+        axis.plot([at], [place], color=_colour(PAPER), marker=">" if low == low else "<", markersize=9, linestyle="")
     axis.plot([row["low"], row["high"]], [place, place], color=colour, linewidth=2)
     axis.plot([row["ours"]], [place], color=colour, marker="o", markersize=5)
+
+
+def _colour(word: str) -> str:
+    """Of a verdict, or of what has none."""
+    return str(looks.look(word if word in (*WORDS, PAPER) else OTHER).colour)

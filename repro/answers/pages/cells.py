@@ -38,7 +38,8 @@ def cell(value: object) -> str:
 
 def latex(table: pd.DataFrame) -> str:
     """A booktabs table, one paper column a column; signs that plain LaTeX lacks are replaced."""
-    text = table.map(foreign.plain).rename(columns=foreign.plain).to_latex(index=False, escape=True)
+    shown = table.map(foreign.plain).rename(columns=foreign.plain)
+    text = shown.to_markdown(index=False, tablefmt="latex_booktabs", disable_numparse=True) + "\n"
     for sign, command in LATEX.items():
         text = text.replace(sign, command)
     return text

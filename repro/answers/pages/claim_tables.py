@@ -10,8 +10,8 @@ import pandas as pd
 
 from repro.answers.claims.claims import Claim, File
 from repro.answers.claims.evaluate import Judged
-from repro.answers.claims.stats import DASH
-from repro.answers.claims.verdict import NOT_RUN
+from repro.answers.claims.stats import DASH, TIMES
+from repro.answers.claims.verdict import CONFIRMED, NOT_RUN
 from repro.answers.figures.specification import Experiment
 from repro.answers.pages import cells as tables
 from repro.answers.pages import wording
@@ -19,6 +19,8 @@ from repro.answers.pages.files import Files
 from repro.records.kinds import EMULATED, MEASURED, PADDED, SIMULATED
 
 COLUMNS = (EMULATED, MEASURED, SIMULATED)  # of verdicts; what is padded says so in the column of what is measured
+
+FOLDED = (CONFIRMED, wording.NOT_JUDGED, *wording.GIVEN)  # of verdicts: the long lists of a page of claims
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,11 @@ class ClaimTables:
             found[wording.place(one)].setdefault(said, []).append(list(of))
         return {verdict: self._groups(verdict, groups, found) for verdict, groups in found.items() if groups}
 
+    def folded(self, verdict: str) -> str:
+        """What stands above claims that are shown once asked for, `30 claims`; nothing of those to be read first."""
+        count = wording.strip(self.by_claim)[verdict]
+        return f"{count} claim{'s' if count > 1 else ''}" if verdict in FOLDED else ""
+
     def _groups(
         self,
         verdict: str,
@@ -132,7 +139,32 @@ class ClaimTables:
         scope = f" ({claim.scope})" if claim.scope else ""
         named = f"C{self.numbers[claim.id]}. {claim.text}{scope}"
         about = {"claim": named, "in the paper": claim.source, "experiment": self.experiment(claim)}
-        return about | {"paper": claim.paper.shown} | cells
+        return about | {"paper": claim.paper.shown, "judged by": self.judged_by(claim)} | cells
+
+    def judged_by(self, claim: Claim) -> str:
+        """`1.05 to 1.16×; direction: above 1.05×; since 2026-11-26`: the range with its tolerance, the direction with
+        its margin, and since when they stand, if not since the file's date."""
+        low, high = (None if end is None else wording.value(claim.paper, end, claim.about) for end in claim.widened)
+        unit = {"x": TIMES, "%": " %"}.get(claim.paper.unit, "")
+        ends = ("at least " if high is None else "at most " if low is None else "") + " to ".join(
+            dict.fromkeys(end for end in (low, high) if end is not None)
+        )
+        said = [] if claim.effect and None in (low, high) else [f"{ends}{unit}"]
+        if effect := self.file.effect(claim):
+            end = effect.band[effect.side == "above"]
+            said.append(f"{effect.side} {wording.value(claim.paper, end, claim.about)}{unit}")
+        since = max(filter(None, (claim.fixed, claim.tolerance.fixed)), default=self.file.fixed)
+        return "; ".join([*said, *([f"since {since}"] if since != self.file.fixed else [])])
+
+    @property
+    def changed(self) -> Mapping[str, str]:
+        """What was added, or whose tolerance was fixed, after the file's date -> the claims."""
+        found: dict[str, list[int]] = {}
+        for claim in self.file.claims:
+            for what, since in (("Added", claim.fixed), ("Tolerance fixed", claim.tolerance.fixed)):
+                if since not in (None, self.file.fixed) and not (what != "Added" and claim.fixed):
+                    found.setdefault(f"{what} on {since}", []).append(self.numbers[claim.id])
+        return {what: ranges(numbers) for what, numbers in sorted(found.items())}
 
     @property
     def by_section(self) -> str:

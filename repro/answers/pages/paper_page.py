@@ -175,12 +175,6 @@ class PaperPage:
         ours, decided = self.ours(claim, kind, part), wording.deciding(self.by_claim[claim]).kind
         return ours if part or kind == decided else f"{ours} {kind}"  # the headline table has the other number
 
-    @property
-    def changed(self) -> list[str]:
-        """Claims that were added, or whose tolerance was fixed, later than the file's."""
-        since = [(claim, claim.fixed or claim.tolerance.fixed) for claim in self.file.claims]
-        return [f"{claim.text}: {date}" for claim, date in since if date not in (None, self.file.fixed)]
-
     # --- provenance
 
     def _text(self, table: pd.DataFrame, name: str) -> str:

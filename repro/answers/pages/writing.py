@@ -38,12 +38,16 @@ def _readable(figure: Any) -> None:
     from matplotlib.axis import Axis
     from matplotlib.text import Text
 
-    for axis in figure.findobj(Axis):
+    every = figure.findobj(lambda artist: isinstance(artist, Axis | Text))
+    for axis in every:
+        if not isinstance(axis, Axis):
+            continue
         labels = [tick.label1.get_text() for tick in axis.majorTicks]
         if (shown := list(map(foreign.drawn, labels))) != labels:
             axis.set_ticks(axis.get_majorticklocs(), shown)
-    for text in figure.findobj(Text):
-        text.set_text(foreign.drawn(text.get_text()))
+    for text in every:
+        if isinstance(text, Text):
+            text.set_text(foreign.drawn(text.get_text()))
 
 
 def write_bytes(path: Path, content: bytes) -> Path:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
@@ -49,3 +51,37 @@ def computed(table: pd.DataFrame, column: str) -> pd.Series:
         return pd.Series(found, table.index, dtype=float)
     except (SyntaxError, ValueError, AttributeError):
         raise InputError(f"column '{column}': neither numbers nor arithmetic on columns of numbers") from None
+
+
+@dataclass(frozen=True, eq=False)
+class Lists:
+    """The columns of a table as lists, each made once, with None where a row has nothing."""
+
+    table: pd.DataFrame
+    _made: dict[str, list[Any]] = field(default_factory=dict)
+    _computed: dict[str, list[float]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def __getitem__(self, name: str) -> Sequence[Any]:
+        """InputError for a column that is not there."""
+        if name not in self._made:
+            if name not in self.table:
+                raise unknown("column", name, self.table.columns)
+            self._made[name] = [None if value != value else value for value in self.table[name].tolist()]
+        return self._made[name]
+
+    def computed(self, column: str) -> Sequence[float]:
+        """As the function of that name."""
+        if column not in self._computed:
+            self._computed[column] = computed(self.table, column).tolist()
+        return self._computed[column]
+
+    def chosen(self, where: Filter) -> Sequence[int]:
+        """The numbers of the rows that have in every column one of the values asked for."""
+        found: Sequence[int] = range(len(self))
+        for column, wanted in where.items():
+            values, any_of = self[column], wanted if isinstance(wanted, list) else [wanted]
+            found = [n for n in found if values[n] in any_of]
+        return found

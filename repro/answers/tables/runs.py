@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from repro.answers.tables.columns import chosen
+from repro.answers.tables.columns import Lists, chosen
 from repro.answers.tables.loading import Summary
 from repro.answers.tables.resolution import resolved
 from repro.records import tidy
@@ -84,6 +84,14 @@ class Runs:
 
     def table(self, name: str) -> pd.DataFrame:
         return self.rows if name == "rows" else self.frame
+
+    def lists(self, name: str) -> Lists:
+        """The same, read by columns."""
+        return self._lists.setdefault(name, Lists(self.table(name)))
+
+    @cached_property
+    def _lists(self) -> dict[str, Lists]:
+        return {}
 
     @cached_property
     def columns(self) -> Collection[str]:

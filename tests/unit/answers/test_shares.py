@@ -27,6 +27,7 @@ from repro.answers.claims.verdict import (
     of_effect,
     of_value,
 )
+from repro.answers.tables.columns import Lists
 from repro.answers.tables.runs import Runs
 from repro.experiment.inputs import quantiles
 
@@ -203,4 +204,4 @@ def test_numbers_pair_draws_as_seeds():
     value = Value.model_validate(
         {"verb": "speedup", "column": "step_s", "of": {"variant": "A"}, "over": {"variant": "B"}}
     )
-    assert numbers(value, pd.DataFrame(rows)).values == {0: 3.0, 1: 2.0}
+    assert numbers(value, Lists(pd.DataFrame(rows))).values == {0: 3.0, 1: 2.0}

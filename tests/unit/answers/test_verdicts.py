@@ -12,6 +12,7 @@ import yaml
 from repro.answers.claims import claims, evaluate
 from repro.answers.claims.evaluate import Evidence, Outcome, judge
 from repro.answers.claims.verdict import CONFIRMED, IN_DIRECTION, Sample
+from repro.answers.tables.columns import Lists
 from repro.core.errors import InputError
 
 # --- claims as data: read, computed from runs by their verbs, judged with all that makes a number uncertain
@@ -43,7 +44,7 @@ def of(*values, **more):
 
 def numbers(value, rows, **more):
     """Of rows that a test has as mappings."""
-    return evaluate.numbers(value, pd.DataFrame(rows), **more)
+    return evaluate.numbers(value, Lists(pd.DataFrame(rows)), **more)
 
 
 def steps(**seconds):

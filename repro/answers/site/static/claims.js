@@ -30,6 +30,8 @@ function filtered(tables) {
   const count = document.createElement("span");
   count.setAttribute("role", "status");
 
+  const folds = new Set(tables.map((table) => table.closest("details")).filter(Boolean));
+
   function show() {
     const wanted = plain(words.value);
     for (const { row, text, verdicts } of rows) {
@@ -38,6 +40,7 @@ function filtered(tables) {
     for (const table of tables) {
       table.hidden = [...table.tBodies[0].rows].every((row) => row.hidden);
     }
+    for (const fold of folds) fold.open = wanted !== "" || verdict.value !== "";
     count.textContent = `${rows.filter(({ row }) => !row.hidden).length} of ${rows.length} claims`;
   }
 

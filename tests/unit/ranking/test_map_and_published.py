@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
+
 import pytest
 
+from repro.cli.main import main
+from repro.cli.recommend import cmd_map
+from repro.core.errors import InputError
+from repro.ranking import emulated, headlines, published
 from repro.ranking import map as maps
-from repro.ranking import published
 from repro.ranking.against import Compared, judge
 from repro.ranking.candidates import ANY, SYNCHRONOUS, every
-from repro.ranking.cells import Cell, as_csv, from_csv
+from repro.ranking.cells import Cell, as_csv, borders, from_csv
 from repro.ranking.forms import step
+from repro.ranking.simulate import Step
 from repro.reports.recommend import read
 
 
@@ -78,3 +84,40 @@ def test_a_published_setting_is_compared_with_its_own_computation_and_network():
     most = one.workers * one.single_per_s
     assert all(0 < row.low <= row.predicted <= row.high and row.predicted <= most for row in found.values())
     assert found["ddp"].predicted > found["allreduce"].predicted
+
+
+def test_of_simulated_strategies_that_are_alike_the_simplest_is_named(monkeypatch):
+    cell = Cell(1.0, 1.0, 4, 0.0, SYNCHRONOUS, "ps", 1.0, "ddp", 0.02)
+    times = {"ps": 1.0, "ddp": 1.0 + maps.BETTER / 2}
+    monkeypatch.setattr(maps.answer, "of_code", lambda one, where: Step(times[one.name], {}))
+    found = maps.simulated(maps.of_model(), cell)
+    assert (found.best, found.second, found.agrees, found.margin) == ("ddp", "ps", False, 0.0)
+    times["ddp"] = 2.0
+    found = maps.simulated(maps.of_model(), cell)
+    assert (found.best, found.second, found.agrees, found.margin) == ("ps", "ddp", True, pytest.approx(1.0))
+
+
+def test_a_border_has_its_strategies_and_where_it_lies():
+    def cell(gbit, ratio, best):
+        return Cell(gbit, ratio, 4, 0.0, ANY, best, 1.0, "ddp", 0.1)
+
+    grid = [cell(gbit, ratio, "topk" if gbit == 1.0 else "ddp") for gbit in (1.0, 4.0) for ratio in (0.5, 1.0)]
+    (found,) = borders(grid, ANY)
+    assert (found.along, found.before, found.after, found.cells) == ("gbit", "topk", "ddp", 2)
+    assert found.at == pytest.approx(2.0)
+
+
+def test_the_map_makes_its_folder_and_refuses_a_file(monkeypatch, tmp_path):
+    monkeypatch.setattr(maps, "made", lambda seconds, say: [])
+    monkeypatch.setattr(published, "settings", list)
+    monkeypatch.setattr(headlines, "EVERY", ())
+    monkeypatch.setattr(emulated, "rows", list)
+    main(["map", "--out", str(tmp_path / "new" / "folder")])
+    assert read_from(Cell, tmp_path / "new" / "folder" / "map.csv") == []
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="no folder can be made"):
+        cmd_map(Namespace(seconds=0.0, out=str(tmp_path / "file")))
+
+
+def read_from(kind, path):
+    return from_csv(kind, path.read_text())

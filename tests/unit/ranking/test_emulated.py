@@ -1,0 +1,50 @@
+"""Emulated runs of the reference beside the closed forms."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from repro.core.paths import reference_root
+from repro.ranking import emulated
+from repro.ranking.against import Emulated, contests
+from repro.ranking.candidates import SYNCHRONOUS
+from repro.records import catalogue
+from repro.reports.recommend import read
+
+
+def row(candidate, emulated_s, predicted_s):
+    return Emulated("paper", "experiment", "bed", "model", 4, 10.0, 1.0, 0.0, candidate, emulated_s, predicted_s)
+
+
+@pytest.fixture(scope="module")
+def run():
+    """A training over limited links whose strategy is ranked."""
+    every = (found.summary for found in catalogue.runs("pipesgd", reference_root()))
+    return next(one for one in every if one["kind"] == "emulated" and emulated.candidate_of(one))
+
+
+def test_a_committed_row_is_what_its_runs_and_the_form_give(run):
+    own = emulated.of_run(run)
+    (committed,) = (one for one in read(Emulated, "emulated") if (one.place[:5], one.candidate) == (
+        own.place[:5], own.candidate))  # fmt: skip
+    assert committed.predicted_s == pytest.approx(own.predicted_s, rel=1e-4)
+    assert committed.gbit == pytest.approx(own.gbit, rel=1e-4) and committed.ratio == pytest.approx(own.ratio, rel=1e-4)
+
+
+def test_what_no_candidate_stands_for_has_no_row(run):
+    assert emulated.of_run(run | {"kind": "measured"}) is None
+    assert emulated.of_run(run | {"imbalance": {"name": "trace"}}) is None
+    assert emulated.candidate_of(run | {"strategy": "dsync", "options": {"codec": "quantize8"}}) is None
+    late = emulated.of_run(run | {"imbalance": {"name": "random_one", "delay_s": 0.5}})
+    assert late.late > 0 and late.predicted_s >= emulated.of_run(run).predicted_s
+
+
+def test_a_contest_is_between_strategies_in_one_place():
+    rows = [row("ddp", 1.0, 1.0), row("ps", 2.0, 0.9), row("topk", 2.05, 3.0)]
+    (found,) = contests([*rows, replace(rows[0], workers=8)])
+    assert found.fastest.candidate == "ddp" and found.named.candidate == "ps" and not found.right
+    assert (found.pairs, found.right_pairs) == (2, 1)  # ps and topk are alike as emulated
+    (exact,) = contests(rows, SYNCHRONOUS)
+    assert len(exact.rows) == 2

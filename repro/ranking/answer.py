@@ -64,9 +64,13 @@ class Answer:
     def best(self, of: str = ANY) -> Row:
         """The fastest that fits, of those that keep synchronous SGD's updates or of all that are compared; of those
         that are less than 1 % apart the first in the file, which is the simplest."""
-        own = [row for row in self.rows if row.fits and row.candidate.counts(of)]
-        alike = {row.candidate.name: row for row in own if row.seconds <= (1 + flips.BETTER) * own[0].seconds}
+        alike = {row.candidate.name: row for row in self.alike(of)}
         return next(alike[name] for name in every() if name in alike)
+
+    def alike(self, of: str = ANY) -> list[Row]:
+        """Those that fit and are less than 1 % behind the fastest."""
+        own = [row for row in self.rows if row.fits and row.candidate.counts(of)]
+        return [row for row in own if row.seconds <= (1 + flips.BETTER) * own[0].seconds]
 
     @property
     def samples(self) -> int:
@@ -146,7 +150,7 @@ def least_memory(among: Mapping[str, Candidate], setting: Setting, load: Workloa
 
 
 def gigabytes(nbytes: float) -> str:
-    return f"{nbytes / 1e9:.1f}G"
+    return f"{nbytes / 1e9:.1f}G" if nbytes >= 5e7 else f"{nbytes / 1e6:.3g}M"
 
 
 def simulated(among: Mapping[str, Candidate], points: Mapping[str, Step], setting: Setting) -> dict[str, Step]:

@@ -7,13 +7,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
 from pydantic import Field
 
 from repro.core import yaml_files
 from repro.core.fields import Count, Model, Positive, Text, checked
 from repro.experiment.testbeds import testbed_of
-from repro.ranking import answer, published_models, workload
+from repro.ranking import answer, workload
 from repro.ranking.against import Compared
 from repro.ranking.candidates import Candidate, every
 from repro.ranking.setting import Setting, cluster
@@ -69,11 +68,7 @@ def settings() -> list[Published]:
 @cache
 def load(model: str, batch: int) -> Workload:
     """The model's sizes, on the meta device."""
-    if model not in published_models.BUILD:
-        return workload.of(model, batch)
-    build, shape = published_models.BUILD[model]
-    with torch.device("meta"):
-        return workload.of_module(build(), model, batch, shape)
+    return workload.of(model, batch)
 
 
 def candidate(one: Published, measured: Measured) -> Candidate:

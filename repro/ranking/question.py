@@ -15,6 +15,7 @@ from repro.ranking import gpus, workload
 from repro.ranking.setting import Setting, cluster
 from repro.ranking.workload import Workload
 
+SLOWEST, FASTEST = 1e6, 1e14  # bits/s
 BITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}
 BYTES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}
 SECONDS = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6}
@@ -30,6 +31,8 @@ def of(
             raise InputError(f"--{name} {value}: must be a whole number, 1 or more")
     limits.check("--workers", workers, limits.RANKS)
     bits = amount(bandwidth, "bandwidth", BITS)
+    if not SLOWEST <= bits <= FASTEST:
+        raise InputError(f"--bandwidth {bandwidth}: is {bits:g} bits a second; must be 1m to 100000g, as 10g")
     if step_ms is not None and gpu is not None:
         raise InputError("--step-ms and --gpu: give one of them")
     if step_ms is not None and not (math.isfinite(step_ms) and step_ms > 0):
@@ -82,5 +85,6 @@ def amount(given: float | str, name: str, units: Mapping[str, float], least: flo
             raise ValueError
     except (ValueError, KeyError):
         allowed = ", ".join(filter(None, units))
-        raise InputError(f"--{name} {given}: must be a number above 0, with a unit of {allowed} or none") from None
+        bound = "above 0" if least is None else f"of {least:g} or more"
+        raise InputError(f"--{name} {given}: must be a number {bound}, with a unit of {allowed} or none") from None
     return found

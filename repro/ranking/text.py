@@ -55,11 +55,11 @@ def words(answer: Answer, every_row: bool = False) -> str:
 def about(answer: Answer) -> str:
     load, setting = answer.load, answer.setting
     gpus = f", {setting.gpus_per_node} a machine" if setting.gpus_per_node > 1 else ""
-    timed = f"{1e3 * setting.computation_s:.4g} ms a minibatch ({load.timed or 'assumed'})"
+    timed = f"{ms(setting.computation_s)} ms a minibatch ({load.timed or 'assumed'})"
     late = f"; one worker is late by {setting.late:.0%} of that in each iteration" if setting.late else ""
     return (
-        f"{load.profile.model}: {load.parameters / 1e6:.1f} million parameters, "
-        f"{setting.nbytes / 1e6:.0f} MB of gradients; {load.profile.batch or '?'} samples a worker; "
+        f"{load.profile.model}: {load.parameters / 1e6:.3g} million parameters, "
+        f"{setting.nbytes / 1e6:.3g} MB of gradients; {load.profile.batch or '?'} samples a worker; "
         f"{setting.workers} worker{'s' * (setting.workers > 1)}{gpus}; "
         f"{bits(8 / setting.testbed.beta_s_per_byte)}, latency {1e6 * setting.testbed.alpha_s:.3g} us"
         f"{'' if 'alpha' in answer.given else ' (assumed)'}.\nForward and backward pass: {timed}{late}."
@@ -72,8 +72,14 @@ def advice(title: str, row: Row, answer: Answer, of: str) -> str:
     return (
         f"{title}: {row.candidate.label}\n"
         f"  {ms(row.seconds)} ms an iteration ({ms(row.low_s)} to {ms(row.high_s)}), "
-        f"{rate(answer, row)} samples/s{ahead(row, answer)}; {sure}.\n  {limits(row)}"
+        f"{rate(answer, row)} samples/s{ahead(row, answer)}; {sure}.\n  {limits(row)}{others(row, answer, of)}"
     )
+
+
+def others(row: Row, answer: Answer, of: str) -> str:
+    """Those that are as fast."""
+    alike = [other.candidate.label for other in answer.alike(of) if other is not row]
+    return f" Less than 1 % apart, so that the simplest is named: {', '.join(alike)}." if alike else ""
 
 
 def ahead(row: Row, answer: Answer) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,6 +21,7 @@ from repro.algorithms.pipeline.layers import Layer, Profile, tensor_bytes
 from repro.algorithms.pipeline.memory import counted
 from repro.core import own_code
 from repro.core.errors import InputError, unknown
+from repro.ranking import published_models
 from repro.ranking.setting import coarse
 from repro.training.device_times import BACKWARD_TO_FORWARD
 
@@ -65,9 +66,18 @@ def of(model: str, batch: int, shape: Sequence[int] | None = None) -> Workload:
     if model.endswith(".json"):
         return of_profile(Path(model))
     if ":" in model:
-        return of_module(_loaded(model), model.rpartition(":")[2], batch, shape)
+        name = model.rpartition(":")[2]
+        try:
+            return of_module(_loaded(model).to("meta"), name, batch, shape)
+        except InputError:  # it needs values, or its input is wrong, which the same on the CPU tells
+            return of_module(_loaded(model), name, batch, shape)
+    if model in published_models.BUILD:
+        build, own_shape = published_models.BUILD[model]
+        with torch.device("meta"):
+            return of_module(build(), model, batch, shape or own_shape)
     if model not in models.names():
-        raise InputError(f"{unknown('model', model, models.names())}; or FILE.py:Class of a module, or FILE.json")
+        known = [*models.names(), *published_models.BUILD]
+        raise InputError(f"{unknown('model', model, known)}; or FILE.py:Class of a module, or FILE.json")
     dataset = profiler.usual_dataset(model)
     real = data.shapes(dataset)
     return of_module(models.build(model, real.input_shape, real.classes, 0, "meta"), model, batch, real.input_shape)
@@ -155,8 +165,9 @@ def _traced(module: nn.Module, name: str, batch: int, samples: _Samples) -> Work
     layers, grown = [], batch / size
     total = sum(part.flops for part in parts) or 1.0
     seen: set[int] = set()
+    ran = {part.module for part in parts}
     for part in parts:
-        own = [p for p in part.module.parameters(recurse=False) if p.requires_grad and id(p) not in seen]
+        own = [p for p in part.own(ran) if p.requires_grad and id(p) not in seen]
         seen |= {id(p) for p in own}
         share = part.flops / total / (1 + BACKWARD_TO_FORWARD)
         size_bytes = sum(map(tensor_bytes, own))
@@ -176,6 +187,12 @@ class _Part:
 
     def __init__(self, name: str, module: nn.Module):
         self.name, self.module, self.flops, self.nbytes = name or "model", module, 0.0, 0.0
+
+    def own(self, ran: Collection[nn.Module]) -> Iterator[nn.Parameter]:
+        """Its parameters and those of modules inside it that do not run, as an attention's output projection."""
+        for one in self.module.modules():
+            if one is self.module or one not in ran:
+                yield from one.parameters(recurse=False)
 
 
 @contextmanager
@@ -225,16 +242,21 @@ def timed_here(model: str, batch: int, shape: Sequence[int] | None, found: Workl
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     module = _loaded(model).to(device)
     samples = _Samples.of(module, shape)
-    size = min(batch, TIMED)
-    times: list[float] = []
-    began = time.perf_counter()
-    while len(times) <= STEPS and (not times or time.perf_counter() - began < TIMED_S):
+
+    def step(size: int) -> float:
         x = samples.made(size, device)
         start = time.perf_counter()
         sum(out.float().mean() for out in tensors(module(x))).backward()  # type: ignore[union-attr]
         if device.type == "cuda":
             torch.cuda.synchronize()
-        times.append(time.perf_counter() - start)
-    seconds = statistics.median(times[1:] or times) * batch / size
-    part = "" if size == batch else f", in proportion to {size} samples"
-    return found.taking(seconds, f"timed on this machine ({profiler.hardware(device)}{part})")
+        return time.perf_counter() - start
+
+    size = min(batch, TIMED)
+    if device.type == "cpu":  # as many samples as a few steps of them have time for
+        size = max(1, min(size, int(TIMED_S / STEPS / step(1))))
+    times, began = [step(size)], time.perf_counter()
+    while len(times) <= STEPS and time.perf_counter() - began < TIMED_S:
+        times.append(step(size))
+    seconds = statistics.median(times[1:]) * batch / size
+    part = "" if size == batch else f", in proportion to {size} sample{'s' * (size > 1)}"
+    return found.taking(seconds, f"timed on this machine{part}: {profiler.hardware(device)}")

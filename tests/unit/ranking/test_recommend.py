@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from torch import nn
 
 from repro.algorithms.pipeline import profile as profiles
 from repro.algorithms.pipeline.layers import Layer, Profile
@@ -146,6 +147,7 @@ def test_a_profile_of_repro_profile_is_taken_with_its_seconds(tmp_path):
         ({"model": "mine.py:Net"}, "no such file"),
         ({"bandwidth": "fast"}, "--bandwidth fast"),
         ({"bandwidth": "-1g"}, "--bandwidth -1g"),
+        ({"bandwidth": "10"}, "10 bits a second"),
         ({"workers": 0}, "--workers 0"),
         ({"workers": 10**6}, "--workers"),
         ({"latency": "soon"}, "--latency soon"),
@@ -167,3 +169,27 @@ def test_a_file_that_is_no_profile_is_refused(tmp_path):
     (tmp_path / "no.json").write_text("[1, 2]")
     with pytest.raises(InputError, match=r"no\.json"):
         workload.of(str(tmp_path / "no.json"), 32)
+
+
+def test_the_words_fit_a_screen_and_say_how_to_see_the_rest():
+    found = answer.ranked(setting(8), load(), ["computation"], simulating=False)
+    few, every_row = text.words(found), text.words(found, True)
+    assert "--all" in few and len(few.splitlines()) < len(every_row.splitlines())
+    assert all(row.candidate.label in every_row for row in found.rows)
+    assert found.best("synchronous").candidate.label in few
+
+
+def test_a_module_whose_forward_pass_needs_values_is_traced_on_the_cpu(tmp_path):
+    file = tmp_path / "needs_values.py"
+    file.write_text(
+        "from torch import nn\n\nclass Net(nn.Module):\n"
+        "    def __init__(self):\n        super().__init__()\n        self.a = nn.Linear(32, 8)\n"
+        "    def forward(self, x):\n        h = self.a(x)\n        return h * 2 if h.sum().item() > 1e9 else h\n"
+    )
+    assert workload.of(f"{file}:Net", 4, (32,)).parameters == 32 * 8 + 8
+
+
+def test_parameters_of_modules_that_do_not_run_themselves_are_counted():
+    model = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)  # its attention's output projection does not
+    found = workload.of_module(model, "layer", 2, (4, 16))
+    assert found.parameters == sum(p.numel() for p in model.parameters())

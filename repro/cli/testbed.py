@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,9 @@ from repro.core.errors import InputError
 
 if TYPE_CHECKING:
     from repro.launch.namespaces.network import ShapedNetwork
+
+# by its function: run as a module it was imported before, of which Python warns
+ENTER = "import sys; from repro.launch.namespaces.enter import main; main(sys.argv[1:])"
 
 
 def add(commands: Any) -> None:
@@ -94,8 +98,10 @@ def cmd_exec(args: argparse.Namespace) -> int:
     if args.host not in names:
         raise InputError(f"no host {args.host}; there are {', '.join(names)}")
     if not args.words:
-        raise InputError(f"repro testbed exec {args.host} needs a command, for instance: ping -c3 {names[0]}")
-    program = [sys.executable, "-m", "repro.launch.namespaces.enter", args.host, *args.words]
+        raise InputError(f"repro testbed exec {args.host} needs a command, for instance: ip address")
+    if not shutil.which(args.words[0]):
+        raise InputError(f"{args.words[0]}: there is no such command on this machine")
+    program = [sys.executable, "-c", ENTER, args.host, *args.words]
     return subprocess.run(program, env=os.environ | found.variables).returncode
 
 

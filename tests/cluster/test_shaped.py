@@ -101,6 +101,8 @@ def test_up_measures_itself_and_down_leaves_nothing(tmp_path, apart):
     assert "3 hosts, links of 0.1 Gbit/s" in told and "round trip" in told and "repro2" in told
     inside = repro(tmp_path, "testbed", "exec", "repro1", "sh", "-c", "hostname; cat /etc/hosts; exit 3")
     assert inside.returncode == 3 and inside.stdout.startswith("repro1\n") and "10.77.0.12 repro2" in inside.stdout
+    assert not inside.stderr
+    assert repro(tmp_path, "testbed", "exec", "repro1", "no-such-command").returncode == 2
     # whatever the machine's own choices: BBR would stand still now and then, 4 MB would wait before every small message
     chosen = ["cat", *(f"/proc/sys/net/ipv4/{name}" for name in ("tcp_congestion_control", "tcp_limit_output_bytes"))]
     reno, own_queue = repro(tmp_path, "testbed", "exec", "repro1", *chosen).stdout.split()

@@ -53,6 +53,7 @@ fill() { # FOLDER [DATA NAME...]
     local folder=$1 data=${2:-} part=0 used=0 base limit made file name
     limit=$((${LIMIT_MB:-64} << 20))
     [[ ! -e $folder/1 ]] || die "$folder/1 exists: remove $folder"
+    [[ -z $data || -d $data ]] || die "$data: no such folder"
     [[ -z $data ]] || data=$(cd "$data" && pwd -P)
     mkdir -p "$folder"
     folder=$(cd "$folder" && pwd -P)

@@ -92,13 +92,16 @@ def cores() -> int:
 
 
 def _collect(futures: Mapping[Future, Sweeping]) -> None:
-    started, told = time.monotonic(), 0.0
+    started = told = time.monotonic()
     for done, future in enumerate(as_completed(futures), start=1):
         one, found = futures[future], future.result()
         one.keep(Draw(**found)) if "number" in found else one.begin(Record.of(found))
-        if time.monotonic() - told > NEWS_S or done == len(futures):
-            told = time.monotonic()
-            left = (told - started) / done * (len(futures) - done)
+        now = time.monotonic()
+        if done == 1:  # until then processes started, which says nothing of the others
+            started = told = now
+        elif now - told > NEWS_S or done == len(futures):
+            told = now
+            left = (now - started) / (done - 1) * (len(futures) - done)
             print(f"draws  {done} of {len(futures)}, {left / 60:.0f} min left", file=sys.stderr, flush=True)
 
 

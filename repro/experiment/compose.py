@@ -22,7 +22,7 @@ from repro.core.errors import InputError, unknown
 from repro.core.paths import CONFIGS
 from repro.core.registry import PLUGINS
 from repro.core.warnings import warn
-from repro.experiment.files import GROUPS, own_file, place_of, plugins_without_file
+from repro.experiment.files import GROUPS, group_file, own_file, place_of, plugins_without_file
 from repro.experiment.overrides import LATER, check_override, parts_of
 from repro.experiment.sources import is_own
 from repro.experiment.testbeds import NAMED_WORK, WORK
@@ -49,6 +49,8 @@ class Composer:
         self.first = [f"experiment={experiment}"]
         own = own_file(experiment)
         self._parts = parts_of(own)
+        # plugins that the experiment's own part names, which Hydra puts over the file of one that is chosen
+        self._named = {group for group in PLUGINS if isinstance(part := own.get(group), dict) and "name" in part}
         self._scale, self._scales = scale, own.get("scales", {})
         if scale:  # composing twice would take twice the time
             if not self._scales:
@@ -97,6 +99,9 @@ class Composer:
             pairs = (file.partition("=")[::2] for file in files)
             own = [PLUGINS[group].defaults(name) for group, name in pairs if is_own(group, name)]
             merged, later = pickle.loads(_of_files(files, self._state, f"{offered} {own}"))
+            for group in self._named & chosen:
+                name = next(file.partition("=")[2] for file in reversed(files) if _key(file) == group)
+                merged[group] = group_file(group, name) or {"name": name} | PLUGINS[group].defaults(name)
             _set(merged, [value for value in values if value in given or not _of_another(value, chosen, merged)])
             return _resolved(merged) | later
         except FAULTS:

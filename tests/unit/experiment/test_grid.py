@@ -6,6 +6,7 @@ import pytest
 
 from repro.core.errors import InputError
 from repro.experiment import grid
+from repro.experiment.compose import Composer
 from repro.experiment.expand import expand
 from repro.experiment.key import keyed
 
@@ -159,3 +160,12 @@ def test_variants_without_the_factor_stay_and_keys_are_no_choices(given):
     assert rest == ["workers=2", "epochs=1"]
     found = grid.left(grid.variants({**own, "workers": 1, "strategy": {"name": "dsync"}}, rest), chosen)
     assert [each.label for each in found] == ["B c, 2", "single"]
+
+
+def test_a_plugin_that_is_chosen_replaces_the_one_that_the_experiment_names():
+    """eagersgd/quorum says `imbalance: {name: shifting, ...}`, which Hydra puts over a chosen file's entries."""
+    composer = Composer("eagersgd/quorum", "quick")
+    assert composer.compose(["imbalance=none"])["imbalance"] == {"name": "none"}
+    chosen = composer.compose(["imbalance=random_one", "imbalance.delay_s=0.2"])["imbalance"]
+    assert chosen == {"name": "random_one", "delay_s": 0.2}
+    assert composer.compose()["imbalance"]["name"] == "shifting"

@@ -16,6 +16,7 @@ import pandas as pd
 
 from repro.answers.claims.claims import File, Finding
 from repro.answers.claims.evaluate import Judged
+from repro.answers.claims.stats import number
 from repro.answers.figures import forest, specs
 from repro.answers.figures.specs import Specs
 from repro.answers.pages import cells as tables
@@ -30,6 +31,7 @@ from repro.answers.tables.results import Results, gathered
 from repro.core import config_folders
 from repro.core.errors import InputError, unknown
 from repro.core.not_none import not_none
+from repro.records.catalogue import WORKSPACE
 from repro.records.kinds import SIMULATED
 
 PLACEHOLDER = re.compile(r"{(?P<claim>[^{}:]+):(?P<kind>[^{}:]+)(?::(?P<part>point|range|verdict))?}")
@@ -55,7 +57,7 @@ class PaperPage:
 
     def write(self) -> tuple[list[Path], dict[str, Any]]:
         """(pages, what the overview says: `method`, `answer`, `headlines`, a row each, and `own`, how many of them have
-        runs of the workspace)"""
+        runs of the workspace, `of` how many, and how many `runs` it has)"""
         text = template(f"{self.paper}/page.md.j2", page=self, figure=self.specs.figure, table=self.specs.table,
                         ours=self.ours)  # fmt: skip
         pages = write_page(text, self.paper, self.files)
@@ -67,7 +69,7 @@ class PaperPage:
         ]
         own = sum(map(wording.mine, self.claims.headlines))
         said = {"method": self.method, "answer": self.answer if self.anything else "", "headlines": headlines}
-        return pages, said | {"own": own, "of": len(self.claims.headlines)}
+        return pages, said | {"own": own, "of": len(self.claims.headlines), "runs": len(self._own)}
 
     def says(self, page: str, what: str) -> str:
         """What another page's module says of this paper: its function of that name."""
@@ -123,6 +125,27 @@ class PaperPage:
         """The picture of all headlines; nothing where none has a number."""
         rows = wording.headlines(self.by_claim)
         return forest.picture(self.files, rows) if len(rows) else ""
+
+    @property
+    def own(self) -> str:
+        """The runs of the workspace, where the page has the reference too: a row an experiment, variant, kind and scale
+        with the medians."""
+        by = ["experiment", "variant", "kind", "scale"]
+        rows = [
+            dict(zip(by, map(str, key), strict=True))
+            | {"runs": str(len(of)), "ms a step": number(1000 * of["step_s"].median())}
+            | {"final score": number(of["final"].median())}
+            for key, of in self._own.groupby(by, sort=False, dropna=False)
+        ]
+        return self._text(pd.DataFrame(rows), "own")
+
+    @cached_property
+    def _own(self) -> pd.DataFrame:
+        frame = self.found.runs.frame
+        own = frame[frame["root"] == WORKSPACE] if len(frame) and self.results is None else frame.iloc[:0]
+        return own.reindex(columns=["experiment", "variant", "kind", "scale", "step_s", "final"]).astype(
+            {"step_s": float, "final": float}
+        )
 
     @property
     def untried(self) -> str:

@@ -15,8 +15,11 @@ from bs4 import BeautifulSoup
 
 from repro.answers.claims import published_verdicts
 from repro.answers.claims.claims import Finding, Untried
+from repro.answers.claims.stats import number
 from repro.answers.pages import answers, claim_tables, files, overview, untried, wording
 from repro.answers.pages.build import build, page
+from repro.answers.pages.files import Files
+from repro.answers.pages.paper_page import PaperPage
 from repro.cli import gpu_hours
 from repro.cli.pages import built
 from repro.core.errors import InputError
@@ -107,12 +110,12 @@ def test_claims_stand_by_verdict_each_once_and_so_does_a_reason(reported, paper)
     order = [head for head in heads if head.lower() in wording.STRIP]
     assert order == [name.capitalize() for name in wording.STRIP if name in page.claims.by_verdict]
     assert heads.index("Where we deviate from the paper") < heads.index(order[0])
-    for claim, number in page.claims.numbers.items():
-        assert len(re.findall(rf"^\| *C{number}\. ", text, re.MULTILINE)) == 1, claim
+    for claim, place in page.claims.numbers.items():
+        assert len(re.findall(rf"^\| *C{place}\. ", text, re.MULTILINE)) == 1, claim
     for groups in page.claims.by_verdict.values():
         assert all(text.count(f"**{why}**") == 1 for why in groups if why and not why.startswith("As C"))
     rows = [
-        [cell.strip() for cell in line.split("|")[5:-1]] for line in text.splitlines() if re.match(r"\| *C\d+\.", line)
+        [cell.strip() for cell in line.split("|")[6:-1]] for line in text.splitlines() if re.match(r"\| *C\d+\.", line)
     ]
     of_group = {len(row) for row in rows}
     assert of_group <= {0, 1, 2, 3} and not any(row and set(row) == {"\N{EN DASH}"} for row in rows)
@@ -190,6 +193,19 @@ def test_the_overview_marks_the_users_own_results(reported, tmp_path, monkeypatc
     text = (tmp_path / "index.md").read_text()
     assert re.search(r"\(gtopk.md\)\*\* \(\*yours: 3 of \d+ headlines\*\)", text) and text.count("*yours: ") == 1
     assert "validation" in text.split("Not built here yet")[1]
+
+
+def test_the_users_own_runs_stand_on_the_papers_page_also_where_they_decide_nothing(tmp_path, monkeypatch):
+    monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
+    summary = make("D-Sync", scale="quick")
+    put(tmp_path, [summary])
+    made = PaperPage.of("pipesgd", None, Files("pipesgd", tmp_path / "out"))
+    [row] = made.own.splitlines()[2:]
+    step_ms, score = number(1000 * summary["step"]["mean_s"]), number(summary["final"]["top1"])
+    assert [cell.strip() for cell in row.split("|")[1:-1]] == [
+        "fig4-mnist, D-Sync", "measured, quick", step_ms, score, "1",
+    ]  # fmt: skip
+    assert not any(one.ours and wording.mine(one) for one in made.claims.headlines)
 
 
 def test_the_readme_says_what_the_pages_say(reported):

@@ -132,10 +132,13 @@ class PaperPage:
         with the medians."""
         by = ["experiment", "variant", "kind", "scale"]
         rows = [
-            dict(zip(by, map(str, key), strict=True))
-            | {"runs": str(len(of)), "ms a step": number(1000 * of["step_s"].median())}
-            | {"final score": number(of["final"].median())}
-            for key, of in self._own.groupby(by, sort=False, dropna=False)
+            {
+                "run": f"{experiment}, {variant}",
+                "kind": f"{kind}, {scale}",
+                "ms a step": number(1000 * of["step_s"].median()),
+            }
+            | {"score": number(of["final"].median()), "runs": str(len(of))}
+            for (experiment, variant, kind, scale), of in self._own.groupby(by, sort=False, dropna=False)
         ]
         return self._text(pd.DataFrame(rows), "own")
 

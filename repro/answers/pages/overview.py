@@ -69,8 +69,10 @@ def build(done: Mapping[str, Any], out: Path) -> Built:
 
 
 def _picture(files: Files, rows: pd.DataFrame) -> str:
-    """The first headlines of each paper."""
+    """The first headlines of each paper; nothing where no axis has a place for one."""
     drawn = rows[rows["unit"] != forest.TEXT].groupby("paper", sort=False).head(DRAWN)
+    if drawn.empty:
+        return ""
     named = drawn.assign(claim=drawn["paper"] + ". " + drawn["claim"]).drop(columns=["paper", "page"])
     return forest.picture(
         files, named.astype(dict.fromkeys(wording.NUMBERS, float)), f"The first {DRAWN} of each paper"

@@ -187,7 +187,9 @@ def in_map(paper: str) -> str:
             "Its headline is not in the [map of strategies](recommend.md): "
             "its servers have a start-up time that the map's closed forms have not."
         )
-    own, best = every()[found.candidate].label, every()[found.any].label
+    candidate, best = every()[found.candidate], every()[found.any].label
+    options = ", ".join(f"{name} {value}" for name, value in candidate.options.items())
+    own = candidate.label + (f" ({options})" if options else "")
     first = (
         f"{own} is the fastest there of all that the map compares"
         if found.candidate == found.any

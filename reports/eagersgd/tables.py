@@ -109,8 +109,8 @@ def _sides(group: Runs, variant: str, over: str, row: str) -> list[dict[str, str
 
 def _speedup(group: Runs, of: dict[str, str], base: dict[str, str]) -> list[float]:
     """Seconds of an iteration of `base` / those of `of`, of each seed."""
-    asked = Value(verb="speedup", column="iteration_s", of=of, over=base)
-    return list(numbers(asked, group.lists("runs")).values.values())
+    speedup = Value(verb="speedup", column="iteration_s", of=of, over=base)
+    return list(numbers(speedup, group.lists("runs")).values.values())
 
 
 def losses(found: Results) -> pd.DataFrame:

@@ -82,7 +82,7 @@ def published_table(rows: list[Compared]) -> pd.DataFrame:
 def shown_rows(table: pd.DataFrame) -> pd.DataFrame:
     shown = table.drop(columns="source").astype({"workers": str})
     for name in ("measured", "predicted", "low", "high"):
-        shown[name] = [f"{value:,.0f}" if value >= 100 else f"{value:.3g}" for value in table[name]]
+        shown[name] = [_short(value) for value in table[name]]
     shown["ratio"] = [f"{value:.2f}" for value in table["ratio"]]
     shown["gbit"] = [f"{value:g}" for value in table["gbit"]]
     return shown.rename(columns={"ratio": "predicted over measured", "gbit": "Gbit/s", "candidate": "stands for"})
@@ -165,12 +165,17 @@ def emulated_rows(rows: list[Emulated]) -> pd.DataFrame:
             "experiment": f"{row.paper}/{row.experiment}",
             "setting": _setting(row),
             "strategy": every()[row.candidate].label,
-            "emulated, ms": f"{1e3 * row.emulated_s:,.3g}" if row.emulated_s < 1 else f"{1e3 * row.emulated_s:,.0f}",
-            "forms, ms": f"{1e3 * row.predicted_s:,.3g}" if row.predicted_s < 1 else f"{1e3 * row.predicted_s:,.0f}",
+            "emulated, ms": _short(1e3 * row.emulated_s),
+            "forms, ms": _short(1e3 * row.predicted_s),
             "forms over emulated": f"{row.off:.2f}",
         }
         for row in rows
     )
+
+
+def _short(value: float) -> str:
+    """Three digits, or the whole number."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _setting(row: Emulated) -> str:
@@ -181,27 +186,24 @@ def _setting(row: Emulated) -> str:
 def in_map(paper: str) -> str:
     """Where a paper's headline lies in the map and up to where its own strategy pays, in a sentence or two; "" for one
     that is not in it."""
-    found = next((row for row in read(Placed, "headlines") if row.page == paper), None)
-    if found is None:
-        return (
-            "Its headline is not in the [map of strategies](recommend.md): "
-            "its servers have a start-up time that the map's closed forms have not."
-        )
-    candidate, best = every()[found.candidate], every()[found.any].label
+    headline = next((row for row in read(Placed, "headlines") if row.page == paper), None)
+    if headline is None:
+        return ""
+    candidate, best = every()[headline.candidate], every()[headline.any].label
     options = ", ".join(f"{name} {value}" for name, value in candidate.options.items())
     own = candidate.label + (f" ({options})" if options else "")
     first = (
         f"{own} is the fastest there"
-        if found.candidate == found.any
-        else f"{own} takes {1e3 * found.seconds:,.0f} ms an iteration there, the fastest of all, {best}, "
-        f"{1e3 * found.any_s:,.0f} ms"
+        if headline.candidate == headline.any
+        else f"{own} takes {1e3 * headline.seconds:,.0f} ms an iteration there, the fastest of all, {best}, "
+        f"{1e3 * headline.any_s:,.0f} ms"
     )
     stops = {None: "does not pay there", math.inf: "pays at any bandwidth up to 400 Gbit/s"}.get(
-        found.stops_bits, f"stops paying above {(found.stops_bits or 0) / 1e9:.0f} Gbit/s"
+        headline.stops_bits, f"stops paying above {(headline.stops_bits or 0) / 1e9:.0f} Gbit/s"
     )
     return (
-        f"In the [map of strategies](recommend.md) its headline lies at {found.gbit:.3g} Gbit/s, {found.workers} "
-        f"workers and {found.ratio:.2g} times as much computation as communication. {first}; against DDP it {stops} "
+        f"In the [map of strategies](recommend.md) its headline lies at {headline.gbit:.3g} Gbit/s, {headline.workers} "
+        f"workers and {headline.ratio:.2g} times as much computation as communication. {first}; against DDP it {stops} "
         "(at least 5 % faster; **simulated**: closed forms)."
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -120,11 +121,8 @@ def emulated_scatter(files: Files, table: pd.DataFrame) -> str:
         "Seconds of an iteration as **emulated** (real processes and messages over limited links; computation slept) "
         "and by the forms with the same constants (**simulated**). The band is a fifth either way."
     )
-    return files.picture(lambda: draw_emulated(table), "emulated", "emulated", alt, caption, table)
-
-
-def draw_emulated(table: pd.DataFrame) -> Any:
-    return _against(table, "emulated_s", "predicted_s", "s an iteration")
+    draw = partial(_against, table, "emulated_s", "predicted_s", "s an iteration")
+    return files.picture(draw, "emulated", "emulated", alt, caption, table)
 
 
 def scatter(files: Files, table: pd.DataFrame) -> str:
@@ -133,11 +131,8 @@ def scatter(files: Files, table: pd.DataFrame) -> str:
         "Throughputs that others measured (**paper**) and what the tool predicts (**simulated**: closed forms), "
         "with 90 % of the draws. The band is a fifth either way."
     )
-    return files.picture(lambda: draw_scatter(table), "published", "published", alt, caption, table)
-
-
-def draw_scatter(table: pd.DataFrame) -> Any:
-    return _against(table, "measured", "predicted", "samples/s", ends=("low", "high"))
+    draw = partial(_against, table, "measured", "predicted", "samples/s", ends=("low", "high"))
+    return files.picture(draw, "published", "published", alt, caption, table)
 
 
 def _against(table: pd.DataFrame, x: str, y: str, unit: str, ends: tuple[str, str] | None = None) -> Any:

@@ -12,11 +12,11 @@ from repro.experiment.schema import RunConfig
 from repro.ranking import forms
 from repro.ranking.candidates import ANY, SYNCHRONOUS, every
 from repro.ranking.cells import Placed
+from repro.ranking.flips import FASTEST
 from repro.ranking.on_testbed import setting_on
 from repro.ranking.setting import Setting, cluster
 
 USUAL, PAYS = "ddp", 0.05  # what a user would run, and by which share a strategy must be faster to pay
-FASTEST_BITS = 4e11
 OCTAVE = 2 ** (1 / 8)
 
 
@@ -51,9 +51,9 @@ def placed(headline: Headline) -> Placed:
     stops: float | None = None
     if _pays(headline, setting):
         stops = bits
-        while stops < FASTEST_BITS and _pays(headline, setting.with_entries(beta_s_per_byte=8 / stops)):
+        while stops < FASTEST and _pays(headline, setting.with_entries(beta_s_per_byte=8 / stops)):
             stops *= OCTAVE
-        stops = float("inf") if stops >= FASTEST_BITS else stops
+        stops = float("inf") if stops >= FASTEST else stops
     ratio = setting.computation_s / sending
     where = (
         headline.experiment.partition("/")[0],

@@ -169,11 +169,11 @@ def _read(value: Value, table: Lists, ends: Iterable[str]) -> list[Row]:
     if not len(table):
         return []  # none of another program, which has no such table
     names = sorted({"seed", "breakdown", *(name for name in RUNS if name in table.table), *value.chooses})
-    found = {name: table[name] for name in names}
+    columns = {name: table[name] for name in names}
     for column in dict.fromkeys(f"{column}{end}" for column, _ in value.sides for end in ends):
-        found[f"={column}"] = table.computed(column)
+        columns[f"={column}"] = table.computed(column)
     mine = sorted({number for _, where in value.sides for number in table.chosen(where)})
-    return [{name: values[number] for name, values in found.items()} for number in mine]
+    return [{name: values[number] for name, values in columns.items()} for number in mine]
 
 
 def _chosen(rows: list[Row], where: Filter) -> list[Row]:

@@ -87,9 +87,9 @@ def draw(rows: pd.DataFrame) -> Any:
         axis.set_xlabel(PANELS[unit], fontsize=8)
         axis.grid(True, axis="x", color="0.92")
         axis.spines[["top", "right", "left"]].set_visible(False)
-    said = [word for word in dict.fromkeys((*WORDS, *rows["verdict"])) if (rows["verdict"] == word).any()]
+    verdicts = [word for word in dict.fromkeys((*WORDS, *rows["verdict"])) if (rows["verdict"] == word).any()]
     marks = [Line2D([], [], color=_colour(PAPER), linewidth=7, label="paper")]
-    marks += [Line2D([], [], color=_colour(word), marker="o", linewidth=2, label=word) for word in said]
+    marks += [Line2D([], [], color=_colour(word), marker="o", linewidth=2, label=word) for word in verdicts]
     drawn.legend(handles=marks, loc="outside lower center", ncols=len(marks), frameon=False, fontsize=8)
     return drawn
 

@@ -83,5 +83,5 @@ def _counts(rows: pd.DataFrame) -> pd.DataFrame:
     """A column a paper: how many of its headlines have which verdict."""
     import pandas as pd
 
-    found = pd.crosstab(rows["verdict"], rows["paper"])[rows["paper"].unique()]
-    return found.reindex([word for word in wording.STRIP if word in found.index]).reset_index()
+    counts = pd.crosstab(rows["verdict"], rows["paper"])[rows["paper"].unique()]
+    return counts.reindex([word for word in wording.STRIP if word in counts.index]).reset_index()

@@ -14,7 +14,7 @@ from repro.answers.pages.render import template, write_page
 from repro.core import yaml_files
 from repro.core.paths import PACKAGE
 from repro.ranking import against, cells
-from repro.ranking.against import Compared, Contest, Emulated, Judged
+from repro.ranking.against import Compared, Contest, Emulated
 from repro.ranking.candidates import ANY, SYNCHRONOUS, every
 from repro.ranking.cells import Cell, Placed
 from repro.reports.recommend import figures
@@ -34,10 +34,7 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
     """(pages, a line for the overview)"""
     grid = read(Cell, "map")
     every_row = read(Compared, "published")
-    by_setting: dict[str, list[Compared]] = {}
-    for row in every_row:
-        by_setting.setdefault(row.setting, []).append(row)
-    judged = [one for rows in by_setting.values() if (one := against.judge(rows))]
+    judged = against.contests(every_row)
     right, error = sum(one.right for one in judged), against.error(every_row)
     line = (
         f"Of {len(judged)} published settings the tool names the better strategy in {right}; its throughputs are off "
@@ -88,14 +85,14 @@ def shown_rows(table: pd.DataFrame) -> pd.DataFrame:
     return shown.rename(columns={"ratio": "predicted over measured", "gbit": "Gbit/s", "candidate": "stands for"})
 
 
-def named_table(judged: list[Judged]) -> pd.DataFrame:
+def named_table(judged: list[Contest[Compared]]) -> pd.DataFrame:
     return pd.DataFrame(
         {
-            "setting": one.best.setting,
+            "setting": one.place.setting,
             "named by the tool": every()[one.named.candidate].label,
-            "best measured": every()[one.best.candidate].label,
+            "best measured": every()[one.fastest.candidate].label,
             "right": "yes" if one.right else "no",
-            "measured, of the best": f"{one.named.measured / one.best.measured:.0%}",
+            "measured, of the best": f"{one.named.measured / one.fastest.measured:.0%}",
         }
         for one in judged
     )
@@ -124,18 +121,18 @@ def borders(grid: list[Cell], kind: str) -> list[str]:
     return [cells.border_words(border) for border in cells.borders(grid, kind)[: cells.BORDERS]]
 
 
-def emulated_shown(files: Files, rows: list[Emulated], fought: list[Contest]) -> dict[str, Any]:
+def emulated_shown(files: Files, rows: list[Emulated], fought: list[Contest[Emulated]]) -> dict[str, Any]:
     """How the forms do against emulated runs: numbers for the text, a picture, two tables."""
     table = pd.DataFrame([asdict(row) | {"off": row.off} for row in rows])
-    pairs, right = sum(one.pairs for one in fought), sum(one.right_pairs for one in fought)
+    pairs = [right for one in fought for right in one.pairs]
     away = (table["off"] - 1).abs()
     worst = table[away > figures.BAND].groupby(["candidate", "model"], sort=False)["off"].median()
     return {
         "rows": len(rows),
         "places": len(fought),
         "right_places": sum(one.right for one in fought),
-        "pairs": pairs,
-        "right": right,
+        "pairs": len(pairs),
+        "right": sum(pairs),
         "error": f"{away.median():.1%}",
         "worst": [f"{every()[name].label}, {model}: x{off:.2f}" for (name, model), off in worst.items()],
         "scatter": figures.emulated_scatter(files, table),
@@ -144,7 +141,7 @@ def emulated_shown(files: Files, rows: list[Emulated], fought: list[Contest]) ->
     }
 
 
-def fought_table(fought: list[Contest]) -> pd.DataFrame:
+def fought_table(fought: list[Contest[Emulated]]) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "experiment": f"{one.place.paper}/{one.place.experiment}",
@@ -153,7 +150,7 @@ def fought_table(fought: list[Contest]) -> pd.DataFrame:
             "named by the forms": every()[one.named.candidate].label,
             "fastest emulated": every()[one.fastest.candidate].label,
             "right": "yes" if one.right else "no",
-            "pairs right": f"{one.right_pairs} of {one.pairs}",
+            "pairs right": f"{sum(one.pairs)} of {len(one.pairs)}",
         }
         for one in fought
     )
@@ -198,13 +195,11 @@ def in_map(paper: str) -> str:
         else f"{own} takes {1e3 * headline.seconds:,.0f} ms an iteration there, the fastest of all, {best}, "
         f"{1e3 * headline.any_s:,.0f} ms"
     )
-    stops = {None: "does not pay there", math.inf: "pays at any bandwidth up to 400 Gbit/s"}.get(
-        headline.stops_bits, f"stops paying above {(headline.stops_bits or 0) / 1e9:.0f} Gbit/s"
-    )
+    pays = _pays(headline.stops_bits)
     return (
         f"In the [map of strategies](recommend.md) its headline lies at {headline.gbit:.3g} Gbit/s, {headline.workers} "
-        f"workers and {headline.ratio:.2g} times as much computation as communication. {first}; against DDP it {stops} "
-        "(at least 5 % faster; **simulated**: closed forms)."
+        f"workers and {headline.ratio:.2g} times as much computation as communication. {first}; against DDP it pays "
+        f"{pays} (at least 5 % faster; **simulated**: closed forms)."
     )
 
 
@@ -225,9 +220,12 @@ def headlines_table(placed: list[Placed]) -> pd.DataFrame:
 
 
 def _pays(stops_bits: float | None) -> str:
+    """At which bandwidths."""
     if stops_bits is None:
-        return "never here"
-    return "at any bandwidth" if math.isinf(stops_bits) else f"up to {stops_bits / 1e9:.0f} Gbit/s"
+        return "at no bandwidth"
+    if math.isinf(stops_bits):
+        return "at any bandwidth up to 400 Gbit/s"
+    return f"up to {stops_bits / 1e9:.0f} Gbit/s"
 
 
 def _timed(name: str, seconds: float) -> str:

@@ -9,11 +9,11 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from repro.ranking.candidates import ANY, every
+from repro.ranking.candidates import every
 
-TIE = 0.05  # of the best observed one: naming either is right
+TIE = 0.05  # by which one must be slower than another to count as slower
 
 
 @dataclass(frozen=True)
@@ -36,23 +36,14 @@ class Compared:
     def ratio(self) -> float:
         return self.predicted / self.measured
 
+    @property
+    def place(self) -> str:
+        return self.setting
 
-@dataclass(frozen=True)
-class Judged:
-    """A setting with several strategies: the one that the tool puts first, and whether it was the best measured."""
-
-    named: Compared
-    best: Compared
-    right: bool
-
-
-def judge(rows: Sequence[Compared]) -> Judged | None:
-    """Of the rows of one setting; None where there is nothing to choose from."""
-    if len(rows) < 2:
-        return None
-    named = max(rows, key=lambda row: row.predicted)
-    best = max(rows, key=lambda row: row.measured)
-    return Judged(named, best, named.measured >= (1 - TIE) * best.measured)
+    @property
+    def seconds(self) -> tuple[float, float]:
+        """Of a sample: (measured, predicted)."""
+        return 1 / self.measured, 1 / self.predicted
 
 
 def error(rows: Sequence[Compared]) -> float:
@@ -83,42 +74,54 @@ class Emulated:
         return self.paper, self.experiment, self.testbed, self.model, self.workers, self.gbit, self.ratio, self.late
 
     @property
+    def seconds(self) -> tuple[float, float]:
+        """(emulated, predicted)"""
+        return self.emulated_s, self.predicted_s
+
+    @property
     def off(self) -> float:
         """Predicted over emulated."""
         return self.predicted_s / self.emulated_s
 
 
+R = TypeVar("R", Compared, Emulated)
+
+
 @dataclass(frozen=True)
-class Contest:
-    """Strategies that were emulated in one place. place: a row of it; right: the forms' first is the fastest emulated,
-    or no more than TIE behind; pairs, right_pairs: of two strategies that differ by more than that."""
+class Contest(Generic[R]):
+    """Strategies in one place. named: the one that is predicted to be the fastest; fastest: as observed."""
 
-    place: Emulated
-    rows: tuple[Emulated, ...]
-    fastest: Emulated
-    named: Emulated
-    right: bool
-    pairs: int
-    right_pairs: int
+    rows: tuple[R, ...]
+    named: R
+    fastest: R
 
+    @property
+    def place(self) -> R:
+        return self.rows[0]
 
-def contests(rows: Sequence[Emulated], kind: str = ANY) -> list[Contest]:
-    """The places with two strategies of a kind or more."""
-    by_place: dict[tuple[Any, ...], list[Emulated]] = {}
-    for row in rows:
-        if every()[row.candidate].counts(kind):
-            by_place.setdefault(row.place, []).append(row)
-    found = []
-    for own in by_place.values():
-        if len(own) < 2:
-            continue
-        fastest, named = (min(own, key=lambda row: getattr(row, of)) for of in ("emulated_s", "predicted_s"))
-        apart = [
-            (a, b)
-            for a, b in combinations(own, 2)
-            if max(a.emulated_s, b.emulated_s) > (1 + TIE) * min(a.emulated_s, b.emulated_s)
+    @property
+    def right(self) -> bool:
+        """Whether the named one is the fastest, or no more than TIE behind."""
+        return self.named.seconds[0] <= (1 + TIE) * self.fastest.seconds[0]
+
+    @property
+    def pairs(self) -> list[bool]:
+        """Of the pairs that differ by more than TIE: whether the predicted order is the observed one."""
+        return [
+            (a.seconds[0] < b.seconds[0]) == (a.seconds[1] < b.seconds[1])
+            for a, b in combinations(self.rows, 2)
+            if max(a.seconds[0], b.seconds[0]) > (1 + TIE) * min(a.seconds[0], b.seconds[0])
         ]
-        right = sum((a.emulated_s < b.emulated_s) == (a.predicted_s < b.predicted_s) for a, b in apart)
-        alike = named.emulated_s <= (1 + TIE) * fastest.emulated_s
-        found.append(Contest(own[0], tuple(own), fastest, named, alike, len(apart), right))
-    return found
+
+
+def contests(rows: Sequence[R], kind: str | None = None) -> list[Contest[R]]:
+    """The places with two strategies or more; kind: only candidates that count there."""
+    by_place: dict[Any, list[R]] = {}
+    for row in rows:
+        if kind is None or every()[row.candidate].counts(kind):
+            by_place.setdefault(row.place, []).append(row)
+    return [
+        Contest(tuple(own), min(own, key=lambda row: row.seconds[1]), min(own, key=lambda row: row.seconds[0]))
+        for own in by_place.values()
+        if len(own) > 1
+    ]

@@ -8,25 +8,19 @@ from __future__ import annotations
 import csv
 import io
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any, TypeVar
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from repro.answers.claims.evidence import validation
 from repro.ranking.candidates import ANY, SYNCHRONOUS, every
 
 T = TypeVar("T")
 BORDERS = 6  # that are named in words: the longest
-CONVERT: dict[str, Callable[[str], Any]] = {
-    "float": float,
-    "int": int,
-    "str": str,
-    "bool": lambda text: text == "True",
-    "float | None": lambda text: float(text) if text else None,
-}
 
 
 def as_csv(kind: type, rows: Sequence[Any]) -> str:
@@ -40,10 +34,9 @@ def as_csv(kind: type, rows: Sequence[Any]) -> str:
 
 
 def from_csv(kind: type[T], text: str) -> list[T]:
-    types = {field.name: CONVERT[str(field.type)] for field in fields(kind)}  # type: ignore[arg-type]
-    return [
-        kind(**{name: types[name](value) for name, value in row.items()}) for row in csv.DictReader(io.StringIO(text))
-    ]
+    """The same again; an empty entry is None."""
+    rows = [{name: entry or None for name, entry in row.items()} for row in csv.DictReader(io.StringIO(text))]
+    return TypeAdapter(list[kind]).validate_python(rows)  # type: ignore[valid-type]
 
 
 @dataclass(frozen=True)
@@ -117,19 +110,25 @@ def regions(found: Sequence[Cell], kind: str) -> list[Region]:
     for cell in found:
         if cell.kind == kind:
             own.setdefault(cell.best, []).append(cell)
-    made_of = [
-        Region(
-            best,
-            len(some),
-            statistics.median(cell.margin for cell in some),
-            _ends([cell.gbit for cell in some]),
-            _ends([cell.ratio for cell in some]),
-            _ends([cell.workers for cell in some]),
-            _ends([cell.late for cell in some]),
-        )
-        for best, some in own.items()
-    ]
+    made_of = []
+    for best, some in own.items():
+        margin = statistics.median(cell.margin for cell in some)
+        ends = (_ends([getattr(cell, axis) for cell in some]) for axis in ("gbit", "ratio", "workers", "late"))
+        made_of.append(Region(best, len(some), margin, *ends))
     return sorted(made_of, key=lambda region: -region.cells)
+
+
+def neighbours(found: Sequence[Cell]) -> Iterator[tuple[str, Cell, Cell]]:
+    """(along, cell, the next one with more bandwidth or ratio), where they have another fastest."""
+    by_place = {cell.place: cell for cell in found}
+    for along in ("gbit", "ratio"):
+        values = sorted({getattr(cell, along) for cell in found})
+        after = dict(pairwise(values))
+        for cell in found:
+            if (value := after.get(getattr(cell, along))) is not None:
+                beside = by_place[replace(cell, **{along: value}).place]  # type: ignore[arg-type]
+                if beside.best != cell.best:
+                    yield along, cell, beside
 
 
 @dataclass(frozen=True)
@@ -151,19 +150,11 @@ class Border:
 
 def borders(found: Sequence[Cell], kind: str) -> list[Border]:
     """Those between two strategies, the longest first."""
-    own = {cell.place: cell for cell in found if cell.kind == kind}
     between: dict[tuple[str, str, str], list[tuple[float, float]]] = {}
-    for along in ("gbit", "ratio"):
-        values = sorted({getattr(cell, along) for cell in own.values()})
-        for cell in own.values():
-            at = values.index(getattr(cell, along))
-            if at + 1 == len(values):
-                continue
-            beside = own[replace(cell, **{along: values[at + 1]}).place]  # type: ignore[arg-type]
-            if beside.best != cell.best:
-                middle = (values[at] * values[at + 1]) ** 0.5
-                margin = max(cell.margin, beside.margin)
-                between.setdefault((along, cell.best, beside.best), []).append((middle, margin))
+    for along, cell, beside in neighbours([cell for cell in found if cell.kind == kind]):
+        middle = (getattr(cell, along) * getattr(beside, along)) ** 0.5
+        margin = max(cell.margin, beside.margin)
+        between.setdefault((along, cell.best, beside.best), []).append((middle, margin))
     made_of = []
     for (along, before, after), places in between.items():
         middles = [middle for middle, _ in places]

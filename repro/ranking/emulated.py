@@ -14,8 +14,9 @@ from functools import cache
 from typing import Any
 
 from repro.algorithms.pipeline import profiler
+from repro.core.not_none import not_none
 from repro.core.paths import reference_root
-from repro.core.registry import PLUGINS, TRAIN
+from repro.core.registry import PLUGINS
 from repro.experiment.testbeds import Emulated as EmulatedTestbed
 from repro.experiment.testbeds import testbed_of
 from repro.ranking import forms
@@ -24,7 +25,9 @@ from repro.ranking.candidates import Candidate, every
 from repro.ranking.on_testbed import setting_on
 from repro.ranking.setting import Setting
 from repro.records import catalogue, reference
+from repro.records.identity import Identity, NamedPart
 from repro.records.kinds import EMULATED
+from repro.records.record import Record, TrainResult
 
 # options that may differ from a candidate's: its form reads the first, and the others change no iteration's time there
 OWN = ("selection", "thread", "sync_epochs")
@@ -35,7 +38,7 @@ def rows() -> list[Emulated]:
     found: dict[Emulated, list[Emulated]] = {}
     for paper in reference.papers(reference_root()):
         for one in catalogue.runs(paper, reference_root()):
-            if row := of_run(one.summary):
+            if row := of_run(one.record):
                 found.setdefault(replace(row, emulated_s=0.0, predicted_s=0.0), []).append(row)
     return [
         replace(
@@ -47,42 +50,41 @@ def rows() -> list[Emulated]:
     ]
 
 
-def of_run(run: Mapping[str, Any]) -> Emulated | None:
+def of_run(record: Record) -> Emulated | None:
     """A run's seconds an iteration beside its form's; None if it is no emulated training or no candidate's."""
-    if run["kind"] != EMULATED or run.get("program") != TRAIN or run["workers"] < 2:
+    own, result = record.identity, record.result
+    if record.kind != EMULATED or not isinstance(result, TrainResult) or own.workers < 2:
         return None
-    candidate, delay_s = candidate_of(run), late_s(run["imbalance"])
+    candidate, delay_s = candidate_of(own.strategy), late_s(own.imbalance)
     if candidate is None or delay_s is None:
         return None
-    where = setting_of(run)
+    where = setting_of(own)
     where = replace(where, late=delay_s / where.computation_s)
-    step = forms.FORMS[candidate.form](
-        where, where.place(candidate), _options(run["strategy"], run["options"]), run["strategy"]
-    )
+    step = forms.FORMS[candidate.form](where, where.place(candidate), _options(own.strategy), own.strategy.name)
     if step is None:
         return None
-    beta, last = where.testbed.beta_s_per_byte, run["curve"][-1]
+    beta, last = where.testbed.beta_s_per_byte, result.curve[-1]
     return Emulated(
-        paper=run["paper"],
-        experiment=run["experiment"],
-        testbed=run["testbed"],
-        model=run["model"]["name"],
-        workers=run["workers"],
+        paper=own.paper,
+        experiment=own.experiment,
+        testbed=own.testbed.name,
+        model=where.profile.model,
+        workers=own.workers,
         gbit=8e-9 / beta,
         ratio=where.computation_s / (2 * where.nbytes * beta),
         late=where.late,
         candidate=candidate.name,
-        emulated_s=last["train_s"] / last["iteration"],
+        emulated_s=not_none(last["train_s"]) / not_none(last["iteration"]),
         predicted_s=step.seconds,
     )
 
 
-def candidate_of(run: Mapping[str, Any]) -> Candidate | None:
-    """The candidate whose strategy, with its options, a run has."""
-    own = _compared(_options(run["strategy"], run["options"]))
+def candidate_of(strategy: NamedPart) -> Candidate | None:
+    """The candidate that this strategy is, with its options."""
+    own = _compared(_options(strategy))
     for one in every().values():
         name, options = one.simulated() if one.modelled else ("", {})
-        if name == run["strategy"] and own == _compared(options):
+        if name == strategy.name and own == _compared(options):
             return one
     return None
 
@@ -92,29 +94,29 @@ def _compared(options: Mapping[str, Any]) -> dict[str, Any]:
     return {key: "ring" if value == "native" else value for key, value in options.items() if key not in OWN}
 
 
-def _options(strategy: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    return asdict(PLUGINS["strategy"].load(strategy).parse(given))
+def _options(strategy: NamedPart) -> dict[str, Any]:
+    return asdict(PLUGINS["strategy"].load(strategy.name).parse(strategy.options))
 
 
-def late_s(imbalance: Mapping[str, Any]) -> float | None:
+def late_s(imbalance: NamedPart) -> float | None:
     """By how much one random worker is late in each iteration; None: it is another imbalance."""
-    if imbalance["name"] == "none":
+    name, options = imbalance.name, imbalance.options
+    if name == "none":
         return 0.0
-    one = imbalance["name"] == "random_one" or (imbalance["name"] == "random_n" and imbalance["n"] == 1)
-    return float(imbalance["delay_s"]) if one else None
+    one = name == "random_one" or (name == "random_n" and options["n"] == 1)
+    return float(options["delay_s"]) if one else None
 
 
-def setting_of(run: Mapping[str, Any]) -> Setting:
-    """A run's testbed, model and minibatch, from its record; entries that testbeds had once (bounds) say no costs."""
-    known = EmulatedTestbed.model_fields
-    bed = json.dumps({name: value for name, value in run["testbed_model"].items() if name in known}, sort_keys=True)
-    model = tuple((key, value) for key, value in run["model"].items() if key != "parameters")
-    return _setting(bed, model, run["batch"] // run["workers"], run["workers"])
+def setting_of(own: Identity) -> Setting:
+    """A run's testbed, model and minibatch; entries that testbeds had once (bounds) say no costs."""
+    known, model = EmulatedTestbed.model_fields, not_none(own.model)
+    entries = own.testbed.model_dump(exclude_unset=True)
+    bed = json.dumps({name: value for name, value in entries.items() if name in known}, sort_keys=True)
+    return _setting(bed, model.name, tuple(model.options.items()), own.batch // own.workers, own.workers)
 
 
 @cache
-def _setting(bed: str, model: tuple[tuple[str, Any], ...], batch: int, workers: int) -> Setting:
+def _setting(bed: str, model: str, options: tuple[tuple[str, Any], ...], batch: int, workers: int) -> Setting:
     """bed: the entries of a testbed, as JSON; building a model takes longer than all the rest."""
-    options = dict(model)
-    name = options.pop("name")
-    return setting_on(testbed_of(json.loads(bed)), name, options, profiler.usual_dataset(name), batch, workers)
+    dataset = profiler.usual_dataset(model)
+    return setting_on(testbed_of(json.loads(bed)), model, dict(options), dataset, batch, workers)

@@ -26,16 +26,17 @@ class Flip:
     after: str
 
 
+def alike(times: Mapping[str, float]) -> list[str]:
+    """Those that are less than BETTER slower than the fastest, in their order: in the file's the first is the
+    simplest."""
+    return [name for name, seconds in times.items() if seconds <= (1 + BETTER) * min(times.values())]
+
+
 def fastest(among: Mapping[str, Candidate], setting: Setting, fits: Mapping[str, bool], of: str, stay: str = "") -> str:
-    """The name of the fastest candidate that fits; of those that are less than BETTER slower `stay`, or else the
-    first in the file, which is the simplest."""
-    times = {
-        name: step.seconds
-        for name, one in among.items()
-        if fits.get(name, True) and one.counts(of) and (step := forms.step(one, setting))
-    }
-    alike = [name for name, seconds in times.items() if seconds <= (1 + BETTER) * min(times.values())]
-    return stay if stay in alike else alike[0]
+    """The name of the fastest candidate that fits; of those that are alike `stay`, or else the simplest."""
+    own = {name: one for name, one in among.items() if fits.get(name, True) and one.counts(of)}
+    found = alike(forms.seconds(own, setting))
+    return stay if stay in found else found[0]
 
 
 def of(among: Mapping[str, Candidate], setting: Setting, fits: Mapping[str, bool], kind: str) -> list[Flip]:
@@ -71,6 +72,4 @@ def halved(among: Mapping[str, Candidate], setting: Setting, fits: Mapping[str, 
     """(the fastest, its seconds) at half of the bandwidth."""
     half = setting.with_entries(beta_s_per_byte=2 * setting.testbed.beta_s_per_byte)
     best = fastest(among, half, fits, kind)
-    step = forms.step(among[best], half)
-    assert step is not None
-    return best, step.seconds
+    return best, forms.seconds({best: among[best]}, half)[best]

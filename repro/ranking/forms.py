@@ -35,6 +35,11 @@ def step(candidate: Candidate, setting: Setting) -> Step | None:
     return FORMS[candidate.form](setting, setting.place(candidate), options, name)
 
 
+def seconds(among: Mapping[str, Candidate], setting: Setting) -> dict[str, float]:
+    """Of the candidates that can be, in their order."""
+    return {name: found.seconds for name, one in among.items() if (found := step(one, setting))}
+
+
 def made(
     setting: Setting, exposed: float, hidden: float = 0.0, compress: float = 0.0, late: float | None = None
 ) -> Step:

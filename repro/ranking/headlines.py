@@ -44,7 +44,7 @@ EVERY = (
 
 def placed(headline: Headline) -> Placed:
     setting = setting_of(headline)
-    own = _seconds(headline.candidate, setting)
+    own = forms.seconds({headline.candidate: every()[headline.candidate]}, setting)[headline.candidate]
     synchronous, any_ = (_best(setting, kind) for kind in (SYNCHRONOUS, ANY))
     bits = 8 / setting.testbed.beta_s_per_byte
     sending = 2 * setting.nbytes * 8 / bits
@@ -80,16 +80,12 @@ def setting_of(headline: Headline) -> Setting:
     return here.with_entries(**{kind: cluster()[kind] | getattr(bed, kind) for kind in kinds})
 
 
-def _seconds(name: str, setting: Setting) -> float:
-    step = forms.step(every()[name], setting)
-    return step.seconds if step else float("inf")
-
-
 def _best(setting: Setting, kind: str) -> tuple[str, float]:
-    times = {name: _seconds(name, setting) for name, one in every().items() if one.counts(kind)}
+    times = forms.seconds({name: one for name, one in every().items() if one.counts(kind)}, setting)
     best = min(times, key=lambda name: times[name])
     return best, times[best]
 
 
 def _pays(headline: Headline, setting: Setting) -> bool:
-    return _seconds(headline.candidate, setting) < (1 - PAYS) * _seconds(USUAL, setting)
+    times = forms.seconds({name: every()[name] for name in (headline.candidate, USUAL)}, setting)
+    return times[headline.candidate] < (1 - PAYS) * times[USUAL]

@@ -7,7 +7,7 @@ best are simulated as far as there is time.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -15,8 +15,8 @@ from typing import Any
 from repro.experiment.testbeds import testbed_of
 from repro.ranking import answer, forms, workload
 from repro.ranking.candidates import ANY, SYNCHRONOUS, Candidate, every
-from repro.ranking.cells import Cell
-from repro.ranking.flips import BETTER
+from repro.ranking.cells import Cell, neighbours
+from repro.ranking.flips import alike
 from repro.ranking.setting import Setting, cluster
 
 GBITS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
@@ -47,39 +47,25 @@ def cells(base: Setting, say: Callable[[str], object] = lambda line: None) -> li
     for workers in WORKERS:
         say(f"{workers} workers ...")
         for gbit, ratio, late in product(GBITS, RATIOS, LATE):
-            times = _times(among, setting(base, gbit, ratio, workers, late))
+            times = forms.seconds(among, setting(base, gbit, ratio, workers, late))
             found += [_cell(among, times, (gbit, ratio, workers, late), kind) for kind in KINDS]
     return found
-
-
-def _times(among: Mapping[str, Candidate], where: Setting) -> dict[str, float]:
-    return {name: step.seconds for name, one in among.items() if (step := forms.step(one, where))}
 
 
 def _cell(
     among: Mapping[str, Candidate], times: Mapping[str, float], place: tuple[float, float, int, float], kind: str
 ) -> Cell:
-    """Of those that are less than BETTER apart the first in the file, which is the simplest."""
+    """Of those that are alike the simplest."""
     own = {name: seconds for name, seconds in times.items() if among[name].counts(kind)}
-    best = next(name for name in own if own[name] <= (1 + BETTER) * min(own.values()))
+    best = alike(own)[0]
     second = min((name for name in own if name != best), key=lambda name: own[name])
     return Cell(*place, kind, best, own[best], second, max(0.0, own[second] / own[best] - 1))
 
 
-def borders(found: Sequence[Cell]) -> Iterator[Cell]:
-    """The cells with a neighbour, in bandwidth or ratio, where another is the fastest; the smallest margins first."""
-    by_place = {cell.place: cell for cell in found}
-    for cell in sorted(found, key=lambda one: one.margin):
-        for values, name in ((GBITS, "gbit"), (RATIOS, "ratio")):
-            at = values.index(getattr(cell, name))
-            for other in values[max(0, at - 1) : at] + values[at + 1 : at + 2]:
-                beside = replace(cell, **{name: other})  # type: ignore[arg-type]
-                if by_place[beside.place].best != cell.best:
-                    yield cell
-                    break
-            else:
-                continue
-            break
+def borders(found: Sequence[Cell]) -> list[Cell]:
+    """The cells with a neighbour where another is the fastest; the smallest margins first."""
+    beside = {cell.place for _, *both in neighbours(found) for cell in both}
+    return sorted((cell for cell in found if cell.place in beside), key=lambda one: one.margin)
 
 
 def simulated(base: Setting, cell: Cell) -> Cell:
@@ -96,7 +82,7 @@ def made(seconds: float, say: Callable[[str], object] = lambda line: None, model
     base, among = of_model(model), every()
     found = {cell.place: cell for cell in cells(base, say)}
     done = 0
-    for cell in list(borders(list(found.values()))):
+    for cell in borders(list(found.values())):
         if time.perf_counter() > until:
             break
         if cell.workers <= SIMULATED and among[cell.best].modelled and among[cell.second].modelled:

@@ -96,11 +96,14 @@ class Setting:
 
     def slower(self, factor: float) -> Setting:
         """The same with computation that takes so many times as long."""
-        layers = tuple(
-            replace(one, forward_s=one.forward_s * factor, backward_s=one.backward_s * factor)
-            for one in self.profile.layers
-        )
-        return replace(self, profile=replace(self.profile, layers=layers))
+        return replace(self, profile=slower(self.profile, factor))
+
+
+def slower(profile: Profile, factor: float) -> Profile:
+    layers = (
+        replace(one, forward_s=one.forward_s * factor, backward_s=one.backward_s * factor) for one in profile.layers
+    )
+    return replace(profile, layers=tuple(layers))
 
 
 MOST_LAYERS = 24

@@ -12,6 +12,7 @@ from typing import Any
 from repro.core.paths import reference_root
 from repro.ranking.candidates import Candidate
 from repro.records import catalogue, reference
+from repro.records.record import TrainResult
 
 EXACT = ("dsync", "wfbp")  # whose updates are synchronous SGD's
 
@@ -52,14 +53,13 @@ def costs() -> Mapping[tuple[str, str], Cost]:
     reached: dict[tuple[Any, ...], dict[tuple[str, str], list[int | None]]] = {}
     for paper in reference.papers(reference_root()):
         for found in catalogue.runs(paper, reference_root()):
-            run = found.summary
-            if run.get("program", "train") != "train" or run["workers"] < 2:
+            own, result = found.record.identity, found.record.result
+            if not isinstance(result, TrainResult) or own.workers < 2:
                 continue
-            where = paper, run["experiment"], run["scale"], run["workers"], run["batch"], run["seed"], run["testbed"]
-            for target, at in (run.get("targets") or {}).items():
-                of_target = reached.setdefault((*where, target), {})
-                key = run["strategy"], (run.get("options") or {}).get("codec") or "none"
-                of_target.setdefault(key, []).append(at and at.get("iteration"))
+            where = paper, own.experiment, own.scale, own.workers, own.batch, own.seed, own.testbed.name
+            key = own.strategy.name, own.strategy.options.get("codec") or "none"
+            for target, at in result.targets.items():
+                reached.setdefault((*where, target), {}).setdefault(key, []).append(at.iteration if at else None)
     found_ratios: dict[tuple[str, str], tuple[list[float], set[str]]] = {}
     for where, strategies in reached.items():
         exact = [n for name in EXACT for n in strategies.get((name, "none"), []) if n]

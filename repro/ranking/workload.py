@@ -22,7 +22,7 @@ from repro.algorithms.pipeline.memory import counted
 from repro.core import own_code
 from repro.core.errors import InputError, unknown
 from repro.ranking import published_models
-from repro.ranking.setting import coarse
+from repro.ranking.setting import coarse, slower
 from repro.training.device_times import BACKWARD_TO_FORWARD
 
 IMAGE = (3, 224, 224)
@@ -53,12 +53,7 @@ class Workload:
 
     def taking(self, seconds: float, source: str) -> Workload:
         """The same, with a forward and backward pass of so many seconds, shared as before."""
-        factor = seconds / self.profile.seconds
-        layers = tuple(
-            replace(one, forward_s=one.forward_s * factor, backward_s=one.backward_s * factor)
-            for one in self.profile.layers
-        )
-        return replace(self, profile=replace(self.profile, layers=layers), timed=source)
+        return replace(self, profile=slower(self.profile, seconds / self.profile.seconds), timed=source)
 
 
 def of(model: str, batch: int, shape: Sequence[int] | None = None) -> Workload:

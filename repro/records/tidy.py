@@ -137,14 +137,12 @@ def flat(entry: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]
 def _derived(summary: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
     """What several reports compare and no run says outright; nothing where a run lacks what it is computed from.
 
-    samples_per_s: of all workers together; stalled: share of a step in which a rank stands still for communication or
+    stalled: share of a step in which a rank stands still for communication or
     for others; sample_bytes: that all ranks together send for a sample; model_mb: at 4 bytes a parameter, 10^6 bytes;
     parameters_m: millions.
     """
     found: dict[str, Any] = {}
     phases, step, batch = summary.get("phases") or {}, row["step_s"], row["batch"]
-    if batch and row.get("iteration_s"):
-        found["samples_per_s"] = batch / row["iteration_s"]
     if step and {"communicate", "wait"} <= phases.keys():
         found["stalled"] = (phases["communicate"] + phases["wait"]) / step
     if batch and row["bytes_sent"] is not None and (ranks := row["ranks"] or row["workers"]):

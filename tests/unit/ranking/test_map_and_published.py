@@ -11,9 +11,10 @@ from repro.cli.recommend import cmd_map
 from repro.core.errors import InputError
 from repro.ranking import emulated, headlines, published
 from repro.ranking import map as maps
-from repro.ranking.against import Compared, judge
+from repro.ranking.against import Compared, contests
 from repro.ranking.candidates import ANY, SYNCHRONOUS, every
 from repro.ranking.cells import Cell, as_csv, borders, from_csv
+from repro.ranking.flips import BETTER
 from repro.ranking.forms import step
 from repro.ranking.simulate import Step
 from repro.reports.recommend import read
@@ -38,7 +39,7 @@ def test_the_committed_map_is_what_the_closed_forms_give(shown, kind):
         assert step(every()[cell.best], where).seconds == pytest.approx(cell.seconds, rel=1e-4)
         others = (step(one, where) for one in every().values() if one.counts(kind))
         least = min(found.seconds for found in others if found)
-        assert cell.seconds <= (1 + maps.BETTER) * least * (1 + 1e-4)
+        assert cell.seconds <= (1 + BETTER) * least * (1 + 1e-4)
 
 
 def test_a_border_is_where_a_neighbour_has_another_winner():
@@ -70,12 +71,13 @@ def test_what_is_named_is_right_where_it_was_measured_within_a_twentieth_of_the_
             Compared("a", "b", "c", 4, 1.0, name, name, was, at, at, at)
             for name, at, was in zip(("ddp", "ps"), predicted, measured)
         ]
-        return judge(rows)
+        (found,) = contests(rows)
+        return found
 
     assert judged((2.0, 1.0), (100.0, 50.0)).right
     assert not judged((1.0, 2.0), (100.0, 50.0)).right
     assert judged((1.0, 2.0), (100.0, 96.0)).right  # a tie
-    assert judge([Compared("a", "b", "c", 4, 1.0, "ddp", "ddp", 1.0, 1.0, 1.0, 1.0)]) is None
+    assert not contests([Compared("a", "b", "c", 4, 1.0, "ddp", "ddp", 1.0, 1.0, 1.0, 1.0)])
 
 
 def test_a_published_setting_is_compared_with_its_own_computation_and_network():
@@ -88,7 +90,7 @@ def test_a_published_setting_is_compared_with_its_own_computation_and_network():
 
 def test_of_simulated_strategies_that_are_alike_the_simplest_is_named(monkeypatch):
     cell = Cell(1.0, 1.0, 4, 0.0, SYNCHRONOUS, "ps", 1.0, "ddp", 0.02)
-    times = {"ps": 1.0, "ddp": 1.0 + maps.BETTER / 2}
+    times = {"ps": 1.0, "ddp": 1.0 + BETTER / 2}
     monkeypatch.setattr(maps.answer, "of_code", lambda one, where: Step(times[one.name], {}))
     found = maps.simulated(maps.of_model(), cell)
     assert (found.best, found.second, found.agrees, found.margin) == ("ddp", "ps", False, 0.0)

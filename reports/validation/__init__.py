@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from repro.answers.figures.specification import Shown
 from repro.answers.figures.specs import Specs
 from repro.answers.pages import provenance
 from repro.answers.pages.files import Files
@@ -43,7 +44,14 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
         "shares": lambda: emulated.shares(sharing),
         "provenance": lambda: provenance.table(provenance.by(GROUPED, [*found, *controls, *sharing]), MADE_WITH),
     }
-    specs = Specs(PAGE, files, lambda shown: made[shown.table]())
+
+    def rows(shown: Shown) -> pd.DataFrame:
+        """Of a table that spreads out runs of which some are not there yet, their columns are empty."""
+        table = made[shown.table]()
+        lacking = [name for name in getattr(shown, "columns", ()) if name.startswith("by ") and name not in table]
+        return table.assign(**dict.fromkeys(lacking, float("nan"))) if len(table) else table
+
+    specs = Specs(PAGE, files, rows)
     line = sentence(tables.errors(counted, []).to_dict("records"))
     shown = {
         "misses": len(tables.worst(steps)),

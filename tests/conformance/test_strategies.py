@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from repro import strategies
-from repro.core.errors import InputError
 from repro.fabric.collectives import dense as collectives
 from repro.testing import StrategyConformance, real, small
 from tests.support import faulty_strategies
@@ -177,17 +176,6 @@ def test_pipe_sgd_resumes_inside_the_warm_up_and_behind_it():
     whole = small.run("pipe_sgd", options, workers=3)
     for stop in (3, 5, 6, 9):
         assert small.run("pipe_sgd", options, workers=3, stop_and_resume_at=stop).digests == whole.digests
-
-
-@pytest.mark.parametrize("K", [0, -1, 1.5])
-def test_K_below_one_is_refused(K):
-    with pytest.raises(InputError, match=f"strategy.K={K}: must be (1 or more|a whole number)"):
-        strategies.load("pipe_sgd").parse({"K": K})
-
-
-def test_a_codec_needs_the_ring():
-    with pytest.raises(InputError, match="needs algorithm 'ring'"):
-        strategies.load("dsync").parse({"codec": "truncate16", "algorithm": "tree"})
 
 
 # --- parameter server

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import warnings
 from pathlib import Path
@@ -16,58 +17,55 @@ from repro.answers.pages.files import Files
 from repro.answers.site.build import build as build_site
 from repro.answers.tables import foreign
 from repro.core.errors import InputError
-from tests.reports.data import eagersgd as reports_eagersgd_data
-from tests.reports.data import gtopk as reports_gtopk_data
-from tests.reports.data import ibatch as reports_ibatch_data
-from tests.reports.data import pipedream as reports_pipedream_data
-from tests.reports.data import probes as reports_probe_data
-from tests.reports.data.summaries import make, put
+from repro.records import reference
+from tests.reports.data.probes import probe
+from tests.reports.data.summaries import make
 from tests.reports.data.undrawn import without_drawing
-from tests.unit.probes.test_validation import summary as validated
+from tests.support.records import record_of
 
 HOSTILE = (
     "<script>alert(1)</script>![k](../../../../etc/passwd)[x](javascript:alert(2))`code` **bold** | $\\bad$ &lt;"
     "\n\n# heading\n[y]: javascript:alert(3)\n"
 )
-DATA = {
-    "pipesgd": reports_probe_data,
-    "pipedream": reports_pipedream_data,
-    "gtopk": reports_gtopk_data,
-    "eagersgd": reports_eagersgd_data,
-    "ibatch": reports_ibatch_data,
-}
 
 
-def spoilt(summary: dict) -> dict:
-    """The summary with hostile text in the fields that say where it comes from and on what it ran."""
-    for part, name in (("hardware", "class"), ("hardware", "cpu"), ("hardware", "network"), ("dataset", "name"),
-                       ("model", "name"), ("provenance", "commit")):  # fmt: skip
-        if isinstance(summary.get(part), dict):
-            summary[part][name] = f"{summary[part].get(name)} {HOSTILE}"
-    summary["provenance"]["versions"] = {f"torch {HOSTILE}": HOSTILE}
-    if summary.get("testbed_model"):
-        summary["testbed_model"]["sources"] = {"all": HOSTILE}
-    summary["launcher"] += HOSTILE
-    return summary
+def spoilt(record: dict) -> dict:
+    """The record with hostile text in the fields that say where it comes from and on what it ran."""
+    identity, result = record["identity"], record["result"]
+    for part, name in ((record["hardware"], "class"), (record["hardware"], "cpu"), (record["hardware"], "network"),
+                       (result.get("dataset"), "name"), (identity.get("model"), "name"), (result.get("model"), "name"),
+                       (record["provenance"], "commit")):  # fmt: skip
+        if part:
+            part[name] = f"{part.get(name)} {HOSTILE}"
+    record["provenance"]["versions"] = {f"torch {HOSTILE}": HOSTILE}
+    if identity["testbed"]["kind"] != "measured":
+        identity["testbed"]["sources"] = {"all": HOSTILE}
+    identity["testbed"]["launcher"] += HOSTILE
+    return record
 
 
-def summaries(name: str) -> list[dict]:
-    if name == "validation":
-        one = validated(0.01)
-        made = reports_probe_data.probe(name, "shaped", "p = 2", one["result"], workers=2)
-        return [made | {"paper": name, "factors": one["factors"]}]
-    if name == "baselines":
-        return [make("D-Sync", paper=name) | {"paper": name, "experiment": "side-by-side"}]
+def records(name: str) -> list[dict]:
+    """A part of the committed runs; of `gpu`, which has none, made-up ones."""
     if name == "gpu":
         result = {
             "profile": dict.fromkeys(("model", "batch", "hardware", "layers"), 1),
             "seconds": 0.1,
             "parameter_bytes": 4,
         }
-        measured = reports_probe_data.probe("layer_times", "profiles", "VGG16", result, line=f"1 ms {HOSTILE}")
+        measured = probe("layer_times", "profiles", "VGG16", result, line=f"1 ms {HOSTILE}")
         own = [make("D-Sync", paper=name) | {"experiment": "smoke"}, measured]
-        return [each | {"paper": name, "hardware": each["hardware"] | {"gpu": f"H100 {HOSTILE}"}} for each in own]
-    return DATA[name].everything(1)
+        machine = [each | {"paper": name, "hardware": each["hardware"] | {"gpu": f"H100 {HOSTILE}"}} for each in own]
+        return [record_of(each).plain() for each in machine]
+    some = {(run.identity.experiment, run.kind, run.identity.strategy.name): run for run in reference.read(name)}
+    return [run.plain() for run in some.values()]
+
+
+def put(root: Path, every: list[dict]) -> Path:
+    for record in every:
+        folder = root / record["identity"]["paper"] / record["identity"]["experiment"] / record["run"]
+        folder.mkdir(parents=True)
+        (folder / "summary.json").write_text(json.dumps(record))
+    return root
 
 
 OF_RUNS = [name for name in (*overview.papers(), *overview.across()) if name != "recommend"]  # of committed tables
@@ -76,7 +74,7 @@ OF_RUNS = [name for name in (*overview.papers(), *overview.across()) if name != 
 @pytest.mark.parametrize("name", OF_RUNS)
 def test_hostile_text_is_text_on_every_page(tmp_path, monkeypatch, name):
     without_drawing(monkeypatch)
-    results = put(tmp_path / "results", map(spoilt, summaries(name)))
+    results = put(tmp_path / "results", [spoilt(record) for record in records(name)])
     pages, written = page(name, results, tmp_path / "out").written()
     markdown = "".join(path.read_text() for path in pages)
     figures = [path for path in written if path.suffix == ".png"]

@@ -9,7 +9,7 @@ from repro.answers.tables.runs import Runs
 from repro.answers.tables.selection import key_of
 from tests.reports.data.planned import NOWHERE, shown
 from tests.reports.data.probes import probe, timing_result, timings
-from tests.reports.data.summaries import ALEXNET, FIG4, all_runs, make, rows, timing_only
+from tests.reports.data.summaries import ALEXNET, FIG4, alexnet, all_runs, make, timing_only
 from tests.support.records import write_summary
 
 
@@ -64,8 +64,7 @@ def test_simulated_results_group_by_testbed_parameters_and_not_by_machine():
 
 
 def test_runs_without_arithmetic_are_a_group_of_their_own_with_a_breakdown_and_no_accuracies():
-    runs = [run for run in rows(1) if run["experiment"] == ALEXNET.name]
-    group = chosen(runs, ALEXNET)[0]["simulated"]
+    group = chosen(alexnet(1), ALEXNET)[0]["simulated"]
     assert group.timing_only and group.frame["variant"].nunique() == 7 and group.frame["final"].isna().all()
     # never with runs that compute: those win if they cover as much
     real = make("D-Sync", "simulated", finished="2020-01-01")
@@ -74,7 +73,7 @@ def test_runs_without_arithmetic_are_a_group_of_their_own_with_a_breakdown_and_n
 
 
 def test_warm_up_may_differ_between_kinds_and_never_within_a_variant():
-    runs = [run for run in rows(2) if run["experiment"] == ALEXNET.name]
+    runs = alexnet(2)
     found, others = chosen(runs, ALEXNET)
     assert {c["options"]["warmup_epochs"] for c in found["measured"].seeds("Pipe-SGD").values()} == {4} and not others
     other = make("Pipe-SGD", seed=7, experiment=ALEXNET, best=0.48)

@@ -10,18 +10,14 @@ from statistics import median
 import pytest
 
 from repro.answers.claims import evidence
-from repro.answers.claims.evaluate import numbers
 from repro.answers.figures import specification as figures
 from repro.answers.figures import specs
 from repro.answers.pages import wording
-from repro.answers.tables.columns import Lists
 from repro.core.paths import CONFIGS, reference_root
 from repro.records import catalogue
-from repro.reports.pipesgd import derived, tables
+from repro.reports.pipesgd import tables
 from repro.reports.pipesgd.tables import PAPER
-from tests.reports.data.planned import shown
-from tests.reports.data.probes import rings, timings
-from tests.reports.data.summaries import FIG4, K_SPECTRUM, LOSSY, all_runs, findings
+from tests.reports.data.summaries import FIG4
 
 FILE = evidence.claims_of("pipesgd")
 SPECS = figures.read(Path(tables.__file__).with_name("figures.yaml"))
@@ -149,50 +145,3 @@ def test_gaps_of_accuracy_are_held_against_the_test_set(page):
     assert one["gap"] == pytest.approx(0.0003) and one["error"] == pytest.approx((2 * 0.9833 * 0.0167 / 10_000) ** 0.5)
     gains = found[found["gap"] > 0]
     assert len(gains) and (gains["gap"] < gains["error"]).all()
-
-
-# --- what claims compute, of made-up runs
-
-
-def ours(claim, group):
-    """What a claim by a verb makes of a group."""
-    value = next(one.value for one in FILE.claims if one.id == claim)
-    return numbers(value, Lists(group.table(value.table))).values
-
-
-def test_phases_of_figure_4():
-    group = shown(PAPER, all_runs(kinds=("measured",), seeds=1), FIG4)["measured"]
-    assert ours("communication-halved", group)[0] == pytest.approx(0.5, abs=0.02)
-    assert 1 < ours("dsync-truncation-not-ideal", group)[0] < 2
-    assert ours("compression-overhead-hidden", group)[0] > 1
-    assert ours("quantization-compute-bound", group)[0] < 1 and ours("quantization-communication-hidden", group)[0] < 1
-
-
-def test_best_K_compares_K_2_with_the_fastest_above_it():
-    group = shown(PAPER, findings(2), K_SPECTRUM)["measured"]
-    assert ours("k-above-2-harms", group) == {0: pytest.approx(1), 1: pytest.approx(1)}
-    lossy = shown(PAPER, findings(2), LOSSY)["simulated"]
-    lost = ours("gradients-tolerate-compression", lossy)[0]
-    assert lost == pytest.approx(0.02, rel=0.01)  # what parameters lose beyond gradients
-
-
-def test_the_timing_model():
-    group = shown(PAPER, timings(1), "gradient-communication")["simulated"]
-    assert derived.sequential_over_pipelined(group).values[0] > 1  # of those that communication bounds
-    group = shown(PAPER, timings(1), "timing-model")["simulated"]
-    assert derived.scaling_efficiency(group, "Pipe-SGD + T").values[0] == pytest.approx(1 / 1.01)
-    assert "nowhere" in derived.scaling_efficiency(group, "unknown").reason
-    group = shown(PAPER, timings(2), "timing-model")["measured"]
-    assert ours("timing-model-dsync", group) == {0: pytest.approx(1.3), 1: pytest.approx(1.4)}
-
-
-def test_compression_inside_the_ring_is_the_median_benchmark_s_at_four_workers():
-    group = shown(PAPER, rings(1), "fig3-ring")["measured"]
-    assert ours("terngrad-overhead-uncompressed", group) == {0: pytest.approx(2.0)}
-    assert ours("terngrad-overhead-compressed", group) == {0: pytest.approx(20)}
-    assert derived.hidden_in_ring(group, variant="pipelined + T").values == {0: pytest.approx(2 / 3)}
-    for variant in (
-        v for run in group.records.values() for v in run["result"]["variants"] if v["name"] == "native + T"
-    ):
-        variant["overlapped_s"] = variant["work_s"]  # nothing overlaps there: a measure that says so cannot tell
-    assert "100 % hidden in the native ring" in derived.hidden_in_ring(group, variant="pipelined + T").reason

@@ -9,12 +9,7 @@ from pydantic import BaseModel
 from repro.records.probe_results.parts import RESULTS
 from tests.reports.data.summaries import (
     MS,
-    _ms,
-    all_runs,
-    findings,
     make,
-    pictures,
-    rows,
 )
 
 
@@ -127,76 +122,3 @@ def timings(seeds=2):
         one["factors"] = {"model": "MNIST-MLP", "gbit": gigabits}
         found.append(one | {"testbed_model": one["testbed_model"] | {"beta_s_per_byte": beta}})
     return found
-
-
-def ring_trace(pipelined, codec, workers):
-    """Blocks of a ring: transfer, then work; or both at once, in halves."""
-    work = "reduce" if codec == "none" else "decompress+sum+compress"
-    found = []
-    for rank in range(workers):
-        at = 0.0
-        for hop in range(2 * (workers - 1)):
-            found += _ms(rank, "main", ("communicate", at, at + 2))
-            at += 2
-            if hop < workers - 1:
-                found += _ms(rank, "main", (work, at, at + 1))  # on one line, also where both happen at once
-                at += 0 if pipelined else 1
-    return found
-
-
-CODECS = {"": "none", " + T": "truncate16", " + Q": "quantize8", " + TernGrad": "ternary"}
-
-
-def rings(seeds=2):
-    """fig3-ring among three and four ranks."""
-    found = []
-    for kind in ("measured", "simulated"):
-        for seed in range(seeds):
-            for workers in (3, 4):
-                variants = []
-                for suffix, codec in CODECS.items():
-                    for name in ("native", "pipelined"):
-                        seconds = (12 if name == "native" else 10) * MS * (1 + 0.1 * seed)
-                        variants.append({
-                            "name": name + suffix, "algorithm": "ring" if name == "native" else "ring_pipelined",
-                            "codec": codec, "bytes": 2_592_040, "pieces": 1 if name == "native" else 4,
-                            "seconds": {"median": seconds, "min": 0.9 * seconds, "max": 1.1 * seconds},
-                            "communication_s": 9 * MS, "work_s": 3 * MS,
-                            "overlapped_s": 0.0 if name == "native" else 2 * MS,
-                            "closed_form_s": None if kind == "measured" else seconds,
-                            "trace": ring_trace(name == "pipelined", codec, workers),
-                        })  # fmt: skip
-                overheads = [
-                    {"benchmark": benchmark, "bytes": size, "codec": codec, "work_s": work * MS,
-                     "communication_uncompressed_s": 10 * MS, "communication_compressed_s": 1 * MS,
-                     "per_uncompressed": work / 10, "per_compressed": float(work)}
-                    for benchmark, size, work in (("MNIST-MLP", 2_592_040, 18), ("AlexNet", 244_000_000, 22))
-                    for codec in ("truncate16", "ternary")
-                ]  # fmt: skip
-                result = {"variants": variants, "overheads": overheads}
-                found.append(probe("ring", "fig3-ring", f"p = {workers}", result, kind, seed, workers=workers))
-    return found
-
-
-def rates(seeds=2):
-    """Convergence of a convex and a strongly convex objective for three K."""
-    found = []
-    for objective, slope in (("convex", -0.52), ("strongly convex", -0.95)):
-        for K in (1, 2, 4):
-            for seed in range(seeds):
-                ts = [2**i for i in range(4, 12)]
-                points = [{"t": t, "regret": (1 + 0.05 * seed) * K**0.5 * t**slope, "bound": 9 * K**0.5 * t**-0.5}
-                          for t in ts]  # fmt: skip
-                result = {"objective": objective, "K": K, "T": ts[-1], "F": 1.0, "L": 1.0, "optimum": 0.1,
-                          "step_rule": "c / sqrt(t)", "points": points, "slope": slope + 0.01 * K, "slope_from_t": 64,
-                          "within_bound": True}  # fmt: skip
-                found.append(probe("convergence", "convergence", f"{objective}, K = {K}", result, seed=seed))
-    return found
-
-
-def everything(seeds=2):
-    """Results for every section of the page."""
-    return [
-        *all_runs(seeds=seeds), *rows(seeds), *pictures(), *findings(seeds), *timings(seeds), *rings(seeds),
-        *rates(seeds),
-    ]  # fmt: skip

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 from pathlib import Path
 
 from repro.answers.claims.evaluate import judge
 from repro.answers.claims.evidence import ClaimEvaluator, claims_of
-from repro.reports.pipesgd.tables import FIGURE4
 from tests.reports.data.planned import NOWHERE, planned, shown
 from tests.support.records import write_summary
 
 FIG4, ALEXNET = planned("pipesgd", "fig4-mnist"), planned("pipesgd", "fig4-alexnet")
-BY_NAME = {name: planned("pipesgd", name) for name in FIGURE4}
-FIG1, FIG2, K_SPECTRUM, LOSSY, RESNET20, RESNET20_PLAIN = (
-    planned("pipesgd", name)
-    for name in ("fig1", "fig2", "k-spectrum", "lossy-parameters", "resnet20-cifar10", "resnet20-cifar10-plain")
-)
 
 MS = 1e-3
 FORWARD, BACKWARD, UPDATE = 1 * MS, 2 * MS, 0.5 * MS
@@ -40,16 +35,12 @@ def make(
     epochs=2,
     best=0.98,
     finished="2026-02-03T04:05:06",
-    like=None,
     experiment=FIG4,
     **changes,
 ):
-    """A synthetic summary with the schema of `repro.records.store`; `changes` replace entries, dictionaries by update.
-
-    like: the variant of Figure 4 whose times it has, if its own is none of those.
-    """
+    """A synthetic summary of schema 1 (`repro.records.migrate`); `changes` replace entries, dictionaries by update."""
     strategy, options = experiment.variants[variant]
-    compress, total, hidden = SYNTHETIC[like or variant]
+    compress, total, hidden = SYNTHETIC[variant]
     slow = 1.0 if kind == "simulated" else 2.0 + 0.05 * seed  # obviously made up
     phases = {
         "forward": FORWARD,
@@ -95,7 +86,7 @@ def make(
         "step": {"mean_s": step, "median_s": step, "min_s": step, "max_s": step}, "phases": phases,
         "server_phases": {"communicate": step, "update": 1 * MS} if variant == "PS-Sync" else None,
         "communication": {"total_s": slow * total, "exposed_s": slow * (total - hidden), "overlapped_s": slow * hidden},
-        "bytes_sent": 3888060.0, "weights_sha256": "0" * 64, "trace": _trace(phases, like or variant, slow * total),
+        "bytes_sent": 3888060.0, "weights_sha256": "0" * 64, "trace": _trace(phases, variant, slow * total),
         "hardware": {"class": "cpu-2core-synthetic", "cpu": "Synthetic CPU <1>", "cores": 2, "memory_gb": 8,
                      "gpu": None, "network": "shared memory"},
         "testbed_model": {"alpha_s": 5e-5, "device": {"name": "Synthetic XP", "peak_flops": 1e12},
@@ -134,8 +125,8 @@ def _trace(phases, variant, communication):
     return intervals
 
 
-def all_runs(kinds=("measured", "simulated"), seeds=2, variants=SYNTHETIC, **changes):
-    return [make(s, kind, seed, **changes) for kind in kinds for s in variants for seed in range(seeds)]
+def all_runs(kinds=("measured", "simulated"), seeds=2, **changes):
+    return [make(s, kind, seed, **changes) for kind in kinds for s in SYNTHETIC for seed in range(seeds)]
 
 
 def put(root: Path, summaries) -> Path:
@@ -146,13 +137,13 @@ def put(root: Path, summaries) -> Path:
     return root
 
 
-def claim(name, paper="pipesgd"):
-    return next(claim for claim in claims_of(paper).claims if claim.id == name)
+def claim(name):
+    return next(claim for claim in claims_of("pipesgd").claims if claim.id == name)
 
 
-def judged(name, summaries, kind="measured", experiment=FIG4):
+def judged(name, summaries, kind="measured"):
     """The verdict on a claim of an experiment, from these runs alone; nothing was validated."""
-    found, one = evaluator(shown("pipesgd", summaries, experiment)), claim(name)
+    found, one = evaluator(shown("pipesgd", summaries, FIG4)), claim(name)
     return judge(one, kind, found.evidence(one, kind), found.file.effect(one))
 
 
@@ -175,95 +166,12 @@ def timing_only(summary):
 IMAGENET = {"name": "imagenet-standin", "standin": True, "train": 512, "test": 256}
 
 
-def rows(seeds=2):
-    """Figure 4's other rows: AlexNet and ResNet18 simulated without arithmetic, all measured scaled down."""
+def alexnet(seeds):
+    """AlexNet's row of Figure 4: simulated without arithmetic, measured scaled down."""
     found = []
-    for name in list(FIGURE4)[1:]:
-        for variant in BY_NAME[name].variants:
-            for kind in ("measured", "simulated"):
-                for seed in range(seeds):
-                    one = make(variant, kind, seed, experiment=BY_NAME[name], best=0.48)
-                    reached = {name: one["curve"][2][name] for name in ("epoch", "iteration")}
-                    one["targets"] = {"0.2": reached | {"train_s": 1.0 + seed}}
-                    if name != "fig4-cifar100-convex":
-                        one["dataset"] = one["dataset"] | IMAGENET
-                        if one["strategy"] == "pipe_sgd":
-                            one["options"] = one["options"] | {"warmup_epochs": 4 if kind == "measured" else 0}
-                        if kind == "simulated":
-                            one = timing_only(one)
-                    found.append(one)
-    return found
-
-
-def _ms(rank, line, *boxes):
-    return [{"rank": rank, "line": line, "name": n, "start": s * MS, "end": e * MS} for n, s, e in boxes]
-
-
-def asynchronous_trace():
-    """Two pushes and pulls of four workers and a server's updates."""
-    found = []
-    for rank in range(4):
-        for step in range(3):
-            at = 4 * step + 0.7 * rank
-            found += _ms(rank, "main", ("forward", at, at + 0.5), ("backward", at + 0.5, at + 1.5),
-                         ("communicate", at + 1.5, at + 2.2), ("communicate", at + 2.2, at + 3.5))  # fmt: skip
-            found += _ms(4, "main", ("communicate", at + 1, at + 2.2), ("update", at + 2.2, at + 2.5))
-    return found
-
-
-def segmented_trace(segments):
-    """Iterations with K = 1: the backward pass hands over `segments` segments to the communication line."""
-    found = []
-    for rank in range(4):
-        for step in range(3):
-            at, length = 8.0 * step, 3.0 / segments
-            found += _ms(rank, "main", ("forward", at, at + 1))
-            for i in range(segments):
-                start = at + 1 + i * length
-                found += _ms(rank, "main", ("backward", start, start + length))
-                sent = max(start + length, at + 1 + length + i * 4.0 / segments)
-                found += _ms(rank, "communication", ("communicate", sent, sent + 3.9 / segments))
-            found += _ms(rank, "main", ("communicate", at + 4, at + 7.7), ("update", at + 7.7, at + 8))
-    return found
-
-
-def pictures(seeds=1):
-    """The runs behind figures 1 and 2."""
-    found = []
-    for kind in ("measured", "simulated"):
-        for seed in range(seeds):
-            for experiment in (FIG1, FIG2):
-                for variant, (strategy, options) in experiment.variants.items():
-                    like = "Pipe-SGD" if options.get("K") == 2 else "D-Sync"
-                    one = make(variant, kind, seed, experiment=experiment, like=like)
-                    if strategy == "ps_async":
-                        one["trace"] = asynchronous_trace()
-                    if options.get("K") == 1:
-                        one["trace"] = segmented_trace(options["segments"])
-                    found.append(one)
-    return found
-
-
-def findings(seeds=2):
-    """K as a spectrum, lossy compression, ResNet-20."""
-    found = []
-    for kind in ("measured", "simulated"):
-        for seed in range(seeds):
-            for K in (1, 2, 3, 4, 8):
-                for suffix in ("", ", staleness lr") if K in (4, 8) else ("",):
-                    like = "D-Sync" if K == 1 else "Pipe-SGD"
-                    best = 0.98 - 0.002 * K * (0.5 if suffix else 1)
-                    one = make(f"K = {K}{suffix}", kind, seed, experiment=K_SPECTRUM, like=like, best=best)
-                    found.append(one)
-    for seed in range(seeds):
-        for variant in LOSSY.variants:
-            best = 0.98 - (0.02 if variant == "Parameters + T" else 0.03 if variant == "Parameters + Q" else 0)
-            found.append(make(variant, "simulated", seed, experiment=LOSSY, like="D-Sync", best=best))
-        for experiment, variant in [(e, s) for e in (RESNET20, RESNET20_PLAIN) for s in e.variants]:
-            like = variant if variant in SYNTHETIC else "Pipe-SGD"
-            data = {"name": "cifar10", "train": 5000, "test": 1000}
-            one = make(variant, "simulated", seed, experiment=experiment, like=like, best=0.6, dataset=data)
-            if "warm-up" in variant:
-                one["options"] = one["options"] | {"warmup_epochs": 1}
-            found.append(one)
+    for kind, variant, seed in product(("measured", "simulated"), ALEXNET.variants, range(seeds)):
+        one = make(variant, kind, seed, experiment=ALEXNET, best=0.48, dataset=IMAGENET)
+        if one["strategy"] == "pipe_sgd":
+            one["options"] = one["options"] | {"warmup_epochs": 4 if kind == "measured" else 0}
+        found.append(timing_only(one) if kind == "simulated" else one)
     return found

@@ -339,18 +339,6 @@ def test_threads_share_the_startups_of_a_pull(threads, startups):
 # --- bad input
 
 
-@pytest.mark.parametrize(("options", "message"), [
-    ({"sync": "bulk"}, "sync"),
-    ({"placement": "elsewhere"}, "placement"),
-    ({"bound": 1.5}, "strategy.bound=1.5"),
-    ({"drop": 1.0}, "strategy.drop=1.0"),
-])  # fmt: skip
-def test_options_that_cannot_be_used(options, message):
-    for name in MODES:
-        with pytest.raises(InputError, match=message):
-            load(name).parse(options)
-
-
 @pytest.mark.parametrize("batches", [[], "1-3", [[1, 2], [4, 5]], [[2, 3]], [[1, 2, 3]], [[1, 0]], [[1, True]]])
 def test_batches_that_cannot_be_used(batches):
     with pytest.raises(InputError, match=r"strategy\.batches"):

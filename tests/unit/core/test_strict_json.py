@@ -18,6 +18,8 @@ from repro.launch.namespaces import network
 from repro.launch.slurm import record
 from repro.records import probe_results, store
 from repro.records.events import read_events
+from repro.records.probe_results.parts import RESULTS
+from tests.reports.data.probes import probe
 from tests.reports.data.summaries import make
 from tests.support.records import record_of
 
@@ -123,6 +125,16 @@ def test_a_summary_that_is_no_object_is_refused(tmp_path):
         (tmp_path / "summary.json").write_text(text)
         with pytest.raises(InputError, match="not an object"):
             store.read(tmp_path)
+
+
+@pytest.mark.parametrize("program", RESULTS)
+def test_what_a_probes_result_lacks_is_named(program):
+    made = probe(program, "experiment", "variant", {})
+    record_of(made)
+    needed = [name for name, field in RESULTS[program].model_fields.items() if field.is_required()]
+    del made["result"][needed[-1]]
+    with pytest.raises(ValueError, match=rf"result\.found\.{needed[-1]}: is missing"):
+        record_of(made)
 
 
 def test_a_probes_result_is_of_the_form_that_it_declares(monkeypatch):

@@ -109,15 +109,3 @@ def test_nothing_to_find_or_to_fetch():
     for ask in (fetch, data.verify):
         with pytest.raises(InputError, match="'hyperplane' is generated: there is nothing to download"):
             ask("hyperplane")
-
-
-@pytest.mark.parametrize(
-    "options, complaint",
-    [
-        ({"dimensions": 0}, "dataset.dimensions=0: must be 1 or more"),
-        ({"noise": -0.1}, "dataset.noise=-0.1: must be 0 or more"),
-    ],
-)
-def test_bad_options(options, complaint):
-    with pytest.raises(InputError, match=complaint):
-        data.load("hyperplane", **options)

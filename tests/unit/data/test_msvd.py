@@ -190,15 +190,3 @@ def test_minibatches():
     assert ((given[:, 1:] == wanted[:, :-1]) | (given[:, 1:] == PAD)).all(), "each label is the word behind"
     x, y = data.shapes("msvd", features=8, steps=12).train.minibatches(10, 2, seed=0)[3]
     assert x.is_meta and x.shape == (10, 12, 9) and y.is_meta and y.shape == (120,)
-
-
-@pytest.mark.parametrize(
-    "options, complaint",
-    [
-        ({"steps": 1}, "dataset.steps=1: must be 2 or more"),
-        ({"vocabulary": 4}, "dataset.vocabulary=4: must be 5 or more"),
-    ],
-)
-def test_bad_options(options, complaint):
-    with pytest.raises(InputError, match=complaint):
-        data.load("msvd", standin="always", **options)

@@ -134,15 +134,3 @@ def test_a_transformer_learns_from_it():
     after = evaluate(spare, model.state_dict(), dataset.test, torch.device("cpu"))
     assert after.keys() == {"test_loss", "top1", "top5", "perplexity"}
     assert after["perplexity"] < 40 < before["perplexity"] and after["top1"] > before["top1"]
-
-
-@pytest.mark.parametrize(
-    "options, complaint",
-    [
-        ({"vocabulary": 4}, "dataset.vocabulary=4: must be more than the 4 words"),
-        ({"batching": "sorted"}, "unknown value of dataset.batching 'sorted'; valid: "),
-    ],
-)
-def test_bad_options(options, complaint):
-    with pytest.raises(InputError, match=complaint):
-        data.load("multi30k", standin="always", **options)

@@ -70,20 +70,6 @@ def test_a_word_outside_the_vocabulary_is_named(small_ptb, part):
     assert "\n" not in message and caught.value.status == 2
 
 
-@pytest.mark.parametrize(
-    "options, complaint",
-    [
-        ({"bptt": 0}, "dataset.bptt=0: must be a whole number, 1 or more, or null"),
-        ({"test_words": 1}, "dataset.words and dataset.test_words must be 2 or more"),
-        ({"test_text": "train"}, "unknown value of dataset.test_text 'train'; valid: "),
-    ],
-)
-def test_bad_options(options, complaint):
-    for how in ({"standin": "always"}, None):
-        with pytest.raises(InputError, match=complaint):
-            data.load("ptb", **how, **options) if how else data.shapes("ptb", **options)
-
-
 # The stand-in
 
 

@@ -311,20 +311,6 @@ def test_bad_feature_files(extracted, damage, complaint):
     assert str(path.parent.parent) in str(caught.value) and "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "options, complaint",
-    [
-        ({"split": 4}, "dataset.split=4: must be 1, 2 or 3"),
-        ({"videos": 100}, "dataset.videos=100 is fewer than the 101 classes"),
-        ({"bucketing": "widths"}, "dataset.bucketing=widths: must be count or width"),
-        ({"features": 4096}, "dataset.features=4096: a frame has 2048"),
-    ],
-)
-def test_bad_options(options, complaint):
-    with pytest.raises(InputError, match=complaint):
-        data.load("ucf101", standin="always", **options)
-
-
 # Extraction
 
 

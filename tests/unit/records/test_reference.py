@@ -20,7 +20,7 @@ from repro.core import strict_json, user_files
 from repro.core.errors import InputError
 from repro.records import archive, catalogue, reference, store, tidy
 from repro.records.selection import chosen
-from tests.reports.data.pipedream import configurations, layer_sizes
+from tests.reports.data.probes import probe
 from tests.reports.data.summaries import make
 from tests.support.cli import repro, run, summary
 from tests.support.records import record_of, write_summary
@@ -36,7 +36,8 @@ def runs():
     trained = [make("D-Sync", seed=seed, run=f"d-sync-{seed}") for seed in (0, 1)]
     trained[0]["trace"].append({"rank": 0, "line": "main", "name": "forward", "start": 1.0, "end": 2.5, "minibatch": 7})
     trained[1] |= {"curve": [], "trace": [], "kind": "simulated"}
-    probes = [run | {"run": f"probe-{number}"} for number, run in enumerate((configurations(), layer_sizes()))]
+    sizes = {"points": [{"bytes": nbytes, "mean_s": 0.1, "runs": 5} for nbytes in (10, 100)]}
+    probes = [probe("p2p", name, name, sizes, run="probe") for name in ("configurations", "fig8")]
     return published([*trained, *probes])
 
 
@@ -148,7 +149,7 @@ def test_a_run_that_is_none_is_named(runs, tmp_path, monkeypatch):
     with monkeypatch.context() as written:
         written.setattr(reference, "_without_lists", spoilt)
         reference.write("pipesgd", runs[:1], tmp_path)
-    with pytest.raises(InputError, match=r"runs\.parquet: configurations/probe-0: not a readable run \(.*alpha_s"):
+    with pytest.raises(InputError, match=r"runs\.parquet: configurations/probe: not a readable run \(.*alpha_s"):
         reference.read("pipesgd", tmp_path)
 
 

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from repro import strategies
 from repro.algorithms.timing import collective_forms
 from repro.core.errors import InputError
 from repro.experiment.expand import expand
@@ -190,19 +189,6 @@ def test_they_are_refused_before_ranks_start():
         found = expand("pipesgd/fig4-mnist", [*overrides, "dataset.standin=always"])
         with pytest.raises(InputError, match="3 blocks with parameters to train; must be 1 to 3"):
             identify(found)
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"segments": 0}, "strategy.segments=0"),
-        ({"staleness_lr": 1}, "strategy.staleness_lr=1: must be true or false"),
-        ({"algorithm": "server"}, "use strategy=ps_sync"),
-    ],
-)
-def test_bad_options_are_named(options, words):
-    with pytest.raises(InputError, match=words):
-        strategies.load("pipe_sgd").parse(options)
 
 
 @pytest.mark.parametrize(("warmup", "epochs"), [(5, 5), (0.5, 0.25)])

@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 
-from repro import strategies
-from repro.core.errors import InputError
 from repro.fabric.costs import Costs
 from repro.testing import small
 from repro.training.device_times import BlockSeconds
@@ -248,19 +246,3 @@ def test_a_killed_run_resumes_and_conserves(tmp_path):
     counted, steps = again["counters"], again["iterations"]
     assert again["wall"]["resumes"] == 1
     assert counted["accepted"] + counted["pending"] == 3 * steps == counted["rounds"]
-
-
-@pytest.mark.parametrize(
-    "name, options, words",
-    [
-        ("eager_solo", {"sync_epochs": 0}, "strategy.sync_epochs=0: must be above 0"),
-        ("eager_solo", {"algorithm": "server"}, "strategy.algorithm=server: the server needs a rank of its own"),
-        ("eager_solo", {"density": 0.1, "algorithm": "ring"}, "strategy.density: top-k has an allgather of its own"),
-        ("eager_solo", {"limiter": -1}, "strategy.limiter=-1: must be 0 or more"),
-        ("eager_solo", {"layerwise": True, "repeated": "skip"}, "strategy.layerwise: blocks have rounds of their own"),
-        ("eager_quorum", {"quorum": 0}, "strategy.quorum=0: must be 1 or more"),
-    ],
-)
-def test_bad_options(name, options, words):
-    with pytest.raises(InputError, match=words):
-        strategies.load(name).parse(options)

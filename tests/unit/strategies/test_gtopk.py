@@ -286,16 +286,6 @@ def test_k_rounding_to_0_is_refused():
         strategies.load("topk").check_model(options, block_sizes(list(small.model().children())))
 
 
-@pytest.mark.parametrize(("option", "value", "said"), [
-    ("K", 0, "1 or more"), ("codec", "ternary", "quantize8"), ("aggregation", "ring", "tree"),
-])  # fmt: skip
-def test_options_that_cannot_be_used_are_named(option, value, said):
-    with pytest.raises(InputError, match=said):
-        strategies.load("gtopk").parse({option: value})
-    with pytest.raises(InputError, match="thread=true"):
-        strategies.load("topk").parse({"K": 2, "thread": False})
-
-
 @pytest.mark.parametrize("name", BOTH)
 @pytest.mark.parametrize("thread", [True, False])
 def test_nan_stops_every_rank_and_nothing_is_applied(name, thread):

@@ -5,10 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from repro import strategies
 from repro.answers.tables.selection import optimizer as shown
-from repro.core.errors import InputError
-from repro.core.fields import checked
 from repro.experiment.expand import expand
 from repro.experiment.key import keyed
 from repro.experiment.optimizer import Optimizer
@@ -56,20 +53,6 @@ def test_the_rate_decays_every_two_epochs():
     assert [schedule.rate(t) for t in range(1, 24)] == pytest.approx([steps.rate(t) for t in range(1, 24)])
     often = Schedule(inception.model_copy(update={"every": 0.5}), 4)
     assert [often.rate(t) / 0.045 for t in (2, 3)] == pytest.approx([1, 0.94])
-
-
-@pytest.mark.parametrize(
-    "optimizer, complaint",
-    [
-        ({"name": "adam"}, "optimizer.name=adam: must be sgd, rmsprop or adamw"),
-        ({"name": "rmsprop", "alpha": 1}, "optimizer.alpha=1: must be below 1"),
-        ({"schedule": "exponential"}, "optimizer.every=null: schedule=exponential needs"),
-    ],
-)
-def test_bad_optimizers(optimizer, complaint):
-    Optimizer(lr=0.1, name="rmsprop", schedule="exponential", every=2)
-    with pytest.raises(InputError, match=complaint):
-        checked(Optimizer, {"lr": 0.1} | optimizer, "optimizer")
 
 
 def test_a_key_depends_on_what_came_later_only_where_it_says_something():
@@ -140,15 +123,3 @@ def test_one_worker_with_a_codec_is_sgd_on_rounded_weights():
         weights = weights.add(small.serial_gradient(weights, iteration, 0, 1), alpha=-small.SGD.lr)
         weights = (weights.view(torch.int32) & ~0xFFFF).view(torch.float32)
     assert torch.equal(small.run(NAME, {"codec": "truncate16"}, workers=1).weights[0], weights)
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"codec": "truncate16", "algorithm": "tree"}, "needs algorithm 'ring'"),
-        ({"algorithm": "server"}, "use strategy=ps_sync"),
-    ],
-)
-def test_bad_options_are_named(options, words):
-    with pytest.raises(InputError, match=words):
-        strategies.load(NAME).parse(options)

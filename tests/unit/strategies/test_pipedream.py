@@ -10,7 +10,6 @@ import pytest
 import torch
 from torch import nn
 
-from repro import strategies
 from repro.algorithms.pipeline.layout import layout
 from repro.algorithms.pipeline.memory import counted
 from repro.algorithms.pipeline.passes import Plan
@@ -276,16 +275,6 @@ def test_bytes_are_activations_and_gradients_of_the_cut_layers():
     found, minibatches = run("1-1-1", [1, 3], steps=5), 15
     first, second = (4 * BATCH * WIDTHS[cut] * minibatches for cut in (1, 3))
     assert found.bytes_sent == [first, first + second, second]
-
-
-@pytest.mark.parametrize(("options", "message"), [
-    ({"config": "2-0"}, "replicas of each stage"),
-    ({"semantics": "none"}, "strategy.semantics"),
-    ({"cuts": [1]}, "finds its own"),
-])  # fmt: skip
-def test_options_that_cannot_be_used(options, message):
-    with pytest.raises(InputError, match=message):
-        strategies.load("pipedream").parse(options)
 
 
 @pytest.mark.parametrize(("config", "cuts", "message"), [

@@ -9,7 +9,6 @@ import torch
 from torch import nn
 
 from repro import models
-from repro.core.errors import InputError
 from repro.strategies import powersgd
 from repro.strategies.powersgd import Options, matrices
 from repro.testing import small
@@ -174,15 +173,3 @@ def test_its_arithmetic_costs_what_the_testbed_says():
     dear = small.Costs(True, per_byte, {})
     free, priced = (small.run(NAME, {"rank": 1}, steps=5, costs=costs).seconds for costs in (small.Costs(True), dear))
     assert priced - free == pytest.approx(5 * 4 * n * (2 * 1e-6 + 3e-6))
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"rank": 0}, "strategy.rank=0: must be 1 or more"),
-        ({"algorithm": "star"}, "unknown allreduce algorithm 'star'"),
-    ],
-)
-def test_bad_options_are_named(options, words):
-    with pytest.raises(InputError, match=words):
-        powersgd.PowerSGD.parse(options)

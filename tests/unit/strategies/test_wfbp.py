@@ -12,7 +12,6 @@ from torch import nn
 
 from repro import models, strategies
 from repro.algorithms.timing import collective_forms, step_forms
-from repro.core.errors import InputError
 from repro.fabric.codecs import codec
 from repro.fabric.costs import Costs
 from repro.testing import small
@@ -157,18 +156,6 @@ def test_a_step_takes_what_the_closed_form_says(workers, name, limit, scale):
 
 
 # --- options
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"bucket_mb": -1}, "strategy.bucket_mb=-1: must be 0 or more"),
-        ({"algorithm": "server"}, "use strategy=ps_sync"),
-    ],
-)
-def test_bad_options_are_named(options, words):
-    with pytest.raises(InputError, match=words):
-        strategies.load("wfbp").parse(options)
 
 
 def test_it_is_its_own_twin():

@@ -113,6 +113,15 @@ def test_a_resume_goes_on_where_the_schedule_stopped(name):
         ({"milestones": 3}, ["optimizer.milestones=3", "a list"]),
         ({"milestones": [2, 1]}, ["optimizer.milestones=[2.0, 1.0]", "above the one before"]),
         ({"decay": 1.5}, ["optimizer.decay=1.5", "1 or less"]),
+        ({"schedule": "exponential"}, ["optimizer.every=null: schedule=exponential needs"]),
+        ({"warmup": 0.5}, ["optimizer.warmup=0.5: must be a list"]),
+        ({"warmup": [0.5, 0]}, ["optimizer.warmup.1=0: must be above 0"]),
+        ({"clip_norm": 0}, ["optimizer.clip_norm=0: must be above 0"]),
+        ({"name": "adam"}, ["optimizer.name=adam: must be sgd, rmsprop or adamw"]),
+        ({"name": "rmsprop", "alpha": 1}, ["optimizer.alpha=1: must be below 1"]),
+        ({"name": "adamw", "momentum": 0.9}, ["optimizer.momentum=0.9: adamw has optimizer.betas instead"]),
+        ({"name": "adamw", "betas": [0.9]}, ["optimizer.betas=", "2 or more"]),
+        ({"name": "adamw", "betas": [0.9, 1.0]}, ["optimizer.betas.1=1.0: must be below 1"]),
     ],
 )
 def test_bad_entries_are_named(optimizer, words):

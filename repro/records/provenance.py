@@ -26,9 +26,10 @@ def provenance() -> dict[str, Any]:
     """{commit, dirty, versions, started_at (UTC, ISO 8601), command}; what cannot be found out is None.
 
     `dirty` tells of changes to the project that are not committed, leaving out results and reports, which runs write.
-    Git says both, or in a copy without git its manifest (`repro.records.source`).
+    A copy's manifest says both where every file is as it says (`repro.records.source`), else git, if there is one.
     """
-    commit, dirty = _by_git() or source.standing()
+    copied = source.standing()
+    commit, dirty = copied if copied[1] is False else _by_git() or copied
     return {
         "commit": commit,
         "dirty": dirty,

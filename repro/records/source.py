@@ -1,4 +1,4 @@
-"""The commit that a copy of the checkout without git was made of, and whether it was changed since.
+"""The commit that a copy of the checkout was made of, and whether it was changed since.
 
 `python -m repro.records.source FILE` writes the manifest in the checkout, from git; the copy has it as `.source.json`:
 {commit, files: path -> git's own digest of the file in that commit}. `setup/gpu-bundle.sh` carries it there.

@@ -232,6 +232,16 @@ def test_a_copy_without_git_says_its_commit_by_the_manifest(copied, monkeypatch)
     assert archive.unclean([record_of(make("D-Sync") | {"provenance": found})]) == []
 
 
+def test_a_manifest_that_fits_says_the_commit_though_git_knows_an_older_one(copied, monkeypatch):
+    there, commit = copied
+    monkeypatch.setattr(module, "_by_git", lambda: ("older", True))  # a copy that brought some repository along
+    of_the_copy = source.standing
+    monkeypatch.setattr(module.source, "standing", lambda: of_the_copy(there))
+    assert (provenance()["commit"], provenance()["dirty"]) == (commit, False)
+    (there / "repro" / "b.py").write_text("c")
+    assert (provenance()["commit"], provenance()["dirty"]) == ("older", True)
+
+
 @pytest.mark.parametrize("change", [
     lambda there: (there / "repro" / "b.py").write_text("c"),
     lambda there: (there / "README").unlink(),

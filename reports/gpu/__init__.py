@@ -29,21 +29,32 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
     }
     specs = Specs(PAGE, files, lambda shown: made[shown.table])
     line = sentence(runs)
-    return write_page(template(f"{PAGE}/page.md.j2", table=specs.table, line=line, any=bool(runs)), PAGE, files), line
+    shown = {"figure": specs.figure, "table": specs.table, "line": line, "any": bool(runs), "missed": missed(probes)}
+    return write_page(template(f"{PAGE}/page.md.j2", **shown), PAGE, files), line
 
 
 def sentence(runs: list[Summary]) -> str:
-    """How many runs there are, and on what."""
+    """What ran, on what, and what it reached."""
     if not runs:
         return "No results yet: `make gpu-check` makes them."
     gpus = sorted({gpu for run in runs if (gpu := run["hardware"].get("gpu"))})
-    experiments = len({run["experiment"] for run in runs})
-    return f"{len(runs)} runs of {experiments} experiments on {', '.join(gpus) or 'no GPU'}."
+    trained = [run for run in runs if trains(run)]
+    strategies, networks = {run["strategy"] for run in trained}, {run["model"]["name"] for run in trained}
+    return (
+        f"{len(strategies)} strategies and {len(networks)} networks trained on {' and '.join(gpus) or 'no GPU'}: "
+        f"{len(runs)} runs of {len({run['experiment'] for run in runs})} experiments."
+    )
+
+
+def missed(probes: list[Summary]) -> list[str]:
+    """The goals that measurements missed, a sentence each, in the words of the runs."""
+    wrong = [run for run in probes if False in (run["result"].get("met"), run["result"].get("agree"))]
+    return [f"`{run['experiment']}`, {run['variant']}: {run['line']}" for run in wrong]
 
 
 def training(runs: list[Summary]) -> pd.DataFrame:
     """A row a run that trained; milliseconds, megabytes."""
-    table = tidy.frame([tidy.run(run) | {"gpu": _gpu(run), "by": _by(run)} for run in runs])
+    table = tidy.frame([tidy.run(run) | {"by": _by(run)} for run in runs])
     if runs:
         table["step_ms"] = 1e3 * table["step_s"]
         table = table if "peak_mb" in table else table.assign(peak_mb=float("nan"))
@@ -57,13 +68,8 @@ def probe(run: Summary) -> dict[str, str]:
         "variant": run["variant"],
         "seed": str(run["seed"]),
         "found": str(run.get("line", "")),
-        "gpu": _gpu(run),
     }
 
 
 def _by(run: Summary) -> str:
     return f"{run['launcher']}, {run['hardware'].get('backend') or run['fabric']}"
-
-
-def _gpu(run: Summary) -> str:
-    return str(run["hardware"].get("gpu") or "none: " + run["hardware"]["class"])

@@ -7,11 +7,12 @@ is in the statistics of the run that it is of. What is compared are the same ite
 The profiler's own view. On a CPU computation is what operators ran on the rank's main thread, with what the thread did
 between two operators of one phase (Python, which needs the processor as they do; what lies before the first and behind
 the last is not known to be work), and communication the time that tasks spent in their phases of that name, both by the
-profiler's clock. On a GPU computation is kernels on the streams of the main line, and communication what the GPU did of
-those phases, copies and all, on any other; kernels of NCCL are communication whoever asked for them. Where the main
-line itself waits for messages nothing is hidden.
+profiler's clock. On a GPU computation is kernels on the streams of the main line, and what lies between two of a phase:
+the GPU then waits for the processor that launches them. Communication is what the GPU did of those phases, copies and
+all, on any other stream, or where it had no part in them, the tasks' own time; kernels of NCCL are communication whoever
+asked for them. Where the main line itself waits for messages nothing is hidden.
 
-Traces of GPUs were tried with made-up ones alone.
+What lies between kernels has been counted since the first records of a GPU (docs/limits.md).
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ from repro.training.clock import (
 NUMERICS = True
 AGREE = 0.05  # of all communication: by so much the two views may differ
 TRACE = "trace.rank{rank}.json"
-ANNOTATIONS = ("user_annotation", "gpu_user_annotation")
+ON_HOST, ON_GPU = "user_annotation", "gpu_user_annotation"
 UNSAID = ("host_name", "traceName", "trace_id")  # of a trace, what names a machine or a folder
 
 
@@ -184,17 +185,23 @@ def of_trace(events: Iterable[Mapping[str, Any]], main_thread: int) -> dict[str,
     """As the events of a Chrome trace have it; main_thread: its number, that of operators which are computation."""
     timed = [event for event in events if event.get("ph") == "X" and "dur" in event]
     kernels = [event for event in timed if event["cat"] == "kernel"]
-    source = ANNOTATIONS[bool(kernels)]
-    named = [event for event in timed if event["cat"] == source]
-    beside = [event for event in named if event["name"].startswith(f"{COMMUNICATION} (")]
+    named = [event for event in timed if event["cat"] == ON_HOST]
+    beside = _of_tasks(named)
     if kernels:
-        beside += [event for event in kernels if is_nccl(event)]
-        streams = {event["tid"] for event in named if event["name"] in COMPUTATION}
+        on_gpu = [event for event in timed if event["cat"] == ON_GPU]
+        beside = (_of_tasks(on_gpu) or beside) + [event for event in kernels if is_nccl(event)]
+        phases = [event for event in on_gpu if event["name"] in COMPUTATION]  # each from its first kernel to its last
+        streams = {event["tid"] for event in phases}
         computing = [event for event in kernels if event["tid"] in streams and not is_nccl(event)]
-        return view(map(span, beside), map(span, computing))
+        return view(map(span, beside), map(span, [*computing, *phases]))
     operators = [span(event) for event in timed if event["cat"] == "cpu_op" and event["tid"] == main_thread]
-    phases = [span(event) for event in named if event["tid"] == main_thread and event["name"] in COMPUTATION]
-    return view(map(span, beside), [*operators, *filter(None, (worked(phase, operators) for phase in phases))])
+    worked_in = [span(event) for event in named if event["tid"] == main_thread and event["name"] in COMPUTATION]
+    return view(map(span, beside), [*operators, *filter(None, (worked(phase, operators) for phase in worked_in))])
+
+
+def _of_tasks(named: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The phases of communication beside the main line."""
+    return [event for event in named if event["name"].startswith(f"{COMMUNICATION} (")]
 
 
 def worked(phase: Span, operators: Iterable[Span]) -> Span | None:

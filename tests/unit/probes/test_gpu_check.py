@@ -89,6 +89,18 @@ def test_on_a_gpu_kernels_of_the_main_lines_stream_hide_what_other_streams_carry
     assert found == pytest.approx({"communication_s": 6, "hidden_s": 3, "share": 0.5})
 
 
+def test_on_a_gpu_what_is_between_two_kernels_of_a_phase_is_work():
+    """Kernels so short that the GPU waits for who launches them: a phase lasts from its first to its last."""
+    short = [e | ({"dur": 0.5e6} if e["name"] == "gemm" and e["ts"] == 1e6 else {}) for e in GPU]
+    assert profiler.of_trace(short, main_thread=1) == profiler.of_trace(GPU, main_thread=1)
+
+
+def test_messages_that_the_gpu_has_no_part_in_are_seen_on_their_threads():
+    over_tcp = [e for e in GPU if e["tid"] not in (2, 20, 30)] + [event("user_annotation", "communicate (x)", 2, 3, 4)]
+    found = profiler.of_trace(over_tcp, main_thread=1)
+    assert found == pytest.approx({"communication_s": 4, "hidden_s": 2, "share": 0.5})
+
+
 def test_without_communication_there_is_no_share():
     none = profiler.of_trace([event("cpu_op", "aten::mm", 1, 0, 9)], 1)
     assert none == {"communication_s": 0, "hidden_s": 0, "share": None}

@@ -9,8 +9,8 @@ between two operators of one phase (Python, which needs the processor as they do
 the last is not known to be work), and communication the time that tasks spent in their phases of that name, both by the
 profiler's clock. On a GPU computation is kernels on the streams of the main line, and what lies between two of a phase:
 the GPU then waits for the processor that launches them. Communication is what the GPU did of those phases, copies and
-all, on any other stream, or where it had no part in them, the tasks' own time; kernels of NCCL are communication whoever
-asked for them. Where the main line itself waits for messages nothing is hidden.
+all, on any other stream, or where it had no part in them, the tasks' own time; kernels of NCCL are communication,
+whoever asked for them. Where the main line itself waits for messages nothing is hidden.
 
 What lies between kernels has been counted since the first records of a GPU (docs/limits.md).
 """

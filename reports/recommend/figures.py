@@ -9,6 +9,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from repro.answers.pages.files import Files
@@ -62,6 +63,7 @@ def draw_map(cells: Sequence[Cell], less: float, contests: Sequence[Contest] = (
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.collections import PatchCollection
     from matplotlib.patches import Patch, Rectangle
 
     workers, late, gbits, ratios = (
@@ -71,20 +73,26 @@ def draw_map(cells: Sequence[Cell], less: float, contests: Sequence[Contest] = (
         len(late), len(workers), figsize=(2.0 * len(workers), 2.0 * len(late) + 1.5), sharex=True, sharey=True,
         layout="constrained", squeeze=False,
     )  # fmt: skip
-    for cell in cells:
-        axis = axes[late.index(cell.late), workers.index(cell.workers)]
-        x, y = gbits.index(cell.gbit), ratios.index(cell.ratio)
-        hatch = "////" if cell.margin < less else None
-        colour = COLOURS.get(cell.best, OTHER)
-        axis.add_patch(Rectangle((x, y), 1, 1, facecolor=colour, edgecolor="white", hatch=hatch, linewidth=0.3))
-        if cell.by == "simulation":
-            axis.plot(x + 0.5, y + 0.5, "o", color="white", markersize=2)
+    for (row, column), axis in np.ndenumerate(axes):
+        own = [cell for cell in cells if (cell.late, cell.workers) == (late[row], workers[column])]
+        for close, hatch in ((False, None), (True, "////")):
+            some = [cell for cell in own if (cell.margin < less) is close]
+            places = [Rectangle((gbits.index(cell.gbit), ratios.index(cell.ratio)), 1, 1) for cell in some]
+            colours = [COLOURS.get(cell.best, OTHER) for cell in some]
+            drawn = PatchCollection(places, facecolor=colours, edgecolor="white", hatch=hatch, linewidth=0.3)
+            axis.add_collection(drawn, autolim=False)
+        dots = [cell for cell in own if cell.by == "simulation"]
+        x, y = (
+            [values.index(getattr(cell, name)) + 0.5 for cell in dots]
+            for name, values in (("gbit", gbits), ("ratio", ratios))
+        )
+        axis.plot(x, y, "o", color="white", markersize=2)
     for one in contests:
         axis = axes[late.index(one.place.late), workers.index(one.place.workers)]
         x, y = _along(one.place.gbit, gbits), _along(one.place.ratio, ratios)
         colour = COLOURS.get(one.fastest.candidate, OTHER)
         axis.plot(x, y, "D", color=colour, markeredgecolor="black", markersize=5, zorder=3, clip_on=False)
-    for (row, column), axis in ((place, axes[place]) for place in _places(axes)):
+    for (row, column), axis in np.ndenumerate(axes):
         axis.set_xlim(0, len(gbits))
         axis.set_ylim(0, len(ratios))
         axis.set_xticks([n + 0.5 for n in range(len(gbits))], [f"{gbit:g}" for gbit in gbits], fontsize=6)
@@ -109,10 +117,6 @@ def _along(value: float, values: Sequence[float]) -> float:
         if value <= high:
             return at + 0.5 + max(0.0, math.log(value / low) / math.log(high / low))
     return len(values) - 0.5
-
-
-def _places(axes: Any) -> list[tuple[int, int]]:
-    return [(row, column) for row in range(axes.shape[0]) for column in range(axes.shape[1])]
 
 
 def emulated_scatter(files: Files, table: pd.DataFrame) -> str:

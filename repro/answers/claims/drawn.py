@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -52,10 +52,12 @@ class Sweeps:
         return self._runs(errors)
 
     def _runs(self, errors: Residuals | None) -> Runs:
+        of_draw = cache(errors.of_draw) if errors else None
+
         def made() -> Iterable[Summary]:
             for one in self.sweeps:
                 for draw in one.draws:
-                    factor = errors.of_draw(draw.number).of(one.summary) if errors else 1.0
+                    factor = of_draw(draw.number).of(one.summary) if of_draw else 1.0
                     own = {"seed": draw.number} | self._targets(one.summary, draw.number)
                     yield at_draw(one.summary, draw.result, factor) | own
 

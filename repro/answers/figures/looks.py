@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any, Literal
 
-import pandas as pd
-
 from repro.core import yaml_files
 from repro.core.fields import Model, Text, checked
 from repro.core.paths import REPORTS
@@ -52,6 +50,8 @@ def called(value: Any) -> str:
 
 def ordered(values: Iterable[Any]) -> list[Any]:
     """Each value once: those of the palette in its order, then all others as they come."""
+    import pandas as pd
+
     found = list(dict.fromkeys(value for value in values if not pd.isna(value)))
     places = {name: place for place, name in enumerate(palette())}
     return sorted(found, key=lambda value: places.get(str(value), len(places)))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+from repro.answers import collecting
 from repro.answers.pages import built, overview
 from repro.answers.pages.built import Built
 from repro.answers.pages.files import Files
@@ -19,6 +22,9 @@ from repro.core.paths import REPORTS, reference_root, reports_root
 from repro.core.warnings import warn
 
 GENERATED = {".png", ".pdf", ".csv", ".json", ".tex"}
+# what pages are built with, and is imported once for all processes
+IMPORTED = ("repro.answers.pages.paper_page", "matplotlib.pyplot", "matplotlib.backends.backend_pdf", "pyarrow.parquet",
+            "jinja2", "markdown_it", "tabulate")  # fmt: skip
 
 
 def build(
@@ -45,8 +51,10 @@ def build(
         say(f"building the page of {paper} ...")
         made[paper] = page(paper, results, out)
     if paper is None:
-        made |= _pages([name for name in names if name not in made], results, out, say)
-        made[overview.PAGE] = overview.build({name: one.said for name, one in made.items()}, out)
+        missing = [name for name in names if name not in made]
+        with _beside(len(missing)) as begun:
+            made |= _pages(missing, results, out, say, begun)
+            made[overview.PAGE] = begun(overview.build, {name: one.said for name, one in made.items()}, out)()
     pages: list[Path] = []
     files: list[Path] = []
     for name in made:
@@ -71,33 +79,38 @@ def _as_it_was(name: str, results: Path | None, out: Path) -> Built | None:
     return before if before.is_of(built.inputs(name, results)) else None
 
 
-def _pages(names: Sequence[str], results: Path | None, out: Path, say: Callable[[str], None]) -> dict[str, Built]:
-    """What `page` gives for each, in order; several at once in processes of their own, one a core.
+Begun = Callable[..., Callable[[], Any]]  # begins a function's work with these arguments; returns what waits for it
 
-    Somebody else's page that cannot be built costs a warning.
-    """
+
+@contextmanager
+def _beside(count: int) -> Iterator[Begun]:
+    """What works in up to `count` processes at once, one a core; here, once it is waited for, where that is one."""
+    processes = min(count, len(os.sched_getaffinity(0)))
+    if processes <= 1:
+        yield partial
+        return
+    fresh = multiprocessing.get_context("forkserver")  # drawing may have threads here
+    fresh.set_forkserver_preload(["__main__", *IMPORTED])
+    with ProcessPoolExecutor(processes, fresh, config_folders.inherit, (config_folders.given(),)) as pool:
+        yield lambda *work: pool.submit(*work).result
+
+
+def _pages(
+    names: Sequence[str], results: Path | None, out: Path, say: Callable[[str], None], begun: Begun
+) -> dict[str, Built]:
+    """What `page` gives for each, in order. Somebody else's page that cannot be built costs a warning."""
     made: dict[str, Built] = {}
-
-    def keep(name: str, done: Callable[[], Built]) -> None:
+    if names:
+        say(f"building the page{'s' if len(names) > 1 else ''} of {', '.join(names)} ...")
+    of_papers = overview.papers()  # which begin last: they take about as long as one another
+    work = {name: begun(page, name, results, out) for name in sorted(names, key=lambda name: name in of_papers)}
+    for name in names:
         try:
-            made[name] = done()
+            made[name] = work[name]()
         except InputError as error:
             if is_ours(name):
                 raise
             warn(f"{error}; the page is left out")
-
-    cores = len(os.sched_getaffinity(0))
-    if len(names) <= 1 or cores == 1:
-        for name in names:
-            say(f"building the page of {name} ...")
-            keep(name, partial(page, name, results, out))
-        return made
-    say(f"building the pages of {', '.join(names)} ...")
-    fresh = multiprocessing.get_context("forkserver")  # drawing may have threads here
-    with ProcessPoolExecutor(min(cores, len(names)), fresh, config_folders.inherit, (config_folders.given(),)) as pool:
-        tasks = {name: pool.submit(page, name, results, out) for name in names}
-        for name, task in tasks.items():
-            keep(name, task.result)
     return made
 
 
@@ -106,6 +119,7 @@ def is_ours(page: str) -> bool:
     return config_folders.report_folder(page).parent == REPORTS
 
 
+@collecting.rarely()
 def page(name: str, results: Path | None, out: Path) -> Built:
     """The page of a paper, or one across papers, built under `out`; InputError for what somebody else's raises."""
     try:

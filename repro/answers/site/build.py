@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from repro.answers import collecting
 from repro.answers.site import sources
 from repro.core import locks
 from repro.core.errors import InputError, cannot
 from repro.core.paths import PROJECT
 
 WAIT_S = 120.0  # for another build of the same folder
+PORTIONS = 2  # of the documents for each core, so that none is waited for long alone
 STATIC = Path(__file__).parent / "static"
 SETTINGS: Mapping[str, Any] = {
     "project": "Reproductions",
@@ -53,6 +55,7 @@ class Site:
         return self.index.parent / f"{name}.html"
 
 
+@collecting.rarely()
 def build(pages: Path, checkout: Path = PROJECT) -> Site:
     """The site of the Markdown pages in the folder `pages` and of the checkout's documentation, in `pages`/site.
 
@@ -77,7 +80,7 @@ def build(pages: Path, checkout: Path = PROJECT) -> Site:
                 app = Sphinx(
                     srcdir=work / "source", confdir=None, outdir=site, doctreedir=work / "doctrees",
                     buildername="html", confoverrides={**SETTINGS, "contents": contents, "made_by": _made_by()},
-                    status=None, warning=said, parallel=os.cpu_count() or 1,
+                    status=None, warning=said, parallel=PORTIONS * (os.cpu_count() or 1),
                 )  # fmt: skip
                 app.build()
     except SphinxError as error:

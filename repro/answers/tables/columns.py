@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from repro.core.errors import InputError, unknown
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Filter = dict[str, str | int | float | bool | list[str | int | float] | None]  # column -> its value, or one of several
 NAME = re.compile(r"(?<![\w.])[A-Za-z_][\w.]*")
@@ -40,6 +41,8 @@ def names(column: str, table: pd.DataFrame) -> list[str]:
 
 def computed(table: pd.DataFrame, column: str) -> pd.Series:
     """A number a row, NaN where something is not there; InputError for a column that the table lacks."""
+    import pandas as pd
+
     needed = names(column, table)
     if missing := [name for name in needed if name not in table]:
         raise unknown("column", missing[0], table.columns)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -98,7 +99,7 @@ def test_a_page_that_cannot_be_built_is_a_warning_and_an_error_where_it_is_asked
     asked = "building the page of mine ..."
     with pytest.raises(InputError, match=r"page\.md\.j2:\d+: UndefinedError"):
         build.build("mine", tmp_path, tmp_path / "pages", lambda line: print(line))
-    assert build._pages(["mine"], tmp_path, tmp_path / "pages", lambda line: print(line)) == {}
+    assert build._pages(["mine"], tmp_path, tmp_path / "pages", lambda line: print(line), partial) == {}
     said = capsys.readouterr()
     assert said.out.splitlines() == [asked, asked] and "the page is left out" in said.err
 

@@ -11,7 +11,9 @@ from typing import Any
 
 from repro.core.errors import InputError, cannot
 
-SKELETONS = Path(__file__).parent / "skeletons"  # a folder for each kind: files and names with NAME and CLASS in them
+SKELETONS = (
+    Path(__file__).parent / "skeletons"
+)  # a folder for each kind: files and names with NAME and CAMEL (CamelCase) in them
 KINDS = sorted(folder.name for folder in SKELETONS.iterdir())
 NEXT = {
     "experiment": "repro run {out}/{name}.yaml && python -m pytest {out}",
@@ -55,7 +57,7 @@ def written(kind: str, name: str, out: Path) -> list[Path]:
     own = "".join(part.capitalize() for part in name.split("_"))
 
     def named(text: str) -> str:
-        return text.replace("NAME", name).replace("CLASS", own)
+        return text.replace("NAME", name).replace("CAMEL", own)
 
     root = SKELETONS / kind
     sources = [path for path in sorted(root.rglob("*")) if path.is_file() and path.suffix != ".pyc"]

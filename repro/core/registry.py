@@ -115,10 +115,19 @@ class Registry:
     def _class(self, module: ModuleType, name: str) -> type:
         home, _, base = not_none(self.base).partition(":")
         parent = getattr(importlib.import_module(home), base)
-        for _, candidate in inspect.getmembers(module, inspect.isclass):
-            if issubclass(candidate, parent) and getattr(candidate, "name", None) == name:
-                return candidate
-        raise unknown(f"{self.kind} (no class with that name in module {module.__name__})", name, self.names())
+        own = [each for _, each in inspect.getmembers(module, inspect.isclass) if issubclass(each, parent)]
+        chosen = next((each for each in own if getattr(each, "name", None) == name), None)
+        if chosen is None:
+            there = (f"{each.__name__} (name = {each.__dict__['name']!r})" for each in own if "name" in each.__dict__)
+            raise InputError(
+                f"{self.kind} {name}: {module.__file__} must have a class derived from {base} whose name = '{name}'; "
+                f"it has {', '.join(there) or 'none'}"
+            )
+        if missing := sorted(getattr(chosen, "__abstractmethods__", ())):
+            raise InputError(
+                f"{self.kind} {name}: {chosen.__name__} in {module.__file__} must define {', '.join(missing)}"
+            )
+        return chosen
 
     def parse(self, name: str, given: Mapping[str, Any], part: str) -> Any:
         """A plugin's options: its `Options`, or the mapping if it takes keyword arguments; InputError as `parse`."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from repro.core.registry import TRAIN, home
+from repro.experiment import first_pass
 from repro.experiment.key import Keys
 from repro.experiment.run import Run
 from repro.experiment.schema import RunConfig
@@ -27,7 +28,9 @@ def identify(runs: Sequence[Run], hardware_class: str | None = None) -> None:
         per_epoch = dataset.iterations(config.batch)
         run.iterations = config.iterations(per_epoch) if config.program == TRAIN else None
         home("metric").check_classes(config.metric, dataset.classes)
-        home("strategy").check_model(config, home("model").of(config, dataset, "meta"))
+        model = home("model").of(config, dataset, "meta")
+        home("strategy").check_model(config, model)
+        first_pass.check(config, model, dataset)
         if note := home("model").size_note(config, dataset):
             notes[note] = None
         keys.give(run, dataset.checksum)

@@ -43,6 +43,11 @@ def check_override(override: str, known: Collection[str]) -> None:
         raise InputError(f"override '{override}': {part}={value} is meant, which brings its options too")
     if name in PLUGINS and PLUGINS[name].takes(value):
         own_code.admit(value.replace("\\:", ":"))  # as Hydra writes one of several values
+    elif name in PLUGINS and own_code.is_place(value):
+        raise InputError(
+            f"{override}: models and data sets alone are named by their place; a {name} is a file in its folder of the "
+            f"checkout, or in an installed package (docs/{name}.md)"
+        )
     elif name in GROUPS and value not in group_names(name):
         raise unknown(name, value, group_names(name))
     elif name in GROUPS:

@@ -34,6 +34,11 @@ def test_every_skeleton_passes_its_own_tests(tmp_path):
     assert done.returncode == 0 and passed == {f"own_{kind}" for kind in new.KINDS}, done.stdout
 
 
+def test_only_whole_words_stand_for_the_name(tmp_path):
+    assert main(["new", "dataset", "mine", "--out", str(tmp_path)]) == 0
+    assert "\nCLASSES, SHAPE = " in (tmp_path / "mine.py").read_text()
+
+
 @pytest.mark.parametrize("kind", [kind for kind in new.KINDS if (new.SKELETONS / kind / "pyproject.toml").is_file()])
 def test_what_pip_installs_in_place_is_found_beside_its_folder(tmp_path, monkeypatch, kind):
     """As `pip install -e mine` and then `repro run ... strategy=mine` where `mine/` lies."""

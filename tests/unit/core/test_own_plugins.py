@@ -251,6 +251,58 @@ def test_what_cannot_be_is_one_line(mine):
     assert "not readable as .npz" in refused("dataset=./text.npz", "batch=20")
 
 
+UNFIT = """
+from torch import nn
+
+class Narrow(nn.Module):
+    def __init__(self, classes, outputs=3, inputs=64):
+        super().__init__()
+        self.body, self.head = nn.Sequential(nn.Flatten(), nn.Linear(inputs, 16)), nn.Linear(16, outputs)
+
+    def forward(self, x):
+        return self.head(self.body(x))
+
+class Scalar(Narrow):
+    def forward(self, x):
+        return super().forward(x).sum()
+
+class Typo(Narrow):
+    def forward(self, x):
+        return self.haed(self.body(x))
+
+class Branches(Narrow):
+    def forward(self, x):
+        return super().forward(x if x.sum().item() > 0 else -x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("net", "words"),
+    [
+        (("Narrow",), "it makes (2, 3); must be (2, 5)"),
+        (("Narrow", "model.inputs=100", "model.outputs=5"), "its block body fails: "),
+        (("Scalar",), "it makes (); must be (2, 5)"),
+        (("Typo",), "my_nets.py:18: AttributeError"),
+    ],
+)
+def test_a_model_that_does_not_suit_the_data_is_refused_before_anything_starts(mine, net, words):
+    (mine / "my_nets.py").write_text(UNFIT)
+    name, *options = net
+    line = refused(f"model=./my_nets.py:{name}", *options, "dataset=./mine.npz", "batch=20")
+    assert words in line and f"model ./my_nets.py:{name}" in line and "(2, 1, 8, 8)" in line
+
+
+def test_a_pass_that_needs_values_is_left_to_the_run(mine):
+    (mine / "my_nets.py").write_text(UNFIT)
+    assert planned("model=./my_nets.py:Branches", "dataset=./mine.npz", "batch=20")
+
+
+def test_a_strategy_has_no_place(mine):
+    (mine / "mine.py").write_text("")
+    line = refused("strategy=./mine.py:Mine")
+    assert line.startswith("strategy=./mine.py:Mine: ") and "docs/strategy.md" in line
+
+
 def test_without_a_test_part_a_tenth_is_held_out_and_bytes_are_scaled(mine):
     for name in ("./whole.npz", "./my_sets.py:whole"):
         own_code.admit(name)

@@ -164,6 +164,22 @@ def test_one_that_cannot_be_imported_disturbs_nobody_else(tmp_path, monkeypatch,
     assert len(said) == 1 and "strategy foreign_gone: cannot import foreign_gone.wire" in said[0]
 
 
+@pytest.mark.parametrize(
+    ("was", "now", "words"),
+    [
+        ('name, Options = "foreign_wire", Options', 'name, Options = "wire", Options', "ForeignWire (name = 'wire')"),
+        ("def exchange", "def exchnge", "ForeignWire in"),
+    ],
+)
+def test_a_class_under_another_name_or_not_whole_is_one_line(foreign, was, now, words):
+    """What is wrong with it is said before anything starts, and no list of names that has its own."""
+    path = foreign / "foreign_plugins" / "wire.py"
+    path.write_text(path.read_text().replace(was, now))
+    with pytest.raises(InputError, match="strategy foreign_wire: ") as refusal:
+        PLUGINS["strategy"].load("foreign_wire")
+    assert words in str(refusal.value) and str(path) in str(refusal.value) and "dsync" not in str(refusal.value)
+
+
 BROKEN = {  # file -> what is in it, where the line points
     "wire.py": ("import torch\n\ndef f(:\n", "wire.py:3: SyntaxError"),
     "line.py": ('x = 1\nraise RuntimeError("no\\nway")\n', "line.py:2: RuntimeError: no way"),

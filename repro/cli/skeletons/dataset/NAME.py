@@ -1,4 +1,4 @@
-"""CLASS: images in ten classes: NAME/train.npz and NAME/test.npz, each with x (N, 1, 8, 8) float32 and y (N,) int64."""
+"""CAMEL: images in ten classes: NAME/train.npz and NAME/test.npz, each with x (N, 1, 8, 8) float32 and y (N,) int64."""
 
 from __future__ import annotations
 

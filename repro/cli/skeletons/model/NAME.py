@@ -1,4 +1,4 @@
-"""CLASS: what the network is, and where it is published."""
+"""CAMEL: what the network is, and where it is published."""
 
 import math
 from collections import OrderedDict

@@ -1,4 +1,4 @@
-"""CLASS: what it exchanges, and the paper or idea that it is from."""
+"""CAMEL: what it exchanges, and the paper or idea that it is from."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Options:
     wire: Literal["float32", "bfloat16", "float16"] = "float32"
 
 
-class CLASS(GradientStrategy):
+class CAMEL(GradientStrategy):
     """Every worker sends its gradient, in the number format of the option, to every other."""
 
     name, Options = "NAME", Options

@@ -5,7 +5,7 @@ import torch
 from repro.testing import StrategyConformance, small
 
 
-class TestCLASS(StrategyConformance):
+class TestCAMEL(StrategyConformance):
     strategy = "NAME"
 
 

@@ -1,1 +1,1 @@
-"""CLASS as a paper of `repro`: experiments, testbed, printed numbers, claims and page."""
+"""CAMEL as a paper of `repro`: experiments, testbed, printed numbers, claims and page."""

@@ -43,17 +43,22 @@ def check_override(override: str, known: Collection[str]) -> None:
         raise InputError(f"override '{override}': {part}={value} is meant, which brings its options too")
     if name in PLUGINS and PLUGINS[name].takes(value):
         own_code.admit(value.replace("\\:", ":"))  # as Hydra writes one of several values
-    elif name in PLUGINS and own_code.is_place(value):
-        raise InputError(
-            f"{override}: models and data sets alone are named by their place; a {name} is a file in its folder of the "
-            f"checkout, or in an installed package (docs/{name}.md)"
-        )
+    elif name in PLUGINS and value not in group_names(name) and ("/" in value or own_code.is_place(value)):
+        raise InputError(f"{override}: {PLUGINS[name].kind} {value} is no name; {_place_of_own(name)}")
     elif name in GROUPS and value not in group_names(name):
         raise unknown(name, value, group_names(name))
     elif name in GROUPS:
         group_file(name, value)  # says what is wrong with it
     if key.startswith("+") and entry and part not in OPEN and entry.split(".")[0] not in (valid := _entries(part)):
         raise unknown("option", name, [f"{part}.{each}" for each in valid])
+
+
+def _place_of_own(kind: str) -> str:
+    """How a plugin of a user's is named."""
+    if PLUGINS[kind].own is None:
+        return f"one of your own is a file in its folder of the checkout, or in an installed package (docs/{kind}.md)"
+    data = " or ./FILE.npz" if kind == "dataset" else ""
+    return f"one of your own is named ./FILE.py:NAME{data} (docs/{kind}.md)"
 
 
 def _entries(part: str) -> set[str]:

@@ -131,8 +131,14 @@ def read(items: Any, what: str) -> tuple[Items, torch.Tensor, str]:
         raise InputError(f"{what}: must be a Dataset with __getitem__ and __len__, not {type(items).__name__}")
     if not len(items):
         raise InputError(f"{what}: has no samples")
-    digest, found = hashlib.sha256(), []
-    for x, y in all_of(items):
+    digest, found, first = hashlib.sha256(), [], None
+    for row, (x, y) in enumerate(all_of(items)):
+        first = first or (x.shape, y.shape)
+        for name, shape, needed in zip("xy", (x.shape, y.shape), first):
+            if shape != needed:
+                raise InputError(
+                    f"{what}, sample {row}: {name} has shape {tuple(shape)}; must be {tuple(needed)}, as sample 0 has"
+                )
         digest.update(f"{x.dtype} {tuple(x.shape)}".encode())
         digest.update(x.contiguous().view(-1).view(torch.uint8).numpy().tobytes() if x.numel() else b"")
         found.append(y)

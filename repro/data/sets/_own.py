@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 PARTS = ("train", "test")
 TENTH = 10
+NUMBERS = "biuf"  # numpy's kinds of types: truth values, whole numbers, floating point
 
 
 def of(name: str, given: Any) -> Any:
@@ -124,7 +125,7 @@ class Own:
             with np.load(self.given, allow_pickle=False) as stored:
                 arrays = {name: stored[name] for name in stored.files}
         except (OSError, ValueError) as error:
-            raise InputError(f"{self.given}: not readable as .npz ({error})") from None
+            raise InputError(f"{self.given}: not readable as an .npz of numbers ({error})") from None
         endings = next((ends for ends in (("_train", "_test"), ("",)) if f"x{ends[0]}" in arrays), None)
         lacking = [f"{name}{end}" for end in endings or () for name in "xy" if f"{name}{end}" not in arrays]
         if endings is None or lacking:
@@ -132,6 +133,14 @@ class Own:
                 f"{self.given}: has {', '.join(arrays) or 'nothing'}; must have "
                 "x_train, y_train, x_test, y_test, or x and y"
             )
+        for key in (f"{name}{end}" for end in endings for name in "xy"):
+            if arrays[key].dtype.kind not in NUMBERS:
+                raise InputError(f"{self.given}: {key} has type {arrays[key].dtype}; must be numbers")
+            if not np.isfinite(arrays[key]).all():
+                raise InputError(f"{self.given}: {key} has NaN or infinite values; must be finite")
+        shapes = {f"x{end}": arrays[f"x{end}"].shape[1:] for end in endings}
+        if len({*shapes.values()}) > 1:
+            raise InputError(f"{self.given}: samples have shapes {shapes}; must be of one shape")
         parts: list[Samples] = []
         for end in endings:
             x, y = torch.from_numpy(arrays[f"x{end}"]), torch.from_numpy(np.asarray(arrays[f"y{end}"]))
@@ -156,6 +165,9 @@ class Own:
                 raise InputError(f"data set {self.name}: {error}") from None
         parts = given if isinstance(given, tuple | list) and len(given) == 2 and _are_sets(given) else (given,)
         found = [read(part, f"data set {self.name}, {which}") for part, which in zip(parts, PARTS)]
+        if len({first.shape for _, first, _ in found}) > 1:
+            shapes = " and ".join(str(tuple(first.shape)) for _, first, _ in found)
+            raise InputError(f"data set {self.name}: train and test have samples of shapes {shapes}; must be of one")
         digest = hashlib.sha256("".join(checksum for *_, checksum in found).encode()).hexdigest()
         return [split for split, *_ in found], found[0][1], digest
 

@@ -91,6 +91,18 @@ class Pairs(Points):
     def __getitem__(self, i):
         return (torch.zeros(3), torch.zeros(4)), 0
 
+class Ragged(Points):
+    def __getitem__(self, i):
+        return torch.zeros(3 + (i > 5)), 0
+
+class Unequal(Points):
+    def __init__(self, train=True):
+        super().__init__(train)
+        self.size = 3 if train else 4
+
+    def __getitem__(self, i):
+        return torch.zeros(self.size), 0
+
 class Named(Points):
     def __getitem__(self, i):
         return {"x": torch.zeros(3), "y": 0}
@@ -248,7 +260,20 @@ def test_what_cannot_be_is_one_line(mine):
     np.savez(mine / "bad.npz", images=np.zeros(3))
     assert "must have x_train, y_train" in refused("dataset=./bad.npz", "batch=20")
     (mine / "text.npz").write_text("no archive")
-    assert "not readable as .npz" in refused("dataset=./text.npz", "batch=20")
+    assert "not readable as an .npz" in refused("dataset=./text.npz", "batch=20")
+
+
+def test_samples_are_numbers_of_one_shape(mine):
+    x, y = np.zeros((20, 1, 8, 8), "f4"), np.arange(20) % 2
+    for name, arrays, words in (
+        ("words", {"x": np.array(["a"] * 20), "y": y}, "x has type <U1; must be numbers"),
+        ("nan", {"x": np.where(x == 0, np.nan, x), "y": y}, "x has NaN or infinite values"),
+        ("two", {"x_train": x, "y_train": y, "x_test": x[:, :, :4], "y_test": y}, "must be of one shape"),
+    ):
+        np.savez(mine / f"{name}.npz", **arrays)
+        assert words in refused(f"dataset=./{name}.npz", "batch=20")
+    assert "sample 6: x has shape (4,); must be (3,)" in refused("dataset=./my_sets.py:Ragged", "batch=20")
+    assert "shapes (3,) and (4,)" in refused("dataset=./my_sets.py:Unequal", "batch=20")
 
 
 UNFIT = """
@@ -300,7 +325,8 @@ def test_a_pass_that_needs_values_is_left_to_the_run(mine):
 def test_a_strategy_has_no_place(mine):
     (mine / "mine.py").write_text("")
     line = refused("strategy=./mine.py:Mine")
-    assert line.startswith("strategy=./mine.py:Mine: ") and "docs/strategy.md" in line
+    assert line.startswith("strategy=./mine.py:Mine: ") and "docs/strategy.md" in line and "dsync" not in line
+    assert "./FILE.npz" in refused("dataset=./mine.npy") and "./FILE.py:NAME" in refused("model=./mine.pt")
 
 
 def test_without_a_test_part_a_tenth_is_held_out_and_bytes_are_scaled(mine):

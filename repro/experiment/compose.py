@@ -13,7 +13,7 @@ from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.errors import HydraException, OverrideParseException
+from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException, UnsupportedInterpolationType
 
@@ -22,7 +22,7 @@ from repro.core.errors import InputError, unknown
 from repro.core.paths import CONFIGS
 from repro.core.registry import PLUGINS
 from repro.core.warnings import warn
-from repro.experiment.files import GROUPS, group_file, own_file, place_of, plugins_without_file
+from repro.experiment.files import GROUPS, group_file, group_names, own_file, place_of, plugins_without_file
 from repro.experiment.overrides import LATER, check_override, parts_of
 from repro.experiment.sources import is_own
 from repro.experiment.testbeds import NAMED_WORK, WORK
@@ -215,6 +215,10 @@ def _one_line(error: Exception, overrides: Sequence[str]) -> InputError:
         if key in valid:  # a mapping was given for it
             return InputError(f"{key}: has no such entry as is given; +{key}.NAME=value adds one")
         return unknown("option", key, valid) if valid else InputError(f"unknown option '{key}'")
+    if isinstance(error, MissingConfigException) and error.missing_cfg_file:
+        group, _, name = str(error.missing_cfg_file).partition("/")
+        if group in GROUPS:
+            return unknown(group, name, group_names(group))
     if isinstance(error, UnsupportedInterpolationType):
         return InputError(f"configuration: {text}: ${{...}} takes another value of the configuration, and no more")
     if isinstance(error, UnicodeDecodeError):

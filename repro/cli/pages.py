@@ -18,6 +18,7 @@ def add(commands: Any) -> None:
     report = commands.add_parser("report", help="build the pages from results, and a site of pages and docs/")
     report.add_argument("paper", nargs="?", help="build one paper's page (default: all pages)")
     report.add_argument("--out", type=Path, help="folder (default: $REPRO_REPORTS, else pages/ of the results folder)")
+    report.add_argument("--pdf", action="store_true", help="figures as PDF too")
     as_json(report)
     report.set_defaults(command=cmd_report)
 
@@ -27,7 +28,7 @@ def cmd_report(args: argparse.Namespace) -> None:
     from repro.core.paths import reports_root
 
     out = (args.out or reports_root()).resolve()
-    written = build(args.paper, out=out, say=say)
+    written = build(args.paper, out=out, say=say, pdf=args.pdf)
     if args.paper:
         written += build_overview(out)
     site = build_site(out)

@@ -19,9 +19,9 @@ def drawn(monkeypatch):
     """Names of figures, as they are drawn."""
     names = []
 
-    def save(figure, stem):
+    def save(figure, stem, suffixes):
         names.append(stem.name)
-        return undrawn(figure, stem)
+        return undrawn(figure, stem, suffixes)
 
     without_drawing(monkeypatch)
     monkeypatch.setattr(files, "save", save)
@@ -38,6 +38,16 @@ def test_nothing_is_built_again_whose_inputs_are_the_same(tmp_path, drawn):
     said.clear()
     assert build("pipesgd", results, out, said.append) == first
     assert {path: path.stat().st_mtime_ns for path in first} == before and not drawn and not said
+
+
+def test_figures_are_pdfs_too_from_when_that_is_asked_for(tmp_path, drawn):
+    results, out = put(tmp_path / "results", [make("D-Sync"), make("Pipe-SGD")]), tmp_path / "out"
+    (page, *first) = build("pipesgd", results, out)
+    assert not [path for path in first if path.suffix == ".pdf"] and "[PDF]" not in page.read_text()
+    (page, *both) = build("pipesgd", results, out, pdf=True)
+    of = {suffix: {path.stem for path in both if path.suffix == suffix} for suffix in (".png", ".pdf")}
+    assert of[".pdf"] == of[".png"] and "[PDF](figures/pipesgd/" in page.read_text()
+    assert build("pipesgd", results, out) == [page, *both]
 
 
 def test_another_result_builds_the_page_and_draws_what_shows_it(tmp_path, drawn):

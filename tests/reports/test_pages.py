@@ -218,7 +218,7 @@ def test_the_readme_says_what_the_pages_say(reported):
 def test_the_site_opens_with_the_overview_after_the_runs_of_one_paper(reported, tmp_path, monkeypatch):
     """Pages of other papers are those of the reference; here each is a line."""
 
-    def pages(names, results, out, say, begun):
+    def pages(names, results, out, say, begun, pdf):
         written = {name: out / f"{name}.md" for name in names}
         for name, path in written.items():
             out.mkdir(exist_ok=True)
@@ -247,11 +247,11 @@ def test_without_results_a_page_says_so(tmp_path, monkeypatch, name):
 
 def test_the_same_results_give_the_same_bytes_and_old_figures_go(tmp_path):
     results = put(tmp_path / "results", [make("D-Sync"), make("Pipe-SGD")])
-    first = {path.name: path.read_bytes() for path in build("pipesgd", results, tmp_path / "a")}
+    first = {path.name: path.read_bytes() for path in build("pipesgd", results, tmp_path / "a", pdf=True)}
     old = tmp_path / "b" / "figures" / "pipesgd" / "old.png"
     old.parent.mkdir(parents=True)
     old.write_bytes(b"")
-    second = {path.name: path.read_bytes() for path in build("pipesgd", results, tmp_path / "b")}
+    second = {path.name: path.read_bytes() for path in build("pipesgd", results, tmp_path / "b", pdf=True)}
     assert first == second and not old.exists()
 
 

@@ -23,20 +23,21 @@ from repro.core.warnings import warn
 
 GENERATED = {".png", ".pdf", ".csv", ".json", ".tex"}
 # what pages are built with, and is imported once for all processes
-IMPORTED = ("repro.answers.pages.paper_page", "matplotlib.pyplot", "matplotlib.backends.backend_pdf", "pyarrow.parquet",
+IMPORTED = ("repro.answers.pages.paper_page", "matplotlib.pyplot", "matplotlib.backends.backend_agg", "pyarrow.parquet",
             "jinja2", "markdown_it", "tabulate")  # fmt: skip
 
 
 def build(
     paper: str | None = None, results: Path | None = None, out: Path | None = None,
-    say: Callable[[str], None] = lambda line: None,
+    say: Callable[[str], None] = lambda line: None, pdf: bool = False,
 ) -> list[Path]:  # fmt: skip
     """Build the pages of one paper alone, or all pages and the overview; returns what was written, pages first.
 
     results: a results folder to be read alone (default: workspace and reference, as `repro.answers.tables.loading`
-    tells); out: where pages go (`reports_root()`); say: is told of each page before it is built. The same summaries
-    give the same bytes; a page of which nothing changed stays as it is (`repro.answers.pages.built`). A page's figures
-    and tables of an earlier build that no longer have results are removed.
+    tells); out: where pages go (`reports_root()`); say: is told of each page before it is built; pdf:
+    figures as PDF too. The same summaries give the same bytes; a page of which nothing changed stays as it is
+    (`repro.answers.pages.built`). A page's figures and tables of an earlier build that no longer have results are
+    removed.
     """
     every = [*overview.papers(), *overview.across()]
     if results == reference_root():  # which has nothing of other people's papers
@@ -46,15 +47,15 @@ def build(
     results, out = (Path(folder) if folder is not None else None for folder in (results, out))
     out = out or reports_root()
     names = every if paper is None else [paper]
-    made = {name: before for name in names if (before := _as_it_was(name, results, out))}
+    made = {name: before for name in names if (before := _as_it_was(name, results, out, pdf))}
     if paper is not None and not made:
         say(f"building the page of {paper} ...")
-        made[paper] = page(paper, results, out)
+        made[paper] = page(paper, results, out, pdf)
     if paper is None:
         missing = [name for name in names if name not in made]
         with _beside(len(missing)) as begun:
-            made |= _pages(missing, results, out, say, begun)
-            made[overview.PAGE] = begun(overview.build, {name: one.said for name, one in made.items()}, out)()
+            made |= _pages(missing, results, out, say, begun, pdf)
+            made[overview.PAGE] = begun(overview.build, {name: one.said for name, one in made.items()}, out, pdf)()
     pages: list[Path] = []
     files: list[Path] = []
     for name in made:
@@ -73,10 +74,10 @@ def build_overview(out: Path, results: Path | None = None) -> list[Path]:
     return [*pages, *files]
 
 
-def _as_it_was(name: str, results: Path | None, out: Path) -> Built | None:
+def _as_it_was(name: str, results: Path | None, out: Path, pdf: bool = False) -> Built | None:
     """A page as an earlier build made it, where nothing has changed since."""
     before = Built.before(name, out)
-    return before if before.is_of(built.inputs(name, results)) else None
+    return before if before.is_of(built.inputs(name, results), pdf) else None
 
 
 Begun = Callable[..., Callable[[], Any]]  # begins a function's work with these arguments; returns what waits for it
@@ -96,14 +97,14 @@ def _beside(count: int) -> Iterator[Begun]:
 
 
 def _pages(
-    names: Sequence[str], results: Path | None, out: Path, say: Callable[[str], None], begun: Begun
+    names: Sequence[str], results: Path | None, out: Path, say: Callable[[str], None], begun: Begun, pdf: bool = False
 ) -> dict[str, Built]:
     """What `page` gives for each, in order. Somebody else's page that cannot be built costs a warning."""
     made: dict[str, Built] = {}
     if names:
         say(f"building the page{'s' if len(names) > 1 else ''} of {', '.join(names)} ...")
     of_papers = overview.papers()  # which begin last: they take about as long as one another
-    work = {name: begun(page, name, results, out) for name in sorted(names, key=lambda name: name in of_papers)}
+    work = {name: begun(page, name, results, out, pdf) for name in sorted(names, key=lambda name: name in of_papers)}
     for name in names:
         try:
             made[name] = work[name]()
@@ -120,10 +121,10 @@ def is_ours(page: str) -> bool:
 
 
 @collecting.rarely()
-def page(name: str, results: Path | None, out: Path) -> Built:
+def page(name: str, results: Path | None, out: Path, pdf: bool = False) -> Built:
     """The page of a paper, or one across papers, built under `out`; InputError for what somebody else's raises."""
     try:
-        return _page(name, results, out)
+        return _page(name, results, out, pdf)
     except InputError:
         raise
     except Exception as error:  # of their template, tables or functions
@@ -134,8 +135,8 @@ def page(name: str, results: Path | None, out: Path) -> Built:
         raise InputError(f"the page of {name} cannot be built: {where}") from None
 
 
-def _page(name: str, results: Path | None, out: Path) -> Built:
-    files, inputs = Files(name, out), built.inputs(name, results)
+def _page(name: str, results: Path | None, out: Path, pdf: bool) -> Built:
+    files, inputs = Files(name, out, pdf=pdf), built.inputs(name, results)
     if name in overview.papers():
         from repro.answers.pages import paper_page
 

@@ -39,6 +39,7 @@ class Built:
     pages: list[str] = field(default_factory=list)
     inputs: str = ""
     said: Any = None
+    pdf: bool = False  # whether its figures are there as PDF too
 
     @classmethod
     def before(cls, page: str, out: Path) -> Built:
@@ -52,9 +53,9 @@ class Built:
         """Whether files are there as this build wrote them."""
         return all(path in self.files and content(self.out / path) == self.files[path] for path in paths)
 
-    def is_of(self, inputs: str) -> bool:
-        """Whether it was built of these inputs, and is all there."""
-        return self.inputs == inputs and self.has(self.files)
+    def is_of(self, inputs: str, pdf: bool = False) -> bool:
+        """Whether it was built of these inputs, with PDFs where they are asked for, and is all there."""
+        return self.inputs == inputs and self.pdf >= pdf and self.has(self.files)
 
     def written(self) -> tuple[list[Path], list[Path]]:
         """(pages, other files)"""

@@ -44,12 +44,12 @@ def across() -> dict[str, str]:
     return _titles(of_papers=False)
 
 
-def build(done: Mapping[str, Any], out: Path) -> Built:
+def build(done: Mapping[str, Any], out: Path, pdf: bool = False) -> Built:
     """index.md from what each page said of itself."""
     import pandas as pd
 
-    files, inputs = Files(PAGE, out), built.inputs(PAGE, None, done)
-    if files.before.is_of(inputs):
+    files, inputs = Files(PAGE, out, pdf=pdf), built.inputs(PAGE, None, done)
+    if files.before.is_of(inputs, pdf):
         return files.before
     titles = papers()
     shown = {paper: done[paper] for paper in titles if paper in done}

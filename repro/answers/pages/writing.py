@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,24 +14,30 @@ from repro.core.errors import InputError
 DPI = 130
 
 
-def save(figure: Any, stem: Path) -> list[Path]:
-    """`stem`.png and `stem`.pdf without dates or versions, then the figure is closed."""
+def save(figure: Any, stem: Path, suffixes: Sequence[str] = (".png",)) -> list[Path]:
+    """`stem`.png, or .pdf, or both, without dates or versions; then the figure is closed."""
     import matplotlib.pyplot as plt
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.backends.backend_pdf import FigureCanvasPdf
 
     _readable(figure)
     figure.set_layout_engine("constrained")
     figure.get_layout_engine().execute(figure)  # which takes long: once is enough
     figure.set_layout_engine("none")
     figure.set_dpi(DPI)
-    png, pdf = io.BytesIO(), io.BytesIO()
-    # what `savefig` does, but that it draws everything once more before, for a layout
-    FigureCanvasAgg(figure).print_png(png, metadata={"Software": None})
-    FigureCanvasPdf(figure).print_pdf(pdf, metadata={"CreationDate": None, "Producer": None, "Creator": None})
+    written = []
+    for suffix in suffixes:
+        made = io.BytesIO()
+        # what `savefig` does, but that it draws everything once more before, for a layout
+        if suffix == ".png":
+            from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+            FigureCanvasAgg(figure).print_png(made, metadata={"Software": None})
+        else:
+            from matplotlib.backends.backend_pdf import FigureCanvasPdf
+
+            FigureCanvasPdf(figure).print_pdf(made, metadata={"CreationDate": None, "Producer": None, "Creator": None})
+        written.append(write_bytes(stem.with_name(stem.name + suffix), made.getvalue()))
     plt.close(figure)
-    made = {".png": png, ".pdf": pdf}
-    return [write_bytes(stem.with_name(stem.name + suffix), buffer.getvalue()) for suffix, buffer in made.items()]
+    return written
 
 
 def _readable(figure: Any) -> None:

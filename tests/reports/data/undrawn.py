@@ -21,9 +21,9 @@ def without_drawing(patch) -> None:
     patch.setattr(files, "save", undrawn)
 
 
-def undrawn(figure, stem: Path) -> list[Path]:
+def undrawn(figure, stem: Path, suffixes) -> list[Path]:
     """In place of `style.save`: the same files, without drawing, which takes a second a figure."""
     import matplotlib.pyplot as plt
 
     plt.close(figure)
-    return [writing.write_bytes(stem.with_name(stem.name + suffix), PIXEL + b" " * 99) for suffix in (".png", ".pdf")]
+    return [writing.write_bytes(stem.with_name(stem.name + suffix), PIXEL + b" " * 99) for suffix in suffixes]

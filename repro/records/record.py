@@ -16,8 +16,9 @@ from repro.core.phases import PHASES
 from repro.core.registry import TRAIN
 from repro.records import kinds, probe_results
 from repro.records.identity import Folder, Identity, Number, Part
-from repro.records.migrate import SCHEMA as SCHEMA
 from repro.records.units import check_units
+
+SCHEMA = 2
 
 Numbers = dict[str, Number | None]
 
@@ -181,10 +182,12 @@ class Record(Part):
 
     @classmethod
     def of(cls, given: Any) -> Record:
-        """A record of plain data of any schema; ValueError with one line that names the entry."""
-        from repro.records import migrate
-
+        """A record of plain data; ValueError with one line that names the entry."""
+        if not isinstance(given, dict):
+            raise ValueError("not an object")
+        if (schema := given.get("schema")) != SCHEMA:
+            raise ValueError(f"schema {str(schema)[:40]}, this version reads {SCHEMA}")
         try:
-            return cls.model_validate(migrate.record(given))
+            return cls.model_validate(given)
         except ValidationError as error:
             raise ValueError(line(error)) from None

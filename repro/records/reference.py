@@ -21,7 +21,6 @@ import errno
 import hashlib
 import json
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -31,12 +30,11 @@ from repro.core import safe_files, strict_json
 from repro.core.atomic import write_atomically
 from repro.core.errors import InputError
 from repro.core.paths import reference_root
-from repro.records import migrate, sweep, tidy
+from repro.records import sweep, tidy
 from repro.records.flat import flat
-from repro.records.record import Record
+from repro.records.record import SCHEMA, Record
 from repro.records.sweep import Sweep
 
-SCHEMA = migrate.SCHEMA
 MANIFEST = "manifest.json"
 SWEEPS = "sweeps"
 NEW = ".new"  # behind the name of a table that is not in its place yet
@@ -178,8 +176,8 @@ def _digests(folder: Path) -> dict[str, str]:
         digests = {name: said["tables"][name]["sha256"] for name in there}
     except (KeyError, TypeError) as error:
         raise InputError(f"{manifest}: not a readable manifest ({error!r})") from None
-    if said.get("schema") not in range(1, SCHEMA + 1):
-        raise InputError(f"{manifest}: schema {said.get('schema')}, this version reads 1 to {SCHEMA}")
+    if said.get("schema") != SCHEMA:
+        raise InputError(f"{manifest}: schema {said.get('schema')}, this version reads {SCHEMA}")
     return digests
 
 
@@ -201,14 +199,13 @@ def _table(path: Path, digest: str) -> bytes:
 
 def _published(row: Mapping[str, Any], lists: Mapping[str, Mapping[str, list[Any]]], folder: Path) -> Record:
     try:
-        of_first = "summary" in row  # schema 1
-        given = strict_json.parse(row["summary" if of_first else "record"])
-        result = given if of_first else given["result"]
+        given = strict_json.parse(row["record"])
+        result = given["result"]
         for part, of_run in lists.items():
             if part in result:
                 names, entries = result[part], of_run.get(row["run"], [])
                 result[part] = [{name: entry.get(name) for name in names} | entry for entry in entries]
-        return Record.of(migrate.record(given, strict_json.parse(row["config"])) if of_first else given)
+        return Record.of(given)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{folder / 'runs.parquet'}: {row.get('run')}: not a readable run ({error})") from None
 
@@ -233,14 +230,3 @@ def _lists(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]
 
 def _text(value: Any) -> str:
     return json.dumps(value, sort_keys=True, allow_nan=False, separators=(",", ":"))
-
-
-def rewrite(root: Path) -> None:
-    """Write the tables of every paper anew, by today's schema."""
-    for paper in papers(root):
-        runs = read(paper, root)
-        print(f"{write(paper, runs, root)}: {len(runs)} runs")
-
-
-if __name__ == "__main__":
-    rewrite(Path(sys.argv[1]) if sys.argv[1:] else reference_root())

@@ -9,14 +9,11 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-import yaml
-
-from repro.core import safe_files, strict_json, yaml_files
+from repro.core import safe_files, strict_json
 from repro.core.atomic import write_atomically
 from repro.core.errors import InputError
 from repro.core.paths import results_root
 from repro.core.warnings import warn
-from repro.records import migrate
 from repro.records.record import Record
 
 
@@ -36,10 +33,7 @@ def read(folder: Path) -> Record | None:
     """The record of a finished run, or None; InputError for a file that holds none."""
     path = folder / "summary.json"
     try:
-        given = strict_json.parse(safe_files.read(path))
-        if isinstance(given, dict) and given.get("schema", 1) == 1:
-            given = migrate.record(given, _configuration(folder))
-        return Record.of(given)
+        return Record.of(strict_json.parse(safe_files.read(path)))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
@@ -53,16 +47,6 @@ def usable(folder: Path) -> Record | None:
     except InputError as error:
         warn(f"{error}; left out, as if the run were not finished")
         return None
-
-
-def _configuration(folder: Path) -> dict[str, object]:
-    """What `config.yaml` says beside a summary of schema 1, which has no identity; nothing where it cannot be read."""
-    try:
-        with safe_files.open_file(folder / "config.yaml") as file:
-            found = yaml_files.parse_plain(file.read(yaml_files.MOST_BYTES + 1))
-    except (OSError, ValueError, InputError, yaml.YAMLError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def run_folders(root: Path, paper: str = "*", having: Sequence[str] = ("summary.json",)) -> list[Path]:

@@ -7,16 +7,37 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from repro.core.registry import TRAIN
 from repro.experiment.run import Run
-from repro.records import migrate, store
+from repro.records import kinds, store
 from repro.records.flat import flat
-from repro.records.identity import Identity
-from repro.records.record import Record
+from repro.records.identity import Identity, Part
+from repro.records.record import SCHEMA, ProbeResult, Record, TrainResult
+
+OF_SUMMARY = ("paper", "experiment", "variant", "factors", "program", "breakdown", "scale", "seed", "batch")
 
 
 def record_of(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> Record:
     """config: what was configured besides what the summary says."""
-    return Record.of(migrate.record({**summary, "schema": 1}, config))
+    config, model, modelled = config or {}, summary.get("model") or {}, summary.get("testbed_model")
+    kind = summary["kind"] if modelled or summary["kind"] == kinds.SIMULATED else kinds.MEASURED
+    testbed = {"kind": kind} | (modelled or config.get("testbed") or {}) | {"name": summary["testbed"]}
+    name, of_model = {"name": summary["strategy"]}, {"name": model.get("name")}
+    identity = _entries(summary, Identity) | {
+        "strategy": name | summary.get("options", {}), "model": of_model if model.get("name") else None,
+        "dataset": None, "targets": list(map(float, summary.get("targets") or {})),
+    } | _entries(config, Identity, *OF_SUMMARY)  # fmt: skip
+    identity["testbed"] = testbed | {name: summary[name] for name in ("launcher",) if name in summary}
+    if identity.get("program", TRAIN) == TRAIN:
+        result = _entries(summary, TrainResult) | {"parameters": model.get("parameters")}
+    else:
+        result = _entries(summary, ProbeResult) | {"found": summary["result"]}
+    return Record.of(_entries(summary, Record) | {"schema": SCHEMA, "identity": identity, "result": result})
+
+
+def _entries(given: Mapping[str, Any], form: type[Part], *but: str) -> dict[str, Any]:
+    """Those of a mapping that a part of a record has."""
+    return {name: value for name, value in given.items() if name in form.model_fields and name not in but}
 
 
 def write_summary(folder: Path, summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> None:

@@ -33,7 +33,7 @@ def whole(form, given):
 def probe(program, experiment, variant, result, kind="measured", seed=0, testbed=None, workers=4, **changes):
     """A synthetic summary of a probe."""
     one = make("D-Sync", kind, seed)
-    keep = ("schema", "status", "paper", "kind", "fabric", "launcher", "seed", "scale", "hardware", "testbed_model",
+    keep = ("status", "paper", "kind", "fabric", "launcher", "seed", "scale", "hardware", "testbed_model",
             "provenance", "batch", "breakdown")  # fmt: skip
     testbed = testbed or one["testbed"]
     name = f"{variant}-{testbed}-{workers}-{kind}-{seed}".replace("/", "-")

@@ -38,7 +38,7 @@ def make(
     experiment=FIG4,
     **changes,
 ):
-    """A synthetic summary of schema 1 (`repro.records.migrate`); `changes` replace entries, dictionaries by update."""
+    """A synthetic summary; `changes` replace entries, dictionaries by update."""
     strategy, options = experiment.variants[variant]
     compress, total, hidden = SYNTHETIC[variant]
     slow = 1.0 if kind == "simulated" else 2.0 + 0.05 * seed  # obviously made up
@@ -51,6 +51,7 @@ def make(
         "update": UPDATE,
         "data": 0.0,
         "other": 0.0,
+        "imbalance": 0.0,
     }
     phases = {name: slow * seconds for name, seconds in phases.items()}
     step, iterations = sum(phases.values()), epochs * PER_EPOCH
@@ -73,7 +74,7 @@ def make(
     }
     simulated = kind == "simulated"
     summary = {
-        "schema": 1, "status": "finished", "key": f"{variant}-{seed}", "run": f"{variant}-{kind}-{seed}",
+        "status": "finished", "key": f"{variant}-{seed}", "run": f"{variant}-{kind}-{seed}",
         "paper": "pipesgd", "experiment": experiment.name, "variant": variant, "strategy": strategy,
         "options": dict(options), "kind": kind, "testbed": "paper/pipesgd" if simulated else "here",
         "fabric": "virtual" if simulated else "mpi", "launcher": "virtual" if simulated else "mpirun", "workers": 4,

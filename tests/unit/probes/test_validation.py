@@ -200,7 +200,6 @@ def summary(error: float, variant: str = "p=2", finished: str = "2026-01-01T00:0
     }
     fit = {"alpha_s": 1e-4, "beta_s_per_byte": 8e-9, "points": [{"bytes": 4, "seconds": 1e-4, "fitted_s": 1.1e-4}]}
     return {
-        "schema": 1,
         "status": "finished",
         "program": "validation",
         "paper": "validation",

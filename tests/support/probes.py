@@ -15,10 +15,8 @@ from repro.experiment import config as configs
 from repro.experiment import programs
 from repro.experiment.schema import RunConfig
 from repro.experiment.testbeds import testbed_of
-from repro.fabric.virtual import fabric as virtual
 from repro.rank import factory
-from repro.rank.programs import run as run_program
-from tests.support.records import read_summary
+from tests.support import virtual_runs
 
 TESTBED = {
     "name": "made up",
@@ -71,8 +69,7 @@ def run(config: dict[str, Any], folder, testbed: dict[str, Any] | None = None) -
     typed = check(config)
     place = testbed_of(testbed or config["testbed"])
     costs, network = factory.virtual_costs(place), factory.virtual_network(place)
-    virtual.run(programs.ranks(typed), lambda fabric: run_program(fabric, typed, folder), network, costs)
-    return read_summary(folder)
+    return virtual_runs.ended(typed, folder, network, costs)
 
 
 def exactly(value: float) -> Any:

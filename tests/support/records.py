@@ -19,6 +19,11 @@ OF_SUMMARY = ("paper", "experiment", "variant", "factors", "program", "breakdown
 
 def record_of(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> Record:
     """config: what was configured besides what the summary says."""
+    return Record.of(plain_of(summary, config))
+
+
+def plain_of(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The same as a file has it, whether it is a record or not."""
     config, model, modelled = config or {}, summary.get("model") or {}, summary.get("testbed_model")
     kind = summary["kind"] if modelled or summary["kind"] == kinds.SIMULATED else kinds.MEASURED
     testbed = {"kind": kind} | (modelled or config.get("testbed") or {}) | {"name": summary["testbed"]}
@@ -32,7 +37,7 @@ def record_of(summary: Mapping[str, Any], config: Mapping[str, Any] | None = Non
         result = _entries(summary, TrainResult) | {"parameters": model.get("parameters")}
     else:
         result = _entries(summary, ProbeResult) | {"found": summary["result"]}
-    return Record.of(_entries(summary, Record) | {"schema": SCHEMA, "identity": identity, "result": result})
+    return _entries(summary, Record) | {"schema": SCHEMA, "identity": identity, "result": result}
 
 
 def _entries(given: Mapping[str, Any], form: type[Part], *but: str) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from repro.training.clock import Clock
 from repro.training.device_times import BlockSeconds
 from repro.training.model_shard import ModelShard
 from repro.training.worker import Worker
+from tests.support import virtual_runs
 
 FIG4 = "pipesgd/fig4-mnist"
 EVERY = ["random_one", "random_n", "random_draws", "shifting", "cloud"]  # but for delays from a file
@@ -274,19 +275,11 @@ def test_every_injector_has_a_file_of_its_options():
 @pytest.mark.parametrize("name", [name for name in strategies.names() if not real.library(name)])
 def test_every_strategy_meets_the_delays(name, tmp_path, monkeypatch):
     """Through whole virtual runs: time is injected on every strategy's workers, and recorded."""
-    from repro.experiment import programs
-    from repro.rank.programs import run as run_program
-    from tests.support.records import read_summary
-
     overrides = [
         f"strategy={name}", "testbed=virtual", "workers=2", "batch=40", "epochs=0.1", "eval_every=0.1",
         "dataset.standin=always", "imbalance=shifting", "imbalance.low_s=0.5", "imbalance.high_s=1.5",
     ]  # fmt: skip
-    (planned,) = expand(FIG4, overrides)
-    config = planned.config.model_copy(update={"key": "k", "hardware": {"class": "none"}, "provenance": {}})
-    ranks = programs.ranks(config)
-    virtual.run(ranks, lambda fabric: run_program(fabric, config, tmp_path), small.NETWORK, small.COSTS)
-    summary = read_summary(tmp_path)
+    summary = virtual_runs.ended(virtual_runs.configured(FIG4, overrides), tmp_path)
     assert (
         summary["imbalance"] == {"name": "shifting", "low_s": 0.5, "high_s": 1.5} and summary["min_compute_s"] is None
     )

@@ -14,18 +14,15 @@ from torch import nn
 
 from repro.algorithms.parameter_server.shards import Shards
 from repro.core.errors import InputError
-from repro.experiment import programs
-from repro.experiment.expand import expand
 from repro.fabric.codecs import Truncate16
 from repro.fabric.costs import Costs
 from repro.fabric.virtual import fabric as virtual
-from repro.rank.programs import run as run_program
 from repro.strategies import load
 from repro.strategies.shared.pull_schedule import check_batches
 from repro.strategies.shared.sharded_server import ShardedServer
 from repro.testing import small
 from repro.training.device_times import BlockSeconds
-from tests.support.records import read_summary
+from tests.support import virtual_runs
 
 MODES = ("ps_default", "ps_layerwise", "ibatch")
 MOMENTUM = small.SGD.model_copy(update={"momentum": 0.9, "weight_decay": 1e-3})
@@ -372,15 +369,8 @@ def test_the_end_of_a_run_waits_for_the_slowest_push(tmp_path):
     def whole(name: str) -> dict:
         quick = ["testbed=virtual", "dataset.standin=always", "batch=60", "epochs=0.2", "workers=3", "trace_steps=0"]
         late = ["imbalance=random_one", "imbalance.delay_s=0.5"]
-        (planned,) = expand("pipesgd/fig4-mnist", [*quick, *late, f"strategy={name}", "grid=null", "seeds=1"])
-        config, folder = (
-            planned.config.model_copy(update={"key": "k", "hardware": {"class": "none"}, "provenance": {}}),
-            tmp_path / name,
-        )
-        folder.mkdir()
-        ranks = programs.ranks(config)
-        virtual.run(ranks, lambda fabric: run_program(fabric, config, folder), small.NETWORK, small.COSTS)
-        return read_summary(folder)
+        own = [*quick, *late, f"strategy={name}", "grid=null", "seeds=1"]
+        return virtual_runs.ended(virtual_runs.configured("pipesgd/fig4-mnist", own), tmp_path / name)
 
     found = {name: whole(name) for name in ("ps_sync", "ps_default", "ibatch")}
     assert len({one["weights_sha256"] for one in found.values()}) == 1

@@ -17,11 +17,8 @@ from repro.answers.site.build import build
 from repro.answers.site.verdicts import TONES, parts
 from repro.core.errors import InputError
 from repro.core.paths import PROJECT
+from tests.reports.data.undrawn import PIXEL
 
-PIXEL = bytes.fromhex(
-    "89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b550000000a49444154789c6360000000020001e221bc33000000"
-    "0049454e44ae426082"
-)
 PAPER = """# A paper
 
 ![Two bars.](figures/paper/bars.png)

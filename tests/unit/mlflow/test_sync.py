@@ -14,7 +14,7 @@ from repro.answers.mlflow.view import SHARED_VIEW
 from repro.core.errors import FaultError, InputError, ReproError
 from repro.records import reference
 from repro.records.events import EventLog
-from tests.support.records import record_of, write_summary
+from tests.support.records import plain_of, record_of, write_summary
 from tests.unit.mlflow.made import RECORD, evaluation, runs_of, source_of, summary_of, write_events
 
 
@@ -134,7 +134,7 @@ def test_a_run_that_mlflow_cannot_show_keeps_no_other_from_being_mirrored(root, 
     for name, more in {**MALFORMED, "whole": {}}.items():
         place = folder.with_name(name)
         place.mkdir(parents=True)
-        (place / "summary.json").write_text(json.dumps(summary_of([], run=name, key=name) | more))
+        (place / "summary.json").write_text(json.dumps(plain_of(summary_of([], run=name, key=name) | more)))
     assert sync_all(root).done == 1
     assert any(run.data.tags["repro.key"] == "whole" for run in runs_of(root)[1])
     warnings = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: ")]

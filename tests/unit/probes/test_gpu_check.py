@@ -14,18 +14,18 @@ from repro.algorithms.pipeline import profile
 from repro.core.errors import InputError
 from repro.core.paths import PROJECT
 from repro.experiment import config as experiments
-from repro.experiment import files, programs
+from repro.experiment import files
 from repro.experiment.expand import expand
 from repro.experiment.key import keyed
 from repro.fabric.virtual import fabric as virtual
 from repro.probes import profiler, repeats
-from repro.rank.programs import run as run_program
 from repro.testing.small import NETWORK
 from repro.training.clock import Clock, Interval
 from repro.training.stops import TrainingPlan
+from tests.support import virtual_runs
 from tests.support.cli import run as run_cli
 from tests.support.cli import summary
-from tests.support.records import read_summary, summaries
+from tests.support.records import summaries
 
 FIG4 = "pipesgd/fig4-mnist"
 STRATEGIES = PROJECT / "strategies"
@@ -240,10 +240,8 @@ def test_what_a_bare_loop_does_not_do_is_refused(overrides, words):
 def repeated(folder, *overrides):
     """The result of a run of the program, all ranks in this process."""
     fixed = ("testbed=virtual", "workers=2", "batch=40", "dataset.standin=always", "program=repeats")
-    (planned,) = expand(FIG4, [*fixed, "+probe.iterations=6", *overrides])
-    config = planned.config.model_copy(update={"key": "k", "hardware": {"class": "none"}, "provenance": {}})
-    virtual.run(programs.ranks(config), lambda fabric: run_program(fabric, config, folder), NETWORK)
-    return read_summary(folder)["result"]
+    config = virtual_runs.configured(FIG4, [*fixed, "+probe.iterations=6", *overrides])
+    return virtual_runs.ended(config, folder)["result"]
 
 
 @pytest.mark.parametrize(

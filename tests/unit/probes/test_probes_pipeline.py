@@ -14,16 +14,13 @@ from repro.algorithms.pipeline.partition import partition
 from repro.algorithms.pipeline.profile import estimated
 from repro.core.errors import InputError
 from repro.experiment import config as configs
-from repro.experiment import programs
 from repro.experiment.expand import expand
 from repro.experiment.testbeds import Rate
 from repro.fabric.virtual import fabric as virtual
 from repro.probes import lengths, runtimes
 from repro.rank import factory
-from repro.rank.programs import run as run_program
-from tests.support import pipedream_vgg16
+from tests.support import pipedream_vgg16, virtual_runs
 from tests.support.probes import check, run
-from tests.support.records import read_summary
 
 # --- the probes `layer_sizes` and `configurations`: sizes of known networks, and the partitioner's own answers
 
@@ -144,12 +141,9 @@ SMALL = ["dataset.videos=404", "dataset.test_videos=101", "dataset.features=8", 
 def run_timed(experiment, folder, *overrides):
     """The summary of a run of a probe on the paper's testbed, in this process."""
     testbed = () if any(each.startswith("testbed=") for each in overrides) else ("testbed=paper/eagersgd-lstm",)
-    (planned,) = expand(f"eagersgd/{experiment}", [*SMALL, *testbed, *overrides], "quick")
-    config = planned.config.model_copy(update={"key": "k", "hardware": {"class": "none"}, "provenance": {}})
+    config = virtual_runs.configured(f"eagersgd/{experiment}", [*SMALL, *testbed, *overrides], "quick")
     network = virtual.Network(config.testbed.alpha_s, config.testbed.beta_s_per_byte)
-    costs = factory.virtual_costs(config.testbed)
-    virtual.run(programs.ranks(config), lambda fabric: run_program(fabric, config, folder), network, costs)
-    return read_summary(folder)
+    return virtual_runs.ended(config, folder, network, factory.virtual_costs(config.testbed))
 
 
 def test_in_virtual_time_a_batch_takes_its_length(tmp_path):

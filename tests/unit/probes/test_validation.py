@@ -22,20 +22,7 @@ from tests.reports.data import probes as reports_probe_data
 from tests.support import probes
 from tests.support.records import write_summary
 
-TESTBED = {
-    "name": "made up",
-    "kind": "simulated",
-    "launcher": "virtual",
-    "arithmetic": "none",
-    "alpha_s": 2e-4,
-    "beta_s_per_byte": 8e-9,
-    "gamma_s_per_byte": 1e-9,
-    "sync_s": 0.0,
-    "encode_s_per_byte": {"truncate16": 3e-9, "quantize8": 5e-9, "ternary": 4e-8},
-    "decode_s_per_byte": {"truncate16": 2e-9, "quantize8": 4e-9, "ternary": 2e-8},
-    "update_s_per_byte": 6e-9,
-    "device": probes.TESTBED["device"],
-}
+TESTBED = probes.TESTBED | {"alpha_s": 2e-4, "beta_s_per_byte": 8e-9, "gamma_s_per_byte": 1e-9, "sync_s": 0.0}
 # divisible by 4 blocks x 12, so that rings of 2, 3 and 4 have equal blocks
 WORKLOADS = [
     {"bytes": 4 * 48 * 100, "forward_s": 0.002, "backward_s": 0.004},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 import os
@@ -12,18 +11,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from repro.core.errors import FaultError, InputError
-from repro.experiment import programs
-from repro.experiment.expand import expand
-from repro.fabric.virtual import fabric as virtual
+from repro.core.errors import InputError
 from repro.rank.checkpoints import Checkpoints, Damaged
-from repro.rank.programs import run as run_program
-from repro.rank.step_log import StepLog
-from repro.testing import small
 from tests.support.cli import run as cli
 from tests.support.cli import summary
 from tests.support.full_disk import sitecustomize
-from tests.support.records import read_summary
+from tests.support.virtual_runs import killed, run
 
 STATE = {"weights": torch.arange(5000.0), "counts": {3: 4}, "names": ("a", None), "lr": 0.1}
 
@@ -135,45 +128,7 @@ def test_old_generations_go_with_their_manifests(tmp_path):
     assert len(list(checkpoints.folder.iterdir())) == 4
 
 
-# --- in whole runs: all ranks in this process, 24 iterations of three workers, a checkpoint every second
-
-EXPERIMENT = "pipesgd/fig4-mnist"
-QUICK = ("testbed=virtual", "dataset.standin=always", "batch=60", "eval_every=0.2", "checkpoint_every=0.1", "epochs=1")
-
-
-@functools.cache
-def composed(*overrides: str) -> dict:
-    (planned,) = expand(EXPERIMENT, [*QUICK, "workers=3", *overrides])
-    return planned.config.model_copy(update={"key": "k", "hardware": {"class": "none"}, "provenance": {}})
-
-
-def run(folder: Path, *overrides: str) -> dict:
-    """The summary of a run."""
-    config = composed(*overrides)
-    folder.mkdir(exist_ok=True)
-    ranks = programs.ranks(config)
-    virtual.run(ranks, lambda fabric: run_program(fabric, config, folder), small.NETWORK, small.COSTS)
-    return read_summary(folder)
-
-
-def killed(folder: Path, monkeypatch, steps: int, *overrides: str) -> dict[int, list[Path]]:
-    """A run that ends after so many steps of all ranks together: the checkpoints that it leaves, newest first."""
-    step, left = StepLog.step, [steps]
-
-    def dies(self, work):
-        left[0] -= 1
-        if left[0] < 0:
-            raise FaultError("died")
-        return step(self, work)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(StepLog, "step", dies)
-        with pytest.raises(FaultError, match="died"):
-            run(folder, *overrides)
-    found: dict[int, list[Path]] = {}
-    for path in sorted((folder / "checkpoints").glob("*.pt"), reverse=True):
-        found.setdefault(int(path.name[9:18]), []).append(path)
-    return found
+# --- in whole runs
 
 
 def notes(capsys) -> list[str]:

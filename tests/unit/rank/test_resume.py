@@ -11,7 +11,8 @@ from repro.core.errors import FaultError
 from repro.rank.resume import gap
 from repro.rank.step_log import StepLog
 from repro.training.stops import TrainingPlan
-from tests.unit.rank.test_checkpoints import curve, killed, notes, resumes, run
+from tests.support.virtual_runs import killed, run
+from tests.unit.rank.test_checkpoints import curve, notes, resumes
 
 TOGETHER = ("strategy=pipe_sgd",)
 # each stage writes its checkpoints by itself: 8 iterations between evaluations, 3 between checkpoints

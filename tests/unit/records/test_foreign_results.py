@@ -20,7 +20,7 @@ from repro.rank.checkpoints import Checkpoints
 from repro.records import store
 from repro.records.events import EventLog, cut_back, read_events
 from repro.records.store import run_dir
-from tests.support.records import write_summary
+from tests.support.records import plain_of, write_summary
 from tests.unit.mlflow.conftest import root, template  # noqa: F401 - fixtures
 from tests.unit.mlflow.made import evaluation, summary_of, write_events
 
@@ -178,7 +178,7 @@ def test_names_of_a_record_are_plain(folder, name):
             run_dir(*names)
         assert "\n" not in str(caught.value)
     for part in ("paper", "experiment", "run"):
-        (folder / "summary.json").write_text(json.dumps({**SUMMARY, part: name}))
+        (folder / "summary.json").write_text(json.dumps(plain_of({**SUMMARY, part: name})))
         with pytest.raises(InputError, match=rf"summary\.json: .*{part}") as caught:
             store.read(folder)
         assert "\n" not in str(caught.value)
@@ -217,7 +217,7 @@ def test_nothing_that_a_link_leads_to_is_uploaded(root, mirrored, victim, capsys
 @pytest.mark.parametrize("key", ["paper", "experiment", "kind"])
 def test_artifacts_go_nowhere_else(root, mirrored, capsys, key):  # noqa: F811
     before = {*root.parent.rglob("*")}
-    (mirrored / "summary.json").write_text(json.dumps(SUMMARY | {key: "../../../elsewhere"}))
+    (mirrored / "summary.json").write_text(json.dumps(plain_of(SUMMARY | {key: "../../../elsewhere"})))
     assert sync_all(root).done == 0
     assert key in capsys.readouterr().err
     assert not [path for path in {*root.parent.rglob("*")} - before if "elsewhere" in str(path)]

@@ -9,19 +9,15 @@ import pytest
 
 from repro.answers.mlflow import Mirror, Store, open_store, tracking_uri
 from repro.answers.mlflow.format import final_metrics, staleness
-from repro.core.errors import FaultError, InputError
-from repro.experiment import programs
+from repro.core.errors import InputError
 from repro.experiment.expand import expand
-from repro.fabric.virtual import fabric as virtual
-from repro.rank.programs import run as run_program
-from repro.rank.step_log import StepLog
 from repro.records import catalogue, comparison, kinds, reference, store
 from repro.records.catalogue import REFERENCE, WORKSPACE, Found
 from repro.records.events import read_events
 from repro.records.kinds import EMULATED, MEASURED, PADDED, SIMULATED
-from repro.testing import small
 from tests.reports.data.summaries import make, timing_only
-from tests.support.records import read_summary, record_of
+from tests.support import virtual_runs
+from tests.support.records import plain_of, record_of
 from tests.unit.mlflow.made import RECORD, evaluation, source_of, summary_of, write_events
 
 # --- runs side by side: only what stands in one place is compared, yours before the committed ones
@@ -120,14 +116,9 @@ def test_a_kind_follows_from_what_the_run_did(testbed, computation, min_compute_
     assert kinds.kind(testbed, computation, min_compute_s) == kind
 
 
-def test_an_older_record_has_the_kind_of_what_it_did(tmp_path):
-    (tmp_path / "summary.json").write_text(json.dumps(make("D-Sync") | {"kind": MEASURED, "min_compute_s": 0.61}))
-    assert store.read(tmp_path).kind == PADDED
-
-
 def test_a_result_that_is_none_is_one_line(tmp_path):
     for changes in ({"program": "timing", "result": ["sleep"]}, {"step": [3]}):
-        (tmp_path / "summary.json").write_text(json.dumps(make("D-Sync") | changes))
+        (tmp_path / "summary.json").write_text(json.dumps(plain_of(make("D-Sync") | changes)))
         with pytest.raises(InputError, match=r"summary\.json: not a readable summary \(result\.") as caught:
             store.read(tmp_path)
         assert "\n" not in str(caught.value)
@@ -158,35 +149,21 @@ def test_the_committed_runs_have_theirs(paper):
 # --- how stale each rank's gradients were: counted by the run log, kept over a resume, in the summary and in MLflow
 
 
-EXPERIMENT = "pipesgd/fig4-mnist"
-QUICK = ("testbed=virtual", "dataset.standin=always", "batch=60", "eval_every=0.1", "checkpoint_every=0.1", "epochs=1")
-
-
-def stale_run(folder: Path, *overrides: str) -> dict:
-    """The summary of a whole run, all ranks in this process: 24 iterations of three workers."""
-    (planned,) = expand(EXPERIMENT, [*QUICK, "workers=3", *overrides])
-    config = planned.config.model_copy(update={"key": "k", "hardware": {"class": "none"}, "provenance": {}})
-    folder.mkdir(exist_ok=True)
-    ranks = programs.ranks(config)
-    virtual.run(ranks, lambda fabric: run_program(fabric, config, folder), small.NETWORK, small.COSTS)
-    return read_summary(folder)
-
-
 def test_a_pipelines_gradients_are_K_less_one_updates_old(tmp_path):
-    found = stale_run(tmp_path, "strategy=pipe_sgd", "strategy.K=3")
+    found = virtual_runs.run(tmp_path, "strategy=pipe_sgd", "strategy.K=3")
     steps = found["iterations"]
     # the last two updates are made when the run drains, outside of a step
     assert found["staleness"] == [{"0": 1, "1": 1, "2": steps - 4}] * 3
 
 
 def test_a_server_says_it_of_each_push(tmp_path):
-    found = stale_run(tmp_path, "strategy=ps_async")
+    found = virtual_runs.run(tmp_path, "strategy=ps_async")
     *workers, server = found["staleness"]
     assert workers == [{}] * 3 and sum(server.values()) == 3 * found["iterations"]
 
 
 def test_strategies_that_say_nothing_have_none(tmp_path):
-    assert stale_run(tmp_path, "strategy=dsync")["staleness"] == []
+    assert virtual_runs.run(tmp_path, "strategy=dsync")["staleness"] == []
     assert not any("staleness" in event for event in read_events(tmp_path / "events.jsonl"))
 
 
@@ -194,7 +171,7 @@ def test_a_rank_that_is_late_shows_in_its_own_histogram(tmp_path):
     """Worker 0 needs a millisecond more in every step: solo takes what it has a round or more later."""
     (tmp_path / "delays").write_text("0.5,0,0\n0,0,0\n")
     delays = ("imbalance=trace", f"imbalance.file={tmp_path / 'delays'}")
-    found = stale_run(tmp_path / "run", "strategy=eager_solo", *delays)
+    found = virtual_runs.run(tmp_path / "run", "strategy=eager_solo", *delays)
     first, *others = found["staleness"]
     late = [sum(count for rounds, count in rank.items() if rounds != "0") for rank in (first, *others)]
     assert late[0] > 0 and late[0] > max(late[1:])
@@ -204,20 +181,9 @@ def test_a_rank_that_is_late_shows_in_its_own_histogram(tmp_path):
 @pytest.mark.parametrize("strategy", [("strategy=pipe_sgd", "strategy.K=3"), ("strategy=ps_async",)])
 @pytest.mark.parametrize("stop", [5, 20])
 def test_a_resumed_run_counts_every_gradient_once(tmp_path, monkeypatch, strategy, stop):
-    whole = stale_run(tmp_path / "whole", *strategy)
-    step, left = StepLog.step, [len(whole["staleness"]) * stop]  # of all ranks together
-
-    def dies(self, work):
-        left[0] -= 1
-        if left[0] < 0:
-            raise FaultError("died")
-        return step(self, work)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(StepLog, "step", dies)
-        with pytest.raises(FaultError, match="died"):
-            stale_run(tmp_path / "again", *strategy)
-    resumed = stale_run(tmp_path / "again", *strategy)
+    whole = virtual_runs.run(tmp_path / "whole", *strategy)
+    virtual_runs.killed(tmp_path / "again", monkeypatch, len(whole["staleness"]) * stop, *strategy)
+    resumed = virtual_runs.run(tmp_path / "again", *strategy)
     assert resumed["wall"]["resumes"] == 1
     assert resumed["staleness"] == whole["staleness"]
     assert resumed["weights_sha256"] == whole["weights_sha256"]

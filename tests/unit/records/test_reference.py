@@ -348,7 +348,7 @@ def of_identity(**changes):
     ({f"{A}/summary.json": edited(provenance={"dirty": True})}, "made by code that was not committed"),
     ({f"{A}/summary.json": edited(kind="guessed")}, "kind=guessed"),
     ({f"{A}/summary.json": lambda _: b"[" * 100_000}, "not a readable run"),
-    ({f"{A}/summary.json": lambda _: b"{}"}, "missing"),
+    ({f"{A}/summary.json": lambda _: b"{}"}, "schema None, this version reads 2"),
 ])  # fmt: skip
 def test_what_is_not_as_it_was_packed_is_refused(places, capsys, sent, changes, words):  # noqa: F811
     rebuilt(sent, changes)

@@ -54,7 +54,7 @@ def missed(probes: list[Summary]) -> list[str]:
 
 def training(runs: list[Summary]) -> pd.DataFrame:
     """A row a run that trained; milliseconds, megabytes."""
-    table = tidy.frame([tidy.run(run) | {"by": _by(run)} for run in runs])
+    table = tidy.frame([tidy.run(run) | {"messages": run["hardware"].get("backend") or run["fabric"]} for run in runs])
     if runs:
         table["step_ms"] = 1e3 * table["step_s"]
         table = table if "peak_mb" in table else table.assign(peak_mb=float("nan"))
@@ -69,7 +69,3 @@ def probe(run: Summary) -> dict[str, str]:
         "seed": str(run["seed"]),
         "found": str(run.get("line", "")),
     }
-
-
-def _by(run: Summary) -> str:
-    return f"{run['launcher']}, {run['hardware'].get('backend') or run['fabric']}"

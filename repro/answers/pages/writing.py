@@ -18,10 +18,7 @@ def save(figure: Any, stem: Path, suffixes: Sequence[str] = (".png",)) -> list[P
     """`stem`.png, or .pdf, or both, without dates or versions; then the figure is closed."""
     import matplotlib.pyplot as plt
 
-    _readable(figure)
-    figure.set_layout_engine("constrained")
-    figure.get_layout_engine().execute(figure)  # which takes long: once is enough
-    figure.set_layout_engine("none")
+    lay_out(figure)
     figure.set_dpi(DPI)
     written = []
     for suffix in suffixes:
@@ -38,6 +35,14 @@ def save(figure: Any, stem: Path, suffixes: Sequence[str] = (".png",)) -> list[P
         written.append(write_bytes(stem.with_name(stem.name + suffix), made.getvalue()))
     plt.close(figure)
     return written
+
+
+def lay_out(figure: Any) -> None:
+    """Give everything its place, and text its words."""
+    _readable(figure)
+    figure.set_layout_engine("constrained")
+    figure.get_layout_engine().execute(figure)  # which takes long: once is enough
+    figure.set_layout_engine("none")
 
 
 def _readable(figure: Any) -> None:

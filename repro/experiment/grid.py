@@ -126,6 +126,8 @@ def choices(own: Mapping[str, Any], keys: Container[str], overrides: Iterable[st
                 known.setdefault(name, {}).update(dict.fromkeys(map(_text, values)))
     rest, leaves = [], {}
     for override in overrides:
+        if not isinstance(override, str):  # from Python
+            raise InputError(f"override {override!r}: must be a text key=value; several are arguments of their own")
         name, _, text = override.partition("=")
         if name not in known:
             rest.append(override)

@@ -54,7 +54,7 @@ def missed(probes: list[Summary]) -> list[str]:
 
 def training(runs: list[Summary]) -> pd.DataFrame:
     """A row a run that trained; milliseconds, megabytes."""
-    table = tidy.frame([tidy.run(run) | {"messages": run["hardware"].get("backend") or run["fabric"]} for run in runs])
+    table = tidy.frame([tidy.run(run) | _named(run) for run in runs])
     if runs:
         table["step_ms"] = 1e3 * table["step_s"]
         table = table if "peak_mb" in table else table.assign(peak_mb=float("nan"))
@@ -68,4 +68,12 @@ def probe(run: Summary) -> dict[str, str]:
         "variant": run["variant"],
         "seed": str(run["seed"]),
         "found": str(run.get("line", "")),
+    }
+
+
+def _named(run: Summary) -> dict[str, str]:
+    """What the method is called, with any launcher, and what its messages go over."""
+    return {
+        "method": run["factors"].get("method", run["variant"]),
+        "messages": run["hardware"].get("backend") or run["fabric"],
     }

@@ -95,19 +95,19 @@ def draw_map(cells: Sequence[Cell], less: float, contests: Sequence[Contest] = (
     for (row, column), axis in np.ndenumerate(axes):
         axis.set_xlim(0, len(gbits))
         axis.set_ylim(0, len(ratios))
-        axis.set_xticks([n + 0.5 for n in range(len(gbits))], [f"{gbit:g}" for gbit in gbits], fontsize=6)
-        axis.set_yticks([n + 0.5 for n in range(len(ratios))], [f"{one:g}" for one in ratios], fontsize=6)
+        axis.set_xticks([n + 0.5 for n in range(len(gbits))], [f"{gbit:g}" for gbit in gbits], fontsize=8)
+        axis.set_yticks([n + 0.5 for n in range(len(ratios))], [f"{one:g}" for one in ratios], fontsize=8)
         if row == 0:
-            axis.set_title(f"{workers[column]} workers", fontsize=9)
+            axis.set_title(f"{workers[column]} workers", fontsize=10)
         if row == len(late) - 1:
-            axis.set_xlabel("Gbit/s", fontsize=8)
+            axis.set_xlabel("Gbit/s", fontsize=9)
         if column == 0:
             lateness = f"one worker late by {late[row]:.0%}" if late[row] else "no worker late"
-            axis.set_ylabel(f"{lateness}\ncomputation : communication", fontsize=7)
+            axis.set_ylabel(f"{lateness}\ncomputation : communication", fontsize=8)
     shown = {*(cell.best for cell in cells), *(one.fastest.candidate for one in contests)}
     fastest = [name for name in every() if name in shown]
     patches = [Patch(facecolor=COLOURS.get(name, OTHER), label=every()[name].label) for name in fastest]
-    figure.legend(handles=patches, loc="outside lower center", ncols=2, fontsize=8, frameon=False)
+    figure.legend(handles=patches, loc="outside lower center", ncols=4, fontsize=10, frameon=False)
     return figure
 
 

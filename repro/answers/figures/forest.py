@@ -82,7 +82,7 @@ def draw(rows: pd.DataFrame) -> Any:
             axis.text(0, place - 0.15, text, transform=axis.get_yaxis_transform(), fontsize=8, va="bottom")
         for place, row in enumerate(of.to_dict("records")):
             words = ", ".join(filter(None, (row["verdict"], row["share"], "yours" if row["own"] else "")))
-            at = {"transform": axis.get_yaxis_transform(), "ha": "right", "va": "bottom", "fontsize": 8}
+            at = {"transform": axis.get_yaxis_transform(), "ha": "right", "va": "bottom", "fontsize": 7}
             axis.text(1, place - 0.15, words, color=_colour(row["verdict"]), **at)
         axis.set_xlabel(PANELS[unit], fontsize=8)
         axis.grid(True, axis="x", color="0.92")

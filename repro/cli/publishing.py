@@ -58,8 +58,8 @@ def cmd_contribute(args: argparse.Namespace) -> None:
 
 def cmd_publish(args: argparse.Namespace) -> None:
     in_checkout("publish")
-    new = own_runs(args, "publish") if args.archive is None else sent_runs(args)
     swept = own_sweeps(args)
+    new = sent_runs(args) if args.archive is not None else own_runs(args, "publish", beside=swept)
     with alone("publish"):
         put(args, new, swept)
         render([args.paper])
@@ -98,12 +98,15 @@ def own_sweeps(args: argparse.Namespace) -> list[Sweep]:
     return swept
 
 
-def own_runs(args: argparse.Namespace, command: str) -> list[Record]:
-    """Those of the workspace that the arguments choose; InputError where there are none, or one is unclean."""
+def own_runs(args: argparse.Namespace, command: str, beside: Sequence[Sweep] = ()) -> list[Record]:
+    """Those of the workspace that the arguments choose; InputError where one is unclean, or there are none and no
+    sweeps beside them."""
     from repro.core.paths import results_root
     from repro.records import archive, catalogue
 
     found = catalogue.runs(args.paper, results_root())
+    if not found and beside:
+        return []
     if not found:
         raise unknown("paper with results of yours", args.paper, catalogue.papers())
     own = [run.record for run in selected(found, args, command)]

@@ -179,6 +179,14 @@ def test_what_is_not_published(places, capsys):
     assert not (places / "reference").exists()
 
 
+def test_sweeps_are_published_without_a_run_beside_them(places, capsys, monkeypatch):
+    swept = reference.sweeps("pipesgd", PROJECT / "results" / "reference")[:1]
+    monkeypatch.setattr(publishing, "own_sweeps", lambda args: swept)
+    status, out, _ = said(capsys, "publish", "pipesgd")
+    assert status == 0 and "published 1 sweeps over draws" in out
+    assert [each.record.run for each in reference.sweeps("pipesgd")] == [swept[0].record.run]
+
+
 def test_of_two_publishes_at_once_the_second_is_refused(places, capsys):
     put(places, "a-1", provenance={"dirty": False})
     with publishing.alone("publish"):

@@ -84,8 +84,10 @@ def _rounded(value: Any) -> Any:
 
 
 def head(key: str, record: Record) -> str:
-    """The first line."""
-    return _line({"key": key, "record": record.plain()})
+    """The first line: the record but for its traced steps, which a run of the same variant has."""
+    said = record.plain()
+    said["result"] = {name: part for name, part in said["result"].items() if name != "trace"}
+    return _line({"key": key, "record": said})
 
 
 def line_of(draw: Draw) -> str:

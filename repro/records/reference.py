@@ -203,8 +203,11 @@ def _published(row: Mapping[str, Any], lists: Mapping[str, Mapping[str, list[Any
         result = given["result"]
         for part, of_run in lists.items():
             if part in result:
-                names, entries = result[part], of_run.get(row["run"], [])
-                result[part] = [{name: entry.get(name) for name in names} | entry for entry in entries]
+                said, entries = {*result[part]}, of_run.get(row["run"], [])
+                result[part] = [
+                    {name: value for name, value in entry.items() if value is not None or name in said}
+                    for entry in entries
+                ]
         return Record.of(given)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{folder / 'runs.parquet'}: {row.get('run')}: not a readable run ({error})") from None
@@ -219,12 +222,11 @@ def _without_lists(record: dict[str, Any]) -> dict[str, Any]:
     return record | {"result": found}
 
 
-def _lists(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """run -> its entries in order, each without what the table leaves empty."""
+def _lists(rows: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """run -> its entries in order, with None for what the table leaves empty."""
     found: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
-        entry = {name: value for name, value in row.items() if value is not None and name != "run"}
-        found.setdefault(row["run"], []).append(entry)
+        found.setdefault(row.pop("run"), []).append(row)
     return found
 
 

@@ -25,10 +25,11 @@ def add(commands: Any) -> None:
 
 def cmd_report(args: argparse.Namespace) -> None:
     from repro.answers.pages.build import build, build_overview
+    from repro.answers.site import build as of_site
     from repro.core.paths import reports_root
 
     out = (args.out or reports_root()).resolve()
-    written = build(args.paper, out=out, say=say, pdf=args.pdf)
+    written = build(args.paper, out=out, say=say, pdf=args.pdf, meanwhile=of_site.imported)
     if args.paper:
         written += build_overview(out)
     site = build_site(out)

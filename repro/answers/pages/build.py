@@ -29,15 +29,15 @@ IMPORTED = ("repro.answers.pages.paper_page", "matplotlib.pyplot", "matplotlib.b
 
 def build(
     paper: str | None = None, results: Path | None = None, out: Path | None = None,
-    say: Callable[[str], None] = lambda line: None, pdf: bool = False,
+    say: Callable[[str], None] = lambda line: None, pdf: bool = False, meanwhile: Callable[[], None] = lambda: None,
 ) -> list[Path]:  # fmt: skip
     """Build the pages of one paper alone, or all pages and the overview; returns what was written, pages first.
 
     results: a results folder to be read alone (default: workspace and reference, as `repro.answers.tables.loading`
-    tells); out: where pages go (`reports_root()`); say: is told of each page before it is built; pdf:
-    figures as PDF too. The same summaries give the same bytes; a page of which nothing changed stays as it is
-    (`repro.answers.pages.built`). A page's figures and tables of an earlier build that no longer have results are
-    removed.
+    tells); out: where pages go (`reports_root()`); say: is told of each page before it is built; pdf: figures as PDF
+    too; meanwhile: is called while other processes build pages. The same summaries give the same bytes; a page of which
+    nothing changed stays as it is (`repro.answers.pages.built`). A page's figures and tables of an earlier build that
+    no longer have results are removed.
     """
     every = [*overview.papers(), *overview.across()]
     if results == reference_root():  # which has nothing of other people's papers
@@ -54,7 +54,7 @@ def build(
     if paper is None:
         missing = [name for name in names if name not in made]
         with _beside(len(missing)) as begun:
-            made |= _pages(missing, results, out, say, begun, pdf)
+            made |= _pages(missing, results, out, say, begun, pdf, meanwhile)
             made[overview.PAGE] = begun(overview.build, {name: one.said for name, one in made.items()}, out, pdf)()
     pages: list[Path] = []
     files: list[Path] = []
@@ -97,14 +97,16 @@ def _beside(count: int) -> Iterator[Begun]:
 
 
 def _pages(
-    names: Sequence[str], results: Path | None, out: Path, say: Callable[[str], None], begun: Begun, pdf: bool = False
-) -> dict[str, Built]:
+    names: Sequence[str], results: Path | None, out: Path, say: Callable[[str], None], begun: Begun, pdf: bool = False,
+    meanwhile: Callable[[], None] = lambda: None,
+) -> dict[str, Built]:  # fmt: skip
     """What `page` gives for each, in order. Somebody else's page that cannot be built costs a warning."""
     made: dict[str, Built] = {}
     if names:
         say(f"building the page{'s' if len(names) > 1 else ''} of {', '.join(names)} ...")
     of_papers = overview.papers()  # which begin last: they take about as long as one another
     work = {name: begun(page, name, results, out, pdf) for name in sorted(names, key=lambda name: name in of_papers)}
+    meanwhile()
     for name in names:
         try:
             made[name] = work[name]()

@@ -8,6 +8,7 @@ import logging
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from repro.core.paths import PROJECT
 
 WAIT_S = 120.0  # for another build of the same folder
 PORTIONS = 2  # of the documents for each core, so that none is waited for long alone
+IMPORTED = ("repro.answers.site.extension", "sphinx.builders.html", "sphinx.ext.mathjax", "furo", "pygments.formatters")
 STATIC = Path(__file__).parent / "static"
 SETTINGS: Mapping[str, Any] = {
     "project": "Reproductions",
@@ -53,6 +55,12 @@ class Site:
     def page(self, name: str) -> Path:
         """The HTML of `<name>.md`."""
         return self.index.parent / f"{name}.html"
+
+
+def imported() -> None:
+    """Import what a site is built with, which takes a second."""
+    for name in IMPORTED:
+        import_module(name)
 
 
 @collecting.rarely()

@@ -218,7 +218,7 @@ def test_the_readme_says_what_the_pages_say(reported):
 def test_the_site_opens_with_the_overview_after_the_runs_of_one_paper(reported, tmp_path, monkeypatch):
     """Pages of other papers are those of the reference; here each is a line."""
 
-    def pages(names, results, out, say, begun, pdf):
+    def pages(names, results, out, say, *_):
         written = {name: out / f"{name}.md" for name in names}
         for name, path in written.items():
             out.mkdir(exist_ok=True)

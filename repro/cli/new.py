@@ -11,9 +11,8 @@ from typing import Any
 
 from repro.core.errors import InputError, cannot
 
-SKELETONS = (
-    Path(__file__).parent / "skeletons"
-)  # a folder for each kind: files and names with NAME and CAMEL (CamelCase) in them
+# a folder for each kind, of files in whose names and text NAME stands for the name, CAMEL for it in CamelCase
+SKELETONS = Path(__file__).parent / "skeletons"
 KINDS = sorted(folder.name for folder in SKELETONS.iterdir())
 NEXT = {
     "experiment": "repro run {out}/{name}.yaml && python -m pytest {out}",

@@ -105,9 +105,9 @@ def own_runs(args: argparse.Namespace, command: str, beside: Sequence[Sweep] = (
     from repro.records import archive, catalogue
 
     found = catalogue.runs(args.paper, results_root())
-    if not found and beside:
-        return []
     if not found:
+        if beside:
+            return []
         raise unknown("paper with results of yours", args.paper, catalogue.papers())
     own = [run.record for run in selected(found, args, command)]
     if wrong := archive.unclean(own):

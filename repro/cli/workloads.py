@@ -62,6 +62,7 @@ def _row(read: Callable[[str], list[dict[str, Any]]], experiment: str) -> tuple[
     composed = config.compose(experiment, (), "paper")
     runs = [run for run in read(paper) if run["experiment"] == own]
     on_gpus = [run for run in read("gpu") if run.get("model", {}).get("name") == composed["model"]["name"]]
+    trainings = [*runs, *(run for run in on_gpus if run.get("targets"))]  # a few steps say nothing of an accuracy
     shown = f"{target:g} ({workload.place if workload.place.startswith(('Figure', 'Table')) else source})"
     return (
         workload.name,
@@ -69,7 +70,7 @@ def _row(read: Callable[[str], list[dict[str, Any]]], experiment: str) -> tuple[
         f"[{composed['dataset']['name']}]({RECIPES})",
         gpu_hours.text(gpu_hours.estimate(composed)),
         steps([*runs, *on_gpus]),
-        trained([run for run in [*runs, *on_gpus] if run["program"] == TRAIN], workload.variant, target),
+        trained([run for run in trainings if run["program"] == TRAIN], workload.variant, target),
         f"`repro {workload.command}`",
     )
 
@@ -105,13 +106,13 @@ def reached(runs: list[Mapping[str, Any]], target: float) -> str:
 
 
 def best(runs: Iterable[Mapping[str, Any]], variant: str) -> list[Mapping[str, Any]]:
-    """The most informative runs of one variant, testbed and scale: real data first, then a GPU, the larger scale, the
+    """The most informative runs of one variant, testbed and scale: real data first, then the larger scale, a GPU, the
     variant of the paper's number."""
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for run in runs:
         key = (
-            *(not run["dataset"]["standin"], run["hardware"].get("gpu") is not None),
-            *(SCALES.index(run["scale"]) if run["scale"] in SCALES else -1, run["variant"] == variant),
+            *(not run["dataset"]["standin"], SCALES.index(run["scale"]) if run["scale"] in SCALES else -1),
+            *(run["hardware"].get("gpu") is not None, run["variant"] == variant),
             *(run["kind"] == "measured", run["experiment"], run["variant"], run["testbed"]),
         )
         groups.setdefault(key, []).append(run)

@@ -23,7 +23,7 @@ def check(config: RunConfig, model: Any, dataset: Any) -> None:
     if not own or task not in ("classification", "regression"):
         return
     x, file = dataset.train.slice(0, SAMPLES)[0].to("meta"), models.load(name).__file__
-    given = f"model {name}: of {SAMPLES} samples of {config.dataset.name}, together {tuple(x.shape)},"
+    passed = f"model {name}: of {SAMPLES} samples of {config.dataset.name}, together {tuple(x.shape)},"
     for block_name, block in model.named_children():
         try:
             x = block(x)
@@ -33,8 +33,8 @@ def check(config: RunConfig, model: Any, dataset: Any) -> None:
             if "meta" in str(error):  # "cannot be called on meta tensors": it needs values
                 return
             line = error_location.describe(error, lambda ran: ran == file)
-            raise InputError(f"{given} its block {block_name} fails: {line}") from error
+            raise InputError(f"{passed} its block {block_name} fails: {line}") from error
     fits = x.numel() == SAMPLES if task == "regression" else x.shape[:2] == (SAMPLES, dataset.classes)
     if not fits:
         needed = (SAMPLES, 1 if task == "regression" else dataset.classes)
-        raise InputError(f"{given} it makes {tuple(x.shape)}; must be {needed}, as the data's {task} needs")
+        raise InputError(f"{passed} it makes {tuple(x.shape)}; must be {needed}, as the data's {task} needs")

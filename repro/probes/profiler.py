@@ -195,8 +195,8 @@ def of_trace(events: Iterable[Mapping[str, Any]], main_thread: int) -> dict[str,
         computing = [event for event in kernels if event["tid"] in streams and not is_nccl(event)]
         return view(map(span, beside), map(span, [*computing, *phases]))
     operators = [span(event) for event in timed if event["cat"] == "cpu_op" and event["tid"] == main_thread]
-    worked_in = [span(event) for event in named if event["tid"] == main_thread and event["name"] in COMPUTATION]
-    return view(map(span, beside), [*operators, *filter(None, (worked(phase, operators) for phase in worked_in))])
+    mine = [span(event) for event in named if event["tid"] == main_thread and event["name"] in COMPUTATION]
+    return view(map(span, beside), [*operators, *filter(None, (worked(phase, operators) for phase in mine))])
 
 
 def _of_tasks(named: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -35,8 +35,8 @@ def alike(times: Mapping[str, float]) -> list[str]:
 def fastest(among: Mapping[str, Candidate], setting: Setting, fits: Mapping[str, bool], of: str, stay: str = "") -> str:
     """The name of the fastest candidate that fits; of those that are alike `stay`, or else the simplest."""
     own = {name: one for name, one in among.items() if fits.get(name, True) and one.counts(of)}
-    found = alike(forms.seconds(own, setting))
-    return stay if stay in found else found[0]
+    names = alike(forms.seconds(own, setting))
+    return stay if stay in names else names[0]
 
 
 def of(among: Mapping[str, Candidate], setting: Setting, fits: Mapping[str, bool], kind: str) -> list[Flip]:

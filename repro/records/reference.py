@@ -199,16 +199,16 @@ def _table(path: Path, digest: str) -> bytes:
 
 def _published(row: Mapping[str, Any], lists: Mapping[str, Mapping[str, list[Any]]], folder: Path) -> Record:
     try:
-        given = strict_json.parse(row["record"])
-        result = given["result"]
+        record = strict_json.parse(row["record"])
+        result = record["result"]
         for part, of_run in lists.items():
             if part in result:
-                said, entries = {*result[part]}, of_run.get(row["run"], [])
+                names, entries = {*result[part]}, of_run.get(row["run"], [])
                 result[part] = [
-                    {name: value for name, value in entry.items() if value is not None or name in said}
+                    {name: value for name, value in entry.items() if value is not None or name in names}
                     for entry in entries
                 ]
-        return Record.of(given)
+        return Record.of(record)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{folder / 'runs.parquet'}: {row.get('run')}: not a readable run ({error})") from None
 

@@ -85,9 +85,9 @@ def _rounded(value: Any) -> Any:
 
 def head(key: str, record: Record) -> str:
     """The first line: the record but for its traced steps, which a run of the same variant has."""
-    said = record.plain()
-    said["result"] = {name: part for name, part in said["result"].items() if name != "trace"}
-    return _line({"key": key, "record": said})
+    plain = record.plain()
+    result = {name: part for name, part in plain["result"].items() if name != "trace"}
+    return _line({"key": key, "record": plain | {"result": result}})
 
 
 def line_of(draw: Draw) -> str:

@@ -137,9 +137,8 @@ def flat(entry: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]
 def _derived(summary: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
     """What several reports compare and no run says outright; nothing where a run lacks what it is computed from.
 
-    stalled: share of a step in which a rank stands still for communication or
-    for others; sample_bytes: that all ranks together send for a sample; model_mb: at 4 bytes a parameter, 10^6 bytes;
-    parameters_m: millions.
+    stalled: share of a step in which a rank stands still for communication or for others; sample_bytes: that all ranks
+    together send for a sample; model_mb: at 4 bytes a parameter, 10^6 bytes; parameters_m: millions.
     """
     found: dict[str, Any] = {}
     phases, step, batch = summary.get("phases") or {}, row["step_s"], row["batch"]

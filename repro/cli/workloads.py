@@ -62,7 +62,7 @@ def _row(read: Callable[[str], list[dict[str, Any]]], experiment: str) -> tuple[
     composed = config.compose(experiment, (), "paper")
     runs = [run for run in read(paper) if run["experiment"] == own]
     on_gpus = [run for run in read("gpu") if run.get("model", {}).get("name") == composed["model"]["name"]]
-    trainings = [*runs, *(run for run in on_gpus if run.get("targets"))]  # a few steps say nothing of an accuracy
+    trainings = [*runs, *(run for run in on_gpus if aims(run, target))]  # a few steps say nothing of an accuracy
     shown = f"{target:g} ({workload.place if workload.place.startswith(('Figure', 'Table')) else source})"
     return (
         workload.name,
@@ -73,6 +73,11 @@ def _row(read: Callable[[str], list[dict[str, Any]]], experiment: str) -> tuple[
         trained([run for run in trainings if run["program"] == TRAIN], workload.variant, target),
         f"`repro {workload.command}`",
     )
+
+
+def aims(run: Mapping[str, Any], target: float) -> bool:
+    """Whether a run has the target, or a higher one."""
+    return any(float(own) >= target for own in run.get("targets") or {})
 
 
 def steps(runs: Iterable[Mapping[str, Any]]) -> str:
@@ -106,13 +111,13 @@ def reached(runs: list[Mapping[str, Any]], target: float) -> str:
 
 
 def best(runs: Iterable[Mapping[str, Any]], variant: str) -> list[Mapping[str, Any]]:
-    """The most informative runs of one variant, testbed and scale: real data first, then the larger scale, a GPU, the
+    """The most informative runs of one variant, testbed and scale: real data first, then a GPU, the larger scale, the
     variant of the paper's number."""
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for run in runs:
         key = (
-            *(not run["dataset"]["standin"], SCALES.index(run["scale"]) if run["scale"] in SCALES else -1),
-            *(run["hardware"].get("gpu") is not None, run["variant"] == variant),
+            *(not run["dataset"]["standin"], run["hardware"].get("gpu") is not None),
+            *(SCALES.index(run["scale"]) if run["scale"] in SCALES else -1, run["variant"] == variant),
             *(run["kind"] == "measured", run["experiment"], run["variant"], run["testbed"]),
         )
         groups.setdefault(key, []).append(run)

@@ -301,18 +301,9 @@ def test_verify_writes_pages_and_verdicts_without_runs_of_ones_own(places, capsy
     assert (out / "index.md").read_text() == "*Seen.* [Every](b.md)"
 
 
-def test_a_training_at_the_papers_scale_says_more_of_an_accuracy_than_a_shorter_one_on_a_gpu():
-    alike = {
-        "dataset": {"standin": False},
-        "variant": "D-Sync",
-        "kind": "measured",
-        "experiment": "e",
-        "testbed": "here",
-    }
-    long = alike | {"scale": "paper", "hardware": {}}
-    short = alike | {"scale": "full", "hardware": {"gpu": "H100 x 1"}}
-    assert workloads.best([short, long], "D-Sync") == [long]
-    assert workloads.best([short, long | {"dataset": {"standin": True}}], "D-Sync") == [short]
+def test_a_run_that_does_not_aim_at_an_accuracy_says_nothing_of_it():
+    targets = {}, None, {"0.97": None}, {"0.97": None, "0.98": None}
+    assert [workloads.aims({"targets": own}, 0.98) for own in targets] == [False, False, False, True]
 
 
 def test_the_committed_reference_is_as_published():

@@ -105,6 +105,10 @@ class Pools(contextlib.ExitStack):
             raise type(error)(f"{error} (the process that ranks are forked from was stopped by SIGSTOP)") from None
 
 
+def _awake(*_: object) -> None:
+    """A signal's handler where its number goes to the wake-up descriptor."""
+
+
 def stand_in(path: str, words: list[str]) -> None:
     """Have a rank forked that runs `[-u] -m MODULE ...`, and end as it ends. Uses the standard library alone."""
     getattr(ctypes.CDLL(None), "prctl", lambda *_: 0)(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: ends with its launcher
@@ -117,9 +121,12 @@ def stand_in(path: str, words: list[str]) -> None:
             json.dump([words, dict(os.environ), os.getcwd()], request)
             request.flush()
             socket.send_fds(link, [b"?"], [0, 1, 2, request.fileno()])
+        link.setblocking(False)
+        signal.set_wakeup_fd(link.fileno())  # a signal's number is sent at once; a handler would wait for `select`
         for number in PASSED_ON:
-            signal.signal(number, lambda number, _: link.send(bytes([number])))
+            signal.signal(number, _awake)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
+        select.select([link], [], [])
         answer = link.recv(8)
     status = int.from_bytes(answer, "little", signed=True) if answer else -signal.SIGKILL
     if status < 0:
@@ -161,10 +168,8 @@ def attend(link: socket.socket, server: int) -> None:
             linux.enter(theirs)
     linux.killed_with_parent(server)  # another user namespace has forgotten it
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
     attendant = os.getpid()
     if (rank := os.fork()) == 0:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
         linux.killed_with_parent(attendant)
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
@@ -178,21 +183,33 @@ def attend(link: socket.socket, server: int) -> None:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
         return
 
-    def tell_end(*_: object) -> None:
+    waking, woken = socket.socketpair()
+    waking.setblocking(False)
+    signal.set_wakeup_fd(waking.fileno(), warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, _awake)
+    watched = [link, woken]
+    while True:
         ended, status = os.waitpid(rank, os.WNOHANG)
         if ended:  # and was not stopped
             with contextlib.suppress(OSError):
                 link.send(os.waitstatus_to_exitcode(status).to_bytes(8, "little", signed=True))
             os._exit(0)
+        ready = select.select(watched, [], [])[0]
+        if woken in ready:
+            woken.recv(64)
+        if link in ready:
+            number = _received(link)
+            os.kill(rank, number or signal.SIGKILL)
+            if not number:  # the stand-in has ended
+                watched.remove(link)
 
-    signal.signal(signal.SIGCHLD, tell_end)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
-    with contextlib.suppress(OSError):
-        while numbers := link.recv(1):
-            os.kill(rank, numbers[0])
-    os.kill(rank, signal.SIGKILL)  # the stand-in has ended
-    while True:
-        signal.pause()
+
+def _received(link: socket.socket) -> int:
+    """The number of the next signal; 0 if the stand-in has ended."""
+    try:
+        return next(iter(link.recv(1)), 0)
+    except OSError:
+        return 0
 
 
 if __name__ == "__main__":

@@ -33,7 +33,8 @@ PROGRAM = """
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
     print("ready", os.getpid(), threading.active_count(), torch.get_num_threads(), sys.argv[1:], flush=True)
     if sys.argv[1] == "wait":
-        time.sleep(600)
+        while True:
+            time.sleep(0.05)  # a handler runs late that comes just before a sleep
     if sys.argv[1] == "killed":
         os.kill(os.getpid(), signal.SIGKILL)
     if sys.argv[1] == "fails":
@@ -82,6 +83,12 @@ def alive(pid: int) -> bool:
         return False
 
 
+def blocks(pid: int, sign: signal.Signals) -> bool:
+    """Whether the process's main thread blocks a signal."""
+    blocked = Path(f"/proc/{pid}/status").read_text().partition("SigBlk:")[2].split()[0]
+    return bool(int(blocked, 16) >> (sign - 1) & 1)
+
+
 def test_a_long_folder_for_temporary_files_is_no_hindrance(tmp_path, monkeypatch):
     long = tmp_path / ("x" * 120)
     long.mkdir()
@@ -117,14 +124,45 @@ def test_a_signal_is_passed_on_that_comes_while_the_program_is_asked_for(tmp_pat
         listener.listen(0)  # one waits; the next one's connect does too
         other.connect(listener.getsockname())
         stands_in = subprocess.Popen([sys.executable, "-IS", pools.__file__, listener.getsockname()])
-        status, sigterm = Path(f"/proc/{stands_in.pid}/status"), 1 << (signal.SIGTERM - 1)
-        wait_until(lambda: int(status.read_text().partition("SigBlk:")[2].split()[0], 16) & sigterm, "it is blocked")
+        wait_until(lambda: blocks(stands_in.pid, signal.SIGTERM), "it is blocked")
         stands_in.send_signal(signal.SIGTERM)
         listener.accept()[0].close()
         link, _ = listener.accept()
         with link:
             for stream in socket.recv_fds(link, 1, 4)[1]:
                 os.close(stream)
+            assert link.recv(1) == bytes([signal.SIGTERM])
+            link.sendall((7).to_bytes(8, "little", signed=True))
+            assert stands_in.wait(LIMIT_S) == 7
+
+
+def test_a_signal_is_passed_on_that_does_not_interrupt_the_stand_in(tmp_path):
+    """As where it comes just before the stand-in waits: Python's handlers run when that has ended."""
+    program = """
+        import signal, sys, threading
+        from repro.launch import pool
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+        def signalled():
+            sys.stdin.readline()
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+            signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+        threading.Thread(target=signalled, daemon=True).start()
+        pool.stand_in(sys.argv[1], ["-m", "none"])
+    """
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "socket"))
+        listener.listen()
+        stands_in = subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(program), listener.getsockname()], stdin=subprocess.PIPE
+        )
+        link, _ = listener.accept()
+        with link:
+            link.settimeout(LIMIT_S)
+            for stream in socket.recv_fds(link, 1, 4)[1]:
+                os.close(stream)
+            wait_until(lambda: not blocks(stands_in.pid, signal.SIGTERM), "the stand-in waits for its answer")
+            stands_in.stdin.write(b"\n")
+            stands_in.stdin.flush()
             assert link.recv(1) == bytes([signal.SIGTERM])
             link.sendall((7).to_bytes(8, "little", signed=True))
             assert stands_in.wait(LIMIT_S) == 7

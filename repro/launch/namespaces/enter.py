@@ -23,6 +23,7 @@ from repro.launch.namespaces import linux
 from repro.launch.namespaces.links import SWITCH_NAME, hosts_file
 
 VARIABLE = "REPRO_SHAPED"
+AWAITED = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 SIGNALLED = 128  # added to the number of the signal that ended a command
 
 
@@ -74,6 +75,7 @@ def contain(network: Mapping[str, Any], name: str, run: Callable[[], Any]) -> in
     linux.unshare(linux.NEWPID)
     furnish(network, name)
     outside = os.getpid()
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, AWAITED)
     first = os.fork()
     if first:
         return _wait_for(first)
@@ -83,6 +85,7 @@ def contain(network: Mapping[str, Any], name: str, run: Callable[[], Any]) -> in
     child = os.fork()
     if child:
         os._exit(_wait_for(child))
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     try:
         run()
     except OSError as error:
@@ -92,14 +95,18 @@ def contain(network: Mapping[str, Any], name: str, run: Callable[[], Any]) -> in
 
 
 def _wait_for(child: int) -> int:
-    """Pass signals on to a child and take in orphans until the child ends; its status, 128 + signal where by one."""
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
-        signal.signal(number, lambda number, frame: os.kill(child, number))
+    """Pass signals on to a child and take in orphans until the child ends; its status, 128 + signal where by one.
+
+    AWAITED must be blocked since before the fork: a handler could run too late, once this process waits.
+    """
     while True:
-        pid, status = os.wait()
-        if pid == child:
-            code = os.waitstatus_to_exitcode(status)
-            return code if code >= 0 else SIGNALLED - code
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            if ended[0] == child:
+                code = os.waitstatus_to_exitcode(ended[1])
+                return code if code >= 0 else SIGNALLED - code
+        number = signal.sigwait(AWAITED)
+        if number != signal.SIGCHLD:
+            os.kill(child, number)
 
 
 if __name__ == "__main__":

@@ -78,8 +78,9 @@ def may_make_networks() -> bool:
 def wait(kept: bool) -> None:
     if kept:
         os.close(1)
-        while True:
-            signal.pause()
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+        signal.sigwait([signal.SIGTERM])
+        return
     while os.read(0, 1):
         pass
 

@@ -213,9 +213,9 @@ def test_the_page_for_authors_names_every_public_member_and_no_other():
 
 
 def test_the_example_of_an_imbalance_runs(tmp_path, monkeypatch):
-    (tmp_path / "first_late.py").write_text(example("imbalance.md", "repro/algorithms/imbalance/first_late.py"))
+    (tmp_path / "first_late.py").write_text(example("experiments.md", "repro/algorithms/imbalance/first_late.py"))
     monkeypatch.setattr(imbalance, "__path__", [*imbalance.__path__, str(tmp_path)])
-    given = options("imbalance.md", "paper_configs/imbalance/first_late.yaml")
+    given = options("experiments.md", "paper_configs/imbalance/first_late.yaml")
     config = RunConfig.model_construct(imbalance=choice("imbalance")(given), workers=3, seed=0)
     injector = imbalance.of(config)
     assert injector.delays(7) == [0.1, 0.0, 0.0] and injector.longest == 0.1

@@ -206,6 +206,8 @@ def _published(row: Mapping[str, Any], lists: Mapping[str, Mapping[str, list[Any
                 names, entries = {*result[part]}, of_run.get(row["run"], [])
                 result[part] = [
                     {name: value for name, value in entry.items() if value is not None or name in names}
+                    if None in entry.values()
+                    else entry
                     for entry in entries
                 ]
         return Record.of(record)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
+ONE = (str, float, int, type(None))  # what stands in a column
 TABLES = ("runs", "points", "rows", "intervals")
 # of a summary: column -> where it stands
 _PLAIN = (
@@ -82,7 +83,9 @@ def run(summary: Mapping[str, Any]) -> dict[str, Any]:
     if memory := summary.get("memory"):
         row |= {"peak_mb": 1e-6 * max(memory["peak_bytes"]), "peak_of": memory["of"]}
     for part in _SPREAD:
-        row |= {f"{part}.{entry}": value for entry, value in (summary.get(part) or {}).items() if _is_one(value)}
+        row |= {
+            f"{part}.{entry}": value for entry, value in (summary.get(part) or {}).items() if isinstance(value, ONE)
+        }
     return row | _derived(summary, row)
 
 
@@ -130,7 +133,7 @@ def flat(entry: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]
     for key, value in entry.items():
         if isinstance(value, dict):
             yield from flat(value, f"{above}{key}.")
-        elif _is_one(value):
+        elif isinstance(value, ONE):
             yield f"{above}{key}", value
 
 
@@ -149,7 +152,3 @@ def _derived(summary: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, An
     if row["parameters"]:
         found |= {"model_mb": 4e-6 * row["parameters"], "parameters_m": 1e-6 * row["parameters"]}
     return found
-
-
-def _is_one(value: Any) -> bool:
-    return value is None or isinstance(value, bool | int | float | str)

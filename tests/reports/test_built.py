@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 
 import pytest
 
 from repro.answers.pages import files
 from repro.answers.pages.build import build
-from repro.answers.pages.built import FOLDER
+from repro.answers.pages.built import FOLDER, Built
 from tests.reports.data.summaries import make, put
 from tests.reports.data.undrawn import undrawn, without_drawing
 
@@ -78,3 +79,10 @@ def test_what_somebody_changed_is_built_again(tmp_path, drawn, change):
         page.unlink()
     build("pipesgd", results, out)
     assert page.read_text() == text
+
+
+def test_what_a_page_says_of_itself_may_be_infinite(tmp_path):
+    """As the end of an interval may be: the page is not built again for it."""
+    made = Built("gtopk", tmp_path, said={"headlines": [{"low": 1.0, "high": math.inf}]})
+    made.keep()
+    assert Built.before("gtopk", tmp_path) == made

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 import pytest
 from bs4 import BeautifulSoup
 
+from repro.answers.figures import schedules
 from repro.answers.pages import overview, render, writing
 from repro.answers.pages.build import page
 from repro.answers.pages.files import Files
@@ -119,3 +120,9 @@ def test_a_page_shows_only_its_own_figures(tmp_path: Path):
     for text in ("![b](figures/p/b.png)", "| a |\n| - |\n| ![b][c] |\n\n[c]: figures/p/b.png"):
         with pytest.raises(InputError, match=r"figures/p/b\.png: not a figure of this page"):
             render.write_page(f"# P\n\n{text}", "p", Files("p", tmp_path, [own]))
+
+
+def test_what_a_recorded_step_calls_its_lines_is_text_too():
+    box = {"rank": 0, "line": "$a$", "name": "<b>", "start": 0.0, "end": 1.0}
+    (drawn,) = schedules.boxes([box])
+    assert (drawn.line, drawn.name) == (foreign.taken("$a$"), foreign.taken("<b>"))

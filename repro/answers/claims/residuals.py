@@ -113,10 +113,19 @@ def scaled(value: Any, factor: float, name: str = "", within: bool = False) -> A
     """A result whose times are longer by a factor: entries that end in `_s`, those of phases, and rates."""
     if isinstance(value, dict):
         inner = within or name in ("phases", "server_phases") or name.endswith("_s")
-        return {key: scaled(part, factor, key, inner) for key, part in value.items()}
+        return {
+            key: scaled(part, factor, key, inner)
+            if isinstance(part, (dict, list))
+            else _scaled(part, factor, key, inner)
+            for key, part in value.items()
+        }
     if isinstance(value, list):
         return [scaled(part, factor, name, within) for part in value]
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    return _scaled(value, factor, name, within)
+
+
+def _scaled(value: Any, factor: float, name: str, within: bool) -> Any:
+    if type(value) not in (int, float):
         return value
     if name.endswith(RATES):
         return value / factor

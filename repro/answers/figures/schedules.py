@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from repro.answers.tables import foreign
 from repro.answers.tables.loading import Summary
 
 FORWARD, BACKWARD = "forward", "backward"
@@ -37,7 +38,8 @@ def boxes(trace: Sequence[Mapping[str, Any]]) -> list[Box]:
     for i in sorted(trace, key=lambda i: (i["rank"], i["line"] != MAIN, i["line"], i["start"], i["end"])):
         if i["end"] <= i["start"]:
             continue
-        one = Box(i["rank"], i["line"], i["name"], i.get("minibatch"), i["start"], i["end"])
+        line, name = foreign.taken([i["line"], i["name"]])
+        one = Box(i["rank"], line, name, i.get("minibatch"), i["start"], i["end"])
         last = found[-1] if found else None
         if last and _same(last, one):
             found[-1] = replace(last, end=one.end)

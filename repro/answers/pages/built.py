@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from repro.answers.pages.writing import write_text
-from repro.core import config_folders, strict_json
+from repro.core import config_folders
 from repro.core.paths import CONFIGS, PACKAGE, REPORTS, reference_root, results_root
 from repro.records.store import run_folders
 
@@ -45,8 +45,8 @@ class Built:
     def before(cls, page: str, out: Path) -> Built:
         """What an earlier build left; nothing where that cannot be told."""
         try:
-            return cls(page, out, **strict_json.parse((out / FOLDER / f"{page}.json").read_bytes()))
-        except (OSError, ValueError, TypeError):
+            return cls(page, out, **json.loads((out / FOLDER / f"{page}.json").read_bytes()))  # an end may be infinite
+        except (OSError, ValueError, TypeError, RecursionError):
             return cls(page, out)
 
     def has(self, paths: Iterable[str]) -> bool:

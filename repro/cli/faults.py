@@ -7,13 +7,13 @@ import json
 import math
 from typing import Any
 
-from repro.cli.options import as_json
+from repro.cli.options import as_json, count
 from repro.core.errors import InputError, unknown
 
 
 def add(commands: Any) -> None:
     faults = commands.add_parser("faults", help="inject faults into real runs and verify recovery")
-    faults.add_argument("--trials", type=int, help="number of trials (default: every fault on every strategy)")
+    faults.add_argument("--trials", type=count, help="number of trials (default: every fault on every strategy)")
     faults.add_argument("--seed", type=int, default=0, help="seed of the plan: order, targets and times of faults")
     faults.add_argument("--minutes", type=float, default=math.inf, help="start no trial after this many minutes")
     faults.add_argument("--strategy", action="append", help="test only this strategy (may be repeated)")
@@ -35,8 +35,8 @@ def cmd_faults(args: argparse.Namespace) -> None:
         for name in given or ():
             if name not in valid:
                 raise unknown(what, name, valid)
-    if (args.trials is not None and args.trials < 1) or not args.minutes > 0:
-        raise InputError("--trials must be 1 or more, --minutes above 0")
+    if not args.minutes > 0:
+        raise InputError(f"--minutes {args.minutes:g}: must be above 0")
     folder = results_root() / "faults"
     safe_files.make_folder(folder)
     chosen = args.strategy or strategies.names(), args.fault or list(series.FAULTS)

@@ -79,10 +79,15 @@ def error_prefix() -> str:
     return styled("repro: error:", "red", sys.stderr)
 
 
-def check_device(device: str) -> None:
-    """InputError for a --device that there is not."""
-    if device not in ("auto", "cpu", "cuda"):
-        raise InputError(f"--device {device}: must be auto, cpu or cuda")
+def count(text: str) -> int:
+    """The type of an option that is a whole number, 1 or more."""
+    if (number := int(text)) < 1:
+        raise argparse.ArgumentTypeError(f"{number}: must be 1 or more")
+    return number
+
+
+def device(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"], help="where to compute")
 
 
 def as_json(parser: argparse.ArgumentParser) -> None:

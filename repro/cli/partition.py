@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repro.cli.options import as_json, check_device
+from repro.cli.options import as_json, count, device
 from repro.core.errors import InputError
 from repro.core.user_files import check_target
 
@@ -26,8 +26,8 @@ def add(commands: Any) -> None:
     profile.add_argument("--batch", type=int, default=32, help="samples in a minibatch")
     profile.add_argument("--minibatches", type=int, default=20, help="minibatches to time; the paper times 1,000")
     profile.add_argument("--warmup", type=int, default=5, help="untimed minibatches before")
-    profile.add_argument("--device", default="auto", help="auto, cpu or cuda")
-    profile.add_argument("--threads", type=int, default=1, help="torch threads on a CPU; ranks on `here` have one")
+    device(profile)
+    profile.add_argument("--threads", type=count, default=1, help="torch threads on a CPU; ranks on `here` have one")
     profile.add_argument("--out", metavar="FILE", help="save the profile here")
     as_json(profile)
     profile.set_defaults(command=cmd_profile)
@@ -52,9 +52,6 @@ def cmd_profile(args: argparse.Namespace) -> None:
     from repro.algorithms.pipeline.layers import as_text
     from repro.experiment import limits
 
-    check_device(args.device)
-    if args.threads < 1:
-        raise InputError(f"--threads {args.threads}: must be 1 or more")
     limits.check("--threads", args.threads, limits.THREADS)
     options = grouped(args.overrides, "model", "dataset")
     if args.out:

@@ -8,9 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repro.cli.options import as_json, check_device
+from repro.cli.options import as_json, count, device
 from repro.cli.partition import grouped
-from repro.core.errors import InputError
 from repro.core.user_files import check_target
 
 if TYPE_CHECKING:
@@ -25,20 +24,16 @@ def add(commands: Any) -> None:
     price.add_argument("overrides", nargs="*", default=[], help="strategy.OPTION=value, model.OPTION, dataset.OPTION")
     price.add_argument("--model", default="mnist_mlp", help="model whose gradients it takes (default: %(default)s)")
     price.add_argument("--dataset", help="data set of the minibatches (default: what experiments train on)")
-    price.add_argument("--workers", type=int, default=2, help="ranks, one after another on one device")
-    price.add_argument("--batch", type=int, default=4, help="samples in a worker's minibatch")
-    price.add_argument("--steps", type=int, default=20, help="iterations to time, after 3 others")
-    price.add_argument("--device", default="auto", help="auto, cpu or cuda")
+    price.add_argument("--workers", type=count, default=2, help="ranks, one after another on one device")
+    price.add_argument("--batch", type=count, default=4, help="samples in a worker's minibatch")
+    price.add_argument("--steps", type=count, default=20, help="iterations to time, after 3 others")
+    device(price)
     price.add_argument("--out", metavar="FILE", help="write the entries here, as YAML with their sources")
     as_json(price)
     price.set_defaults(command=cmd_price)
 
 
 def cmd_price(args: argparse.Namespace) -> None:
-    check_device(args.device)
-    for option in ("workers", "batch", "steps"):
-        if getattr(args, option) < 1:
-            raise InputError(f"--{option} {getattr(args, option)}: must be 1 or more")
     options = grouped(args.overrides, "strategy", "model", "dataset")
     if args.out:
         check_target(Path(args.out))
@@ -56,11 +51,11 @@ def cmd_price(args: argparse.Namespace) -> None:
     dataset, classes = profiler.inputs(
         args.model, args.dataset or profiler.usual_dataset(args.model), options["dataset"]
     )
-    device = pick_device(args.device, 0)
+    place = pick_device(args.device, 0)
     torch.set_num_threads(1)  # as ranks of a simulation
-    build = partial(models.build, args.model, dataset.input_shape, classes, 0, device, **options["model"])
-    found = prices.measure(args.strategy, chosen, build, dataset, device, args.workers, args.batch, args.steps)
-    entries, source = entries_of(found), source_of(args, profiler.hardware(device))
+    build = partial(models.build, args.model, dataset.input_shape, classes, 0, place, **options["model"])
+    found = prices.measure(args.strategy, chosen, build, dataset, place, args.workers, args.batch, args.steps)
+    entries, source = entries_of(found), source_of(args, profiler.hardware(place))
     if args.out:
         write(Path(args.out), entries, source)
     if args.json:

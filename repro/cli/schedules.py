@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
-from repro.cli.options import as_json
+from repro.cli.options import as_json, count
 from repro.core.errors import InputError, unknown
 
 if TYPE_CHECKING:
@@ -19,16 +19,16 @@ ONLY_1F1B = ("in_flight", "semantics", "overlap")  # options of a schedule witho
 def add(commands: Any) -> None:
     schedule = commands.add_parser("schedule", help="draw a pipeline's schedule, checked for deadlock")
     schedule.add_argument("config", help="replicas of each stage, for instance 1-1-1-1 or 2-1-1")
-    schedule.add_argument("--minibatches", type=int, default=8)
+    schedule.add_argument("--minibatches", type=count, default=8)
     schedule.add_argument("--schedule", default="1f1b", help="1f1b, gpipe or 1f1b-flush")
-    schedule.add_argument("--flush", type=int, metavar="N", help="minibatches in an update (default: one a rank)")
+    schedule.add_argument("--flush", type=count, metavar="N", help="minibatches in an update (default: one a rank)")
     schedule.add_argument(
-        "--in-flight", type=int, metavar="N", help="minibatches in flight at each replica of the input stage"
+        "--in-flight", type=count, metavar="N", help="minibatches in flight at each replica of the input stage"
     )
     schedule.add_argument("--semantics", help="stashing, vertical_sync or naive")
     schedule.add_argument("--overlap", choices=["on", "off"], help="let replicas continue while they synchronise")
-    schedule.add_argument("--forward", type=int, default=1, metavar="UNITS", help="time of a stage's forward pass")
-    schedule.add_argument("--backward", type=int, default=1, metavar="UNITS", help="time of a stage's backward pass")
+    schedule.add_argument("--forward", type=count, default=1, metavar="UNITS", help="time of a stage's forward pass")
+    schedule.add_argument("--backward", type=count, default=1, metavar="UNITS", help="time of a stage's backward pass")
     as_json(schedule)
     schedule.set_defaults(command=cmd_schedule)
 
@@ -36,8 +36,6 @@ def add(commands: Any) -> None:
 def cmd_schedule(args: argparse.Namespace) -> None:
     from repro.algorithms.pipeline import timeline
 
-    for option in ("minibatches", "forward", "backward"):
-        at_least_one(option, getattr(args, option))
     plan = planned(args)
     passes = timeline.passes(plan, args.forward, args.backward)
     if args.json:
@@ -45,11 +43,6 @@ def cmd_schedule(args: argparse.Namespace) -> None:
     else:
         print(about(plan, passes))
         print(timeline.drawn(plan, passes))
-
-
-def at_least_one(option: str, value: int) -> None:
-    if value < 1:
-        raise InputError(f"--{option.replace('_', '-')} {value}: must be a whole number, 1 or more")
 
 
 def planned(args: argparse.Namespace) -> Plan:
@@ -74,13 +67,9 @@ def planned(args: argparse.Namespace) -> Plan:
         if given:
             option = given.replace("_", "-")
             raise InputError(f"--{option} {getattr(args, given)}: only schedule 1f1b has it, not {args.schedule}")
-        if args.flush is not None:
-            at_least_one("flush", args.flush)
         return Plan(placed, args.minibatches, args.schedule, args.flush or flush_of(placed))
     if args.flush is not None:
         raise InputError(f"--flush {args.flush}: only gpipe and 1f1b-flush have flushes, not 1f1b")
-    if args.in_flight is not None:
-        at_least_one("in_flight", args.in_flight)
     semantics = args.semantics or "stashing"
     if semantics not in SEMANTICS:
         raise unknown("semantics", semantics, SEMANTICS)

@@ -49,9 +49,8 @@ def add(commands: Any) -> None:
 def cmd_submit(args: argparse.Namespace) -> None:
     from repro.experiment import config
     from repro.launch.runner import check_results_folder
-    from repro.launch.slurm import client, record, script, site
-    from repro.launch.slurm.packs import arrays
-    from repro.launch.slurm.submit import choose, described, find_runs, flat, submit, time_warning
+    from repro.launch.slurm import client, record, site
+    from repro.launch.slurm.submit import choose, described, find_runs, flat, scripts, submit, time_warning
 
     if args.site:
         os.environ["REPRO_SITE"] = str(args.site.resolve())
@@ -80,10 +79,9 @@ def cmd_submit(args: argparse.Namespace) -> None:
         if not todo:
             continue
         if args.dry_run:
-            folder = record.new_folder(name)
-            for needed, packs in arrays(todo, options):
+            for needed, packs, text in scripts(todo, options, record.new_folder(name), args.mlflow):
                 of = {"experiment": name, "runs": [run.label for run in flat(packs)]} | described(needed, packs)
-                shown.append(of | {"script": script.render(packs, needed, options, folder, args.mlflow)})
+                shown.append(of | {"script": text})
             continue
         done = submit(todo, options, args.mlflow)
         shown.append(done)

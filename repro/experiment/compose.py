@@ -74,6 +74,10 @@ class Composer:
         for override in overrides:
             check_override(override, self._parts)
 
+    def imports(self, overrides: Iterable[str]) -> bool:
+        """Whether composing imports plugins, whose options no file lists."""
+        return bool(self._plugins) or any(is_own(*override.split("=", 1)) for override in overrides)
+
     def size(self, overrides: Sequence[str]) -> str:
         """What the size of a run is called: its scale, or `full` where at that it would be the same run."""
         if self._scale is None:

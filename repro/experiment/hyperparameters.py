@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from repro.core.errors import InputError
 from repro.core.fields import Model, Text, checked
 from repro.experiment.files import own_file, place_of
+from repro.experiment.inputs import at
 from repro.records.paper_numbers import number, printed
 
 ALWAYS = (
@@ -63,13 +64,13 @@ def parameters(experiment: str, resolved: Mapping[str, Any]) -> list[Parameter]:
     resolved: its composed configuration. InputError naming file and entry where the table has no such number.
     """
     given: dict[str, Any] = own_file(experiment).get("hyperparameters") or {}
-    set_here = [name for name in WHERE_SET if _at(resolved, name) not in NEUTRAL]
+    set_here = [name for name in WHERE_SET if at(resolved, name) not in NEUTRAL]
     names = dict.fromkeys([*ALWAYS, *set_here, *given]) if given else {}
     return [_parameter(experiment, resolved, name, given.get(name, "not said")) for name in names]
 
 
 def _parameter(experiment: str, resolved: Mapping[str, Any], name: str, given: Any) -> Parameter:
-    ours = _at(resolved, name)
+    ours = at(resolved, name)
     if isinstance(given, str):
         return Parameter(name, ours, None, given)
     try:
@@ -81,16 +82,9 @@ def _parameter(experiment: str, resolved: Mapping[str, Any], name: str, given: A
         ) from None
     said: str | float = value
     with suppress(ValueError):
-        said = number(value, unit) * (_at(resolved, entry.each) if entry.each else 1)
+        said = number(value, unit) * (at(resolved, entry.each) if entry.each else 1)
     where = entry.place if entry.place in source else f"{entry.place}: {source}"
     return Parameter(name, ours, said, where + (f"; {value} for each of {entry.each}" if entry.each else ""))
-
-
-def _at(values: Any, path: str) -> Any:
-    """The entry at a path of names; None where there is none."""
-    for name in path.split("."):
-        values = values.get(name) if isinstance(values, Mapping) else None
-    return values
 
 
 def _shown(value: Any) -> str:

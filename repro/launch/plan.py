@@ -16,6 +16,7 @@ from typing import Any
 from repro.core import errors, user_cache
 from repro.core.fields import check_value
 from repro.core.paths import PACKAGE
+from repro.core.registry import PLUGINS
 from repro.experiment.run import Run
 from repro.launch.local import environment
 from repro.launch.pool import Pools
@@ -76,7 +77,10 @@ def check_given(names: Sequence[str], overrides: Sequence[str], scale: str) -> N
     for name in names:
         plain, swept = grid.split(config.choices(name, overrides)[0])
         several = (f"{key}={value}" for key, values in swept.items() for value in values)
-        Composer(name, scale).check(given := [*plain, *several])
+        composer = Composer(name, scale)
+        composer.check(given := [*plain, *several])
+        if any(key.partition(".")[0] in PLUGINS for key in plain) and not composer.imports(plain):
+            composer.compose(plain)  # says which options a plugin has
         for entry in filter(None, map(value_of, given)):
             check_value(RunConfig, *entry)
 

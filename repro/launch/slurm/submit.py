@@ -119,19 +119,16 @@ def busy_keys() -> set[str]:
     }
 
 
-def scripts(runs: Sequence[Run], site: sites.Site, folder: Path, mlflow: bool) -> list[tuple[list[Run], str]]:
-    """The runs of each array, and its script."""
+def scripts(
+    runs: Sequence[Run], site: sites.Site, folder: Path, mlflow: bool
+) -> list[tuple[Resources, list[Pack], str]]:
+    """What each array asks for, the runs of each of its jobs, and its script."""
     found = arrays(runs, site)
-    return [(flat(packs), script.render(packs, asked, site, folder, mlflow)) for asked, packs in found]
+    return [(needed, packs, script.render(packs, needed, site, folder, mlflow)) for needed, packs in found]
 
 
 def flat(packs: Sequence[Pack]) -> list[Run]:
     return [run for pack in packs for run in pack]
-
-
-def asked(runs: Sequence[Run], site: sites.Site) -> dict[str, Any]:
-    """What an array over `runs` asks for, for people."""
-    return described(*arrays(runs, site)[0])
 
 
 def described(needed: Resources, packs: Sequence[Pack]) -> dict[str, Any]:
@@ -160,7 +157,7 @@ def submit(runs: Sequence[Run], site: sites.Site, mlflow: bool) -> dict[str, Any
         client.need_mpi(site.mpi)
     experiment = runs[0].experiment
     folder = record.new_folder(experiment)
-    made = [(asks, packs, script.render(packs, asks, site, folder, mlflow)) for asks, packs in arrays(runs, site)]
+    made = scripts(runs, site, folder, mlflow)
     safe_files.make_folder(folder, new=True)
     safe_files.write(folder / "site.yaml", sites.path().read_bytes())
     submission: dict[str, Any] = {

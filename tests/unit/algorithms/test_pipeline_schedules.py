@@ -288,7 +288,6 @@ def test_as_json(capsys):
     ("arguments", "words"),
     [
         (["two"], "config two: must be the replicas of each stage, as in 2-1-1"),
-        (["1-1", "--minibatches", "0"], "--minibatches 0: must be a whole number, 1 or more"),
         (["1-1", "--schedule", "pipe"], "unknown schedule 'pipe'; valid: gpipe"),
         (["1-1", "--flush", "4"], "--flush 4: only gpipe and 1f1b-flush have flushes"),
         (["1-1", "--schedule", "gpipe", "--semantics", "naive"], "--semantics naive: only schedule 1f1b has it"),

@@ -98,7 +98,6 @@ def test_profile_then_partition(tmp_path, capsys):
     [
         (["vgg"], "unknown model 'vgg'; valid: vgg"),
         (["mnist_mlp", "--batch", "0"], "batch=0"),
-        (["mnist_mlp", "--device", "tpu"], "--device tpu: must be auto, cpu or cuda"),
         (["mnist_mlp", "workers=2"], "override 'workers=2': must be model.OPTION=value or dataset.OPTION=value"),
         (["mnist_mlp", "model.width={"], "its value cannot be read"),
         (["mnist_mlp", "--out", "no/such/folder/p.json"], "there is no folder"),

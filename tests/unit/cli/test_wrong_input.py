@@ -250,6 +250,8 @@ PROFILE = str(PROJECT / "paper_configs" / "profile" / "measured-vgg.json")
         (f"partition {PROFILE} --machines 1000000 --bandwidth 1e8", "machines: 1,000,000; must be 1,024 or less"),
         (f"partition {PROFILE} --machines -4 --bandwidth 1e8", "machines=-4: must be whole numbers, 1 or more"),
         ("bench collective ring --ranks 100000", "workers=100000: must be 1,024 or less"),
+        ("price powersgd --steps 0", "--steps: 0: must be 1 or more"),
+        ("price powersgd --device tpu", "--device: invalid choice: 'tpu'"),
     ],
 )
 def test_a_size_that_cannot_be_is_answered_at_once(capsys, command, words):
@@ -280,7 +282,7 @@ def test_nothing_leaves_its_line_of_a_job_script(tmp_path, monkeypatch, capsys):
     with monkeypatch.context() as patch:
         patch.setenv("REPRO_SITE", str(tmp_path / evil))
         refused()
-    ((_, text),) = submit.scripts(found, options, tmp_path, False)
+    ((_, _, text),) = submit.scripts(found, options, tmp_path, False)
     assert subprocess.run(["bash", "-n"], input=text, text=True).returncode == 0
     found[0].variant = evil
     refused()

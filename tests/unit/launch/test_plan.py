@@ -111,11 +111,12 @@ def test_a_value_of_a_wrong_type_is_refused_without_torch(tmp_path):
 import sys
 from repro.core.errors import InputError
 from repro.launch import plan
-for given in ("epochs=x", "optimizer.lr=x", "strategy=dsync,topk batch=20,0", "device=gpu", "numerics.precision=tf33"):
+wrong = ["epochs=x", "optimizer.lr=x", "strategy=dsync,topk batch=20,0", "device=gpu", "numerics.precision=tf33"]
+for given in (*wrong, "strategy=pipe_sgd strategy.k=3"):
     try:
         plan.check_given(["pipesgd/fig4-mnist"], given.split(), "quick")
     except InputError as error:
-        print(error)
+        print(str(error).partition("; valid: ")[0])
 for given in ("epochs=${batch}", "strategy=pipe_sgd strategy.K=3", "testbed.alpha_s=1e-3", "targets=[1,0.5]"):
     plan.check_given(["pipesgd/fig4-mnist"], given.split(), "quick")
 print("torch" in sys.modules)
@@ -126,5 +127,6 @@ print("torch" in sys.modules)
         "batch=0: must be 1 or more",
         "device=gpu: must be auto, cpu or cuda",
         "numerics.precision=tf33: must be fp32, tf32 or bf16",
+        "unknown option 'strategy.k'",
         "False",
     ]

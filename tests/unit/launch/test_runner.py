@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 
@@ -13,6 +14,7 @@ from repro.experiment.expand import expand
 from repro.launch import runner
 from repro.launch.plan import Plan
 from repro.launch.pool import Pools
+from repro.launch.preempted import Preempted
 from tests.support.cli import EXPERIMENT
 
 FAILS = {1: InputError("a library that cannot do that"), 2: FaultError("rank 1 was lost")}
@@ -96,3 +98,15 @@ def test_simulations_wait_for_what_is_measured_but_on_a_gpu_have_their_turn(plan
             run.key, run.hardware = "simulated", {"gpu": gpu}
         runner.run_unfinished([planned[0], *simulated, *planned[1:]], track=False)
         assert [testbed for _, testbed in begun] == order
+
+
+def test_whoever_asks_a_run_to_leave_gets_the_place(planned):
+    """The next run of the job was started in the seconds before the end."""
+    begun = []
+
+    def leave(run, core):
+        begun.append(run.seed)
+        raise Preempted("asked to leave")
+
+    faults = runner.run_all(planned, leave, mock.Mock())
+    assert begun == [0] and [run for run, _ in faults] == planned[:1]

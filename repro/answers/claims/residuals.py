@@ -114,9 +114,7 @@ def scaled(value: Any, factor: float, name: str = "", within: bool = False) -> A
     if isinstance(value, dict):
         inner = within or name in ("phases", "server_phases") or name.endswith("_s")
         return {
-            key: scaled(part, factor, key, inner)
-            if isinstance(part, (dict, list))
-            else _scaled(part, factor, key, inner)
+            key: (scaled if isinstance(part, dict | list) else _scaled)(part, factor, key, inner)
             for key, part in value.items()
         }
     if isinstance(value, list):

@@ -47,9 +47,7 @@ def read(paper: str, root: Path | None = None) -> list[Summary]:
 
 def shown(run: catalogue.Found) -> Summary:
     """A run's summary as pages take it."""
-    traced = {
-        "trace": run.summary.get("trace", [])
-    }  # half a million intervals: `schedules.boxes` escapes what it draws
+    traced = {"trace": run.summary.get("trace", [])}  # half a million: `schedules.boxes` escapes those that are drawn
     summary = foreign.taken(run.summary | {"trace": []}) | traced
     return summary | _testbed(summary) | _variant(run) | {"root": run.origin}
 

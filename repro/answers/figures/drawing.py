@@ -21,6 +21,7 @@ LARGE, SMALL = 9, 8  # points
 LETTERS = 135  # of the smallest type in a line of that width
 ROW_LETTERS = 10  # of a name beside a panel, an inch
 LINES = ("line", "dot", "scatter")  # kinds whose legend shows lines and marks, not boxes
+REFERENCE: dict[str, Any] = {"color": "0.4", "linewidth": 0.8, "linestyle": "--"}  # a line to compare with
 
 
 @dataclass(frozen=True)
@@ -129,18 +130,15 @@ def _finish(axis: Any, figure: Figure, panel: Panel, lowest: bool) -> None:
         for name, value in lines.items() if isinstance(lines, dict) else [("", lines)]:
             _reference(axis, side, float(value), name)  # type: ignore[arg-type]  # places are numbers by now
     if figure.diagonal:
-        axis.axline((1, 1), (2, 2), color="0.4", linewidth=0.8, linestyle="--", zorder=1)
+        axis.axline((1, 1), (2, 2), **REFERENCE, zorder=1)
     if figure.kind == "dot":
         axis.grid(False, axis="y")
 
 
 def _reference(axis: Any, side: str, value: float, name: str) -> None:
-    """A thin dashed line, and what it is."""
-    (axis.axvline if side == "x" else axis.axhline)(value, color="0.4", linewidth=0.8, linestyle="--", zorder=1)
-    if name and side == "y":
-        axis.annotate(name, (1, value), xycoords=("axes fraction", "data"), xytext=(-2, 2), textcoords="offset points",
-                      ha="right", va="bottom", fontsize=SMALL, color="0.3")  # fmt: skip
-    elif name:
+    """A thin dashed line, and what it is; of one across, under whose name curves would pass, the legend says it."""
+    (axis.axvline if side == "x" else axis.axhline)(value, **REFERENCE, zorder=1)
+    if name and side == "x":
         axis.annotate(name, (value, 1), xycoords=("data", "axes fraction"), xytext=(3, -2), textcoords="offset points",
                       ha="left", va="top", fontsize=SMALL, color="0.3")  # fmt: skip
 
@@ -199,6 +197,9 @@ def _legend(drawn: Any, figure: Figure, shown: pd.DataFrame, hues: Sequence[Any]
         look = looks.look(style, place)
         handles.append(Line2D([], [], color="0.3", linestyle=look.dash, marker=look.marker, markersize=5,
                               label=looks.called(style)))  # fmt: skip
+    across = figure.at.get("y")
+    for name in filter(None, across if isinstance(across, dict) else ()):
+        handles.append(Line2D([], [], **REFERENCE, label=name))
     if handles:
         longest = max(len(handle.get_label()) for handle in handles)
         columns = max(1, min(len(handles), LETTERS // (longest + 7)))

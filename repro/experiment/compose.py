@@ -64,10 +64,14 @@ class Composer:
         self._state = repr([user_cache.tree_digest([CONFIGS], (".yaml",)), *config_folders.state()])
         self._plugins = [*plugins_without_file()]
 
-    def compose(self, overrides: Sequence[str] = ()) -> dict[str, Any]:
-        """The resolved configuration under overrides (`key=value`) (`repro.experiment.schema` checks it)."""
-        self.check(overrides)
-        return self._composed([*self.first, *map(_price_added, overrides)])
+    def compose(self, overrides: Sequence[str] = (), ours: Sequence[str] = ()) -> dict[str, Any]:
+        """The resolved configuration under overrides (`key=value`) (`repro.experiment.schema` checks it).
+
+        ours: those of the experiment's variant and testbed, before the others. What they, or the scale, set of a part
+        that a later override chooses anew, and that the chosen one does not have, is left out.
+        """
+        self.check([*ours, *overrides])
+        return self._composed(self.first, *([*map(_price_added, each)] for each in (ours, overrides)))
 
     def check(self, overrides: Iterable[str]) -> None:
         """InputError for an override of something that there is not."""
@@ -89,24 +93,24 @@ class Composer:
         )
         return FULL if FULL in self._scales and own == full else self._scale
 
-    def _composed(self, everything: list[str]) -> dict[str, Any]:
+    def _composed(self, *parts: Sequence[str]) -> dict[str, Any]:
+        everything = [override for part in parts for override in part]
         offered = _offer_plugins(self._plugins, everything)
         keys = [_key(override) for override in everything]
         if any(key.split(".")[0] in LATER for key in keys):  # changes overrides to come
             return _compose(everything)
         of_files = {key for key in keys if (CONFIGS / key).is_dir()}
         files = tuple(override for override, key in zip(everything, keys) if key in of_files)
-        values = [override for override, key in zip(everything, keys) if key not in of_files]
-        given = everything[len(self.first) :]
-        chosen = of_files & set(map(_key, given))
+        chosen = [of_files & {_key(later) for each in parts[n:] for later in each} for n in range(1, 1 + len(parts))]
         try:
             pairs = (file.partition("=")[::2] for file in files)
             own = [PLUGINS[group].defaults(name) for group, name in pairs if is_own(group, name)]
             merged, later = pickle.loads(_of_files(files, self._state, f"{offered} {own}"))
-            for group in self._named & chosen:
+            for group in self._named & chosen[0]:
                 name = next(file.partition("=")[2] for file in reversed(files) if _key(file) == group)
                 merged[group] = group_file(group, name) or {"name": name} | PLUGINS[group].defaults(name)
-            _set(merged, [value for value in values if value in given or not _of_another(value, chosen, merged)])
+            values = [(each, anew) for part, anew in zip(parts, chosen) for each in part if _key(each) not in of_files]
+            _set(merged, [each for each, anew in values if not _of_another(each, anew, merged)])
             return _resolved(merged) | later
         except FAULTS:
             return _compose(everything)  # all by Hydra, which says best what is wrong
@@ -136,7 +140,7 @@ def value_of(override: str) -> tuple[str, Any] | None:
 
 
 def _of_another(override: str, chosen: set[str], config: DictConfig) -> bool:
-    """Whether a scale sets an option that its experiment's own part has, and the one chosen in its place has not."""
+    """Whether an override is of an option of the part that another took the place of, which that does not have."""
     group, _, option = _key(override).partition(".")
     return group in chosen and bool(option) and option.split(".")[0] not in config[group]
 

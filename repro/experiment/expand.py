@@ -94,9 +94,10 @@ class Point:
         by_user = (*plain, *variant.given)
         keys = {override.partition("=")[0] for override in by_user}
         ours = [change for change in (*variant.overrides, *conditions) if change.partition("=")[0] not in keys]
-        overrides = [f"testbed={testbed}", *ours, *by_user]
+        ours = [f"testbed={testbed}", *ours]
+        overrides = [*ours, *by_user]
         labels = {"variant": variant.label, "factors": variant.factors, "scale": composer.size(overrides)}
-        config = settled(checked(RunConfig, composer.compose(overrides) | labels))
+        config = settled(checked(RunConfig, composer.compose(by_user, ours) | labels))
         ranks = check(config)
         differing = changed(config, [*variant.overrides, *conditions, *variant.given], plain, composer)
         return cls(experiment, composer, overrides, config.model_copy(update={"changed": differing}), ranks)

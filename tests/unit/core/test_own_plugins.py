@@ -236,6 +236,7 @@ def test_the_examples_of_the_pages_train(mine):
     model, dataset = models.of(run.config, data.of(run.config)), data.of(run.config)
     assert [name for name, _ in model.named_children()] == ["features", "head"]
     assert model(dataset.train.slice(0, 2)[0]).shape == (2, dataset.classes) == (2, 10)
+    assert all(run.config.dataset.options["noise"] == 0.2 for run in expand(FIG4, own[2:], "full"))
     two = ("model=./my_reviews.py:Classifier", "dataset=./my_reviews.py:Reviews", "targets=[]", "epochs=2")
     (run,) = planned(*two, "workers=2", "batch=20")
     config = run.config.model_copy(update={"key": "k", "hardware": {"class": "none"}})

@@ -69,5 +69,12 @@ def test_arithmetic_is_compared_on_the_same_hardware_and_torch_alone(where):
     assert "torch" in rerun.why_not(Record.of(plain))
 
 
+def test_times_without_arithmetic_are_compared_of_the_same_data_alone(cheap):
+    """As lengths of sequences make them."""
+    plain = cheap.plain()
+    plain["result"]["dataset"] |= {"checksum": "another"}
+    assert rerun.why_not(cheap) is None and "data" in rerun.why_not(Record.of(plain))
+
+
 def rerun_anywhere(record):
     return record.identity.testbed.options.get("arithmetic", "none") == "none"

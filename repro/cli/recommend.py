@@ -13,7 +13,7 @@ from repro.core.errors import InputError
 
 
 def add(commands: Any) -> None:
-    recommend = commands.add_parser("recommend", help="rank strategies for a model on a network, by simulation")
+    recommend = commands.add_parser("recommend", help="rank strategies for a model on a network")
     recommend.add_argument(
         "model", help="a model (resnet50, bert_base), FILE.py:Class of a module, or FILE.json of `repro profile`"
     )

@@ -8,22 +8,15 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
-import yaml
 
-from repro import data, models
-from repro.algorithms import imbalance
 from repro.cli import gpu_hours, marked, workloads
 from repro.cli.main import build_parser, config_folder
 from repro.core import config_folders
-from repro.core.errors import InputError
-from repro.data import sets
+from repro.core.registry import PLUGINS
 from repro.experiment import config
 from repro.experiment.expand import expand
-from repro.experiment.plugins import choice
-from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.launch.slurm import site
 from repro.strategies import load
@@ -73,6 +66,10 @@ def test_every_page_can_be_reached():
     links = "".join(page.read_text() for page in (PROJECT / "README.md", PROJECT / "docs" / "README.md"))
     for page in PROJECT.glob("docs/*.md"):
         assert page.name in links, f"nothing leads to docs/{page.name}"
+
+
+def test_every_kind_of_plugin_has_the_page_that_errors_name():
+    assert all((PROJECT / "docs" / f"{kind}.md").is_file() for kind in PLUGINS)
 
 
 def commands(page: Path, program: str) -> Iterator[list[str]]:
@@ -131,46 +128,6 @@ def test_files_named_in_the_text_exist(page):
             assert (PROJECT / name).exists(), name
 
 
-def example(page: str, name: str, language: str = "python") -> str:
-    """The block of docs/PAGE.md that begins with its file's name."""
-    return next(code for code in blocks(PROJECT / "docs" / page, language) if code.startswith(f"# {name}\n"))
-
-
-def options(page: str, name: str) -> dict:
-    return yaml.safe_load(example(page, name, "yaml"))
-
-
-def test_the_example_of_a_model_runs(tmp_path, monkeypatch):
-    (tmp_path / "two_layers.py").write_text(example("model.md", "repro/models/two_layers.py"))
-    monkeypatch.setattr(models, "__path__", [*models.__path__, str(tmp_path)])
-    given = options("model.md", "paper_configs/model/two_layers.yaml")
-    model = models.build(given.pop("name"), (1, 8, 8), 10, 0, **given)
-    assert model(torch.zeros(3, 1, 8, 8)).shape == (3, 10)
-    assert sum(p.numel() for p in model.parameters()) == (64 + 1) * 100 + (100 + 1) * 10
-    with pytest.raises(InputError, match=r"valid: model\.hidden"):
-        models.build("two_layers", (1, 8, 8), 10, 0, width=3)
-
-
-def test_the_example_of_a_data_set_runs(tmp_path, monkeypatch):
-    (tmp_path / "spectra.py").write_text(example("dataset.md", "repro/data/sets/spectra.py"))
-    monkeypatch.setattr(sets, "__path__", [*sets.__path__, str(tmp_path)])
-    monkeypatch.setenv("REPRO_DATA", str(tmp_path))
-    given = options("dataset.md", "paper_configs/dataset/spectra.yaml")
-    assert given.pop("name") == "spectra" and given.pop("standin") == "auto"
-    made_up = data.load("spectra", **given)
-    assert made_up.standin and made_up.name == "spectra-standin-seeded"
-    with pytest.raises(InputError, match=r"put train\.npz and test\.npz"):
-        data.load("spectra", standin="never")
-    (tmp_path / "spectra").mkdir()
-    for part, n in (("train", 20), ("test", 10)):
-        x, y = np.random.rand(n, 64).astype("f4"), np.arange(n) % 10
-        np.savez(tmp_path / "spectra" / f"{part}.npz", x=x, y=y)
-    real, part = data.load("spectra"), data.load("spectra", spectra=5)
-    assert not real.standin and (len(real.train), len(real.test), len(part.train)) == (20, 10, 5)
-    assert real.train.slice(0, 2)[0].shape == (2, *data.shapes("spectra").input_shape)
-    assert (real.name, part.name) == ("spectra", "spectra-subset")
-
-
 def public(kind: type, instance: object = None) -> set[str]:
     """The names that a class and its annotations have for others, and an instance's own."""
     own = {name for base in kind.__mro__ for name in (*vars(base), *vars(base).get("__annotations__", {}))}
@@ -210,15 +167,6 @@ def test_the_page_for_authors_names_every_public_member_and_no_other():
     }
     for owner, name in re.findall(r"\b(worker|shard|model_shard|clock|fabric|costs)\.([a-z_]+)", text):
         assert name in public(*kinds[called.get(owner, "Costs")]), f"{owner}.{name}"
-
-
-def test_the_example_of_an_imbalance_runs(tmp_path, monkeypatch):
-    (tmp_path / "first_late.py").write_text(example("experiments.md", "repro/algorithms/imbalance/first_late.py"))
-    monkeypatch.setattr(imbalance, "__path__", [*imbalance.__path__, str(tmp_path)])
-    given = options("experiments.md", "paper_configs/imbalance/first_late.yaml")
-    config = RunConfig.model_construct(imbalance=choice("imbalance")(given), workers=3, seed=0)
-    injector = imbalance.of(config)
-    assert injector.delays(7) == [0.1, 0.0, 0.0] and injector.longest == 0.1
 
 
 def test_readme_is_one_screen():

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from repro.api import DEFAULT_SCALE
+from repro.core import own_code
 from repro.core.errors import InputError, unknown
 from repro.core.terminal import styled
 from repro.core.warnings import one_line
@@ -84,6 +85,21 @@ def count(text: str) -> int:
     if (number := int(text)) < 1:
         raise argparse.ArgumentTypeError(f"{number}: must be 1 or more")
     return number
+
+
+def plugin(name: str) -> str:
+    """The type of an argument that names a plugin, which may be a file of the user's own (`repro.core.own_code`)."""
+    try:
+        if own_code.is_place(name):
+            own_code.admit(name)
+    except InputError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return name
+
+
+def dataset(parser: argparse.ArgumentParser) -> None:
+    usual = "data set of the minibatches (default: what experiments train on)"
+    parser.add_argument("--dataset", type=plugin, help=usual)
 
 
 def device(parser: argparse.ArgumentParser) -> None:

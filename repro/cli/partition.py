@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repro.cli.options import as_json, count, device
+from repro.cli.options import as_json, count, dataset, device, plugin
 from repro.core.errors import InputError
 from repro.core.user_files import check_target
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 def add(commands: Any) -> None:
     profile = commands.add_parser("profile", help="profile a model's layers, for PipeDream's partitioner")
-    profile.add_argument("model", help="model, for instance vgg16")
+    profile.add_argument("model", type=plugin, help="model, for instance vgg16")
     profile.add_argument("overrides", nargs="*", default=[], help="model.OPTION=value, dataset.OPTION=value")
-    profile.add_argument("--dataset", help="data set of the minibatches (default: what experiments train on)")
+    dataset(profile)
     profile.add_argument("--batch", type=int, default=32, help="samples in a minibatch")
     profile.add_argument("--minibatches", type=int, default=20, help="minibatches to time; the paper times 1,000")
     profile.add_argument("--warmup", type=int, default=5, help="untimed minibatches before")

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repro.cli.options import as_json, count, device
+from repro.cli.options import as_json, count, dataset, device, plugin
 from repro.cli.partition import grouped
 from repro.core.user_files import check_target
 
@@ -20,10 +20,12 @@ EVERY = ("reduce", "update")  # work that every strategy has: its price is the t
 
 def add(commands: Any) -> None:
     price = commands.add_parser("price", help="measure what a strategy's own arithmetic costs, as entries of a testbed")
-    price.add_argument("strategy", help="strategy, for instance powersgd")
+    price.add_argument("strategy", type=plugin, help="strategy, for instance powersgd")
     price.add_argument("overrides", nargs="*", default=[], help="strategy.OPTION=value, model.OPTION, dataset.OPTION")
-    price.add_argument("--model", default="mnist_mlp", help="model whose gradients it takes (default: %(default)s)")
-    price.add_argument("--dataset", help="data set of the minibatches (default: what experiments train on)")
+    price.add_argument(
+        "--model", type=plugin, default="mnist_mlp", help="model whose gradients it takes (default: %(default)s)"
+    )
+    dataset(price)
     price.add_argument("--workers", type=count, default=2, help="ranks, one after another on one device")
     price.add_argument("--batch", type=count, default=4, help="samples in a worker's minibatch")
     price.add_argument("--steps", type=count, default=20, help="iterations to time, after 3 others")

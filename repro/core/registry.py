@@ -30,8 +30,8 @@ T = TypeVar("T")
 class Registry:
     """The plugins of a kind: files PACKAGE/NAME.py, and entry points NAME = "module" or "module:Class" of `group`.
 
-    Where plugins are modules, another package's may be a class or function, and a user may name one by its place
-    (`repro.core.own_code`).
+    A user may name one by its place (`repro.core.own_code`). Where plugins are modules, another package's, or a user's,
+    may be a class or function.
 
     Folders of the package, files whose names start with an underscore, and the file of the base class are no plugins.
     A plugin that has no file in `paper_configs/` is configured by the defaults of its `Options`; one without `Options`
@@ -67,7 +67,8 @@ class Registry:
 
     def takes(self, name: str) -> bool:
         """Whether a name is a place of a plugin that is not registered."""
-        return self.own is not None and own_code.is_place(name) and name not in self._registered()
+        offered = self.own is not None or (self.base is not None and not name.endswith(own_code.DATA))
+        return offered and own_code.is_place(name) and name not in self._registered()
 
     def modules(self, name: str) -> list[str]:
         """The modules of a plugin's code: its own, and what offers it as one. InputError as `module_of`."""
@@ -95,12 +96,17 @@ class Registry:
                 if not self.takes(name):
                     own_code.admit(place)  # an installed package says so
                 return importlib.import_module(self.own).of(name, own_code.load(place))
+            if self.takes(name):
+                return self._own_class(own_code.load(place), name)
             module = importlib.import_module(place.partition(":")[0])
         except ReproError:
             raise
         except (Exception, SystemExit) as error:  # plugins may raise anything
             raise InputError(f"{self.kind} {name}: cannot import {place} ({import_failure(error)})") from error
-        return module if self.base is None else self._class(module, name)
+        if self.base is None:
+            return module
+        named = [each for each in self._classes(module) if getattr(each, "name", None) == name]
+        return self._one(named, module, name, f" whose name = '{name}'")
 
     def usable(self) -> dict[str, Any]:
         """name -> plugin for all that can be imported; a warning for each other one."""
@@ -112,22 +118,35 @@ class Registry:
                 warn(str(error))
         return found
 
-    def _class(self, module: ModuleType, name: str) -> type:
+    def _own_class(self, found: Any, name: str) -> type:
+        """The class at a user's place; of a file alone the one that it defines."""
+        if inspect.ismodule(found):
+            of_file = [each for each in self._classes(found) if each.__module__ == found.__name__]
+            return self._one(of_file, found, name, "; of several, add :CLASS to the file's name")
+        module = sys.modules[found.__module__]
+        return self._one([found] if found in self._classes(module) else [], module, name, "")
+
+    def _classes(self, module: ModuleType) -> list[type]:
+        """The classes in a module that are derived from the base."""
         home, _, base = not_none(self.base).partition(":")
         parent = getattr(importlib.import_module(home), base)
-        own = [each for _, each in inspect.getmembers(module, inspect.isclass) if issubclass(each, parent)]
-        chosen = next((each for each in own if getattr(each, "name", None) == name), None)
-        if chosen is None:
-            there = (f"{each.__name__} (name = {each.__dict__['name']!r})" for each in own if "name" in each.__dict__)
+        return [each for _, each in inspect.getmembers(module, inspect.isclass) if issubclass(each, parent)]
+
+    def _one(self, found: list[type], module: ModuleType, name: str, wanted: str) -> type:
+        """The one that was found, complete; else InputError with what was wanted and what there is."""
+        base = not_none(self.base).partition(":")[2]
+        if len(found) != 1:
+            own = (each for each in self._classes(module) if "name" in each.__dict__)
+            there = (f"{each.__name__} (name = {each.__dict__['name']!r})" for each in own)
             raise InputError(
-                f"{self.kind} {name}: {module.__file__} must have a class derived from {base} whose name = '{name}'; "
+                f"{self.kind} {name}: {module.__file__} must have a class derived from {base}{wanted}; "
                 f"it has {', '.join(there) or 'none'}"
             )
-        if missing := sorted(getattr(chosen, "__abstractmethods__", ())):
+        if missing := sorted(getattr(found[0], "__abstractmethods__", ())):
             raise InputError(
-                f"{self.kind} {name}: {chosen.__name__} in {module.__file__} must define {', '.join(missing)}"
+                f"{self.kind} {name}: {found[0].__name__} in {module.__file__} must define {', '.join(missing)}"
             )
-        return chosen
+        return found[0]
 
     def parse(self, name: str, given: Mapping[str, Any], part: str) -> Any:
         """A plugin's options: its `Options`, or the mapping if it takes keyword arguments; InputError as `parse`."""

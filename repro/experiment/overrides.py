@@ -55,8 +55,6 @@ def check_override(override: str, known: Collection[str]) -> None:
 
 def _place_of_own(kind: str) -> str:
     """How a plugin of a user's is named."""
-    if PLUGINS[kind].own is None:
-        return f"one of your own is a file in its folder of the checkout, or in an installed package (docs/{kind}.md)"
     data = " or ./FILE.npz" if kind == "dataset" else ""
     return f"one of your own is named ./FILE.py:NAME{data} (docs/{kind}.md)"
 

@@ -107,7 +107,7 @@ def inputs(name: str, dataset: str, options: dict[str, Any]) -> tuple[Dataset, i
 
     options: of the data set, and `standin`. InputError if the model takes another kind of inputs.
     """
-    if models.takes(name) != data.kind(dataset):
+    if models.takes(name) not in (data.kind(dataset), models.ANYTHING):
         fitting = ", ".join(other for other in data.names() if data.kind(other) == models.takes(name)) or "none"
         raise InputError(
             f"model {name} takes {models.takes(name)}, and {dataset} is {data.kind(dataset)}; must be of {fitting}"
@@ -127,7 +127,7 @@ def classes_of(loaded: Dataset, name: str, options: Mapping[str, Any]) -> int:
 
 def usual_dataset(name: str) -> str:
     """The data set on which most experiments train a model; without any, the one in the model's name, else the smallest
-    that fits. InputError for an unknown model."""
+    that fits. InputError for an unknown model, and where none fits."""
     kind = models.takes(name)
     found: Counter[str] = Counter()
     for experiment in files.group_names("experiment"):
@@ -140,7 +140,10 @@ def usual_dataset(name: str) -> str:
         return found.most_common(1)[0][0]
     fitting = sorted((dataset for dataset in data.names() if data.kind(dataset) == kind), key=_size)
     named = [dataset for dataset in fitting if dataset in name]
-    return max(named, key=len, default=None) or next(dataset for dataset in fitting if _takes(name, dataset))
+    usual = max(named, key=len, default=None) or next((each for each in fitting if _takes(name, each)), None)
+    if usual is None:
+        raise InputError(f"model {name}: no data set of the project is known to fit; name one by --dataset")
+    return usual
 
 
 def _size(dataset: str) -> int:

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from repro import data, models
+from repro.cli.main import main
 from repro.core import own_code
 from repro.core.errors import InputError
 from repro.core.paths import PROJECT
@@ -109,6 +110,18 @@ class Named(Points):
 """
 
 
+WAYS = """
+from repro.strategies.base import Strategy
+from repro.strategies.dsync import DSync
+
+class Mine(DSync):
+    name = "mine"
+
+class Other:
+    pass
+"""
+
+
 @pytest.fixture
 def mine(tmp_path, monkeypatch):
     """A folder with a user's files, in which commands are run."""
@@ -125,7 +138,7 @@ def mine(tmp_path, monkeypatch):
     models._on_meta.cache_clear()
     yield tmp_path
     data.forget()
-    for name in ("my_nets", "my_sets", "my_reviews", "my_net", "my_data"):
+    for name in ("my_nets", "my_sets", "my_reviews", "my_net", "my_data", "my_ways", "empty"):
         sys.modules.pop(name, None)
 
 
@@ -323,11 +336,45 @@ def test_a_pass_that_needs_values_is_left_to_the_run(mine):
     assert planned("model=./my_nets.py:Branches", "dataset=./mine.npz", "batch=20")
 
 
-def test_a_strategy_has_no_place(mine):
-    (mine / "mine.py").write_text("")
-    line = refused("strategy=./mine.py:Mine")
-    assert line.startswith("strategy=./mine.py:Mine: ") and "docs/strategy.md" in line and "dsync" not in line
+def test_a_strategy_of_a_file_trains(mine):
+    (mine / "my_ways.py").write_text(WAYS)
+
+    def trained(strategy: str) -> str:
+        (run,) = planned(f"strategy={strategy}", "dataset=./mine.npz", "workers=2", "batch=20", "epochs=1")
+        config = run.config.model_copy(update={"key": "k", "hardware": {"class": "none"}})
+        folder = mine / strategy.rpartition(":")[2]
+        virtual.run(2, lambda fabric: programs.run(fabric, config, folder), small.NETWORK, small.COSTS)
+        return read_summary(folder)["weights_sha256"]
+
+    assert trained("dsync") == trained("./my_ways.py:Mine")
+    (run,) = planned("strategy=./my_ways.py:Mine", "dataset=./mine.npz", "batch=20")
+    (mine / "my_ways.py").write_text(WAYS + "\n# otherwise\nX = 1\n")
+    (after,) = planned("strategy=./my_ways.py:Mine", "dataset=./mine.npz", "batch=20")
+    assert run.key != after.key
+
+
+def test_a_strategy_of_a_file_that_is_none_is_one_line(mine):
+    (mine / "my_ways.py").write_text(WAYS + "\nclass Abstract(Strategy):\n    name = 'abstract'\n")
+    (mine / "empty.py").write_text("")
+    several = refused("strategy=./my_ways.py")
+    assert "add :CLASS" in several and "Mine" in several and "Abstract" in several
+    assert "must define step" in refused("strategy=./my_ways.py:Abstract")
+    assert "derived from Strategy" in refused("strategy=./empty.py")
+    assert "derived from Strategy" in refused("strategy=./my_ways.py:Other")
+    assert "docs/strategy.md" in refused("strategy=./mine.npz")
     assert "./FILE.npz" in refused("dataset=./mine.npy") and "./FILE.py:NAME" in refused("model=./mine.pt")
+
+
+def test_commands_take_a_file_as_they_take_a_name(mine, capsys):
+    (mine / "my_ways.py").write_text(WAYS)
+    given = ["--model", "./my_nets.py:Vit", "--dataset", "./mine.npz", "--steps", "1"]
+    assert main(["price", "./my_ways.py:Mine", *given]) == 0
+    assert main(["profile", *given[1:4], "--minibatches", "1"]) == 0
+    assert main(["profile", "./my_nets.py:Vit"]) == 2
+    assert "--dataset" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as refusal:
+        main(["price", "dsync", "--model", "./gone.py:Vit"])
+    assert refusal.value.code == 2 and "./gone.py: no such file" in capsys.readouterr().err
 
 
 def test_without_a_test_part_a_tenth_is_held_out_and_bytes_are_scaled(mine):

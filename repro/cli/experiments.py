@@ -96,7 +96,6 @@ def cmd_run(args: argparse.Namespace) -> None:
     from repro.api.running import prepare, say_left_out
     from repro.cli import dry_run
     from repro.launch.pool import Pools
-    from repro.records.flat import flat
 
     if args.draws:
         draw(args)
@@ -112,7 +111,7 @@ def cmd_run(args: argparse.Namespace) -> None:
         print(json.dumps([record.plain() for record in records], indent=1))
     else:
         show_ending(records, job.planned.runs)
-        mirrored = [] if args.no_mlflow else list(map(flat, records))
+        mirrored = [] if args.no_mlflow else records
         show_where(args.experiment, not args.no_report, mirrored)
     if job.left:
         say_left_out(job.planned)  # again, at the end of the output
@@ -175,7 +174,7 @@ def ending(trained: Sequence[Record], named: Mapping[str, str]) -> str:
     return comparison.of(comparison.ending(mine, theirs, printed))
 
 
-def show_where(ran: str, report: bool, mirrored: Sequence[dict[str, Any]]) -> None:
+def show_where(ran: str, report: bool, mirrored: Sequence[Record]) -> None:
     """Print what a paper's headline claims are now, if all of it ran, and what to open.
 
     ran: a paper, or an experiment. report: first build the pages, where they changed. mirrored: runs that MLflow has.

@@ -6,6 +6,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from repro.core.errors import InputError
 from repro.ranking import draws, flips, forms, memory, question, simulate, statistical
 from repro.ranking.candidates import ANY, SYNCHRONOUS, Candidate, every
@@ -17,6 +19,7 @@ from repro.ranking.workload import Workload
 SIMULATED = 4  # of the best by their closed forms
 SIMULATED_S = 6.0  # after which no further simulation begins
 MOST_RANKS = 16  # of a simulation here; more ranks take minutes
+TAILS = (1 - draws.COVERS) / 2, (1 + draws.COVERS) / 2  # between which the interval's draws lie
 
 
 @dataclass(frozen=True)
@@ -121,32 +124,24 @@ def ranked(
     points = {name: step for name, one in among.items() if (step := forms.step(one, setting))}
     fits = {name: most is None or memory.of(among[name], setting, load.kept) <= most for name in points}
     if not any(fits.values()):
-        raise InputError(f"--memory: no strategy fits; must be {gigabytes(least_memory(among, setting, load))} or more")
+        least = min(memory.of(among[name], setting, load.kept) for name in points)
+        raise InputError(f"--memory: no strategy fits; must be {gigabytes(least)} or more")
     found = simulated(among, points, setting) if simulating else {}
     for name, step in found.items():
         points[name] = rescaled(points[name], step.seconds)
     at, errors = at_draws(among, points, setting, given)
-    order = sorted(points, key=lambda name: (not fits[name], points[name].seconds))
-    rows = [
-        row(
-            among[name],
-            points[name],
-            at,
-            found.get(name),
-            memory.of(among[name], setting, load.kept),
-            fits[name],
-            among,
-        )
-        for name in order
-    ]
+    rows = []
+    for name in sorted(points, key=lambda name: (not fits[name], points[name].seconds)):
+        one, step = among[name], points[name]
+        low, high = (np.sort(at[name])[int(end * draws.DRAWS)] for end in TAILS)
+        ends = min(float(low), step.seconds), max(float(high), step.seconds)
+        by_code = found[name].seconds if name in found else None
+        kept = memory.of(one, setting, load.kept)
+        rows.append(Row(one, step, *ends, fastest(among, at, name), kept, by_code, statistical.of(one), fits[name]))
     kinds = [of for of in (SYNCHRONOUS, ANY) if chosen is None]
     changes = {of: flips.of(among, setting, fits, of) for of in kinds}
     halved = {of: flips.halved(among, setting, fits, of) for of in kinds}
     return Answer(load, setting, tuple(given), rows, changes, halved, errors, most, tuple(notes))
-
-
-def least_memory(among: Mapping[str, Candidate], setting: Setting, load: Workload) -> float:
-    return min(memory.of(one, setting, load.kept) for one in among.values() if forms.step(one, setting))
 
 
 def gigabytes(nbytes: float) -> str:
@@ -204,30 +199,10 @@ def at_draws(
     return found, off.source if off else "none: no results of the validation"
 
 
-def row(
-    candidate: Candidate, step: Step, at: Mapping[str, Sequence[float]], found: Step | None, nbytes: float, fits: bool,
-    among: Mapping[str, Candidate],
-) -> Row:  # fmt: skip
-    mine = sorted(at[candidate.name])
-    tail = (1 - draws.COVERS) / 2
-    low, high = (mine[min(len(mine) - 1, int(share * len(mine)))] for share in (tail, 1 - tail))
-    fastest = {}
-    for kind in (SYNCHRONOUS, ANY):
-        others = [times for name, times in at.items() if among[name].counts(kind)]
-        own = at[candidate.name]
-        if candidate.counts(kind):
-            fastest[kind] = sum(
-                own[n] <= (1 + flips.BETTER) * min(times[n] for times in others) for n in range(len(own))
-            ) / len(own)
-    cost = statistical.of(candidate)
-    return Row(
-        candidate,
-        step,
-        min(low, step.seconds),
-        max(high, step.seconds),
-        fastest,
-        nbytes,
-        found.seconds if found else None,
-        cost,
-        fits,
-    )
+def fastest(among: Mapping[str, Candidate], at: Mapping[str, Sequence[float]], name: str) -> dict[str, float]:
+    """Kind that the candidate counts for -> the share of the draws in which it is the first, or as good as that."""
+    shares = {}
+    for kind in filter(among[name].counts, (SYNCHRONOUS, ANY)):
+        least = np.min([times for other, times in at.items() if among[other].counts(kind)], axis=0)
+        shares[kind] = float(np.mean(np.asarray(at[name]) <= (1 + flips.BETTER) * least))
+    return shares

@@ -10,7 +10,6 @@ from typing import Any, Literal
 from pydantic import Field
 
 from repro.core import yaml_files
-from repro.core.errors import unknown
 from repro.core.fields import Model, Text, Whole, checked
 from repro.core.not_none import not_none
 from repro.core.registry import PLUGINS
@@ -56,10 +55,3 @@ def every() -> dict[str, Candidate]:
         for name, given in yaml_files.read(FILE).items()
     }
     return {name: one for name, one in found.items() if one.strategy in known}
-
-
-def named(name: str) -> Candidate:
-    """InputError for an unknown one."""
-    if name not in every():
-        raise unknown("strategy to rank", name, every())
-    return every()[name]

@@ -25,12 +25,12 @@ def assumed(given: Collection[str]) -> dict[str, Input]:
     return {name: one for name, one in every.items() if name not in given}
 
 
-def settings(setting: Setting, given: Collection[str], count: int = DRAWS) -> Iterator[Setting]:
+def settings(setting: Setting, given: Collection[str]) -> Iterator[Setting]:
     """The setting at each draw."""
     plain = setting.testbed.model_dump(mode="json") | {"late": setting.late}
     unknown = assumed(given)
-    quantiles = {name: inputs.quantiles(name, count) for name in unknown}
-    for draw in range(count):
+    quantiles = {name: inputs.quantiles(name, DRAWS) for name in unknown}
+    for draw in range(DRAWS):
         entries: dict[str, Any] = {}
         for name, one in unknown.items():
             entries |= one.drawn(float(quantiles[name][draw]), plain)

@@ -61,9 +61,8 @@ def allreduce_s(nbytes: int, setting: Setting, place: Place, codec: str) -> floa
         return 0.0
     if codec != "none":
         return ring_encoded(place.workers, nbytes, place.alpha, place.beta, setting.costs, codecs.codec(codec))
-    return ring(
-        place.workers, nbytes, place.alpha, place.beta, setting.testbed.gamma_s_per_byte, setting.testbed.sync_s
-    )
+    bed = setting.testbed
+    return ring(place.workers, nbytes, place.alpha, place.beta, bed.gamma_s_per_byte, bed.sync_s)
 
 
 def codec_s(setting: Setting, codec: str) -> float:
@@ -85,13 +84,10 @@ def buckets(setting: Setting, place: Place, options: Options, name: str) -> Step
     codec = options["codec"]
     compress = codec_s(setting, codec)
     backward = [layer.backward_s for layer in setting.profile.layers]
-    compressing = (
-        setting.costs.modelled(f"encode/{codec}") if codec == "none" else compress / 2 / max(setting.nbytes, 1)
-    )
-    done = 0.0
-    total = 0.0
+    compressing = compress / 2 / max(setting.nbytes, 1)  # s/byte
+    done = total = 0.0
     for last, nbytes in _buckets(tuple(setting.profile.layers), options["first_bucket_mb"], options["bucket_mb"]):
-        ready = sum(backward[last:]) + (compressing * nbytes if codec != "none" else 0.0)
+        ready = sum(backward[last:]) + compressing * nbytes
         seconds = allreduce_s(nbytes, setting, place, codec)
         done, total = max(done, ready) + seconds, total + seconds
     exposed = max(0.0, done - sum(backward))
@@ -209,7 +205,7 @@ def flush(setting: Setting, place: Place, options: Options, name: str) -> Step |
     Each half takes what the first minibatch needs through all stages, and the slowest stage or transfer for each other.
     A late stage has as long as the stages before it drain and fill.
     """
-    found = _stages(setting, place.workers, place.beta, straight=True)
+    found = _partition(setting.profile, place.workers, place.beta, straight=True)
     if found is None:
         return None
     forward, backward, transfers, updates = _of_stages(setting, found)
@@ -229,7 +225,7 @@ def flush(setting: Setting, place: Place, options: Options, name: str) -> Step |
 
 def pipedream(setting: Setting, place: Place, options: Options, name: str) -> Step | None:
     """1F1B without a flush: the slowest stage's seconds a minibatch, by PipeDream's own cost model (section 3.2)."""
-    found = _stages(setting, place.workers, place.beta, straight=False)
+    found = _partition(setting.profile, place.workers, place.beta, straight=False)
     if found is None:
         return None
     update = setting.nbytes * setting.testbed.update_s_per_byte
@@ -242,12 +238,8 @@ def stages_of(candidate: Candidate, setting: Setting) -> Sequence[StageBlocks] |
     if candidate.form not in ("flush", "pipedream") or setting.workers == 1:
         return None
     place = setting.place(candidate)
-    found = _stages(setting, place.workers, place.beta, straight=candidate.form == "flush")
+    found = _partition(setting.profile, place.workers, place.beta, straight=candidate.form == "flush")
     return found.layout.stages if found else None
-
-
-def _stages(setting: Setting, workers: int, beta: float, straight: bool) -> Partition | None:
-    return _partition(setting.profile, workers, beta, straight)
 
 
 @lru_cache(maxsize=256)

@@ -21,16 +21,15 @@ from repro.ranking.workload import Workload
 FILE = Path(__file__).with_name("published.yaml")
 HEADERS = 0.95  # of a line rate that TCP over Ethernet leaves
 GIVEN = ("computation", "local beta")
-OF = {"dsync": "allreduce", "ddp": "ddp", "ps": "ps", "ps_after": "ps_after", "gpipe": "gpipe", "topk": "topk"}
 
 
 class Measured(Model):
-    """A system's throughput, samples/s of all workers."""
+    """A system's throughput, samples/s of all workers; strategy: the candidate that stands for it."""
 
     part = "results"
 
     system: Text
-    strategy: Literal["dsync", "ddp", "ps", "ps_after", "gpipe", "topk"]
+    strategy: Literal["allreduce", "ddp", "ps", "ps_after", "gpipe", "topk"]
     per_s: Positive
     microbatches: Count | None = None
 
@@ -73,7 +72,7 @@ def load(model: str, batch: int) -> Workload:
 
 def candidate(one: Published, measured: Measured) -> Candidate:
     """What stands for a system, as the file says."""
-    found = every()[OF[measured.strategy]]
+    found = every()[measured.strategy]
     if measured.strategy.startswith("ps"):
         return found.model_copy(update={"servers": one.servers, "link": "machine" if one.local_sum else "all"})
     if measured.microbatches:
@@ -102,5 +101,5 @@ def _compared(one: Published, measured: Measured) -> Compared:
     chosen = candidate(one, measured)
     (row,) = answer.ranked(setting, own, given, chosen={chosen.name: chosen}, simulating=False).rows
     place = one.id, one.source, one.model, one.workers, one.goodput_gbit or one.line_gbit
-    what = measured.system, OF[measured.strategy], measured.per_s
+    what = measured.system, measured.strategy, measured.per_s
     return Compared(*place, *what, samples / row.seconds, samples / row.high_s, samples / row.low_s)

@@ -109,25 +109,19 @@ def slower(profile: Profile, factor: float) -> Profile:
 MOST_LAYERS = 24
 
 
-def coarse(profile: Profile, most: int = MOST_LAYERS) -> Profile:
+def coarse(profile: Profile) -> Profile:
     """The profile with neighbouring layers taken together, those with the least time and bytes first, so that no more
-    than `most` are left."""
+    than MOST_LAYERS are left."""
     layers, seconds = list(profile.layers), profile.seconds or 1.0
     nbytes = sum(layer.parameter_bytes for layer in layers) or 1.0
 
     def weight(layer: Layer) -> float:
         return layer.seconds / seconds + layer.parameter_bytes / nbytes
 
-    while len(layers) > most:
+    while len(layers) > MOST_LAYERS:
         at = min(range(len(layers) - 1), key=lambda n: weight(layers[n]) + weight(layers[n + 1]))
         one, two = layers[at], layers[at + 1]
-        layers[at : at + 2] = [
-            Layer(
-                one.name,
-                one.forward_s + two.forward_s,
-                one.backward_s + two.backward_s,
-                two.activation_bytes,
-                one.parameter_bytes + two.parameter_bytes,
-            )
-        ]
+        seconds_of = one.forward_s + two.forward_s, one.backward_s + two.backward_s
+        sizes = two.activation_bytes, one.parameter_bytes + two.parameter_bytes
+        layers[at : at + 2] = [Layer(one.name, *seconds_of, *sizes)]
     return replace(profile, layers=tuple(layers), edges=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -87,18 +88,6 @@ def of_workspace(record: Record) -> Found:
     return Found(WORKSPACE, folder / "summary.json", record)
 
 
-def values(found: Sequence[Found]) -> list[Values]:
-    """The values of each run's identity, comparable with those of the same experiment."""
-    own = [each.record.identity.values for each in found]
-    places: dict[tuple[str, str], list[int]] = {}
-    for i, each in enumerate(found):
-        places.setdefault((each.record.identity.paper, each.record.identity.experiment), []).append(i)
-    for those in places.values():
-        for i, whole in zip(those, variants.completed([own[i] for i in those]), strict=True):
-            own[i] = whole
-    return own
-
-
 def table(which: str, found: Sequence[Found]) -> pd.DataFrame:
     """One of the tables of these runs (`repro.records.tidy`); each row says first where it is from, and whose.
 
@@ -119,30 +108,43 @@ def table(which: str, found: Sequence[Found]) -> pd.DataFrame:
 
 
 def _identified(found: Sequence[Found]) -> list[dict[str, Any]]:
-    own = values(found)
-    digests = [variants.digest(each) for each in own]
-    places = [_place(each.record) for each in found]
-    changes: dict[tuple[Any, ...], dict[str, None]] = {}  # by configuration, for older runs of it do not say them
-    for run, place, digest in zip(found, places, digests, strict=True):
-        changes.setdefault((*place, digest), {}).update(dict.fromkeys(run.record.identity.changes))
-    paths = [[*changes[*place, digest]] for place, digest in zip(places, digests, strict=True)]
-    names = [run.record.identity.variant for run in found]
-    alike: dict[tuple[Any, ...], list[int]] = {}
-    for i, (place, name) in enumerate(zip(places, names, strict=True)):
-        alike.setdefault((*place, identity.label(name, own[i], paths[i])), []).append(i)
+    """What `table` says last of each run."""
+    records = [each.record for each in found]
+    own = _comparable(records)
+    places = [(*_place(record), variants.digest(values)) for record, values in zip(records, own, strict=True)]
+    changes: dict[tuple[Any, ...], dict[str, None]] = defaultdict(dict)  # older runs of a configuration do not say them
+    for place, record in zip(places, records, strict=True):
+        changes[place] |= dict.fromkeys(record.identity.changes)
+    paths = [[*changes[place]] for place in places]
+
+    def labels() -> list[str]:
+        of = zip(records, own, paths, strict=True)
+        return [identity.label(run.identity.variant, values, shown) for run, values, shown in of]
+
+    alike: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+    for i, (place, label) in enumerate(zip(places, labels(), strict=True)):
+        alike[*place[:-1], label].append(i)
     for those in alike.values():
         apart = variants.differing([own[i] for i in those])
         for i in those:
             paths[i] = [*dict.fromkeys([*paths[i], *apart])]
-    made = []
-    for i, run in enumerate(found):
-        besides = variants.digest(own[i], without=variants.STRATEGY)
-        cores = run.record.hardware.cores
-        label = identity.label(names[i], own[i], paths[i])
-        free = run.summary.get("free_arithmetic") is True
-        known = {"cores": cores, "free_arithmetic": free}
-        made.append({"label": label, "configuration": digests[i], "besides": besides} | known)
-    return made
+    return [
+        {"label": label, "configuration": place[-1], "besides": variants.digest(values, without=variants.STRATEGY)}
+        | {"cores": run.hardware.cores, "free_arithmetic": getattr(run.result, "free_arithmetic", False)}
+        for run, label, place, values in zip(records, labels(), places, own, strict=True)
+    ]
+
+
+def _comparable(records: Sequence[Record]) -> list[Values]:
+    """The values of each run's identity, comparable with those of the same experiment."""
+    own = [record.identity.values for record in records]
+    places: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for i, record in enumerate(records):
+        places[record.identity.paper, record.identity.experiment].append(i)
+    for those in places.values():
+        for i, whole in zip(those, variants.completed([own[i] for i in those]), strict=True):
+            own[i] = whole
+    return own
 
 
 def _place(record: Record) -> tuple[Any, ...]:

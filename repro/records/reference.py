@@ -126,14 +126,6 @@ def settle(folder: Path) -> None:
         safe_files.remove(aside)
 
 
-def count(paper: str, root: Path) -> int:
-    """How many runs a paper's reference has, by its manifest; InputError where that cannot be read."""
-    try:
-        return int(_manifest(root / paper)["tables"]["runs"]["rows"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{root / paper / MANIFEST}: not a readable manifest ({error!r})") from None
-
-
 def check(folder: Path, wanted: Sequence[str] = ()) -> dict[str, list[dict[str, Any]]]:
     """The rows of a paper's tables; InputError naming the file that is missing, altered or of another schema.
 

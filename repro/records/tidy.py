@@ -16,20 +16,8 @@ ONE = (str, float, int, type(None))  # what stands in a column
 TABLES = ("runs", "points", "rows", "intervals")
 # of a summary: column -> where it stands
 _PLAIN = (
-    *(
-        "experiment",
-        "strategy",
-        "program",
-        "kind",
-        "testbed",
-        "fabric",
-        "launcher",
-        "workers",
-        "ranks",
-        "seed",
-        "scale",
-    ),
-    *("breakdown", "batch", "epochs", "iterations", "metric", "bytes_sent", "min_compute_s", "key"),
+    *("experiment", "strategy", "program", "kind", "testbed", "fabric", "launcher", "workers", "ranks", "seed"),
+    *("scale", "breakdown", "batch", "epochs", "iterations", "metric", "bytes_sent", "min_compute_s", "key"),
 )
 _WITHIN = {
     "model": ("model", "name"),
@@ -76,7 +64,9 @@ def run(summary: Mapping[str, Any]) -> dict[str, Any]:
     row |= {column: (summary.get(part) or {}).get(entry) for column, (part, entry) in _WITHIN.items()}
     if summary.get("iterations") and row["train_s"] is not None:
         row["iteration_s"] = row["train_s"] / summary["iterations"]
-        row |= _throughput(row["iteration_s"], row["batch"])
+        if row["iteration_s"] > 0:
+            row["iterations_per_s"] = 1 / row["iteration_s"]
+            row |= {"samples_per_s": row["batch"] / row["iteration_s"]} if row["batch"] else {}
     row["final"] = (summary.get("final") or {}).get(summary.get("metric"))
     for target, reached in (summary.get("targets") or {}).items():
         row[f"to_{target}_s"] = reached and reached["train_s"]
@@ -89,22 +79,12 @@ def run(summary: Mapping[str, Any]) -> dict[str, Any]:
     return row | _derived(summary, row)
 
 
-def _throughput(iteration_s: float, batch: int | None) -> dict[str, float]:
-    """Iterations and samples a second; nothing of a run that took no time."""
-    if iteration_s <= 0:
-        return {}
-    return {"iterations_per_s": 1 / iteration_s} | ({"samples_per_s": batch / iteration_s} if batch else {})
-
-
 def frame(found: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """Rows as a frame whose columns have one type each; one whose values are of several holds them as text."""
     import pandas as pd
 
-    columns: dict[str, list[Any]] = {column: [] for row in found or [{"run": ""}] for column in row}
-    for row in found:
-        for column, values in columns.items():
-            values.append(row.get(column))
-    return pd.DataFrame({column: _typed(values) for column, values in columns.items()})
+    columns = dict.fromkeys(column for row in found or [{"run": ""}] for column in row)
+    return pd.DataFrame({column: _typed([row.get(column) for row in found]) for column in columns})
 
 
 def _typed(values: Sequence[Any]) -> pd.Series:

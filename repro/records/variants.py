@@ -74,7 +74,7 @@ def differing(found: Sequence[Values]) -> list[str]:
 def changed(own: Values, made: Values, given: Sequence[str]) -> list[str]:
     """The paths at which a run's configuration is not its experiment's own. given: those that the user set."""
     own, made = completed([own, made])
-    set_here = [path for path in given if path in made and not _same(path, own.get(path), made[path])]
+    set_here = [path for path in given if path in made and _key(path, own.get(path)) != _key(path, made[path])]
     return [*dict.fromkeys([*(path for path in differing([own, made]) if path in made), *set_here])]
 
 
@@ -123,10 +123,6 @@ def _follows(path: str, apart: Sequence[str], found: Sequence[Values]) -> bool:
 
 def _is_neutral(path: str, value: Any) -> bool:
     return not value or value == NEUTRAL.get(path)
-
-
-def _same(path: str, one: Any, other: Any) -> bool:
-    return _key(path, one) == _key(path, other)
 
 
 def _key(path: str, value: Any) -> str | None:

@@ -92,8 +92,7 @@ class Given(Model):
 class Reason(Model):
     """Why claims do not hold as printed; tested: the experiment that decided it, else it is a conjecture.
 
-    short: the same in at most fifteen words, for tables. kind: of which numbers alone. authors_reply: what they said
-    to it.
+    short: the same in at most fifteen words, for tables. kind: of which numbers alone.
     """
 
     part = "reasons"
@@ -103,7 +102,6 @@ class Reason(Model):
     short: str = ""
     tested: Text | None = None
     kind: Text | None = None
-    authors_reply: str = ""
 
 
 class Claim(Model):

@@ -149,10 +149,10 @@ WORDS = {paired.NO_LOSS: answers.CONFIRMED, paired.LOSS: answers.REFUTED, paired
 
 def interval(evidence: Evidence) -> Interval:
     """The median over seeds, and between what 90 % of the draws lie, or all seeds and repetitions."""
-    found = spread(evidence.values)
+    low, middle, high = spread(evidence.values)
     if evidence.sample is None:
-        return Interval(found.low, found.median, found.high).and_these(evidence.repeated)
-    return Interval.of(found.median, evidence.sample)
+        return Interval(min([low, *evidence.repeated]), middle, max([high, *evidence.repeated]))
+    return Interval.of(middle, evidence.sample)
 
 
 def numbers(value: Value, table: Lists, suffixes: tuple[str, str] = ("", "")) -> Outcome:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 BOOTSTRAP_FROM = 5  # seeds
 RESAMPLES = 2000
@@ -14,34 +13,19 @@ ALPHA, RHO = "\N{GREEK SMALL LETTER ALPHA}", "\N{GREEK SMALL LETTER RHO}"
 BOOTSTRAP_SEED = 20181203  # fixed: the same summaries give the same interval
 
 
-@dataclass(frozen=True)
-class Spread:
-    """Median of `n` values with an interval; `interval` says which ("one seed", "min-max", "bootstrap 95 %")."""
-
-    median: float
-    low: float
-    high: float
-    n: int
-    interval: str
-
-
-def spread(values: Iterable[float]) -> Spread:
-    """The spread of one number per seed; infinity (a target not reached) is an ordinary, largest value."""
+def spread(values: Iterable[float]) -> tuple[float, float, float]:
+    """(low, median, high) of one number per seed; infinity (a target not reached) is an ordinary, largest value."""
     import numpy as np
 
     data = np.sort(np.asarray([float(v) for v in values], dtype=float))
-    if data.size == 0:
-        return Spread(math.nan, math.nan, math.nan, 0, "no seed")
     middle = statistics.median(data.tolist())  # of infinities too, where numpy subtracts them
-    if data.size == 1:
-        return Spread(middle, middle, middle, 1, "one seed")
     if data.size < BOOTSTRAP_FROM:
-        return Spread(middle, float(data[0]), float(data[-1]), int(data.size), "min-max")
+        return float(data[0]), middle, float(data[-1])
     rng = np.random.default_rng(BOOTSTRAP_SEED)
     draws = data[rng.integers(0, data.size, size=(RESAMPLES, data.size))]
     medians = np.sort(np.median(draws, axis=1))
     low, high = medians[math.floor(0.025 * RESAMPLES)], medians[math.ceil(0.975 * RESAMPLES) - 1]
-    return Spread(middle, float(low), float(high), int(data.size), "bootstrap 95 %")
+    return float(low), middle, float(high)
 
 
 def wilson(share: float, of: int, z: float) -> float:

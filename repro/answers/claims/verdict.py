@@ -5,7 +5,7 @@ words. Nothing is ever typed in; a word that the share does not support is not u
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -77,11 +77,6 @@ class Interval:
         ordered = sorted(value for value in sample.values if not math.isnan(value)) or [point]
         ends = [ordered[round(q * (len(ordered) - 1))] for q in (WITHIN_90 if sample.drawn else (0, 1))]
         return cls(min(ends[0], point), point, max(ends[1], point))
-
-    def and_these(self, values: Iterable[float]) -> Interval:
-        """Wide enough for these values too; the point stays."""
-        every = [self.low, self.high, *values]
-        return Interval(min(every), self.point, max(every))
 
 
 @dataclass(frozen=True)

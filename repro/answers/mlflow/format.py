@@ -10,15 +10,15 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from repro.answers.mlflow.source import Source
 from repro.experiment import papers
-from repro.records import identity, kinds, variants
+from repro.records import identity, variants
+from repro.records.identity import Identity
+from repro.records.record import Data, Record, TrainResult
 
 TARGET = "target"  # section of the targets' lines
 # What says where a value is from, or names the run: no configured value.
-NOT_PARAMETERS = (
-    *("changed", "sources", "inputs", "bounds", "claims", "paper", "experiment", "config"),
-    *("key", "run", "hardware", "provenance", "started_at"),
-)
+NOT_PARAMETERS = ("changed", "sources", "inputs", "bounds", "claims", "paper", "experiment")
 
 
 class Point(NamedTuple):
@@ -53,10 +53,9 @@ def is_own_metric(name: str) -> bool:
     return bool(slash) and section in (*SECTIONS, TARGET)
 
 
-def experiment_name(record: Mapping[str, Any]) -> str:
+def experiment_name(identity: Identity, kind: str) -> str:
     """The MLflow experiment of a run: its experiment, and its kind, for kinds never meet in one chart."""
-    kind = kind_of(record)
-    return place(record) + (f" ({kind})" if kind else "")
+    return f"{place(identity)} ({kind})"
 
 
 def curve_points(evaluations: Iterable[Mapping[str, Any]], base: int) -> list[Point]:
@@ -82,28 +81,28 @@ def target_lines(curve: Sequence[Point], targets: Iterable[float | str], over: b
     return [Point(_name(f"{TARGET}/{target}"), *place, float(target)) for target in targets for place in ends]
 
 
-def final_metrics(summary: dict[str, Any]) -> dict[str, float]:
+def final_metrics(record: Record) -> dict[str, float]:
     """The numbers of a finished run. The part before the slash is the section in which the UI shows it."""
-    if "metrics" in summary:  # a probe's
-        return {_name(key): float(value) for key, value in summary["metrics"].items() if math.isfinite(value)}
-    found: dict[str, Any] = {f"final/{key}": value for key, value in summary["final"].items()}
-    for target, reached in summary["targets"].items():
-        # A target that was not reached has no metric: MLflow would turn infinity into a number.
-        found[f"time_to/{target}_s"] = reached and reached["train_s"]
-    for group, unit in (("step", "_s"), ("phases", ""), ("server_phases", ""), ("communication", "_s")):
-        for key, seconds in (summary.get(group) or {}).items():
-            found[f"{group}/{key.removesuffix(unit)}_ms"] = None if seconds is None else 1000 * seconds
-    found |= {f"counters/{key}": total for key, total in (summary.get("counters") or {}).items()}
-    for rank, histogram in enumerate(summary.get("staleness") or []):
-        found |= {f"staleness/rank_{rank}_{name}": value for name, value in staleness(histogram).items()}
-    mean_s = summary["step"]["mean_s"]
-    found["speed/samples_per_s"] = summary["batch"] / mean_s if mean_s else None
-    found["speed/bytes_sent_per_step"] = summary.get("bytes_sent")
-    if memory := summary.get("memory"):
-        found["memory/peak_mb"] = 1e-6 * max(memory["peak_bytes"])
-    found["speed/wall_s"] = (summary.get("wall") or {}).get("total_s")
+    result = record.result
+    found = _of_training(result, record) if isinstance(result, TrainResult) else dict(result.metrics)
     numbers = {_name(key): value for key, value in found.items() if isinstance(value, int | float)}
     return {key: float(value) for key, value in numbers.items() if math.isfinite(value)}
+
+
+def _of_training(result: TrainResult, record: Record) -> dict[str, Any]:
+    found: dict[str, Any] = {f"final/{key}": value for key, value in result.final.items()}
+    # A target that was not reached has no metric: MLflow would turn infinity into a number.
+    found |= {f"time_to/{target}_s": reached.train_s for target, reached in result.targets.items() if reached}
+    parts = result.model_dump(include={"step", "phases", "server_phases", "communication"})
+    for group, unit in (("step", "_s"), ("phases", ""), ("server_phases", ""), ("communication", "_s")):
+        for key, seconds in (parts[group] or {}).items():
+            found[f"{group}/{key.removesuffix(unit)}_ms"] = None if seconds is None else 1000 * seconds
+    found |= {f"counters/{key}": total for key, total in result.counters.items()}
+    for rank, histogram in enumerate(result.staleness):
+        found |= {f"staleness/rank_{rank}_{name}": value for name, value in staleness(histogram).items()}
+    found["speed/samples_per_s"] = record.identity.batch / result.step.mean_s if result.step.mean_s else None
+    found |= {"speed/bytes_sent_per_step": result.bytes_sent, "speed/wall_s": record.wall.get("total_s")}
+    return found | ({"memory/peak_mb": 1e-6 * max(result.memory.peak_bytes)} if result.memory else {})
 
 
 def staleness(histogram: dict[str, int]) -> dict[str, float]:
@@ -115,67 +114,51 @@ def staleness(histogram: dict[str, int]) -> dict[str, float]:
     return {"mean": mean, "late": 1 - histogram.get("0", 0) / total}
 
 
-def named(record: Mapping[str, Any], key: str, name: str = "name") -> Any:
-    """The name of a part: a configuration has {name: ..., options} where a summary has just the name."""
-    value = record.get(key)
-    return value.get(name) if isinstance(value, dict) else value
-
-
-def kind_of(record: Mapping[str, Any]) -> str | None:
-    """One of `repro.records.kinds.KINDS`, of a summary or of a resolved configuration; None of neither."""
-    return record.get("kind") or (kinds.of_config(record) if isinstance(record.get("testbed"), dict) else None)
-
-
-def run_name(record: Mapping[str, Any]) -> str:
+def run_name(identity: Identity) -> str:
     """`Pipe-SGD + T, 3 epochs, seed 0`: the variant, what differs from the experiment's own, and the seed."""
-    parts = record.get("variant") or named(record, "strategy"), _changed(record), f"seed {record.get('seed', 0)}"
-    return ", ".join(str(part) for part in parts if part)
+    return ", ".join(filter(None, [identity.variant, _changed(identity), f"seed {identity.seed}"]))
 
 
-def place(record: Mapping[str, Any]) -> str:
+def place(identity: Identity) -> str:
     """`pipesgd/fig4-mnist`"""
-    return f"{record['paper']}/{record['experiment']}"
+    return f"{identity.paper}/{identity.experiment}"
 
 
-def tags(record: dict[str, Any]) -> dict[str, str]:
+def tags(source: Source) -> dict[str, str]:
     """What runs are grouped and filtered by. `group` is the same for the seeds of one variant in one configuration;
     `figure` is what the paper's file says that the experiment shows."""
-    summarised = isinstance(record.get("dataset"), dict) and isinstance(record["dataset"].get("standin"), bool)
-    plain = ("paper", "experiment", "variant", "seed", "scale", "breakdown", "workers", "fabric", "launcher")
-    found = {"kind": kind_of(record)} | {key: record.get(key) for key in plain}
-    shown = {entry.experiment: entry.shows for entry in papers.entries(record["paper"])}
-    found |= {"figure": shown.get(record["experiment"]), SOURCE: f"repro run {place(record)}"}
-    found[SOURCE_TYPE] = "JOB" if record.get("launcher") == "srun" else "LOCAL"
-    found["imbalance"] = named(record, "imbalance")
-    found |= {key: named(record, key) for key in ("strategy", "testbed", "dataset")}
-    found |= {
-        # A configuration says "auto": what that came to is known from the summary.
-        "stand_in": named(record, "dataset", "standin") if summarised else None,
-        "hardware": named(record, "hardware", "class"),
-        "group": " / ".join(str(part) for part in _group(record) if part),
-        "repro.key": record["key"],
-        "repro.run": record.get("run"),
-    }
-    found[COMMIT] = (record.get("provenance") or {}).get("commit")
+    own, record, launcher = source.identity, source.record, source.identity.testbed.launcher
+    plain = ("paper", "experiment", "variant", "seed", "scale", "breakdown", "workers")
+    shown = {entry.experiment: entry.shows for entry in papers.entries(own.paper)}
+    # A configuration says of a stand-in "auto": what that came to is known from the record.
+    data = (record and record.result.dataset) or own.dataset
+    name = data.name if data else None
+    found = {key: getattr(own, key) for key in plain} | {"kind": source.kind, "figure": shown.get(own.experiment)}
+    found |= {SOURCE: f"repro run {place(own)}", SOURCE_TYPE: "JOB" if launcher == "srun" else "LOCAL"}
+    found |= {"launcher": launcher, "imbalance": own.imbalance.name, "strategy": own.strategy.name}
+    found |= {"testbed": own.testbed.name, "dataset": name, "group": _group(own, name)}
+    found |= {"repro.key": source.key, "repro.run": source.run, COMMIT: source.provenance.get("commit")}
+    if record:
+        found |= {"fabric": record.fabric, "hardware": record.hardware.class_}
+    if isinstance(data, Data):
+        found["stand_in"] = data.standin
     return {key: str(value) for key, value in found.items() if value is not None}
 
 
-def _group(record: Mapping[str, Any]) -> tuple[Any, ...]:
+def _group(own: Identity, data: str | None) -> str:
     """Variant, testbed, scale, where the configuration is not the experiment's own, and the data; last a digest of the
     whole configuration, for what the name of a variant stands for may change."""
-    exact = "breakdown" if record.get("breakdown") else None  # its steps are synchronised: no run like the others
-    which = record.get("variant"), named(record, "testbed"), record.get("scale"), exact, _changed(record)
-    return *which, named(record, "dataset"), variants.digest(identity.values_of(record.get("config") or record))
+    exact = "breakdown" if own.breakdown else None  # its steps are synchronised: no run like the others
+    parts = own.variant, own.testbed.name, own.scale, exact, _changed(own), data, variants.digest(own.values)
+    return " / ".join(part for part in parts if part)
 
 
-def _changed(record: Mapping[str, Any]) -> str:
+def _changed(own: Identity) -> str:
     """What is not as the experiment has it: `H=40, 9 epochs`."""
-    config = record.get("config") or record
-    paths = [path for path in config.get("changed") or () if path not in identity.MINOR]
-    return identity.described(identity.values_of(config), paths)
+    return identity.described(own.values, own.changes)
 
 
-def parameters(config: dict[str, Any], prefix: str = "") -> dict[str, str]:
+def parameters(config: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
     """The configuration, flattened: {"optimizer.lr": "0.1", ...}; without what describes the whole experiment, and what
     has no value."""
     found: dict[str, str] = {}

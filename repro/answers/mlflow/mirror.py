@@ -51,6 +51,7 @@ from repro.answers.mlflow.view import SHARED_VIEW, shared_view
 from repro.core import safe_files
 from repro.core.not_none import not_none
 from repro.experiment import config
+from repro.records.record import Data, Record, TrainResult
 
 METRICS_A_CALL, PARAMETERS_A_CALL = 800, 100  # MLflow's limits: 1000 of all together, 100 of them tags
 MOST_RUNS = 1000  # of an experiment, that its view is made from
@@ -104,29 +105,29 @@ class Mirror:
             wanted = self._wanted_points(running)  # the start of the run may be another
         last_tags: dict[str, str] = {}
         if not running:
-            if source.summary:
-                self._send_files(source.summary)
-                self._send_dataset(source.summary.get("dataset"))
-            client.set_terminated(self._run, source.status, _milliseconds(source.ended_at))
+            if source.record:
+                self._send_files(source.record)
+                self._send_dataset(source.record.result.dataset)
+            client.set_terminated(self._run, source.status, _milliseconds(source.provenance.get("finished_at")))
             last_tags = ({FAILED: source.failure[:500]} if source.failure else {}) | {MIRRORED: source.digest}
             self._status = source.status
-        self._send(wanted, tags(source.record) | last_tags)
+        self._send(wanted, tags(source) | last_tags)
         self._twice = False
 
     def show(self) -> None:
         """Make the shared view of the run's experiment from all runs that it has by now."""
-        client, record = self.store.client, self._source.record
+        client = self.store.client
         runs = client.search_runs([self.experiment], max_results=MOST_RUNS)
-        metric = record["config"].get("metric") or record.get("metric") or "top1"
-        view = shared_view(metric, [run.data for run in runs])
+        view = shared_view(self._source.identity.metric, [run.data for run in runs])
         client.set_experiment_tag(self.experiment, VIEW, json.dumps(view, separators=(",", ":")))
 
     def _open(self) -> None:
         """Find the run in MLflow, or make it."""
-        name = experiment_name(self._source.record)
+        identity = self._source.identity
+        name = experiment_name(identity, self._source.kind)
         if not (experiment := self.store.find(name)):
             experiment = self.store.make(name)
-            self.store.client.set_experiment_tag(experiment.experiment_id, NOTE, title(place(self._source.record)))
+            self.store.client.set_experiment_tag(experiment.experiment_id, NOTE, title(place(identity)))
         self.experiment, self.viewed = experiment.experiment_id, VIEW in experiment.tags
         first, *others = self._found() or [None]
         if first is None:
@@ -145,17 +146,16 @@ class Mirror:
         """What MLflow has of this run. Two runs may have one configuration, and so one key."""
         if self.experiment in self.store.made:
             return []
-        record = self._source.record
-        key = f"tags.`repro.key` = '{record['key']}'"
+        key = f"tags.`repro.key` = '{self._source.key}'"
         found = self.store.client.search_runs([self.experiment], key, max_results=100)
-        return [run for run in found if run.data.tags.get("repro.run") == record.get("run")]
+        return [run for run in found if run.data.tags.get("repro.run") == self._source.run]
 
     def _create(self, by_hand: dict[str, str], name: str | None = None) -> None:
-        record = self._source.record
-        name = name or run_name(record)
-        base = _milliseconds((record.get("provenance") or {}).get("started_at")) or round(1000 * time.time())
+        source = self._source
+        name = name or run_name(source.identity)
+        base = _milliseconds(source.provenance.get("started_at")) or round(1000 * time.time())
         # all of the tags with it, or a run that gets no further would not be found again
-        self._tags = tags(record) | {NOTE: f"{name}. {title(place(record))}"} | by_hand
+        self._tags = tags(source) | {NOTE: f"{name}. {title(place(source.identity))}"} | by_hand
         run = self.store.client.create_run(self.experiment, start_time=base, tags=self._tags, run_name=name)
         self._run, self._artifacts, self._base = run.info.run_id, run.info.artifact_uri, base
         self._status, self._points, self._parameters = "RUNNING", {}, {}
@@ -166,13 +166,13 @@ class Mirror:
         self.store.client.delete_run(old.info.run_id)
 
     def _wanted_points(self, running: bool) -> list[Point]:
-        source, record = self._source, self._source.record
+        source = self._source
         curve = curve_points(source.evaluations, self._base)
-        targets = record["config"].get("targets") or record.get("targets") or ()
-        points = curve + target_lines(curve, targets, over=source.summary is not None) + sampled_points(source.folder)
-        if source.summary and not running:
+        lines = target_lines(curve, source.identity.targets, over=source.record is not None)
+        points = curve + lines + sampled_points(source.folder)
+        if source.record and not running:
             # at step 0 of the base: the UI draws a metric without any later step as bars
-            points += [Point(key, 0, self._base, value) for key, value in final_metrics(source.summary).items()]
+            points += [Point(key, 0, self._base, value) for key, value in final_metrics(source.record).items()]
         return points
 
     def _is_contradicted_by(self, wanted: Sequence[Point]) -> bool:
@@ -187,30 +187,30 @@ class Mirror:
             own = point[0] in keys or is_own_metric(point[0])
             if own and not point[0].startswith(SECTION) and not _same(values.get(point), value):
                 return True
-        there = parameters(self._source.record["config"])
+        there = parameters(self._source.identity.plain())
         return any(key in self._parameters and self._parameters[key] != value for key, value in there.items())
 
-    def _send_files(self, summary: Mapping[str, Any]) -> None:
+    def _send_files(self, record: Record) -> None:
         """MLflow takes a folder: of copies, for it would follow links of the run's folder."""
         with tempfile.TemporaryDirectory() as wanted:
             for pattern in ARTIFACTS:
                 for path in self._source.folder.glob(pattern):
                     with safe_files.open_file(path) as file, open(Path(wanted, path.name), "xb") as copy:
                         shutil.copyfileobj(file, copy)
-            if summary.get("staleness"):
-                Path(wanted, STALENESS).write_text(json.dumps({"ranks": summary["staleness"]}, indent=1))
+            if isinstance(record.result, TrainResult) and record.result.staleness:
+                Path(wanted, STALENESS).write_text(json.dumps({"ranks": record.result.staleness}, indent=1))
             if any(Path(wanted).iterdir()):
                 self.store.put_files(self._artifacts, wanted)
 
-    def _send_dataset(self, data: Mapping[str, Any] | None) -> None:
+    def _send_dataset(self, data: Data | None) -> None:
         """The data set as the run's input; of shapes only, which have no checksum, none."""
         from mlflow.entities import Dataset, DatasetInput, InputTag
 
-        if not data or not data.get("checksum"):
+        if data is None or not (checksum := (data.model_extra or {}).get("checksum")):
             return
-        profile = json.dumps({name: value for name, value in data.items() if name not in ("name", "checksum")})
-        source = json.dumps({"dataset": data["name"], "sha256": data["checksum"]})
-        entity = Dataset(data["name"], data["checksum"][:DIGEST], "local", source, profile=profile)
+        profile = json.dumps(data.model_dump(exclude={"name", "checksum"}))
+        source = json.dumps({"dataset": data.name, "sha256": checksum})
+        entity = Dataset(data.name, checksum[:DIGEST], "local", source, profile=profile)
         self.store.client.log_inputs(self._run, [DatasetInput(entity, [InputTag("mlflow.data.context", "training")])])
 
     def _send(self, points: Sequence[Point], wanted_tags: Mapping[str, str]) -> None:
@@ -221,7 +221,7 @@ class Mirror:
         for key in self._tags.keys() & {*OWN_TAGS, FAILED} - wanted_tags.keys():
             client.delete_tag(self._run, key)
         new = {point.place: point for point in points if point.place not in sent}
-        wanted = parameters(self._source.record["config"])
+        wanted = parameters(self._source.identity.plain())
         metrics = [Metric(key, value, timestamp, step) for key, step, timestamp, value in new.values()]
         values = [Param(key, value) for key, value in wanted.items() if key not in self._parameters]
         changed = [RunTag(key, value) for key, value in wanted_tags.items() if self._tags.get(key) != value]

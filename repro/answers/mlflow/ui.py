@@ -11,9 +11,8 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 from repro.answers.mlflow.format import experiment_name
 from repro.answers.mlflow.store import Store, database_file, is_server, is_sqlite, open_store, public, tracking_uri
@@ -21,13 +20,14 @@ from repro.answers.mlflow.view import page
 from repro.core.errors import FaultError, InputError
 from repro.core.paths import results_root
 from repro.core.processes import end_with_parent
+from repro.records.record import Record
 
 HOST, PORT = "127.0.0.1", 5000  # that it listens on by default
 START_LIMIT_S = 120.0  # 7 s on an idle machine
 STOP_LIMIT_S = 10.0
 
 
-def addresses(records: Iterable[Mapping[str, Any]]) -> list[str]:
+def addresses(records: Iterable[Record]) -> list[str]:
     """Where `repro ui` shows these runs: the page of each MLflow experiment that has some; none of a server's, which
     may be slow to say, nor of a file that cannot be read."""
     store = Store()
@@ -37,7 +37,7 @@ def addresses(records: Iterable[Mapping[str, Any]]) -> list[str]:
         found = {each.name: each.experiment_id for each in store.client.search_experiments()}
     except Exception:  # whatever it is: nothing of MLflow stops a command
         return []
-    names = dict.fromkeys(map(experiment_name, records))
+    names = dict.fromkeys(experiment_name(record.identity, record.kind) for record in records)
     return [page(f"http://{HOST}:{PORT}", found[name]) for name in names if name in found]
 
 

@@ -78,8 +78,7 @@ def reasons(of_kinds: Sequence[Judged], file: File) -> list[Reason]:
 
 def told(reason: Reason) -> str:
     """A reason in full, and whether it was tested."""
-    replied = f" The authors: {reason.authors_reply}" if reason.authors_reply else ""
-    return f"{reason.cause} ({f'tested: {reason.tested}' if reason.tested else 'conjecture'}){replied}"
+    return f"{reason.cause} ({f'tested: {reason.tested}' if reason.tested else 'conjecture'})"
 
 
 def why(of_kinds: Sequence[Judged], file: File) -> str:

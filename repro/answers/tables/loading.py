@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -63,11 +62,8 @@ def trains(summary: Summary) -> bool:
 
 
 def finished(summary: Summary) -> str:
-    """When a run finished, as text that sorts: ISO text as it is, seconds since 1970 as ISO in UTC, nothing as ''."""
-    value = summary["provenance"].get("finished_at")
-    if isinstance(value, int | float):
-        return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return str(value or "")
+    """When a run finished, as text that sorts: ISO text, or nothing."""
+    return str(summary["provenance"].get("finished_at") or "")
 
 
 def latest(runs: Iterable[Summary], names: Iterable[str]) -> list[Summary]:

@@ -22,8 +22,6 @@ from repro.answers.tables.selection import best, grouped, model
 from repro.core import config_folders
 from repro.records.kinds import SIMULATED
 
-AT_AN_END = "input"  # a factor of records from before inputs were drawn: one of them at an end of its range
-
 
 @dataclass
 class Results:
@@ -112,7 +110,7 @@ class Results:
 def arranged(paper: str, records: Iterable[Summary], root: Path | None = None, sweeps: Iterable[Drawn] = ()) -> Results:
     """The runs of a paper as `reports/<paper>/figures.yaml` has them together."""
     specs = specification.read(config_folders.report_folder(paper) / "figures.yaml").experiments
-    runs = Runs.of(_called(run, specs) for run in records if AT_AN_END not in (run.get("factors") or {}))
+    runs = Runs.of(_called(run, specs) for run in records)
     drawn = _latest(Drawn(_called(one.summary, specs), one.draws) for one in sweeps)
     found = Results(paper, runs, specs, claims_of(paper), root, sweeps=drawn)
     for name, spec in specs.items():

@@ -82,12 +82,9 @@ class Runs:
         entries = pd.DataFrame([row for _, row in own], index=[number for number, _ in own])
         return self.frame[self.frame.columns.difference(entries.columns)].join(entries, how="inner")
 
-    def table(self, name: str) -> pd.DataFrame:
-        return self.rows if name == "rows" else self.frame
-
     def lists(self, name: str) -> Lists:
-        """The same, read by columns."""
-        return self._lists.setdefault(name, Lists(self.table(name)))
+        """`rows`, or else the frame, read by columns."""
+        return self._lists.setdefault(name, Lists(self.rows if name == "rows" else self.frame))
 
     @cached_property
     def _lists(self) -> dict[str, Lists]:

@@ -1,24 +1,16 @@
 """What the tests of the mirror send, and how they look at what came of it."""
 
+from pathlib import Path
+
 from repro.answers.mlflow import Mirror, Store, open_store, tracking_uri
 from repro.answers.mlflow.source import Source, of_folder
 from repro.core.phases import PHASES
+from repro.experiment.files import yaml_of
 from repro.records.events import EventLog
+from repro.records.identity import Identity
+from tests.support.records import record_of
 
-RECORD = {
-    "key": "k1",
-    "paper": "pipesgd",
-    "experiment": "fig4-mnist",
-    "run": "pipe-sgd-t-s3",
-    "variant": "Pipe-SGD + T",
-    "strategy": "pipe_sgd",
-    "kind": "measured",
-    "testbed": "here",
-    "seed": 3,
-    "dataset": {"name": "mnist-standin-digits", "standin": True, "checksum": "0123456789abcdef" * 4},
-    "hardware": {"class": "cpu-2core-x"},
-    "config": {"optimizer": {"lr": 0.1}, "strategy": {"K": 2}, "data": {"root": None}},
-}
+CHECKSUM = "0123456789abcdef" * 4
 
 
 def evaluation(iteration, train_s, top1):
@@ -27,7 +19,10 @@ def evaluation(iteration, train_s, top1):
 
 def summary_of(curve, **more):
     return {
-        **{key: value for key, value in RECORD.items() if key != "config"},
+        **{"key": "k1", "paper": "pipesgd", "experiment": "fig4-mnist", "run": "pipe-sgd-t-s3", "seed": 3},
+        **{"variant": "Pipe-SGD + T", "strategy": "pipe_sgd", "kind": "measured", "testbed": "here"},
+        "dataset": {"name": "mnist-standin-digits", "standin": True, "checksum": CHECKSUM},
+        "hardware": {"class": "cpu-2core-x"},
         **{"workers": 4, "batch": 100, "scale": "full", "fabric": "mpi", "ranks": 4, "launcher": "mpirun"},
         "iterations": 20,
         "curve": curve,
@@ -50,13 +45,18 @@ def runs_of(root, name="pipesgd/fig4-mnist (measured)"):
     return client, client.search_runs([experiment.experiment_id]) if experiment else []
 
 
-def write_events(folder, *evaluations, end=None, start=None):
+CONFIG = record_of(summary_of([]), {"optimizer": {"lr": 0.1}}).identity.plain()
+
+
+def write_events(folder, *evaluations, end=None, key="k1", **config):
+    """Of a run that is not finished."""
     with EventLog(folder / "events.jsonl") as log:
-        log.append("run_start", **RECORD | (start or {}))
+        log.append("run_start", key=key, iteration=0)
         for each in evaluations:
             log.append("evaluation", **each)
         if end:
             log.append(**end)
+    (folder / "config.yaml").write_text(yaml_of(CONFIG | config))
 
 
 def mirrored(root, folder, running=False, mirror=None):
@@ -66,6 +66,6 @@ def mirrored(root, folder, running=False, mirror=None):
     return mirror
 
 
-def source_of(folder, record=RECORD, summary=None, failure=None):
-    """Of a run that wrote nothing."""
-    return Source({"config": record, **record}, folder, [], summary, failure, "digest")
+def planned(key="k1", folder=Path("pipe-sgd-t-s3"), **config):
+    """What there is of a run that wrote nothing."""
+    return Source(Identity.model_validate(CONFIG | config), key, folder.name, folder, [], "digest")

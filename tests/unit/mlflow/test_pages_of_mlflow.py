@@ -15,28 +15,22 @@ import urllib.request
 import pytest
 
 from repro.answers.mlflow import Mirror, Store
-from repro.answers.mlflow.format import curve_points, final_metrics, kind_of, parameters, tags, target_lines
+from repro.answers.mlflow.format import curve_points, final_metrics, parameters, tags, target_lines
 from repro.answers.mlflow.ui import serve
 from repro.answers.mlflow.view import MOST_COLUMNS, shared_view, where_it_matters
 from repro.cli import main as cli
 from repro.core.errors import InputError
 from tests.reports.data.summaries import make
-from tests.support.records import write_summary
+from tests.support.records import record_of, write_summary
 from tests.support.waiting import LIMIT_S, wait_until
-from tests.unit.mlflow.made import evaluation, source_of, summary_of
+from tests.unit.mlflow.made import evaluation, planned, summary_of
 
 # --- what MLflow is told of a run, and how its pages open: names, kinds, points, columns, ranges
 
 
-KEY = {"key": "k", "paper": "validation", "experiment": "steps"}
-
-
 def test_a_run_of_slept_computation_is_emulated_before_its_summary_says_so():
-    config = {"program": "validation", "probe": {"computation": "sleep"}, "testbed": {"kind": "measured"}}
-    assert (
-        kind_of(config) == "emulated" and kind_of(config | {"probe": None, "min_compute_s": 0.5}) == "measured, padded"
-    )
-    assert tags(config | KEY)["kind"] == "emulated" and kind_of({"testbed": "here"}) is None
+    assert tags(planned(program="validation", probe={"computation": "sleep"}))["kind"] == "emulated"
+    assert tags(planned(min_compute_s=0.5))["kind"] == "measured, padded"
 
 
 def test_formats():
@@ -46,8 +40,8 @@ def test_formats():
         ("top1", 5, 1500),
     ]
     assert parameters({"a": {"b +": 1}, "sources": {"x": 1}}) == {"a.b _": "1"}
-    assert "final/test_loss" not in final_metrics(summary_of([]))
-    assert tags(KEY | {"dataset": "mnist", "hardware": "cpu"})["dataset"] == "mnist"
+    assert "final/test_loss" not in final_metrics(record_of(summary_of([])))
+    assert tags(planned(dataset={"name": "mnist", "standin": "auto"}))["dataset"] == "mnist"
     curve = curve_points([evaluation(10, 1.0, 0.8), evaluation(20, 2.0, 0.9)], 1000)
     assert target_lines(curve, [0.9], over=False) == [("target/0.9", 0, 1000, 0.9)]
     assert target_lines(curve, [0.9], over=True)[1:] == [("target/0.9", 20, 3000, 0.9)]
@@ -88,9 +82,6 @@ def test_a_page_shows_what_differs_the_targets_and_the_scores_where_they_end():
 
 
 # --- `repro ui`: refuses what cannot work in one line, and leaves no process behind
-
-
-RECORD = {"key": "k", "paper": "pipesgd", "experiment": "fig4-mnist", "variant": "D-Sync", "seed": 0}
 
 
 @pytest.fixture(autouse=True)
@@ -153,7 +144,7 @@ def processes_with(text):
 @pytest.mark.skipif(not os.path.isdir("/proc"), reason="looks for processes in /proc")
 def test_the_page_comes_up_and_goes_without_leaving_a_process(tmp_path):
     mirror = Mirror(Store(root=tmp_path))
-    mirror.update(source_of(tmp_path, RECORD))
+    mirror.update(planned(folder=tmp_path))
     mirror.show()
     port = free_port()
     root = f"Path({str(tmp_path)!r})"
@@ -163,7 +154,7 @@ def test_the_page_comes_up_and_goes_without_leaving_a_process(tmp_path):
         lines = [command.stdout.readline() for _ in range(3)]
         url = f"http://127.0.0.1:{port}"
         state = "workflowType=machine_learning&compareRunsMode=TABLE&viewStateShareKey=time-to-accuracy"
-        assert lines[0] == f"pipesgd/fig4-mnist  {url}/#/experiments/1/runs?{state}\n"
+        assert lines[0] == f"pipesgd/fig4-mnist (measured)  {url}/#/experiments/1/runs?{state}\n"
         with urllib.request.urlopen(f"{url}/health", timeout=LIMIT_S) as answer:
             assert answer.read() == b"OK"
         assert processes_with(str(tmp_path / "mlflow.db"))

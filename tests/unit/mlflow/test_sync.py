@@ -13,9 +13,8 @@ from repro.answers.mlflow.store import database_file
 from repro.answers.mlflow.view import SHARED_VIEW
 from repro.core.errors import FaultError, InputError, ReproError
 from repro.records import reference
-from repro.records.events import EventLog
 from tests.support.records import plain_of, record_of, write_summary
-from tests.unit.mlflow.made import RECORD, evaluation, runs_of, source_of, summary_of, write_events
+from tests.unit.mlflow.made import evaluation, planned, runs_of, summary_of, write_events
 
 
 def test_runs_of_one_configuration_are_two(root):
@@ -80,12 +79,7 @@ def test_sync_all_mirrors_what_is_missing_once(root, folder):
     write_summary(folder, summary_of(curve), {"optimizer": {"lr": 0.1}})  # as in a fresh clone: no events
     ends = [("killed", None), ("failed", {"event": "failed", "reason": "no"})]
     for name, end in ends:
-        other = folder.with_name(name)
-        with EventLog(other / "events.jsonl") as log:
-            log.append("run_start", **(RECORD | {"key": name, "variant": name}))
-            log.append("evaluation", **curve[0])
-            if end:
-                log.append(**end)
+        write_events(folder.with_name(name), curve[0], end=end, key=name, variant=name)
     assert sync_all(root) == (3, 0, 0)
     assert sync_all(root) == (0, 3, 0)
     client, runs = runs_of(root)
@@ -144,8 +138,7 @@ def test_a_run_that_mlflow_cannot_show_keeps_no_other_from_being_mirrored(root, 
 
 def test_aliases_of_a_configuration_are_not_followed(root, folder, capsys):
     """Each level holds the one before it ten times: some hundred bytes, and a thousand million values."""
-    folder.mkdir(parents=True)
-    write_summary(folder, summary_of([]))
+    write_events(folder)
     levels = [f"l{level}: &l{level} [{', '.join(10 * [f'*l{level - 1}'])}]" for level in range(1, 10)]
     (folder / "config.yaml").write_text("\n".join(["l0: &l0 [lol]", *levels]))
     assert sync_all(root).done == 0
@@ -214,8 +207,8 @@ def test_nothing_imports_mlflow_before_a_run_starts():
 def test_kinds_are_apart(root, folder):
     client = open_store(tracking_uri(None, root), root)
     others = client.create_experiment("pipesgd/fig4-mnist-other")
-    client.create_run(others, tags=tags(RECORD))
-    Mirror(Store(root=root)).update(source_of(folder, RECORD | {"key": "k2", "kind": "simulated"}))
+    client.create_run(others, tags=tags(planned()))
+    Mirror(Store(root=root)).update(planned("k2", testbed={"name": "a", "kind": "simulated", "launcher": "virtual"}))
     folder.mkdir(parents=True)
     write_summary(folder, summary_of([evaluation(10, 1.0, 0.8), evaluation(20, 2.0, 0.9)]))
     assert sync_all(root).done == 1

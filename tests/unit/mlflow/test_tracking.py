@@ -1,6 +1,7 @@
 """The MLflow mirror: what it logs, and that it can be repeated."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -12,7 +13,7 @@ from repro.core.errors import InputError
 from repro.records.events import EventLog
 from tests.support.records import write_summary
 from tests.support.waiting import wait_until
-from tests.unit.mlflow.made import RECORD, evaluation, mirrored, runs_of, source_of, summary_of, write_events
+from tests.unit.mlflow.made import CHECKSUM, evaluation, mirrored, planned, runs_of, summary_of, write_events
 
 
 def test_a_finished_run_has_curve_numbers_tags_parameters_and_files(root, folder, capfd):
@@ -31,25 +32,24 @@ def test_a_finished_run_has_curve_numbers_tags_parameters_and_files(root, folder
     assert run.data.metrics["phases/forward_ms"] == pytest.approx(40)
     assert run.data.metrics["communication/overlapped_ms"] == pytest.approx(40)
     assert run.data.metrics["speed/samples_per_s"] == pytest.approx(1000)
-    assert run.data.params["optimizer.lr"] == "0.1" and "data.root" not in run.data.params  # has no value
+    assert run.data.params["optimizer.lr"] == "0.1" and "epochs" not in run.data.params  # has no value
     assert run.data.tags["stand_in"] == "True" and run.data.tags["paper"] == "pipesgd"
     assert (
         run.data.tags["figure"].startswith("Figure 4") and "pipesgd/fig4-mnist" in run.data.tags["mlflow.source.name"]
     )
     assert run.info.run_name in run.data.tags["mlflow.note.content"]
     [given] = run.inputs.dataset_inputs
-    assert given.dataset.name == "mnist-standin-digits" and RECORD["dataset"]["checksum"].startswith(
-        given.dataset.digest
-    )
+    assert given.dataset.name == "mnist-standin-digits" and CHECKSUM.startswith(given.dataset.digest)
     assert run.data.tags["kind"] == "measured" and run.data.tags["hardware"] == "cpu-2core-x"
-    assert {file.path for file in client.list_artifacts(run.info.run_id)} == {"summary.json", "events.jsonl"}
+    assert {file.path for file in client.list_artifacts(run.info.run_id)} == {
+        *("summary.json", "events.jsonl", "config.yaml")
+    }
     assert (root / "mlflow-artifacts" / "pipesgd" / "fig4-mnist (measured)").is_dir()
     assert capfd.readouterr().out == ""
 
 
 def test_a_run_s_name_says_what_is_not_as_the_experiment_has_it(root, folder):
-    config = RECORD["config"] | {"epochs": 9, "changed": ["epochs", "eval_every"]}
-    write_events(folder, evaluation(10, 1.0, 0.8), start={"config": config})
+    write_events(folder, evaluation(10, 1.0, 0.8), epochs=9, changed=["epochs", "eval_every"])
     mirrored(root, folder)
     assert runs_of(root)[1][0].info.run_name == "Pipe-SGD + T, 9 epochs, seed 3"
 
@@ -125,7 +125,6 @@ def test_a_run_that_stopped_half_way_is_completed_and_made_once(root, folder):
     """Whatever request was the last: no run twice, no point twice, nothing missing."""
     write_events(folder, evaluation(0, 0.0, 0.1), evaluation(10, 1.0, 0.8))
     write_summary(folder, summary_of([]))
-    (folder / "config.yaml").write_text("optimizer: {lr: 0.1}\n")
     client = open_store(tracking_uri(None, root), root)
     writes = ("create_experiment", "set_experiment_tag", "create_run", "log_batch", "log_artifacts", "set_tag")
     writes += ("set_terminated", "delete_tag", "update_run", "delete_run")
@@ -135,8 +134,7 @@ def test_a_run_that_stopped_half_way_is_completed_and_made_once(root, folder):
     def attempt(key, most):
         store = Store(root=root)
         store._client = Dying(client, writes, iter(range(most)))
-        mirror, source = Mirror(store), of_folder(folder)
-        source.record.update({"key": key, "config": {"optimizer": {"lr": 0.1}}})
+        mirror, source = Mirror(store), replace(of_folder(folder), key=key)
         mirror.update(source, running=True)
         mirror.update(source)
 
@@ -148,14 +146,14 @@ def test_a_run_that_stopped_half_way_is_completed_and_made_once(root, folder):
         except ConnectionError:
             if count == again_after:  # a request whose answer came too late for its sender was made again
                 experiment = client.get_experiment_by_name("pipesgd/fig4-mnist (measured)")
-                client.create_run(experiment.experiment_id, tags=tags(RECORD | {"key": key}))
+                client.create_run(experiment.experiment_id, tags=tags(planned(key)))
             attempt(key, 100)
         count += 1
     client, runs = runs_of(root)
     assert len(runs) == len({run.data.tags["repro.key"] for run in runs}) == count
     assert count > again_after
     for run in runs:
-        assert run.info.status == "FINISHED" and run.data.params == {"optimizer.lr": "0.1"}
+        assert run.info.status == "FINISHED" and run.data.params["workers"] == "4"
         assert run.data.tags["repro.mirrored"]
         history = client.get_metric_history(run.info.run_id, "top1")
         assert [(point.step, point.value) for point in history] == [(0, 0.1), (10, 0.8)]
@@ -195,7 +193,7 @@ def test_of_two_mlflow_runs_of_one_run_one_stays_with_what_was_added_to_either(r
     write_events(folder, evaluation(10, 1.0, 0.8))
     mirrored(root, folder)
     client, [run] = runs_of(root)
-    again = client.create_run(run.info.experiment_id, tags=tags(RECORD))
+    again = client.create_run(run.info.experiment_id, tags=tags(planned()))
     client.set_tag(run.info.run_id, "one", "1")
     client.set_tag(again.info.run_id, "two", "2")
     assert sync_all(root).done == 1
@@ -203,23 +201,20 @@ def test_of_two_mlflow_runs_of_one_run_one_stays_with_what_was_added_to_either(r
     assert (run.data.tags["one"], run.data.tags["two"]) == ("1", "2")
 
 
-def test_a_resolved_configuration_is_enough(root):
-    config = {
-        "paper": "pipesgd",
-        "experiment": "fig4-mnist",
-        "strategy": {"name": "dsync", "codec": "none"},
-        "testbed": {"name": "paper/pipesgd", "kind": "simulated"},
-        "dataset": {"name": "mnist", "standin": "auto"},
-        "seed": 1,
-    }
-    recorded = {"key": "k", "hardware": {"class": "c"}, "provenance": {"started_at": "2026-01-31T12:00:00+00:00"}}
-    place = root / "pipesgd" / "fig4-mnist" / "a-run"
-    Mirror(Store(root=root)).update(source_of(place, config | recorded | {"run": "a-run"}))
+def test_a_configuration_is_enough(root):
+    testbed = {"name": "paper/pipesgd", "kind": "simulated", "launcher": "virtual"}
+    Mirror(Store(root=root)).update(planned(testbed=testbed, strategy={"name": "dsync", "codec": "none"}))
     [run] = runs_of(root, "pipesgd/fig4-mnist (simulated)")[1]
-    assert run.info.run_name == "dsync, seed 1" and run.info.start_time == 1769860800000
+    assert run.info.run_name == "Pipe-SGD + T, seed 3"
     assert run.data.tags["testbed"] == "paper/pipesgd" and run.data.tags["strategy"] == "dsync"
     assert run.data.params["strategy.codec"] == "none" and run.data.params["testbed.kind"] == "simulated"
-    assert not {"key", "run", "hardware.class", "provenance.started_at"} & set(run.data.params)
+    assert not {"paper", "experiment", "changed"} & set(run.data.params)
+
+
+def test_a_configuration_that_is_none_is_named(folder):
+    write_events(folder, workers="many")
+    with pytest.raises(InputError, match=r"config\.yaml: .*workers"):
+        of_folder(folder)
 
 
 def test_the_machine_is_sampled_while_a_run_trains_and_shown_with_it(root, folder):

@@ -206,6 +206,7 @@ def mirrored(root, monkeypatch):  # noqa: F811
 
 @pytest.mark.parametrize("name", ["config.yaml", "trace.rank0.json", "system.jsonl"])
 def test_nothing_that_a_link_leads_to_is_uploaded(root, mirrored, victim, capsys, name):  # noqa: F811
+    (mirrored / name).unlink(missing_ok=True)
     (mirrored / name).symlink_to(victim)
     assert sync_all(root).done == 0
     assert f"{mirrored / name}: is a link" in capsys.readouterr().err

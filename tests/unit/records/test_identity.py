@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from repro.answers.mlflow.format import tags
+from repro.answers.mlflow.source import of_record
 from repro.cli.results import shown
 from repro.core.registry import PLUGINS
 from repro.experiment import testbeds
@@ -20,6 +22,7 @@ from repro.records.identity import Identity
 from repro.records.units import check_units
 from tests.reports.data.summaries import make
 from tests.support.records import record_of
+from tests.unit.mlflow.made import planned
 
 CONFIG = {
     "strategy": {"name": "diloco", "H": 10, "outer_lr": 0.7},
@@ -195,25 +198,21 @@ def test_every_entry_of_a_key_is_in_the_identity_and_defaults_are_neutral():
 # --- MLflow's groups
 
 
-PLACED = {"key": "k", "variant": "diloco", "paper": "mine", "experiment": "vit"}
-
-
 def test_runs_that_differ_in_one_value_are_groups_of_their_own_and_seeds_are_not():
-    """Of a record before the run (a configuration), and of a finished one (a summary with its configuration)."""
-    for record in (
-        lambda change: {**PLACED, "scale": "quick", **CONFIG, **change},
-        lambda change: (run := found(**change)).summary | {"config": run.record.identity.plain()},
-    ):
-        groups = [tags(record(change))["group"] for change in CHANGES]
-        assert len({*groups}) == len(CHANGES)
-        assert len({tags(record({"seed": seed}))["group"] for seed in range(3)}) == 1
-    named = tags({**PLACED, **CONFIG, "epochs": 9, "changed": ["epochs", "strategy.H"]})
-    assert "H=10, 9 epochs" in named["group"]
+    """Before the run, of a configuration, and of a finished one."""
+    for made in (lambda **change: planned(**{**CONFIG, **change}), mirrored):
+        assert len({tags(made(**change))["group"] for change in CHANGES}) == len(CHANGES)
+        assert len({tags(made(seed=seed))["group"] for seed in range(3)}) == 1
+    assert "H=10, 9 epochs" in tags(planned(**{**CONFIG, "epochs": 9, "changed": ["epochs", "strategy.H"]}))["group"]
+
+
+def mirrored(**config):
+    return of_record(found(**config).record, Path())
 
 
 def test_data_that_were_found_are_a_group_of_their_own():
-    real, stand_in = (found(summary={"dataset": {"name": name, "standin": False}}) for name in ("mnist", "digits"))
-    assert tags(real.summary | {"config": CONFIG})["group"] != tags(stand_in.summary | {"config": CONFIG})["group"]
+    found = (mirrored(summary={"dataset": {"name": name, "standin": False}}) for name in ("mnist", "digits"))
+    assert len({tags(one)["group"] for one in found}) == 2
 
 
 # --- what is printed of records

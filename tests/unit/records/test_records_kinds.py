@@ -9,6 +9,7 @@ import pytest
 
 from repro.answers.mlflow import Mirror, Store, open_store, tracking_uri
 from repro.answers.mlflow.format import final_metrics, staleness
+from repro.answers.mlflow.source import of_record
 from repro.core.errors import InputError
 from repro.experiment.expand import expand
 from repro.records import catalogue, comparison, kinds, reference, store
@@ -18,7 +19,7 @@ from repro.records.kinds import EMULATED, MEASURED, PADDED, SIMULATED
 from tests.reports.data.summaries import make, timing_only
 from tests.support import virtual_runs
 from tests.support.records import plain_of, record_of
-from tests.unit.mlflow.made import RECORD, evaluation, source_of, summary_of, write_events
+from tests.unit.mlflow.made import summary_of
 
 # --- runs side by side: only what stands in one place is compared, yours before the committed ones
 
@@ -196,7 +197,7 @@ def test_a_resumed_run_counts_every_gradient_once(tmp_path, monkeypatch, strateg
 def test_means_and_shares_of_late_gradients():
     assert staleness({"0": 6, "1": 2, "4": 2}) == {"mean": 1.0, "late": pytest.approx(0.4)}
     assert staleness({"3": 5}) == {"mean": 3.0, "late": 1.0} and staleness({}) == {}
-    found = final_metrics(summary_of([], staleness=[{"0": 1, "2": 1}, {}, {"0": 3}]))
+    found = final_metrics(record_of(summary_of([], staleness=[{"0": 1, "2": 1}, {}, {"0": 3}])))
     shown = {key: value for key, value in found.items() if key.startswith("staleness/")}
     assert shown == {
         "staleness/rank_0_mean": 1.0,
@@ -204,15 +205,13 @@ def test_means_and_shares_of_late_gradients():
         "staleness/rank_2_mean": 0.0,
         "staleness/rank_2_late": 0.0,
     }
-    assert not any(key.startswith("staleness") for key in final_metrics(summary_of([])))
+    assert not any(key.startswith("staleness") for key in final_metrics(record_of(summary_of([]))))
 
 
 def test_the_histograms_are_an_artifact_in_mlflow(tmp_path, monkeypatch):
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    folder = tmp_path / "pipesgd" / "fig4-mnist" / "eager"
-    write_events(folder, evaluation(10, 1.0, 0.8))
     ranks = [{"0": 8, "1": 2}, {"0": 10}]
-    Mirror(Store(root=tmp_path)).update(source_of(folder, RECORD, summary_of([], staleness=ranks)))
+    Mirror(Store(root=tmp_path)).update(of_record(record_of(summary_of([], staleness=ranks)), tmp_path))
     client = open_store(tracking_uri(None, tmp_path), tmp_path)
     (run_,) = client.search_runs([client.get_experiment_by_name("pipesgd/fig4-mnist (measured)").experiment_id])
     assert run_.data.metrics["staleness/rank_0_late"] == pytest.approx(0.2)

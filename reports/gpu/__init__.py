@@ -63,17 +63,10 @@ def training(runs: list[Summary]) -> pd.DataFrame:
 
 def probe(run: Summary) -> dict[str, str]:
     """A probe's run in its own words."""
-    return {
-        "experiment": run["experiment"],
-        "variant": run["variant"],
-        "seed": str(run["seed"]),
-        "found": str(run.get("line", "")),
-    }
+    return {name: str(run[name]) for name in ("experiment", "variant", "seed")} | {"found": str(run.get("line", ""))}
 
 
 def _named(run: Summary) -> dict[str, str]:
     """What the method is called, with any launcher, and what its messages go over."""
-    return {
-        "method": run["factors"].get("method", run["variant"]),
-        "messages": run["hardware"].get("backend") or run["fabric"],
-    }
+    method = run["factors"].get("method", run["variant"])
+    return {"method": method, "messages": run["hardware"].get("backend") or run["fabric"]}

@@ -23,7 +23,6 @@ def extra_compression(group: Runs, variant: str, over: str) -> Outcome:
     return paired(
         group,
         [variant, over],
-        breakdown=True,
         number=lambda one, base: ratio(
             max(0.0, one["phases"]["compress"] - base["phases"]["compress"]),
             one["phases"]["communicate"] + one["phases"]["wait"],

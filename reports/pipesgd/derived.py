@@ -53,7 +53,7 @@ def over_equation_4(group: Runs, variant: str) -> Outcome:
         computing = sum(run["phases"][name] for name in (*COMPUTATION, "compress"))
         return run["final"]["train_s"] / run["iterations"] / max(computing, run["communication"]["total_s"])
 
-    return paired(group, [variant], ratio_of, breakdown=True)
+    return paired(group, [variant], ratio_of)
 
 
 @probe_function("timing")

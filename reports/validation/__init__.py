@@ -24,44 +24,35 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
     runs = read(PAGE, results)
     found, controls = tables.latest(runs), emulated.latest(filter(trains, runs))
     sharing = emulated.latest(run for run in runs if run.get("program") == "shares")
-    steps = tables.steps(found)
+    steps, pairs = tables.steps(found), emulated.pairs(controls)
     counted = tables.counted(steps)
-    buffers, spreads, servers = (emulated.by_factor(controls, factor) for factor in ("buffer", "spread", "slower"))
     made = {
-        "steps": lambda: steps,
-        "by experiment": lambda: tables.errors(steps, ["experiment"]),
-        "by strategy": lambda: tables.errors(counted, ["strategy"]),
-        "by workers": lambda: tables.errors(counted, ["workers"]),
-        "ratios of steps": lambda: tables.ratios(steps),
-        "slowed": lambda: tables.slowed(steps),
-        "worst": lambda: tables.worst(steps),
-        "emulated": lambda: tables.errors(emulated.pairs(controls), ["experiment", "workers"]),
-        "pairs": lambda: emulated.pairs(controls),
-        "ratios": lambda: emulated.ratios(controls),
-        "buffers": lambda: buffers,
-        "spreads": lambda: spreads,
-        "servers": lambda: servers,
-        "shares": lambda: emulated.shares(sharing),
-        "provenance": lambda: provenance.table(provenance.by(GROUPED, [*found, *controls, *sharing]), MADE_WITH),
+        "steps": steps,
+        "by experiment": tables.errors(steps, ["experiment"]),
+        "by strategy": tables.errors(counted, ["strategy"]),
+        "by workers": tables.errors(counted, ["workers"]),
+        "ratios of steps": tables.ratios(steps),
+        "slowed": tables.slowed(steps),
+        "worst": tables.worst(steps),
+        "emulated": tables.errors(pairs, ["experiment", "workers"]),
+        "pairs": pairs,
+        "ratios": emulated.ratios(controls),
+        "shares": emulated.shares(sharing),
+        "provenance": provenance.table(provenance.by(GROUPED, [*found, *controls, *sharing]), MADE_WITH),
     }
+    factors = {"buffers": "buffer", "spreads": "spread", "servers": "slower"}
+    made |= {name: emulated.by_factor(controls, factor) for name, factor in factors.items()}
 
     def rows(shown: Shown) -> pd.DataFrame:
         """Of a table that spreads out runs of which some are not there yet, their columns are empty."""
-        table = made[shown.table]()
+        table = made[shown.table]
         lacking = [name for name in getattr(shown, "columns", ()) if name.startswith("by ") and name not in table]
         return table.assign(**dict.fromkeys(lacking, float("nan"))) if len(table) else table
 
     specs = Specs(PAGE, files, rows)
     line = sentence(tables.errors(counted, []).to_dict("records"))
-    shown = {
-        "misses": len(tables.worst(steps)),
-        "controls": len(controls),
-        "slowed": len(tables.slowed(steps)),
-        "buffers": len(buffers),
-        "spreads": len(spreads),
-        "servers": len(servers),
-        "shares": len(sharing),
-    }
+    shown = {name: len(made[name]) for name in ("slowed", "shares", *factors)}
+    shown |= {"misses": len(made["worst"]), "controls": len(controls)}
     goals = {"median": f"{tables.MEDIAN_GOAL:.0%}", "p95": f"{tables.P95_GOAL:.0%}", "later": later(steps)}
     made_of = {"figure": specs.figure, "table": specs.table, "line": line}
     text = template(f"{PAGE}/page.md.j2", **made_of, **shown, **goals)

@@ -72,14 +72,8 @@ def shares(runs: Sequence[Summary]) -> pd.DataFrame:
 
 
 def _facts(run: Summary) -> dict[str, Any]:
-    model = run["testbed_model"]
-    return {
-        "experiment": run["experiment"],
-        "variant": run["variant"],
-        "workers": run["workers"],
-        "slow_down": model.get("slow_down"),
-        "shrink": model.get("shrink"),
-    }
+    of_testbed = {name: run["testbed_model"].get(name) for name in ("slow_down", "shrink")}
+    return {name: run[name] for name in ("experiment", "variant", "workers")} | of_testbed
 
 
 def _place(run: Summary) -> tuple:

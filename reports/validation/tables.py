@@ -86,13 +86,13 @@ def ratios(found: pd.DataFrame) -> pd.DataFrame:
     for (*_, workers, _, _), own in every.groupby(alike, sort=True):
         off.setdefault(str(workers), []).extend(of_ratios((own["simulated"] / own["observed"]).tolist()))
     off["all"] = [one for some in off.values() for one in some]
-    rows = [
-        {"workers": workers, "ratios": len(some)}
-        | {"median": 100 * float(np.median(some)), "p95": 100 * float(np.quantile(some, 0.95))}
-        for workers, some in off.items()
-        if some
-    ]
-    return pd.DataFrame([row | {"met": "yes" if row["p95"] < 100 * RATIO_GOAL else "no"} for row in rows])
+    rows = []
+    for workers, some in off.items():
+        if some:
+            median, p95 = (100 * float(np.quantile(some, share)) for share in (0.5, 0.95))
+            met = "yes" if p95 < 100 * RATIO_GOAL else "no"
+            rows.append({"workers": workers, "ratios": len(some), "median": median, "p95": p95, "met": met})
+    return pd.DataFrame(rows)
 
 
 def slowed(found: pd.DataFrame) -> pd.DataFrame:
@@ -105,12 +105,12 @@ def slowed(found: pd.DataFrame) -> pd.DataFrame:
     return wide.rename(columns=lambda factor: f"by {float(factor):g}").reset_index()
 
 
-def worst(found: pd.DataFrame, count: int = 12) -> pd.DataFrame:
-    """The step times that are furthest off, the worst first; only those above the goal's percentile."""
+def worst(found: pd.DataFrame) -> pd.DataFrame:
+    """The 12 step times that are furthest off, the worst first; only those above the goal's percentile."""
     if found.empty:
         return found
     missed = found[found["counts"] & (found["error"].abs() > 100 * P95_GOAL)]
-    return missed.loc[missed["error"].abs().sort_values(ascending=False).index].head(count)
+    return missed.loc[missed["error"].abs().sort_values(ascending=False).index].head(12)
 
 
 def of_ratios(errors: Sequence[float]) -> list[float]:

@@ -72,9 +72,7 @@ def judge(goal: Goal, summaries: Sequence[Mapping[str, Any]]) -> list[dict[str, 
     found = columns.chosen(number, goal.where).groupby(keys)["number"].min()
     if goal.over is not None:
         found = found / columns.chosen(number, goal.over).groupby(keys)["number"].min()
-    if found.empty:
-        return [judged(goal, goal.what, [])]
-    if not goal.by:
+    if found.empty or not goal.by:
         return [judged(goal, goal.what, found.tolist())]
     judgements = []
     for place, values in found.groupby(level=goal.by, sort=False):

@@ -157,7 +157,7 @@ def ending(trained: Sequence[Record], named: Mapping[str, str]) -> str:
     from repro.experiment.quoted import quoted
     from repro.records import catalogue, comparison  # imports pandas
 
-    own = [catalogue.of_workspace(record) for record in trained]
+    own = [catalogue.Found(catalogue.WORKSPACE, record) for record in trained]
 
     def place(record: Record) -> tuple[str, ...]:
         return record.identity.paper, record.identity.experiment, record.identity.strategy.name

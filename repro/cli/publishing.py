@@ -122,7 +122,7 @@ def sent_runs(args: argparse.Namespace) -> list[Record]:
     sent = [run for run in archive.read(args.archive) if run.identity.paper == args.paper]
     if not sent:
         raise InputError(f"publish: {args.archive} has no runs of {args.paper}")
-    found = [catalogue.Found("archive", args.archive, run) for run in sent]
+    found = [catalogue.Found("archive", run) for run in sent]
     return [each.record for each in selected(found, args, "publish")]
 
 

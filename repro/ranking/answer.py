@@ -61,7 +61,6 @@ class Answer:
     flips: Mapping[str, Sequence[flips.Flip]]
     halved: Mapping[str, tuple[str, float]]
     errors: str
-    memory: float | None = None
     notes: Sequence[str] = field(default_factory=tuple)
 
     def best(self, of: str = ANY) -> Row:
@@ -111,7 +110,7 @@ def recommend(
     setting, load, given, notes = question.of(
         model, bandwidth, workers, latency, gpus_per_node, step_ms, gpu, batch, imbalance, shape
     )
-    most = None if memory_bytes is None else question.amount(memory_bytes, "memory", question.BYTES)
+    most = None if memory_bytes is None else question.amount(memory_bytes, "memory", question.SIZES)
     return ranked(setting, load, given, most, notes)
 
 
@@ -141,7 +140,7 @@ def ranked(
     kinds = [of for of in (SYNCHRONOUS, ANY) if chosen is None]
     changes = {of: flips.of(among, setting, fits, of) for of in kinds}
     halved = {of: flips.halved(among, setting, fits, of) for of in kinds}
-    return Answer(load, setting, tuple(given), rows, changes, halved, errors, most, tuple(notes))
+    return Answer(load, setting, tuple(given), rows, changes, halved, errors, tuple(notes))
 
 
 def gigabytes(nbytes: float) -> str:

@@ -55,15 +55,9 @@ def placed(headline: Headline) -> Placed:
             stops *= OCTAVE
         stops = float("inf") if stops >= FASTEST else stops
     ratio = setting.computation_s / sending
-    where = (
-        headline.experiment.partition("/")[0],
-        headline.paper,
-        setting.profile.model,
-        headline.workers,
-        bits / 1e9,
-        ratio,
-    )
-    return Placed(*where, headline.candidate, own, *synchronous, *any_, stops)
+    where = headline.experiment.partition("/")[0], headline.paper, setting.profile.model, headline.workers
+    at = bits / 1e9, ratio
+    return Placed(*where, *at, headline.candidate, own, *synchronous, *any_, stops)
 
 
 def setting_of(headline: Headline) -> Setting:

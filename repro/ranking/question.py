@@ -16,8 +16,7 @@ from repro.ranking.setting import Setting, cluster
 from repro.ranking.workload import Workload
 
 SLOWEST, FASTEST = 1e6, 1e14  # bits/s
-BITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}
-BYTES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}
+SIZES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}  # bits/s, bytes
 SECONDS = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6}
 
 
@@ -30,7 +29,7 @@ def of(
         if type(value) is not int or value < 1:
             raise InputError(f"--{name} {value}: must be a whole number, 1 or more")
     limits.check("--workers", workers, limits.RANKS)
-    bits = amount(bandwidth, "bandwidth", BITS)
+    bits = amount(bandwidth, "bandwidth", SIZES)
     if not SLOWEST <= bits <= FASTEST:
         raise InputError(f"--bandwidth {bandwidth}: is {bits:g} bits a second; must be 1m to 100000g, as 10g")
     if step_ms is not None and gpu is not None:

@@ -13,23 +13,21 @@ from torch import nn
 
 from repro.algorithms import imbalance
 from repro.algorithms.pipeline.layers import Layer, Profile
+from repro.algorithms.timing.collective_forms import FLOAT32
 from repro.core.registry import PLUGINS
-from repro.data.minibatches import Minibatches
-from repro.experiment.optimizer import Optimizer
 from repro.fabric.costs import Costs
 from repro.fabric.virtual import fabric as virtual
 from repro.fabric.virtual.network import Network
 from repro.probes.shared.steps import observe, summarise
+from repro.probes.shared.synthetic import OPTIMIZER, NoData
 from repro.strategies.base import Strategy
 from repro.training.clock import Clock
 from repro.training.device_times import BlockSeconds
 from repro.training.model_shard import ModelShard
 from repro.training.worker import Worker
 
-FLOAT32 = 4
 WARMUP, STEPS = 2, 2  # iterations that do not count, and that do, of a step that is always the same
 UNEVEN_STEPS = 16  # that count where a random rank is late
-SGD = Optimizer(lr=0.0)
 
 
 @dataclass(frozen=True)
@@ -58,18 +56,6 @@ class SizedBlock(nn.Module):
         return x.new_empty(1, self.outputs).requires_grad_(x.requires_grad)
 
 
-class OneSample(Minibatches):
-    """Minibatches of so many bytes, without contents."""
-
-    size, per_epoch = 1, 1
-
-    def __init__(self, nbytes: float):
-        self.x = torch.empty(1, max(1, round(nbytes / FLOAT32)), device="meta", requires_grad=True)
-
-    def __getitem__(self, minibatch: int) -> tuple[torch.Tensor, torch.Tensor]:
-        return self.x, torch.empty(1, 1, device="meta")
-
-
 def worker(fabric: virtual.VirtualFabric, workers: int, profile: Profile, late_s: float) -> Worker:
     """A rank that trains the profile's model; a random one of them is late by `late_s` in each iteration."""
     names = [f"{number}_{layer.name}".replace(".", "_") for number, layer in enumerate(profile.layers)]
@@ -79,8 +65,8 @@ def worker(fabric: virtual.VirtualFabric, workers: int, profile: Profile, late_s
         workers=workers,
         fabric=fabric,
         clock=Clock(fabric),
-        model_shard=ModelShard(model, SGD, torch.device("meta")),
-        batches=OneSample(profile.input_bytes),
+        model_shard=ModelShard(model, OPTIMIZER, torch.device("meta")),
+        batches=NoData(round(profile.input_bytes), "meta"),
         iterations_per_epoch=1_000_000,
         seed=0,
         blocks=BlockSeconds([one.forward_s for one in profile.layers], [one.backward_s for one in profile.layers]),

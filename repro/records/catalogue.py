@@ -15,7 +15,7 @@ from repro.records import identity, reference, store, sweep, tidy, variants
 from repro.records.flat import flat
 from repro.records.identity import Values
 from repro.records.record import Record
-from repro.records.store import run_dir, run_folders
+from repro.records.store import run_folders
 from repro.records.sweep import Sweep
 
 if TYPE_CHECKING:
@@ -26,10 +26,9 @@ REFERENCE, WORKSPACE = "reference", "workspace"
 
 @dataclass(frozen=True)
 class Found:
-    """A run, where it is from, and the file that holds it."""
+    """A run, and where it is from."""
 
     origin: str
-    path: Path
     record: Record
 
     @cached_property
@@ -57,11 +56,10 @@ def runs(paper: str, root: Path | None = None) -> list[Found]:
     """
     found = {}
     if root in (None, reference_root()):
-        tables = reference_root() / paper / "runs.parquet"
-        found = {record.name: Found(REFERENCE, tables, record) for record in reference.read(paper)}
+        found = {record.name: Found(REFERENCE, record) for record in reference.read(paper)}
     for folder in run_folders(root or results_root(), paper) if root != reference_root() else ():
         if record := store.usable(folder):
-            found["/".join(folder.parts[-2:])] = Found(WORKSPACE, folder / "summary.json", record)
+            found["/".join(folder.parts[-2:])] = Found(WORKSPACE, record)
     return [found[name] for name in sorted(found)]
 
 
@@ -72,20 +70,13 @@ def sweeps(paper: str, root: Path | None = None) -> list[tuple[Found, Sweep]]:
     """
     found = {}
     if root in (None, reference_root()):
-        tables = reference_root() / paper / "sweeps.parquet"
-        found = {each.name: (Found(REFERENCE, tables, each.record), each) for each in reference.sweeps(paper)}
+        found = {each.name: (Found(REFERENCE, each.record), each) for each in reference.sweeps(paper)}
     for folder in sweep.folders(root or results_root(), paper) if root != reference_root() else ():
         own = sweep.usable(folder)
         name = "/".join(folder.parts[-2:])
         if own and own.draws and (name not in found or len(found[name][1].draws) <= len(own.draws)):
-            found[name] = (Found(WORKSPACE, folder / sweep.FILE, own.record), own)
+            found[name] = (Found(WORKSPACE, own.record), own)
     return [found[name] for name in sorted(found)]
-
-
-def of_workspace(record: Record) -> Found:
-    """A run of this workspace by its record."""
-    folder = run_dir(record.identity.paper, record.identity.experiment, record.run)
-    return Found(WORKSPACE, folder / "summary.json", record)
 
 
 def table(which: str, found: Sequence[Found]) -> pd.DataFrame:

@@ -143,13 +143,10 @@ def superseded(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     kept: list[dict[str, Any]] = []
     for event in events:
         if event["event"] == "resume":
-            kept = [old for old in kept if not _after(old, event["iteration"])]
+            last = event["iteration"]
+            kept = [old for old in kept if old["event"] == "resume" or (old.get("iteration") or 0) <= last]
         kept.append(event)
     return kept
-
-
-def _after(event: dict[str, Any], iteration: int) -> bool:
-    return event["event"] != "resume" and event.get("iteration") is not None and event["iteration"] > iteration
 
 
 def cut_back(path: Path) -> str | None:

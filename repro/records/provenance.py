@@ -19,6 +19,12 @@ from typing import Any
 from repro.core.paths import PROJECT
 from repro.records import source
 
+# name -> what stands before its version
+MPI = {
+    "Open MPI": r"(?:Open MPI|OpenRTE)\)?\s+v?",
+    "Intel MPI": r"Intel\(R\) MPI Library\D*",
+    "MPICH": r"(?:MPICH|HYDRA)\D*",
+}
 PACKAGES = ("torch", "numpy", "mpi4py", "mlflow")  # read from their metadata: importing mlflow alone takes 3 seconds
 
 
@@ -111,12 +117,9 @@ def _mpi_version() -> str | None:
         text = loaded.Get_library_version()
     else:
         text = _output("mpirun", "--version") or ""
-    if match := re.search(r"(Open MPI|OpenRTE)\)?\s+v?(\d[\w.]*)", text):
-        return f"Open MPI {match[2]}"
-    if match := re.search(r"(Intel\(R\) MPI Library)\D*(\d[\w.]*)", text):
-        return f"Intel MPI {match[2]}"
-    if match := re.search(r"(MPICH|HYDRA)[^\d]*(\d[\w.]*)", text):
-        return f"MPICH {match[2]}"
+    for name, before in MPI.items():
+        if match := re.search(rf"{before}(\d[\w.]*)", text):
+            return f"{name} {match[1]}"
     return None
 
 

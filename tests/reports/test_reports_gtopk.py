@@ -8,7 +8,6 @@ from itertools import product
 import pandas as pd
 import pytest
 
-from repro.answers.claims.evidence import claims_of
 from repro.answers.pages import paper_page
 from repro.answers.pages.files import Files
 from repro.answers.pages.reference import quoted
@@ -17,9 +16,6 @@ from repro.core.paths import reference_root
 from repro.records import catalogue
 from repro.reports.gtopk import derived, published, tables
 from repro.reports.gtopk.published import ALGORITHMS, MODELS, MOST, PARAMETERS
-
-FILE = claims_of("gtopk")
-CLAIMS = {claim.id: claim for claim in FILE.claims}
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from statistics import median
 
 import pytest
 
-from repro.answers.claims import evidence
 from repro.answers.figures import specification as figures
 from repro.answers.figures import specs
 from repro.core.paths import CONFIGS, reference_root
@@ -18,9 +17,7 @@ from repro.reports.pipesgd import tables
 from repro.reports.pipesgd.tables import PAPER
 from tests.reports.data.summaries import FIG4
 
-FILE = evidence.claims_of("pipesgd")
 SPECS = figures.read(Path(tables.__file__).with_name("figures.yaml"))
-EQUATIONS = ("timing-model-pipe", "timing-model-dsync", "timing-model-sequential", "k-above-2-harms")
 
 
 @pytest.fixture

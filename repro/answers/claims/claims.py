@@ -29,7 +29,9 @@ class Paper(Model):
     @model_validator(mode="before")
     @classmethod
     def _one_number(cls, given: Any) -> Any:
-        """`value` stands for both ends."""
+        """`value`, or a number alone, stands for both ends."""
+        if isinstance(given, int | float):
+            given = {"value": given}
         if isinstance(given, dict) and "value" in given:
             value = given["value"]
             return {"shown": str(value), "low": value, "high": value} | {k: v for k, v in given.items() if k != "value"}
@@ -80,13 +82,6 @@ class Given(Model):
     value: Value
     paper: Paper
     tolerance: Tolerance
-
-    @model_validator(mode="before")
-    @classmethod
-    def _plain_number(cls, given: Any) -> Any:
-        if isinstance(given, dict) and isinstance(given.get("paper"), int | float):
-            return given | {"paper": {"value": given["paper"]}}
-        return given
 
 
 class Reason(Model):

@@ -33,9 +33,9 @@ def probe_function(program: str) -> Callable[[Callable[..., Outcome]], Callable[
     return register
 
 
-def paired(runs: Runs, variants: list[str], number: Callable[..., float], breakdown: bool = False) -> Outcome:
-    """number(*runs) for every seed that all `variants` have."""
-    found = [runs.seeds(name, breakdown) for name in variants]
+def paired(runs: Runs, variants: list[str], number: Callable[..., float]) -> Outcome:
+    """number(*runs) for every seed that all `variants` have, of breakdown runs where there are any."""
+    found = [runs.seeds(name, breakdown=True) for name in variants]
     if missing := [name for name, of in zip(variants, found, strict=True) if not of]:
         return Outcome(reason=f"no results for {', '.join(missing)}")
     seeds = sorted(set.intersection(*(set(of) for of in found)))

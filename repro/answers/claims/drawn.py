@@ -42,16 +42,8 @@ class Sweeps:
         reached = (seeds[draw % len(seeds)].get("targets") or {}) if seeds else unknown
         return {"targets": {name: at and at | {"train_s": math.nan} for name, at in reached.items()}}
 
-    @cached_property
-    def exact(self) -> Runs:
-        """Every draw, as simulated."""
-        return self._runs(None)
-
-    def erring(self, errors: Residuals) -> Runs:
-        """Every draw, its times off by what the validation found."""
-        return self._runs(errors)
-
-    def _runs(self, errors: Residuals | None) -> Runs:
+    def runs(self, errors: Residuals | None) -> Runs:
+        """Every draw, its times off by these errors, or as simulated."""
         of_draw = cache(errors.of_draw) if errors else None
 
         def made() -> Iterable[Summary]:

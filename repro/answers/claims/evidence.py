@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache, cached_property
 from pathlib import Path
@@ -64,6 +64,7 @@ class ClaimEvaluator:
     find: Finder
     results: Path | None = None
     drawn: Callable[[str], Sweeps | None] = lambda _: None
+    _made: dict[tuple[int, str], tuple[Sweeps | Runs, Runs]] = field(default_factory=dict)
 
     def judged(self) -> list[Judged]:
         """One a claim and kind, in the file's order."""
@@ -182,21 +183,15 @@ class ClaimEvaluator:
         """The runs of the draws of sweeps, or of the error of runs of which nothing is assumed, made once."""
         key = id(of), errors.source if errors else ""
         if key not in self._made:
-            if isinstance(of, Runs):
-                made = drawn.erring(of, errors) if errors else of
-            else:
-                made = of.erring(errors) if errors else of.exact
+            made = of.runs(errors) if isinstance(of, Sweeps) else drawn.erring(of, errors) if errors else of
             self._made[key] = of, made  # kept with what it was made of: another may get the id of one that is gone
         return self._made[key][1]
-
-    @cached_property
-    def _made(self) -> dict[tuple[int, str], tuple[Sweeps | Runs, Runs]]:
-        return {}
 
     def errors(self, group: Runs) -> Residuals | None:
         """By how much simulated times of these runs may be off."""
         family = {run["strategy"] for run in group.records.values() if run.get("strategy")}
-        nbytes = 4 * max((_parameters(run) for run in group.records.values()), default=0)
+        sizes = ((run.get("model") or {}).get("parameters") or 0 for run in group.records.values())
+        nbytes = 4 * max(sizes, default=0)
         return residuals.of(validation(self.results), family, nbytes, self._twins)
 
     @cached_property
@@ -328,8 +323,3 @@ def validation(results: Path | None) -> list[dict[str, Any]]:
         if run["experiment"] not in loading.APART
         for step in run["result"]["rows"]
     ]
-
-
-def _parameters(run: Mapping[str, Any]) -> int:
-    model = run.get("model")
-    return int((model.get("parameters") if isinstance(model, Mapping) else 0) or 0)

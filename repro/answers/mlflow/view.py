@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from repro.answers.mlflow.format import SECTIONS, TARGET
 from repro.training.evaluation.metrics import METRICS
@@ -31,16 +31,8 @@ def page(base: str, experiment: str) -> str:
     return f"{base}/#/experiments/{experiment}/runs?{shown}"
 
 
-class Shown(Protocol):
-    """What MLflow has of a run."""
-
-    tags: dict[str, str]
-    params: dict[str, str]
-    metrics: dict[str, float]
-
-
-def shared_view(metric: str, runs: Sequence[Shown]) -> dict[str, Any]:
-    """The state of the page for an experiment scored by `metric` that has these runs."""
+def shared_view(metric: str, runs: Sequence[Any]) -> dict[str, Any]:
+    """The state of the page for an experiment scored by `metric` that has these runs (MLflow's `data` of each)."""
     targets = sorted({name for run in runs for name in run.metrics if name.startswith(f"{TARGET}/")})
     by_time = {"xAxisKey": "time-relative", "useGlobalXaxisKey": True}
     by_epoch = {"xAxisKey": "metric", "selectedXAxisMetricKey": "epoch", "useGlobalXaxisKey": False}
@@ -72,7 +64,7 @@ def shared_view(metric: str, runs: Sequence[Shown]) -> dict[str, Any]:
     }
 
 
-def columns(metric: str, runs: Sequence[Shown]) -> list[str]:
+def columns(metric: str, runs: Sequence[Any]) -> list[str]:
     """What tells runs apart: a few tags, the parameters that differ (the grid's factors first), the score, the times
     to targets and the speed."""
     values: dict[str, set[str | None]] = {}
@@ -88,7 +80,7 @@ def columns(metric: str, runs: Sequence[Shown]) -> list[str]:
     ]
 
 
-def where_it_matters(metric: str, runs: Sequence[Shown]) -> dict[str, float]:
+def where_it_matters(metric: str, runs: Sequence[Any]) -> dict[str, float]:
     """The range of a chart of the metric: all final scores and targets, and below them (above them, where lower is
     better) as much room again; {}, which is MLflow's own range, where they are one value or none."""
     ends = [

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from repro.core import config_folders
 from repro.core.errors import InputError
+from repro.records import paper_numbers
 
 if TYPE_CHECKING:
     import pandas as pd
-
-COLUMNS = ("place", "row", "variant", "quantity", "value", "unit", "source")
 
 
 @dataclass(frozen=True)
@@ -26,14 +24,7 @@ class Quoted:
         """As text: place, row, variant, quantity, value, unit, source."""
         import pandas as pd
 
-        path = config_folders.find("reference", f"{self.paper}.csv")
-        try:
-            found = pd.read_csv(path, dtype=str, keep_default_na=False)
-        except (OSError, ValueError) as error:
-            raise InputError(f"{path}: not a readable table ({error}); needs {', '.join(COLUMNS)}") from None
-        if lacking := [column for column in COLUMNS if column not in found]:
-            raise InputError(f"{path}: has no column '{lacking[0]}'; needs {', '.join(COLUMNS)}")
-        return found
+        return pd.DataFrame(paper_numbers.table(self.paper), columns=[*paper_numbers.COLUMNS])
 
     def maybe(self, *place: str) -> str | None:
         """A value as the paper prints it, by place, row, variant and quantity; None where it prints nothing."""
@@ -52,11 +43,8 @@ class Quoted:
         return float(self.text(*place))
 
     @cached_property
-    def _values(self) -> dict[tuple[str, ...], list[str]]:
-        made: dict[tuple[str, ...], list[str]] = {}
-        for *key, value in self.table[["place", "row", "variant", "quantity", "value"]].itertuples(index=False):
-            made.setdefault(tuple(key), []).append(value)
-        return made
+    def _values(self) -> dict[Any, list[str]]:
+        return self.table.groupby([*paper_numbers.COLUMNS[:4]])["value"].agg(list).to_dict()
 
 
 @cache

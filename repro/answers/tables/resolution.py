@@ -14,10 +14,7 @@ ENDS = {"_low": -1, "_high": 1}
 def resolved(run: Mapping[str, Any]) -> dict[str, float]:
     """The final accuracy less and plus its standard error: `final_low`, `final_high`; nothing of other metrics."""
     metric, final = run.get("metric"), run.get("final") or {}
-    if metric not in SHARES or final.get(metric) is None or not (of := _examples(run)):
+    of = (run.get("dataset") or {}).get("test") or 0
+    if metric not in SHARES or final.get(metric) is None or not of:
         return {}
     return {f"final{end}": wilson(final[metric], of, sign) for end, sign in ENDS.items()}
-
-
-def _examples(run: Mapping[str, Any]) -> int:
-    return (run.get("dataset") or {}).get("test") or 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import fmean
 from typing import Any
@@ -33,6 +33,7 @@ class Runs:
 
     records: Mapping[int, Summary]
     frame: pd.DataFrame
+    _lists: dict[str, Lists] = field(default_factory=dict)
 
     @classmethod
     def of(cls, records: Iterable[Summary]) -> Runs:
@@ -85,10 +86,6 @@ class Runs:
     def lists(self, name: str) -> Lists:
         """`rows`, or else the frame, read by columns."""
         return self._lists.setdefault(name, Lists(self.rows if name == "rows" else self.frame))
-
-    @cached_property
-    def _lists(self) -> dict[str, Lists]:
-        return {}
 
     @cached_property
     def columns(self) -> Collection[str]:

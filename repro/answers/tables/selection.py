@@ -108,11 +108,8 @@ def _of_each(records: Mapping[int, Summary], numbers: Sequence[int]) -> tuple[li
     for number in sorted(numbers, key=lambda number: finished(records[number])):
         run = records[number]
         place = (run["variant"], run["testbed"], model(run), run["workers"], run.get("breakdown") is True)
-        made_with = [
-            run.get("strategy"),
-            run.get("options"),
-            conditions(run) if trains(run) else run.get("testbed_model"),
-        ]
+        place_of = conditions(run) if trains(run) else run.get("testbed_model")
+        made_with = [run.get("strategy"), run.get("options"), place_of]
         of_options = places.setdefault(place, {}).setdefault(json.dumps(made_with, sort_keys=True, default=str), {})
         of_options[run["seed"]] = number
     kept: list[int] = []
@@ -127,11 +124,8 @@ def _of_each(records: Mapping[int, Summary], numbers: Sequence[int]) -> tuple[li
 
 def model(run: Summary) -> str:
     """What a run is about: the model among its factors, else its model's name."""
-    if found := (run.get("factors") or {}).get("model"):
-        return str(found)
-    known = run.get("model")
-    name = known.get("name") if isinstance(known, Mapping) else known
-    return str(name or run["variant"])
+    own, trained = run.get("factors") or {}, run.get("model") or {}
+    return str(own.get("model") or trained.get("name") or run["variant"])
 
 
 def best(found: Iterable[Runs]) -> dict[str, Runs]:

@@ -161,7 +161,7 @@ def made_runs():
 
 
 def finished(run, tmp_path, **changes):
-    return Found(REFERENCE, tmp_path, records.finished(run, **changes))
+    return Found(REFERENCE, records.finished(run, **changes))
 
 
 def test_a_run_is_done_by_its_key_and_stale_by_its_place(made_runs, tmp_path):

@@ -37,7 +37,7 @@ def finished(run, seconds, origin=REFERENCE, hour=10, **changes):
     ended = f"2026-01-01T{hour}:{seconds // 60:02d}:{seconds % 60:02d}+00:00"
     rest = {"hardware": {"class": "old"}, "wall": {"total_s": seconds / 2}}
     when = {"provenance": {"started_at": f"2026-01-01T{hour}:00:00+00:00", "finished_at": ended}}
-    return Found(origin, None, records.finished(run, **(own | rest | when | changes)))
+    return Found(origin, records.finished(run, **(own | rest | when | changes)))
 
 
 def test_the_same_run_counts_most_then_its_variant_at_another_size_then_the_experiment(runs):

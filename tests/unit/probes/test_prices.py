@@ -146,7 +146,7 @@ def test_a_simulation_says_whose_arithmetic_costs_nothing(monkeypatch):
     assert [record.result.free_arithmetic for record in records] == [False, False, True]
     texts = []
     for record in records:
-        found = catalogue.Found(catalogue.WORKSPACE, None, record)
+        found = catalogue.Found(catalogue.WORKSPACE, record)
         table = catalogue.table("runs", [found])
         texts.append(comparison.of(comparison.ending(table, table.iloc[:0])))
     assert ["costs nothing" in text for text in texts] == [False, False, True]

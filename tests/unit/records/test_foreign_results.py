@@ -25,7 +25,6 @@ from tests.unit.mlflow.conftest import root, template  # noqa: F401 - fixtures
 from tests.unit.mlflow.made import evaluation, summary_of, write_events
 
 SECRET = b"the user's own"
-RUN = SimpleNamespace(label="a run", key="k")
 
 
 @pytest.fixture

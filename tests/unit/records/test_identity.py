@@ -60,7 +60,7 @@ def found(*, seed=0, step_s=0.1, origin=WORKSPACE, variant="diloco", summary=Non
     said = {name: whole[name] for name in ("workers", "batch", "epochs")}
     said |= {"variant": variant, "seed": seed, "step": {"mean_s": step_s}}
     made = make("D-Sync", run=f"run-{seed}-{step_s}") | said
-    return Found(origin, None, record_of(made | (summary or {}), whole))
+    return Found(origin, record_of(made | (summary or {}), whole))
 
 
 def table(*runs: Found) -> pd.DataFrame:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
-from repro.answers.mlflow import Mirror, Store, open_store, tracking_uri
 from repro.answers.mlflow.format import final_metrics, staleness
-from repro.answers.mlflow.source import of_record
 from repro.core.errors import InputError
 from repro.experiment.expand import expand
 from repro.records import catalogue, comparison, kinds, reference, store
@@ -25,7 +22,7 @@ from tests.unit.mlflow.made import summary_of
 
 
 def table(*found):
-    return catalogue.table("runs", [Found(origin, None, record_of(run)) for origin, run in found])
+    return catalogue.table("runs", [Found(origin, record_of(run)) for origin, run in found])
 
 
 def run(variant, step_s, origin=WORKSPACE, run="", **changes):
@@ -206,14 +203,3 @@ def test_means_and_shares_of_late_gradients():
         "staleness/rank_2_late": 0.0,
     }
     assert not any(key.startswith("staleness") for key in final_metrics(record_of(summary_of([]))))
-
-
-def test_the_histograms_are_an_artifact_in_mlflow(tmp_path, monkeypatch):
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    ranks = [{"0": 8, "1": 2}, {"0": 10}]
-    Mirror(Store(root=tmp_path)).update(of_record(record_of(summary_of([], staleness=ranks)), tmp_path))
-    client = open_store(tracking_uri(None, tmp_path), tmp_path)
-    (run_,) = client.search_runs([client.get_experiment_by_name("pipesgd/fig4-mnist (measured)").experiment_id])
-    assert run_.data.metrics["staleness/rank_0_late"] == pytest.approx(0.2)
-    path = client.download_artifacts(run_.info.run_id, "staleness.json", str(tmp_path))
-    assert json.loads(Path(path).read_text()) == {"ranks": ranks}

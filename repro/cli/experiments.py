@@ -179,7 +179,7 @@ def show_where(ran: str, report: bool, mirrored: Sequence[Record]) -> None:
 
     ran: a paper, or an experiment. report: first build the pages, where they changed. mirrored: runs that MLflow has.
     """
-    from repro.answers.mlflow.ui import addresses
+    from repro.answers.mlflow.ui import where
     from repro.cli.pages import built
     from repro.core.paths import results_root
     from repro.experiment.config import paper_of
@@ -189,8 +189,7 @@ def show_where(ran: str, report: bool, mirrored: Sequence[Record]) -> None:
     print()
     if shown and shown["claims"] and ran == paper:
         print(f"{shown['claims']}\n")
-    # importing MLflow takes seconds: a command that mirrored a run has done it
-    known = addresses(mirrored) if "mlflow" in sys.modules else []
     without = f" (no page shows {paper}; `repro results {paper}` prints its runs)" if report and not shown else ""
     print(f"open          {shown['page'] if shown else results_root() / paper}{without}")
-    print(f"MLflow        repro ui{f', then {known[0]}' if len(known) == 1 else ''}")
+    # importing MLflow takes seconds: a command that mirrored a run has done it
+    print(f"MLflow        {where(mirrored if 'mlflow' in sys.modules else [])}")

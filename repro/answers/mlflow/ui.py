@@ -11,7 +11,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 from repro.answers.mlflow.format import experiment_name
@@ -27,18 +27,17 @@ START_LIMIT_S = 120.0  # 7 s on an idle machine
 STOP_LIMIT_S = 10.0
 
 
-def addresses(records: Iterable[Record]) -> list[str]:
-    """Where `repro ui` shows these runs: the page of each MLflow experiment that has some; none of a server's, which
-    may be slow to say, nor of a file that cannot be read."""
-    store = Store()
-    if store.is_server:
-        return []
+def where(records: Collection[Record]) -> str:
+    """Where MLflow shows these runs: a server's address, or `repro ui` and, if they are of one MLflow experiment, the
+    address of its page then."""
     try:
-        found = {each.name: each.experiment_id for each in store.client.search_experiments()}
+        if is_server(uri := tracking_uri()):
+            return public(uri)
+        found = {each.name: each.experiment_id for each in Store().client.search_experiments()} if records else {}
     except Exception:  # whatever it is: nothing of MLflow stops a command
-        return []
-    names = dict.fromkeys(experiment_name(record.identity, record.kind) for record in records)
-    return [page(f"http://{HOST}:{PORT}", found[name]) for name in names if name in found]
+        found = {}
+    names = {experiment_name(record.identity, record.kind) for record in records} & found.keys()
+    return f"repro ui, then {page(f'http://{HOST}:{PORT}', found[names.pop()])}" if len(names) == 1 else "repro ui"
 
 
 def serve(

@@ -16,7 +16,7 @@ import pytest
 
 from repro.answers.mlflow import Mirror, Store
 from repro.answers.mlflow.format import curve_points, final_metrics, parameters, tags, target_lines
-from repro.answers.mlflow.ui import serve
+from repro.answers.mlflow.ui import serve, where
 from repro.answers.mlflow.view import MOST_COLUMNS, shared_view, where_it_matters
 from repro.cli import main as cli
 from repro.core.errors import InputError
@@ -166,3 +166,11 @@ def test_the_page_comes_up_and_goes_without_leaving_a_process(tmp_path):
     wait_until(lambda: not processes_with(str(tmp_path / "mlflow.db")), "the server's processes end")
     with pytest.raises(urllib.error.URLError):
         urllib.request.urlopen(f"{url}/health", timeout=2)
+
+
+def test_a_command_says_where_its_runs_are_shown(monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:secret@host:5000")
+    assert "host:5000" in where([]) and "secret" not in where([])
+    for none in ("", "nowhere://x"):
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", none)
+        assert where([]) == "repro ui"

@@ -14,6 +14,7 @@ from repro.answers.tables.loading import Summary, latest, read, trains
 from repro.records import tidy
 
 PAGE = "gpu"
+DRAWN = "strategies"  # the experiment of the figure; the others stand in a table
 GROUPED = ("experiment", "scale")
 MADE_WITH = ("hardware", "results", "runs", "seed", "data set", "commit", "finished")
 
@@ -23,7 +24,8 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
     runs = latest(read(PAGE, results), ("experiment", "variant", "testbed", "scale", "seed", "breakdown"))
     trained, probes = ([run for run in runs if trains(run) is kind] for kind in (True, False))
     made = {
-        "trained": training(trained),
+        "trained": training([run for run in trained if run["experiment"] != DRAWN]),
+        "drawn": training([run for run in trained if run["experiment"] == DRAWN]),
         "probes": pd.DataFrame([probe(run) for run in probes]),
         "provenance": provenance.table(provenance.by(GROUPED, runs), MADE_WITH),
     }

@@ -3,7 +3,7 @@ iteration, layers, decisions, and arithmetic on the paper's own numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pandas as pd
@@ -102,12 +102,12 @@ def parts(found: Results) -> pd.DataFrame:
             each = {"overlapping": both, "communication alone": pull - both, "computation alone": forward - both}
             rows += [about | {"panel": panel, "mode": CALLED[about["mode"]], "part": part, "share": s / whole[panel]}
                      for part, s in each.items()]  # fmt: skip
-    return _frame(rows)
+    return pd.DataFrame(rows)
 
 
 def layers(found: Results) -> pd.DataFrame:
     """Figure 3: a row a layer, testbed and what it waits for, from the profile: milliseconds."""
-    return _frame(
+    return pd.DataFrame(
         about | {"layer": str(place), "what": what, "ms": 1e3 * seconds}
         for about, run in _runs(found, "fig3")
         if about["mode"] == IBATCH
@@ -132,12 +132,12 @@ def timeline(found: Results) -> pd.DataFrame:
                 line = "pulls" if entry["line"] == "pull" else "computation"
                 rows.append(about | {"mode": CALLED[about["mode"]], "what": part, "line": line,
                                      "start_s": entry["start"], "end_s": entry["end"]})  # fmt: skip
-    return _frame(rows)
+    return pd.DataFrame(rows)
 
 
 def case(found: Results) -> pd.DataFrame:
     """The case study's decisions: batches, pulls, the end of the forward pass; milliseconds."""
-    return _frame(
+    return pd.DataFrame(
         about | {"mode": CALLED[about["mode"]], "batches": _written(batches(run))}
         | {f"{name}_ms": 1e3 * row[f"per_rank.first_step.{name}_s"] for name in ("forward_end", "pull", "overlap")}
         for about, run in _runs(found, "fig3")
@@ -156,7 +156,7 @@ def _written(found: Sequence[tuple[int, int]]) -> str:
 def random(found: Results) -> pd.DataFrame:
     """Of random profiles: the median percentage by which a mode's batches take longer than the best possible ones."""
     group = found.shown.get(("random-profiles", "simulated"))
-    return _frame(
+    return pd.DataFrame(
         {"family": row["family"], "layers": row["layers"], "startup": f"{row['startup']:g}", "mode": CALLED[mode],
          "percent": 100 * row["modes"]["greedy" if mode == IBATCH else mode]["median"], "kind": run["kind"],
          "seed": run["seed"]}
@@ -186,7 +186,7 @@ def saved(_: Results) -> pd.DataFrame:
             for key, each in (("saved, as printed", saving), ("the most that overlap saves", most)):
                 rows.append({"what": f"{name}, {nodes} nodes", "quantity": key, "kind": "paper", "iterations": each[1],
                              "low": min(each), "high": max(each)})  # fmt: skip
-    return _frame(rows)
+    return pd.DataFrame(rows)
 
 
 def sums(_: Results) -> pd.DataFrame:
@@ -223,10 +223,6 @@ def _checks(paper: Quoted) -> Iterator[Check]:
                 LARGEST / (1 + left), TIMES,
                 f"pushes free, pulls {number(pull)} iterations of one node ({VGG19_22K}'s by parameters), of which the "
                 f"forward pass hides a third: {LARGEST} / (1 + {number(left)})")  # fmt: skip
-
-
-def _frame(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    return pd.DataFrame(list(rows))
 
 
 TABLES: dict[str, Callable[[Results], pd.DataFrame]] = {

@@ -12,7 +12,8 @@ from repro.ranking.workload import Workload
 
 def timed(gpu: str, model: str, batch: int, found: Workload) -> Workload:
     """The workload with seconds of this GPU; InputError for one that no testbed has, or FLOPs that are not known."""
-    devices = dict(_devices())
+    every = ((testbed, _device(testbed)) for testbed in files.group_names("testbed"))
+    devices = {testbed: device for testbed, device in every if device.get("name")}
     names = sorted({str(device["name"]) for device in devices.values()})
     own = {bed: device for bed, device in devices.items() if str(device["name"]).lower() == gpu.lower()}
     if not own:
@@ -29,14 +30,6 @@ def timed(gpu: str, model: str, batch: int, found: Workload) -> Workload:
         raise InputError(f"--gpu {gpu}: nothing is published of {model} on it; --step-ms says how long a step takes")
     rate = sorted(rates)[len(rates) // 2]
     return found.taking(found.flops / rate, f"estimated for {gpu}: {rate / 1e12:.2g} TFLOP/s, as its testbeds have it")
-
-
-def _devices() -> Iterator[tuple[str, dict[str, Any]]]:
-    """(testbed, its device) of those that name one."""
-    for name in files.group_names("testbed"):
-        device = _device(name)
-        if device.get("name"):
-            yield name, device
 
 
 def _device(testbed: str) -> dict[str, Any]:

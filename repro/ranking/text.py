@@ -7,9 +7,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from repro.experiment import inputs
+from repro.ranking import draws
 from repro.ranking.answer import Answer, Row, gigabytes
 from repro.ranking.candidates import ANY, SYNCHRONOUS
-from repro.ranking.draws import DRAWS
 from repro.ranking.flips import Flip
 
 OTHER = {"compressed": "gradients lose something on the way", "stale": "gradients are computed on older weights"}
@@ -145,15 +146,12 @@ def legend(answer: Answer) -> list[str]:
     return [
         "Comp., comm., codec, late: shares of the iteration that nothing hides. Memory: of the rank with the most. "
         "Iterations: to a target over synchronous SGD's, measured by this project on smaller models; not in the times.",
-        f"Predictions are closed forms that tests hold against the simulator{by}. Intervals: 90 % of {DRAWS} draws of "
-        f"what is not given ({unknown or 'nothing'}) and of the simulator's error ({answer.errors}).",
+        f"Predictions are closed forms that tests hold against the simulator{by}. Intervals: 90 % of {draws.DRAWS} "
+        f"draws of what is not given ({unknown or 'nothing'}) and of the simulator's error ({answer.errors}).",
     ]
 
 
 def assumed(answer: Answer) -> list[str]:
-    from repro.experiment import inputs
-    from repro.ranking import draws
-
     return [inputs.words()[name] for name in draws.assumed(answer.given)]
 
 

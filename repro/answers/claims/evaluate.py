@@ -195,8 +195,7 @@ def _numbers(value: Value, rows: list[Row], suffixes: tuple[str, str]) -> Outcom
     assert value.over is not None
     if value.verb == "outside":
         return _outside(value, of, rows, suffixes[1])
-    other = value.model_copy(update={"column": value.over_column or value.column})
-    over = _side(other, value.over, rows, suffixes[1])
+    over = _side(value, value.over, rows, suffixes[1])
     if not over.values:
         return over
     if not (seeds := sorted({*of.values} & {*over.values})):

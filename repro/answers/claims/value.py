@@ -35,7 +35,6 @@ class Value(Model):
     column: Text | None = None
     of: Side = Field(default_factory=dict)
     over: Side | None = None
-    over_column: Text | None = None  # where over's is another one
     each: list[Text] = Field(default_factory=list)
     take: Literal["min", "max", "mean", "median", "farthest"] = "min"
     phases: bool = False
@@ -62,9 +61,9 @@ class Value(Model):
     def sides(self) -> list[tuple[str | None, Filter]]:
         """Column and filter of all that a verb's number is computed from."""
         found: list[tuple[str | None, Filter]] = []
-        for side, column in ((self.of, self.column), (self.over, self.over_column or self.column)):
+        for side in (self.of, self.over):
             if side is not None:
-                found += side.sides if isinstance(side, Value) else [(column, side)]
+                found += side.sides if isinstance(side, Value) else [(self.column, side)]
         return found
 
     @property

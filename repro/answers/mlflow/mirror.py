@@ -46,7 +46,7 @@ from repro.answers.mlflow.format import (
 )
 from repro.answers.mlflow.machine import SAMPLES, SECTION, sampled_points
 from repro.answers.mlflow.source import Source
-from repro.answers.mlflow.store import Store
+from repro.answers.mlflow.store import NOTE, Store
 from repro.answers.mlflow.view import SHARED_VIEW, shared_view
 from repro.core import safe_files
 from repro.core.not_none import not_none
@@ -56,7 +56,6 @@ METRICS_A_CALL, PARAMETERS_A_CALL = 800, 100  # MLflow's limits: 1000 of all tog
 MOST_RUNS = 1000  # of an experiment, that its view is made from
 ARTIFACTS = ("summary.json", "config.yaml", "events.jsonl", SAMPLES, "trace.rank*.json")  # the last of `profile_steps`
 MIRRORED, FAILED = "repro.mirrored", "failed"  # tags: the digest of a complete run's source; why there is no more
-NOTE = "mlflow.note.content"  # the tag that the UI shows as a run's description
 VIEW = f"mlflow.sharedViewState.{SHARED_VIEW}"
 
 
@@ -120,10 +119,7 @@ class Mirror:
     def _open(self) -> None:
         """Find the run in MLflow, or make it."""
         identity = self._source.identity
-        name = experiment_name(identity, self._source.kind)
-        if not (experiment := self.store.find(name)):
-            experiment = self.store.make(name)
-            self.store.client.set_experiment_tag(experiment.experiment_id, NOTE, title(place(identity)))
+        experiment = self.store.experiment(experiment_name(identity, self._source.kind), title(place(identity)))
         self.experiment, self.viewed = experiment.experiment_id, VIEW in experiment.tags
         first, *others = self._found() or [None]
         if first is None:

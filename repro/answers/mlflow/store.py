@@ -20,6 +20,7 @@ from repro.core.paths import results_root
 DATABASE = "mlflow.db"  # in the results folder
 # of an experiment; without it the UI greets with its page for language-model projects
 KIND_OF_PAGE, TRAINING = "mlflow.experimentKind", "custom_model_development"
+NOTE = "mlflow.note.content"  # the tag that the UI shows as the description of a run or an experiment
 REQUEST_S = 15  # that a server may be silent
 LOCK_S = 15.0  # that others may take to make or migrate the SQLite file
 # What MLflow knows; others come with plugins. A scheme may name a driver, as in mysql+pymysql.
@@ -41,16 +42,13 @@ class Store:
         self._client = self._client or open_store(self.uri, self.root)
         return self._client
 
-    def find(self, name: str) -> Any:
-        """The MLflow experiment of that name, or None."""
-        found = self.client.get_experiment_by_name(name)
-        return found if found and found.lifecycle_stage == "active" else None
-
-    def make(self, name: str) -> Any:
-        """The MLflow experiment of that name, made, or taken out of the bin."""
+    def experiment(self, name: str, note: str) -> Any:
+        """The MLflow experiment of that name; where there is none it is made, or taken out of the bin, with a note."""
         from mlflow.exceptions import MlflowException
 
         found = self.client.get_experiment_by_name(name)
+        if found and found.lifecycle_stage == "active":
+            return found
         if not found:
             # A server has its own place for files; a file needs one, absolute, or it follows the current folder.
             for part in name.split("/"):
@@ -66,6 +64,7 @@ class Store:
             found = self.client.get_experiment_by_name(name)
         if found.lifecycle_stage != "active":
             self.client.restore_experiment(found.experiment_id)
+        self.client.set_experiment_tag(found.experiment_id, NOTE, note)
         return found
 
     def put_files(self, place: str, folder: str) -> None:

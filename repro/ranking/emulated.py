@@ -15,7 +15,6 @@ from typing import Any
 
 from repro.algorithms.pipeline import profiler
 from repro.core.not_none import not_none
-from repro.core.paths import reference_root
 from repro.core.registry import PLUGINS
 from repro.experiment.testbeds import Emulated as EmulatedTestbed
 from repro.experiment.testbeds import testbed_of
@@ -24,7 +23,7 @@ from repro.ranking.against import Emulated
 from repro.ranking.candidates import Candidate, every
 from repro.ranking.on_testbed import setting_on
 from repro.ranking.setting import Setting
-from repro.records import catalogue, reference
+from repro.records import reference
 from repro.records.identity import Identity, NamedPart
 from repro.records.kinds import EMULATED
 from repro.records.record import Record, TrainResult
@@ -36,10 +35,9 @@ OWN = ("selection", "thread", "sync_epochs")
 def rows() -> list[Emulated]:
     """A row a place and candidate; the mean over runs that differ in the seed alone."""
     found: dict[Emulated, list[Emulated]] = {}
-    for paper in reference.papers(reference_root()):
-        for one in catalogue.runs(paper, reference_root()):
-            if row := of_run(one.record):
-                found.setdefault(replace(row, emulated_s=0.0, predicted_s=0.0), []).append(row)
+    for record in (record for paper in reference.papers() for record in reference.read(paper)):
+        if row := of_run(record):
+            found.setdefault(replace(row, emulated_s=0.0, predicted_s=0.0), []).append(row)
     return [
         replace(
             place,

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from repro.core.paths import reference_root
 from repro.ranking.candidates import Candidate
-from repro.records import catalogue, reference
+from repro.records import reference
 from repro.records.record import TrainResult
 
 EXACT = ("dsync", "wfbp")  # whose updates are synchronous SGD's
@@ -51,15 +50,14 @@ def of(candidate: Candidate) -> Cost | None:
 def costs() -> Mapping[tuple[str, str], Cost]:
     """(strategy, codec) -> its cost, over all trainings that differ from one of synchronous SGD in the strategy."""
     reached: dict[tuple[Any, ...], dict[tuple[str, str], list[int | None]]] = {}
-    for paper in reference.papers(reference_root()):
-        for found in catalogue.runs(paper, reference_root()):
-            own, result = found.record.identity, found.record.result
-            if not isinstance(result, TrainResult) or own.workers < 2:
-                continue
-            where = paper, own.experiment, own.scale, own.workers, own.batch, own.seed, own.testbed.name
-            key = own.strategy.name, own.strategy.options.get("codec") or "none"
-            for target, at in result.targets.items():
-                reached.setdefault((*where, target), {}).setdefault(key, []).append(at.iteration if at else None)
+    for record in (record for paper in reference.papers() for record in reference.read(paper)):
+        own, result = record.identity, record.result
+        if not isinstance(result, TrainResult) or own.workers < 2:
+            continue
+        where = own.paper, own.experiment, own.scale, own.workers, own.batch, own.seed, own.testbed.name
+        key = own.strategy.name, own.strategy.options.get("codec") or "none"
+        for target, at in result.targets.items():
+            reached.setdefault((*where, target), {}).setdefault(key, []).append(at.iteration if at else None)
     found_ratios: dict[tuple[str, str], tuple[list[float], set[str]]] = {}
     for where, strategies in reached.items():
         exact = [n for name in EXACT for n in strategies.get((name, "none"), []) if n]

@@ -47,6 +47,7 @@ def test_a_wider_margin_never_makes_a_loss_of_no_loss(seed):
         ([0.01, 0.011, 0.012], 0.0, NO_LOSS),  # better
         ([-0.010, -0.011, -0.012], 0.003, LOSS),
         ([-0.0010, -0.0011, -0.0012], 0.003, NO_LOSS),  # a loss, but within the margin
+        ([-0.0008, -0.0014, -0.002, -0.0026, -0.0032], 0.0025, OPEN),  # a loss, perhaps within the margin
         ([-0.02, 0.02, -0.01], 0.003, OPEN),
         ([-0.01, -0.01], 0.003, LOSS),  # no spread at all
         ([-0.01], 0.003, OPEN),

@@ -29,7 +29,7 @@ class Worker:
 
     workers   ranks that compute gradients; they are ranks 0 .. workers - 1 of the fabric, servers come after them
     batches   batches[minibatch_id] -> (x, y); ids count over the whole run, iteration t uses t * workers + rank
-    part      the blocks this rank holds (`whole model` for data-parallel ranks and servers)
+    model_shard  the blocks this rank holds (`whole model` for data-parallel ranks and servers)
     blocks    modelled seconds of each block's passes in virtual time; None where time is real
     arithmetic  False: timing only, on meta tensors, nothing is computed
     accumulate  equal parts (microbatches) of a minibatch, each with passes of its own; their gradients are averaged
@@ -98,7 +98,7 @@ class Worker:
         gradient_ready: Callable[[int], None] | None = None,
         through: Through | None = None,
     ) -> torch.Tensor | None:
-        """Load minibatch `minibatch`, forward, backward: gradients end in `part.parameters[i].grad`.
+        """Load minibatch `minibatch`, forward, backward: gradients end in `model_shard.parameters[i].grad`.
 
         Returns the mean loss over the minibatch as a device tensor (None without arithmetic). For the three hooks see
         `ModelShard.forward_backward`; with the first two each block's time passes apart, so that others can overlap it.
@@ -130,8 +130,8 @@ class Worker:
     ) -> None:
         """The backward pass that belongs to a `forward`, from the gradient of its output (None: it is the loss).
 
-        Gradients end in `part.parameters[i].grad`, and in the input's `.grad` where it asks for one. add: to what the
-        parameters have there already.
+        Gradients end in `model_shard.parameters[i].grad`, and in the input's `.grad` where it asks for one. add: to
+        what the parameters have there already.
         """
         with self.clock.about(minibatch):
             self.compute.backward(minibatch, output, gradient, gradient_ready, add)

@@ -11,7 +11,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from repro.answers.mlflow.format import experiment_name
@@ -40,15 +40,12 @@ def where(records: Collection[Record]) -> str:
     return f"repro ui, then {page(f'http://{HOST}:{PORT}', found[names.pop()])}" if len(names) == 1 else "repro ui"
 
 
-def serve(
-    host: str = HOST, port: int = PORT, root: Path | None = None, say: Callable[[str], None] | None = None
-) -> None:
+def serve(host: str = HOST, port: int = PORT, root: Path | None = None) -> None:
     """Serve the results' MLflow database until Ctrl-C (or SIGTERM); prints the links to open.
 
     InputError: no database yet, the port is taken, or $MLFLOW_TRACKING_URI names a server, which has its own page.
     """
     root = root or results_root()
-    say = say or (lambda text: print(text, flush=True))
     uri = tracking_uri(None, root)
     if is_server(uri):
         raise InputError(f"MLFLOW_TRACKING_URI is a server: open {public(uri)} in a browser")
@@ -59,7 +56,7 @@ def serve(
     with _sigterm_like_ctrl_c(), _server(uri, host, port) as server:
         try:
             _wait_until_healthy(server, host, port)
-            say("\n".join([*links, "Ctrl-C ends it."]))
+            print(*links, "Ctrl-C ends it.", sep="\n", flush=True)
             server.wait()
         except KeyboardInterrupt:
             return

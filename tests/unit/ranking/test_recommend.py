@@ -92,6 +92,14 @@ def test_the_interval_is_wider_where_less_is_given():
     assert width([]) > little > much
 
 
+def test_an_interval_holds_nine_in_ten_of_the_draws():
+    where = setting(8)
+    at, _ = answer.at_draws(every(), {name: forms.step(one, where) for name, one in every().items()}, where, [])
+    for row in answer.ranked(where, load(), [], simulating=False).rows:
+        inside = [row.low_s <= seconds <= row.high_s for seconds in at[row.candidate.name]]
+        assert 0.85 <= sum(inside) / len(inside) < 1, row.candidate.name
+
+
 def test_several_gpus_of_a_machine_share_its_network_card():
     alone, shared = setting(8), setting(8, gpus_per_node=4)
     assert seconds("eager_solo", shared) > seconds("eager_solo", alone)  # every rank sends at once

@@ -16,6 +16,7 @@ from repro.experiment.draws import ITERATIONS
 from repro.experiment.run import Run
 from repro.launch.forecast import estimates, filled, side_by_side
 from repro.launch.progress import duration
+from repro.launch.sweeps import there
 from repro.records import catalogue, sweep
 from repro.records.identity import Identity
 
@@ -49,8 +50,8 @@ def of_runs(runs: Sequence[Run], draws: int, force: bool) -> list[Sweeping]:
     found = []
     for run, cost in zip(runs, seconds, strict=True):
         run.config = run.config.model_copy(update={"draws": draws})
-        there = None if force else sweep.usable(run.folder)
-        found.append(Sweeping(run, len(there.draws) if there and there.key == run.key else 0, cost))
+        drawn = None if force else there(run)
+        found.append(Sweeping(run, len(drawn.draws) if drawn else 0, cost))
     return found
 
 

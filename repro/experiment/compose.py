@@ -63,6 +63,7 @@ class Composer:
             self.first += [f"scale={scale}", *self._scales[scale]]
         self._state = repr([user_cache.tree_digest([CONFIGS], (".yaml",)), *config_folders.state()])
         self._plugins = [*plugins_without_file()]
+        self._right: set[str] = set()  # overrides that were checked
 
     def compose(self, overrides: Sequence[str] = (), ours: Sequence[str] = ()) -> dict[str, Any]:
         """The resolved configuration under overrides (`key=value`) (`repro.experiment.schema` checks it).
@@ -75,8 +76,9 @@ class Composer:
 
     def check(self, overrides: Iterable[str]) -> None:
         """InputError for an override of something that there is not."""
-        for override in overrides:
+        for override in [each for each in overrides if each not in self._right]:
             check_override(override, self._parts)
+            self._right.add(override)
 
     def imports(self, overrides: Iterable[str]) -> bool:
         """Whether composing imports plugins, whose options no file lists."""

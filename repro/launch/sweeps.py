@@ -107,10 +107,7 @@ def _collect(futures: Mapping[Future, Sweeping]) -> None:
 
 def there(run: Run) -> Sweep | None:
     """What is drawn of a run already, by the code and configuration of today."""
-    try:
-        found = sweep.read(run.folder)
-    except InputError:
-        return None
+    found = sweep.usable(run.folder)
     return found if found and found.key == run.key else None
 
 

@@ -234,12 +234,6 @@ def test_a_rank_with_other_data_is_refused(tmp_path, monkeypatch):
 
 
 @pytest.mark.ranks
-def test_a_rank_that_finds_no_data_is_refused(tmp_path, monkeypatch):
-    line = refusal(tmp_path, monkeypatch, "REPRO_DATA=/nowhere", f"XDG_CACHE_HOME={tmp_path}")
-    assert "imagenet-subset (" in line and "standin" in line and "on rank 1 (host" in line
-
-
-@pytest.mark.ranks
 def test_a_rank_with_another_checkout_is_refused(tmp_path, monkeypatch):
     copy = tmp_path / "copy"
     shutil.copytree(PROJECT / "repro", copy / "repro", ignore=shutil.ignore_patterns("__pycache__", "out"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import textwrap
 import tomllib
 from pathlib import Path
 
@@ -63,12 +62,6 @@ class ForeignLate(Imbalance):
     def delays(self, iteration):
         return [self.longest] * self.workers
 """
-CONFORMANCE = """
-from repro.testing import StrategyConformance
-
-class TestForeignWire(StrategyConformance):
-    strategy = "foreign_wire"
-"""
 
 
 def example() -> str:
@@ -116,24 +109,3 @@ def register(project: Path) -> None:
         f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in points.items()) for group, points in groups
     ]
     (info / "entry_points.txt").write_text("".join(lines))
-
-
-def as_source(folder: Path) -> None:
-    """The same as its author has it, for `pip install`."""
-    write(folder)
-    registered = re.sub(r"^\[(.*)\]$", r'[project.entry-points."\1"]', ENTRY_POINTS, flags=re.MULTILINE)
-    (folder / "pyproject.toml").write_text(
-        textwrap.dedent(
-            """
-            [build-system]
-            requires = ["setuptools"]
-            build-backend = "setuptools.build_meta"
-            [project]
-            name = "foreign-plugins"
-            version = "1.0"
-            [tool.setuptools]
-            packages = ["foreign_plugins"]
-            """
-        )
-        + registered
-    )

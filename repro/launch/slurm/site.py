@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
+from pydantic import AfterValidator, BeforeValidator, ConfigDict
 
 from repro.core import yaml_files
-from repro.core.errors import InputError, unknown
-from repro.core.fields import Count, Whole, checked
+from repro.core.errors import InputError
+from repro.core.fields import Count, Model, Whole, checked
 from repro.core.paths import CONFIGS
 from repro.core.user_files import read_bytes
 
@@ -41,10 +41,10 @@ Words = Annotated[tuple[Line, ...], BeforeValidator(_words)]
 Number = Annotated[Count | None, BeforeValidator(_value)]
 
 
-class Site(BaseModel):
+class Site(Model):
     """The options of `paper_configs/site/slurm.yaml`, which says what each is."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(strict=False)  # values come as text
 
     cluster: Word = None
     partition: Word = None
@@ -135,9 +135,6 @@ def load(file: Path | None = None) -> Site:
         given = {}
     if not isinstance(given, dict):
         raise InputError(f"site file {file}: must be lines of `option: value`")
-    for name in given:
-        if name not in Site.model_fields:
-            raise InputError(f"site file {file}: {unknown('option', name, Site.model_fields)}")
     try:
         return checked(Site, given)
     except InputError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -125,12 +124,6 @@ def test_only_files_that_end_and_are_not_too_large_are_read(capsys, monkeypatch,
         assert str(path) in line and words in line
 
 
-def test_show_counts_the_runs_that_run_has(capsys):
-    assert cli.main(["show", FIG4, "--json", "seeds=3"]) == 0
-    (shown,) = json.loads(capsys.readouterr().out)
-    assert shown["runs"] == len(expand(FIG4, ["seeds=3"]))
-
-
 def test_a_misspelt_experiment_gets_the_three_nearest(capsys):
     line = said(capsys, "run", "pipesgd/fig4-mnits")
     nearest = line.partition("nearest: ")[2].partition(" (repro list names all)")[0].split(", ")
@@ -225,15 +218,6 @@ def test_a_table_of_printed_numbers_that_is_not_there_is_named(capsys, configs):
         for line in (said(capsys, "show", FIG4), str(refusal.value)):
             assert str(path) in line and "place, row, variant, quantity, value, unit, source" in line
         path.touch()
-
-
-def test_a_group_of_experiments_that_is_no_paper_works_to_its_end(capsys, configs):
-    own = files.own_file(FIG4) | {"paper": "mine", "quoted": None, "hyperparameters": None}
-    (configs / "experiment" / "mine" / "vit.yaml").write_text(f"# @package _global_\n{files.yaml_of(own)}")
-    small = ["strategy=dsync", "testbed=virtual", "dataset.standin=always", "workers=2", "batch=60", "epochs=0.1"]
-    assert cli.main(["run", "mine/vit", *small, "--no-mlflow"]) == 0
-    shown = capsys.readouterr()
-    assert "no page shows mine" in shown.out and "error" not in shown.err
 
 
 PROFILE = str(PROJECT / "paper_configs" / "profile" / "measured-vgg.json")

@@ -4,9 +4,7 @@ its options."""
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -28,19 +26,9 @@ from repro.rank import programs
 from repro.testing import real, small
 from tests.support import foreign_package
 from tests.support.records import read_summary
-from tests.support.waiting import LIMIT_S
 
 PROJECT = Path(__file__).resolve().parents[3]
 FIG4 = "pipesgd/fig4-mnist"
-FORGETFUL = """
-from foreign_plugins.wire import ForeignWire
-
-class Forgetful(ForeignWire):
-    name = "forgetful"
-
-    def load_state_dict(self, state):
-        pass
-"""
 REGRESSION = ["metric=mse", "targets=[]", "batch=16"]
 
 
@@ -122,22 +110,6 @@ def spoil_line(foreign, built):
     """Another `build` in the package, which nobody has called yet."""
     models._on_meta.cache_clear()
     (foreign / "foreign_plugins" / "line.py").write_text(foreign_package.LINE.replace(ONE, built))
-
-
-def test_the_conformance_kit_holds_it_and_finds_what_another_forgets(foreign):
-    """By pytest in a process of its own, as its author does."""
-    (foreign / "foreign_plugins" / "forgetful.py").write_text(FORGETFUL)
-    with (foreign / "foreign_plugins-1.0.dist-info" / "entry_points.txt").open("a") as file:
-        file.write("[repro.strategies]\nforgetful = foreign_plugins.forgetful:Forgetful\n")
-    forgetful = 'class TestForgetful(StrategyConformance):\n    strategy = "forgetful"\n'
-    (foreign / "test_both.py").write_text(foreign_package.CONFORMANCE + forgetful)
-    command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", "test_both.py"]
-    surroundings = os.environ | {"PYTHONPATH": os.pathsep.join([str(foreign), str(PROJECT)])}
-    done = subprocess.run(command, cwd=foreign, env=surroundings, capture_output=True, text=True, timeout=LIMIT_S)
-    passed, failed = (re.findall(rf"^{end} \S+?::(\S+)", done.stdout, re.MULTILINE) for end in ("PASSED", "FAILED"))
-    lost = ["test_state_survives_a_checkpoint", "test_what_a_checkpoint_holds_is_taken_up"]
-    assert sorted(failed) == [f"TestForgetful::{test}" for test in lost], done.stdout
-    assert "TestForeignWire::test_state_survives_a_checkpoint" in passed
 
 
 def test_its_code_is_in_the_key(foreign):

@@ -1,4 +1,4 @@
-"""What tests of data sets share: a machine without any, a web server, a folder of images."""
+"""What tests of data sets share: a machine without any, where there are real ones, a web server, a folder of images."""
 
 from __future__ import annotations
 
@@ -7,9 +7,15 @@ import http.server
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from PIL import Image
+
+from repro.data import files
+from repro.data.sets import ucf101
+
+SHARED = Path(__file__).resolve().parents[4] / "shared" / "data"
 
 
 @pytest.fixture(autouse=True)
@@ -48,4 +54,23 @@ def folders(tmp_path) -> Path:
         for i in range(count):
             draw(tmp_path / "place" / "imagenet" / "train" / name / f"{name}_{i}.JPEG", colour=(60 * label, 9, 20 * i))
         draw(tmp_path / "place" / "imagenet" / "val" / name / "v.JPEG", colour=(60 * label, 9, 0))
+    return tmp_path / "place"
+
+
+def real(name: str, source: ModuleType) -> Path | None:
+    """The folder with all files of a data set's module, or None; to be asked before the fixture `nowhere` hides it."""
+    places = [*files.places(), SHARED]
+    folders = [folder for place in places for folder in (place / name, *place.glob(f"{name}_*"), place)]
+    return next((folder for folder in folders if all((folder / file).is_file() for file in source.FILES)), None)
+
+
+LISTS = real("ucf101", ucf101)
+
+
+@pytest.fixture
+def place(tmp_path) -> Path:
+    """A place to search with the real lists, to which features can be added."""
+    (tmp_path / "place" / "ucf101").mkdir(parents=True)
+    for name in ucf101.FILES:
+        (tmp_path / "place" / "ucf101" / name).symlink_to(LISTS / name)
     return tmp_path / "place"

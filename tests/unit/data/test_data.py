@@ -7,7 +7,6 @@ import shutil
 import struct
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -21,16 +20,7 @@ from repro.data.base import Split
 from repro.data.fetch import fetch
 from repro.data.minibatches import Batches
 from repro.data.sets import mnist
-
-SHARED = Path(__file__).resolve().parents[4] / "shared" / "data"
-
-
-def real(name: str, source: ModuleType) -> Path | None:
-    """The folder with all files of a data set's module, or None; to be asked before the fixture `nowhere` hides it."""
-    places = [*files.places(), SHARED]
-    folders = [folder for place in places for folder in (place / name, *place.glob(f"{name}_*"), place)]
-    return next((folder for folder in folders if all((folder / file).is_file() for file in source.FILES)), None)
-
+from tests.unit.data.conftest import real
 
 REAL = real("mnist", mnist)
 needs_mnist = pytest.mark.skipif(REAL is None, reason="the real MNIST is neither in $REPRO_DATA nor in ../shared/data")

@@ -19,7 +19,7 @@ from repro.data.readers.msvd_clips import Clip
 from repro.data.readers.text import IGNORED
 from repro.data.readers.tokens import BOS, EOS, PAD, UNK
 from repro.data.sets import msvd
-from tests.unit.data.test_data import real
+from tests.unit.data.conftest import real
 
 REAL = real("msvd", msvd)
 needs_captions = pytest.mark.skipif(REAL is None, reason="MSVD is neither in $REPRO_DATA nor in ../shared/data")

@@ -18,7 +18,7 @@ from repro.data.readers.tokens import BOS, EOS, PAD, UNK
 from repro.data.sets import multi30k
 from repro.training import losses
 from repro.training.evaluation.evaluate import evaluate
-from tests.unit.data.test_data import real
+from tests.unit.data.conftest import real
 
 REAL = real("multi30k", multi30k)
 needs_pairs = pytest.mark.skipif(REAL is None, reason="Multi30k is neither in $REPRO_DATA nor in ../shared/data")

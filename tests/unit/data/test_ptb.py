@@ -14,7 +14,7 @@ from repro.data import files
 from repro.data.readers.text import IGNORED, Streams, Text
 from repro.data.sets import ptb
 from repro.training.evaluation.evaluate import evaluate
-from tests.unit.data.test_data import real
+from tests.unit.data.conftest import real
 
 REAL = real("ptb", ptb)
 needs_ptb = pytest.mark.skipif(REAL is None, reason="the real PTB is neither in $REPRO_DATA nor in ../shared/data")

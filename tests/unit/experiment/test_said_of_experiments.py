@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import pytest
 
-from repro.cli.main import main
 from repro.core.errors import InputError
 from repro.core.paths import CONFIGS
 from repro.data import augmentation
@@ -45,9 +44,9 @@ def test_at_scale_paper_each_is_the_papers_or_says_what_is_assumed(name):
             assert one.paper == pytest.approx(one.ours + COUNTED_OTHERWISE.get(one.name, 0)), one
 
 
-def test_show_prints_them_with_what_an_override_changed(capsys):
-    assert main(["show", "gtopk/fig5-resnet20", "--scale", "paper", "optimizer.lr=0.2", "testbed=here"]) == 0
-    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+def test_each_is_a_line_with_what_an_override_changed():
+    name = "gtopk/fig5-resnet20"
+    lines = [one.line for one in parameters(name, config.compose(name, ["optimizer.lr=0.2"], "paper"))]
     assert "optimizer.lr = 0.2; the paper: 0.1 (Table V)" in lines
     assert "batch = 512; the paper: 512 (Table V; 128 for each of workers)" in lines
     assert "optimizer.weight_decay = 0.0001; assumed: the released code" in lines

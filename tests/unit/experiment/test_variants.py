@@ -215,7 +215,7 @@ def test_show_says_it_for_each_experiment(capsys, monkeypatch):
     assert sum(shown["standing"].values()) == shown["runs"] > 0 and shown["config"]["scale"] == "quick"
     assert main(["show", EXPERIMENT, *TIMING]) == 0
     out = capsys.readouterr().out
-    assert str(Standing(**shown["standing"])) in out
+    assert str(Standing(**shown["standing"])) in out and "\n  optimizer.lr = " in out
 
     def gone(keys, run):
         raise NotHere("no data here")

@@ -19,7 +19,6 @@ from repro.launch.namespaces import network, private, sweep
 from repro.rank import factory
 from repro.training.device_times import block_flops, block_seconds, compute_seconds
 from tests.support import forms
-from tests.support.cli import refused, repro
 from tests.support.virtual import close
 
 # --- the folder of shaped networks has a name that others can guess: nothing in it is believed that is not ours
@@ -35,18 +34,20 @@ def test_a_planted_link_leads_nowhere(tmp_path, runtime):
     victim = tmp_path / "victim"
     victim.mkdir()
     runtime.symlink_to(victim)
-    refused(repro(tmp_path, "testbed", "down"), str(runtime), "is a link")
+    with pytest.raises(InputError, match=f"{runtime}.*is a link"):
+        network.take_down()
     assert not list(victim.iterdir())
 
 
-def test_a_planted_lock_overwrites_no_other_file(tmp_path, runtime):
+def test_a_planted_file_overwrites_no_other(tmp_path, runtime, monkeypatch):
     victim = tmp_path / "victim"
     victim.write_text("kept")
     runtime.mkdir(mode=0o700)
-    for name in ("lock", network.KEPT):
+    monkeypatch.setattr(network, "_lock", [])
+    for name, use in (("lock", network.lock), (network.KEPT, network.take_down)):
         (runtime / name).symlink_to(victim)
-        refused(repro(tmp_path, "testbed", "down"), name, "is a link")
-        (runtime / name).unlink()
+        with pytest.raises(InputError, match=rf"{name}.*is a link"):
+            use()
     assert victim.read_text() == "kept"
 
 

@@ -169,10 +169,6 @@ def test_the_page_for_authors_names_every_public_member_and_no_other():
         assert name in public(*kinds[called.get(owner, "Costs")]), f"{owner}.{name}"
 
 
-def test_readme_is_one_screen():
-    assert len((PROJECT / "README.md").read_text().splitlines()) <= 60
-
-
 def test_a_workloads_line_says_what_records_do_and_no_more():
     def run(seed, score, standin=False, gpu=None, **more):
         of = {

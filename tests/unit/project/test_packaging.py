@@ -10,7 +10,6 @@ import sys
 import zipfile
 from pathlib import Path
 
-from tests.support import foreign_package
 from tests.support.waiting import LIMIT_S
 
 PROJECT = Path(__file__).resolve().parents[3]
@@ -56,18 +55,3 @@ def test_a_wheel_lists_runs_and_reports_in_the_current_folder(tmp_path):
     assert origins == {"reference", "workspace"}
     assert str(tmp_path / "results" / "pages" / "site" / "pipesgd.html") in say("report", "pipesgd")
     assert "no results yet" not in (tmp_path / "results" / "pages" / "pipesgd.md").read_text().lower()
-
-
-def test_an_installed_package_of_somebody_elses_is_listed_and_runs(tmp_path):
-    foreign_package.as_source(tmp_path / "source")
-    installed = tmp_path / "installed"
-    pip("install", "--no-deps", "--no-build-isolation", "-q", "--target", str(installed), str(tmp_path / "source"))
-
-    def say(*arguments: str) -> str:
-        return repro(tmp_path, [PROJECT, installed], *arguments, REPRO_RESULTS=str(tmp_path / "results"))
-
-    listed = json.loads(say("list", "--json"))
-    assert all(any(name in names for names in listed.values()) for name in foreign_package.NAMES.values())
-    chosen = [*foreign_package.CHOSEN, "metric=mse", "targets=[]", "batch=16", "epochs=1", "testbed=paper/pipesgd"]
-    (run,) = json.loads(say("run", "pipesgd/fig4-mnist", *chosen, "--json", "--no-report", "--no-mlflow"))
-    assert run["result"]["final"]["mse"] > 0, run

@@ -84,6 +84,15 @@ def test_a_log_without_its_iterations_is_found_before_training(tmp_path, monkeyp
     assert_as_if_undisturbed(again, whole)
 
 
+def test_ranks_killed_before_any_checkpoint_start_anew(tmp_path, monkeypatch, undisturbed):
+    """What the killed attempt had logged does not count."""
+    overrides, steps, whole = undisturbed
+    assert not killed(tmp_path, monkeypatch, steps, *overrides)
+    again = run(tmp_path, *overrides)
+    assert resumes(tmp_path) == [-1]
+    assert_as_if_undisturbed(again, whole)
+
+
 def test_a_log_that_lacks_its_end_costs_a_step_back(tmp_path, monkeypatch, capsys, undisturbed):
     """Cut before the last line of steps: as many checkpoints as lie behind it are passed over."""
     overrides, steps, whole = undisturbed

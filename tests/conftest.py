@@ -1,9 +1,11 @@
 """What all tests share: hypothesis without time limits (the machine is busy) and without a database on disk; Ctrl-C;
-on how many threads they run."""
+on how many threads they run; what their ranks are forked from."""
 
+import contextlib
 import os
 import signal
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("repro", deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
@@ -18,3 +20,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 for sign, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(sign) is signal.SIG_IGN:
         signal.signal(sign, handler)
+
+
+@pytest.fixture
+def pooled(monkeypatch):
+    """The ranks of commands in this process are forked from what all tests have theirs of, which has PyTorch."""
+    from repro.launch.pool import Pools
+    from tests.support.ranks import pool
+
+    monkeypatch.setattr(Pools, "python", lambda *_: contextlib.nullcontext(pool().python))

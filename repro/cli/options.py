@@ -82,9 +82,9 @@ def error_prefix() -> str:
 
 def count(text: str) -> int:
     """The type of an option that is a whole number, 1 or more."""
-    if (number := int(text)) < 1:
-        raise argparse.ArgumentTypeError(f"{number}: must be 1 or more")
-    return number
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text}: must be a whole number, 1 or more")
+    return int(text)
 
 
 def plugin(name: str) -> str:

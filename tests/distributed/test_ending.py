@@ -100,6 +100,7 @@ def test_a_command_waits_until_the_ranks_of_a_killed_one_are_gone(tmp_path):
     assert summaries(out)[0]["iterations"] == 20 and "resuming" in said
 
 
+@pytest.mark.usefixtures("pooled")
 def test_a_rank_lost_after_the_summary_has_spoilt_nothing(tmp_path, monkeypatch, capsys):
     def command(ranks, program, python):
         rank = [python, "-m", "mpi4py", "-m"]

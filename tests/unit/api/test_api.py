@@ -32,6 +32,7 @@ def test_an_import_takes_no_heavy_library():
 
 
 @pytest.mark.skipif(not (PROJECT / "docs").is_dir(), reason="not a checkout")
+@pytest.mark.usefixtures("pooled")
 def test_the_page_on_python_runs_block_by_block(workspace, capsys):
     from tests.unit.project.test_docs import blocks
 

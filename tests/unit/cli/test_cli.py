@@ -156,11 +156,6 @@ def test_a_paper_s_experiments_come_in_its_order_with_what_they_need(capsys):
     assert capsys.readouterr().out.splitlines()[0].startswith("* gtopk/fig5-vgg16")
 
 
-@pytest.mark.parametrize("name", config.experiment_names())
-def test_every_experiment_has_the_three_scales(name):
-    assert list(config.own_file(name)["scales"]) == ["quick", "full", "paper"]
-
-
 def test_headlines_end_a_paper_s_run_a_line_each_with_the_paper_s_number_and_ours(monkeypatch, tmp_path):
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
     known = claims.headlines("pipesgd")

@@ -234,7 +234,7 @@ PROFILE = str(PROJECT / "paper_configs" / "profile" / "measured-vgg.json")
         (f"partition {PROFILE} --machines 1000000 --bandwidth 1e8", "machines: 1,000,000; must be 1,024 or less"),
         (f"partition {PROFILE} --machines -4 --bandwidth 1e8", "machines=-4: must be whole numbers, 1 or more"),
         ("bench collective ring --ranks 100000", "workers=100000: must be 1,024 or less"),
-        ("price powersgd --steps 0", "--steps: 0: must be 1 or more"),
+        ("price powersgd --steps 0", "--steps: 0: must be a whole number, 1 or more"),
         ("price powersgd --device tpu", "--device: invalid choice: 'tpu'"),
     ],
 )

@@ -139,6 +139,7 @@ def write_clip(path: Path, video: Video) -> None:
 
 
 @needs_lists
+@pytest.mark.usefixtures("pooled")
 def test_one_command_goes_from_videos_to_features_to_a_trained_lstm(tmp_path, place, capsys, monkeypatch):
     """The films of 101 training and two test videos, decoded by PyAV; a small network in the place of Inception-v3."""
     pytest.importorskip("av", reason="PyAV is not installed: pip install av (the extra [dev])")

@@ -121,6 +121,7 @@ def file(tmp_path):
     return path
 
 
+@pytest.mark.usefixtures("pooled")
 def test_a_file_runs_and_its_group_needs_no_page(file, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path / "results"))
     chosen = ["testbed=virtual", "strategy=dsync,pipe_sgd", "testbed.arithmetic=none", "epochs=0.01", "eval_every=0.01"]

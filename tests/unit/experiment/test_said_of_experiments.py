@@ -94,10 +94,10 @@ def test_a_paper_at_scale_quick_is_a_part_of_it(paper):
 
 
 @pytest.mark.parametrize("name", config.experiment_names())
-def test_jobs_are_scales_and_choose_runs_that_there_are(name):
+def test_each_has_three_scales_and_jobs_choose_runs_that_there_are(name):
     own = config.own_file(name)
     jobs = own.get("jobs") or own["scales"]
-    assert set(jobs) <= set(own["scales"])
+    assert list(own["scales"]) == ["quick", "full", "paper"] and set(jobs) <= set(own["scales"])
     for chosen in filter(None, (config.job(name, scale) for scale in jobs)):
         factors = [variant.factors for variant in own_variants(name)]
         there = {factor: {of[factor] for of in factors if factor in of} for of in factors for factor in of}

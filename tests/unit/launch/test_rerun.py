@@ -30,6 +30,7 @@ def test_a_sample_is_cheap_simulated_and_of_every_strategy_once():
     assert len(which) == len(set(which)) > 1
 
 
+@pytest.mark.usefixtures("pooled")
 def test_equal_runs_are_equal_and_another_number_ends_with_status_1(cheap, tmp_path, monkeypatch, capsys):
     for module in (paths, reference):
         monkeypatch.setattr(module, "reference_root", lambda: tmp_path)

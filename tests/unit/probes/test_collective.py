@@ -145,6 +145,7 @@ def test_bad_input_is_one_line_and_status_2(arguments: list[str], says: str, cap
     assert says in error and error.count("\n") == 1
 
 
+@pytest.mark.usefixtures("pooled")
 def test_json_from_the_command_line(capsys, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
     arguments = ["topk", "--ranks", "3", "--density", "0.5", "--bytes", "400", "--allgather", "ring", "--json"]

@@ -126,6 +126,7 @@ def test_a_measured_network_is_fitted_in_the_run(tmp_path, monkeypatch):
 
 
 @pytest.mark.ranks
+@pytest.mark.usefixtures("pooled")
 def test_collectives_on_real_ranks(tmp_path, monkeypatch):
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
     small = [

@@ -161,6 +161,7 @@ def test_the_line_names_rank_layer_and_step():
     assert str(diverged([Broken(2, None, "a")], 4)) == "diverged: a on rank 2 is not finite after step 4"
 
 
+@pytest.mark.usefixtures("pooled")
 def test_a_command_says_so_keeps_it_and_does_not_run_it_again(tmp_path, monkeypatch, capfd):
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path / "results"))
     monkeypatch.setenv("REPRO_REPORTS", str(tmp_path / "reports"))

@@ -27,7 +27,6 @@ def expand(
     scale: str | None = None,
     lacking: list[NotHere] | None = None,
     number_of_draws: int = 0,
-    composer: Composer | None = None,
 ) -> list[Run]:
     """The runs of an experiment, seeds innermost, without keys.
 
@@ -36,9 +35,8 @@ def expand(
 
     lacking   collects the reasons of runs that this machine cannot do, which are then left out; None: they are raised
     number_of_draws   instead, a sweep of so many draws of each variant on a simulated testbed with inputs
-    composer  the experiment's at that scale, if there is one already
     """
-    composer = composer or Composer(experiment, scale)
+    composer = Composer(experiment, scale)
     overrides, chosen = configs.choices(experiment, overrides)
     plain, swept = grid.split(overrides)
     base = composer.compose(plain)

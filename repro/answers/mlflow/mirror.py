@@ -51,11 +51,13 @@ from repro.answers.mlflow.view import SHARED_VIEW, shared_view
 from repro.core import safe_files
 from repro.core.not_none import not_none
 from repro.experiment import config
+from repro.records.record import Data
 
 METRICS_A_CALL, PARAMETERS_A_CALL = 800, 100  # MLflow's limits: 1000 of all together, 100 of them tags
 MOST_RUNS = 1000  # of an experiment, that its view is made from
 ARTIFACTS = ("summary.json", "config.yaml", "events.jsonl", SAMPLES, "trace.rank*.json")  # the last of `profile_steps`
 MIRRORED, FAILED = "repro.mirrored", "failed"  # tags: the digest of a complete run's source; why there is no more
+DIGEST = 36  # characters of a data set's that MLflow takes
 VIEW = f"mlflow.sharedViewState.{SHARED_VIEW}"
 
 
@@ -103,6 +105,7 @@ class Mirror:
         if not running:
             if source.record:
                 self._send_files()
+                self._send_dataset(source.record.result.dataset)
             client.set_terminated(self._run, source.status, _milliseconds(source.provenance.get("finished_at")))
             last_tags = ({FAILED: source.failure[:500]} if source.failure else {}) | {MIRRORED: source.digest}
             self._status = source.status
@@ -191,6 +194,17 @@ class Mirror:
                         shutil.copyfileobj(file, copy)
             if any(Path(wanted).iterdir()):
                 self.store.put_files(self._artifacts, wanted)
+
+    def _send_dataset(self, data: Data | None) -> None:
+        """The data set as the run's input; of shapes only, which have no checksum, none."""
+        from mlflow.entities import Dataset, DatasetInput, InputTag
+
+        if data is None or not (checksum := (data.model_extra or {}).get("checksum")):
+            return
+        profile = json.dumps(data.model_dump(exclude={"name", "checksum"}))
+        source = json.dumps({"dataset": data.name, "sha256": checksum})
+        entity = Dataset(data.name, checksum[:DIGEST], "local", source, profile=profile)
+        self.store.client.log_inputs(self._run, [DatasetInput(entity, [InputTag("mlflow.data.context", "training")])])
 
     def _send(self, points: Sequence[Point], wanted_tags: Mapping[str, str]) -> None:
         """Send what MLflow lacks, in as few requests as may be."""

@@ -10,6 +10,8 @@ from repro.records.events import EventLog
 from repro.records.identity import Identity
 from tests.support.records import record_of
 
+CHECKSUM = "0123456789abcdef" * 4
+
 
 def evaluation(iteration, train_s, top1):
     return {"iteration": iteration, "epoch": iteration / 10, "train_s": train_s, "loss": 1.0, "top1": top1}
@@ -19,7 +21,7 @@ def summary_of(curve, **more):
     return {
         **{"key": "k1", "paper": "pipesgd", "experiment": "fig4-mnist", "run": "pipe-sgd-t-s3", "seed": 3},
         **{"variant": "Pipe-SGD + T", "strategy": "pipe_sgd", "kind": "measured", "testbed": "here"},
-        "dataset": {"name": "mnist-standin-digits", "standin": True},
+        "dataset": {"name": "mnist-standin-digits", "standin": True, "checksum": CHECKSUM},
         "hardware": {"class": "cpu-2core-x"},
         **{"workers": 4, "batch": 100, "scale": "full", "fabric": "mpi", "ranks": 4, "launcher": "mpirun"},
         "iterations": 20,

@@ -13,7 +13,7 @@ from repro.core.errors import InputError
 from repro.records.events import EventLog
 from tests.support.records import write_summary
 from tests.support.waiting import wait_until
-from tests.unit.mlflow.made import evaluation, mirrored, planned, runs_of, summary_of, write_events
+from tests.unit.mlflow.made import CHECKSUM, evaluation, mirrored, planned, runs_of, summary_of, write_events
 
 
 def test_a_finished_run_has_curve_numbers_tags_parameters_and_files(root, folder, capfd):
@@ -38,6 +38,8 @@ def test_a_finished_run_has_curve_numbers_tags_parameters_and_files(root, folder
         run.data.tags["figure"].startswith("Figure 4") and "pipesgd/fig4-mnist" in run.data.tags["mlflow.source.name"]
     )
     assert run.info.run_name in run.data.tags["mlflow.note.content"]
+    [given] = run.inputs.dataset_inputs
+    assert given.dataset.name == "mnist-standin-digits" and CHECKSUM.startswith(given.dataset.digest)
     assert run.data.tags["kind"] == "measured" and run.data.tags["hardware"] == "cpu-2core-x"
     assert {file.path for file in client.list_artifacts(run.info.run_id)} == {
         *("summary.json", "events.jsonl", "config.yaml")

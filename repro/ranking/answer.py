@@ -124,7 +124,7 @@ def ranked(
     fits = {name: most is None or memory.of(among[name], setting, load.kept) <= most for name in points}
     if not any(fits.values()):
         least = min(memory.of(among[name], setting, load.kept) for name in points)
-        raise InputError(f"--memory: no strategy fits; must be {gigabytes(least)} or more")
+        raise InputError(f"memory: no strategy fits; must be {gigabytes(least)} or more")
     found = simulated(among, points, setting) if simulating else {}
     for name, step in found.items():
         points[name] = rescaled(points[name], step.seconds)

@@ -27,7 +27,7 @@ def timed(gpu: str, model: str, batch: int, found: Workload) -> Workload:
             )
     rates = [device["peak_flops"] * device["utilisation"] for device in own.values() if "peak_flops" in device]
     if not rates or not found.flops:
-        raise InputError(f"--gpu {gpu}: nothing is published of {model} on it; --step-ms says how long a step takes")
+        raise InputError(f"gpu {gpu}: nothing is published of {model} on it; step_ms says how long a step takes")
     rate = sorted(rates)[len(rates) // 2]
     return found.taking(found.flops / rate, f"estimated for {gpu}: {rate / 1e12:.2g} TFLOP/s, as its testbeds have it")
 

@@ -27,17 +27,17 @@ def of(
     """(setting, workload, names of the inputs that are given, notes)"""
     for name, value in (("workers", workers), ("gpus-per-node", gpus_per_node), ("batch", batch)):
         if type(value) is not int or value < 1:
-            raise InputError(f"--{name} {value}: must be a whole number, 1 or more")
-    limits.check("--workers", workers, limits.RANKS)
+            raise InputError(f"{name} {value}: must be a whole number, 1 or more")
+    limits.check("workers", workers, limits.RANKS)
     bits = amount(bandwidth, "bandwidth", SIZES)
     if not SLOWEST <= bits <= FASTEST:
-        raise InputError(f"--bandwidth {bandwidth}: is {bits:g} bits a second; must be 1m to 100000g, as 10g")
+        raise InputError(f"bandwidth {bandwidth}: is {bits:g} bits a second; must be 1m to 100000g, as 10g")
     if step_ms is not None and gpu is not None:
-        raise InputError("--step-ms and --gpu: give one of them")
+        raise InputError("step_ms and gpu: give one of them")
     if step_ms is not None and not (math.isfinite(step_ms) and step_ms > 0):
-        raise InputError(f"--step-ms {step_ms:g}: must be a number above 0")
+        raise InputError(f"step_ms {step_ms:g}: must be a number above 0")
     if imbalance is not None and not 0 <= imbalance <= 100:
-        raise InputError(f"--imbalance {imbalance:g}: must be a share of the computation, 0 or more and at most 100")
+        raise InputError(f"imbalance {imbalance:g}: must be a share of the computation, 0 or more and at most 100")
     load, given, notes = workload.of(model, batch, shape), [], []
     if step_ms is not None:
         load = load.taking(step_ms / 1e3, "given")
@@ -46,7 +46,7 @@ def of(
     elif ":" in model and not load.timed:
         load = workload.timed_here(model, batch, shape, load)
         if not torch.cuda.is_available():
-            notes.append("Timed on a CPU: if your workers are GPUs, give --step-ms or --gpu, or the answer is of CPUs.")
+            notes.append("Timed on a CPU: if your workers are GPUs, give step_ms or gpu, or the answer is of CPUs.")
     if load.timed:
         given.append("computation")
     else:
@@ -54,7 +54,7 @@ def of(
         seconds = load.flops / (device["peak_flops"] * device["utilisation"])
         load = load.taking(seconds, "")
         notes.append(
-            f"The computation is not given: {seconds * 1e3:.3g} ms are the middle of a wide range; --step-ms or --gpu "
+            f"The computation is not given: {seconds * 1e3:.3g} ms are the middle of a wide range; step_ms or gpu "
             "narrows the intervals."
         )
     entries: dict[str, Any] = {"beta_s_per_byte": 8 / bits}
@@ -85,5 +85,5 @@ def amount(given: float | str, name: str, units: Mapping[str, float], least: flo
     except (ValueError, KeyError):
         allowed = ", ".join(filter(None, units))
         bound = "above 0" if least is None else f"of {least:g} or more"
-        raise InputError(f"--{name} {given}: must be a number {bound}, with a unit of {allowed} or none") from None
+        raise InputError(f"{name} {given}: must be a number {bound}, with a unit of {allowed} or none") from None
     return found

@@ -26,7 +26,7 @@ def chosen(table: pd.DataFrame, conditions: Sequence[str]) -> pd.DataFrame:
     for condition in conditions:
         parts = _CONDITION.fullmatch(condition)
         if parts is None:
-            raise InputError(f"--where {condition}: must be COLUMN, one of {' '.join(COMPARISONS)}, and a value")
+            raise InputError(f"where {condition}: must be COLUMN, one of {' '.join(COMPARISONS)}, and a value")
         column, comparison, given = parts[1], parts[2], parts[3].strip()
         if column not in table:
             raise unknown("column", column, table.columns, most=5, all_of="repro results --csv")
@@ -40,13 +40,13 @@ def _value(condition: str, column: pd.Series, comparison: str, given: str) -> An
 
     if is_bool_dtype(column):
         if given.lower() not in ("true", "false") or comparison not in ("=", "!="):
-            raise InputError(f"--where {condition}: must be =true or =false")
+            raise InputError(f"where {condition}: must be =true or =false")
         return given.lower() == "true"
     if is_numeric_dtype(column):
         try:
             return float(given)
         except ValueError:
-            raise InputError(f"--where {condition}: '{given}' is no number") from None
+            raise InputError(f"where {condition}: '{given}' is no number") from None
     if comparison not in ("=", "!="):
-        raise InputError(f"--where {condition}: {column.name} holds text, which is = or != another")
+        raise InputError(f"where {condition}: {column.name} holds text, which is = or != another")
     return given

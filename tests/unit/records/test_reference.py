@@ -197,7 +197,7 @@ def test_rows_are_chosen_by_their_columns(conditions, names):
 @pytest.mark.parametrize(
     ("condition", "says"),
     [
-        ("workers", "--where workers: must be COLUMN, one of = != < <= > >=, and a value"),
+        ("workers", "where workers: must be COLUMN, one of = != < <= > >=, and a value"),
         ("worker=4", "unknown column 'worker'; nearest: workers"),
         ("workers=four", "'four' is no number"),
         ("standin>true", "must be =true or =false"),

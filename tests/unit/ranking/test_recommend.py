@@ -127,7 +127,7 @@ def test_what_does_not_fit_the_memory_comes_last_and_nothing_is_an_error():
 
 def test_a_users_module_is_profiled_and_answered(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", [*sys.path])  # to which its folder is added
-    file = tmp_path / "mine.py"
+    file = tmp_path / "users_net.py"
     file.write_text(
         "from torch import nn\n\nclass Net(nn.Module):\n"
         "    def __init__(self):\n        super().__init__()\n"

@@ -22,7 +22,7 @@ from repro.data.sets import cifar10, cifar100
 from repro.experiment.schema import RunConfig
 from repro.training.evaluation.evaluate import evaluate
 from tests.support import probes
-from tests.unit.data.test_data import SHARED
+from tests.unit.data.conftest import SHARED
 
 PLACES = [*files.places(), SHARED]  # before the fixture hides them
 COPY = next((place / "cifar10" for place in PLACES if (place / "cifar10" / "cifar10_labels.js").is_file()), None)

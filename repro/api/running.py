@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from repro.api import DEFAULT_SCALE
+from repro.api import DEFAULT_SCALE, named
 from repro.core.errors import NotHere, ReproError
 from repro.experiment.config import experiment_names, is_file, paper_of
 from repro.experiment.run import Run
@@ -41,7 +41,7 @@ def run(
     failed, once the others are done: the same call resumes.
     """
     with Pools(fresh_ranks) as pools:
-        records, fault = prepare(experiment, overrides, scale, force, pools).carry_out(pools, mlflow)
+        records, fault = prepare(named(experiment), overrides, scale, force, pools).carry_out(pools, mlflow)
     if fault:
         raise fault
     return records

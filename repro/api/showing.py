@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from repro.api import DEFAULT_SCALE
+from repro.api import DEFAULT_SCALE, named
 from repro.core.errors import NotHere
 from repro.experiment import config, grid
 from repro.experiment.compose import Composer
@@ -61,7 +61,7 @@ def show(experiment: str, *overrides: str, scale: str = DEFAULT_SCALE, draws: in
 
     draws: as of `repro.run`. InputError for what `repro.run` would refuse.
     """
-    names = config.experiment_names(experiment)
+    names = config.experiment_names(named(experiment))
     given = {name: config.choices(name, overrides) for name in names}
     # before the runs, which take PyTorch
     resolved = {name: Composer(name, scale).compose(grid.split(own)[0]) for name, (own, _) in given.items()}

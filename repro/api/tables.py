@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from repro.core.errors import unknown
+from repro.core.errors import InputError, unknown
 from repro.records import catalogue, comparison, tidy
 from repro.records.selection import chosen
 
@@ -22,7 +22,7 @@ def results(paper: str | None = None, where: str | Sequence[str] = (), table: st
     or table that there is not.
     """
     if table not in tidy.TABLES:
-        raise unknown("--table", table, tidy.TABLES)
+        raise unknown("table", table, tidy.TABLES)
     found = [run for one in catalogue.papers(paper) for run in catalogue.runs(one)]
     return chosen(catalogue.table(table, found), [where] if isinstance(where, str) else where)
 
@@ -33,6 +33,8 @@ def compare(first: str, second: str, paper: str | None = None, where: str | Sequ
 
     paper, where: as of `results`. InputError for a name that has no runs.
     """
+    if first == second:
+        raise InputError(f"compare: {first} is given twice; must be two variants or strategies")
     runs = results(paper, where)
     for name in (first, second):
         if name not in (known := {*runs["variant"], *runs["strategy"]}):

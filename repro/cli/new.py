@@ -6,12 +6,14 @@ import argparse
 import importlib.util
 import keyword
 import re
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 from repro.core.errors import InputError, cannot
 
-# a folder for each kind, of files in whose names and text NAME stands for the name, CAMEL for it in CamelCase
+# a folder for each kind, of files in whose names and text NAME stands for the name, CAMEL for it in CamelCase, TODAY
+# for the day on which it is written
 SKELETONS = Path(__file__).parent / "skeletons"
 KINDS = sorted(folder.name for folder in SKELETONS.iterdir())
 NEXT = {
@@ -56,7 +58,7 @@ def written(kind: str, name: str, out: Path) -> list[Path]:
     own = "".join(part.capitalize() for part in name.split("_"))
 
     def named(text: str) -> str:
-        return text.replace("NAME", name).replace("CAMEL", own)
+        return text.replace("NAME", name).replace("CAMEL", own).replace("TODAY", date.today().isoformat())
 
     root = SKELETONS / kind
     sources = [path for path in sorted(root.rglob("*")) if path.is_file() and path.suffix != ".pyc"]

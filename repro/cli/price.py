@@ -58,7 +58,7 @@ def cmd_price(args: argparse.Namespace) -> None:
     build = partial(models.build, args.model, dataset.input_shape, classes, 0, place, **options["model"])
     found = prices.measure(args.strategy, chosen, build, dataset, place, args.workers, args.batch, args.steps)
     entries, source = entries_of(found), source_of(args, profiler.hardware(place))
-    if args.out:
+    if args.out and entries:
         write(Path(args.out), entries, source)
     if args.json:
         shown = [vars(one) | {"entry": entry(one)} for one in found.prices]
@@ -70,7 +70,10 @@ def cmd_price(args: argparse.Namespace) -> None:
     elif entries:
         given = " ".join(f"testbed.{name}={seconds:.3g}" for name, seconds in entries.items())
         print(f"next       repro run EXPERIMENT strategy={args.strategy} {given}")
-    print(f"saved      {args.out}, to be put into a testbed's file" if args.out else "not saved: --out FILE")
+    if not entries:
+        print("not saved: no price of the strategy's own")
+    else:
+        print(f"saved      {args.out}, to be put into a testbed's file" if args.out else "not saved: --out FILE")
 
 
 def entry(price: Price) -> str | None:

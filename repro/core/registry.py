@@ -170,7 +170,7 @@ class Registry:
 def import_failure(error: BaseException) -> str:
     """Where and why an import failed: the last executed line in the folder of the imported file."""
     frames = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
-    ran = [file for file in frames if "importlib" not in file and file != __file__]
+    ran = [file for file in frames if "importlib" not in file and file not in (__file__, own_code.__file__)]
     if not ran and isinstance(error, ImportError):  # the file does not exist
         return str(error)
     folder = os.path.dirname(ran[0]) if ran else ""

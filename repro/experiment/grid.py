@@ -73,7 +73,9 @@ def _several(override: str) -> list[str]:
         parsed = OverridesParser.create().parse_override(override)
     except HydraException:
         return []  # refused where it is composed, with the reason
-    return list(parsed.sweep_string_iterator()) if parsed.is_choice_sweep() else []
+    if not parsed.is_choice_sweep():
+        return []
+    return [value.replace("\\:", ":") for value in parsed.sweep_string_iterator()]  # which puts a sign before a colon
 
 
 def seeds_of(swept: Mapping[str, Sequence[str]], first: int, count: int) -> list[int]:

@@ -42,7 +42,7 @@ def check_override(override: str, known: Collection[str]) -> None:
     if part in GROUPS and entry == "name" and value in group_names(part):
         raise InputError(f"override '{override}': {part}={value} is meant, which brings its options too")
     if name in PLUGINS and PLUGINS[name].takes(value):
-        own_code.admit(value.replace("\\:", ":"))  # as Hydra writes one of several values
+        own_code.admit(value)
     elif name in PLUGINS and value not in group_names(name) and ("/" in value or own_code.is_place(value)):
         raise InputError(f"{override}: {PLUGINS[name].kind} {value} is no name; {_place_of_own(name)}")
     elif name in GROUPS and value not in group_names(name):

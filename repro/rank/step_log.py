@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from repro.core.errors import Diverged, FaultError
+from repro.core.errors import Diverged, FaultError, InputError
 from repro.core.processes import say
 from repro.rank import memory
 from repro.rank.divergence import Broken, diverged, find, first_tensor
@@ -73,6 +73,8 @@ class StepLog:
         """One step, timed on this rank's training clock."""
         began = self.worker.clock.point()
         report = step()
+        if not isinstance(report, StepReport):
+            raise InputError(f"strategy {self.strategy.name}: step() must return a StepReport, not {report!r:.60}")
         self.laps.append((began, self.worker.clock.point()))
         self.staleness.update(report.staleness)
         if report.loss is not None:

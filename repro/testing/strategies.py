@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from repro import strategies
+from repro.core import own_code
 from repro.core.errors import InputError
 from repro.testing import real, small
 from repro.testing.nccl import NcclRules
@@ -21,7 +22,7 @@ LATE_S = 0.02  # several steps of the tiny model in virtual time
 
 class StrategyConformance:
     """Subclass it in a test file, with a name that starts with Test, and set `strategy` to the name of a registered
-    one.
+    one, or to its place ("./mine.py:Mine").
 
     Every test trains the tiny model of `repro.testing.small`, in virtual time or, if the strategy needs the library of
     a real fabric, on real ranks of this machine.
@@ -33,6 +34,8 @@ class StrategyConformance:
     @pytest.fixture
     def name(self) -> str:
         """The strategy under test; a class that is parametrized with `name` tests several."""
+        if own_code.is_place(self.strategy):
+            own_code.admit(self.strategy)
         return self.strategy
 
     def most(self, name: str) -> int:

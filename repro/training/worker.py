@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import torch
 from torch.nn import functional
 
+from repro.core.errors import InputError
 from repro.fabric.base import Fabric
 from repro.training import compute
 from repro.training.clock import Clock
@@ -18,6 +19,10 @@ from repro.training.model_shard import ModelShard, Through
 
 class Delays(Protocol):
     """Injected load imbalance (`repro.algorithms.imbalance`)."""
+
+    @property
+    def longest(self) -> float:
+        """An upper bound of the delays in seconds."""
 
     def delays(self, iteration: int) -> list[float]:
         """Seconds (workers,) that each worker sleeps before the iteration's forward pass."""
@@ -138,11 +143,24 @@ class Worker:
 
     def inject_delay(self, iteration: int) -> None:
         """Sleep as long as this rank is delayed in an iteration, once the device has nothing to do that hides it."""
-        seconds = self.imbalance.delays(iteration)[self.rank] if self.imbalance else 0.0
+        seconds = self._delay(iteration)
         if seconds > 0:
             compute.await_device(self.model_shard)
             with self.clock.phase("imbalance"):
                 self.fabric.sleep(seconds)
+
+    def _delay(self, iteration: int) -> float:
+        """Seconds by which this rank is late; InputError for delays that are none, or beyond their bound, by which a
+        strategy counts how late a gradient can be."""
+        if not self.imbalance:
+            return 0.0
+        delays, longest = self.imbalance.delays(iteration), self.imbalance.longest
+        if len(delays) != self.workers or not all(0 <= delay <= longest for delay in delays):
+            raise InputError(
+                f"imbalance {type(self.imbalance).__name__}: delays({iteration}) is {delays}; must be seconds for each "
+                f"of {self.workers} workers, from 0 to its longest, {longest:g}"
+            )
+        return delays[self.rank]
 
     def update(self, total: torch.Tensor | None = None, lr_factor: float = 1.0, summands: int | None = None) -> None:
         """One optimizer step, charged to phase "update", with the mean of a sum (n,) over the workers.

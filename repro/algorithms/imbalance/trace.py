@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from repro.algorithms.imbalance.base import Imbalance, is_number
@@ -43,7 +44,7 @@ class Trace(Imbalance):
     def checksum(cls, options: TraceOptions) -> str | None:
         return hashlib.sha256(_bytes(Path(not_none(options.file)))).hexdigest()
 
-    @property
+    @cached_property
     def longest(self) -> float:
         return max(max(row) for row in self.rows)
 

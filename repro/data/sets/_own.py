@@ -114,6 +114,9 @@ class Own:
         return made, x
 
     def _arrays(self) -> tuple[list[Samples], torch.Tensor, str]:
+        import zlib
+        from zipfile import BadZipFile
+
         import numpy as np
         import torch
 
@@ -124,7 +127,7 @@ class Own:
         try:
             with np.load(self.given, allow_pickle=False) as stored:
                 arrays = {name: stored[name] for name in stored.files}
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, EOFError, BadZipFile, zlib.error) as error:
             raise InputError(f"{self.given}: not readable as an .npz of numbers ({error})") from None
         endings = next((ends for ends in (("_train", "_test"), ("",)) if f"x{ends[0]}" in arrays), None)
         lacking = [f"{name}{end}" for end in endings or () for name in "xy" if f"{name}{end}" not in arrays]

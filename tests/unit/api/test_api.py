@@ -71,7 +71,8 @@ def test_bad_input_is_refused_as_by_the_commands(workspace):
     for call in (lambda: repro.run(FIG4, "modle=x"), lambda: repro.show("pipesgd/fig"), lambda: repro.results("x"),
                  lambda: repro.compare("dsync", "nobody"), lambda: repro.results("pipesgd", table="run"),
                  lambda: repro.run(FIG4, scale="quik"), lambda: repro.run(FIG4, ["strategy=dsync"]),
-                 lambda: repro.show(FIG4, 3)):  # fmt: skip
+                 lambda: repro.show(FIG4, 3), lambda: repro.run(None), lambda: repro.run(3), lambda: repro.show(None),
+                 lambda: repro.compare("dsync", "dsync")):  # fmt: skip
         with pytest.raises(InputError):
             call()
     assert callable(repro.recommend)

@@ -232,7 +232,7 @@ def test_a_summary_that_cannot_be_read_is_left_out_with_one_warning(places, caps
 def test_tables_that_there_are_not(places, capsys):
     put(places, "a-1")
     status, _, err = said(capsys, "results", "--table", "run")
-    assert status == 2 and "unknown --table 'run'; valid: runs" in err
+    assert status == 2 and "unknown table 'run'; valid: runs" in err
     status, _, err = said(capsys, "results", "--parquet", str(places / "none" / "runs.parquet"))
     assert status == 2 and "cannot write" in err and err.count("\n") == 1
     status, _, err = said(capsys, "results", "pipedream")

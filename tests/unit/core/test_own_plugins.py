@@ -19,7 +19,7 @@ from repro.experiment.expand import expand
 from repro.experiment.identify import identify
 from repro.fabric.virtual import fabric as virtual
 from repro.rank import programs
-from repro.testing import small
+from repro.testing import StrategyConformance, small
 from tests.support.records import read_summary
 from tests.unit.project.test_docs import blocks
 
@@ -109,6 +109,7 @@ class Named(Points):
 
 
 WAYS = """
+from repro.algorithms.imbalance.base import Imbalance
 from repro.strategies.base import Strategy
 from repro.strategies.dsync import DSync
 
@@ -117,6 +118,15 @@ class Mine(DSync):
 
 class Other:
     pass
+
+class Late(Imbalance):
+    name = "late"
+    longest = 0.01
+
+    def delays(self, iteration):
+        return DELAYS
+
+
 """
 
 
@@ -207,6 +217,8 @@ def test_what_cannot_be_is_one_line(mine):
     line = refused("model=./my_nets.py:Flow", "strategy=pipedream", "strategy.config=2-2", *given)
     assert "2 stages, and blocks of the model: 1" in line and "because torch.fx cannot trace" in line
     assert "no stand-in" in refused("dataset=./mine.npz", "dataset.standin=always", "batch=20")
+    (mine / "cut.npz").write_bytes((mine / "mine.npz").read_bytes()[:-200])
+    assert "cut.npz: not readable" in refused("dataset=./cut.npz", "batch=20")
     assert "metrics for it: mse" in refused("model=./my_nets.py:Vit", "dataset=./my_sets.py:Values")
     for several in ("Pairs", "Named"):
         assert "docs/model.md: several inputs" in refused("model=./my_nets.py:Vit", f"dataset=./my_sets.py:{several}")
@@ -290,6 +302,40 @@ def test_a_strategy_of_a_file_trains(mine):
     (mine / "my_ways.py").write_text(WAYS + "\n# otherwise\nX = 1\n")
     (after,) = planned("strategy=./my_ways.py:Mine", "dataset=./mine.npz", "batch=20")
     assert run.key != after.key
+
+
+def test_a_file_stands_beside_names_in_one_command(mine):
+    (mine / "my_ways.py").write_text(WAYS)
+    given = ("dataset=./mine.npz", "batch=20", "testbed=virtual")
+    runs = expand(FIG4, ["strategy=./my_ways.py:Mine,dsync", "imbalance=./my_ways.py:Late,none", *given])
+    assert {run.config.strategy.name for run in runs} == {"./my_ways.py:Mine", "dsync"} and len(runs) == 4
+
+
+@pytest.mark.parametrize("wrong", ["[0.5, 0.5]", "[-0.1, 0.0]", "[0.1]"])
+def test_delays_that_are_none_or_beyond_their_bound_end_the_run(mine, wrong):
+    (mine / "my_ways.py").write_text(WAYS.replace("DELAYS", wrong))
+    (run,) = planned("imbalance=./my_ways.py:Late", "dataset=./mine.npz", "workers=2", "batch=20", "epochs=1")
+    config = run.config.model_copy(update={"key": "k", "hardware": {"class": "none"}})
+    with pytest.raises(InputError, match=r"Late: delays\(0\)"):
+        virtual.run(2, lambda fabric: programs.run(fabric, config, mine / "run"), small.NETWORK, small.COSTS)
+
+
+def test_a_step_that_returns_nothing_ends_the_run(mine):
+    (mine / "my_ways.py").write_text(WAYS + "\nclass Mute(DSync):\n    def step(self):\n        super().step()\n")
+    (run,) = planned("strategy=./my_ways.py:Mute", "dataset=./mine.npz", "workers=2", "batch=20", "epochs=1")
+    config = run.config.model_copy(update={"key": "k", "hardware": {"class": "none"}})
+    with pytest.raises(InputError, match="must return a StepReport"):
+        virtual.run(2, lambda fabric: programs.run(fabric, config, mine / "run"), small.NETWORK, small.COSTS)
+
+
+def test_a_strategy_of_a_file_can_be_tested(mine):
+    (mine / "my_ways.py").write_text(WAYS)
+
+    class TestMine(StrategyConformance):
+        strategy = "./my_ways.py:Mine"
+
+    tests = TestMine()
+    tests.test_one_worker_is_plain_sgd(TestMine.name.__wrapped__(tests))
 
 
 def test_a_strategy_of_a_file_that_is_none_is_one_line(mine):

@@ -44,6 +44,9 @@ class Keys:
         run.hardware = provenance.hardware(config.testbed.network, "auto" if uses_gpu(config) else "cpu")
         if hardware_class := home("launcher").of(config.testbed).hardware_class() or self._hardware_class:
             run.hardware |= {"class": hardware_class}
+        plugins = {part: getattr(config, part).name for part in PLUGINS}
+        own = {part: PLUGINS[part].modules(name) for part, name in plugins.items() if PLUGINS[part].takes(name)}
+        run.users_code = {part: code for part, of in own.items() if (code := cache_key.of_users(of))}
         roots = tuple(code_roots(config))
         if roots not in self._code:
             self._code[roots] = cache_key.fingerprint(roots)

@@ -9,14 +9,15 @@ from typing import Any
 
 from repro.core.errors import InputError
 from repro.experiment.schema import RunConfig
-from repro.records import store, sweep
+from repro.records import provenance, store, sweep
 from repro.records.events import read_events
 
 
 @dataclass
 class Run:
     """One run: a resolved configuration, a variant's name and a seed. `key` is set by `identify`, and of one that
-    trains its number of iterations; `ranks`, how many it needs, where it was expanded from an experiment."""
+    trains its number of iterations; `ranks`, how many it needs, where it was expanded from an experiment; `users_code`,
+    of each plugin that is a file of a user's own, a digest of what stands there now."""
 
     experiment: str
     variant: str
@@ -26,6 +27,7 @@ class Run:
     hardware: dict[str, Any] = field(default_factory=dict)
     iterations: float | None = None
     ranks: int | None = None
+    users_code: dict[str, str] = field(default_factory=dict)
 
     def plain(self) -> dict[str, Any]:
         """As plain data, for `of_plain`."""
@@ -35,6 +37,10 @@ class Run:
     def of_plain(cls, given: dict[str, Any]) -> Run:
         """The run that `plain` was asked of. Its plugins' options stay as a file has them, unread."""
         return cls(**given | {"config": RunConfig.of_plain(given["config"])})
+
+    def made_by(self) -> dict[str, Any]:
+        """What a record says of where it is from (`repro.records.provenance`)."""
+        return provenance.provenance() | ({"users_code": self.users_code} if self.users_code else {})
 
     @property
     def testbed(self) -> str:

@@ -28,7 +28,7 @@ from repro.launch.preempted import Preempted, judged
 from repro.launch.progress import Progress
 from repro.launch.remaining import Planned
 from repro.launch.supervise import Ranks, stop_everything
-from repro.records import provenance, store
+from repro.records import store
 from repro.records.events import EventLog
 from repro.records.record import Record
 
@@ -196,7 +196,7 @@ def run_one(
         # not finished, whatever a summary from elsewhere says: an interrupted run must not find itself done
         safe_files.remove(folder / "summary.json")
         hardware = run.hardware | ({"links": place.network} if place.network else {})
-        recorded = {"key": run.key, "hardware": hardware, "provenance": provenance.provenance()}
+        recorded = {"key": run.key, "hardware": hardware, "provenance": run.made_by()}
         files.write_yaml(folder / "config.yaml", run.config.model_copy(update=recorded).plain())
         if mirrors:
             mirrors.begin(folder)

@@ -15,7 +15,7 @@ from typing import Any
 from repro.core import locks, safe_files
 from repro.core.errors import InputError
 from repro.experiment.run import Run
-from repro.records import provenance, sweep
+from repro.records import sweep
 from repro.records.record import Record
 from repro.records.sweep import CONFIGURED, Draw, Sweep
 
@@ -43,7 +43,7 @@ class Sweeping:
         """Write what is drawn: the record of the run as configured."""
         run = self.run
         own = {"run": run.name, "key": run.key, "identity": run.config.identity.plain(), "hardware": run.hardware}
-        own["provenance"] = provenance.provenance() | {"finished_at": found.provenance["finished_at"]}
+        own["provenance"] = run.made_by() | {"finished_at": found.provenance["finished_at"]}
         record = Record.of(found.plain() | own)
         sweep.append(run.folder, [sweep.head(run.key, record)])
         self.begun = True

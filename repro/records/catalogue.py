@@ -135,7 +135,9 @@ def _comparable(records: Sequence[Record]) -> list[Values]:
     for those in places.values():
         for i, whole in zip(those, variants.completed([own[i] for i in those]), strict=True):
             own[i] = whole
-    return own
+    # what stands in a user's file is another thing after each change
+    codes = [record.provenance.get("users_code") or {} for record in records]
+    return [values | {f"{part}.code": of for part, of in code.items()} for values, code in zip(own, codes, strict=True)]
 
 
 def _place(record: Record) -> tuple[Any, ...]:

@@ -19,6 +19,8 @@ from repro.experiment.expand import expand
 from repro.experiment.identify import identify
 from repro.fabric.virtual import fabric as virtual
 from repro.rank import programs
+from repro.records import catalogue, reference
+from repro.records.catalogue import WORKSPACE, Found
 from repro.testing import StrategyConformance, small
 from tests.support.records import read_summary
 from tests.unit.project.test_docs import blocks
@@ -301,7 +303,19 @@ def test_a_strategy_of_a_file_trains(mine):
     (run,) = planned("strategy=./my_ways.py:Mine", "dataset=./mine.npz", "batch=20")
     (mine / "my_ways.py").write_text(WAYS + "\n# otherwise\nX = 1\n")
     (after,) = planned("strategy=./my_ways.py:Mine", "dataset=./mine.npz", "batch=20")
-    assert run.key != after.key
+    assert run.key != after.key and run.users_code["strategy"] != after.users_code["strategy"]
+
+
+def test_runs_of_a_file_before_and_after_a_change_are_two_variants():
+    """The file has the same name."""
+    record = next(record for record in reference.read("pipesgd") if record.trained)
+    found = [Found(WORKSPACE, each) for each in (record, *(of_code(record, code) for code in ("0123abcd", "0123abce")))]
+    runs = catalogue.table("runs", found)
+    assert runs["label"].nunique() == runs["configuration"].nunique() == 3 and runs["besides"].nunique() == 1
+
+
+def of_code(record, code):
+    return record.model_copy(update={"provenance": record.provenance | {"users_code": {"strategy": code}}})
 
 
 def test_a_file_stands_beside_names_in_one_command(mine):

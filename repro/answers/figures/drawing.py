@@ -10,7 +10,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from repro.answers.figures import looks
-from repro.answers.figures.marks import MARKS
+from repro.answers.figures.marks import MARKS, RANGE
 from repro.answers.figures.specification import Figure, View
 
 if TYPE_CHECKING:
@@ -185,7 +185,9 @@ def _legend(drawn: Any, figure: Figure, shown: pd.DataFrame, hues: Sequence[Any]
     if len(hues) > 1 and figure.hue not in ((figure.y,) if figure.kind == "dot" else (figure.x,)):
         for place, hue in enumerate(hues):
             look, name = looks.look(hue, place), looks.called(hue)
-            if figure.kind in LINES:
+            if figure.kind == "dot" and shown.loc[shown[figure.hue] == hue, figure.x].isna().all():  # ranges alone
+                handles.append(Line2D([], [], **RANGE, color=look.colour, label=name))
+            elif figure.kind in LINES:
                 dash = look.dash if figure.kind == "line" and not styles else "none" if figure.kind != "line" else "-"
                 marker = "" if figure.kind == "line" and (styles or not figure.marked) else look.marker
                 handles.append(

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 SMALL = 8  # points
 LETTER = 0.066  # inches of one of them
+RANGE: dict[str, Any] = {"linewidth": 5, "alpha": 0.45, "solid_capstyle": "butt"}  # without a point in it
 INTERVAL = {"linewidth": 1.4, "capsize": 2, "capthick": 1.0}
 
 
@@ -114,7 +115,7 @@ def dot(axis: Any, figure: Figure, rows: pd.DataFrame, hues: Sequence[Any]) -> N
             axis.plot(own[figure.x], each, look.marker, color=look.colour, markersize=4, alpha=0.8)
         for y, (value, low, high) in zip(at, of[["value", "low", "high"]].to_numpy(), strict=True):
             if value != value and low == low:  # a range without a point in it
-                axis.plot([low, high], [y, y], color=look.colour, linewidth=5, alpha=0.45, solid_capstyle="butt")
+                axis.plot([low, high], [y, y], color=look.colour, **RANGE)
     for line in range(1, len(places)):
         axis.axhline(line - 0.5, color="0.93", linewidth=0.7, zorder=0)
     axis.set_yticks(range(len(places)), [looks.called(name) for name in places])

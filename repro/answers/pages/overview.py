@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from repro.answers.claims.verdict import REFUTED
 from repro.answers.figures import forest
 from repro.answers.pages import built, wording
 from repro.answers.pages.built import Built
@@ -74,9 +75,9 @@ def _picture(files: Files, rows: pd.DataFrame) -> str:
     if drawn.empty:
         return ""
     named = drawn.assign(claim=drawn["paper"] + ". " + drawn["claim"]).drop(columns=["paper", "page"])
-    return forest.picture(
-        files, named.astype(dict.fromkeys(wording.NUMBERS, float)), f"The first {DRAWN} of each paper"
-    )
+    shown, refuted = ((of["verdict"] == REFUTED).sum() for of in (drawn, rows))
+    which = f"The first {DRAWN} of each paper, {shown} of {refuted} refuted ones among them"
+    return forest.picture(files, named.astype(dict.fromkeys(wording.NUMBERS, float)), which)
 
 
 def _counts(rows: pd.DataFrame) -> pd.DataFrame:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import torch
 
 from repro.core import registry
+from repro.core.errors import InputError
 from repro.training.worker import Worker
 
 
@@ -155,3 +156,16 @@ class Strategy(ABC):
 
     def close(self) -> None:
         """Stop what `setup` started."""
+
+
+def set_up(strategy: Strategy, worker: Worker) -> None:
+    """Call the strategy's `setup`; InputError naming its class if that never reaches `Strategy.setup`."""
+    problem = f"strategy {strategy.name}: {type(strategy).setup.__qualname__} does not call super().setup(worker)"
+    try:
+        strategy.setup(worker)
+    except AttributeError as error:
+        if error.obj is not strategy or error.name != "worker":
+            raise
+        raise InputError(f"{problem} before it uses self.worker") from error
+    if not hasattr(strategy, "worker"):
+        raise InputError(f"{problem}, which sets self.worker")

@@ -46,10 +46,10 @@ class Diverged(FaultError):
 
 
 class Crashed(FaultError):
-    """A strategy, a model or other code in a rank has raised an exception (`repro.rank.crash`)."""
+    """Code in a rank raised an exception (`repro.rank.crash`), or a simulation deadlocked: a repetition fails too."""
 
     mark = "crashed"
-    again = "its traceback is in the run's ranks.log; once it is mended the same command resumes"
+    again = "the details are in the run's ranks.log; the same command fails again until the cause is corrected"
 
 
 class OutOfMemory(FaultError):

@@ -1,4 +1,4 @@
-"""The interface of fabrics, by which ranks communicate, compute and wait: all that strategies and collectives use."""
+"""The interface of fabrics: how the ranks of a run communicate, compute and wait."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ANY_SOURCE = -1
 # Channels separate the traffic of concurrent threads of one rank; each has its own communicator or process group.
 MAIN, BACKGROUND, CONTROL, SIGNALS = 0, 1, 2, 3
 CHANNELS = 4
-# capabilities that one fabric has: its library, for strategies that use the library directly
+# capability -> the one fabric that has it: access to its library, for strategies that call the library directly
 LIBRARIES = {"torch.distributed": "torch", "mpi": "mpi"}
 NCCL = frozenset({"threads", "torch.distributed"})  # the capabilities of the fabric on NCCL
 DEFAULT_TIMEOUT_S = 120.0
@@ -27,20 +27,19 @@ class FabricError(FaultError):
     """A rank was lost, a wait timed out, or a message had the wrong size; names rank, peer, operation and seconds."""
 
 
-def overdue(
+def timeout_error(
     rank: int, task: str, what: object, seconds: float, others: Iterable[tuple[str, object, float]] = ()
 ) -> FabricError:
-    """The error of a task's wait that timed out.
+    """The error of a task that waited too long for `what`.
 
-    others: for each other waiting task of the rank, which may be what blocks this one: its name, what it waits for, and
-    since how many seconds.
+    others: (name, what it waits for, seconds) of the rank's other waiting tasks, one of which may block this one.
     """
-    also = "".join(f"; {name} has waited {waited:.3g} s for: {wanted}" for name, wanted, waited in others)
+    also = "".join(f"; {name} has waited {waited:.3g} s for: {other}" for name, other, waited in others)
     return FabricError(f"rank {rank} ({task}): {what}: nothing after {seconds:g} s{also}")
 
 
 class TaskCancelled(BaseException):
-    """Raised at a task's next blocking call after `Task.cancel()`; no Exception, so that no handler swallows it."""
+    """Raised by a task's next blocking call after `Task.cancel()`; not an Exception, so that no handler swallows it."""
 
 
 class Work(ABC):
@@ -76,7 +75,7 @@ class DoneWork(Work):
 
 
 class Task(ABC):
-    """A communication or progress thread of one rank."""
+    """A concurrent thread of one rank, for example for communication."""
 
     name: str
 
@@ -86,7 +85,7 @@ class Task(ABC):
 
     @abstractmethod
     def cancel(self) -> None:
-        """Ask the task to stop: its next blocking fabric call raises TaskCancelled."""
+        """Make the task's next blocking fabric call raise TaskCancelled."""
 
 
 class Event(ABC):
@@ -129,7 +128,7 @@ class Fabric(ABC):
 
     name: ClassVar[str]
     capabilities: frozenset[str]
-    native_by_default: ClassVar[bool] = False  # the default allreduce of strategies is the library's
+    native_by_default: ClassVar[bool] = False  # strategies use the library's allreduce unless configured otherwise
     progresses: ClassVar[bool] = False  # transfers progress while no task of the rank waits for them
     rank: int
     size: int
@@ -182,16 +181,15 @@ class Fabric(ABC):
     def sendrecv(
         self, outgoing: torch.Tensor, to: int, incoming: torch.Tensor, source: int, tag: int = 0, channel: int = MAIN
     ) -> tuple[Work, Work]:
-        """Start a send to one rank and a receive from another (or the same), without deadlock when all ranks do so at
-        once.
+        """Start a send to one rank and a receive from another (or the same); returns (the receive, the send).
 
-        Returns (the receive, the send).
+        All ranks may do so at once without deadlock.
         """
         with self.batch(channel):
             return self.irecv(incoming, source, tag, channel), self.isend(outgoing, to, tag, channel)
 
     def wait_any(self, works: Sequence[Work], timeout: float | None = None) -> int:
-        """The lowest index of a finished work, once there is one. Needs the capability "test"."""
+        """Wait until a work is finished; returns the lowest index of a finished one. Needs the capability "test"."""
         raise FabricError(f"fabric {self.name} cannot wait for any of several transfers (no capability 'test')")
 
     def wait_all(self, works: Sequence[Work], timeout: float | None = None) -> None:
@@ -223,18 +221,13 @@ class Fabric(ABC):
 
     @abstractmethod
     def allreduce(
-        self,
-        tensor: torch.Tensor,
-        op: str = "sum",
-        channel: int = MAIN,
-        async_: bool = False,
-        algorithm: str = "auto",
+        self, tensor: torch.Tensor, op: str = "sum", channel: int = MAIN, async_: bool = False, algorithm: str = "auto"
     ) -> Work:
         """Reduce in place over all ranks; `op` is "sum" or "mean".
 
-        algorithm: "native" (the library's), a name in `collectives.ALLREDUCE` (a fixed order of summation; it blocks
-        until it is done, so overlap it by a task of its own), or "auto": the choice of `settle_auto` for this size.
-        Before `settle_auto`, and with `async_`, "auto" is "native", the only one that progresses by itself.
+        algorithm: "native" (the library's), a name in `collectives.ALLREDUCE` (a fixed order of summation; the call
+        blocks, so run it in a task to overlap it), or "auto": the choice of `settle_auto` for this size. Before
+        `settle_auto`, and with `async_`, "auto" is "native", the only one that progresses by itself.
         """
 
     @abstractmethod

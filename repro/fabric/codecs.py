@@ -20,10 +20,7 @@ SMALLEST = 2.0**-149  # of float32's positive numbers
 
 
 class Codec(ABC):
-    """float32 vector (n,) -> wire tensor -> float32 vector (n,).
-
-    seed: of the random numbers that encoding draws; most codecs draw none.
-    """
+    """float32 vector (n,) -> wire tensor -> float32 vector (n,). seed: for codecs that draw random numbers."""
 
     name: str
     lossless: bool = False
@@ -45,7 +42,7 @@ class Codec(ABC):
 
     def add(self, mine: torch.Tensor, incoming: torch.Tensor, n: int) -> torch.Tensor:
         """One hop of a ring (section 3.2): decode both wire tensors, add, encode; returns the sum's wire tensor."""
-        if mine.is_meta:  # each of the dozen operations below would take longer than a simulated message
+        if mine.is_meta:  # a dozen meta operations would take longer than a simulated message
             return mine
         total = self.decode(mine, torch.empty(n, device=mine.device))
         total += self.decode(incoming, torch.empty(n, device=mine.device))
@@ -109,7 +106,7 @@ class Truncate16(Codec):
 
 
 class Scaled(Codec):
-    """A codec that sends a vector's largest magnitude as float32 in a header, then small numbers relative to it."""
+    """A codec whose wire tensor is the vector's largest magnitude (float32), then small numbers relative to it."""
 
     HEADER = 4  # bytes
 
@@ -121,7 +118,7 @@ class Scaled(Codec):
 
     @abstractmethod
     def _encode(self, values: torch.Tensor, divide: Callable[..., torch.Tensor]) -> torch.Tensor:
-        """The wire form; `divide` makes the quotient of values and magnitude, in place or not."""
+        """The wire tensor; `divide` divides values by the magnitude, in place or not."""
 
 
 class Quantize8(Scaled):

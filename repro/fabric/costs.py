@@ -1,4 +1,4 @@
-"""The duration of computation in virtual time: constants of a testbed."""
+"""Durations of computation in virtual time, from a testbed's constants."""
 
 from __future__ import annotations
 

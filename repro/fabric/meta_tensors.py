@@ -1,7 +1,4 @@
-"""Tensor operations that do nothing on the meta device, whose tensors have a size but no contents.
-
-A simulation without arithmetic uses such tensors; torch's own meta operations take longer than a simulated message.
-"""
+"""Tensor operations that skip the meta device: torch's own meta operations take longer than a simulated message."""
 
 from __future__ import annotations
 

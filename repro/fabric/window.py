@@ -1,4 +1,4 @@
-"""Large buffers for messages without contents, all mapped to one small piece of real memory."""
+"""Large buffers for messages without contents, which all share one small piece of real memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 
 import numpy as np
 
-PIECE = 4 << 20  # bytes of real memory: every stretch of it holds the same zeros
+PIECE = 4 << 20  # bytes of real memory, all zeros
 MAP_FIXED = 0x10  # mmap(2), Linux
 FAILED = ctypes.c_void_p(-1).value
 

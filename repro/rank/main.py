@@ -19,13 +19,14 @@ import torch
 
 from repro import fabric as fabrics
 from repro.core import locks, own_code
-from repro.core.errors import UNWRITABLE, FaultError, InputError, ReproError
+from repro.core.errors import UNWRITABLE, Crashed, FaultError, InputError, ReproError
 from repro.core.fields import checked
 from repro.core.full_disk import place_of
 from repro.core.processes import end_with_parent
 from repro.experiment import files
 from repro.experiment.programs import ranks
 from repro.experiment.schema import RunConfig
+from repro.fabric.base import FabricError
 from repro.fabric.real import srun_ranks
 from repro.rank import ends, preemption, preflight, programs
 from repro.rank.factory import virtual_costs, virtual_network
@@ -52,7 +53,10 @@ def main(fabric: str, folder: Path) -> None:
         assert testbed.kind == "simulated"
         run = partial(programs.run, config=config, folder=folder)
         network = virtual_network(testbed, config.seed)
-        fabrics.load(fabric).run(ranks(config), run, network, virtual_costs(testbed))
+        try:
+            fabrics.load(fabric).run(ranks(config), run, network, virtual_costs(testbed))
+        except FabricError as error:  # a repetition in virtual time takes the same course
+            raise Crashed(str(error)) from error
         return
     if config.testbed.kind == "emulated":
         bed, emulated = config.testbed, fabrics.load(fabric)

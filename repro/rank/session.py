@@ -26,7 +26,7 @@ from repro.rank.summary import summarise
 from repro.records import store
 from repro.records.events import EventLog, read_events
 from repro.strategies import load
-from repro.strategies.base import Strategy
+from repro.strategies.base import Strategy, set_up
 from repro.training.stops import TrainingPlan
 from repro.training.worker import Worker
 
@@ -41,7 +41,7 @@ def run_rank(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     plan = TrainingPlan.of(config, worker.iterations_per_epoch)
     events = EventLog(folder / "events.jsonl") if fabric.rank == 0 else None
     spare = models.of(config, dataset, "cpu" if worker.arithmetic else "meta")  # for evaluations
-    strategy.setup(worker)
+    set_up(strategy, worker)
     log = StepLog(worker, strategy, events, config.trace_steps)
     evaluator = Evaluator(worker, strategy, spare, dataset, events, config.eval_train)
     checkpointer = Checkpointer(log, Checkpoints(folder, fabric.rank))

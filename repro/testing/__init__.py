@@ -1,6 +1,6 @@
-"""Conformance tests that authors of plugins subclass, and seeded faults on real runs.
+"""`StrategyConformance`, the tests that authors of strategies subclass; fault injection in real runs.
 
-`StrategyConformance` needs pytest, which nothing else in `repro` imports.
+Only `StrategyConformance` needs pytest.
 """
 
 from typing import Any

@@ -5,19 +5,17 @@ An order that would hang with NCCL raises an error here, which names ranks, peer
 NCCL does not guarantee these, which MPI and gloo do (NCCL's user guide, "Point-to-point communication" and "Group
 calls"; NVIDIA/nccl#479; torch's `ProcessGroupNCCL`):
 
-- A communicator (here: a channel of a group of ranks) is one stream on each rank: its operations run one after the
-other
-  in the order of their start, whatever their peers. Operations of one `batch` run concurrently.
+- A communicator (here: a channel of a group of ranks) is one stream on each rank: its operations run in the order of
+  their start, whatever their peers. Operations of one `batch` run concurrently.
 - Rendezvous: a send ends only when its receive has run, however small it is, and reads its buffer only then.
 - There are no tags: the first send between two ranks matches the first receive.
-- At the first use of a communicator between two ranks in one direction, or for the first collective, a rank waits
-inside
-  the call for the others, to open the connection.
+- The first use of a communicator between two ranks in one direction, and its first collective, block in the call until
+  the other ranks make the same call, to open the connection.
 - No any-source; nothing can be tested or cancelled.
 
 Waiting blocks the task. On a GPU it blocks the task's stream, and so its later operations: the same order. Not
 detected: kernels of several communicators that do not all fit on a GPU at once, and data that is read before the event
-that says it is there.
+that marks it as complete.
 """
 
 from __future__ import annotations
@@ -51,21 +49,21 @@ class NcclRules(VirtualFabric):
 
     name = "nccl"
     capabilities = NCCL - LIBRARIES.keys()
-    progresses = True  # without `native_by_default`, because the strategies' own algorithms are to be checked
+    progresses = True  # not `native_by_default`: the strategies' own algorithms are to be checked
 
-    # without the virtual fabric's shortcuts
+    # instead of the virtual fabric's shortcuts
     allreduce, wait_all, wait_any = FabricWithAlgorithms.allreduce, Fabric.wait_all, Fabric.wait_any
 
-    def __init__(self, *given: Any):
-        super().__init__(*given)
+    def __init__(self, *arguments: Any):
+        super().__init__(*arguments)
         self.communicators: dict[Any, Communicator] = vars(self.world).setdefault("communicators", {})
         self.batches: dict[tuple[str, int], Operation] = {}  # open batches by task and channel
 
     def communicator(self, channel: int) -> Communicator:
         key = self.group, channel
         if key not in self.communicators:
-            of = "" if self.group == 0 else f" of ranks {', '.join(map(str, self.ranks))}"
-            self.communicators[key] = Communicator(f"channel {channel}{of}", self.ranks)
+            group = "" if self.group == 0 else f" of ranks {', '.join(map(str, self.ranks))}"
+            self.communicators[key] = Communicator(f"channel {channel}{group}", self.ranks)
         return self.communicators[key]
 
     # point to point
@@ -79,7 +77,7 @@ class NcclRules(VirtualFabric):
         if channel == CONTROL:
             return super().irecv(tensor, source, tag, channel)
         if source == ANY_SOURCE:
-            raise FabricError(f"rank {self.rank}: receive from any rank: NCCL has no such thing")
+            raise FabricError(f"rank {self.rank}: receive from any rank: not supported by NCCL")
         return self._part(Part(RECEIVE, source, tensor.detach(), f"rank {self.ranks[source]}"), channel)
 
     def _part(self, part: Part, channel: int) -> Work:
@@ -115,10 +113,10 @@ class NcclRules(VirtualFabric):
         for meeting in [m for m in communicator.rendezvous.values() if me in m.arrived and not m.finished]:
             meeting.wait()
         stream = communicator.streams[me]
-        if stream and (other := stream[-1]).line != operation.line:
+        if stream and (other := stream[-1]).task != operation.task:
             raise FabricError(
-                f"rank {me}: tasks {other.line} and {operation.line} have {other.what} and {operation.what} under way "
-                f"at once ({communicator.name}): which is first is chance, and NCCL matches by it"
+                f"rank {me}: tasks {other.task} and {operation.task} have {other.what} and {operation.what} under way "
+                f"at once ({communicator.name}): their order, by which NCCL matches them, is random"
             )
         operation.left = max(1, len(operation.parts))
         stream.append(operation)
@@ -132,18 +130,18 @@ class NcclRules(VirtualFabric):
             meeting.finish()
 
     def _run(self, communicator: Communicator, rank: int) -> None:
-        """Match the first operation of a rank's stream with its counterparts, as far as they are first in theirs."""
+        """Match the first operation of a rank's stream with those counterparts that are first in their streams."""
         streams = communicator.streams
         operation = streams[rank][0]
         if operation.collective:
             heads = [streams[other][0] for other in range(self.size) if streams[other]]
-            if len(heads) == self.size and all(head.collective and not head.collective.met for head in heads):
+            if len(heads) == self.size and all(head.collective and not head.collective.matched for head in heads):
                 self._run_collective(communicator, heads)
             return
         for part in operation.parts:
             theirs = streams[part.peer][0] if streams[part.peer] else None
             for other in theirs.parts if theirs else ():
-                if not (part.met or other.met) and other.peer == rank and other.kind != part.kind:
+                if not (part.matched or other.matched) and other.peer == rank and other.kind != part.kind:
                     self._transfer(communicator, (operation, part), (theirs, other))
 
     def _transfer(self, communicator: Communicator, one: tuple, two: tuple) -> None:
@@ -152,42 +150,42 @@ class NcclRules(VirtualFabric):
             self.scheduler.fail(
                 FabricError(
                     f"rank {receiver.rank}: {received} ({communicator.name}) expects {received.tensor.nbytes} bytes, "
-                    f"and the first that rank {sender.rank} has for it are {sent.tensor.nbytes}"
+                    f"but rank {sender.rank}'s first send to it has {sent.tensor.nbytes}"
                 )
             )
             return
-        sent.met = received.met = True
+        sent.matched = received.matched = True
 
-        def over() -> None:
+        def complete() -> None:
             if not sent.tensor.is_meta:
                 received.tensor.view(-1).view(torch.uint8).copy_(sent.tensor.contiguous().view(-1).view(torch.uint8))
             for operation in (sender, receiver):
                 self._part_done(communicator, operation)
 
-        self._later(sent.tensor.nbytes, over)
+        self._later(sent.tensor.nbytes, complete)
 
     def _run_collective(self, communicator: Communicator, heads: list[Operation]) -> None:
         collectives = [not_none(head.collective) for head in heads]
         first = heads[0]
         for collective in collectives:
-            collective.met = True
+            collective.matched = True
         if other := next((head for head in heads if head.what != first.what), None):
-            text = f"rank {other.rank} has come to {other.what} ({communicator.name}), and rank {first.rank}"
-            self.scheduler.fail(FabricError(f"{text} to {first.what}"))
+            text = f"rank {other.rank} has reached {other.what} ({communicator.name}), but rank {first.rank}"
+            self.scheduler.fail(FabricError(f"{text} {first.what}"))
             return
 
-        def over() -> None:
+        def complete() -> None:
             tensors = [collective.tensor.clone() for collective in collectives]
             for head, collective in zip(heads, collectives):
                 if not collective.tensor.is_meta:
-                    collective.take(tensors)
+                    collective.store(tensors)
                 self._part_done(communicator, head)
 
-        self._later(collectives[0].tensor.nbytes, over)
+        self._later(collectives[0].tensor.nbytes, complete)
 
-    def _later(self, nbytes: int, over: Callable[[], None]) -> None:
+    def _later(self, nbytes: int, complete: Callable[[], None]) -> None:
         network = self.world.network
-        self.scheduler.at(self.scheduler.now + network.alpha + nbytes * network.beta, self.rank, over)
+        self.scheduler.at(self.scheduler.now + network.alpha + nbytes * network.beta, self.rank, complete)
 
     def _part_done(self, communicator: Communicator, operation: Operation) -> None:
         operation.left -= 1
@@ -201,15 +199,15 @@ class NcclRules(VirtualFabric):
 
     # collectives: the library's
     def _collective(
-        self, name: str, tensor: torch.Tensor, take: Callable[[list[torch.Tensor]], None], channel: int
+        self, name: str, tensor: torch.Tensor, store: Callable[[list[torch.Tensor]], None], channel: int
     ) -> Work:
         name = f"{name} of {tensor.nbytes} bytes"
-        operation = Operation(self, self.communicator(channel), Collective(name, tensor.detach(), take))
+        operation = Operation(self, self.communicator(channel), Collective(name, tensor.detach(), store))
         self._begin(operation)
         return StartedWork(operation)
 
     def native_allreduce(self, tensor: torch.Tensor, channel: int = MAIN) -> Work:
-        def take(tensors: list[torch.Tensor]) -> None:
+        def store(tensors: list[torch.Tensor]) -> None:
             """Sum in a ring's order, so that bits equal those of other fabrics."""
             parts = [chunks(one.view(-1), self.size) for one in tensors]
             for block, total in enumerate(chunks(tensor.detach().view(-1), self.size)):
@@ -218,15 +216,13 @@ class NcclRules(VirtualFabric):
                     total.add_(parts[(block + step) % self.size][block])
 
         self.bytes_sent += 2 * (self.size - 1) * tensor.nbytes // self.size
-        return self._collective("allreduce", tensor, take, channel)
+        return self._collective("allreduce", tensor, store, channel)
 
     def broadcast(self, tensor: torch.Tensor, root: int = 0, channel: int = MAIN) -> None:
-        def take(tensors: list[torch.Tensor]) -> None:
-            tensor.detach().copy_(tensors[root])
-
         if self.rank == root:
             self.bytes_sent += (self.size - 1) * tensor.nbytes
-        self._collective(f"broadcast from rank {root}", tensor, take, channel).wait()
+        name = f"broadcast from rank {root}"
+        self._collective(name, tensor, lambda tensors: tensor.detach().copy_(tensors[root]), channel).wait()
 
     def allgather(self, tensor: torch.Tensor, channel: int = MAIN) -> list[torch.Tensor]:
         gathered: list[torch.Tensor] = []
@@ -241,7 +237,7 @@ class NcclRules(VirtualFabric):
 def by_nccls_rules(
     size: int, main: Callable[[NcclRules], Any], network: Network, costs: Costs = REAL_TIME
 ) -> list[Any]:
-    """As `virtual.run`; FabricError also if a stream has operations left at the end, which nobody waited for."""
+    """As `virtual.run`; FabricError also if a stream has unfinished operations at the end, for which no task waits."""
     left: list[str] = []
 
     def one_rank(fabric: NcclRules) -> Any:
@@ -256,5 +252,5 @@ def by_nccls_rules(
 
     results = run(size, one_rank, network, costs, kind=NcclRules)
     if left:
-        raise FabricError(f"left behind at the end: {left[0]}")
+        raise FabricError(f"unfinished at the end: {left[0]}")
     return results

@@ -1,4 +1,4 @@
-"""Operations in the streams of `repro.testing.nccl`: sends, receives, batches, collectives, first uses."""
+"""Operations in the streams of `repro.testing.nccl`: sends, receives, batches, collectives, opened connections."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ class Part:
     kind: str
     peer: int
     tensor: torch.Tensor
-    named: str  # the peer's rank in the run, for errors
-    met: bool = False  # matched with its counterpart
+    peer_name: str  # with its rank in the run, for errors
+    matched: bool = False  # with its counterpart
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.named}"
+        return f"{self.kind} {self.peer_name}"
 
 
 @dataclass(eq=False)
 class Collective:
-    """A collective. name: everything on which the ranks must agree; take: stores the result of all ranks' tensors."""
+    """A collective. name: what the ranks must agree on; store: takes all ranks' tensors, stores the result."""
 
     name: str
     tensor: torch.Tensor
-    take: Callable[[list[torch.Tensor]], None]
-    met: bool = False
+    store: Callable[[list[torch.Tensor]], object]
+    matched: bool = False
 
     def __str__(self) -> str:
         return self.name
@@ -46,14 +46,14 @@ class Collective:
 class Operation(VirtualWork):
     """An entry of a rank's stream: a send, a receive, a batch of them, or a collective."""
 
-    __slots__ = ("collective", "communicator", "left", "line", "parts", "rank")
+    __slots__ = ("collective", "communicator", "left", "parts", "rank", "task")
 
     def __init__(self, fabric: VirtualFabric, communicator: Communicator, collective: Collective | None = None):
         super().__init__(fabric)
         self.rank, self.communicator, self.collective = fabric.rank, communicator, collective
         self.parts: list[Part] = []
         self.left = 0  # unfinished parts
-        self.line = fabric.current_task()
+        self.task = fabric.current_task()
 
     @property
     def what(self) -> str:
@@ -68,13 +68,13 @@ class Operation(VirtualWork):
         if stream[0] is not self:
             return f"{text}, behind {stream[0].what} in the stream"
         names = self.communicator.ranks
-        peers = sorted({part.peer for part in self.parts if not part.met}) or range(len(names))
-        stands = [
-            f"rank {names[peer]}'s stands at {streams[peer][0].what if streams[peer] else 'its end'}"
+        peers = sorted({part.peer for part in self.parts if not part.matched}) or range(len(names))
+        heads = [
+            f"rank {names[peer]}'s first is {streams[peer][0].what if streams[peer] else 'none'}"
             for peer in peers
             if peer != self.rank
         ]
-        return f"{text}, first in the stream, while {', '.join(stands)}"
+        return f"{text}, first in the stream, while {', '.join(heads)}"
 
 
 class StartedWork(Work):
@@ -94,7 +94,7 @@ class StartedWork(Work):
 
 
 class Rendezvous(VirtualWork):
-    """The first use of a communicator by some ranks: done when all of them have arrived."""
+    """The opening of a connection: done when all its ranks have arrived."""
 
     __slots__ = ("arrived", "communicator", "needed")
 
@@ -107,12 +107,12 @@ class Rendezvous(VirtualWork):
         arrived = [
             f"rank {self.communicator.ranks[rank]}: {operation.what}" for rank, operation in self.arrived.items()
         ]
-        return f"the other end to open a connection ({self.communicator.name}; there is {', '.join(arrived)})"
+        return f"the other ranks to open a connection ({self.communicator.name}; waiting: {', '.join(arrived)})"
 
 
 @dataclass
 class Communicator:
-    """ranks: of the run. streams: place among them -> unfinished operations, of which only the oldest runs."""
+    """ranks: of the run. streams: index in `ranks` -> unfinished operations, of which only the oldest runs."""
 
     name: str
     ranks: tuple[int, ...]

@@ -16,21 +16,15 @@ COMMANDS = {"mpi": mpirun_command, "torch": torchrun_command}
 
 
 def launch(
-    fabric: str,
-    size: int,
-    program: Sequence[str],
-    folder: Path,
-    stall_s: float = LIMIT_S,
-    limit_s: float = 2 * LIMIT_S,
-    python: str = sys.executable,
-) -> None:
+    fabric: str, size: int, program: Sequence[str], folder: Path, stall_s: float = LIMIT_S,
+    limit_s: float = 2 * LIMIT_S, python: str = sys.executable,
+) -> None:  # fmt: skip
     """Run `size` ranks of a program, given as arguments to `python`, to their end; raises the supervisor's error.
 
-    The ranks can import what this process can, and write their output to `folder/log`.
+    The ranks have this process's `sys.path`; their output goes to `folder/log`.
     """
-    surroundings = environment(threads=1) | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = COMMANDS[fabric](size, list(program), python)
-    ranks = Ranks(command, surroundings | {"PYTHON_EXEC": python}, folder / "log")
+    own = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHON_EXEC": python}
+    ranks = Ranks(COMMANDS[fabric](size, list(program), python), environment(threads=1) | own, folder / "log")
     end = threading.Timer(limit_s, ranks.stop)
     end.start()
     try:

@@ -1,6 +1,7 @@
-"""Small runs on real ranks, for strategies that need a library which the virtual fabric lacks.
+"""Small runs on real ranks, for strategies that need the library of a real fabric.
 
-The first test that needs the ranks of a fabric starts them; they read runs from files, and end with pytest.
+The first test that needs a fabric starts its ranks; they read runs from files (`repro.testing.serve`) and end with
+pytest.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ RANKS = 4
 
 
 class Ranks:
-    """`RANKS` ranks of a fabric, which run the jobs in a folder (`repro.testing.serve`)."""
+    """`RANKS` ranks of a fabric that run the jobs in a folder."""
 
     def __init__(self, fabric: str):
         self.holder = tempfile.TemporaryDirectory()
@@ -50,18 +51,18 @@ class Ranks:
         name = f"job{next(self.numbers)}"
         (self.folder / "new").write_bytes(pickle.dumps((size, setup)))
         (self.folder / "new").rename(self.folder / name)
-        answers = [self.folder / f"{name}.rank{rank}" for rank in range(size)]
+        files = [self.folder / f"{name}.rank{rank}" for rank in range(size)]
         limit = time.monotonic() + LIMIT_S
-        while not all(answer.exists() for answer in answers):
+        while not all(file.exists() for file in files):
             if self.failed or time.monotonic() > limit:
                 started.cache_clear()  # the next run starts new ranks
                 self.end()
-                raise AssertionError(f"ranks of {setup.name}: {self.failed or f'no answer after {LIMIT_S:g} s'}")
+                raise AssertionError(f"ranks of {setup.name}: {self.failed or f'no result after {LIMIT_S:g} s'}")
             time.sleep(0.005)
-        found = [pickle.loads(answer.read_bytes()) for answer in answers]
-        if wrong := [text for text in found if isinstance(text, str)]:
-            raise AssertionError(wrong[0])
-        return found
+        results = [pickle.loads(file.read_bytes()) for file in files]
+        if tracebacks := [result for result in results if isinstance(result, str)]:
+            raise AssertionError(tracebacks[0])
+        return results
 
     def end(self) -> None:
         if self.folder.exists():
@@ -72,7 +73,7 @@ class Ranks:
 
 @functools.cache
 def pool() -> Pool:
-    """What all ranks are forked from, which has imported PyTorch; it ends with this process."""
+    """The process, with PyTorch imported, from which ranks are forked; it ends with this process."""
     return Pool(environment(threads=1))
 
 
@@ -83,7 +84,7 @@ def started(fabric: str) -> Ranks:
 
 def strategy_names() -> list[Any]:
     """Test parameters: every registered strategy, marked if it needs real ranks."""
-    usable = strategies.REGISTRY.usable()  # tests of unusable ones fail with the reason
+    usable = strategies.REGISTRY.usable()  # tests of the others fail with the reason
     real = {name for name in usable if library(name)}
     return [pytest.param(name, marks=[pytest.mark.ranks] * (name in real)) for name in strategies.names()]
 

@@ -1,6 +1,4 @@
-"""`python -m repro.testing.serve FABRIC FOLDER`: a rank that runs the jobs of `repro.testing.real`, one after the
-other, until there is a file `end`.
-"""
+"""`python -m repro.testing.serve FABRIC FOLDER`: a rank that runs `repro.testing.real`'s jobs, until a file `end`."""
 
 from __future__ import annotations
 
@@ -36,14 +34,14 @@ def serve(whole: Fabric, folder: Path) -> None:
             groups[size] = whole.subgroup(range(size))
         if (fabric := groups[size]) is not None:
             fabric.bytes_sent = 0
-            found: Any
+            result: Any
             try:
-                found = small.one_rank(fabric, setup)
+                result = small.one_rank(fabric, setup)
             except Exception:
-                found = traceback.format_exc()
-            aside = folder / f"new{fabric.rank}"
-            aside.write_bytes(pickle.dumps(found))
-            aside.rename(folder / f"job{number}.rank{fabric.rank}")
+                result = traceback.format_exc()
+            new = folder / f"new{fabric.rank}"
+            new.write_bytes(pickle.dumps(result))
+            new.rename(folder / f"job{number}.rank{fabric.rank}")
         number += 1
 
 

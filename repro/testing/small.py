@@ -26,6 +26,7 @@ from repro.fabric.base import Fabric
 from repro.fabric.costs import Costs
 from repro.fabric.virtual import fabric as virtual
 from repro.rank.checkpoints import Checkpoints
+from repro.strategies.base import set_up
 from repro.testing import real
 from repro.testing.nccl import by_nccls_rules
 from repro.training.clock import Clock
@@ -94,7 +95,7 @@ SGD = Optimizer(lr=0.1)
 
 @dataclass(frozen=True)
 class Setup:
-    """What a small run does.
+    """The parameters of a small run.
 
     batch: samples of each worker's minibatch. settle_every: settle and take the evaluation weights every n-th step, as
     an evaluation does. stop_and_resume_at: after so many steps, continue with new strategies and model shards that load
@@ -173,8 +174,8 @@ def run(
         start: Callable[..., list[Any]] = by_nccls_rules if home else virtual.run
         results = start(ranks, lambda fabric: one_rank(fabric, setup), NETWORK, costs)
     digests, weights, losses, sent, seconds, states, staleness, evaluated, counters, sent_at = map(list, zip(*results))
-    found = digests, weights, losses, sent, max(seconds), states, staleness, evaluated, counters, sent_at
-    return SmallRun(*found, setup.steps, exact)
+    rest = states, staleness, evaluated, counters, sent_at
+    return SmallRun(digests, weights, losses, sent, max(seconds), *rest, setup.steps, exact)
 
 
 def assert_same(first: SmallRun, second: SmallRun) -> None:
@@ -223,7 +224,7 @@ def one_rank(fabric: Fabric, setup: Setup) -> tuple:
             iterations=setup.steps,
         )
         strategy = strategy_class(strategy_class.parse(setup.options))
-        strategy.setup(worker)
+        set_up(strategy, worker)
         return worker, strategy
 
     worker, strategy = build()

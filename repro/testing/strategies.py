@@ -22,7 +22,7 @@ LATE_S = 0.02  # several steps of the tiny model in virtual time
 
 class StrategyConformance:
     """Subclass it in a test file, with a name that starts with Test, and set `strategy` to the name of a registered
-    one, or to its place ("./mine.py:Mine").
+    strategy, or to a file's class ("./mine.py:Mine").
 
     Every test trains the tiny model of `repro.testing.small`, in virtual time or, if the strategy needs the library of
     a real fabric, on real ranks of this machine.
@@ -57,15 +57,15 @@ class StrategyConformance:
     def test_workers_on_the_same_data_are_one_worker(self, name: str) -> None:
         """If all workers compute on one minibatch, the model equals one worker's up to rounding."""
         if reason := strategies.load(name).unlike_one_worker:
-            pytest.skip(f"{name} says unlike_one_worker: {reason}")
+            pytest.skip(f"{name} declares unlike_one_worker: {reason}")
         optimizer = small.SGD.model_copy(update={"momentum": 0.9, "weight_decay": 1e-3})
         for workers in self.numbers(name, 2, 3):
             steps = self.exchanging(name, workers).steps
-            alone, found = (
+            alone, together = (
                 self.run(name, workers=number, steps=steps, optimizer=optimizer, same_data=True).whole
                 for number in (1, workers)
             )
-            torch.testing.assert_close(found, alone)
+            torch.testing.assert_close(together, alone)
 
     def test_state_survives_a_checkpoint(self, name: str) -> None:
         """Stopping, writing a checkpoint and resuming with new ranks has the same result as not stopping.
@@ -86,27 +86,27 @@ class StrategyConformance:
             how: dict[str, Any] = {"workers": workers, "steps": STOP, "drain": False, "delays": delays}
             written, read = self.run(name, **how), self.run(name, stop_and_resume_at=STOP, **how)
             wrong = small.different(read.states, written.states) if written.exact else []
-            assert not wrong, f"{workers} workers, not as written by rank: {', '.join(wrong)}"
+            assert not wrong, f"{workers} workers: after loading, differs from what was saved: {', '.join(wrong)}"
 
     def exchanging(self, name: str, workers: int, **how: Any) -> small.SmallRun:
         """A run that is long enough for a stop between two exchanges."""
         steps = STEPS
         while steps < MOST_STEPS:
-            found = self.run(name, workers=workers, steps=steps, **how)
-            if stop_between(found):
-                return found
+            run = self.run(name, workers=workers, steps=steps, **how)
+            if stop_between(run):
+                return run
             steps *= 2
-        times = f"{len(found.exchanges)} times" if found.exchanges else "nothing"
+        times = f"{len(run.exchanges)} times" if run.exchanges else "nothing"
         pytest.fail(
-            f"{name}: {workers} ranks exchanged {times} in {steps // 2} iterations, and no test saw what a later "
-            "exchange does; set `options` of the test so that they do more often"
+            f"{name}: {workers} ranks exchanged {times} in {steps // 2} iterations, too rarely to test a later "
+            "exchange; set the test's `options` so that they exchange more often"
         )
 
     def test_all_ranks_end_with_the_same_bits(self, name: str) -> None:
         """With each codec, if there is the option."""
         chosen = strategies.load(name)
         if not chosen.identical_replicas:
-            pytest.skip(f"{name} says identical_replicas = False")
+            pytest.skip(f"{name} declares identical_replicas = False")
         codecs = [{"codec": codec} for codec in ("none", "truncate16", "quantize8")]
         for options in codecs if hasattr(chosen.Options, "codec") else [{}]:
             for workers in self.numbers(name, 1, 2, 3, 6):
@@ -115,8 +115,7 @@ class StrategyConformance:
     def test_the_evaluated_model_is_whole(self, name: str) -> None:
         """Together, the ranks' evaluation weights are the whole model."""
         for workers in self.numbers(name, 1, 3):
-            held = self.run(name, workers=workers, steps=1).held
-            assert set.union(*held) == set(small.model().state_dict())
+            assert set.union(*self.run(name, workers=workers, steps=1).held) == set(small.model().state_dict())
 
     def test_evaluating_more_often_changes_nothing(self, name: str) -> None:
         (workers,) = self.numbers(name, 3)
@@ -132,10 +131,10 @@ class StrategyConformance:
             assert first.seconds == second.seconds
 
     def test_whoever_is_late(self, name: str) -> None:
-        """The weights do not depend on which worker is late, unless the strategy says otherwise."""
+        """The weights do not depend on which worker is late, unless the strategy declares otherwise."""
         chosen = strategies.load(name)
         if not chosen(chosen.parse(self.options)).deterministic:
-            pytest.skip(f"{name} says deterministic = False")
+            pytest.skip(f"{name} declares deterministic = False")
         (workers,) = self.numbers(name, 3)
         whole = self.run(name, workers=workers)
         for late in range(workers):

@@ -170,7 +170,7 @@ def folder(tmp_path_factory):
 
 
 def killed_half_way(trial):
-    trial.take_up_killed()
+    trial.copy_killed()
     trial.struck = True
 
 

@@ -77,7 +77,7 @@ def test_a_killed_run_resumes_to_the_same_bits(installed, tmp_path):
 def test_a_stopped_rank_ends_the_run_with_its_name(installed, tmp_path):
     done = run_cli(tmp_path, *HERE, "workers=3", "batch=60", "timeout_s=4", fault="stop:1:5")
     assert done.returncode == 1 and "Traceback" not in done.stderr
-    assert "Horovod's allreduce: nothing after 4 s; no word from rank 1" in done.stderr
+    assert "Horovod's allreduce: nothing after 4 s; no response from rank 1" in done.stderr
 
 
 # --- the set-up

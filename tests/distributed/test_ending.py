@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from repro.cli import main as cli
 from repro.core import locks
 from repro.core.paths import PROJECT
 from repro.experiment.expand import expand
@@ -130,6 +131,44 @@ def test_a_command_removes_checkpoints_that_one_killed_after_the_summary_has_lef
         _, fault = run_unfinished(own, track=False)
     assert fault is None
     assert [(run.folder / "checkpoints").exists() for run in own] == [False, True]
+
+
+OWN = """
+from repro.strategies.shared.data_parallel import GradientStrategy
+
+class Own(GradientStrategy):
+    def setup(self, worker):
+        {setup}
+
+    def exchange(self, gradient):
+        {exchange}
+        return gradient
+"""
+RIGHT = "super().setup(worker)"
+
+
+@pytest.mark.usefixtures("pooled")
+@pytest.mark.parametrize(
+    ("setup", "exchange", "words"),
+    [
+        (
+            RIGHT,
+            "1 / (3 - self.iteration)",
+            ["own.py:9: ZeroDivisionError", "fails again"],
+        ),
+        (RIGHT, "self.worker.fabric.recv(gradient, 0)", ["deadlock", "fails again"]),
+        ("pass", "pass", ["Own.setup does not call super().setup(worker), which sets self.worker"]),
+        ("self.worker.rank", "pass", ["Own.setup does not call super().setup(worker) before it uses self.worker"]),
+    ],
+)
+def test_an_error_in_own_code_names_it_and_promises_no_resume(tmp_path, monkeypatch, capfd, setup, exchange, words):
+    (tmp_path / "own.py").write_text(OWN.format(setup=setup, exchange=exchange))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REPRO_RESULTS", str(tmp_path / "results"))
+    command = ["run", "pipesgd/fig4-mnist", "--no-mlflow", "--no-report", *OVERRIDES]
+    assert cli.main([*command, "strategy=./own.py:Own", "testbed=virtual"]) in (1, 2)
+    last = capfd.readouterr().err.splitlines()[-1]
+    assert all(word in last for word in words) and "resumes" not in last and "base.py" not in last
 
 
 def test_stop_waits_for_what_does_not_want_to_end(monkeypatch):

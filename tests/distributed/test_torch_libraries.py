@@ -192,7 +192,7 @@ def test_a_stopped_rank_ends_the_run_with_its_name(tmp_path):
     done = run_cli(tmp_path, *TORCHRUN, "timeout_s=4", fault="stop:1:5")
     assert done.returncode == 1 and "Traceback" not in done.stderr
     assert "DistributedDataParallel: nothing after 4 s" in done.stderr
-    assert re.search(r"no word from rank (0, )?1\b", done.stderr), done.stderr  # rank 0 waits too, and may be late
+    assert re.search(r"no response from rank (0, )?1\b", done.stderr), done.stderr  # rank 0 waits too, and may be late
 
 
 # --- refusals

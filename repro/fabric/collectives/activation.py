@@ -1,5 +1,7 @@
-"""Activation of the rounds of a partial collective: who starts one, and how all ranks learn of it (eager-SGD 4.1.1,
-4.2)."""
+"""Activation of the rounds of a partial collective: which rank starts one, and how it tells the others.
+
+eager-SGD, sections 4.1.1 and 4.2.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ ARRIVED, CLOSE = -1, -2
 
 
 def check(initiator: str, quorum: int | None, size: int | None = None) -> None:
-    """InputError unless the kind of initiator exists and its quorum fits `size` ranks (None: not known yet)."""
+    """InputError unless the initiator exists and its quorum fits `size` ranks (None: not known yet)."""
     if initiator not in INITIATORS:
         raise unknown("initiator", str(initiator), INITIATORS)
     if initiator != QUORUM:
@@ -36,19 +38,17 @@ class Activation:
 
     solo      every rank that reaches a round initiates it (section 4.1)
     majority  one rank initiates it, drawn for each round from a seed that all ranks share (section 4.2)
-    quorum    ours: the drawn rank initiates the round as soon as `quorum` ranks have told it that they arrived, whether
-              or not it is one of them; 1 is solo by way of another rank, P is a synchronous collective. The paper's
-              section 8 leaves this spectrum as future work.
+    quorum    not in the paper: the drawn rank initiates the round once `quorum` ranks have reported their arrival to
+              it; 1 is solo through another rank, P is a synchronous collective. Section 8 leaves this as future work.
 
-    A round that is `synchronous` starts only when all ranks have arrived, whatever the initiator: the limiter of the
-    authors' library (fflib2, ffsolo_limiter.c), which ends every so many rounds what late ranks are behind.
+    A `synchronous` round starts only when all ranks have arrived, whatever the initiator. In the authors' library
+    (fflib2, ffsolo_limiter.c) such rounds, at regular intervals, limit how far late ranks fall behind.
 
     An activation is broadcast by the union of P binomial trees: in dimension d a rank sends to the rank whose number
     differs in bit d (P a power of two, as in Figure 6), or to the one 2^d above it (other P). A rank activated in
-    dimension d sends in the dimensions above d, an initiator in all. Each of these sends is consumable: it happens once
-    in a round, however many activations arrive.
+    dimension d sends in the dimensions above d, an initiator in all; in each at most once a round.
 
-    `start(round)` is called once for each round, in the task that learns of it first. A task of its own receives
+    `start(round)` is called once for each round, in the task that learns of it first. A separate task receives
     messages, so that a rank forwards activations while it computes or executes a round.
     """
 
@@ -63,7 +63,7 @@ class Activation:
         synchronous: Callable[[int], bool] = lambda round_: False,
         parts: int = 1,
     ):
-        """parts: rounds of a step, which have the same drawn rank."""
+        """parts: rounds of a step, which share one drawn rank."""
         check(initiator, quorum, fabric.size)
         self.synchronous, self.parts = synchronous, parts
         self.fabric, self.initiator, self.quorum = fabric, initiator, quorum
@@ -73,25 +73,29 @@ class Activation:
         self.done = 0  # rounds below this one have ended here
         self.begun: set[int] = set()  # rounds from `done` on that have started
         self.sent_in: dict[int, set[int]] = defaultdict(set)  # round -> the dimensions in which it was sent
-        self.arrivals: Counter[int] = Counter()  # round -> the number of ranks that told this one that they arrived
+        self.arrivals: Counter[int] = Counter()  # round -> how many ranks have reported their arrival to this one
         self.sends: list[Work] = []
         self.messages_to = [0] * fabric.size
         self.task = fabric.spawn(self._listen, "activation")
 
-    # --- the main line
+    # --- called by the main task
     def arrive(self, round_: int) -> None:
-        """This rank's main line has come to the round: the internal activation."""
+        """This rank's main task has reached the round: the internal activation."""
         if self.initiator == QUORUM or self.synchronous(round_):
-            self._tell(self.designated(round_), ARRIVED, round_)
+            if (rank := self.designated(round_)) == self.fabric.rank:
+                self._arrived(round_)
+            else:
+                with self.lock:
+                    self._send(rank, ARRIVED, round_)
         elif self.initiator == SOLO or self.designated(round_) == self.fabric.rank:
             self._activate(round_)
 
     def designated(self, round_: int) -> int:
-        """The rank that is drawn for a round's step, the same on all ranks and after every resume."""
+        """The rank drawn for a round's step, the same on all ranks and after a resume."""
         return random.Random(f"{self.seed}/{round_ // self.parts}").randrange(self.fabric.size)
 
     def finished(self, round_: int) -> None:
-        """The round has ended on this rank, so all ranks have started it, and its late messages can be ignored."""
+        """The round has ended on this rank: all ranks have started it, so later messages about it are ignored."""
         with self.lock:
             self.done = round_ + 1
             self.begun.discard(round_)
@@ -104,22 +108,22 @@ class Activation:
             self.done = round_
 
     def settle(self) -> None:
-        """Wait until all messages of this rank have left."""
+        """Wait until this rank's messages have left."""
         with self.lock:
             sends, self.sends = self.sends, []
         for send in sends:
             send.wait()
 
     def close(self) -> None:
-        """Receive all pending messages, then end the task. All ranks call it, when no round is in progress."""
+        """Receive pending messages, then end the task. All ranks call it, when no round is in progress."""
         self.settle()
-        sent = self.fabric.exchange(self.messages_to)  # how many messages each rank sent to each
+        sent = self.fabric.exchange(self.messages_to)  # [sender][receiver]: the number of messages
         with self.lock:
             self._send(self.fabric.rank, CLOSE, sum(counts[self.fabric.rank] for counts in sent))
         self.task.join()
         self.settle()
 
-    # --- either task
+    # --- called by both tasks
     def partner(self, dimension: int) -> int:
         me, size = self.fabric.rank, self.fabric.size
         power_of_two = size & (size - 1) == 0
@@ -138,13 +142,6 @@ class Activation:
             self.begun.add(round_)
         if first:
             self.start(round_)
-
-    def _tell(self, rank: int, what: int, round_: int) -> None:
-        if rank == self.fabric.rank:
-            self._arrived(round_)
-            return
-        with self.lock:
-            self._send(rank, what, round_)
 
     def _arrived(self, round_: int) -> None:
         with self.lock:

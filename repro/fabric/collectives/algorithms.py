@@ -14,12 +14,7 @@ class FabricWithAlgorithms(Fabric):
     """The base of real and virtual fabrics: reductions by the algorithms of `repro.fabric.collectives.dense`."""
 
     def allreduce(
-        self,
-        tensor: torch.Tensor,
-        op: str = "sum",
-        channel: int = MAIN,
-        async_: bool = False,
-        algorithm: str = "auto",
+        self, tensor: torch.Tensor, op: str = "sum", channel: int = MAIN, async_: bool = False, algorithm: str = "auto"
     ) -> Work:
         if algorithm == "auto":
             algorithm = NATIVE if async_ or self.auto is None else self.auto.algorithm(tensor)

@@ -1,4 +1,4 @@
-"""Shared by the collectives: cutting a vector, their tags, the cost of a hop in virtual time."""
+"""Helpers of the collectives: cutting a vector, their tags, the cost of a hop in virtual time."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def piece_bounds(n: int, parts: int, pieces: int) -> list[tuple[int, int]]:
 
 
 def synchronise(fabric: Fabric) -> None:
-    """Spend S of Pipe-SGD's equation (5), in virtual time."""
+    """Spend S of Pipe-SGD's equation (5); no effect in real time."""
     if sync := fabric.costs.seconds("sync"):
         with fabric.compute(sync, resource=None):
             pass

@@ -12,7 +12,8 @@ from repro.fabric.codecs import codec
 from repro.fabric.collectives import dense as collectives
 from repro.fabric.collectives.auto import NATIVE
 
-RINGS = ("ring", "ring_pipelined")  # algorithms with a codec inside their hops
+# algorithms with a codec inside their hops
+RINGS = {"ring": collectives.ring_allreduce_encoded, "ring_pipelined": collectives.ring_pipelined_encoded}
 
 
 def check(codec_name: str, algorithm: str) -> None:
@@ -30,13 +31,12 @@ def check(codec_name: str, algorithm: str) -> None:
 class CompressedAllreduce:
     """Sums gradient vectors (n,) over all ranks of a fabric; every rank gets the same bits.
 
-    The vector is cut into `size` blocks, and each is encoded on its own: `quantize8` and `ternary` have a range for
-    each block, where the paper has one for the vector; after the first hop of a ring only a block is available. With
-    "ring_pipelined" each block is cut into `pieces`, which are encoded on their own.
+    Each of the vector's `size` blocks is encoded by itself, with "ring_pipelined" each of the block's `pieces`. So
+    `quantize8` and `ternary` have a range for each block, where the paper has one for the vector: after the first hop
+    of a ring a rank has only a block.
 
-    A codec that draws random numbers has one generator for `compress` and one for the hops of `reduce`, which may run
-    in two threads, so that the bits do not depend on their order. The rank and `seed` determine them; concurrent
-    allreduces, such as buckets of a gradient, need different seeds.
+    `compress` and the hops of `reduce` may run in two threads, so a codec that draws random numbers has a generator for
+    each. The rank and `seed` determine both; concurrent allreduces, such as a gradient's buckets, need different seeds.
     """
 
     def __init__(
@@ -74,10 +74,9 @@ class CompressedAllreduce:
             return [self.codec.encode(gradient[start:end]) for start, end in self.bounds]
 
     def reduce(self, blocks: list[torch.Tensor]) -> list[torch.Tensor]:
-        """The wire tensors of the sum over ranks. It blocks; all ranks call it in the same order."""
-        if self.algorithm in RINGS:
-            ring = {"ring": collectives.ring_allreduce_encoded, "ring_pipelined": collectives.ring_pipelined_encoded}
-            return ring[self.algorithm](self.fabric, blocks, self.lengths, self.hop_codec, self.channel)
+        """The wire tensors of the sum over ranks. Blocks; all ranks call it in the same order."""
+        if ring := RINGS.get(self.algorithm):
+            return ring(self.fabric, blocks, self.lengths, self.hop_codec, self.channel)
         self.fabric.allreduce(blocks[0], channel=self.channel, algorithm=self.algorithm).wait()
         return blocks
 
@@ -89,7 +88,7 @@ class CompressedAllreduce:
         return out
 
     def state_dict(self) -> dict[str, Any]:
-        """The state of the codec's random generators, empty for codecs without; not to be called during a reduction."""
+        """The state of the codec's random generators, empty for codecs without; do not call it during a reduction."""
         streams = {"compress": self.codec.state_dict(), "reduce": self.hop_codec.state_dict()}
         return {name: state for name, state in streams.items() if state}
 

@@ -1,4 +1,4 @@
-"""Measures, at start, from which size the pipelined ring is faster than the library's allreduce (for "auto")."""
+"""Measures from which size the pipelined ring is faster than the library's allreduce, for "auto"."""
 
 from __future__ import annotations
 
@@ -19,24 +19,22 @@ CLEARLY = 0.95  # the ring is chosen if it takes less than this share of the lib
 FLOAT32 = 4
 
 
-Timing = Callable[[Fabric, str, int], float]
-
-
-def find(fabric: Fabric, timing: Timing | None = None) -> Crossover:
-    """The measured crossover, the same on all ranks, which all call it before training.
+def find(fabric: Fabric, timing: Callable[[Fabric, str, int], float] | None = None) -> Crossover:
+    """Measure the crossover, the same on all ranks; all call it, before training.
 
     timing: (fabric, algorithm, bytes) -> this rank's seconds of one allreduce.
     """
     if fabric.size == 1:
         return Crossover(None, "one rank: nothing to exchange")
-    time_one = timing or seconds
     points: list[Point] = []
     began = time.perf_counter()
     fabric.exchange(None)  # this polls, so a late rank finds the cores free
     for nbytes in SIZES:
         started = time.perf_counter()
         warm_up = not points  # opens connections
-        turns = [[time_one(fabric, name, nbytes) for name in (NATIVE, RING)] for _ in range(REPEAT + warm_up)]
+        turns = [
+            [(timing or seconds)(fabric, name, nbytes) for name in (NATIVE, RING)] for _ in range(REPEAT + warm_up)
+        ]
         took = time.perf_counter() - started
         seen, times, starts = zip(*fabric.exchange((turns, took, started - began)))
         # the slowest rank's time of each repetition

@@ -25,7 +25,7 @@ def ring_allreduce_encoded(
     """Ring allreduce on compressed blocks (Pipe-SGD Figure 2 (c); 3.2: the codec sits inside each hop).
 
     blocks: this rank's gradient as `size` wire tensors, block i of `lengths[i]` elements. Returns the wire tensors of
-    the sum, the same bytes on every rank: the rank that finishes a block encodes it, the others forward it as it is.
+    the sum, the same bytes on every rank: the rank that completes a block encodes it, the others forward it unchanged.
     """
     p, me = fabric.size, fabric.rank
     right, left = (me + 1) % p, (me - 1) % p
@@ -89,13 +89,12 @@ def recursive_doubling_allreduce(fabric: Fabric, vector: torch.Tensor, channel: 
     """Sum in place: log2(p) (alpha + n beta + n gamma) for p a power of two (Thakur et al., Pipe-SGD's reference [47]).
 
     Otherwise each rank beyond the largest power of two first adds its vector into a partner's, and gets the result at
-    the end: one more round each way. Partners add the lower rank's part first, so that both get the same bits.
+    the end: one more round each way.
 
-    Ranks without such a vector are one round ahead. If one of them sent at once to a partner that is not, its message
-    would share the partner's link with the message for which the partner waits, and delay it. With `paced` it therefore
-    first waits for an empty message from the rank for which the partner waits, which says that its message has left.
-    Without `paced` it sends at once; a rank beyond the power of two then has the sum up to alpha sooner after the
-    others.
+    Ranks that add no such vector are one round ahead. If one of them sent at once to a partner that is not, its message
+    would share the partner's link with the message for which the partner waits, and delay it. With `paced` it first
+    waits for an empty message which the sender of that other message sends after it. Without `paced` it sends at once;
+    a rank beyond the power of two then has the sum up to alpha sooner after the others.
     """
     p, me = fabric.size, fabric.rank
     flat = vector.view(-1)
@@ -105,7 +104,7 @@ def recursive_doubling_allreduce(fabric: Fabric, vector: torch.Tensor, channel: 
     cost = reduce_cost(fabric, flat.numel(), NoCodec())
 
     def left(to: int, distance: int) -> None:
-        """A message to rank `to` has left: tell that rank's next partner, at `distance`, if it waits for this."""
+        """A message to rank `to` has left: notify that rank's next partner, at `distance`, if it waits for this."""
         if paced and distance < core and ahead(to ^ distance, distance, extra):
             fabric.send(flat[:0], to ^ distance, TAG + 1 + distance, channel)
 
@@ -122,7 +121,7 @@ def recursive_doubling_allreduce(fabric: Fabric, vector: torch.Tensor, channel: 
     while distance < core:
         partner = me ^ distance
         if paced and ahead(me, distance, extra):
-            # the rank that sends to the partner first
+            # the rank whose message to the partner goes first
             before = partner + core if distance == 1 else partner ^ distance // 2
             fabric.recv(flat[:0], before, TAG + 1 + distance, channel)
         receive, send = fabric.sendrecv(flat, partner, buffer, partner, TAG + 1 + distance, channel)
@@ -139,10 +138,10 @@ def recursive_doubling_allreduce(fabric: Fabric, vector: torch.Tensor, channel: 
 def ahead(rank: int, distance: int, extra: int) -> bool:
     """Whether a rank is one round ahead of its partner at `distance` in `recursive_doubling_allreduce`.
 
-    Each of the two has the sum of `distance` ranks. The first `extra` ranks had a vector to add: none of the rank's,
-    but one of the partner's.
+    Each holds the sum of `distance` ranks, and the first `extra` ranks had a vector to add. The rank is ahead if none
+    of its ranks had one, but one of the partner's had.
     """
-    first = rank & -distance  # the first of the ranks whose sum it has
+    first = rank & -distance  # of the ranks whose sum it holds
     return first ^ distance < extra <= first
 
 
@@ -167,8 +166,8 @@ def binomial_reduce(fabric: Fabric, vector: torch.Tensor, root: int = 0, channel
 def binomial_broadcast(fabric: Fabric, vector: torch.Tensor, root: int = 0, channel: int = MAIN) -> None:
     """Copies the root's tensor to all ranks: ceil(log2 p) (alpha + n beta).
 
-    A rank sends one message after the other. Concurrent messages would share its NIC, and the farthest partner, whose
-    subtree is the largest, would have its message last.
+    A rank sends one message after the other: concurrent ones would share its NIC, and delay the farthest partner, whose
+    subtree is the largest.
     """
     p = fabric.size
     me = (fabric.rank - root) % p
@@ -191,8 +190,7 @@ def tree_allreduce(fabric: Fabric, vector: torch.Tensor, channel: int = MAIN) ->
 
 
 def server_allreduce(fabric: Fabric, vector: torch.Tensor, channel: int = MAIN) -> None:
-    """The last rank is a server: it sums its clients' vectors in rank order and returns the sum; it has no vector
-    itself.
+    """The last rank, a server without a vector, sums its clients' vectors in rank order and returns the sum.
 
     For p clients the push takes alpha + p n beta (incast), and so does the pull.
     """
@@ -207,7 +205,7 @@ def server_allreduce(fabric: Fabric, vector: torch.Tensor, channel: int = MAIN) 
 
 
 def serve_sum(fabric: Fabric, total: torch.Tensor, clients: range, channel: int = MAIN, tag: int = 0) -> None:
-    """The server's part of a push: sets `total` to the sum of the clients' vectors, added in rank order."""
+    """Receive the clients' vectors and store their sum, added in rank order, in `total`."""
     buffers = [total] + [empty_like(total) for _ in clients[1:]]
     receives = [fabric.irecv(buffer, client, tag, channel) for buffer, client in zip(buffers, clients)]
     for index, receive in enumerate(receives):

@@ -17,13 +17,13 @@ from repro.fabric.collectives.send_buffer import SendBuffer
 class PartialAllreduce:
     """ADS(0), ADS(1), ... of section 5.1.1 as one persistent schedule, which a task executes round after round.
 
-    The main task contributes one vector for each step, `propose(round, gradient)`, to the step's round; `began` and
-    `ended` wait for that round; `latest` reads the receive buffer. A round takes from every rank the contents of its
-    send buffer when the round starts there: the step's gradient, late gradients of earlier steps, or null. A rank that
-    reaches a round which has started without it leaves its gradient in the send buffer for a later one (Figure 7).
+    The main task calls `propose(round, gradient)` once for each step; `began` and `ended` wait for the round; `latest`
+    reads the receive buffer. When a round starts on a rank, it takes the contents of the rank's send buffer: the step's
+    gradient, late gradients of earlier steps, or null. A rank that reaches a round after its start leaves its gradient
+    in the send buffer for a later one (Figure 7).
 
-    A gradient may be in parts, each with buffers and a round of its own: part b of step t is round t x parts + b, and
-    rounds follow one another in this order.
+    A gradient may be in parts, each with its own buffers and round: part b of step t is round t x parts + b, and rounds
+    follow one another in this order.
 
     The receive buffer holds only the latest round's result (section 4.1.1, persistent schedules): a rank that is two
     rounds late never sees the first of them.
@@ -33,10 +33,7 @@ class PartialAllreduce:
     """
 
     def __init__(self, fabric: Fabric, send_buffers: Sequence[SendBuffer], activation: Callable[..., Activation]):
-        """send_buffers: one a part, with 2 x size flags.
-
-        activation: constructs an `Activation` from the function that starts a round.
-        """
+        """send_buffers: for each part one with 2 x size flags. activation: (starter of a round) -> Activation."""
         self.fabric, self.send_buffers, self.parts = fabric, list(send_buffers), len(send_buffers)
         self.lock, self.changed = fabric.lock(), fabric.event()
         self.begun = self.done = 0  # the number of rounds that have started and ended on this rank
@@ -101,9 +98,9 @@ class PartialAllreduce:
 
     # --- the task
     def _execute(self) -> None:
-        early: set[int] = set()  # rounds whose start was heard of before an earlier round's
-        while (heard := self.todo.get(timeout=float("inf"))) is not None:
-            early.add(heard)
+        early: set[int] = set()  # rounds activated before an earlier round
+        while (activated := self.todo.get(timeout=float("inf"))) is not None:
+            early.add(activated)
             while self.done in early:
                 early.remove(self.done)
                 self._execute_one(self.done)

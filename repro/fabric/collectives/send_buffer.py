@@ -31,11 +31,11 @@ class SendBuffer(ABC):
 
     @abstractmethod
     def take(self, flags: torch.Tensor, null: bool) -> torch.Tensor:
-        """Remove a round's contribution from the send buffer. null: no gradient was added since the last round."""
+        """Move a round's contribution out of the send buffer. null: no gradient was added since the last round."""
 
     @abstractmethod
     def reduce(self, contribution: torch.Tensor) -> torch.Tensor:
-        """The sum over ranks, (n + flags,), the same bits on all. It blocks; all ranks call it."""
+        """The sum over ranks, (n + flags,), the same bits on all. Blocks; all ranks call it."""
 
     @abstractmethod
     def pending(self) -> torch.Tensor:
@@ -56,25 +56,18 @@ class Whole(SendBuffer):
     """A round takes the whole send buffer, which is empty afterwards (Figure 7), and sums it by any allreduce."""
 
     def __init__(
-        self,
-        fabric: Fabric,
-        n: int,
-        flags: int,
-        device: torch.device,
-        algorithm: str = "recursive_doubling",
-        codec: str = "none",
-        channel: int = 0,
-        seed: int = 0,
-    ):
+        self, fabric: Fabric, n: int, flags: int, device: torch.device, algorithm: str = "recursive_doubling",
+        codec: str = "none", channel: int = 0, seed: int = 0,
+    ):  # fmt: skip
         super().__init__(fabric, n, flags, device)
-        # with a codec the flags need messages of their own
+        # a codec would round the flags, so they travel separately
         self.apart = codec != "none"
         # on the host: a late rank takes part during its computation, which must not delay the others
         self.allreduce = CompressedAllreduce(
             fabric, n if self.apart else n + flags, codec, algorithm, channel, seed=seed, resource="host"
         )
-        # Without pacing: for other numbers of ranks than powers of two, the paced rank that gets the sum last would be
-        # last in the next round too, and miss it even if all ranks are equally fast.
+        # Unless the number of ranks is a power of two, the paced rank that gets the sum last would be last in the next
+        # round too, and miss it even if all ranks are equally fast.
         self.unpaced = algorithm == "recursive_doubling"
         self.channel, self.empty = channel, True
         self.free: list[torch.Tensor] = []
@@ -87,12 +80,12 @@ class Whole(SendBuffer):
         self.empty = False
 
     def take(self, flags: torch.Tensor, null: bool) -> torch.Tensor:
-        taken, self.send = self.send, self.free.pop() if self.free else torch.empty_like(self.send)
+        contribution, self.send = self.send, self.free.pop() if self.free else torch.empty_like(self.send)
         if self.empty:
-            taken[: self.n].zero_()  # G_null
-        taken[self.n :].copy_(flags)
+            contribution[: self.n].zero_()  # G_null
+        contribution[self.n :].copy_(flags)
         self.empty = True
-        return taken
+        return contribution
 
     def reduce(self, contribution: torch.Tensor) -> torch.Tensor:
         if self.unpaced:
@@ -121,10 +114,10 @@ class Whole(SendBuffer):
 
 
 class TopK(SendBuffer):
-    """A round takes the k largest elements of the send buffer; the rest stays for later rounds (beyond the paper).
+    """A round takes the k largest elements of the send buffer; the rest stays for later rounds (not in the paper).
 
-    So the send buffer holds what eager-SGD calls stale gradients and gTop-k the residual. A rank without a new gradient
-    since the last round contributes nothing, even if its residual is not empty.
+    So the send buffer holds eager-SGD's stale gradients and gTop-k's residual. A rank without a new gradient since the
+    last round contributes nothing, even if its residual is not empty.
     """
 
     def __init__(self, fabric: Fabric, n: int, flags: int, device: torch.device, k: int, channel: int = 0):

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import torch
 
-from repro.fabric.base import MAIN, Fabric, Work
+from repro.fabric.base import MAIN, Fabric
 from repro.fabric.codecs import NoCodec
 from repro.fabric.collectives.blocks import TAG, chunks, reduce_cost
 from repro.fabric.meta_tensors import add, clone, empty_like
 
 
 def sharded_server_allreduce(fabric: Fabric, vector: torch.Tensor, channel: int = MAIN) -> None:
-    """Every rank serves a chunk: it receives all ranks' parts of it, adds them in rank order and returns the sum to
-    all.
+    """Each rank serves a chunk: it receives all ranks' parts of it, adds them in rank order and sends all the sum.
 
     As in GeePS and PipeDream (section 4) each rank sends 2 (p-1)/p n bytes and receives as many, 4 (p-1)/p n in all
     (section 3.2): 2 alpha + 2 (p-1)/p n beta (+ (p-1)/p n gamma). A server that updates weights elementwise and returns
@@ -21,11 +20,18 @@ def sharded_server_allreduce(fabric: Fabric, vector: torch.Tensor, channel: int 
     p, me = fabric.size, fabric.rank
     shards = chunks(vector.view(-1), p)
     others = [(me + step) % p for step in range(1, p)]  # so that not all start with the same rank
-    parts = {rank: empty_like(shards[me]) for rank in others}
+    parts = {rank: empty_like(shards[me]) for rank in others} | {me: shards[me]}
     with fabric.batch(channel):
-        pushed = {rank: fabric.irecv(parts[rank], rank, TAG, channel) for rank in others}
+        pushes = {rank: fabric.irecv(parts[rank], rank, TAG, channel) for rank in others}
         sends = [fabric.isend(shards[rank], rank, TAG, channel) for rank in others]
-    total = _rank_order_sum(fabric, shards[me], parts, pushed)
+    for rank in range(p):
+        if rank != me:
+            pushes[rank].wait()
+        if rank == 0:
+            total = clone(parts[0])
+            continue
+        with fabric.compute(reduce_cost(fabric, parts[rank].numel(), NoCodec()), "host"):
+            add(total, parts[rank])
     for send in sends:
         send.wait()  # before their memory is received into
     with fabric.batch(channel):
@@ -34,22 +40,3 @@ def sharded_server_allreduce(fabric: Fabric, vector: torch.Tensor, channel: int 
         replies = [fabric.isend(shards[me], rank, TAG + 1, channel) for rank in others]
     for work in (*pulls, *replies):
         work.wait()
-
-
-def _rank_order_sum(
-    fabric: Fabric, mine: torch.Tensor, parts: dict[int, torch.Tensor], pushed: dict[int, Work]
-) -> torch.Tensor:
-    """The sum of this rank's part and the other ranks' parts, received by `pushed`."""
-
-    def part(rank: int) -> torch.Tensor:
-        if rank == fabric.rank:
-            return mine
-        pushed[rank].wait()
-        return parts[rank]
-
-    total = clone(part(0))
-    for rank in range(1, fabric.size):
-        summand = part(rank)
-        with fabric.compute(reduce_cost(fabric, summand.numel(), NoCodec()), "host"):
-            add(total, summand)
-    return total

@@ -1,4 +1,4 @@
-"""Sends that start late: emulates latency on links that have none."""
+"""Sends that start late, to emulate latency."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from repro.fabric.real.mpi import MpiFabric, MpiWork
 
 
 class DelayedSend(MpiWork):
-    """A send that a `DelayedSender` posts later; until then it has no MPI request."""
+    """A send that has no MPI request until a `DelayedSender` posts it."""
 
     def __init__(self, fabric: MpiFabric, send: Callable[[], Any], what: str, data: torch.Tensor):
         super().__init__(fabric, None, what, data)

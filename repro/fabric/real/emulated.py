@@ -1,9 +1,8 @@
 """The emulated fabric: real MPI messages, with time slowed down by `time_factor`.
 
-The shaped network carries a fraction of the testbed's rate; this fabric slows down latency and computation, which it
-sleeps, and divides the clock by the same factor. The idea is Gupta et al.'s (NSDI 2006 and 2008), whose kernels dilate
-their clocks. Ours do not: TCP's timers and this machine's own work (Python, MPI) keep their speed, and count for
-1 / `time_factor` of their time.
+The shaped network has a fraction of the testbed's rate. This fabric sleeps for latency and computation, longer by the
+same factor, and divides its clock by it. In Gupta et al. (NSDI 2006 and 2008), who had the idea, kernels dilate their
+clocks; here TCP's timers and this machine's own work (Python, MPI) keep their speed, and count 1 / `time_factor`.
 """
 
 from __future__ import annotations
@@ -22,12 +21,11 @@ import torch
 from repro.fabric.base import MAIN, FabricError, Work
 from repro.fabric.costs import Costs
 from repro.fabric.real.delayed_sender import DelayedSend, DelayedSender
-from repro.fabric.real.mpi import LONGEST_SLEEP_S, MpiFabric, MpiUnaddressed, MpiWork
+from repro.fabric.real.mpi import LONGEST_SLEEP_S, MpiFabric, MpiWork
 from repro.fabric.window import Window
 
-# the longest pause between two polls of a rank, in emulated seconds; 33 ranks share two cores
-LONGEST_PAUSE_S = 10e-6
-MOST_LATE = 0.01  # how much too long a rank's sleeps may be in total, as a share of the training
+LONGEST_PAUSE_S = 10e-6  # between two polls of a rank, in emulated seconds; 33 ranks share two cores
+MOST_LATE = 0.01  # total excess of a rank's sleeps, as a share of the training, above which times are invalid
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,7 @@ class Dilation:
 
 @dataclass
 class Shared:
-    """What all groups of a rank share. late_s: how much each sleep was too long, in emulated seconds."""
+    """State that all groups of a rank share. late_s: the excess of each sleep, in emulated seconds."""
 
     delayed_sender: DelayedSender | None
     window: Window = field(default_factory=Window)
@@ -139,9 +137,7 @@ class EmulatedFabric(MpiFabric):
         mine = self._real(tensor)
         gathered = torch.from_numpy(self.shared.window.of(self.size * mine.numel()))
         self.bytes_sent += (self.size - 1) * mine.numel()
-        sent, taken = [mine.numpy(), self.mpi.BYTE], [gathered.numpy(), self.mpi.BYTE]
-        request = self.comms[channel].Iallgather(sent, taken)
-        MpiUnaddressed(self, request, f"allgather (channel {channel})", (mine, gathered)).wait()
+        self._gather(mine, gathered, "allgather", channel)
         return [torch.empty_like(tensor) for _ in range(self.size)]
 
     # the record
@@ -154,12 +150,12 @@ class EmulatedFabric(MpiFabric):
         if sum(late) > MOST_LATE * train_s:
             raise FabricError(
                 f"rank {self.rank}: sleeps were {sum(late):.3g} s too long in {train_s:.3g} s of training, more than "
-                f"{MOST_LATE:.0%}: this machine is too busy, or too slow for so many ranks; take fewer, or a larger "
+                f"{MOST_LATE:.0%}: this machine is too busy, or too slow for so many ranks; use fewer, or a larger "
                 "testbed.slow_down"
             )
         return {"sleeps": len(late), "late_s": sum(late), "latest_s": max(late, default=0.0)}
 
 
 def start(dilation: Dilation, costs: Costs, timeout_s: float) -> EmulatedFabric:
-    """The fabric of a rank that mpirun started on slowed-down links."""
+    """The fabric of a rank that mpirun started on slowed links."""
     return EmulatedFabric(dilation, costs, timeout_s)

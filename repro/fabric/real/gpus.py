@@ -1,4 +1,4 @@
-"""The GPUs that ranks see and use; the choice between NCCL and gloo depends on them."""
+"""Which GPUs ranks see and use."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ def mps_runs() -> bool:
     control = Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps"), "control")
     try:
         os.close(os.open(control, os.O_WRONLY | os.O_NONBLOCK))
-    except OSError:  # not there, or left by one that has ended
+    except OSError:  # it does not exist, or its reader has ended
         return False
     return True
 
 
 def too_few_gpus(everybody: Sequence[Any]) -> str | None:
-    """A line that names the fullest host if two ranks would share a GPU, which NCCL refuses; else None.
+    """An error that names the fullest host if two ranks would share a GPU, which NCCL refuses; else None.
 
-    everybody: each rank's seat, with `host`, `gpu` and `gpus`.
+    everybody: for each rank an object with `host`, `gpu` and `gpus`.
     """
     used = [(each.host, each.gpu) for each in everybody]
     if len(set(used)) == len(used) and all(each.gpu for each in everybody):

@@ -1,4 +1,4 @@
-"""Finds ranks that do not respond, for errors of waits that name no peer."""
+"""Finds ranks that do not respond, for errors of waits that have no particular peer."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ SECONDS = 2.0  # ranks that waited for the same operation time out within this s
 
 
 def find_missing_ranks(fabric: Fabric, seconds: float = SECONDS) -> str:
-    """ "; no word from rank 1, 3": the ranks that do not join this call in time; empty if all do.
+    """ "; no response from rank 1, 3": the ranks that do not join this call in time; empty if all do.
 
-    A rank calls it before it gives up a wait; so do the others that wait for the same operation.
+    A rank calls it when a wait has timed out; so do the others that wait for the same operation.
     """
-    word = torch.zeros(1)
+    message = torch.zeros(1)
     peers = [rank for rank in range(fabric.size) if rank != fabric.rank]
     silent = []
     try:
         expected = [fabric.irecv(torch.empty(1), peer, TAG, CONTROL) for peer in peers]
         for peer in peers:
-            fabric.isend(word, peer, TAG, CONTROL)
+            fabric.isend(message, peer, TAG, CONTROL)
         for peer, receive in zip(peers, expected):
             try:
                 receive.wait(seconds)
@@ -29,4 +29,4 @@ def find_missing_ranks(fabric: Fabric, seconds: float = SECONDS) -> str:
                 silent.append(peer)
     except FabricError:  # no message can be started
         return ""
-    return f"; no word from rank {', '.join(map(str, silent))}" if silent else ""
+    return f"; no response from rank {', '.join(map(str, silent))}" if silent else ""

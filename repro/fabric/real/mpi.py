@@ -17,11 +17,10 @@ from repro.fabric.costs import REAL_TIME
 from repro.fabric.real.missing_ranks import find_missing_ranks
 from repro.fabric.real.threads import RealTimeFabric, TaskGroup
 
-# A wait first yields the core without sleeping, then sleeps for longer and longer: ranks often outnumber cores.
+# A wait first yields the core so many times, then sleeps, longer each time: ranks often outnumber cores.
 YIELDS = 20
 SLEEP_S, LONGEST_SLEEP_S = 20e-6, 50e-6
-# An idle task leaves the core, and Python's lock, to the computation.
-LONGEST_IDLE_SLEEP_S = 2e-3
+LONGEST_IDLE_SLEEP_S = 2e-3  # of `wait_idle`, which leaves the core, and Python's lock, to the computation
 TIMER_SLACK, SLACK_NS = 29, 1000  # prctl(2): by default Linux lengthens every sleep by up to 50 µs
 
 
@@ -33,11 +32,10 @@ def sleep_exactly() -> None:
 
 class MpiWork(Work):
     def __init__(
-        self, fabric: MpiFabric, request: Any, what: str, keep: Any, finish: Callable[[], object] | None = None
+        self, fabric: MpiFabric, request: Any, what: str, buffers: Any, finish: Callable[[], object] | None = None
     ):
-        self.fabric, self.request, self.what = fabric, request, what
-        self.keep = keep  # keeps the buffer alive during the transfer
-        self.finish = finish
+        """buffers: kept alive during the transfer. finish: called at its end."""
+        self.fabric, self.request, self.what, self.buffers, self.finish = fabric, request, what, buffers, finish
         self.expected: int | None = None  # bytes of a receive
         self.finished = False
 
@@ -57,10 +55,10 @@ class MpiWork(Work):
             if status.Is_cancelled():
                 return
             self.source = status.Get_source()
-            found = status.Get_count(self.fabric.mpi.BYTE)
-            if found != self.expected:
+            nbytes, expected = status.Get_count(self.fabric.mpi.BYTE), self.expected
+            if nbytes != expected:
                 raise FabricError(
-                    f"rank {self.fabric.rank}: {self.what}: {found} bytes where {self.expected} were expected"
+                    f"rank {self.fabric.rank}: {self.what}: {nbytes} bytes where {expected} were expected"
                 )
         if self.finish:
             self.finish()
@@ -106,7 +104,7 @@ class MpiFabric(RealTimeFabric):
         self.timeout_s, self.costs, self.bytes_sent = timeout_s, REAL_TIME, 0
         self.tasks = tasks or TaskGroup(self.rank, timeout_s)  # shared by all groups of a rank
         if tasks is None:
-            self.tasks.absent = lambda: find_missing_ranks(self)
+            self.tasks.missing = lambda: find_missing_ranks(self)
 
     def poll(
         self, done: Callable[[], bool], what: str, timeout: float | None = None, longest_s: float = LONGEST_SLEEP_S
@@ -122,7 +120,7 @@ class MpiFabric(RealTimeFabric):
             while not done():
                 self.tasks.check()
                 if time.monotonic() - started > limit:
-                    raise self.tasks.overdue(limit)
+                    raise self.tasks.timeout_error(limit)
                 time.sleep(pause)
                 pause = min(pause * 1.5, longest_s)
 
@@ -155,14 +153,14 @@ class MpiFabric(RealTimeFabric):
         return work
 
     def wait_any(self, works: Sequence[Work], timeout: float | None = None) -> int:
-        found: list[int] = []
+        done: list[int] = []
 
         def any_done() -> bool:
-            found.extend(index for index, work in enumerate(works) if work.done())
-            return bool(found)
+            done.extend(index for index, work in enumerate(works) if work.done())
+            return bool(done)
 
         self.poll(any_done, " or ".join(work.what for work in works if isinstance(work, MpiWork)), timeout)
-        return found[0]
+        return done[0]
 
     # collectives of the MPI library
     def native_allreduce(self, tensor: torch.Tensor, channel: int = MAIN) -> Work:
@@ -173,8 +171,10 @@ class MpiFabric(RealTimeFabric):
         return MpiUnaddressed(self, request, f"allreduce (channel {channel})", data, finish)
 
     def blocking_allreduce(self, tensor: torch.Tensor) -> None:
-        """As `native_allreduce` of a CPU tensor, by MPI's blocking call, for which Open MPI uses other algorithms. It
-        waits inside MPI without a time limit, as libraries that call it do."""
+        """As `native_allreduce` of a CPU tensor, by MPI's blocking call, for which Open MPI uses other algorithms.
+
+        It waits inside MPI without a time limit, as do libraries that call it.
+        """
         self.comms[MAIN].Allreduce(self.mpi.IN_PLACE, tensor.numpy(), self.mpi.SUM)
 
     def broadcast(self, tensor: torch.Tensor, root: int = 0, channel: int = MAIN) -> None:
@@ -190,12 +190,11 @@ class MpiFabric(RealTimeFabric):
     def allgather(self, tensor: torch.Tensor, channel: int = MAIN) -> list[torch.Tensor]:
         mine = self.tasks.streams.outgoing(tensor)
         self.bytes_sent += (self.size - 1) * mine.numel()
-        parts = self._gather(mine, "allgather", channel)
+        parts = self._gather(mine, torch.empty(self.size, mine.numel(), dtype=torch.uint8), "allgather", channel)
         return [part.view(tensor.dtype).view(tensor.shape).to(tensor.device) for part in parts]
 
-    def _gather(self, mine: torch.Tensor, what: str, channel: int) -> torch.Tensor:
-        """Every rank's bytes (n,), with the same n on all ranks, as (ranks, n)."""
-        gathered = torch.empty(self.size, mine.numel(), dtype=torch.uint8)
+    def _gather(self, mine: torch.Tensor, gathered: torch.Tensor, what: str, channel: int) -> torch.Tensor:
+        """Receive every rank's bytes (n,), with the same n on all ranks, into `gathered` (ranks, n); returns it."""
         request = self.comms[channel].Iallgather([mine.numpy(), self.mpi.BYTE], [gathered.numpy(), self.mpi.BYTE])
         MpiUnaddressed(self, request, f"{what} (channel {channel})", (mine, gathered)).wait()
         return gathered
@@ -218,11 +217,11 @@ class MpiFabric(RealTimeFabric):
     def exchange(self, obj: Any) -> list[Any]:
         # mpi4py's own allgather of objects blocks inside MPI, without a time limit
         mine = torch.frombuffer(bytearray(pickle.dumps(obj)), dtype=torch.uint8)
-        length = torch.tensor([mine.numel()]).view(torch.uint8)
-        lengths = self._gather(length, "exchange", CONTROL).view(torch.int64).flatten().tolist()
+        length, gathered = torch.tensor([mine.numel()]), torch.empty(self.size, dtype=torch.int64)
+        lengths = self._gather(length.view(torch.uint8), gathered, "exchange", CONTROL).tolist()
         padded = torch.zeros(max(lengths), dtype=torch.uint8)
         padded[: mine.numel()] = mine
-        parts = self._gather(padded, "exchange", CONTROL)
+        parts = self._gather(padded, torch.empty(self.size, len(padded), dtype=torch.uint8), "exchange", CONTROL)
         return [pickle.loads(part[:length].numpy().tobytes()) for part, length in zip(parts, lengths)]
 
     def close(self) -> None:

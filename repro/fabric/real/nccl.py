@@ -1,4 +1,4 @@
-"""The torch.distributed fabric over NCCL, with a GPU for each rank: ordered, without tags, with a watchdog for hangs.
+"""The torch.distributed fabric over NCCL: a GPU for each rank, ordered transfers without tags, a watchdog for hangs.
 
 `repro.testing.nccl` checks on a CPU that a strategy follows NCCL's rules. Not yet run on GPUs.
 """
@@ -47,7 +47,7 @@ class NcclWork(TorchWork):
 
 @dataclass(frozen=True)
 class AllOf:
-    """Several of torch's operations as one, which is completed when all are."""
+    """Several of torch's operations as one."""
 
     works: list[Any]
 
@@ -56,12 +56,12 @@ class AllOf:
 
 
 class Batch(NcclWork):
-    """Sends and receives in one NCCL group: each is completed when all are."""
+    """Sends and receives in one NCCL group, which complete together."""
 
     def __init__(self, fabric: NcclFabric):
         super().__init__(fabric, self, "", None)
         self.parts: list[Any] = []
-        self.works: list[Any] = []  # torch's: one on NCCL
+        self.works: list[Any] = []  # torch's handles: one on NCCL
 
     def add(self, part: Callable[..., Any], flat: torch.Tensor, peer: int, what: str, channel: int) -> None:
         self.parts.append(dist.P2POp(part, flat, peer, self.fabric.groups[channel]))
@@ -72,7 +72,7 @@ class Batch(NcclWork):
         self.watch(channel)
 
     def watch(self, channel: int) -> Batch:
-        """Watches torch's operations, not the batch, which would keep its tensors alive until the next look."""
+        """Watch torch's operations, not the batch, which would keep its tensors alive until the next check."""
         self.fabric.watchdog.watch(AllOf(self.works), self.what, (tuple(self.fabric.ranks), channel))
         return self
 
@@ -82,10 +82,10 @@ class Batch(NcclWork):
 
 
 class NcclFabric(TorchFabric):
-    """`TorchFabric` on GPUs; its control plane is gloo's.
+    """`TorchFabric` on GPUs, with gloo for the control plane.
 
-    Every transfer is part of a batch, if only of one: for a lone transfer torch creates a communicator for each pair of
-    ranks at first use, and the order of first uses would matter.
+    Every transfer is part of a batch, even a single one: outside of a batch torch creates a communicator for each pair
+    of ranks at first use, and the order of first uses would matter.
     """
 
     library: ClassVar[str] = "nccl"
@@ -125,12 +125,12 @@ class NcclFabric(TorchFabric):
         if channel == CONTROL:
             return super().irecv(tensor, source, tag, channel)
         if source == ANY_SOURCE:
-            raise FabricError(f"rank {self.rank}: receive from any rank: NCCL has no such thing")
+            raise FabricError(f"rank {self.rank}: receive from any rank: not supported by NCCL")
         return self._transfer(dist.irecv, tensor.detach(), source, "receive from", channel)
 
     def _transfer(self, part: Callable[..., Any], tensor: torch.Tensor, peer: int, how: str, channel: int) -> Work:
         if not tensor.numel():
-            return DoneWork()  # an empty message is none
+            return DoneWork()  # empty messages are not sent
         if (batch := self.batches.get((threading.get_ident(), channel))) is None:
             with self.batch(channel):
                 return self._transfer(part, tensor, peer, how, channel)
@@ -150,8 +150,8 @@ class NcclFabric(TorchFabric):
             batch.begin(channel)
 
     # collectives
-    def _collective(self, what: str, channel: int, begin: Callable[[], Any], keep: Any) -> Work:
-        return NcclWork(self, self._start(what, begin), what, keep).watch(channel)
+    def _collective(self, what: str, channel: int, begin: Callable[[], Any], buffers: Any) -> Work:
+        return NcclWork(self, self._start(what, begin), what, buffers).watch(channel)
 
     def barrier(self, channel: int = MAIN) -> None:
         if channel == CONTROL:
@@ -162,4 +162,4 @@ class NcclFabric(TorchFabric):
             self._collective(f"barrier (channel {channel})", channel, begin, word).wait()
 
     def find_auto(self) -> Crossover:
-        return Crossover(None, "NCCL's own allreduce moves vectors from GPU to GPU: nothing is measured")
+        return Crossover(None, "not measured: NCCL's own allreduce moves vectors from GPU to GPU")

@@ -1,4 +1,4 @@
-"""Translates Slurm's environment of a rank to the variables that torch.distributed reads."""
+"""Sets the environment variables that torch.distributed reads from those of a Slurm task."""
 
 from __future__ import annotations
 
@@ -16,34 +16,32 @@ def translate(fabric: str) -> None:
         os.environ.update(rank_environment(os.environ, fabric))
 
 
-def rank_environment(given: Any, fabric: str) -> dict[str, str]:
+def rank_environment(slurm: Any, fabric: str) -> dict[str, str]:
     """torch.distributed's variables from Slurm's variables of a task; LOCAL_RANK selects the GPU."""
-    found = {"LOCAL_RANK": given["SLURM_LOCALID"]}
+    variables = {"LOCAL_RANK": slurm["SLURM_LOCALID"]}
     if fabric == "torch":
         # the largest number on any node, so that all ranks choose the same backend
-        most = max(tasks_per_node(given.get("SLURM_STEP_TASKS_PER_NODE") or given.get("SLURM_TASKS_PER_NODE", "1")))
-        found |= {
-            "RANK": given["SLURM_PROCID"],
-            "WORLD_SIZE": given.get("SLURM_STEP_NUM_TASKS") or given["SLURM_NTASKS"],
+        most = max(tasks_per_node(slurm.get("SLURM_STEP_TASKS_PER_NODE") or slurm.get("SLURM_TASKS_PER_NODE", "1")))
+        variables |= {
+            "RANK": slurm["SLURM_PROCID"],
+            "WORLD_SIZE": slurm.get("SLURM_STEP_NUM_TASKS") or slurm["SLURM_NTASKS"],
             "LOCAL_WORLD_SIZE": str(most),
-            "MASTER_ADDR": reachable(given.get(MASTER, ""), given.get("SLURM_LAUNCH_NODE_IPADDR", "127.0.0.1")),
-            "MASTER_PORT": str(port(given)),
+            "MASTER_ADDR": reachable(slurm.get(MASTER, ""), slurm.get("SLURM_LAUNCH_NODE_IPADDR", "127.0.0.1")),
+            "MASTER_PORT": str(port(slurm)),
         }
-    return found
+    return variables
 
 
-def port(given: Any) -> int:
+def port(slurm: Any) -> int:
     """A port that is the same on all ranks and differs between jobs, restarts of a job, and steps."""
-    number = [int(given.get(f"SLURM_{name}") or 0) for name in ("JOB_ID", "RESTART_COUNT", "STEP_ID")]
-    return 20000 + (10 * number[0] + 3 * number[1] + number[2]) % 10000
+    job, restart, step = (int(slurm.get(f"SLURM_{name}") or 0) for name in ("JOB_ID", "RESTART_COUNT", "STEP_ID"))
+    return 20000 + (10 * job + 3 * restart + step) % 10000
 
 
 def tasks_per_node(text: str) -> list[int]:
     """The tasks of each node, from Slurm's notation, such as 2(x3),1."""
-    found: list[int] = []
-    for count, times in re.findall(r"(\d+)(?:\(x(\d+)\))?", text):
-        found += [int(count)] * int(times or 1)
-    return found or [1]
+    nodes = re.findall(r"(\d+)(?:\(x(\d+)\))?", text)
+    return [int(count) for count, times in nodes for _ in range(int(times or 1))] or [1]
 
 
 def reachable(host: str, otherwise: str) -> str:
@@ -52,4 +50,4 @@ def reachable(host: str, otherwise: str) -> str:
         socket.getaddrinfo(host, None)
     except (OSError, UnicodeError):
         return otherwise
-    return host if host else otherwise
+    return host or otherwise

@@ -1,10 +1,9 @@
 """CUDA streams of a rank's tasks, events between them, and copies to the host.
 
-Work on a stream runs in order, concurrently with other streams. If all tasks shared a stream, a copy to the host for a
-message would wait for every kernel that the main thread has launched meanwhile, and nothing would overlap. So each task
-has a stream of its own. Whoever hands something to another task (by a queue, an event, a lock, or its end) records a
-mark in its stream, and the other task's stream waits for it. The host does not wait. Not yet run on GPUs: the tests use
-a fake device.
+If all tasks shared a stream, a message's copy to the host would wait for every kernel that the main thread has launched
+meanwhile, and nothing would overlap. So each task has its own stream. A task that passes something to another (by a
+queue, an event, a lock, or its end) records a mark in its stream, and the other task's stream waits for the mark; the
+host does not. Not yet run on GPUs: the tests use a fake device.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ Staged = tuple[torch.Tensor, Callable[[], object]]
 
 
 class Fetched:
-    """A tensor being copied to the host; without a device it is there already."""
+    """A tensor being copied to the host; here, on a CPU, the tensor itself."""
 
     def __init__(self, host: torch.Tensor):
         self.host = host
@@ -48,13 +47,14 @@ class Streams:
     def follow(self, mark: Any, item: object = None) -> None:
         """Make the calling task's stream wait for the mark.
 
-        item: what was handed over, with tensors of another stream.
+        item: the object that was passed, which may contain tensors of another stream.
         """
 
     def outgoing(self, tensor: torch.Tensor) -> torch.Tensor:
         """The payload as a host tensor of bytes, for libraries that cannot read device memory; on a CPU without a copy.
 
-        Waits for the kernels that produce the tensor, not for later ones."""
+        Waits for the kernels that produce the tensor, not for later ones.
+        """
         return as_bytes(tensor.detach().contiguous())
 
     def incoming(self, tensor: torch.Tensor) -> Staged:
@@ -62,7 +62,7 @@ class Streams:
         return as_bytes(tensor.detach()), lambda: None
 
     def hand_back(self, host: torch.Tensor, tensor: torch.Tensor) -> None:
-        """Copy the bytes of `outgoing`, which an operation has changed in place, back into the tensor."""
+        """Copy the result of `outgoing`, which an operation has changed in place, back into the tensor."""
 
     def fetch(self, tensor: torch.Tensor) -> Fetched:
         """Start a copy to the host; only reading its value waits."""
@@ -128,7 +128,7 @@ class DeviceStreams(Streams):
         host, mark = self.pinned(flat), self.mark()
 
         def full() -> None:
-            self.follow(mark)  # the waiting task may not be the one that released the tensor for overwriting
+            self.follow(mark)  # the task that waits may not be the one that last read the tensor
             self.copy(host, flat)
 
         return host, full

@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from repro.fabric.base import Event, FabricError, Queue, Task, TaskCancelled, overdue
+from repro.fabric.base import Event, FabricError, Queue, Task, TaskCancelled, timeout_error
 from repro.fabric.collectives import crossover
 from repro.fabric.collectives.algorithms import FabricWithAlgorithms
 from repro.fabric.collectives.auto import Crossover
 from repro.fabric.real import streams
 from repro.fabric.real.streams import Streams
 
-MAIN_LINE = "main"
-LONGEST_NAP_S = 3600.0  # of one wait of the system, which accepts no infinite timeout
+MAIN_TASK = "main"
+LONGEST_WAIT_S = 3600.0  # of one system call, which accepts no infinite timeout
 
 
 class ThreadTask(Task):
@@ -31,16 +31,16 @@ class ThreadTask(Task):
         self.error: BaseException | None = None
         self.ended = threading.Event()
         self.stream = tasks.streams.own()
-        self.handed = tasks.streams.mark()  # the mark of what the task gets, at its end of what it returns
+        self.mark = tasks.streams.mark()  # in the parent's stream; at the task's end in its own
         self.thread = threading.Thread(target=self._body, name=name, daemon=True)
 
     def _body(self) -> None:
         self.tasks.local.task = self
         try:
             with self.stream:
-                self.tasks.streams.follow(self.handed)
+                self.tasks.streams.follow(self.mark)
                 self.result = self.fn()
-                self.handed = self.tasks.streams.mark()
+                self.mark = self.tasks.streams.mark()
         except TaskCancelled:
             pass
         except BaseException as error:
@@ -54,7 +54,7 @@ class ThreadTask(Task):
         self.tasks.wait_until(self.ended.is_set, f"the end of task {self.name}", timeout)
         if self.error:
             raise self.error
-        self.tasks.streams.follow(self.handed, self.result)
+        self.tasks.streams.follow(self.mark, self.result)
         return self.result
 
     def cancel(self) -> None:
@@ -71,9 +71,9 @@ class TaskGroup:
         self.condition = threading.Condition()
         self.failed: BaseException | None = None
         self.waits: dict[int, tuple[str, str, float]] = {}  # thread -> task name, what it waits for, since when
-        # ends the process when a library call never returns, so that no error can be raised
+        # ends the process if a library call never returns, so that no error can be raised
         self.on_fatal: Callable[[FabricError], object] = lambda error: None
-        self.absent: Callable[[], str] = str  # names the ranks that do not respond, for a wait without a peer
+        self.missing: Callable[[], str] = str  # names the ranks that do not respond, for a wait without a peer
 
     @property
     def streams(self) -> Streams:
@@ -84,7 +84,7 @@ class TaskGroup:
 
     def current_name(self) -> str:
         task = self.current()
-        return task.name if task else MAIN_LINE
+        return task.name if task else MAIN_TASK
 
     def check(self) -> None:
         """Raise TaskCancelled if the calling task was cancelled, or the error of another task of the rank."""
@@ -105,7 +105,7 @@ class TaskGroup:
 
     @contextmanager
     def waiting(self, what: str) -> Iterator[None]:
-        """A context in which the calling task waits, so that the errors of other waits can name the reason."""
+        """A context in which the calling task waits for `what`; timeout errors of other tasks mention it."""
         thread = threading.get_ident()
         self.waits[thread] = self.current_name(), what, time.monotonic()
         try:
@@ -113,12 +113,12 @@ class TaskGroup:
         finally:
             del self.waits[thread]
 
-    def overdue(self, limit: float) -> FabricError:
+    def timeout_error(self, limit: float) -> FabricError:
         """The timeout error of the calling task, inside `waiting`."""
         now, waits = time.monotonic(), self.waits.copy()
         name, what, _ = waits.pop(threading.get_ident())
-        others = [(other, wanted, now - since) for other, wanted, since in waits.values()]
-        return overdue(self.rank, name, what, limit, others)
+        others = [(other, awaited, now - since) for other, awaited, since in waits.values()]
+        return timeout_error(self.rank, name, what, limit, others)
 
     def wait_until(self, ready: Callable[[], bool], what: str, timeout: float | None = None) -> None:
         """Sleep until `ready()`, which is called with the condition held; FabricError after the limit."""
@@ -129,20 +129,20 @@ class TaskGroup:
                 self.check()
                 left = started + limit - time.monotonic()
                 if left <= 0:
-                    late = self.overdue(limit)
+                    error = self.timeout_error(limit)
                     break
-                self.condition.wait(min(left, LONGEST_NAP_S))
+                self.condition.wait(min(left, LONGEST_WAIT_S))
             else:
                 return
-        raise FabricError(f"{late}{self.absent()}")  # after the condition is released, because `absent` takes a while
+        raise FabricError(f"{error}{self.missing()}")  # with the condition released, because `missing` takes a while
 
 
 class ThreadEvent(Event):
     def __init__(self, tasks: TaskGroup):
-        self.tasks, self.flag, self.handed = tasks, False, None
+        self.tasks, self.flag, self.mark = tasks, False, None
 
     def set(self) -> None:
-        self.handed = self.tasks.streams.mark()
+        self.mark = self.tasks.streams.mark()
         with self.tasks.condition:
             self.flag = True
             self.tasks.condition.notify_all()
@@ -152,12 +152,12 @@ class ThreadEvent(Event):
 
     def is_set(self) -> bool:
         if self.flag:
-            self.tasks.streams.follow(self.handed)
+            self.tasks.streams.follow(self.mark)
         return self.flag
 
     def wait(self, timeout: float | None = None) -> None:
         self.tasks.wait_until(lambda: self.flag, "an event", timeout)
-        self.tasks.streams.follow(self.handed)
+        self.tasks.streams.follow(self.mark)
 
 
 class ThreadQueue(Queue):
@@ -166,21 +166,21 @@ class ThreadQueue(Queue):
         self.items: deque = deque()
 
     def put(self, item: Any) -> None:
-        handed = item, self.tasks.streams.mark()
+        mark = self.tasks.streams.mark()
         with self.tasks.condition:
-            self.items.append(handed)
+            self.items.append((item, mark))
             self.tasks.condition.notify_all()
 
     def get(self, timeout: float | None = None) -> Any:
-        taken = []
+        first = []
 
-        def take() -> bool:
+        def pop() -> bool:
             if self.items:
-                taken.append(self.items.popleft())
-            return bool(taken)
+                first.append(self.items.popleft())
+            return bool(first)
 
-        self.tasks.wait_until(take, "an item of a queue", timeout)
-        [(item, mark)] = taken
+        self.tasks.wait_until(pop, "an item of a queue", timeout)
+        [(item, mark)] = first
         self.tasks.streams.follow(mark, item)
         return item
 
@@ -192,14 +192,14 @@ class ThreadLock(AbstractContextManager):
     """A lock whose holder's stream waits for the work of the previous holder."""
 
     def __init__(self, tasks: TaskGroup):
-        self.tasks, self.lock, self.handed = tasks, threading.Lock(), None
+        self.tasks, self.lock, self.mark = tasks, threading.Lock(), None
 
     def __enter__(self) -> None:
         self.lock.acquire()
-        self.tasks.streams.follow(self.handed)
+        self.tasks.streams.follow(self.mark)
 
     def __exit__(self, *raised: object) -> None:
-        self.handed = self.tasks.streams.mark()
+        self.mark = self.tasks.streams.mark()
         self.lock.release()
 
 

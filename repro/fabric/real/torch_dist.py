@@ -18,28 +18,21 @@ from repro.fabric.base import ANY_SOURCE, CHANNELS, CONTROL, DEFAULT_TIMEOUT_S, 
 from repro.fabric.collectives import dense as collectives
 from repro.fabric.costs import REAL_TIME
 from repro.fabric.real.missing_ranks import find_missing_ranks
-from repro.fabric.real.threads import LONGEST_NAP_S, RealTimeFabric, TaskGroup
+from repro.fabric.real.threads import LONGEST_WAIT_S, RealTimeFabric, TaskGroup
 
-FIRST_WORD_S = 1.0  # rank 0 gets this long to say whom it waited for, because its exit breaks the connections
+ROOT_FIRST_S = 1.0  # delay of the other ranks' errors, so that rank 0, which knows the missing rank, reports it first
 LOST = re.compile(r"gloo|timed? ?out|connection|peer|socket", re.IGNORECASE)  # gloo has no exception type of its own
 
 
 class TorchWork(Work):
     def __init__(
-        self,
-        fabric: TorchFabric,
-        work: Any,
-        what: str,
-        keep: Any,
-        finish: Any = None,
-        wanted: int | None = None,
+        self, fabric: TorchFabric, work: Any, what: str, buffers: Any, finish: Any = None, wanted: int | None = None,
         addressed: bool = True,
-    ):
-        """addressed: False for a wait without a peer, whose error names the ranks that do not respond."""
-        self.fabric, self.work, self.what, self.keep, self.finish = fabric, work, what, keep, finish
-        self.addressed = addressed
-        self.wanted = wanted  # the source of a receive
-        self.finished = False
+    ):  # fmt: skip
+        """buffers: kept alive during the transfer. finish: called at its end. wanted: the source of a receive.
+        addressed: False for a wait without a peer, whose error names the ranks that do not respond."""
+        self.fabric, self.work, self.what, self.buffers, self.finish = fabric, work, what, buffers, finish
+        self.wanted, self.addressed, self.finished = wanted, addressed, False
 
     def wait(self, timeout: float | None = None) -> None:
         if self.finished:
@@ -65,7 +58,7 @@ class TorchWork(Work):
 
     def _await(self, limit: float) -> None:
         """Wait for the operation; RuntimeError after `limit` seconds."""
-        self.work.wait(datetime.timedelta(seconds=min(limit, LONGEST_NAP_S)))
+        self.work.wait(datetime.timedelta(seconds=min(limit, LONGEST_WAIT_S)))
 
     def done(self) -> bool:
         raise FabricError(f"fabric torch ({self.fabric.backend}) cannot test a transfer (no capability 'test')")
@@ -75,7 +68,7 @@ class TorchWork(Work):
 
 
 class TorchFabric(RealTimeFabric):
-    """torch.distributed's ranks, or some of them, with a process group for each channel."""
+    """All ranks of torch.distributed or a part of them, with a process group for each channel."""
 
     name = "torch"
     capabilities = frozenset({"threads", "torch.distributed", "tags", "any_source"})
@@ -104,7 +97,7 @@ class TorchFabric(RealTimeFabric):
         self.timeout_s, self.costs, self.bytes_sent = timeout_s, REAL_TIME, 0
         self.tasks = tasks or TaskGroup(self.rank, timeout_s)  # shared by all groups of a rank
         if tasks is None:
-            self.tasks.absent = lambda: find_missing_ranks(self)
+            self.tasks.missing = lambda: find_missing_ranks(self)
 
     def local_rank(self, world_rank: int) -> int:
         return self.ranks.index(world_rank) if world_rank in self.ranks else -1
@@ -152,8 +145,8 @@ class TorchFabric(RealTimeFabric):
         return TorchWork(self, work, what, data, finish, source, not any_source)
 
     # collectives
-    def _collective(self, what: str, channel: int, begin: Callable[[], Any], keep: Any) -> Work:
-        return TorchWork(self, self._start(what, begin), what, keep, addressed=False)
+    def _collective(self, what: str, channel: int, begin: Callable[[], Any], buffers: Any) -> Work:
+        return TorchWork(self, self._start(what, begin), what, buffers, addressed=False)
 
     def native_allreduce(self, tensor: torch.Tensor, channel: int = MAIN) -> Work:
         self.bytes_sent += 2 * (self.size - 1) * tensor.nbytes // self.size  # a ring's share
@@ -185,7 +178,7 @@ class TorchFabric(RealTimeFabric):
     def subgroup(self, ranks: Sequence[int]) -> Fabric | None:
         members = [self.ranks[rank] for rank in ranks]
         if self.size < dist.get_world_size():  # torch numbers its groups, so all ranks have to create them
-            raise FabricError("fabric torch makes no subgroup of a subgroup: make it of the whole, on all ranks")
+            raise FabricError("fabric torch cannot split a subgroup: make subgroups of the whole fabric, on all ranks")
         fabric = self._over(members)  # every rank takes part in creating the groups
         return fabric if self.rank in ranks else None
 
@@ -193,13 +186,13 @@ class TorchFabric(RealTimeFabric):
         return TorchFabric(self.backend, self.timeout_s, members, self.tasks)
 
     def exchange(self, obj: Any) -> list[Any]:
-        # by messages through rank 0, whose waits name the missing rank; torch's collectives do not
+        # by messages through rank 0, because its waits name a missing rank; torch's collectives do not
         if self.rank:
             try:
                 self._send_object(obj, 0)
                 return self._receive_object(0)
             except FabricError:
-                time.sleep(FIRST_WORD_S)
+                time.sleep(ROOT_FIRST_S)
                 raise
         everyone = [obj, *map(self._receive_object, range(1, self.size))]
         for rank in range(1, self.size):
@@ -219,7 +212,7 @@ class TorchFabric(RealTimeFabric):
         return pickle.loads(data.numpy().tobytes())
 
     def _patience_s(self) -> float:
-        """Rank 0 times out first, because it knows the missing rank; the others wait for rank 0."""
+        """Longer on the ranks that wait for rank 0, which knows the missing rank and so times out first."""
         return self.timeout_s * (2 if self.rank else 1)
 
     def close(self) -> None:

@@ -1,8 +1,7 @@
 """Starts torch.distributed with a backend that suits all ranks: NCCL if each has a GPU of its own, else gloo.
 
-A rank cannot decide alone: another host may have fewer GPUs, and under Slurm a rank may see only its own. Ranks that
-chose differently would wait for each other for ever, so they first exchange their GPUs through torch's store. Not yet
-run on GPUs: the tests use fake ones.
+A rank cannot decide alone: another host may have fewer GPUs, and under Slurm a rank may see only its own. So the ranks
+first exchange their GPUs through torch's store. Not yet run on GPUs: the tests use fake ones.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ def gather(store: Any, rank: int, size: int, mine: Seat) -> list[Seat]:
 
 def choose(seats: Sequence[Seat], backend: str = "auto") -> str:
     """ "nccl" or "gloo", the same for the same seats."""
-    complaint = too_few_gpus(seats)
-    if backend == "nccl" and complaint:
-        raise InputError(complaint)
-    return backend if backend != "auto" else "gloo" if complaint else "nccl"
+    problem = too_few_gpus(seats)
+    if backend == "nccl" and problem:
+        raise InputError(problem)
+    return backend if backend != "auto" else "gloo" if problem else "nccl"

@@ -1,4 +1,4 @@
-"""A timeout for NCCL, whose waits have none: a thread watches its operations and names one that is late."""
+"""A time limit for NCCL, whose waits have none: a thread watches its operations and names one that is late."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Protocol
 
-from repro.fabric.base import FabricError, overdue
+from repro.fabric.base import FabricError, timeout_error
 from repro.fabric.real.threads import TaskGroup
 
-LOOK_S = 1.0  # between two checks
+CHECK_S = 1.0  # between two checks
 GRACE_S = 5.0  # before the process of a rank that hangs in the library is ended
 
 
@@ -28,17 +28,19 @@ class Watched:
 
     transfer: Transfer
     what: str
-    line: str
+    task: str
     since: float
 
 
 class Watchdog:
-    """Watches the operations of one rank. A stream runs its operations in order, so only the first unfinished one can
-    be late; its time counts from when it became the first.
+    """Watches the operations of one rank.
 
-    On NCCL `wait` only makes the task's stream wait, the host goes on, and hangs later in whatever asks the device: no
-    exception can reach it there. So every wait of the rank's tasks raises the error (`TaskGroup.fail`); where that ends
-    nothing within `GRACE_S` seconds, `TaskGroup.on_fatal` ends the process.
+    A stream runs its operations in order, so only the first unfinished one can be late; its time counts from when it
+    became the first.
+
+    NCCL's `wait` only blocks the task's stream. The host goes on, and hangs later in a call that waits for the device,
+    where no exception can reach it. So every wait of the rank's tasks raises the error (`TaskGroup.fail`); if the
+    process has not ended `GRACE_S` seconds later, `TaskGroup.on_fatal` ends it.
     """
 
     def __init__(self, tasks: TaskGroup, now: Callable[[], float] = time.monotonic):
@@ -53,18 +55,18 @@ class Watchdog:
             self.streams[stream].append(Watched(transfer, what, self.tasks.current_name(), self.now()))
 
     def start(self) -> None:
-        """Check every `LOOK_S` seconds, on a thread of its own, until an operation is late."""
-        self.thread = threading.Thread(target=self._walk, name="watchdog", daemon=True)
+        """Check every `CHECK_S` seconds, on a separate thread, until an operation is late."""
+        self.thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
         self.thread.start()
 
-    def _walk(self) -> None:
-        while (error := self.look()) is None:
-            time.sleep(LOOK_S)
+    def _run(self) -> None:
+        while (error := self.check()) is None:
+            time.sleep(CHECK_S)
         self.tasks.fail(error)
         time.sleep(GRACE_S)
         self.tasks.on_fatal(error)
 
-    def look(self) -> FabricError | None:
+    def check(self) -> FabricError | None:
         """Forget finished operations; return the error of a late one."""
         now = self.now()
         with self.lock:
@@ -75,5 +77,5 @@ class Watchdog:
                         stream[0].since = now
                 if stream and now - stream[0].since > self.tasks.timeout_s:
                     first = stream[0]
-                    return overdue(self.tasks.rank, first.line, first.what, now - first.since)
+                    return timeout_error(self.tasks.rank, first.task, first.what, now - first.since)
         return None

@@ -31,12 +31,11 @@ class Reduced:
 
 
 def doubling_allgather(fabric: Fabric, mine: torch.Tensor, channel: int = MAIN) -> list[torch.Tensor]:
-    """Every rank's tensor in rank order: ceil(log2 P) alpha + (P-1) n beta for n bytes of each rank, as in equation
-    (6).
+    """Every rank's tensor in rank order: ceil(log2 P) alpha + (P-1) n beta for n bytes a rank, as in equation (6).
 
     Bruck's algorithm (Bruck, Ho, Kipnis, Upfal, Weathersby, 1997) has the rounds and bytes of recursive doubling for
-    any number of ranks: in round i a rank sends all that it has, or as much as is missing, to the rank 2^i below, and
-    receives as much from the rank 2^i above.
+    any number of ranks: in round i a rank sends all tensors that it has, or as many as are missing, to the rank 2^i
+    below, and receives as many from the rank 2^i above.
     """
     p, me = fabric.size, fabric.rank
     held = mine.new_empty(p, mine.numel())  # row j: the tensor of rank me + j

@@ -83,8 +83,7 @@ class Sparse:
     def check(state: torch.Tensor, names: list[str], when: str) -> None:
         """Diverged for a flag, or for a sum of finite gradients that has overflowed.
 
-        state: of a sparse vector, on the host; names: of the parameters, as `flagged` numbers them; when: the time, for
-        the error.
+        state: of a sparse vector, on the host; names: of the parameters, as in `flagged`; when: for the error.
         """
         lowest, finite = state.tolist()
         if lowest < 0:
@@ -150,7 +149,7 @@ def merge_at_once(a: Sparse, b: Sparse, k: int) -> tuple[Sparse, Sparse]:
 
 
 def in_order(parts: list[Sparse]) -> tuple[torch.Tensor, torch.Tensor]:
-    """(the indices of all parts, ascending, the position of each); equal indices stay in the order of the parts."""
+    """(all parts' indices, ascending; the position of each); equal indices stay in the order of the parts."""
     indices = torch.cat([part.indices for part in parts])
     if indices.device.type != "cpu":
         return indices.sort(stable=True)
@@ -159,7 +158,7 @@ def in_order(parts: list[Sparse]) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def sum_all(parts: list[Sparse]) -> Sparse:
-    """The sum of sparse vectors, in their order, with the places of all together; unused ones at the end."""
+    """The sum of sparse vectors, in their order, with as many places as all together; unused ones at the end."""
     if parts[0].values.is_meta:
         return Sparse(torch.cat([part.values for part in parts]), torch.cat([part.indices for part in parts]))
     indices, order = in_order(parts)

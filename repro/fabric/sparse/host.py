@@ -16,24 +16,22 @@ def order(indices: np.ndarray) -> np.ndarray:
 def among(mine: np.ndarray, others: np.ndarray, empty: int) -> np.ndarray:
     """Which of the indices are among the others: (n,) bool. Except for `empty`, the indices of each array are distinct.
 
-    It sorts both together and looks for equal neighbours: merging two sorted runs takes a third of the time of binary
-    searches.
+    Sorting both together and comparing neighbours takes a third of the time of binary searches.
     """
     both = np.concatenate([others, mine])
     places = order(both)
     both = np.take(both, places)
-    found = np.zeros(len(both), dtype=bool)
-    found[places[1:][both[1:] == both[:-1]]] = True
-    found = found[len(others) :]
-    found[mine == empty] = empty in others
-    return found
+    member = np.zeros(len(both), dtype=bool)
+    member[places[1:][both[1:] == both[:-1]]] = True
+    member = member[len(others) :]
+    member[mine == empty] = empty in others
+    return member
 
 
 def above(vector: np.ndarray, bound: np.ndarray, equal: bool) -> np.ndarray:
-    """The indices of all magnitudes of a vector (n,) above the bound (or `equal` to it), ascending; NaN counts as
-    above."""
+    """The indices, ascending, of a vector's (n,) magnitudes above the bound, or also `equal` to it; NaN is above."""
     under = np.less if equal else np.less_equal
-    found = []
+    indices = []
     # one scratch array for all chunks, so that the results do not fragment the heap
     sizes = np.empty(min(CHUNK, len(vector)), dtype=vector.dtype)
     small = np.empty(len(sizes), dtype=bool)
@@ -44,25 +42,23 @@ def above(vector: np.ndarray, bound: np.ndarray, equal: bool) -> np.ndarray:
             under(np.abs(chunk, out=size), bound, out=here)
             places = np.flatnonzero(np.logical_not(here, out=here))
             places += start
-            found.append(places)
-    return np.concatenate(found)
+            indices.append(places)
+    return np.concatenate(indices)
 
 
 def largest(magnitudes: np.ndarray, k: int) -> np.ndarray:
     """The k largest of the magnitudes (n,), which contain no NaN, as a mask (n,); ties by position."""
     place = len(magnitudes) - k
     threshold = np.partition(magnitudes, place)[place]
-    found = magnitudes > threshold
-    if missing := k - int(np.count_nonzero(found)):
-        found[np.flatnonzero(magnitudes == threshold)[:missing]] = True
-    return found
+    mask = magnitudes > threshold
+    if missing := k - int(np.count_nonzero(mask)):
+        mask[np.flatnonzero(magnitudes == threshold)[:missing]] = True
+    return mask
 
 
 def merge(a: Part, b: Part, k: int, empty: int) -> tuple[Part, Part]:
-    """gTop-k's Definition 1, as `repro.fabric.sparse.gradients.merge`: (the k largest magnitudes of a + b, the rest).
-
-    empty: the index of an unused place; negative indices are flags, which outweigh all values.
-    """
+    """As `repro.fabric.sparse.gradients.merge` (gTop-k's Definition 1). empty: the index of an unused place; negative
+    indices are flags, which outweigh all values."""
     indices = np.concatenate([a[1], b[1]])
     places = order(indices)
     indices, values = np.take(indices, places), np.take(np.concatenate([a[0], b[0]]), places)

@@ -49,13 +49,13 @@ def exact(vector: torch.Tensor, k: int) -> torch.Tensor:
         return ranked(magnitudes(vector), k)
     bound = guess(vector, k, SURE, EVERY)
     while True:
-        found = above(vector, bound)
-        if found.numel() >= k:
-            return found[ranked(magnitudes(vector[found]), k)]
+        larger = above(vector, bound)
+        if larger.numel() >= k:
+            return larger[ranked(magnitudes(vector[larger]), k)]
         # the estimate was too high, or most magnitudes equal it
-        equal = first_equal(vector, bound, k - found.numel())
-        if found.numel() + equal.numel() == k:
-            return torch.cat([found, equal]).sort().values
+        equal = first_equal(vector, bound, k - larger.numel())
+        if larger.numel() + equal.numel() == k:
+            return torch.cat([larger, equal]).sort().values
         bound = below(vector, bound)
 
 
@@ -66,11 +66,11 @@ def exact_at_once(vector: torch.Tensor, k: int) -> torch.Tensor:
     """
     n = vector.numel()
     sizes = magnitudes(vector)
-    found, where = torch.topk(sizes, k)
-    threshold = found[-1]
+    highest, where = torch.topk(sizes, k)
+    threshold = highest[-1]
     falling = torch.arange(n, 0, -1, dtype=torch.int32, device=vector.device)
     ties = n - torch.topk(torch.where(sizes == threshold, falling, 0), k).values  # the lowest indices first
-    greater = found > threshold
+    greater = highest > threshold
     nth = (torch.arange(k, device=vector.device) - greater.sum()).clamp_(min=0)
     return torch.where(greater, where, ties.to(torch.int64)[nth]).sort().values
 
@@ -79,27 +79,25 @@ def sampled(vector: torch.Tensor, k: int) -> torch.Tensor:
     """The indices of at most k elements above the sampled threshold, ascending."""
     if vector.device.type != "cpu":
         return sampled_at_once(vector, k)
-    found = above(vector, guess(vector, k, 0.0), equal=True)
-    return found if found.numel() <= k else found[ranked(magnitudes(vector[found]), k)]
+    indices = above(vector, guess(vector, k, 0.0), equal=True)
+    return indices if indices.numel() <= k else indices[ranked(magnitudes(vector[indices]), k)]
 
 
 def sampled_at_once(vector: torch.Tensor, k: int) -> torch.Tensor:
-    """As `sampled`, for a GPU: (k,), with static shapes and without reading values on the host; EMPTY for missing
-    elements.
+    """As `sampled`, for a GPU: (k,), with static shapes, without reading values on the host; EMPTY if fewer than k.
 
     Zeros are never selected. If more than `MOST` k elements are above the threshold, which a random sample does not
     produce, only the first ones are considered.
     """
     n, many = vector.numel(), min(MOST * k, vector.numel())
     sizes = magnitudes(vector)
-    found = (sizes >= guess(vector, k, 0.0)) & (sizes > 0)
-    place = found.cumsum(0, dtype=torch.int32) - 1
-    place = torch.where(found & (place < many), place, many).to(torch.int64)  # others go to an extra place
+    large = (sizes >= guess(vector, k, 0.0)) & (sizes > 0)
+    place = large.cumsum(0, dtype=torch.int32) - 1
+    place = torch.where(large & (place < many), place, many).to(torch.int64)  # others go to an extra place
     numbers = torch.arange(n, dtype=torch.int64, device=vector.device)
     candidates = torch.full((many + 1,), EMPTY, device=vector.device).scatter_(0, place, numbers)[:many]
-    theirs = torch.where(candidates == EMPTY, -1.0, sizes[candidates.clamp(max=n - 1)])
-    chosen = positions(largest(theirs, k), k)  # the first of equal ones; missing elements are at the end
-    return candidates[chosen]
+    candidate_sizes = torch.where(candidates == EMPTY, -1.0, sizes[candidates.clamp(max=n - 1)])
+    return candidates[positions(largest(candidate_sizes, k), k)]  # the first of equal ones; EMPTY at the end
 
 
 def magnitudes(vector: torch.Tensor) -> torch.Tensor:
@@ -113,10 +111,8 @@ def ranked(sizes: torch.Tensor, k: int) -> torch.Tensor:
 
 
 def guess(vector: torch.Tensor, k: int, deviations: float, least: int = 1) -> torch.Tensor:
-    """An estimate of the k-th largest magnitude, from a regular sample, lowered by so many standard deviations.
-
-    least: the sample's stride is at least this.
-    """
+    """An estimate of the k-th largest magnitude, lowered by so many standard deviations, from every s-th element, with
+    s at least `least`."""
     n = vector.numel()
     sample = magnitudes(vector[:: max(least, n // SAMPLE)])
     expected = k * sample.numel() / n
@@ -131,18 +127,18 @@ def above(vector: torch.Tensor, bound: torch.Tensor, equal: bool = False) -> tor
 
 def first_equal(vector: torch.Tensor, bound: torch.Tensor, count: int) -> torch.Tensor:
     """The lowest `count` indices (or all) whose magnitude equals the bound."""
-    found, missing = [], count
+    indices, missing = [], count
     for start in range(0, vector.numel(), CHUNK):
         here = (vector[start : start + CHUNK].abs() == bound).nonzero().view(-1)[:missing].add_(start)
-        found.append(here)
+        indices.append(here)
         missing -= here.numel()
         if not missing:
             break
-    return torch.cat(found)
+    return torch.cat(indices)
 
 
 def below(vector: torch.Tensor, bound: torch.Tensor) -> torch.Tensor:
-    """The median of a sample's magnitudes below the bound; without any, the largest magnitude below the bound."""
+    """The median of a sample's magnitudes below the bound; if it has none, the largest magnitude below the bound."""
     sample = magnitudes(vector[:: max(1, vector.numel() // SAMPLE)])
     lower = sample[sample < bound]
     if lower.numel():

@@ -1,4 +1,4 @@
-"""A network whose messages slow each other down, though they share no NIC: a switch that congests."""
+"""A network model with a congested switch: messages slow each other down although they share no NIC."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Waiting(NamedTuple):
 
 
 class CongestedLinks(Links):
-    """`Links` on which a byte takes beta * `network.slowdown(n)`, n the messages under way when its message starts.
+    """`Links` where a byte takes beta * `network.slowdown(n)`, with n messages under way when its message starts.
 
     Messages that start at the same time count for each other. A message is under way until its last byte has left the
     sender, also while it waits for the sender's NIC.

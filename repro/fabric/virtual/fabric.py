@@ -11,16 +11,7 @@ from typing import Any
 
 import torch
 
-from repro.fabric.base import (
-    CONTROL,
-    MAIN,
-    DoneWork,
-    Event,
-    Fabric,
-    Queue,
-    Task,
-    Work,
-)
+from repro.fabric.base import CONTROL, MAIN, DoneWork, Event, Fabric, Queue, Task, Work
 from repro.fabric.collectives import dense as collectives
 from repro.fabric.collectives.algorithms import FabricWithAlgorithms
 from repro.fabric.costs import REAL_TIME, Costs
@@ -35,7 +26,7 @@ from repro.fabric.virtual.tasks import VirtualEvent, VirtualLock, VirtualQueue, 
 
 
 class World:
-    """What all ranks of one virtual run share: the scheduler, the links, the mailboxes."""
+    """The state that all ranks of a virtual run share: the scheduler, the links, the mailboxes."""
 
     def __init__(self, size: int, network: Network):
         self.size, self.network = size, network
@@ -51,7 +42,7 @@ class World:
 class Meeting:
     """The ranks that have reached an `exchange`, and their objects."""
 
-    brought: dict[int, Any] = field(default_factory=dict)
+    objects: dict[int, Any] = field(default_factory=dict)
     waiting: list[VirtualTask] = field(default_factory=list)
 
 
@@ -72,9 +63,6 @@ class VirtualFabric(FabricWithAlgorithms):
         self._resources: dict[str, VirtualLock] = {}
         self._subgroups = 0
         self._exchanges = 0
-
-    def global_rank(self, rank: int) -> int:
-        return self.ranks[rank]
 
     # time
     def now(self) -> float:
@@ -119,7 +107,6 @@ class VirtualFabric(FabricWithAlgorithms):
 
     def wait_any(self, works: Sequence[Work], timeout: float | None = None) -> int:
         self.scheduler.check()
-
         waiting = [work for work in works if isinstance(work, VirtualWork)]
 
         def wait_for_all(task: VirtualTask) -> None:
@@ -145,17 +132,12 @@ class VirtualFabric(FabricWithAlgorithms):
         return DoneWork()
 
     def allreduce(
-        self,
-        tensor: torch.Tensor,
-        op: str = "sum",
-        channel: int = MAIN,
-        async_: bool = False,
-        algorithm: str = "auto",
+        self, tensor: torch.Tensor, op: str = "sum", channel: int = MAIN, async_: bool = False, algorithm: str = "auto"
     ) -> Work:
         return super().allreduce(tensor, op, channel, async_, "auto" if algorithm == "ring" else algorithm)
 
     def _ring_at_once(self, tensor: torch.Tensor, channel: int) -> bool:
-        """Whether the fast path could run this ring allreduce of all ranks, in which case it has."""
+        """Run this ring allreduce of all ranks by the fast path, if possible; returns whether it did."""
         if not tensor.is_meta or self.group != 0 or self.timeout_s is not None:
             return False
         ring = Ring(tensor.numel(), tensor.element_size(), channel, self.costs)
@@ -180,7 +162,7 @@ class VirtualFabric(FabricWithAlgorithms):
         if self.rank not in ranks:
             return None
         group = (self.group, self._subgroups)
-        members = [self.global_rank(r) for r in ranks]
+        members = [self.ranks[rank] for rank in ranks]
         fabric = type(self)(self.world, members, list(ranks).index(self.rank), self.costs, self.timeout_s, group)
         fabric._resources = self._resources  # all groups of a rank share its device and host
         return fabric
@@ -188,7 +170,7 @@ class VirtualFabric(FabricWithAlgorithms):
     def spawn(self, fn: Callable[[], Any], name: str = "background") -> Task:
         if self.world.ring_path.arrived:
             self.world.ring_path.flush()
-        return VirtualTaskHandle(self.scheduler, self.scheduler.add(self.global_rank(self.rank), name, fn, self.now()))
+        return VirtualTaskHandle(self.scheduler, self.scheduler.add(self.ranks[self.rank], name, fn, self.now()))
 
     def event(self) -> Event:
         return VirtualEvent(self.scheduler)
@@ -205,28 +187,24 @@ class VirtualFabric(FabricWithAlgorithms):
     def exchange(self, obj: Any) -> list[Any]:
         self._exchanges += 1
         meeting = self.world.meetings[(self.group, self._exchanges)]
-        meeting.brought[self.rank] = obj
-        if len(meeting.brought) < self.size:
-            what = f"all ranks to come to exchange {self._exchanges}"
-            self.scheduler.wait_until(lambda: len(meeting.brought) == self.size, meeting.waiting.append, what)
+        meeting.objects[self.rank] = obj
+        if len(meeting.objects) < self.size:
+            what = f"all ranks to reach exchange {self._exchanges}"
+            self.scheduler.wait_until(lambda: len(meeting.objects) == self.size, meeting.waiting.append, what)
         else:
             del self.world.meetings[(self.group, self._exchanges)]
             for task in meeting.waiting:
                 self.scheduler.wake(task)
-        return [meeting.brought[rank] for rank in range(self.size)]
+        return [meeting.objects[rank] for rank in range(self.size)]
 
     def close(self) -> None:
         return None
 
 
 def run(
-    size: int,
-    main: Callable[[Any], Any],
-    network: Network,
-    costs: Costs = REAL_TIME,
-    timeout_s: float | None = None,
+    size: int, main: Callable[[Any], Any], network: Network, costs: Costs = REAL_TIME, timeout_s: float | None = None,
     kind: type[VirtualFabric] = VirtualFabric,
-) -> list[Any]:
+) -> list[Any]:  # fmt: skip
     """Run `main(fabric)` on `size` virtual ranks, with fabrics of class `kind`; return each rank's result.
 
     Raises a failed rank's own error, and FabricError on a deadlock or on a wait of more than `timeout_s` virtual

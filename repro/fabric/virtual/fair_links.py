@@ -39,7 +39,7 @@ class Connection:
 
 @dataclass(slots=True)
 class Route:
-    """The flows between the NICs of two hosts. They all have the same rate, so one number tells the progress of all.
+    """The flows between the NICs of two hosts. All have the same rate, so one number holds the progress of all.
 
     weight    of each flow: its share of a saturated link, relative to a flow of weight 1
     flows     a heap of (`served` at its end, number, connection)
@@ -148,7 +148,7 @@ class FairLinks(Links):
     def _rates(self, links: list[int]) -> list[tuple[Route, float]]:
         """The rates of all routes on these links, by progressive filling: the link with the least capacity for each
         unit of weight fixes the rates of its flows; then the remaining links, with their remaining capacity."""
-        found: dict[tuple[int, int], tuple[Route, float]] = {}
+        rates: dict[tuple[int, int], tuple[Route, float]] = {}
         at, free = self.at, dict.fromkeys(links, 1.0)
         weights = {link: sum([len(route.flows) * route.weight for route in at[link].values()]) for link in links}
         while weights := {link: weight for link, weight in weights.items() if weight}:
@@ -156,14 +156,14 @@ class FairLinks(Links):
             most = least * EQUAL
             for link in [link for link, weight in weights.items() if free[link] <= most * weight]:
                 for other, route in at[link].items():
-                    if route.links not in found:
-                        found[route.links] = route, least * route.weight
+                    if route.links not in rates:
+                        rates[route.links] = route, least * route.weight
                         weight = len(route.flows) * route.weight
                         free[link] -= weight * least
                         free[other] -= weight * least
                         weights[other] -= weight
                 weights[link] = 0.0  # exactly, because weights are not whole numbers
-        return list(found.values())
+        return list(rates.values())
 
     def _schedule_check(self, route: Route) -> None:
         """Schedule a check for the end of the route's next flow, unless an earlier one is scheduled."""
@@ -181,7 +181,7 @@ class FairLinks(Links):
             self._schedule_check(route)
             return
         route.served, route.since = end, _ = flows[0][0], now
-        gone = False
+        any_closed = False
         while flows and flows[0][0] == end:
             connection = heappop(flows)[2]
             message = connection.messages.popleft()
@@ -192,8 +192,8 @@ class FairLinks(Links):
                 heappush(flows, (end + connection.messages[0].wire, next(self.numbers), connection))
             else:
                 del self.open[connection.source, connection.to]
-                gone = True
-        if gone:
+                any_closed = True
+        if any_closed:
             self._changes(route)
         else:
             self._schedule_check(route)

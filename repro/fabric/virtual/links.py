@@ -16,8 +16,8 @@ class Links:
 
     so that p messages of n bytes to one node take alpha + p * n * beta.
 
-    With `network.hosts` the nodes of a host share its NIC, first come first served. A message between two nodes of a
-    host goes through the host's memory, which serves one message at a time:
+    With `network.hosts` the nodes of a host share its NIC. A message between two of them goes through the host's
+    memory, which serves one message at a time:
 
     begin = max(ready, memory_free);  left = begin + n * local_beta;  done = left + local_alpha
     """

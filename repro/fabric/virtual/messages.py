@@ -23,9 +23,9 @@ class Message:
 
 
 class Mailbox:
-    """A rank's arrived messages and posted receives. Each is matched with the first of the others that fits.
+    """A rank's arrived messages and posted receives, each matched with the first of the others that fits.
 
-    They are indexed by what they match, because there may be thousands.
+    Both are indexed by source and key, because there may be thousands.
     """
 
     def __init__(self) -> None:
@@ -90,7 +90,7 @@ class End(Protocol):
 
 
 class VirtualWork(Work):
-    """The base of sends and receives; `finish` wakes the waiting tasks. Its text is what errors say about the wait."""
+    """The base of sends and receives; `finish` wakes the waiting tasks. `str` describes the wait in errors."""
 
     __slots__ = ("error", "fabric", "finished", "waiters", "watchers")
 
@@ -173,11 +173,10 @@ class Receive(VirtualWork):
 
     def complete(self, message: Message) -> None:
         self.source, payload, buffer = message.source, message.payload, self.buffer
-        expected, found = buffer.nbytes, message.nbytes
-        if expected != found:
+        if buffer.nbytes != message.nbytes:
             self.error = FabricError(
-                f"rank {self.fabric.rank}: received {found} bytes from rank {message.source} where {expected} were "
-                f"expected (tag {self.key[2]}, channel {self.key[1]})"
+                f"rank {self.fabric.rank}: received {message.nbytes} bytes from rank {message.source} where "
+                f"{buffer.nbytes} were expected (tag {self.key[2]}, channel {self.key[1]})"
             )
         elif payload is not None:
             if payload.dtype != buffer.dtype:

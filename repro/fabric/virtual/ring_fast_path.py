@@ -3,12 +3,10 @@
 The times equal those of the event simulation to the last bit (`repro.fabric.virtual.links`,
 `collectives.ring_allreduce`). The fast path is used if no other message can interfere with the ring's:
 - the links are `Links` without hosts and with one alpha, waits have no limit, and every rank of the run takes part;
-- only the ranks' main tasks are alive, none has sent a message since the first rank arrived, and no message is in
-  flight;
+- only the ranks' main tasks are alive, none has sent since the first rank arrived, and no message is in flight;
 - the last of the ring's messages reaches its receiver before any later message of a rank can.
-Otherwise all ranks fall back to the event simulation, from the times at which they arrived: early ranks have done
-nothing since, and the actions of the others did not affect them. Before a rank that has not arrived does something that
-affects other ranks, `flush` lets the early ranks continue.
+Otherwise all ranks fall back to the event simulation, from the times at which they arrived. Before a rank that has not
+arrived affects other ranks, `flush` lets the early ranks continue.
 """
 
 from __future__ import annotations
@@ -33,8 +31,8 @@ class Ring:
     costs: Costs
 
     def ends(self, links: Links, arrivals: list[float]) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-        """For ranks that arrive at (p,) seconds: (when each rank ends, when its NIC can send, when it can receive, when
-        the last message reaches its receiver)."""
+        """For arrivals (p,) in seconds: (when each rank ends, when its NIC is free to send, when to receive, when the
+        last message reaches its receiver)."""
         p, alpha, ranks = len(arrivals), links.network.alpha, np.arange(len(arrivals))
         sizes = [end - start for start, end in bounds(self.elements, p)]
         wires = np.array([n * self.itemsize * links.network.beta for n in sizes])
@@ -79,7 +77,7 @@ class RingFastPath:
             return False
         self.arrived[rank], self.wanted = scheduler.current, ring
         if len(self.arrived) < self.size:
-            scheduler.block("all ranks to come to an allreduce")
+            scheduler.block("all ranks to reach an allreduce")
             if rank not in self.by_events:
                 return True
             self.by_events.remove(rank)
@@ -87,7 +85,7 @@ class RingFastPath:
         return self._all_arrived(ring, rank)
 
     def flush(self) -> None:
-        """The running task is about to affect others: first let the ranks that arrived continue by events."""
+        """Let the ranks that arrived continue by events, before the running task affects them."""
         if self._release():
             self.scheduler.advance(0.0)
 
@@ -100,7 +98,7 @@ class RingFastPath:
         return bool(arrived)
 
     def _all_arrived(self, ring: Ring, last: int) -> bool:
-        """The last rank has arrived: all continue when the ring is complete for them."""
+        """The last rank has arrived: let each rank continue when its ring is complete; False if messages interfere."""
         network, ranks = self.links.network, range(self.size)
         ends, tx, rx, last_head = ring.ends(self.links, [self.arrived[rank].now for rank in ranks])
         if not last_head < float(ends.min()) + network.alpha:

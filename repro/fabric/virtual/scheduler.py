@@ -18,7 +18,7 @@ import torch
 from greenlet import GreenletExit, getcurrent, greenlet
 from torch.utils._python_dispatch import _disable_current_modes
 
-from repro.fabric.base import FabricError, TaskCancelled, overdue
+from repro.fabric.base import FabricError, TaskCancelled, timeout_error
 
 DEVICES = ("cpu", "cuda")  # on which arithmetic may run
 COLLECT_AT = 20_000  # new objects before a garbage collection; Python's default is 700
@@ -30,7 +30,7 @@ class VirtualTask:
     def __init__(self, rank: int, name: str, fn: Callable[[], Any], now: float):
         self.rank, self.name, self.fn, self.now = rank, name, fn, now
         self.greenlet: greenlet
-        self.waiting_for: object = None  # what it waits for, as errors say it
+        self.waiting_for: object = None  # str of it describes the wait in errors
         self.waits_since = 0.0
         self.blocks = 0  # counts waits, so that the timeout of an earlier wait does not end a later one
         self.timed_out = False
@@ -130,7 +130,7 @@ class Scheduler:
                 for other in self.tasks
                 if other.rank == task.rank and other.waiting_for is not None
             ]
-            raise overdue(task.rank, task.name, what, task.now - task.waits_since, others)
+            raise timeout_error(task.rank, task.name, what, task.now - task.waits_since, others)
 
     def wake(self, task: VirtualTask) -> None:
         """Resume a blocked task at the current time; no effect on other tasks."""
@@ -166,7 +166,7 @@ class Scheduler:
     def _waiting_task(self) -> VirtualTask:
         """The running task, which is about to wait; FabricError inside a backward pass."""
         if torch._C._current_graph_task_id() != -1:
-            raise FabricError("a task waits inside of a backward pass, in which no other task could run one")
+            raise FabricError("a task waits inside a backward pass, during which no other task could run one")
         return self.current
 
     def _schedule(self, time: float, rank: int, what: Any) -> None:
@@ -225,8 +225,7 @@ class Scheduler:
 
 @contextmanager
 def _few_collections() -> Iterator[None]:
-    """A context with rare garbage collections that skip older objects: thousands of messages are in flight, and none is
-    part of a cycle."""
+    """A context with rare garbage collections: thousands of messages are in flight, and none is part of a cycle."""
     before = gc.get_threshold()
     gc.freeze()
     gc.set_threshold(COLLECT_AT, *before[1:])

@@ -19,7 +19,6 @@ from repro.testing.faults.trial import Trial, Undisturbed
 
 ATTEMPTS = 6  # attempts to kill a run between its second checkpoint and its end
 
-
 _making: defaultdict[tuple[str, Path], threading.Lock] = defaultdict(threading.Lock)
 
 
@@ -35,18 +34,15 @@ def of(strategy: str, folder: Path, key: str) -> Undisturbed:
 def _of(strategy: str, folder: Path, key: str) -> Undisturbed:
     record, killed = folder / f"{strategy}.json", folder / f"{strategy}.killed"
     with contextlib.suppress(OSError, ValueError, KeyError):
-        known = json.loads(record.read_text(encoding="utf-8"))
-        if known["summary"]["key"] == key and killed.is_dir():
-            return Undisturbed(known["summary"], known["start_s"], known["seconds"], killed)
+        stored = json.loads(record.read_text(encoding="utf-8"))
+        if stored["summary"]["key"] == key and killed.is_dir():
+            return Undisturbed(stored["summary"], stored["start_s"], stored["seconds"], killed)
     shutil.rmtree(killed, ignore_errors=True)
     whole = _whole(strategy, folder / f"{strategy}.whole", killed)
     _kill_half_way(strategy, folder / f"{strategy}.half", whole)
-    write_atomically(record, json.dumps(_plain(whole)) + "\n")
+    content = {"summary": whole.summary, "start_s": whole.start_s, "seconds": whole.seconds}
+    write_atomically(record, json.dumps(content) + "\n")
     return whole
-
-
-def _plain(whole: Undisturbed) -> dict[str, Any]:
-    return {"summary": whole.summary, "start_s": whole.start_s, "seconds": whole.seconds}
 
 
 def _whole(strategy: str, folder: Path, killed: Path) -> Undisturbed:

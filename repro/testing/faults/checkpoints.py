@@ -1,4 +1,4 @@
-"""The checkpoints of a run, found by their file names."""
+"""Lists the checkpoints of a run by their file names."""
 
 from __future__ import annotations
 
@@ -13,12 +13,10 @@ NAME = re.compile(r"iteration(\d+)\.rank(\d+)\.pt")
 
 def all_in(folder: Path) -> list[Path]:
     """All complete checkpoints (those with a manifest) below a folder, the oldest first."""
-    found = []
+    paths: list[Path] = []
     with contextlib.suppress(FileNotFoundError):  # a run that ends removes its folder
-        for path in folder.rglob("*.pt"):
-            if NAME.fullmatch(path.name) and path.with_suffix(".json").exists():
-                found.append(path)
-    return sorted(found, key=lambda path: (iteration(path), rank(path)))
+        paths.extend(p for p in folder.rglob("*.pt") if NAME.fullmatch(p.name) and p.with_suffix(".json").exists())
+    return sorted(paths, key=lambda path: (iteration(path), rank(path)))
 
 
 def of_rank(folder: Path, number: int) -> list[Path]:

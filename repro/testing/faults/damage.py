@@ -1,4 +1,4 @@
-"""Damages files of a killed run: it must use an older checkpoint or refuse in one line, and have the same result."""
+"""Faults that damage files of a killed run: it must use an older checkpoint or refuse with a one-line error."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from repro.testing.faults import checkpoints
 from repro.testing.faults.trial import Lost, Trial
 
 LOG = "events.jsonl"
-PLANTED = "executed"  # the file that code hidden in a checkpoint would create
+PLANTED = "executed"  # the file that the code in a `planted` checkpoint would create
 
 
 def _newest(folder: Path, dice: random.Random) -> Path:
@@ -84,19 +84,19 @@ class _Bomb:
 
 
 def planted(folder: Path, dice: random.Random) -> Path:
-    """Hide code in a rank's newest checkpoint, which runs if it is unpickled; the manifest matches."""
+    """Put code into a rank's newest checkpoint that unpickling would execute; the manifest matches."""
     import torch
 
     path = _newest(folder, dice)
     torch.save(torch.load(path, weights_only=True) | {"planted": _Bomb(folder / PLANTED)}, path)
     manifest = path.with_suffix(".json")
-    holds = {"bytes": path.stat().st_size, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
-    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | holds) + "\n")
+    content = {"bytes": path.stat().st_size, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | content) + "\n")
     return path
 
 
 def log_cut(folder: Path, dice: random.Random) -> Path:
-    """Cut the event log after a random line, before the events on which the newest checkpoint rests."""
+    """Cut the event log after a random line, before the events that the newest checkpoint relies on."""
     path = folder / LOG
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[: dice.randrange(1, max(2, len(lines) // 2))]))
@@ -120,17 +120,17 @@ def summary_torn(folder: Path, dice: random.Random) -> Path:
     return path
 
 
-def striking(damage: Callable[[Path, random.Random], Path], goes_on: bool = True) -> Callable[[Trial], None]:
-    """The fault that damages a killed run before the command is repeated. goes_on: whether the run must resume from a
+def striking(damage: Callable[[Path, random.Random], Path], resumes: bool = True) -> Callable[[Trial], None]:
+    """The fault that damages a killed run before the command is repeated. resumes: whether the run must resume from a
     checkpoint."""
 
     def fault(trial: Trial) -> None:
-        trial.take_up_killed()
+        trial.copy_killed()
         folder = trial.run_folder()
         path = damage(folder, trial.dice)
-        spoilt = checkpoints.iteration(path.with_suffix(".pt")) if path.parent != folder else None
-        least = trial.resumable(without=spoilt) if goes_on else None
-        messages = trial.ended(trial.start(), 2)
+        damaged = checkpoints.iteration(path.with_suffix(".pt")) if path.parent != folder else None
+        least = trial.resumable(without=damaged) if resumes else None
+        messages = trial.wait(trial.start(), 2)
         if (folder / PLANTED).exists():
             raise Lost(f"code in {path.name} was executed")
         if trial.struck:  # refused: the message must name the file; without the run's folder the command starts again
@@ -138,7 +138,7 @@ def striking(damage: Callable[[Path, random.Random], Path], goes_on: bool = True
                 raise Lost(f"refused without naming {path.name}: {messages[-1000:]}")
             shutil.rmtree(folder)
         else:
-            trial.goes_on(messages, least)
+            trial.check_resumed(messages, least)
         trial.struck = True
 
     return fault
@@ -150,12 +150,12 @@ FAULTS: dict[str, Callable[[Trial], None]] = {
     "newest checkpoint, one bit flipped": striking(flipped),
     "newest checkpoint missing": striking(missing),
     "its manifest, one bit flipped": striking(manifest_flipped),
-    "all checkpoints of a rank damaged": striking(all_of_a_rank, goes_on=False),
+    "all checkpoints of a rank damaged": striking(all_of_a_rank, resumes=False),
     "checkpoint that executes code": striking(planted),
-    "event log cut at a line": striking(log_cut, goes_on=False),
-    "event log torn in a line": striking(lambda folder, dice: _cut(folder / LOG, dice), goes_on=False),
-    "event log with NUL bytes": striking(log_zeroed, goes_on=False),
-    "event log missing": striking(lambda folder, dice: _remove(folder / LOG), goes_on=False),
+    "event log cut at a line": striking(log_cut, resumes=False),
+    "event log torn in a line": striking(lambda folder, dice: _cut(folder / LOG, dice), resumes=False),
+    "event log with NUL bytes": striking(log_zeroed, resumes=False),
+    "event log missing": striking(lambda folder, dice: _remove(folder / LOG), resumes=False),
     "summary torn": striking(summary_torn),
     "configuration torn": striking(lambda folder, dice: _cut(folder / "config.yaml", dice)),
 }

@@ -1,6 +1,6 @@
-"""Full and read-only disks: a small file system for the trial, in a mount namespace.
+"""Faults of disks, full or read-only: the trial gets a small file system in a mount namespace.
 
-It needs no root (a user namespace permits mounts), and also stops root, whom permissions would not.
+This needs no root (a user namespace permits mounts), and affects root, which file permissions would not.
 """
 
 from __future__ import annotations
@@ -38,7 +38,6 @@ class Disk:
         self.where, self.seen = where, Path(f"/proc/{self.keeper.pid}/root{where}")
 
     def fill(self) -> None:
-        """Fill the disk."""
         with contextlib.suppress(OSError), open(self.seen / "filler", "wb", buffering=0) as file:
             while file.write(bytes(1 << 16)):
                 pass
@@ -70,16 +69,16 @@ def full(trial: Trial) -> None:
     command = trial.start()
     trial.moment(command)
     disk.fill()
-    trial.ended(command, UNUSABLE)
+    trial.wait(command, UNUSABLE)
     disk.make_room()
 
 
 def read_only(trial: Trial) -> None:
     """Make a killed run's results read-only when it is resumed, and writable afterwards."""
     disk = _of(trial)
-    trial.take_up_killed()
+    trial.copy_killed()
     disk.remount("ro")
-    trial.ended(trial.start(), UNUSABLE)
+    trial.wait(trial.start(), UNUSABLE)
     disk.remount("rw")
 
 

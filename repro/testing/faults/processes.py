@@ -1,4 +1,4 @@
-"""Finds the processes of a folder: a command and its launcher by their command lines, its ranks by their files."""
+"""Finds and kills the processes of a results folder: commands and launchers by command line, ranks by open files."""
 
 from __future__ import annotations
 
@@ -16,20 +16,26 @@ from repro.rank import ends
 
 
 def of(folder: Path) -> list[int]:
-    """The processes, except zombies, that name `folder` or something in it in their command line or
-    `$REPRO_RESULTS`."""
-    return [process.pid for process in _of(folder)]
+    """The processes, except zombies, with `folder` or a path in it in their command line or `$REPRO_RESULTS`."""
+    pids = []
+    for process in psutil.process_iter(["cmdline", "environ"]):
+        command, environ = process.info["cmdline"], process.info["environ"]  # none of a zombie, none if unreadable
+        if command and environ is not None:
+            words = [*command, environ.get("REPRO_RESULTS", "")]
+            if any(word == str(folder) or word.startswith(f"{folder}/") for word in words):
+                pids.append(process.pid)
+    return pids
 
 
 def ranks(folder: Path) -> dict[int, int]:
     """rank -> process id of the ranks of a run below `folder`, without launchers."""
-    found = {}
+    pids = {}
     for lock in folder.rglob(locks.RANKS):
         for rank, pid in ends.processes(lock.with_name(ends.FOLDER)).items():
             with contextlib.suppress(psutil.Error):  # it has ended, and another may have its number
                 if any(file.path == str(lock.resolve()) for file in psutil.Process(pid).open_files()):
-                    found[rank] = pid
-    return found
+                    pids[rank] = pid
+    return pids
 
 
 def kill(pids: Iterable[int], sign: int) -> None:
@@ -40,18 +46,7 @@ def kill(pids: Iterable[int], sign: int) -> None:
 
 
 def kill_all(folder: Path) -> None:
-    """Kill all processes that use `folder`, including those they start meanwhile."""
+    """Kill all processes of `folder`, including those that they start meanwhile."""
     while left := of(folder):
         kill(left, signal.SIGKILL)
         time.sleep(0.01)
-
-
-def _of(folder: Path) -> list[psutil.Process]:
-    """The processes with their `info`; zombies have no command line, unreadable ones no environment."""
-    found = []
-    for process in psutil.process_iter(["cmdline", "environ"]):
-        if process.info["cmdline"] and process.info["environ"] is not None:
-            words = [*process.info["cmdline"], process.info["environ"].get("REPRO_RESULTS", "")]
-            if any(word == str(folder) or word.startswith(f"{folder}/") for word in words):
-                found.append(process)
-    return found

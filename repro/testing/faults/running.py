@@ -1,4 +1,4 @@
-"""Faults of a command's processes while its ranks train."""
+"""Faults of processes: signals to a command or its ranks while they train."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def rank_killed(trial: Trial) -> None:
     command = trial.start()
     trial.moment(command)
     rank = _a_rank(trial, command, signal.SIGKILL)
-    messages = trial.ended(command, 1)
+    messages = trial.wait(command, 1)
     if trial.struck and f"rank {rank}" not in messages:
-        raise Lost(f"rank {rank} was killed, which the command does not say: {messages[-1000:]}")
+        raise Lost(f"the command does not report that rank {rank} was killed: {messages[-1000:]}")
 
 
 def rank_stopped(trial: Trial) -> None:
@@ -39,10 +39,12 @@ def rank_stopped(trial: Trial) -> None:
     command = trial.start(f"timeout_s={STOPPED_LIMIT_S}")
     trial.moment(command, early=0.0)  # there are no time limits while MPI starts
     _a_rank(trial, command, signal.SIGSTOP)
-    messages = trial.ended(command, 1)
+    messages = trial.wait(command, 1)
     # the first rank to time out may wait for a rank that waits for the stopped one
     if trial.struck and len(set(re.findall(r"\brank (\d+)", messages))) < 2:
-        raise Lost(f"a rank was stopped, and the command does not say who waits for whom: {messages[-1000:]}")
+        raise Lost(
+            f"a rank was stopped, but the command does not report which rank waits for which: {messages[-1000:]}"
+        )
 
 
 def everything_killed(trial: Trial) -> None:
@@ -50,7 +52,7 @@ def everything_killed(trial: Trial) -> None:
     command = trial.start()
     trial.moment(command)
     processes.kill_all(trial.results)
-    trial.ended(command, -signal.SIGKILL)
+    trial.wait(command, -signal.SIGKILL)
 
 
 def command_killed(trial: Trial) -> None:
@@ -68,7 +70,7 @@ def _end_by_signal(trial: Trial, sign: signal.Signals) -> None:
     processes.kill([command.process.pid], sign)
     command.end()
     over = trial.files("summary.json")  # then the command may have been exiting, with Python's default signal handling
-    trial.ended(command, 128 + sign, *([-sign] if over else []), begun=begun)
+    trial.wait(command, 128 + sign, *([-sign] if over else []), begun=begun)
 
 
 def terminated(trial: Trial) -> None:
@@ -82,7 +84,7 @@ def interrupted(trial: Trial) -> None:
 
 
 def started_twice(trial: Trial) -> None:
-    """Start the command twice: one must be refused in a line, the other must be undisturbed."""
+    """Start the command twice: one must be refused with a one-line error, the other must succeed."""
     command = trial.start()
     trial.moment(command)
     second = trial.start()

@@ -1,4 +1,4 @@
-"""A series of trials: planned from a seed, recorded one by one so that it can be resumed, counted in a table."""
+"""Plans a series of trials from a seed, runs and records them one by one, and counts their outcomes in a table."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ OUTCOMES = ("survived", "lost", "too late", "not possible here")
 
 def keys(names: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
     """(name -> run key of the strategies that can run here, name -> reason of the others)."""
-    found, lacking = {}, {}
+    runs, reasons = {}, {}
     for name in names:
         try:
-            (found[name],) = expand(EXPERIMENT, overrides_of(name))
+            (runs[name],) = expand(EXPERIMENT, overrides_of(name))
         except NotHere as error:
-            lacking[name] = str(error)
-    identify(list(found.values()))
-    return {name: planned.key for name, planned in found.items()}, lacking
+            reasons[name] = str(error)
+    identify(list(runs.values()))
+    return {name: run.key for name, run in runs.items()}, reasons
 
 
 def one_round(names: Sequence[str], faults: Sequence[str], seed: int, number: int) -> list[tuple[str, str, str]]:
@@ -75,11 +75,11 @@ def run(
     `folder`, made with the same code, are skipped. Returns whether all are done.
     """
     began = time.monotonic()
-    here, lacking = keys(names)
-    for name, reason in lacking.items():
-        print(f"left out {name}: {reason}", file=sys.stderr)
+    here, reasons = keys(names)
+    for name, reason in reasons.items():
+        print(f"skipped {name}: {reason}", file=sys.stderr)
     if not here:
-        raise InputError("no strategy that can run here")
+        raise InputError("none of the strategies can run here")
     done = {(record["trial"], record["key"]) for record in read(folder)}
     todo = [trial for trial in plan(list(here), faults, seed, count) if (trial[0], here[trial[1]]) not in done]
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
@@ -104,7 +104,7 @@ def run(
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     if left:
-        print(f"{left} trials left; the same command goes on", file=sys.stderr)
+        print(f"{left} trials left; the same command continues", file=sys.stderr)
     return not left
 
 
@@ -164,7 +164,7 @@ def read(folder: Path) -> list[dict[str, Any]]:
     try:
         return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
     except ValueError as error:
-        raise InputError(f"{path}: not a record of trials ({error}); remove it to begin again") from None
+        raise InputError(f"{path}: not a record of trials ({error}); remove it to start again") from None
 
 
 def table(records: Sequence[dict[str, Any]]) -> str:
@@ -181,7 +181,7 @@ def table(records: Sequence[dict[str, Any]]) -> str:
         total = [sum(row[column] for row in rows) for column in range(1, 3 + len(OUTCOMES))]
         parts.append(tabulate([*rows, ["all", *total]], [what, "tried", "struck", *OUTCOMES], "github"))
     seconds = sum(record["seconds"] for record in records) / max(1, len(records))
-    return "\n\n".join([*parts, f"{seconds:.1f} s a trial, of which several go on side by side."])
+    return "\n\n".join([*parts, f"{seconds:.1f} s a trial; several run in parallel."])
 
 
 def latest(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -190,9 +190,9 @@ def latest(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def check(records: Sequence[dict[str, Any]]) -> None:
-    """FaultError if a trial lost something, or if no fault struck at all."""
+    """FaultError if a trial lost something, or if no fault struck."""
     if lost := [record for record in records if record["outcome"] == "lost"]:
         raise FaultError(f"{len(lost)} of {len(records)} trials lost something; the first: {lost[0]['trial']}")
     if not any(record["outcome"] == "survived" for record in records):
         why = next((record["why"] for record in records if record["why"]), "all came too late")
-        raise FaultError(f"no fault struck in {len(records)} trials, which shows nothing: {why}")
+        raise FaultError(f"no fault struck in {len(records)} trials, so recovery was not tested: {why}")

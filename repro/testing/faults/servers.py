@@ -1,4 +1,4 @@
-"""Unreachable and silent tracking servers: the run must succeed without them."""
+"""Faults of the MLflow tracking server, unreachable or silent: the run must succeed without it."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from repro.testing.faults.trial import Lost, Trial
 
 def _mirrored(trial: Trial, listening: socket.socket) -> None:
     command = trial.start(mlflow=f"http://127.0.0.1:{listening.getsockname()[1]}")
-    messages = trial.ended(command)
+    messages = trial.wait(command)
     trial.struck = "MLflow" in messages
     if not trial.struck:
-        raise Lost(f"not a word of a tracking server that did not answer: {messages[-1000:]}")
+        raise Lost(f"the command does not report that the tracking server did not answer: {messages[-1000:]}")
 
 
 def dead(trial: Trial) -> None:
     """No server listens at the address."""
-    with socket.socket() as unheard:
-        unheard.bind(("127.0.0.1", 0))  # bound, so that the port stays free, but never listening
-        _mirrored(trial, unheard)
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))  # so that no other process takes the port; it never listens
+        _mirrored(trial, bound)
 
 
 def silent(trial: Trial) -> None:

@@ -1,7 +1,7 @@
-"""The runs of the series: small, and with as much state as possible that a resume could lose.
+"""The configuration of the series' runs: small, with as much state as possible that a resume could lose.
 
-They use momentum, weight decay, a learning rate that changes at every update, warm-up, and each strategy's options that
-make it keep state: residuals, queues, versions of weights, random numbers of a codec.
+They use momentum, weight decay, a learning rate that changes at every update, warm-up, and each strategy's options with
+the most state: residuals, queues, versions of weights, random numbers of a codec.
 """
 
 from __future__ import annotations
@@ -61,5 +61,5 @@ def deterministic(strategy: str) -> bool:
     import yaml
 
     kind = strategies.load(strategy)
-    given = dict(option.split("=", 1) for option in OPTIONS.get(strategy, ()))
-    return kind(kind.parse({name: yaml.safe_load(value) for name, value in given.items()})).deterministic
+    options = (option.split("=", 1) for option in OPTIONS.get(strategy, ()))
+    return kind(kind.parse({name: yaml.safe_load(value) for name, value in options})).deterministic

@@ -36,8 +36,8 @@ class Impossible(Exception):
 
 @dataclass(frozen=True)
 class Undisturbed:
-    """The summary of a run without faults, its seconds until the first event and from there to the summary, and the
-    workspace of a run that was killed half-way."""
+    """A run without faults: its summary, its seconds before and after the first event. killed: the workspace of a run
+    killed half-way."""
 
     summary: dict[str, Any]
     start_s: float
@@ -86,7 +86,7 @@ class Trial:
     """A strategy's run in a folder of its own."""
 
     def __init__(self, strategy: str, folder: Path, dice: random.Random, undisturbed: Undisturbed | None = None):
-        """undisturbed: None only for the run that becomes it."""
+        """undisturbed: None only for the baseline itself."""
         self.strategy, self.folder, self.dice, self.undisturbed = strategy, folder, dice, undisturbed
         self.closing = contextlib.ExitStack()  # cleanups of the fault, for the trial's end
         self.results = self.seen = folder / "results"  # as the command sees it; as this process sees it
@@ -104,8 +104,8 @@ class Trial:
         if mlflow:
             environment["MLFLOW_TRACKING_URI"] = mlflow
         flags = ["--no-report", "--json", *([] if mlflow else ["--no-mlflow"])]
-        given = [*training.overrides_of(self.strategy), *overrides]
-        run = [sys.executable, "-m", "repro", "run", training.EXPERIMENT, *given, *flags]
+        overrides = (*training.overrides_of(self.strategy), *overrides)
+        run = [sys.executable, "-m", "repro", "run", training.EXPERIMENT, *overrides, *flags]
         self.commands += 1
         return Command([*self.prefix, *run], environment, self.folder / f"command{self.commands}.log")
 
@@ -127,17 +127,17 @@ class Trial:
     def await_training(self, command: Command, iteration: float = 0.0) -> None:
         """Wait for the first event and a checkpoint of at least that iteration, or for the command's end."""
 
-        def there() -> bool:
+        def reached() -> bool:
             if not any(log.stat().st_size for log in self.files("events.jsonl")):
                 return False
             return iteration <= 0 or any(
                 checkpoints.iteration(path) >= iteration for path in checkpoints.all_in(self.seen)
             )
 
-        while command.running and not there():
+        while command.running and not reached():
             time.sleep(0.005)
 
-    def take_up_killed(self) -> None:
+    def copy_killed(self) -> None:
         """Copy the workspace of the run that was killed half-way."""
         shutil.copytree(not_none(self.undisturbed).killed, self.seen, dirs_exist_ok=True)
 
@@ -151,18 +151,18 @@ class Trial:
         return folder
 
     # --- its end
-    def ended(self, command: Command, *statuses: int, begun: bool = True) -> str:
-        """Wait for the command's end, check what a user may expect, and return its messages.
+    def wait(self, command: Command, *statuses: int, begun: bool = True) -> str:
+        """Wait for the command's end; returns its messages.
 
-        Lost if the status is none of `statuses` (0 is always allowed, if the fault came too late), if there is a
-        traceback or no line with the reason, or if processes are left. begun: False if Python was still importing, when
-        a signal ends it as any Python program.
+        Lost if the status is none of `statuses` (0 is always allowed: the fault may have come too late), if there is a
+        traceback or no one-line reason, or if processes are left. begun: False if Python was still importing, when
+        signals have their default effect.
         """
         status, messages = command.end(), command.messages()
         left = processes.of(self.results)
         self.struck = self.struck or status != 0
         if left:
-            raise Lost(f"processes {left} live on after the command")
+            raise Lost(f"processes {left} still run after the command")
         if not begun:
             return messages
         if "Traceback" in messages:
@@ -170,42 +170,42 @@ class Trial:
         if status not in (0, *statuses):
             raise Lost(f"exit status {status}, not one of {(0, *statuses)}: {messages[-1500:]}")
         if status > 0 and len([line for line in messages.splitlines() if line.startswith("repro: ")]) != 1:
-            raise Lost(f"not one line of reason: {messages[-1500:]}")
+            raise Lost(f"no single line with the reason: {messages[-1500:]}")
         return messages
 
     def resumable(self, without: int | None = None) -> int | None:
-        """The newest iteration, except `without`, of which every rank has a checkpoint; None if the run has finished,
-        or there is none."""
+        """The newest iteration, except `without`, of which every rank has a checkpoint; None without one, or if the run
+        has finished."""
         with contextlib.suppress(InputError):  # a truncated summary does not count
             if self.summary():
                 return None
-        found = [
+        iterations = [
             {checkpoints.iteration(path) for path in checkpoints.of_rank(self.seen, rank)} - {without}
             for rank in range(not_none(self.undisturbed).summary["ranks"])
         ]
-        return max(set.intersection(*found), default=None)
+        return max(set.intersection(*iterations), default=None)
 
-    def goes_on(self, messages: str, least: int | None) -> None:
+    def check_resumed(self, messages: str, least: int | None) -> None:
         """Lost if a command resumed before iteration `least`, or started again."""
         resumed = re.search(r"resuming .* at iteration (\d+)", messages)
         if least is not None and (resumed is None or int(resumed[1]) < least):
-            went_on = f"went on from iteration {resumed[1]}" if resumed else "began anew"
-            raise Lost(f"{went_on}, though every rank has a checkpoint of iteration {least}: {messages[-1000:]}")
+            where = f"resumed at iteration {resumed[1]}" if resumed else "started again"
+            raise Lost(f"{where}, though every rank has a checkpoint of iteration {least}: {messages[-1000:]}")
 
     def recover(self) -> None:
         """Repeat the command without fault: it must resume from the newest checkpoint and finish without loss."""
         least = self.resumable()
-        messages = self.ended(self.start())
-        self.goes_on(messages, least)
-        found = self.summary()
-        if found is None:
-            raise Lost(f"no summary after the command ended well: {messages[-500:]}")
-        if wrong := differences(found, not_none(self.undisturbed).summary, self.strategy):
+        messages = self.wait(self.start())
+        self.check_resumed(messages, least)
+        summary = self.summary()
+        if summary is None:
+            raise Lost(f"no summary after the command succeeded: {messages[-500:]}")
+        if wrong := differences(summary, not_none(self.undisturbed).summary, self.strategy):
             raise Lost("; ".join(wrong))
 
     def summary(self) -> dict[str, Any] | None:
-        found = [store.read(path.parent) for path in self.files("summary.json")]
-        return flat(found[0]) if len(found) == 1 and found[0] else None
+        records = [store.read(path.parent) for path in self.files("summary.json")]
+        return flat(records[0]) if len(records) == 1 and records[0] else None
 
     def clear(self) -> None:
         """Kill remaining processes and remove the workspace."""
@@ -214,7 +214,7 @@ class Trial:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def differences(found: Mapping[str, Any], whole: Mapping[str, Any], strategy: str) -> list[str]:
+def differences(summary: Mapping[str, Any], whole: Mapping[str, Any], strategy: str) -> list[str]:
     """The differences from the undisturbed run's summary, `whole`, that show a loss or double counting."""
     wrong = []
 
@@ -222,18 +222,18 @@ def differences(found: Mapping[str, Any], whole: Mapping[str, Any], strategy: st
         if mine != theirs:
             wrong.append(f"{name}: {mine} where the undisturbed run has {theirs}")
 
-    same("iterations", found["iterations"], whole["iterations"])
-    same("evaluations", [p["iteration"] for p in found["curve"]], [p["iteration"] for p in whole["curve"]])
-    same("counters", sorted(found["counters"]), sorted(whole["counters"]))
-    gradients = found["iterations"] * found["workers"]
-    stale = [(int(rounds), count) for rank in found["staleness"] for rounds, count in rank.items()]
+    same("iterations", summary["iterations"], whole["iterations"])
+    same("evaluations", [p["iteration"] for p in summary["curve"]], [p["iteration"] for p in whole["curve"]])
+    same("counters", sorted(summary["counters"]), sorted(whole["counters"]))
+    gradients = summary["iterations"] * summary["workers"]
+    stale = [(int(rounds), count) for rank in summary["staleness"] for rounds, count in rank.items()]
     if training.deterministic(strategy):
         for name in ("weights_sha256", "bytes_sent", "staleness", "counters"):
-            same(name, found[name], whole[name])
-        for score in ("loss", "test_loss", found["metric"]):
-            same(score, [p[score] for p in found["curve"]], [p[score] for p in whole["curve"]])
+            same(name, summary[name], whole[name])
+        for score in ("loss", "test_loss", summary["metric"]):
+            same(score, [p[score] for p in summary["curve"]], [p[score] for p in whole["curve"]])
         return wrong
-    counters = found["counters"]
+    counters = summary["counters"]
     if "accepted" in counters:  # a partial collective: each gradient is in one round, pending, or dropped
         same("gradients", sum(counters[name] for name in ("accepted", "pending", "dropped")), gradients)
         same("rounds", counters["rounds"], gradients)
@@ -242,6 +242,6 @@ def differences(found: Mapping[str, Any], whole: Mapping[str, Any], strategy: st
         same("staleness of so many gradients", sum(count for _, count in stale), gradients)
     # at a stop all ranks have done the same iterations, so no gradient is older than the previous stop
     between = max(b["iteration"] - a["iteration"] for a, b in zip(whole["curve"], whole["curve"][1:]))
-    if stale and max(rounds for rounds, _ in stale) > (bound := between * found["workers"]):
+    if stale and max(rounds for rounds, _ in stale) > (bound := between * summary["workers"]):
         wrong.append(f"staleness {max(stale)[0]} above its bound of {bound}")
     return wrong

@@ -136,7 +136,7 @@ def check_who_waits_for_a_task_says_what_that_waits_for(fabric):
     if hasattr(
         fabric, "tasks"
     ):  # ranks go on after these limits, out of step: on gloo asking who is missing ends channels
-        fabric.tasks.absent = str
+        fabric.tasks.missing = str
     held_up = rf"; listener has waited \S+ s for: .*rank {left} \(tag 3, channel {BACKGROUND}\)"
     for wait, what in ((queue.get, "queue"), (fabric.event().wait, "event"), (task.join, "end of task listener")):
         with pytest.raises(FabricError, match=rf"rank {fabric.rank} \(main\): .*{what}: nothing after .*{held_up}"):

@@ -35,4 +35,4 @@ def check_nccls_code_over_gloo(fabric):
     elif ordered.rank == 0:
         pair.recv(word, 0)
         assert word.item() == 2
-    assert ordered.watchdog.look() is None and not any(ordered.watchdog.streams.values())
+    assert ordered.watchdog.check() is None and not any(ordered.watchdog.streams.values())

@@ -67,9 +67,9 @@ def test_the_watchdog_keeps_no_message(fabric):
     fabric.send(message, 1)
     del message
     gc.collect()
-    assert kept() is None and fabric.watchdog.look() is None
+    assert kept() is None and fabric.watchdog.check() is None
     fabric.clock = 121.0
-    assert "send to rank 3" in str(fabric.watchdog.look())
+    assert "send to rank 3" in str(fabric.watchdog.check())
 
 
 def test_the_gpu_is_chosen_before_the_first_collective(monkeypatch):
@@ -107,19 +107,19 @@ def test_the_watchdog_names_the_first_that_does_not_end(fabric):
     fabric.isend(torch.zeros(1), 1)
     first = fabric.transfer
     fabric.clock = 100.0
-    assert fabric.watchdog.look() is None
+    assert fabric.watchdog.check() is None
     fabric.irecv(torch.zeros(1), 1)
     fabric.clock, first.over = 119.0, True
-    assert fabric.watchdog.look() is None
+    assert fabric.watchdog.check() is None
     fabric.clock = 200.0
-    assert fabric.watchdog.look() is None  # 81 s since it came to the front, 100 since it was begun
+    assert fabric.watchdog.check() is None  # 81 s since it came to the front, 100 since it was begun
     fabric.clock = 240.0
-    said = str(fabric.watchdog.look())
+    said = str(fabric.watchdog.check())
     assert said == "rank 1 (main): receive from rank 3 (channel 0): nothing after 121 s"
 
 
 def test_who_waits_for_something_else_hears_of_it_and_who_hangs_is_ended(fabric, monkeypatch):
-    monkeypatch.setattr("repro.fabric.real.watchdog.LOOK_S", 0.0)
+    monkeypatch.setattr("repro.fabric.real.watchdog.CHECK_S", 0.0)
     monkeypatch.setattr("repro.fabric.real.watchdog.GRACE_S", 0.0)
     last_words: list[str] = []
     fabric.tasks.on_fatal = lambda error: last_words.append(str(error))

@@ -68,7 +68,7 @@ def test_tasks_do_not_wait_inside_of_a_backward_pass():
         x.register_hook(lambda _: fabric.sleep(1.0))
         (2 * x).backward()
 
-    with pytest.raises(FabricError, match="waits inside of a backward pass"):
+    with pytest.raises(FabricError, match="waits inside a backward pass"):
         run(2, main, NETWORK)
     assert run(1, lambda fabric: fabric.sleep(1.0), NETWORK) == [None]
 

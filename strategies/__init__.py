@@ -25,8 +25,11 @@ def names() -> list[str]:
 
 
 def load(name: str) -> type[Strategy]:
-    """The strategy class of that name."""
-    return REGISTRY.load(name)
+    """The strategy class of that name; InputError if the class has no attribute `name`."""
+    strategy = REGISTRY.load(name)
+    if not hasattr(strategy, "name"):
+        raise InputError(f"strategy {name}: class {strategy.__qualname__} has no attribute 'name'; set name = \"...\"")
+    return strategy
 
 
 def check(config: RunConfig, fabric: str, gpu: bool) -> None:

@@ -171,7 +171,7 @@ class NcclRules(VirtualFabric):
             collective.matched = True
         if other := next((head for head in heads if head.what != first.what), None):
             text = f"rank {other.rank} has reached {other.what} ({communicator.name}), but rank {first.rank}"
-            self.scheduler.fail(FabricError(f"{text} {first.what}"))
+            self.scheduler.fail(FabricError(f"{text} has reached {first.what}"))
             return
 
         def complete() -> None:

@@ -1,4 +1,4 @@
-"""Every strategy's equivalences: what it must equal exactly, at which setting."""
+"""The conformance tests on every strategy, and equivalences: other strategies or closed forms that one must equal."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def in_rank_order(gradients: list[torch.Tensor]) -> torch.Tensor:
 @pytest.mark.parametrize("name", real.strategy_names())
 class TestEveryStrategy(StrategyConformance):
     def most(self, name: str) -> int:
-        """Where every rank holds a stage of its own no more than the small model has blocks."""
+        """The small model's number of blocks, if every rank holds a stage."""
         straight = getattr(strategies.load(name).Options, "config", None) == "straight"
         return len(small.model()) if straight else super().most(name)
 
     def test_without_arithmetic_it_takes_the_same_time(self, name: str) -> None:
-        """And the same messages and staleness, also where a rank is late."""
+        """And the same messages and staleness, also if a rank is late."""
         if real.library(name):
             pytest.skip(f"{name} has no virtual time")
         (workers,) = self.numbers(name, 3)
@@ -45,7 +45,7 @@ class TestEveryStrategy(StrategyConformance):
             assert timed.counters == whole.counters or "mass" in str(whole.counters)
 
 
-@pytest.mark.parametrize("workers", [2, 3, 4, 6])
+@pytest.mark.parametrize("workers", [2, 3, 6])
 def test_bytes_are_counted(workers):
     n = small.initial().numel()
     blocks = [end - start for start, end in collectives.bounds(n, workers)]
@@ -86,39 +86,35 @@ def faulty(tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("faulty")
 class TestPlantedFaults:
-    """What is wrong with a strategy fails the test that is there for it."""
+    """Each planted fault fails the test that is meant for it."""
 
     kit = StrategyConformance()
 
     @pytest.mark.parametrize(
-        "wrong",
+        ("name", "test"),
         [
-            *("diloco_forgets_momentum", "diloco_forgets_common_weights"),
-            *("powersgd_forgets_errors", "powersgd_forgets_factors"),
+            ("diloco_forgets_momentum", kit.test_state_survives_a_checkpoint),
+            ("diloco_forgets_common_weights", kit.test_state_survives_a_checkpoint),
+            ("powersgd_forgets_errors", kit.test_state_survives_a_checkpoint),
+            ("powersgd_forgets_factors", kit.test_state_survives_a_checkpoint),
+            ("diloco_sums", kit.test_workers_on_the_same_data_are_one_worker),
+            ("diloco_first_come", kit.test_whoever_is_late),
         ],
     )
-    def test_what_a_checkpoint_loses_is_seen(self, wrong):
+    def test_a_planted_fault_is_seen(self, name, test):
         with pytest.raises(AssertionError):
-            self.kit.test_state_survives_a_checkpoint(wrong)
-
-    def test_a_sum_in_the_place_of_a_mean_is_seen(self):
-        with pytest.raises(AssertionError):
-            self.kit.test_workers_on_the_same_data_are_one_worker("diloco_sums")
+            test(name)
 
     @pytest.mark.parametrize(("name", "options"), [("diloco", {"H": faulty_strategies.NEVER}), ("powersgd_alone", {})])
-    def test_who_never_exchanges_is_not_taken_for_tried(self, name, options, monkeypatch):
+    def test_a_strategy_that_never_exchanges_fails(self, name, options, monkeypatch):
         monkeypatch.setattr(StrategyConformance, "options", options)
         for test in ("test_state_survives_a_checkpoint", "test_workers_on_the_same_data_are_one_worker"):
             with pytest.raises(pytest.fail.Exception, match=r"exchanged nothing in \d+ iterations.*set `options`"):
                 getattr(self.kit, test)(name)
 
-    def test_the_order_of_arrival_is_seen(self):
-        with pytest.raises(AssertionError):
-            self.kit.test_whoever_is_late("diloco_first_come")
-
     @pytest.mark.parametrize("name", ["diloco", "powersgd"])
-    def test_a_state_that_is_not_taken_up_is_seen(self, name, monkeypatch):
-        """Also where it makes no difference yet."""
+    def test_a_state_that_is_not_loaded_is_seen(self, name, monkeypatch):
+        """Also if it makes no difference yet."""
         monkeypatch.setattr(strategies.load(name), "load_state_dict", lambda self, state: None)
         with pytest.raises(AssertionError, match="iteration"):
             self.kit.test_what_a_checkpoint_holds_is_taken_up(name)
@@ -127,7 +123,7 @@ class TestPlantedFaults:
 # --- Pipe-SGD
 
 
-@pytest.mark.parametrize("workers", [1, 3, 6])
+@pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.parametrize("codec", CODECS)
 def test_pipe_sgd_with_K_1_is_dsync(workers, codec):
     dsync = small.run("dsync", {"codec": codec}, workers=workers)
@@ -174,7 +170,7 @@ def test_warm_up_is_dsync_and_every_gradient_is_applied_once(K, momentum):
 def test_pipe_sgd_resumes_inside_the_warm_up_and_behind_it():
     options = {"K": 3, "warmup_epochs": 0.5, "codec": "quantize8"}
     whole = small.run("pipe_sgd", options, workers=3)
-    for stop in (3, 5, 6, 9):
+    for stop in (3, 5, 9):
         assert small.run("pipe_sgd", options, workers=3, stop_and_resume_at=stop).digests == whole.digests
 
 

@@ -137,6 +137,8 @@ OWN = """
 from repro.strategies.shared.data_parallel import GradientStrategy
 
 class Own(GradientStrategy):
+    {name} = "own"
+
     def setup(self, worker):
         {setup}
 
@@ -154,7 +156,7 @@ RIGHT = "super().setup(worker)"
         (
             RIGHT,
             "1 / (3 - self.iteration)",
-            ["own.py:9: ZeroDivisionError", "fails again"],
+            ["own.py:11: ZeroDivisionError", "fails again"],
         ),
         (RIGHT, "self.worker.fabric.recv(gradient, 0)", ["deadlock", "fails again"]),
         ("pass", "pass", ["Own.setup does not call super().setup(worker), which sets self.worker"]),
@@ -162,7 +164,9 @@ RIGHT = "super().setup(worker)"
     ],
 )
 def test_an_error_in_own_code_names_it_and_promises_no_resume(tmp_path, monkeypatch, capfd, setup, exchange, words):
-    (tmp_path / "own.py").write_text(OWN.format(setup=setup, exchange=exchange))
+    (tmp_path / "own.py").write_text(
+        OWN.format(name="no" if exchange == "unnamed" else "name", setup=setup, exchange=exchange)
+    )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path / "results"))
     command = ["run", "pipesgd/fig4-mnist", "--no-mlflow", "--no-report", *OVERRIDES]

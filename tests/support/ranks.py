@@ -128,18 +128,6 @@ def suite(kind, folder):
     first.close()
 
 
-def auto(kind, folder):
-    """The checks of the allreduce `auto`, and what this rank found it to be."""
-    from tests.support.fabric_checks import collectives as checks
-
-    fabric = make_fabric(kind, LIMIT_S)
-    checks.check_auto_takes_what_was_faster(fabric)
-    fabric.auto = None
-    checks.check_auto_is_settled_once_and_sums(fabric)
-    (folder / f"rank{fabric.rank}").write_text(json.dumps(fabric.auto.facts()))
-    fabric.close()
-
-
 def fault(kind, sign):
     """Allreduces without end; one rank goes in the middle of the fifth, between two hops of the ring."""
     import torch
@@ -234,7 +222,6 @@ def listens(pid):
 
 
 PROGRAMS = {
-    "auto": auto,
     "listeners": listeners,
     "suite": suite,
     "kill": lambda kind, folder: fault(kind, signal.SIGKILL),

@@ -1,4 +1,4 @@
-"""What the checks of the fabric conformance suite share."""
+"""Helpers of the fabric conformance suite."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ OTHER = 3  # a channel without a name
 
 
 class Skip(Exception):
-    """This fabric does not declare what the check needs."""
+    """The fabric lacks a capability that the check needs, or has too few ranks."""
 
 
 def need(fabric, *capabilities, ranks=2):
@@ -23,6 +23,15 @@ def need(fabric, *capabilities, ranks=2):
 
 def neighbours(fabric):
     return (fabric.rank - 1) % fabric.size, (fabric.rank + 1) % fabric.size
+
+
+def swap(fabric, outgoing, incoming, channel=0):
+    """Send to the right neighbour, receive from the left one; returns the finished receive."""
+    left, right = neighbours(fabric)
+    receive, send = fabric.sendrecv(outgoing, right, incoming, left, 0, channel)
+    receive.wait()
+    send.wait()
+    return receive
 
 
 def numbers(n, seed, dtype=torch.float32):
@@ -46,6 +55,3 @@ def same_everywhere(fabric, tensor):
 
 def meet(fabric):
     fabric.exchange(None)
-
-
-# point to point

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from repro.fabric.base import BACKGROUND, CONTROL, MAIN, FabricError
-from tests.support.fabric_checks.common import OTHER, SHORT_S, Skip, meet, need, neighbours
+from tests.support.fabric_checks.common import OTHER, SHORT_S, Skip, meet, need, neighbours, swap
 from tests.support.waiting import LIMIT_S
 
 
@@ -34,25 +34,18 @@ def check_cancel(fabric):
 
 def check_bytes_sent(fabric):
     need(fabric)
-    left, right = neighbours(fabric)
     expected = 0
     for channel, dtype in ((MAIN, torch.float32), (BACKGROUND, torch.int8), (OTHER, torch.bfloat16)):
-        ends = torch.zeros(10, dtype=dtype), right, torch.zeros(10, dtype=dtype), left
-        for work in fabric.sendrecv(*ends, 0, channel):
-            work.wait()
+        swap(fabric, torch.zeros(10, dtype=dtype), torch.zeros(10, dtype=dtype), channel)
         expected += 10 * dtype.itemsize
         assert fabric.bytes_sent == expected
     for algorithm in ("auto", "ring"):
         fabric.allreduce(torch.zeros(12 * fabric.size), algorithm=algorithm).wait()
         expected += 2 * (fabric.size - 1) * 12 * 4
         assert fabric.bytes_sent == expected
-
-
-def check_the_control_plane_counts_no_bytes(fabric):
-    before = fabric.bytes_sent
-    fabric.exchange("x" * 100)
+    fabric.exchange("x" * 100)  # the control plane does not count
     fabric.barrier(CONTROL)
-    assert fabric.bytes_sent == before
+    assert fabric.bytes_sent == expected
 
 
 def check_bytes_sent_by_other_collectives(fabric):
@@ -69,12 +62,12 @@ def check_mismatched_size(fabric):
     need(fabric, "tags")
     if fabric.name == "torch":
         raise Skip("gloo only asks that a message fits")
-    for found, expected in ((8, 4), (4, 8), (0, 1)):
+    for sent, expected in ((8, 4), (4, 8), (0, 1)):
         if fabric.rank == 0:
             with pytest.raises(FabricError, match=r"rank 0\b.*(rank 1\b|truncate)"):
-                fabric.recv(torch.zeros(expected), 1, found)
+                fabric.recv(torch.zeros(expected), 1, sent)
         elif fabric.rank == 1:
-            fabric.send(torch.zeros(found), 0, found)
+            fabric.send(torch.zeros(sent), 0, sent)
 
 
 # waits have an end
@@ -120,8 +113,8 @@ def check_event_and_queue_timeouts(fabric):
     task.join()
 
 
-def check_who_waits_for_a_task_says_what_that_waits_for(fabric):
-    """Its peer and operation: "an item of a queue" alone names nobody who could be asked."""
+def check_a_timeout_names_what_other_tasks_wait_for(fabric):
+    """With peer and operation: "an item of a queue" alone names no rank."""
     need(fabric, "tags")
     left, right = neighbours(fabric)
     queue, gate = fabric.queue(), fabric.event()
@@ -133,9 +126,7 @@ def check_who_waits_for_a_task_says_what_that_waits_for(fabric):
     task = fabric.spawn(listen, "listener")
     gate.wait()
     fabric.sleep(10 * SHORT_S)  # until it is in the call
-    if hasattr(
-        fabric, "tasks"
-    ):  # ranks go on after these limits, out of step: on gloo asking who is missing ends channels
+    if hasattr(fabric, "tasks"):  # these ranks continue out of step, and on gloo find_missing_ranks would end channels
         fabric.tasks.missing = str
     held_up = rf"; listener has waited \S+ s for: .*rank {left} \(tag 3, channel {BACKGROUND}\)"
     for wait, what in ((queue.get, "queue"), (fabric.event().wait, "event"), (task.join, "end of task listener")):
@@ -147,7 +138,7 @@ def check_who_waits_for_a_task_says_what_that_waits_for(fabric):
 
 
 def check_a_queue_timeout_is_not_put_off(fabric):
-    """A waiter whose item another one takes still gives up when its own time has passed."""
+    """A task whose item another task takes still times out when its own time has passed."""
     queue, start, got, waited = fabric.queue(), fabric.now(), [], []
 
     def take():
@@ -162,8 +153,5 @@ def check_a_queue_timeout_is_not_put_off(fabric):
     for task in tasks:
         task.join()
     assert len(got) + len(waited) == 2
-    if fabric.name == "virtual":  # by the clock of a busy machine both may have given up before there was an item
+    if fabric.name == "virtual":  # on a busy machine both may have timed out before there was an item
         assert got == [1] and waited == [pytest.approx(0.4)]
-
-
-# collectives

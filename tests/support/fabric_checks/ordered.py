@@ -1,4 +1,4 @@
-"""Conformance checks of the NCCL fabric's code, on ranks of torch's that talk over gloo: no GPU is needed."""
+"""Conformance checks of the NCCL fabric's code on torch ranks that use gloo, without GPUs."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import torch
 
 from repro.fabric.collectives import dense as collectives
 from repro.fabric.real.nccl import NcclFabric
-from tests.support.fabric_checks.common import need, neighbours, same_everywhere
+from tests.support.fabric_checks.common import need, neighbours, same_everywhere, swap
 
 
 class OverGloo(NcclFabric):
-    """What it asks torch for, torch takes; that its order is right is what `repro.testing.nccl` shows."""
+    """Its calls of torch work; `repro.testing.nccl` checks their order."""
 
     library = "gloo"
     device = torch.device("cpu")
@@ -19,11 +19,9 @@ class OverGloo(NcclFabric):
 def check_nccls_code_over_gloo(fabric):
     need(fabric, "torch.distributed", ranks=3)
     ordered = OverGloo(fabric.timeout_s)
-    left, right = neighbours(ordered)
     theirs = torch.zeros(3, dtype=torch.int16)
-    for work in ordered.sendrecv(torch.full((3,), ordered.rank, dtype=torch.int16), right, theirs, left):
-        work.wait()
-    assert theirs.tolist() == [left] * 3 and ordered.bytes_sent == 6
+    swap(ordered, torch.full((3,), ordered.rank, dtype=torch.int16), theirs)
+    assert theirs.tolist() == [neighbours(ordered)[0]] * 3 and ordered.bytes_sent == 6
     for name in (name for name in collectives.ALLREDUCE if name != "server"):
         vector = torch.full((11,), float(ordered.rank))
         ordered.allreduce(vector, algorithm=name)

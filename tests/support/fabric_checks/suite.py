@@ -1,8 +1,7 @@
-"""What every fabric must do: plain functions `check_xxx(fabric)`, run by every rank, each on a fabric of its own.
+"""The fabric conformance suite: functions `check_xxx(fabric)`, each run by every rank on a new fabric.
 
-A check asserts; it raises Skip where the fabric does not declare what the check is about.
-`tests/distributed/test_fabrics.py` runs them in real ranks, `tests/conformance/test_fabric_conformance.py` on the
-virtual fabric.
+A check raises Skip if the fabric lacks a capability that it needs. `tests/distributed/test_fabrics.py` runs them on
+real ranks, `tests/conformance/test_fabric_conformance.py` on the virtual fabric.
 """
 
 from __future__ import annotations

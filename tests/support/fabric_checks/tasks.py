@@ -266,6 +266,3 @@ def check_lock(fabric):
     for task in tasks:
         task.join()
     assert count == [15]
-
-
-# last, because what follows would suffer: torch's groups get out of step for good, gloo ends the process

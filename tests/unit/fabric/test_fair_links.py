@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repro.fabric.virtual.fabric import Network, run
@@ -100,7 +100,7 @@ def test_nodes_of_a_host_share_its_link():
     assert found == [close(ALPHA + 2 * KB * BETA)] * 2 + [close(KB * BETA / 2)]
 
 
-@pytest.mark.parametrize("p, hosts", [(6, 3), (9, 3), (16, 8), (72, 8), (5, None)])
+@pytest.mark.parametrize("p, hosts", [(6, 3), (9, 3), (16, 8), (5, None)])
 def test_a_ring_over_shared_hosts_is_the_closed_form_of_fluids(p, hosts):
     """In a hop every node sends a block to its right, which is on the next host: all of a host's share its link."""
     block = 4 * 1000
@@ -124,6 +124,7 @@ def test_a_ring_without_shared_hosts_takes_what_it_takes_one_after_the_other():
 
 
 @pytest.mark.parametrize("size", [3, 6])
+@settings(max_examples=40)
 @given(data=st.data())
 def test_nothing_is_lost_no_link_carries_more_than_it_can_and_two_runs_are_the_same(size, data):
     rank, nbytes = st.integers(0, size - 1), st.integers(0, 5 * KB)
@@ -144,6 +145,7 @@ def test_nothing_is_lost_no_link_carries_more_than_it_can_and_two_runs_are_the_s
                 assert max(arrived for _, arrived in through) >= least * (1 - 1e-12)
 
 
+@settings(max_examples=60)
 @given(data=st.data(), spread=st.sampled_from([0.0, 0.01, 0.3, 2.0]), seed=st.integers(0, 99))
 def test_rates_are_max_min_fair_for_their_weights(data, spread, seed):
     """Every flow has a link that is full and on which nobody has more for its weight."""

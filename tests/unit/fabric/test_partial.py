@@ -1,4 +1,4 @@
-"""Partial allreduce on the virtual fabric: Lemma 5.1, conservation, activation, over hundreds of interleavings."""
+"""Partial allreduce on the virtual fabric: Lemma 5.1, conservation and activation, over many interleavings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COMPUTE = 0.01
 
 @dataclass
 class Rank:
-    """What one rank saw: of each round its sum and flags; of each step which result it read, and when."""
+    """One rank's observations. rounds: sum and flags of each; read: the round whose result it read in each step."""
 
     rounds: list[torch.Tensor] = field(default_factory=list)
     read: list[int] = field(default_factory=list)
@@ -49,12 +49,12 @@ def run(delays, initiator="solo", quorum=None, seed=0, drop=False, make=Whole, g
         send_buffer = make(fabric, n, 2 * size, torch.device("cpu"), channel=1, **options)
         reduce = send_buffer.reduce
 
-        def kept(contribution):
+        def recording(contribution):
             received = reduce(contribution)
             seen.rounds.append(received.clone())
             return received
 
-        send_buffer.reduce = kept
+        send_buffer.reduce = recording
         partial = PartialAllreduce(
             fabric, [send_buffer], lambda start: Activation(fabric, initiator, start, seed, quorum)
         )
@@ -91,10 +91,10 @@ def kinds(size):
     return [("solo", None), ("majority", None), ("quorum", 1), ("quorum", (size + 1) // 2), ("quorum", size)]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=120)
 @given(some_delays(), st.integers(0, 4), st.integers(0, 99), st.booleans())
-def test_nothing_is_lost_and_nothing_counts_twice(delays, kind, seed, drop):
-    """Conservation and Lemma 5.1 (2): sums are of what the flags say, the same on every rank; each gradient once."""
+def test_each_gradient_counts_exactly_once(delays, kind, seed, drop):
+    """Conservation and Lemma 5.1 (2): sums agree with the flags, and are the same on every rank."""
     steps, size = len(delays), len(delays[0])
     initiator, quorum = kinds(size)[kind]
     ranks = run(delays, initiator, quorum, seed, drop)
@@ -122,7 +122,7 @@ def test_nothing_is_lost_and_nothing_counts_twice(delays, kind, seed, drop):
         assert all(received[n + size :].sum() >= quorum for received in ranks[0].rounds)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40)
 @given(some_delays(st.integers(2, 6)), st.integers(0, 99))
 def test_nobody_waits_for_a_late_rank_in_solo(delays, seed):
     """Lemma 5.1 (1): a step's wait is that for a round already started, whatever the others do."""
@@ -134,7 +134,7 @@ def test_nobody_waits_for_a_late_rank_in_solo(delays, seed):
         assert max(rank.seconds) <= longest
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40)
 @given(some_delays(st.integers(2, 6), most=12))
 def test_staleness_has_the_bound_that_follows_from_the_delays(delays):
     """Lemma 5.1 (4), for solo."""
@@ -163,16 +163,12 @@ def test_with_all_ranks_a_quorum_is_an_allreduce(size):
         assert rank.counted["active"] == 5 and not rank.counted.get("null") and not rank.held
 
 
-@pytest.mark.parametrize("size", [2, 3, 8])
+@pytest.mark.parametrize("size", [3, 8])
 def test_majority_is_half_in_expectation(size):
     """Lemma 5.1 (3), section 4.2: ranks skewed by more than a round; (P + 1) / 2 of them are active on average."""
-    rounds = 400
-    delays = [[0.002 * rank for rank in range(size)]] * 1
-    active, least = [], []
-    for seed in range(rounds // 4):
-        seen = run(delays, "majority", seed=seed)
-        active.append(sum(rank.counted["active"] for rank in seen))
-        least.append(min(rank.counted["active"] for rank in seen))
+    delays = [[0.002 * rank for rank in range(size)]]
+    seeds = range(60)
+    active = [sum(rank.counted["active"] for rank in run(delays, "majority", seed=seed)) for seed in seeds]
     assert set(active) == set(range(1, size + 1))  # any number, from one to all: only the mean is guaranteed
     deviation = ((size**2 - 1) / 12) ** 0.5
     expected = eager_forms.active_processes("majority", size)
@@ -193,19 +189,19 @@ def test_the_draw_is_the_same_everywhere_and_even():
 
 @pytest.mark.parametrize("size", [2, 4, 8, 16])
 def test_a_round_takes_activation_and_recursive_doubling(size):
-    """All but one rank are far away: the one that initiates waits for the closed form, to rounding."""
+    """All ranks but the initiator are late: it waits for the closed form, to rounding."""
     n = 1000
     gradients = torch.ones(size, 1, n)
     seen = run([[0.0] + [1.0] * (size - 1)], "solo", gradients=gradients, costs=Costs(True, {"reduce": 1e-9}))
     nbytes = 4 * (n + 2 * size)
     collective = recursive_doubling(size, nbytes, ALPHA, BETA, 1e-9)
-    # the farthest rank is told last, and starts last
+    # the farthest rank is activated last, and starts last
     assert seen[0].seconds[0] == pytest.approx(forms.activation_s(size, ALPHA, BETA) + collective, rel=1e-3)
 
 
-@pytest.mark.parametrize("size", [3, 5, 6, 7, 11, 21])
+@pytest.mark.parametrize("size", [3, 6, 11])
 def test_a_round_off_powers_of_two_takes_at_most_one_long_message_more(size):
-    """Ranks do not pace each other there: what some send ahead holds up what others wait for, but not every round."""
+    """Without pacing, early messages delay those that others wait for, but not in every round."""
     n = 250_000
     seen = run([[0.0] + [1.0] * (size - 1)], "solo", gradients=torch.ones(size, 1, n))
     nbytes = 4 * (n + 2 * size)
@@ -215,8 +211,8 @@ def test_a_round_off_powers_of_two_takes_at_most_one_long_message_more(size):
 
 @pytest.mark.parametrize("size", [2, 3, 5, 8, 13])
 @pytest.mark.parametrize("root", [0, 1])
-def test_every_rank_can_tell_all_others(size, root):
-    """One initiator: all begin once, in ceil(log2 P) messages at most, with P log2 P messages in all at most."""
+def test_an_activation_reaches_every_rank(size, root):
+    """One initiator: all start once, after at most ceil(log2 P) messages, with at most P log2 P messages in all."""
 
     def main(fabric):
         begun = fabric.queue()
@@ -233,14 +229,14 @@ def test_every_rank_can_tell_all_others(size, root):
     dimensions = (size - 1).bit_length()
     last, form = max(after for after, _ in found), forms.activation_s(size, ALPHA, BETA)
     assert last <= form * 1.001
-    if size & (size - 1) == 0:  # else there are short cuts: two dimensions may lead to one rank
+    if size & (size - 1) == 0:  # else two dimensions may lead to one rank
         assert last == pytest.approx(form, rel=1e-3)
     assert size - 1 <= sum(messages for _, messages in found) <= size * dimensions
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40)
 @given(some_delays(st.integers(1, 5), most=5), st.integers(0, 99))
-def test_top_k_keeps_what_it_does_not_send(delays, seed):
+def test_top_k_leaves_the_rest_in_the_send_buffer(delays, seed):
     """Sums of all rounds and send buffers are those of all gradients, to the last bit on whole numbers."""
     steps, size = len(delays), len(delays[0])
     generator = torch.Generator().manual_seed(seed)
@@ -305,7 +301,7 @@ def test_means_of_the_microbenchmark():
 
 
 def test_a_resumed_result_is_a_copy_on_the_send_buffers_device():
-    """It was loaded to the host, and becomes a send buffer in its turn."""
+    """A checkpoint is loaded to the host, and a round reuses the result's memory as a send buffer."""
 
     def main(fabric):
         send_buffer = Whole(fabric, 3, 2, torch.device("meta"), "ring", channel=1)
@@ -318,12 +314,12 @@ def test_a_resumed_result_is_a_copy_on_the_send_buffers_device():
     assert virtual.run(1, main, NETWORK, Costs(True, {}, {}))[0].type == "meta"
 
 
-def test_all_as_initiators_at_once_execute_a_round_once():
+def test_if_all_ranks_initiate_at_once_a_round_is_executed_once():
     for rank in run([[0.0] * 6] * 3, "solo"):
         assert len(rank.rounds) == 3 and rank.counted["active"] == 3 and rank.read == [0, 1, 2]
 
 
-def test_a_late_rank_finds_the_latest_result_alone():
-    """Section 5: what the fast one's rounds leave in the receive buffer is overwritten before the slow one reads it."""
+def test_a_late_rank_reads_only_the_latest_result():
+    """Section 5: earlier rounds' results are overwritten before the slow rank reads the receive buffer."""
     _, slow = run([[0.0, 0.01]] * 6, "solo")
     assert set(slow.read) == {5}

@@ -1,4 +1,4 @@
-"""A ring by the recurrence over all ranks at once has the times of the events to the last bit."""
+"""The fast path of ring allreduces has the times of the event simulation to the last bit."""
 
 import pytest
 import torch
@@ -20,7 +20,7 @@ def ring_of(at_once):
     return virtual.VirtualFabric.allreduce if at_once else collectives.ring_allreduce
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=70)
 @given(
     p=st.integers(1, 9),
     sizes=st.lists(st.integers(0, 5000), min_size=1, max_size=3),
@@ -31,11 +31,11 @@ def ring_of(at_once):
     data=st.data(),
 )
 def test_times_are_those_of_the_events(p, sizes, alpha, beta, gamma, sync, data):
-    """With skew before each, and after each what meets its messages: a message, a task, another collective."""
+    """With skew before each ring, and after it a message, a task or another collective that may interfere."""
     costs = Costs(True, {"reduce": gamma}, {"sync": sync})
     skews = [[data.draw(seconds) for _ in range(p)] for _ in sizes]
-    deeds = ["nothing", "message", "task", "barrier", "early"]
-    what = [[data.draw(st.sampled_from(deeds)) for _ in range(p)] for _ in sizes]
+    actions = st.sampled_from(["nothing", "message", "task", "barrier", "early"])
+    what = [[data.draw(actions) for _ in range(p)] for _ in sizes]
 
     def program(at_once):
         ring = ring_of(at_once)
@@ -83,7 +83,7 @@ def count(monkeypatch):
     return done
 
 
-@pytest.mark.parametrize("p", [2, 3, 8, 16])
+@pytest.mark.parametrize("p", [2, 3, 8])
 def test_it_is_used_and_leaves_the_links_as_the_events_do(p, monkeypatch):
     done = count(monkeypatch)
 

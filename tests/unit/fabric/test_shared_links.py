@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repro.core.errors import InputError
@@ -35,9 +35,7 @@ def all_pull(fabric, nbytes: int) -> float:
     return fabric.now()
 
 
-@pytest.mark.parametrize(
-    "p, hosts", [(2, 2), (4, 2), (6, 3), (8, 8), (12, 4), (16, 8), (72, 8), (5, None), (4, 1), (3, 8)]
-)
+@pytest.mark.parametrize("p, hosts", [(2, 2), (6, 3), (8, 8), (12, 4), (16, 8), (5, None), (4, 1), (3, 8)])
 @pytest.mark.parametrize("local_beta", [0.0, LOCAL_BETA, 50 * BETA])
 def test_an_all_pull_is_the_closed_form(p, hosts, local_beta):
     n = 4 * 250 * p
@@ -54,6 +52,7 @@ def test_the_form_by_hand():
     assert forms.all_pull(1, block, ALPHA, BETA, 8) == 0.0
 
 
+@settings(max_examples=50)
 @given(p=st.integers(2, 14), hosts=st.integers(1, 6))
 def test_where_hosts_have_unequal_numbers_it_is_a_bound_from_below(p, hosts):
     n = 4 * 50 * p
@@ -64,7 +63,7 @@ def test_where_hosts_have_unequal_numbers_it_is_a_bound_from_below(p, hosts):
         assert found == close(form)
 
 
-@pytest.mark.parametrize("p, hosts", [(4, 2), (9, 3), (12, 8), (72, 8), (6, None)])
+@pytest.mark.parametrize("p, hosts", [(4, 2), (9, 3), (12, 8), (6, None)])
 def test_one_node_pulls_alone(p, hosts):
     n = 4 * 250 * p
 

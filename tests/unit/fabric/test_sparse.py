@@ -37,7 +37,7 @@ def ranked(x: torch.Tensor, k: int) -> list[int]:
     return sorted(sorted(range(len(sizes)), key=lambda i: (-sizes[i], i))[:k])
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(30))
 def test_a_merge_in_host_memory_has_the_bits_of_one_on_a_gpu(seed):
     """Ties, places in both, EMPTY places, flags, of one side or both."""
     draw = torch.Generator().manual_seed(seed)
@@ -240,7 +240,7 @@ def reduce_all(ranks: int, xs: list[torch.Tensor], k: int) -> list[tuple]:
     return on_ranks(ranks, main)
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3, 5, 6, 7, 16])
+@pytest.mark.parametrize("ranks", [1, 2, 3, 6, 7, 8])
 @pytest.mark.parametrize("kind", ["random", "apart", "alike"])
 def test_gtopk_conserves_every_value_and_all_ranks_get_the_same(ranks, kind):
     """Kept and dropped partial sums together are all that was sent, to the last bit (whole numbers)."""

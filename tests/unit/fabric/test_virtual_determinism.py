@@ -1,4 +1,4 @@
-"""The same program on the virtual fabric is the same run; and the allreduce through a server on every rank."""
+"""The same program on the virtual fabric takes the same course, to the bit."""
 
 from __future__ import annotations
 
@@ -12,18 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repro.fabric.base import ANY_SOURCE, BACKGROUND
-from repro.fabric.collectives.sharded import sharded_server_allreduce
-from repro.fabric.virtual.fabric import Network, run
+from repro.fabric.virtual.fabric import run
 from tests.support.virtual import ALPHA, BETA, NETWORK
-
-# --- what only the virtual fabric promises: the same program is the same run, and nothing is lost
-
-
-# the same program, the same run
 
 
 def busy(fabric, device="cpu"):
-    """Collectives, tasks, any-source receives and computation of uneven lengths; returns what happened when."""
+    """Collectives, tasks, any-source receives and computation of uneven lengths; returns a log with times."""
     log, rank, p = [], fabric.rank, fabric.size
 
     def note(what):
@@ -60,13 +54,9 @@ def busy(fabric, device="cpu"):
 
 
 @pytest.mark.parametrize("p", [1, 2, 5, 8])
-def test_two_runs_are_the_same(p):
-    assert run(p, busy, NETWORK) == run(p, busy, NETWORK)
-
-
-@pytest.mark.parametrize("p", [2, 3, 6])
-def test_without_arithmetic_the_times_are_the_same(p):
-    assert run(p, lambda fabric: busy(fabric, "meta"), NETWORK) == run(p, busy, NETWORK)
+def test_two_runs_are_the_same_and_so_are_times_without_arithmetic(p):
+    first = run(p, busy, NETWORK)
+    assert first == run(p, busy, NETWORK) == run(p, lambda fabric: busy(fabric, "meta"), NETWORK)
 
 
 def random_program(p, seed):
@@ -86,7 +76,7 @@ def random_program(p, seed):
 
 
 def play(p, plans):
-    """Transfers start in the order of the plan and are waited for at the end, so that nothing can deadlock."""
+    """Start transfers in the order of the plan and wait for them at the end, so that nothing can deadlock."""
 
     def main(fabric):
         log, pending, sends = [], [], []
@@ -118,39 +108,11 @@ def test_random_programs_repeat_and_lose_nothing(p, seed):
     messages, plans = random_program(p, seed)
     first = play(p, plans)
     assert first == play(p, plans)
-    heard = Counter((rank, *entry[1:]) for rank, log in enumerate(first) for entry in log if entry[1] != "compute")
-    assert heard == Counter((to, number, source) for number, (source, to, *_) in enumerate(messages))
+    received = Counter((rank, *entry[1:]) for rank, log in enumerate(first) for entry in log if entry[1] != "compute")
+    assert received == Counter((to, number, source) for number, (source, to, *_) in enumerate(messages))
     for number, (source, to, _, _, n) in enumerate(messages):  # nothing is faster than the wire
         time = next(time for time, what, *_ in first[to] if what == number)
         assert time >= (0 if source == to else ALPHA + (1 + n) * BETA) * (1 - 1e-12)
-
-
-@settings(max_examples=15)
-@given(st.integers(2, 5), st.integers(0, 2**32))
-def test_any_source_loses_and_doubles_nothing(p, seed):
-    chance = random.Random(seed)
-    counts = [[chance.randrange(5) for _ in range(p)] for _ in range(p)]  # from, to
-
-    def main(fabric):
-        def listen():
-            heard = []
-            for _ in range(sum(row[fabric.rank] for row in counts)):
-                value = torch.zeros(1)
-                heard.append((fabric.recv(value, ANY_SOURCE, 0, BACKGROUND), value.item()))
-            return heard
-
-        task = fabric.spawn(listen, "listener")
-        order = [to for to in range(p) for _ in range(counts[fabric.rank][to])]
-        random.Random(seed + fabric.rank).shuffle(order)
-        sent = Counter()
-        for to in order:
-            fabric.isend(torch.tensor([float(sent[to])]), to, 0, BACKGROUND)
-            sent[to] += 1
-        return task.join()
-
-    for rank, heard in enumerate(run(p, main, NETWORK)):
-        for source in range(p):  # all of them, in order
-            assert [value for who, value in heard if who == source] == list(range(counts[source][rank]))
 
 
 def test_the_order_of_ties_is_that_of_the_ranks():
@@ -163,42 +125,3 @@ def test_the_order_of_ties_is_that_of_the_ranks():
 
     run(5, main, NETWORK)
     assert log == list(itertools.product(range(3), range(5)))
-
-
-# --- the allreduce through a server with a shard on every rank: what it sums in what order, and what it moves
-
-
-OF_SERVERS = Network(1e-4, 1e-8)
-RANKS = [1, 2, 3, 4, 5, 6, 8]
-
-
-def noise(p: int, n: int) -> torch.Tensor:
-    """Numbers (p, n) whose sum in float32 depends on the order."""
-    generator = torch.Generator().manual_seed(p)
-    return torch.randn(p, n, generator=generator) * 10.0 ** torch.randint(-4, 5, (p, n), generator=generator)
-
-
-def in_rank_order(rows: torch.Tensor) -> torch.Tensor:
-    total = rows[0].clone()
-    for row in rows[1:]:
-        total += row
-    return total
-
-
-def reduced(rows: torch.Tensor) -> list[torch.Tensor]:
-    """What each rank has."""
-
-    def main(fabric):
-        vector = rows[fabric.rank].clone()
-        sharded_server_allreduce(fabric, vector)
-        return vector
-
-    return run(len(rows), main, OF_SERVERS)
-
-
-@pytest.mark.parametrize("p", RANKS)
-@pytest.mark.parametrize("n", [0, 1, 5, 101])
-def test_the_sum_in_rank_order_bit_for_bit(p, n):
-    rows = noise(p, n)
-    for found in reduced(rows):
-        assert torch.equal(found, in_rank_order(rows))

@@ -1,4 +1,4 @@
-"""Ranks that are forked from one process, beside ranks that are each a Python of their own."""
+"""The pool, a process with PyTorch imported from which ranks are forked: statuses, signals, ends, the same results."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ PROGRAM = """
 
 @pytest.fixture(scope="module")
 def several():
-    """The pools of a command, here of all tests that spoil none."""
+    """The pools of a command, shared by all tests that leave them usable."""
     with Pools() as made:
         yield made
 
@@ -89,23 +89,14 @@ def blocks(pid: int, sign: signal.Signals) -> bool:
     return bool(int(blocked, 16) >> (sign - 1) & 1)
 
 
-def test_a_long_folder_for_temporary_files_is_no_hindrance(tmp_path, monkeypatch):
-    long = tmp_path / ("x" * 120)
-    long.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(long))
-    made = Pool(environment(threads=1))
-    made.close()
-    assert not Path(made.python).parent.exists() and not list(long.iterdir())
-
-
-def test_a_forked_process_has_arguments_and_surroundings_and_one_thread(start, tmp_path):
+def test_a_forked_process_has_its_arguments_and_environment_and_one_thread(start, tmp_path):
     out, err = start("names").communicate(timeout=LIMIT_S)
     ready, names = out.splitlines()
     assert ready.split()[2:] == ["1", "1", "['names']"], err
     assert names.split()[2:] == [str(tmp_path), "own"]
 
 
-def test_statuses_and_signals_go_through(start):
+def test_statuses_and_signals_are_passed_on(start):
     failing = start("fails")
     _, err = failing.communicate(timeout=LIMIT_S)
     assert failing.returncode == 1 and err.splitlines()[-1] == "ValueError: as it may be"
@@ -118,7 +109,7 @@ def test_statuses_and_signals_go_through(start):
     assert waiting.wait(LIMIT_S) == 7
 
 
-def test_a_signal_is_passed_on_that_comes_while_the_program_is_asked_for(tmp_path):
+def test_a_signal_during_the_request_is_passed_on(tmp_path):
     with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as other:
         listener.bind(str(tmp_path / "socket"))
         listener.listen(0)  # one waits; the next one's connect does too
@@ -136,8 +127,8 @@ def test_a_signal_is_passed_on_that_comes_while_the_program_is_asked_for(tmp_pat
             assert stands_in.wait(LIMIT_S) == 7
 
 
-def test_a_signal_is_passed_on_that_does_not_interrupt_the_stand_in(tmp_path):
-    """As where it comes just before the stand-in waits: Python's handlers run when that has ended."""
+def test_a_signal_that_does_not_interrupt_the_stand_in_is_passed_on(tmp_path):
+    """As just before the stand-in waits: Python runs handlers only after the wait."""
     program = """
         import signal, sys, threading
         from repro.launch import pool
@@ -169,7 +160,7 @@ def test_a_signal_is_passed_on_that_does_not_interrupt_the_stand_in(tmp_path):
 
 
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_that_comes_with_what_is_asked_for_is_passed_on(pool, start, tmp_path, sign):
+def test_a_signal_sent_with_the_request_is_passed_on(pool, start, tmp_path, sign):
     (tmp_path / "sleeping.py").write_text("import time; time.sleep(600)")
     with (
         socket.socket(socket.AF_UNIX) as link,
@@ -186,7 +177,7 @@ def test_a_signal_that_comes_with_what_is_asked_for_is_passed_on(pool, start, tm
     assert out, err
 
 
-def test_a_pool_that_is_stopped_ends_within_a_limit_and_says_so(monkeypatch):
+def test_a_stopped_pool_ends_within_a_limit_and_is_named(monkeypatch):
     monkeypatch.setattr(pools, "LOOK_EVERY_S", 0.05)
     with Pools() as several:
         with pytest.raises(FaultError, match="SIGSTOP"), several.python(1, environment(1)) as python:
@@ -201,7 +192,7 @@ def test_a_pool_that_is_stopped_ends_within_a_limit_and_says_so(monkeypatch):
             os.kill(several._pools[1].server.pid, signal.SIGSTOP)
 
 
-def test_what_is_forked_ends_with_what_stands_in_for_it_though_it_be_stopped(start):
+def test_a_stopped_forked_process_ends_with_its_stand_in(start):
     waiting = start("wait")
     pid = int(waiting.stdout.readline().split()[1])
     os.kill(pid, signal.SIGSTOP)
@@ -209,7 +200,7 @@ def test_what_is_forked_ends_with_what_stands_in_for_it_though_it_be_stopped(sta
     wait_until(lambda: not alive(pid), "the forked process has ended")
 
 
-def test_a_forked_process_is_in_the_network_of_what_stands_in_for_it(start):
+def test_a_forked_process_is_in_the_namespaces_of_its_stand_in(start):
     if subprocess.run(["unshare", "--net", "true"], capture_output=True).returncode:
         pytest.skip("no network namespace is permitted here")
     out, err = start("names", before=["unshare", "--net", "--uts", "--ipc", "--pid", "--fork"]).communicate(
@@ -220,7 +211,10 @@ def test_a_forked_process_is_in_the_network_of_what_stands_in_for_it(start):
     assert int(ready.split()[1]) < 10  # of process numbers of its own
 
 
-def test_all_that_a_pool_has_forked_ends_with_it(tmp_path):
+def test_forked_processes_end_with_their_pool_whose_temporary_folder_may_have_a_long_name(tmp_path, monkeypatch):
+    long = tmp_path / ("x" * 120)
+    long.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(long))
     own = Pool(environment(threads=1))
     (tmp_path / "forked_program.py").write_text(textwrap.dedent(PROGRAM))
     words = [own.python, "-m", "forked_program", "wait"]
@@ -230,14 +224,14 @@ def test_all_that_a_pool_has_forked_ends_with_it(tmp_path):
     assert waiting.wait(LIMIT_S) == -signal.SIGKILL
     wait_until(lambda: not alive(pid), "the forked process has ended")
     waiting.stdout.close()
-    assert not Path(own.python).exists()
+    assert not Path(own.python).parent.exists() and not list(long.iterdir())
 
 
 @pytest.mark.parametrize(
     "testbed", [["testbed=here"], ["testbed=here", "testbed.launcher=torchrun"], ["testbed=paper/pipesgd"]]
 )
 def test_weights_and_losses_are_those_of_fresh_ranks_bit_for_bit(tmp_path, monkeypatch, several, testbed):
-    found = []
+    results = []
     for pools_of_ranks in (several, Pools(fresh=True)):
         fresh = pools_of_ranks.fresh
         monkeypatch.setenv("REPRO_RESULTS", str(tmp_path / str(fresh)))
@@ -250,12 +244,12 @@ def test_weights_and_losses_are_those_of_fresh_ranks_bit_for_bit(tmp_path, monke
             [each["test_loss"] for each in read_events(run.folder / "events.jsonl") if each["event"] == "evaluation"]
             for run in own
         ]
-        found.append([(each.result.weights_sha256, *of_run) for each, of_run in zip(records, losses, strict=True)])
-    pooled, fresh_ranks = found
+        results.append([(each.result.weights_sha256, *of_run) for each, of_run in zip(records, losses, strict=True)])
+    pooled, fresh_ranks = results
     assert len(pooled) == 2 and pooled[1:] == fresh_ranks and all(len(each) > 1 for each in pooled)
 
 
-def test_one_pool_for_runs_of_so_many_threads_and_another_after_its_end(monkeypatch):
+def test_runs_with_the_same_number_of_threads_share_a_pool_until_it_ends(monkeypatch):
     class Fake:
         def __init__(self, environment):
             self.python, self.closed, self.was_stopped, self.server = object(), False, False, self

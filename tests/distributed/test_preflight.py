@@ -1,11 +1,11 @@
-"""Ranks that do not go together are refused in one line, before anything is written."""
+"""The preflight check: ranks that differ are refused with a one-line error before anything is written; their GPUs."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -32,12 +32,11 @@ ALIKE = Facts("a", {"torch": "2.13.0+cpu", "Python": "3.11.2"}, "c0de", "mnist (
 
 
 def complaint(*changes: dict) -> str | None:
-    """Of as many ranks as there are changes; ranks from the third on are on host b."""
+    """The error of one rank for each change; ranks from the third on are on host b."""
     return disagreement([replace(ALIKE, **({"host": "ab"[rank // 2]} | each)) for rank, each in enumerate(changes)])
 
 
 def test_a_server_may_be_on_the_cpu_beside_workers_on_gpus(monkeypatch):
-    """It had to have a GPU where the workers have: ranks that compute on different devices were refused."""
     worker, server = {"device": "cuda", "gpu": "GPU-0", "gpus": ("GPU-0",)}, {"device": ""}
     assert complaint(worker, worker | {"gpu": "GPU-1"}, server) is None
     assert "compute on different devices" in str(complaint(worker, {"device": "cpu"}, server))
@@ -45,12 +44,12 @@ def test_a_server_may_be_on_the_cpu_beside_workers_on_gpus(monkeypatch):
     config = expand("pipesgd/fig4-mnist", bed, "quick")[0].config
     monkeypatch.setattr(preflight, "gpu_of", lambda device, rank: None if device == "cpu" else f"GPU-{rank}")
     monkeypatch.setattr(preflight, "visible_gpus", lambda device: () if device == "cpu" else ("GPU-0", "GPU-1"))
-    found = [preflight.facts(SimpleNamespace(rank=rank, name="mpi"), config) for rank in range(3)]
-    assert [(each.device, each.gpu) for each in found] == [("cuda", "GPU-0"), ("cuda", "GPU-1"), ("", None)]
-    assert disagreement(found) is None and preflight.most_on_a_gpu(found) == 1
+    facts = [preflight.facts(SimpleNamespace(rank=rank, name="mpi"), config) for rank in range(3)]
+    assert [(each.device, each.gpu) for each in facts] == [("cuda", "GPU-0"), ("cuda", "GPU-1"), ("", None)]
+    assert disagreement(facts) is None and preflight.most_on_a_gpu(facts) == 1
 
 
-def test_ranks_that_take_turns_on_a_gpu_are_counted_on_the_fullest():
+def test_the_number_of_ranks_on_the_fullest_gpu():
     places = [("a", "GPU-0"), ("a", "GPU-0"), ("a", "GPU-1"), ("b", "GPU-0"), ("b", None)]
     everybody = [replace(ALIKE, host=host, gpu=gpu) for host, gpu in places]
     assert preflight.most_on_a_gpu(everybody) == 2
@@ -69,25 +68,19 @@ def test_ranks_that_take_turns_on_a_gpu_are_counted_on_the_fullest():
 def test_the_record_says_how_many_ranks_share_a_gpu_and_how(ids, mps, shared, through, monkeypatch):
     here = ["strategy=dsync", "testbed=here", "dataset.standin=always"]
     config = expand("pipesgd/fig4-mnist", here, "quick")[0].config
-    found = [replace(ALIKE, gpu=gpu, mps=runs) for gpu, runs in zip(ids, mps)]
-    monkeypatch.setattr(preflight, "facts", lambda fabric, config: found[0])
-
-    class Exchanging:
-        def exchange(self, mine):
-            return found
-
-    checked = preflight.check(Exchanging(), config)
-    said = [checked.hardware.get(name) for name in ("gpu_shared_by", "gpu_shared_through")]
-    assert said == [shared, through] and "gpu_shared_by" not in config.hardware
-    # of NCCL or gloo, which torch.distributed is either of
+    facts = [replace(ALIKE, gpu=gpu, mps=runs) for gpu, runs in zip(ids, mps)]
+    monkeypatch.setattr(preflight, "facts", lambda fabric, config: facts[0])
+    checked = preflight.check(SimpleNamespace(exchange=lambda mine: facts), config)
+    recorded = [checked.hardware.get(name) for name in ("gpu_shared_by", "gpu_shared_through")]
+    assert recorded == [shared, through] and "gpu_shared_by" not in config.hardware
     assert checked.hardware.get("backend") == (ALIKE.backend if any(ids) else None)
 
 
-def test_mps_runs_where_somebody_reads_its_pipe(tmp_path, monkeypatch):
+def test_mps_runs_if_its_pipe_has_a_reader(tmp_path, monkeypatch):
     monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", str(tmp_path))
     assert not gpus.mps_runs()
     os.mkfifo(tmp_path / "control")
-    assert not gpus.mps_runs(), "left by one that has ended"
+    assert not gpus.mps_runs(), "its reader has ended"
     reader = os.open(tmp_path / "control", os.O_RDONLY | os.O_NONBLOCK)
     assert gpus.mps_runs()
     os.close(reader)
@@ -110,7 +103,7 @@ def test_each_difference_is_one_line_with_both_values_ranks_and_hosts():
     assert line == "rank 2 (host b): data set 'mnist' not found"
 
 
-def test_many_ranks_make_no_endless_line():
+def test_the_error_of_many_ranks_is_short():
     line = disagreement([replace(ALIKE, host=f"n{rank}", data=str(rank > 50)) for rank in range(100)])
     assert "ranks 0, 1, 2, 3, 4, 5 and 45 more (hosts n0, n1, n2, n3, n4, n5 and 45 more)" in line and len(line) < 500
 
@@ -125,19 +118,19 @@ def test_different_code_names_the_files():
     assert "c0de on rank 0 (host a); beef on rank 1 (host b) (repro.new, repro.rank.loop); update" in line
 
 
-def test_the_digest_covers_what_decides_over_numbers():
-    given = choice("strategy")({"name": "dsync"})
-    found = preflight.source_digests(RunConfig.model_construct(program="train", strategy=given))
-    assert {"repro.rank.loop", "repro.strategies.dsync", "repro.fabric.real.mpi"} <= set(found)
-    assert not {"repro", "repro.answers.mlflow", "repro.answers.mlflow.mirror", "repro.cli.main"} & set(found)
+def test_the_digest_covers_the_code_that_determines_numbers():
+    strategy = choice("strategy")({"name": "dsync"})
+    digests = preflight.source_digests(RunConfig.model_construct(program="train", strategy=strategy))
+    assert {"repro.rank.loop", "repro.strategies.dsync", "repro.fabric.real.mpi"} <= set(digests)
+    assert not {"repro", "repro.answers.mlflow", "repro.answers.mlflow.mirror", "repro.cli.main"} & set(digests)
 
 
-def test_nccl_wants_a_gpu_for_each_rank():
+def test_nccl_needs_a_gpu_for_each_rank():
     def seats(*gpus, per_host=2, seen=None):
         return [Seat("ab"[rank // per_host], gpu, seen or ((gpu,) if gpu else ())) for rank, gpu in enumerate(gpus)]
 
-    assert choose(seats("x", "y", "x", "y")) == "nccl"  # the other host's have the same names: not the same GPUs
-    assert choose(seats("x", "y", "x", "x")) == "gloo"  # one host has too few: all of them take gloo
+    assert choose(seats("x", "y", "x", "y")) == "nccl"  # GPUs of the same name on two hosts
+    assert choose(seats("x", "y", "x", "x")) == "gloo"  # too few on one host
     assert choose(seats("x", "y", "x", None)) == choose(seats(None, None)) == "gloo"
     assert choose(seats("x", "y"), "gloo") == "gloo"
     with pytest.raises(InputError) as caught:
@@ -150,50 +143,36 @@ def test_nccl_wants_a_gpu_for_each_rank():
         torch_start.start("auto", "nccl2")
 
 
-def test_ranks_tell_each_other_their_seats():
-    store, found = torch.distributed.HashStore(), {}
-    mine = [Seat("a", None), Seat("b", "GPU-1", ("GPU-1", "GPU-2"))]
-
-    def tell(rank):
-        found[rank] = torch_start.gather(store, rank, 2, mine[rank])
-
-    threads = [threading.Thread(target=tell, args=(rank,)) for rank in (1, 0)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert found == {0: mine, 1: mine}
+def test_ranks_exchange_their_seats():
+    store, mine = torch.distributed.HashStore(), [Seat("a", None), Seat("b", "GPU-1", ("GPU-1", "GPU-2"))]
+    with ThreadPoolExecutor(2) as threads:
+        gathered = threads.map(lambda rank: torch_start.gather(store, rank, 2, mine[rank]), (1, 0))
+    assert list(gathered) == [mine, mine]
 
 
-def test_gpus_are_shared_out_by_the_place_on_the_host(monkeypatch):
-    class Properties:
-        def __init__(self, index):
-            self.uuid = f"GPU-{index}"
-
+def test_gpus_are_assigned_by_the_local_rank(monkeypatch):
     chosen = []
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    monkeypatch.setattr(torch.cuda, "get_device_properties", Properties)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: SimpleNamespace(uuid=f"GPU-{index}"))
     monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
-    from repro.fabric.real.gpus import pick_device
-
     for variable in ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"):
         monkeypatch.delenv(variable, raising=False)
-    assert gpus.gpu_of("auto", 5) == "GPU-1" and pick_device("auto", 5).index == 1
+    assert gpus.gpu_of("auto", 5) == "GPU-1" and gpus.pick_device("auto", 5).index == 1
     monkeypatch.setenv("SLURM_LOCALID", "0")  # of the batch script in which mpirun runs
-    assert pick_device("auto", 5).index == 0
+    assert gpus.pick_device("auto", 5).index == 0
     monkeypatch.setenv("OMPI_COMM_WORLD_LOCAL_RANK", "3")
-    assert gpus.gpu_of("cuda", 5) == "GPU-1" and pick_device("auto", 5).index == 1
+    assert gpus.gpu_of("cuda", 5) == "GPU-1" and gpus.pick_device("auto", 5).index == 1
     assert chosen == [torch.device("cuda", index) for index in (1, 0, 1)]
     assert gpus.gpu_of("cpu", 0) is None and gpus.visible_gpus("cpu") == ()
     assert local_rank({"LOCAL_RANK": "2", "SLURM_LOCALID": "1"}) == 2 and local_rank({}, 7) == 7
 
 
-# with ranks that really differ
+# --- real ranks that differ
 
 
 def imagenet(folder, *more):
-    """A data set of two classes, two training images and one for validation each, and what is named."""
+    """A data set of two classes, each with two training images and one for validation, and more files."""
     for path in ("train/n1/1", "train/n1/2", "train/n2/1", "train/n2/2", "val/n1/1", "val/n2/1", *more):
         file = folder / "imagenet" / f"{path}.JPEG"
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -202,7 +181,7 @@ def imagenet(folder, *more):
 
 
 def refusal(tmp_path, monkeypatch, *prefix) -> str:
-    """What is said of a run with two ranks, the second of which is started by `env prefix...`."""
+    """The error of a run with two ranks, the second of which is started by `env prefix...`."""
 
     def command(ranks, program, python):
         rank = [sys.executable, "-m", "mpi4py", *program]
@@ -217,8 +196,8 @@ def refusal(tmp_path, monkeypatch, *prefix) -> str:
     with pytest.raises(InputError) as caught:
         run_unfinished(own, track=False, pools=Pools(fresh=True))
     assert caught.value.status == 2
-    left = {path.name for path in own[0].folder.iterdir()}
-    assert left <= {"config.yaml", "run.lock", "ranks.lock", "events.jsonl", "ranks.log"} and not own[0].finished
+    files = {path.name for path in own[0].folder.iterdir()}
+    assert files <= {"config.yaml", "run.lock", "ranks.lock", "events.jsonl", "ranks.log"} and not own[0].finished
     assert '"run_start"' not in (own[0].folder / "events.jsonl").read_text()
     line = str(caught.value)
     assert "\n" not in line and len(line) < 500, line

@@ -1,4 +1,4 @@
-"""mpirun's own files: in a folder that no other user's, and no earlier one's, can be in the way of."""
+"""mpirun's session folder: other users' files cannot block it."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from tests.support.waiting import LIMIT_S
 pytestmark = pytest.mark.ranks
 
 
-def test_what_lies_where_openmpi_would_put_its_files_ends_no_run(tmp_path):
+def test_files_at_openmpis_default_place_do_no_harm(tmp_path):
     try:
         mpirun = find_mpirun()
     except InputError as missing:
         pytest.skip(str(missing))
-    taken = [tmp_path / f"ompi.{socket.gethostname()}.{user}" for user in {0, os.getuid()}]
-    for path in taken:
+    occupied = [tmp_path / f"ompi.{socket.gethostname()}.{user}" for user in {0, os.getuid()}]
+    for path in occupied:
         path.write_text("somebody else's")
     command = [sys.executable, "-m", "repro.launch.apart", mpirun, "-n", "2", "printenv", "OMPI_COMM_WORLD_RANK"]
     own = environment(threads=1) | {"TMPDIR": str(tmp_path)}
     done = subprocess.run(command, env=own, capture_output=True, text=True, timeout=LIMIT_S)
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.split()) == ["0", "1"]
-    assert sorted(tmp_path.iterdir()) == sorted(taken)
+    assert sorted(tmp_path.iterdir()) == sorted(occupied)

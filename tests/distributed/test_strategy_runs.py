@@ -1,4 +1,4 @@
-"""Strategies on real ranks: parameter servers and pipelines, lost servers and stages, profiles that do not fit."""
+"""Parameter servers and pipelines on real ranks: lost servers and stages, profiles."""
 
 from __future__ import annotations
 
@@ -14,9 +14,6 @@ from repro.experiment.identify import identify
 from repro.experiment.key import keyed
 from tests.support import virtual_runs
 from tests.support.cli import repro, summary
-
-# --- parameter servers on real ranks: the same weights whatever pulls what, a lost server, profiles that do not fit
-
 
 QUICK = [
     "testbed=here", "grid=null", "seeds=1", "workers=3", "batch=60", "epochs=1", "eval_every=0.25",
@@ -45,7 +42,7 @@ def test_a_lost_server_ends_the_run_and_it_resumes_to_the_same_weights(tmp_path)
 
 
 @pytest.mark.ranks
-def test_a_profile_of_a_run_decides_the_next_one(tmp_path):
+def test_a_run_follows_the_profile_of_another(tmp_path):
     first = summary(run(tmp_path, "strategy=ibatch", "epochs=0.25"))
     (path,) = tmp_path.glob("**/summary.json")
     decided = json.loads(repro(tmp_path, "batches", str(path), "--mode", "exact", "--json").stdout)
@@ -65,19 +62,16 @@ def test_a_profile_of_another_model_is_one_line(tmp_path):
         virtual_runs.run(tmp_path, "strategy=ibatch", f"strategy.profile={path}")
 
 
-# --- the allreduce that is measured at start
-
-
 @pytest.mark.ranks
-def test_what_auto_was_is_on_record(tmp_path):
-    found = summary(run(tmp_path, "strategy=dsync", "strategy.algorithm=auto", "epochs=0.25"))["allreduce"]
-    assert found["why"].startswith("measured at start") and found["measured"][0]["ring_s"] > 0
+def test_the_choice_of_auto_is_recorded(tmp_path):
+    auto = summary(run(tmp_path, "strategy=dsync", "strategy.algorithm=auto", "epochs=0.25"))["allreduce"]
+    assert auto["why"].startswith("measured at start") and auto["measured"][0]["ring_s"] > 0
     rows = json.loads(repro(tmp_path, "results", "pipesgd", "--json").stdout)
     (row,) = [row for row in rows if row.get("allreduce.auto")]
-    assert row["allreduce.auto"] == found["auto"] and row["allreduce.above_bytes"] == found["above_bytes"]
+    assert row["allreduce.auto"] == auto["auto"] and row["allreduce.above_bytes"] == auto["above_bytes"]
 
 
-# --- pipelines through the command line, ranks really started: a killed stage, checkpoints by each alone, refusals
+# --- pipelines
 
 
 EXPERIMENT = "pipesgd/fig4-mnist"
@@ -127,11 +121,11 @@ def test_bad_input_is_refused_before_ranks_start(overrides, message):
 
 
 def test_the_contents_of_a_profile_count_in_the_key(tmp_path):
-    profile, found = tmp_path / "profile.json", []
+    profile, keys = tmp_path / "profile.json", []
     for text in ("one", "another", "one"):
         profile.write_text(text)
         (planned,) = expand(EXPERIMENT, ["strategy=pipedream", f"strategy.profile={profile}", "testbed=here"])
-        found.append(keyed(planned.config))
-    assert found[0] == found[2] != found[1]
+        keys.append(keyed(planned.config))
+    assert keys[0] == keys[2] != keys[1]
     (planned,) = expand(EXPERIMENT, ["strategy=pipedream", "testbed=here"])
     assert "files" not in keyed(planned.config)

@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.support.waiting import LIMIT_S
 
 FAULTY_RANK = 1
-ALPHA_S = 2e-3  # of the emulated fabric: so late its messages leave
+ALPHA_S, BETA_S = 2e-3, 8e-10  # of the emulated fabric: its latency, which it adds, and seconds of a byte
 FAULT_TIMEOUT_S = 8.0  # of the others, where that is what ends them
 FRESH = ("kill", "stop", "listeners")  # what a rank means to its launcher, as users start them
 
@@ -82,7 +82,7 @@ def make_fabric(kind, timeout_s):
         from repro.fabric.costs import REAL_TIME
         from repro.fabric.real import emulated
 
-        return emulated.start(emulated.Dilation(2.0, 1.0, ALPHA_S), REAL_TIME, timeout_s)
+        return emulated.start(emulated.Dilation(2.0, 1.0, ALPHA_S, BETA_S), REAL_TIME, timeout_s)
     from repro.fabric.real.torch_dist import TorchFabric
 
     return TorchFabric("gloo", timeout_s)

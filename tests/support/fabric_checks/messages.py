@@ -17,6 +17,8 @@ def check_identity(fabric):
         library for library in LIBRARIES if LIBRARIES[library] == fabric.name
     } == fabric.capabilities & LIBRARIES.keys()
     assert "threads" in fabric.capabilities
+    if fabric.name == "emulated":  # for partitioners
+        assert fabric.bandwidth_Bps == pytest.approx(1.25e9)
     assert fabric.current_task() == "main"
     assert fabric.bytes_sent == 0
 

@@ -1,4 +1,4 @@
-"""Messages that slow each other down without sharing a NIC: by how many are under way when they start."""
+"""Congested links: a message is slowed by the number of messages under way when it starts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CONGESTED = Network(ALPHA, BETA, congestion=tuple(FACTORS.items()))
 
 
 def pairs(starts: list[float], network: Network = CONGESTED) -> list[float]:
-    """When the receiver of each of several messages of a KB has it, all between nodes of their own."""
+    """The arrival times of messages of a KB, each between two nodes of its own."""
 
     def main(fabric):
         pair, receives = divmod(fabric.rank, 2)
@@ -33,7 +33,7 @@ def pairs(starts: list[float], network: Network = CONGESTED) -> list[float]:
     return run(2 * len(starts), main, network)[1::2]
 
 
-def test_alone_a_message_takes_what_it_takes_on_other_links():
+def test_a_lone_message_is_not_slowed():
     assert pairs([0.0]) == pairs([0.0], Network(ALPHA, BETA))
 
 
@@ -47,7 +47,7 @@ def test_only_messages_under_way_count():
     assert pairs([0.0, after]) == [close(ALPHA + KB * BETA), close(after + ALPHA + KB * BETA)]
 
 
-def test_between_two_numbers_of_messages_the_slowdown_is_between_theirs_and_beyond_them_that_of_the_most():
+def test_the_slowdown_is_interpolated_and_constant_beyond_the_last_entry():
     factors = [CONGESTED.slowdown(n) for n in range(1, 10)]
     assert factors == sorted(factors) and factors[0] == 1.0 and factors[1:8:2][-1] == factors[8] == 12.0
     assert CONGESTED.slowdown(3) == pytest.approx(1.5 * 2 ** (0.5849625 / 1.0))
@@ -64,7 +64,7 @@ def test_a_ring_has_as_many_messages_under_way_as_workers(p):
     assert max(run(p, main, CONGESTED)) == close(collective_forms.ring(p, 4 * elements, ALPHA, BETA * FACTORS[p]))
 
 
-def test_a_tree_of_sparse_messages_is_slowed_by_half_of_the_workers_in_its_first_round_and_less_in_each_after():
+def test_a_tree_of_sparse_messages_is_slowed_less_in_each_round():
     k, wire = 100, Wire(100)
 
     def main(fabric):

@@ -1,4 +1,4 @@
-"""What `auto` is from what was measured, where nothing is measured, and on the record of a run."""
+"""The choice of the allreduce `auto`: from measurements, in virtual time, in the record of a run."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def points(*ratios: float) -> list[Point]:
     ("ratios", "above"),
     [((2, 2, 2), 1), ((0.1, 2, 2), 4), ((2, 0.5, 2), 16), ((2, 2, 0.9), None), ((1.02, 1.02), None), ((2,), 1)],
 )
-def test_the_ring_is_taken_from_where_it_is_clearly_faster_to_the_end(ratios, above):
-    found = decide(points(*ratios))
-    assert found.above_bytes == above
-    assert found.facts()["auto"] == ("native" if above is None else f"ring_pipelined from {above} bytes")
-    assert len(found.facts()["measured"]) == len(ratios)
+def test_the_ring_is_used_above_the_size_from_which_it_is_always_clearly_faster(ratios, above):
+    choice = decide(points(*ratios))
+    assert choice.above_bytes == above
+    assert choice.facts()["auto"] == ("native" if above is None else f"ring_pipelined from {above} bytes")
+    assert len(choice.facts()["measured"]) == len(ratios)
 
 
-def test_a_vector_is_of_one_side_of_the_crossover():
+def test_the_algorithm_depends_on_the_bytes():
     assert Crossover(16, "measured").algorithm(torch.zeros(3)) == "native"
     assert Crossover(16, "measured").algorithm(torch.zeros(4)) == "ring_pipelined"
     assert Crossover(16, "measured").algorithm(torch.zeros(4, dtype=torch.uint8)) == "native"
@@ -35,7 +35,7 @@ def test_a_vector_is_of_one_side_of_the_crossover():
 
 
 class Ranks:
-    """Three ranks that look the same but for their clocks, whose links take a second a mebibyte."""
+    """Three ranks with different times, whose links take a second for a mebibyte."""
 
     size = 3
 
@@ -47,7 +47,7 @@ class Ranks:
         return [(turns, took, before), (faster, 2 * took, before), (faster, took, before)]
 
 
-def test_what_the_slowest_rank_sees_counts_and_a_slow_network_ends_it_early(monkeypatch):
+def test_the_slowest_ranks_times_count_and_a_slow_network_ends_the_measurement_early(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(crossover.time, "perf_counter", lambda: now[0])
 
@@ -60,7 +60,7 @@ def test_what_the_slowest_rank_sees_counts_and_a_slow_network_ends_it_early(monk
     assert found.above_bytes == 2**16
 
 
-def test_in_virtual_time_it_is_the_textbooks_ring_to_the_bit():
+def test_in_virtual_time_auto_is_the_textbook_ring_to_the_bit():
     def summed(algorithm):
         def rank(fabric):
             fabric.settle_auto()

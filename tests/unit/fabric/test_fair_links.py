@@ -1,4 +1,4 @@
-"""Flows that share links, max-min fair: closed forms, the textbook's example, nothing lost, the same run twice."""
+"""Fair links: closed forms, the textbook's example, conservation, max-min fairness, determinism."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def meta(nbytes: int) -> torch.Tensor:
 
 
 def arrivals(size: int, network: Network, sent: list[tuple[float, int, int, int]]) -> list[float]:
-    """When each message of (sent at, from, to, bytes) is in; every one on a tag of its own."""
+    """The arrival times of messages (time of the send, from, to, bytes), each with its own tag."""
 
     def main(fabric):
         found = {}
@@ -51,7 +51,7 @@ def together(*flows: tuple[int, int, int]) -> list[tuple[float, int, int, int]]:
 
 
 @pytest.mark.parametrize("n", [0, 1, 99, KB])
-def test_alone_a_message_takes_what_it_takes_without_sharing_to_the_last_bit(n):
+def test_a_lone_message_takes_as_long_as_on_unshared_links_to_the_bit(n):
     assert arrivals(2, FAIR, together((0, 1, n))) == arrivals(2, Network(ALPHA, BETA), together((0, 1, n)))
 
 
@@ -63,9 +63,9 @@ def test_flows_of_one_link_end_together(flows, way):
 
 
 def test_three_flows_over_two_links():
-    """Links out of 0 and into 3. A takes the first, C the second, B both: half each; A and C have what B leaves them.
+    """Links out of 0 and into 3: A uses the first, C the second, B both, and each gets half.
 
-    And, where the first link has two more flows: B a quarter of it, C the other three of the second.
+    With two more flows on the first link B gets a quarter of it, and C three quarters of the second.
     """
     a, b, c = (0, 1, KB), (0, 3, KB), (2, 3, KB)
     assert arrivals(4, FAIR, together(a, b, c)) == [close(ALPHA + 2 * KB * BETA)] * 3
@@ -74,7 +74,7 @@ def test_three_flows_over_two_links():
     assert [of_a, of_b] == [close(ALPHA + 4 * KB * BETA)] * 2  # the first link is full until all of its four end
 
 
-def test_a_flow_that_ends_leaves_its_share_to_the_others_and_one_that_begins_takes_its_own():
+def test_shares_change_when_a_flow_ends_or_starts():
     short, long = arrivals(3, FAIR, together((0, 1, KB), (0, 2, 3 * KB)))
     assert (short, long) == (close(ALPHA + 2 * KB * BETA), close(ALPHA + 4 * KB * BETA))
     # alone for half of its time, then two of them, then alone again
@@ -82,13 +82,13 @@ def test_a_flow_that_ends_leaves_its_share_to_the_others_and_one_that_begins_tak
     assert (first, second) == (close(ALPHA + 1.5 * KB * BETA), close(ALPHA + 2 * KB * BETA))
 
 
-def test_what_shares_no_link_with_it_goes_on_as_before():
+def test_flows_that_share_no_link_are_independent():
     alone, *_ = arrivals(5, FAIR, [(0.0, 0, 1, KB), (0.0, 2, 3, KB), (KB * BETA / 3, 2, 4, KB)])
     assert alone == ALPHA + KB * BETA
 
 
-def test_messages_of_one_connection_go_one_after_the_other_and_have_one_share():
-    """Three from 0 to 1, one from 0 to 2: half of the link for either connection."""
+def test_messages_of_a_connection_are_sequential_and_have_one_share():
+    """Three from 0 to 1, one from 0 to 2: half of the link for each connection."""
     *three, other = arrivals(3, FAIR, together((0, 1, KB), (0, 1, KB), (0, 1, KB), (0, 2, KB)))
     assert three == [close(ALPHA + n * KB * BETA) for n in (2, 3, 4)] and other == close(ALPHA + 2 * KB * BETA)
 
@@ -102,7 +102,7 @@ def test_nodes_of_a_host_share_its_link():
 
 @pytest.mark.parametrize("p, hosts", [(6, 3), (9, 3), (16, 8), (5, None)])
 def test_a_ring_over_shared_hosts_is_the_closed_form_of_fluids(p, hosts):
-    """In a hop every node sends a block to its right, which is on the next host: all of a host's share its link."""
+    """In a hop every node sends a block to the next host, so all blocks of a host share its link."""
     block = 4 * 1000
     network = replace(FAIR, hosts=hosts)
 
@@ -114,7 +114,7 @@ def test_a_ring_over_shared_hosts_is_the_closed_form_of_fluids(p, hosts):
     assert run(p, main, network) == [close(form)] * p
 
 
-def test_a_ring_without_shared_hosts_takes_what_it_takes_one_after_the_other():
+def test_a_ring_without_shared_hosts_takes_as_long_as_on_unshared_links():
     def main(fabric):
         fabric.sleep(1e-4 * (fabric.rank % 3))
         fabric.allreduce(torch.empty(999, device="meta"), algorithm="ring")
@@ -126,7 +126,7 @@ def test_a_ring_without_shared_hosts_takes_what_it_takes_one_after_the_other():
 @pytest.mark.parametrize("size", [3, 6])
 @settings(max_examples=40)
 @given(data=st.data())
-def test_nothing_is_lost_no_link_carries_more_than_it_can_and_two_runs_are_the_same(size, data):
+def test_all_messages_arrive_within_the_links_capacity_and_two_runs_are_the_same(size, data):
     rank, nbytes = st.integers(0, size - 1), st.integers(0, 5 * KB)
     flow = st.tuples(st.integers(0, 20).map(lambda at: at * 1e-3), rank, rank, nbytes)
     sent = sorted(data.draw(st.lists(flow, min_size=1, max_size=12)))
@@ -148,7 +148,7 @@ def test_nothing_is_lost_no_link_carries_more_than_it_can_and_two_runs_are_the_s
 @settings(max_examples=60)
 @given(data=st.data(), spread=st.sampled_from([0.0, 0.01, 0.3, 2.0]), seed=st.integers(0, 99))
 def test_rates_are_max_min_fair_for_their_weights(data, spread, seed):
-    """Every flow has a link that is full and on which nobody has more for its weight."""
+    """Every flow has a saturated link on which no flow has more for its weight."""
     size = 5
     pairs = [(source, to) for source in range(size) for to in range(size) if source != to]
     flows = data.draw(st.lists(st.sampled_from(pairs), min_size=1, max_size=8, unique=True))
@@ -165,19 +165,19 @@ def test_rates_are_max_min_fair_for_their_weights(data, spread, seed):
         assert bottleneck
 
 
-def test_shares_are_drawn_from_the_seed_and_all_bytes_still_come():
+def test_shares_are_drawn_from_the_seed():
     flows = together(*((i, 0, KB) for i in range(1, 5)))
     uneven = replace(FAIR, spread=0.3, seed=1)
     found = arrivals(5, uneven, flows)
     assert found == arrivals(5, uneven, flows) != arrivals(5, replace(uneven, seed=2), flows)
-    assert max(found) == close(ALPHA + 4 * KB * BETA)  # the link is full until the last has come
+    assert max(found) == close(ALPHA + 4 * KB * BETA)  # the link is saturated until the last has arrived
     assert len(set(found)) == 4
 
 
 def _rates_of(
     size: int, flows: list[tuple[int, int]], network: Network
 ) -> tuple[dict[tuple[int, int], float], dict[tuple[int, int], float]]:
-    """Rates and weights by the links' own books, once all have begun."""
+    """Rates and weights from the links' state, once all flows have started."""
 
     def main(fabric):
         for source, to in flows:

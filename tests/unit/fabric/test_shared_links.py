@@ -1,4 +1,4 @@
-"""Nodes that share hosts: closed forms, who waits for whom, the same run twice, what a testbed may say."""
+"""Nodes that share hosts: closed forms, waits, and a testbed's network."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def shared(hosts: int | None, local_beta: float = LOCAL_BETA) -> Network:
 
 
 def all_pull(fabric, nbytes: int) -> float:
-    """Every rank gets a block of every other rank; when the last one is in."""
+    """Every rank receives a block from every other rank; returns the time of the last one."""
     p, me = fabric.size, fabric.rank
     pulls = [
         fabric.irecv(torch.empty(nbytes, dtype=torch.uint8, device="meta"), rank) for rank in range(p) if rank != me
@@ -54,7 +54,7 @@ def test_the_form_by_hand():
 
 @settings(max_examples=50)
 @given(p=st.integers(2, 14), hosts=st.integers(1, 6))
-def test_where_hosts_have_unequal_numbers_it_is_a_bound_from_below(p, hosts):
+def test_with_unequal_hosts_the_form_is_a_lower_bound(p, hosts):
     n = 4 * 50 * p
     found = max(run(p, lambda fabric: all_pull(fabric, n // p), shared(hosts)))
     form = forms.all_pull(p, n, ALPHA, BETA, hosts, LOCAL_ALPHA, LOCAL_BETA)
@@ -78,8 +78,8 @@ def test_one_node_pulls_alone(p, hosts):
     assert run(p, main, shared(hosts))[0] == close(forms.one_pulls(p, n, ALPHA, BETA, hosts, LOCAL_ALPHA, LOCAL_BETA))
 
 
-def test_nodes_of_a_host_take_turns_at_its_nic_and_memory_is_another_way():
-    """Hosts of ranks 0, 2 and of 1, 3: 0 and 2 both send a message to the other host, 0 one to 2 besides."""
+def test_nodes_of_a_host_take_turns_at_its_nic_but_not_with_its_memory():
+    """Hosts of ranks 0, 2 and of 1, 3: 0 and 2 both send a message to the other host, and 0 one to 2."""
 
     def main(fabric):
         if fabric.rank in (0, 2):
@@ -135,7 +135,7 @@ def test_a_testbed_s_network():
     ({"share_spread": -1, "fair": True}, "testbed.share_spread=-1: must be 0 or more"),
     ({"startup_s": float("inf")}, "testbed.startup_s=inf: must be a finite number"),
 ])  # fmt: skip
-def test_what_a_testbed_cannot_say(entries, complaint):
+def test_invalid_entries_of_a_testbed_are_refused(entries, complaint):
     with pytest.raises(InputError, match=complaint):
         testbeds.testbed_of(TESTBED | entries)
 
@@ -165,12 +165,12 @@ def test_waiting_for_all_is_waiting_for_the_last():
         assert all(work.done() for work in works) and [int(buffer[0]) for buffer in buffers] == others
         return fabric.now()
 
-    # the last to send leaves last, and everybody else hears from it
+    # the last rank to send ends last, and all others receive from it
     ends = run(3, main, Network(ALPHA, BETA))
     assert ends[0] == close(2 * ALPHA + ALPHA + 5 * BETA) and ends[1] == close(ends[0] + 5 * BETA)
 
 
-def test_a_short_message_takes_no_share_and_overtakes_none_of_its_own():
+def test_a_short_message_takes_no_share_and_keeps_the_order_of_its_tag():
     """Rank 0 sends 2,000 bytes to rank 1, then 8 bytes on another tag and 8 on the same one."""
     alpha, beta = 1.0, 1e-3
 

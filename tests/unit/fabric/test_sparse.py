@@ -38,8 +38,8 @@ def ranked(x: torch.Tensor, k: int) -> list[int]:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_a_merge_in_host_memory_has_the_bits_of_one_on_a_gpu(seed):
-    """Ties, places in both, EMPTY places, flags, of one side or both."""
+def test_merging_on_the_cpu_and_on_a_gpu_gives_the_same_bits(seed):
+    """With ties, common indices, EMPTY places, flags on one side or both."""
     draw = torch.Generator().manual_seed(seed)
 
     def part(k: int, empty: int, flagged: bool) -> Sparse:
@@ -58,7 +58,7 @@ def test_a_merge_in_host_memory_has_the_bits_of_one_on_a_gpu(seed):
 
 @pytest.mark.parametrize("chunk", [1 << 20, 64, 16])
 def test_exact_selection_is_a_stable_sort(chunk, monkeypatch):
-    """In one piece, in chunks with a guessed threshold, and with static shapes."""
+    """At once, in chunks with an estimated threshold, and with static shapes."""
     monkeypatch.setattr(selection, "SHORT", min(chunk, 1 << 15) // 2)
     monkeypatch.setattr(selection, "CHUNK", chunk)
     monkeypatch.setattr(selection, "SAMPLE", chunk // 2)
@@ -73,8 +73,8 @@ def test_exact_selection_is_a_stable_sort(chunk, monkeypatch):
         assert selection.exact_at_once(x, k).tolist() == ranked(x, k)
 
 
-def test_sampled_selection_takes_the_top_of_its_threshold(monkeypatch):
-    """At most k, each as large as every one left out; what is missing is EMPTY; NaN is never missed."""
+def test_sampled_selection_takes_the_largest(monkeypatch):
+    """At most k, each at least as large as all others; EMPTY if fewer; NaN is always selected."""
     monkeypatch.setattr(selection, "SAMPLE", 200)
     draw = torch.Generator().manual_seed(1)
     short = 0
@@ -94,31 +94,30 @@ def test_sampled_selection_takes_the_top_of_its_threshold(monkeypatch):
 
 
 class NothingRead(TorchDispatchMode):
-    """Refuses what brings a tensor's value to the host: on a GPU that waits for all that it was asked for."""
+    """Refuses to read a tensor's value on the host, which on a GPU waits for all launched work."""
 
     def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
         assert operation._schema.name != "aten::_local_scalar_dense", "a tensor's value is read on the host"
         return operation(*args, **(kwargs or {}))
 
 
-def test_sampled_selection_on_a_gpu_takes_the_same_and_reads_nothing_on_the_host(monkeypatch):
-    """But for zeros, which it leaves out."""
+def test_sampled_selection_on_a_gpu_selects_the_same_but_zeros_and_reads_nothing_on_the_host(monkeypatch):
     monkeypatch.setattr(selection, "SAMPLE", 200)
     draw = torch.Generator().manual_seed(1)
     for trial in range(40):
         x, k = vector(trial % 5, 4000, draw), 200
-        there = selection.select(x, k, "sampled")
+        on_cpu = selection.select(x, k, "sampled")
         with NothingRead():
-            found = selection.sampled_at_once(x, k)
-        assert found.tolist() == sorted(found.tolist())
-        wanted = there.indices[(there.indices != EMPTY) & (there.values != 0)]
-        assert found[found != EMPTY].tolist() == wanted.tolist(), trial
+            on_gpu = selection.sampled_at_once(x, k)
+        assert on_gpu.tolist() == sorted(on_gpu.tolist())
+        expected = on_cpu.indices[(on_cpu.indices != EMPTY) & (on_cpu.values != 0)]
+        assert on_gpu[on_gpu != EMPTY].tolist() == expected.tolist(), trial
     for read in (lambda: x[0].item(), lambda: bool(x.isfinite().all())):
         with pytest.raises(AssertionError, match="read on the host"), NothingRead():
             read()
 
 
-def test_the_state_of_what_came_in_is_taken_without_reading_it():
+def test_the_input_of_the_finiteness_check_is_computed_without_reading_values():
     with NothingRead():
         state = Sparse(torch.tensor([1.0, torch.inf]), torch.tensor([-3, 5], dtype=torch.int32)).state()
     assert state.tolist() == [-3, 0]
@@ -136,8 +135,8 @@ def dense(parts: Sparse | list[Sparse], n: int = N) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("same", [0, 10, 25])
-def test_merging_keeps_the_k_largest_sums_and_hands_back_the_rest(same):
-    """Definition 1, with indices in both, in one alone; whole numbers: nothing is lost to the last bit."""
+def test_merging_keeps_the_k_largest_sums_and_returns_the_rest(same):
+    """Definition 1, with `same` common indices; whole numbers, so that sums are exact."""
     draw, k = torch.Generator().manual_seed(same), 25
     places = torch.randperm(N, generator=draw)
     for _ in range(20):
@@ -154,8 +153,7 @@ def test_merging_keeps_the_k_largest_sums_and_hands_back_the_rest(same):
         assert (kept.k, dropped.k) == (k, k)
 
 
-def test_the_last_element_and_empty_places_do_not_mix():
-    """EMPTY places are added and cleared at the last element, where they must change nothing."""
+def test_empty_places_do_not_change_the_last_element():
     x = torch.arange(1.0, 6.0)
     some = Sparse(torch.tensor([2.0, 5.0, 0.0]), torch.tensor([1, 4, EMPTY], dtype=torch.int32))
     some.clear(x)
@@ -177,7 +175,7 @@ def test_the_sum_of_all_is_the_sum():
 
 
 @pytest.mark.parametrize("codec", ["none", "truncate16", "quantize8"])
-def test_messages_come_back(codec):
+def test_a_message_is_unpacked_to_what_was_packed(codec):
     x = torch.randn(N, generator=torch.Generator().manual_seed(3))
     mine, wire = sparse(x, 33), Wire(33, codec)
     message = wire.pack(mine)
@@ -192,12 +190,12 @@ def test_messages_come_back(codec):
 # --- on ranks
 
 
-def on_ranks(ranks: int, main, network: virtual.Network = virtual.Network(ALPHA, BETA)) -> list:  # noqa: B008
-    return virtual.run(ranks, main, network)
+def on_ranks(ranks: int, main) -> list:
+    return virtual.run(ranks, main, virtual.Network(ALPHA, BETA))
 
 
 def gradients(ranks: int, kind: str, k: int) -> list[torch.Tensor]:
-    """A vector a rank; whole numbers. `apart`: no index in two selections; `alike`: the same indices in all."""
+    """Whole-number vectors. apart: no index in two ranks' selections; alike: the same indices in all."""
     draw = torch.Generator().manual_seed(ranks)
     base = torch.randint(-99, 100, (ranks, N), generator=draw).float()
     if kind == "apart":
@@ -243,7 +241,7 @@ def reduce_all(ranks: int, xs: list[torch.Tensor], k: int) -> list[tuple]:
 @pytest.mark.parametrize("ranks", [1, 2, 3, 6, 7, 8])
 @pytest.mark.parametrize("kind", ["random", "apart", "alike"])
 def test_gtopk_conserves_every_value_and_all_ranks_get_the_same(ranks, kind):
-    """Kept and dropped partial sums together are all that was sent, to the last bit (whole numbers)."""
+    """Kept and dropped partial sums add up to all that was sent, exactly (whole numbers)."""
     k = 20
     results = reduce_all(ranks, gradients(ranks, kind, k), k)
     kept = results[0][0].kept
@@ -257,8 +255,8 @@ def test_gtopk_conserves_every_value_and_all_ranks_get_the_same(ranks, kind):
 
 @pytest.mark.parametrize(("ranks", "kinds"), [(2, ("random", "apart", "alike")), (3, ("apart", "alike")),
                                               (4, ("apart", "alike")), (8, ("apart", "alike"))])  # fmt: skip
-def test_the_tree_is_the_naive_version_where_its_order_cannot_matter(ranks, kinds):
-    """Algorithm 3 = Algorithm 2: for two ranks, and where no index, or every index, is common to all selections."""
+def test_the_tree_equals_the_naive_version_if_its_order_cannot_matter(ranks, kinds):
+    """Algorithm 3 = Algorithm 2: for two ranks, and if no index, or every index, is common to all selections."""
     k = 20
     for kind in kinds:
         xs = gradients(ranks, kind, k)
@@ -268,8 +266,8 @@ def test_the_tree_is_the_naive_version_where_its_order_cannot_matter(ranks, kind
 
 @pytest.mark.parametrize("ranks", [4, 8])
 def test_how_the_tree_differs_from_the_naive_version(ranks):
-    """It drops early. Where all parts have one sign no value exceeds its full sum, and the mass that is applied lies
-    between the largest that one rank sent (a merge never keeps less than its heavier side) and the naive version's."""
+    """It drops early. If all parts have one sign, no value exceeds its full sum, and the applied mass lies between the
+    largest that one rank sent (a merge keeps at least its heavier side) and the naive version's."""
     k = 20
     xs = [x.abs() for x in gradients(ranks, "random", k)]
     naive, tree = top(sum_all([sparse(x, k) for x in xs]), k), reduce_all(ranks, xs, k)[0][0].kept
@@ -278,8 +276,8 @@ def test_how_the_tree_differs_from_the_naive_version(ranks):
     assert max(sparse(x, k).mass() for x in xs) <= tree.mass() < naive.mass()
 
 
-def test_a_value_lost_by_the_printed_rule():
-    """The adversarial case: index 0 is dropped in one subtree and survives through the other (k = 1, 4 ranks)."""
+def test_a_value_that_the_printed_rule_loses():
+    """Index 0 is dropped in one subtree and survives in the other (k = 1, 4 ranks)."""
     xs = [torch.tensor(x) for x in ([5.0, 0, 0], [0, 6.0, 0], [9.0, 0, 0], [0, 0, 1.0])]
     results = reduce_all(4, xs, 1)
     assert [(r.kept.indices.item(), r.kept.values.item()) for r, _, _ in results] == [(0, 9.0)] * 4
@@ -316,6 +314,6 @@ def test_an_overflowing_sum_is_named():
         Sparse.check(merge(huge, huge)[0].state(), ["a"], "at step 2")
 
 
-def test_unknown_ways_to_select_are_named():
+def test_an_unknown_selection_is_refused():
     with pytest.raises(InputError, match="exact"):
         selection.select(torch.ones(3), 1, "best")

@@ -1,4 +1,4 @@
-"""Tasks and their streams on a made-up device, which does nothing until the host waits, and then only what it must."""
+"""Tasks and their streams on a fake device that executes nothing until the host waits, and then only what it must."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from repro.strategies.shared.finiteness import Finiteness
 
 
 class Device(DeviceStreams):
-    """Streams of work that was asked for: (name, what to do) or ("follow", mark). A mark is (stream, place in it).
+    """Streams of launched work: (name, function) or ("follow", mark). A mark is (stream, place in it).
 
-    done   names of what has run, in order
-    never  names of what would not end for the length of the test
+    done   names of the executed work, in order
+    never  names of work that would not end during the test
     """
 
     def __init__(self):
@@ -42,7 +42,7 @@ class Device(DeviceStreams):
             self.local.stream = len(self.streams) - 1
         yield
 
-    def ask(self, name, act=lambda: None):
+    def launch(self, name, act=lambda: None):
         with self.lock:
             self.streams[self.stream].append((name, act))
 
@@ -52,7 +52,7 @@ class Device(DeviceStreams):
 
     def follow(self, mark, item=None):
         if mark is not None:
-            self.ask("follow", mark)
+            self.launch("follow", mark)
 
     def reach(self, mark):
         stream, place = mark
@@ -71,15 +71,15 @@ class Device(DeviceStreams):
         return self.at[mark[0]] >= mark[1]
 
     def synchronize(self):
-        """All of the device: what no step may ask for."""
-        for stream, asked in enumerate(self.streams):
-            self.reach((stream, len(asked)))
+        """Wait for all streams, which no step may do."""
+        for stream, launched in enumerate(self.streams):
+            self.reach((stream, len(launched)))
 
     def holds(self, tensor):
         return True
 
     def copy(self, source, to):
-        self.ask("copy", lambda: to.copy_(source))
+        self.launch("copy", lambda: to.copy_(source))
 
     def pinned(self, like):
         return torch.zeros_like(like)
@@ -98,14 +98,14 @@ def values(host):
     return host.view(torch.float32).tolist()
 
 
-def test_a_copy_waits_for_its_producer_alone(fabric):
-    """Not for what the main line has asked for since, nor for what another task has."""
+def test_a_copy_waits_only_for_its_producer(fabric):
+    """Not for later work of the main task, nor for work of another task."""
     device, gradient, jobs = fabric.device, torch.zeros(2), fabric.queue()
     device.never |= {"next forward", "selection"}
     gate = fabric.event()
 
     def other():
-        device.ask("selection")
+        device.launch("selection")
         gate.set()
 
     def communicate():
@@ -113,20 +113,20 @@ def test_a_copy_waits_for_its_producer_alone(fabric):
 
     fabric.spawn(other, "other")
     task = fabric.spawn(communicate, "communication")
-    fabric.tasks.wait_until(lambda: gate.flag, "the other task")  # the host alone: no hand-over
-    device.ask("before")
-    device.ask("backward", lambda: gradient.fill_(3.0))
+    fabric.tasks.wait_until(lambda: gate.flag, "the other task")  # on the host only, so the streams do not wait
+    device.launch("before")
+    device.launch("backward", lambda: gradient.fill_(3.0))
     jobs.put(gradient)
-    device.ask("next forward")
+    device.launch("next forward")
     assert task.join() == [3.0, 3.0]
     assert device.done == ["before", "backward", "copy"]
     with pytest.raises(AssertionError, match=r"waits for (next forward|selection)"):
         device.synchronize()
 
 
-def test_a_received_message_waits_for_who_still_reads_its_buffer_and_the_host_for_nothing(fabric):
+def test_a_received_message_waits_for_the_buffers_last_reader_and_the_host_for_nothing(fabric):
     device, buffer, seen, arrived = fabric.device, torch.ones(1), [], fabric.queue()
-    device.ask("last use", lambda: seen.append(buffer.item()))
+    device.launch("last use", lambda: seen.append(buffer.item()))
     host, full = device.incoming(buffer)
 
     def receive():
@@ -136,19 +136,19 @@ def test_a_received_message_waits_for_who_still_reads_its_buffer_and_the_host_fo
 
     fabric.spawn(receive, "watcher").join()
     arrived.get()
-    device.ask("first use", lambda: seen.append(buffer.item()))
+    device.launch("first use", lambda: seen.append(buffer.item()))
     assert device.done == []
     device.synchronize()
     assert seen == [1.0, 7.0] and device.done == ["last use", "copy", "first use"]
 
 
 @pytest.mark.parametrize("way", ["queue", "event", "lock", "task"])
-def test_what_is_handed_over_comes_behind_what_makes_it(fabric, way):
+def test_work_on_a_passed_object_follows_its_producer(fabric, way):
     device, queue, event, lock = fabric.device, fabric.queue(), fabric.event(), fabric.lock()
 
     def make():
         with lock:
-            device.ask("made")
+            device.launch("made")
         queue.put(None)
         event.set()
 
@@ -159,22 +159,21 @@ def test_what_is_handed_over_comes_behind_what_makes_it(fabric, way):
             pass
     else:
         {"queue": queue.get, "event": event.wait, "task": task.join}[way]()
-    device.ask("used")
+    device.launch("used")
     device.reach(device.mark())
     assert device.done == ["made", "used"]
 
 
-def test_a_task_comes_behind_what_was_there_when_it_was_spawned(fabric):
+def test_a_task_follows_the_work_launched_before_it(fabric):
     device = fabric.device
-    device.ask("set up")
-    task = fabric.spawn(lambda: device.ask("used"), "task")
+    device.launch("set up")
+    task = fabric.spawn(lambda: device.launch("used"), "task")
     task.join()
     device.reach(device.mark())
     assert device.done == ["set up", "used"]
 
 
-def test_a_value_is_fetched_when_the_device_has_got_there_and_nobody_waits(fabric, monkeypatch):
-    """Finiteness: of step 1, which is not, the host hears at a later step; nothing is asked of the device meanwhile."""
+def test_finiteness_is_reported_at_a_later_step_without_waiting(fabric, monkeypatch):
     device = fabric.device
     monkeypatch.setattr("repro.fabric.real.streams.here", lambda: device)
     finiteness = Finiteness(["weight"])
@@ -183,8 +182,7 @@ def test_a_value_is_fetched_when_the_device_has_got_there_and_nobody_waits(fabri
     finiteness.watch(fine, 2)
     assert device.done == []
     device.reach((0, 1))  # the device goes on by itself
-    said = r"NaN or infinity in the gradient of weight on rank 0 at step 1$"
-    with pytest.raises(Diverged, match=said):
+    with pytest.raises(Diverged, match=r"NaN or infinity in the gradient of weight on rank 0 at step 1$"):
         finiteness.watch(fine, 3)
     finiteness.look(3, wait=True)  # at a stop: all of it
     assert device.done == ["copy"] * 3 and not finiteness.coming
@@ -193,7 +191,7 @@ def test_a_value_is_fetched_when_the_device_has_got_there_and_nobody_waits(fabri
         finiteness.look(4, wait=True)
 
 
-def test_all_tensors_of_what_is_handed_over_are_found():
+def test_the_tensors_in_nested_objects():
     first, second = torch.zeros(1), torch.zeros(1, dtype=torch.int32)
     item = (3, [Sparse(first, second)], {"a": (first,)}, None)
     assert [id(tensor) for tensor in tensors(item)] == [id(first), id(second), id(first)]

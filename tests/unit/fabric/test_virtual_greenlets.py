@@ -1,4 +1,4 @@
-"""Tasks of the virtual fabric share one thread: what torch keeps by thread is still each task's own, and errors too."""
+"""Tasks of the virtual fabric share one thread: torch's thread-local state and errors still belong to each task."""
 
 import pytest
 import torch
@@ -44,12 +44,12 @@ def test_the_modes_of_torch_are_a_tasks_own(mode, inside):
     assert run(2, main, NETWORK)[1] == [usual, usual]
 
 
-def test_who_listens_to_operations_hears_those_of_its_own_task():
+def test_a_dispatch_mode_sees_only_its_tasks_operations():
     class Count(TorchDispatchMode):
-        heard = 0
+        calls = 0
 
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-            self.heard += 1
+            self.calls += 1
             return func(*args, **(kwargs or {}))
 
     def main(fabric):
@@ -57,12 +57,12 @@ def test_who_listens_to_operations_hears_those_of_its_own_task():
             for _ in range(3):
                 fabric.sleep(1.0)
                 torch.zeros(1)
-        return count.heard
+        return count.calls
 
     assert run(3, main, NETWORK) == [3, 3, 3]
 
 
-def test_tasks_do_not_wait_inside_of_a_backward_pass():
+def test_tasks_must_not_wait_inside_a_backward_pass():
     def main(fabric):
         x = torch.ones(1, requires_grad=True)
         x.register_hook(lambda _: fabric.sleep(1.0))
@@ -74,7 +74,7 @@ def test_tasks_do_not_wait_inside_of_a_backward_pass():
 
 
 def test_errors_of_torch_in_tasks_that_others_started():
-    """Such an error notes the whole C stack: of a greenlet that began deep in another's, that ended the process."""
+    """torch records the C stack: if greenlets started deep in another's stack, that would end the process."""
 
     def depth(fabric, left):
         if left:

@@ -73,13 +73,13 @@ def test_a_round_has_every_live_fault_on_every_strategy_and_the_seed_decides_it(
 
 def test_damage_changes_the_file_that_it_names(tmp_path):
     dice = random.Random(1)
-    for harm in (damage.truncated, damage.emptied, damage.flipped, damage.missing):
+    for harm in (damage.cut, damage.empty, damage.flip, damage.remove):
         folder = tmp_path / harm.__name__
         folder.mkdir()
         for iteration in (3, 10):
             (folder / f"iteration{iteration:09d}.rank0.pt").write_bytes(bytes(100))
             (folder / f"iteration{iteration:09d}.rank0.json").write_text("{}")
-        path = harm(folder, dice)
+        path = damage.newest(harm)(folder, dice)
         assert "10" in path.name and (not path.exists() or path.read_bytes() != bytes(100))
         assert (folder / "iteration000000003.rank0.pt").read_bytes() == bytes(100)
 

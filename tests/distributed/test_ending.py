@@ -51,10 +51,7 @@ def ranks_of(results: Path, states: str = "RSDT") -> list[int]:
 
 @pytest.mark.parametrize(
     ("sign", "status", "testbed"),
-    [
-        (signal.SIGHUP, 129, ["testbed=here", "testbed.launcher=torchrun"]),
-        (signal.SIGTERM, 143, ["testbed=virtual"]),
-    ],
+    [(signal.SIGHUP, 129, ["testbed=here", "testbed.launcher=torchrun"]), (signal.SIGTERM, 143, ["testbed=virtual"])],
 )
 def test_a_signal_ends_the_command_with_a_line_and_no_rank_outlives_it(tmp_path, sign, status, testbed):
     command = start(tmp_path, *testbed, *LONG)
@@ -147,11 +144,7 @@ RIGHT = "super().setup(worker)"
 @pytest.mark.parametrize(
     ("setup", "exchange", "words"),
     [
-        (
-            RIGHT,
-            "1 / (3 - self.iteration)",
-            ["own.py:11: ZeroDivisionError", "fails again"],
-        ),
+        (RIGHT, "1 / (3 - self.iteration)", ["own.py:11: ZeroDivisionError", "fails again"]),
         (RIGHT, "self.worker.fabric.recv(gradient, 0)", ["deadlock", "fails again"]),
         ("pass", "pass", ["Own.setup does not call super().setup(worker), which sets self.worker"]),
         ("self.worker.rank", "pass", ["Own.setup does not call super().setup(worker) before it uses self.worker"]),

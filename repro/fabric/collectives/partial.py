@@ -125,11 +125,7 @@ class PartialAllreduce:
         steps, self.held[part] = self.held[part], []
         in_time, rank, size = now in steps, self.fabric.rank, self.fabric.size
         self.counted.update(
-            rounds=1,
-            active=in_time,
-            null=not steps,
-            stale=any(step < now for step in steps),
-            accepted=len(steps),
+            rounds=1, active=in_time, null=not steps, stale=any(step < now for step in steps), accepted=len(steps)
         )
         self.delays += [now - step for step in steps]
         flags = torch.zeros(2 * size)

@@ -8,7 +8,6 @@ host does not. Not yet run on GPUs: the tests use a fake device.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields, is_dataclass
@@ -87,27 +86,44 @@ class DeviceCopy(Fetched):
 
 
 class DeviceStreams(Streams):
-    """The streams of a device, which implements the abstract methods."""
+    """The streams of the current GPU; in torch each thread has a current stream."""
 
-    @abstractmethod
+    def own(self) -> AbstractContextManager[object]:
+        return torch.cuda.stream(torch.cuda.Stream())
+
+    def mark(self) -> torch.cuda.Event:
+        event = torch.cuda.Event(blocking=True)  # a waiting thread sleeps instead of spinning
+        event.record()
+        return event
+
+    def follow(self, mark: torch.cuda.Event | None, item: object = None) -> None:
+        if mark is None:  # from before this process used the GPU
+            return
+        stream = torch.cuda.current_stream()
+        stream.wait_event(mark)
+        for tensor in tensors(item):
+            if tensor.is_cuda:
+                tensor.record_stream(stream)  # the allocator must not reuse its memory before this stream is done
+
     def holds(self, tensor: torch.Tensor) -> bool:
         """Whether a tensor is in the device's memory."""
+        return tensor.is_cuda
 
-    @abstractmethod
     def copy(self, source: torch.Tensor, to: torch.Tensor) -> None:
         """Launch a copy on the calling task's stream, from or to pinned host memory."""
+        to.copy_(source, non_blocking=True)
 
-    @abstractmethod
     def pinned(self, like: torch.Tensor) -> torch.Tensor:
         """Pinned host memory."""
+        return torch.empty(like.shape, dtype=like.dtype, pin_memory=True)
 
-    @abstractmethod
-    def passed(self, mark: Any) -> bool:
+    def passed(self, mark: torch.cuda.Event) -> bool:
         """Whether the device has reached a mark, without waiting."""
+        return mark.query()
 
-    @abstractmethod
-    def reach(self, mark: Any) -> None:
+    def reach(self, mark: torch.cuda.Event) -> None:
         """Make the host wait for a mark."""
+        mark.synchronize()
 
     def outgoing(self, tensor: torch.Tensor) -> torch.Tensor:
         if not self.holds(tensor):
@@ -138,42 +154,6 @@ class DeviceStreams(Streams):
             self.copy(host, as_bytes(tensor.detach()))
 
 
-class CudaStreams(DeviceStreams):
-    """The streams of the current GPU; in torch each thread has a current stream."""
-
-    def own(self) -> AbstractContextManager[object]:
-        return torch.cuda.stream(torch.cuda.Stream())
-
-    def mark(self) -> torch.cuda.Event:
-        event = torch.cuda.Event(blocking=True)  # a waiting thread sleeps instead of spinning
-        event.record()
-        return event
-
-    def follow(self, mark: torch.cuda.Event | None, item: object = None) -> None:
-        if mark is None:  # from before this process used the GPU
-            return
-        stream = torch.cuda.current_stream()
-        stream.wait_event(mark)
-        for tensor in tensors(item):
-            if tensor.is_cuda:
-                tensor.record_stream(stream)  # the allocator must not reuse its memory before this stream is done
-
-    def holds(self, tensor: torch.Tensor) -> bool:
-        return tensor.is_cuda
-
-    def copy(self, source: torch.Tensor, to: torch.Tensor) -> None:
-        to.copy_(source, non_blocking=True)
-
-    def pinned(self, like: torch.Tensor) -> torch.Tensor:
-        return torch.empty(like.shape, dtype=like.dtype, pin_memory=True)
-
-    def passed(self, mark: torch.cuda.Event) -> bool:
-        return mark.query()
-
-    def reach(self, mark: torch.cuda.Event) -> None:
-        mark.synchronize()
-
-
 def here() -> Streams:
     """The streams of this process: a GPU's as soon as it uses one."""
     return CUDA if torch.cuda.is_initialized() else NONE
@@ -197,4 +177,4 @@ def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.view(-1).view(torch.uint8)
 
 
-NONE, CUDA = Streams(), CudaStreams()
+NONE, CUDA = Streams(), DeviceStreams()

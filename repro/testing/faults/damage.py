@@ -22,56 +22,51 @@ def _newest(folder: Path, dice: random.Random) -> Path:
     return checkpoints.of_rank(folder, dice.choice(ranks))[-1]
 
 
-def _cut(path: Path, dice: random.Random) -> Path:
+def cut(path: Path, dice: random.Random) -> None:
     data = path.read_bytes()
     path.write_bytes(data[: dice.randrange(1, len(data))])
-    return path
 
 
-def _flip(path: Path, dice: random.Random) -> Path:
+def empty(path: Path, dice: random.Random) -> None:
+    path.write_bytes(b"")
+
+
+def flip(path: Path, dice: random.Random) -> None:
     data = bytearray(path.read_bytes())
     data[dice.randrange(len(data))] ^= 1 << dice.randrange(8)
     path.write_bytes(data)
-    return path
 
 
-def _remove(path: Path) -> Path:
+def remove(path: Path, dice: random.Random) -> None:
     path.unlink()
-    return path
 
 
-def truncated(folder: Path, dice: random.Random) -> Path:
-    """Truncate a rank's newest checkpoint."""
-    return _cut(_newest(folder, dice), dice)
+def newest(damage: Callable[[Path, random.Random], None], suffix: str = ".pt") -> Callable[[Path, random.Random], Path]:
+    """Damage the newest checkpoint of a random rank, or with suffix ".json" its manifest."""
+
+    def damaged(folder: Path, dice: random.Random) -> Path:
+        path = _newest(folder, dice).with_suffix(suffix)
+        damage(path, dice)
+        return path
+
+    return damaged
 
 
-def emptied(folder: Path, dice: random.Random) -> Path:
-    """Empty a rank's newest checkpoint."""
-    path = _newest(folder, dice)
-    path.write_bytes(b"")
-    return path
+def file(name: str, damage: Callable[[Path, random.Random], None]) -> Callable[[Path, random.Random], Path]:
+    """Damage a file of the run's folder."""
 
+    def damaged(folder: Path, dice: random.Random) -> Path:
+        damage(folder / name, dice)
+        return folder / name
 
-def flipped(folder: Path, dice: random.Random) -> Path:
-    """Flip a bit of a rank's newest checkpoint."""
-    return _flip(_newest(folder, dice), dice)
-
-
-def missing(folder: Path, dice: random.Random) -> Path:
-    """Delete a rank's newest checkpoint."""
-    return _remove(_newest(folder, dice))
-
-
-def manifest_flipped(folder: Path, dice: random.Random) -> Path:
-    """Flip a bit in the manifest of a rank's newest checkpoint."""
-    return _flip(_newest(folder, dice).with_suffix(".json"), dice)
+    return damaged
 
 
 def all_of_a_rank(folder: Path, dice: random.Random) -> Path:
     """Flip a bit in every checkpoint of a rank, so that none is usable."""
     path = _newest(folder, dice)
     for each in checkpoints.of_rank(folder, checkpoints.rank(path)):
-        _flip(each, dice)
+        flip(each, dice)
     return path
 
 
@@ -95,29 +90,22 @@ def planted(folder: Path, dice: random.Random) -> Path:
     return path
 
 
-def log_cut(folder: Path, dice: random.Random) -> Path:
+def cut_early_at_a_line(path: Path, dice: random.Random) -> None:
     """Cut the event log after a random line, before the events that the newest checkpoint relies on."""
-    path = folder / LOG
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[: dice.randrange(1, max(2, len(lines) // 2))]))
-    return path
 
 
-def log_zeroed(folder: Path, dice: random.Random) -> Path:
-    """Write NUL bytes into the event log, as some file systems leave them after a power cut."""
-    path = folder / LOG
+def zero(path: Path, dice: random.Random) -> None:
+    """Write NUL bytes, as some file systems leave them after a power cut."""
     data = bytearray(path.read_bytes())
     start = dice.randrange(len(data) // 2)
     data[start : start + 64] = bytes(64)
     path.write_bytes(data)
-    return path
 
 
-def summary_torn(folder: Path, dice: random.Random) -> Path:
-    """Add a truncated summary to an unfinished run."""
-    path = folder / "summary.json"
+def tear_summary(path: Path, dice: random.Random) -> None:
     path.write_text('{"schema": 1, "status": "fin')
-    return path
 
 
 def striking(damage: Callable[[Path, random.Random], Path], resumes: bool = True) -> Callable[[Trial], None]:
@@ -145,17 +133,17 @@ def striking(damage: Callable[[Path, random.Random], Path], resumes: bool = True
 
 
 FAULTS: dict[str, Callable[[Trial], None]] = {
-    "newest checkpoint truncated": striking(truncated),
-    "newest checkpoint empty": striking(emptied),
-    "newest checkpoint, one bit flipped": striking(flipped),
-    "newest checkpoint missing": striking(missing),
-    "its manifest, one bit flipped": striking(manifest_flipped),
+    "newest checkpoint truncated": striking(newest(cut)),
+    "newest checkpoint empty": striking(newest(empty)),
+    "newest checkpoint, one bit flipped": striking(newest(flip)),
+    "newest checkpoint missing": striking(newest(remove)),
+    "its manifest, one bit flipped": striking(newest(flip, ".json")),
     "all checkpoints of a rank damaged": striking(all_of_a_rank, resumes=False),
     "checkpoint that executes code": striking(planted),
-    "event log cut at a line": striking(log_cut, resumes=False),
-    "event log torn in a line": striking(lambda folder, dice: _cut(folder / LOG, dice), resumes=False),
-    "event log with NUL bytes": striking(log_zeroed, resumes=False),
-    "event log missing": striking(lambda folder, dice: _remove(folder / LOG), resumes=False),
-    "summary torn": striking(summary_torn),
-    "configuration torn": striking(lambda folder, dice: _cut(folder / "config.yaml", dice)),
+    "event log cut at a line": striking(file(LOG, cut_early_at_a_line), resumes=False),
+    "event log torn in a line": striking(file(LOG, cut), resumes=False),
+    "event log with NUL bytes": striking(file(LOG, zero), resumes=False),
+    "event log missing": striking(file(LOG, remove), resumes=False),
+    "summary torn": striking(file("summary.json", tear_summary)),
+    "configuration torn": striking(file("config.yaml", cut)),
 }

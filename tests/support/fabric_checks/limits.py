@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 import torch
 
@@ -70,29 +68,22 @@ def check_mismatched_size(fabric):
             fabric.send(torch.zeros(sent), 0, sent)
 
 
-# waits have an end
-
-
 def check_receive_timeout(fabric):
-    need(fabric, "tags")
-    left, _ = neighbours(fabric)
-    work = fabric.irecv(torch.zeros(1), left, 3)
-    with pytest.raises(FabricError) as caught:
-        work.wait(timeout=SHORT_S)
-    said = str(caught.value)
-    assert re.search(rf"rank {fabric.rank}\b.*rank {left}\b.*tag 3.*channel 0.*\b{SHORT_S:g} s", said), said
-
-
-def check_the_fabrics_own_limit(fabric):
+    """Of the call, or else of the fabric."""
     need(fabric)
     left, _ = neighbours(fabric)
+    if "tags" in fabric.capabilities:
+        work = fabric.irecv(torch.zeros(1), left, 3)
+        named = rf"rank {fabric.rank}\b.*rank {left}\b.*tag 3.*channel 0.*\b{SHORT_S:g} s"
+        with pytest.raises(FabricError, match=named):
+            work.wait(timeout=SHORT_S)
     fabric.timeout_s = SHORT_S
     with pytest.raises(FabricError, match=rf"rank {fabric.rank}\b.*rank {left}\b.*\b{SHORT_S:g} s"):
         fabric.recv(torch.zeros(1), left, 3, BACKGROUND)
 
 
 def check_collective_timeout(fabric):
-    """One rank does not come: the others end."""
+    """One rank does not take part: the others time out."""
     need(fabric)
     fabric.timeout_s = SHORT_S
     if fabric.rank:

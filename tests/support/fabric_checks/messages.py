@@ -114,40 +114,22 @@ def check_blocking_send_and_receive(fabric):
         fabric.send(value + 1, 0)
 
 
-def check_same_tag_keeps_order(fabric):
+def check_messages_are_matched_by_tag_and_channel_in_order(fabric):
     need(fabric, "tags")
     left, right = neighbours(fabric)
-    sends = [fabric.isend(torch.full((1 + i % 3,), float(i)), right, 4) for i in range(12)]
-    for i in range(12):
-        incoming = torch.zeros(1 + i % 3)
-        fabric.recv(incoming, left, 4)
-        assert incoming[0].item() == i
-    for send in sends:
-        send.wait()
-
-
-def check_tags_do_not_mix(fabric):
-    need(fabric, "tags")
-    left, right = neighbours(fabric)
-    sends = [fabric.isend(torch.tensor([float(tag)]), right, tag) for tag in range(6)]
-    for tag in reversed(range(6)):  # out of order
-        incoming = torch.zeros(1)
-        fabric.recv(incoming, left, tag)
-        assert incoming.item() == tag
-    for send in sends:
-        send.wait()
-
-
-def check_channels_do_not_mix(fabric):
-    need(fabric, "tags")
-    left, right = neighbours(fabric)
-    sends = [fabric.isend(torch.tensor([float(channel)]), right, 1, channel) for channel in range(CHANNELS)]
-    for channel in reversed(range(CHANNELS)):
-        incoming = torch.zeros(1)
-        fabric.recv(incoming, left, 1, channel)
-        assert incoming.item() == channel
-    for send in sends:
-        send.wait()
+    one_tag, tags, channels = (
+        [(4, 0)] * 12,
+        [(tag, 0) for tag in range(6)],
+        [(1, channel) for channel in range(CHANNELS)],
+    )
+    for ends, order in ((one_tag, range(12)), (tags, reversed(range(6))), (channels, reversed(range(CHANNELS)))):
+        sends = [fabric.isend(torch.full((1 + i % 3,), float(i)), right, *end) for i, end in enumerate(ends)]
+        for i in order:
+            incoming = torch.zeros(1 + i % 3)
+            fabric.recv(incoming, left, *ends[i])
+            assert incoming[0].item() == i
+        for send in sends:
+            send.wait()
 
 
 def check_receives_posted_before_the_sends(fabric):
@@ -180,13 +162,13 @@ def check_any_source(fabric):
         for i in range(3):
             fabric.send(torch.tensor([float(100 * fabric.rank + i)]), 0, 7)
         return
-    heard = {rank: [] for rank in range(1, fabric.size)}
+    received = {rank: [] for rank in range(1, fabric.size)}
     for _ in range(3 * (fabric.size - 1)):
         incoming = torch.zeros(1)
         work = fabric.irecv(incoming, ANY_SOURCE, 7)
         work.wait()
-        heard[work.source].append(incoming.item())
-    assert heard == {rank: [100.0 * rank + i for i in range(3)] for rank in heard}  # in order from each
+        received[work.source].append(incoming.item())
+    assert received == {rank: [100.0 * rank + i for i in range(3)] for rank in received}  # in order from each
 
 
 def check_any_source_keeps_to_its_tag_and_channel(fabric):
@@ -220,7 +202,7 @@ def check_done(fabric):
         fabric.send(torch.tensor([5.0]), 0, 3)
 
 
-def check_what_is_not_declared_says_so(fabric):
+def check_missing_capabilities_raise(fabric):
     need(fabric)
     left, right = neighbours(fabric)
     work, send = fabric.sendrecv(torch.ones(1), right, torch.zeros(1), left)
@@ -242,18 +224,18 @@ def check_wait_any(fabric):
         peers = list(range(1, fabric.size))
         buffers = [torch.zeros(1) for _ in peers]
         works = [fabric.irecv(buffer, peer, 5) for buffer, peer in zip(buffers, peers)]
-        assert fabric.wait_any([*works, DoneWork()]) == len(works)  # over when it was asked for
-        for turn in reversed(range(len(peers))):  # let the last rank speak first
+        assert fabric.wait_any([*works, DoneWork()]) == len(works)  # already finished
+        for turn in reversed(range(len(peers))):  # the last rank sends first
             fabric.send(torch.zeros(1), peers[turn], 6)
             assert fabric.wait_any(works[: turn + 1]) == turn
             assert buffers[turn].item() == peers[turn] and works[turn].source == peers[turn]
-        assert fabric.wait_any(works) == 0  # the lowest, where several are done
+        assert fabric.wait_any(works) == 0  # the lowest, if several are done
     else:
         fabric.recv(torch.zeros(1), 0, 6)
         fabric.send(torch.tensor([float(fabric.rank)]), 0, 5)
 
 
-def check_wait_any_has_an_end(fabric):
+def check_wait_any_times_out(fabric):
     need(fabric, "test")
     left, right = neighbours(fabric)
     works = [fabric.irecv(torch.zeros(1), left, 1), fabric.irecv(torch.zeros(1), right, 2)]

@@ -68,7 +68,7 @@ def check_subgroup_traffic_is_apart(fabric):
 
 
 def check_subgroup_of_a_subgroup(fabric):
-    """Where a fabric cannot, it says so at once."""
+    """A fabric that does not support it raises an error."""
     need(fabric, ranks=3)
     outer = fabric.subgroup([1, 2])
     if outer is not None and fabric.name == "torch":
@@ -110,9 +110,6 @@ def check_exchange(fabric):
         assert objects == [{"rank": rank, "list": [None] * rank, "i": i} for rank in range(fabric.size)]
 
 
-# tasks and what they wait on
-
-
 def check_task_results(fabric):
     names = []
     tasks = [fabric.spawn(lambda i=i: (names.append(fabric.current_task()), i * i)[1], f"task{i}") for i in range(3)]
@@ -120,18 +117,16 @@ def check_task_results(fabric):
     assert tasks[1].join() == 1  # again
     assert sorted(names) == ["task0", "task1", "task2"] and [task.name for task in tasks] == sorted(names)
     assert fabric.current_task() == "main"
+    outer = fabric.spawn(lambda: fabric.spawn(fabric.current_task, "inner").join(), "outer")
+    assert outer.join() == "inner"
 
 
-def check_task_starts_tasks(fabric):
-    def outer():
-        return fabric.spawn(lambda: fabric.current_task(), "inner").join()
-
-    assert fabric.spawn(outer, "outer").join() == "inner"
-
-
-def check_cancel_a_task_that_waits(fabric):
-    queue, event = fabric.queue(), fabric.event()
-    for wait in (lambda: queue.get(timeout=float("inf")), lambda: event.wait(timeout=float("inf"))):
+def check_cancel_a_waiting_task(fabric):
+    queue, event, forever = fabric.queue(), fabric.event(), float("inf")
+    waits = [lambda: queue.get(timeout=forever), lambda: event.wait(timeout=forever)]
+    if "test" in fabric.capabilities and fabric.size > 1:
+        waits.append(lambda: fabric.recv(torch.zeros(1), neighbours(fabric)[0], 1, BACKGROUND))
+    for wait in waits:
         started, ended = fabric.event(), []
 
         def body(started=started, wait=wait, ended=ended):
@@ -145,22 +140,7 @@ def check_cancel_a_task_that_waits(fabric):
         started.wait()
         task.cancel()
         assert task.join() is None and ended == [True]
-        task.cancel()  # of one that has ended
-
-
-def check_cancel_a_task_that_receives(fabric):
-    need(fabric, "test")
-    left, _ = neighbours(fabric)
-    started = fabric.event()
-
-    def listen():
-        started.set()
-        fabric.recv(torch.zeros(1), left, 1, BACKGROUND)
-
-    task = fabric.spawn(listen, "listener")
-    started.wait()
-    task.cancel()
-    assert task.join() is None
+        task.cancel()  # no effect
 
 
 def check_a_cancelled_tasks_next_receive(fabric):
@@ -201,7 +181,7 @@ def check_task_errors_reach_the_rank(fabric):
 
 
 def check_communication_thread(fabric):
-    """An allreduce on BACKGROUND in a task, one on MAIN in the main line, at once; five rounds by a queue."""
+    """Concurrent allreduces on BACKGROUND in a task and on MAIN in the main task; five rounds by a queue."""
     todo, ready = fabric.queue(), fabric.queue()
 
     def communicate():

@@ -127,11 +127,11 @@ def test_the_smoke_test_of_nccl_calls_it_with_one_rank(monkeypatch):
     called: list[str] = []
 
     class Counting(Native):
-        def _collective(self, name, *given):
+        def _collective(self, name, *rest):
             called.append(name)
-            return super()._collective(name, *given)
+            return super()._collective(name, *rest)
 
-    monkeypatch.setattr(small, "by_nccls_rules", lambda *given: run(*given, kind=Counting))
+    monkeypatch.setattr(small, "by_nccls_rules", lambda *arguments: run(*arguments, kind=Counting))
     alone = [planned.config for planned in expand("gpu/01-smoke", ["dataset.standin=always"])]
     alone = [config for config in alone if config.workers == 1]
     assert alone and all(config.testbed.launcher == "torchrun" for config in alone)

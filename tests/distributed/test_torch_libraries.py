@@ -66,22 +66,22 @@ def frozen() -> nn.Sequential:
 def test_it_is_dsync_up_to_the_order_of_summation(workers, build):
     """Also its minibatches, dropout, momentum, and frozen parameters."""
     how = {"workers": workers, "optimizer": MOMENTUM, "build_model": build}
-    found, dsync = small.run("ddp", **how), small.run("dsync", **how)
-    torch.testing.assert_close(found.weights[0], dsync.weights[0], rtol=1e-5, atol=1e-6)
-    for mine, theirs in zip(found.losses, dsync.losses, strict=True):
+    result, dsync = small.run("ddp", **how), small.run("dsync", **how)
+    torch.testing.assert_close(result.weights[0], dsync.weights[0], rtol=1e-5, atol=1e-6)
+    for mine, theirs in zip(result.losses, dsync.losses, strict=True):
         assert mine == pytest.approx(theirs, rel=1e-4)
-    assert len(set(map(lambda w: w.numpy().tobytes(), found.weights))) == 1
+    assert len(set(map(lambda w: w.numpy().tobytes(), result.weights))) == 1
     if build is not frozen:
         n = sum(p.numel() for p in build().parameters())
-        assert found.bytes_sent == [12 * ring_share(4 * n, workers)] * workers
+        assert result.bytes_sent == [12 * ring_share(4 * n, workers)] * workers
 
 
 def test_half_precision_is_close_and_half_the_bytes():
     workers = 3
-    found, plain = (small.run("ddp", {"hook": hook}, workers=workers) for hook in ("fp16", "none"))
-    torch.testing.assert_close(found.weights[0], plain.weights[0], rtol=1e-2, atol=1e-3)
-    assert found.digests != plain.digests and len(set(found.digests)) == 1
-    assert found.bytes_sent == [12 * ring_share(2 * N, workers)] * workers
+    result, plain = (small.run("ddp", {"hook": hook}, workers=workers) for hook in ("fp16", "none"))
+    torch.testing.assert_close(result.weights[0], plain.weights[0], rtol=1e-2, atol=1e-3)
+    assert result.digests != plain.digests and len(set(result.digests)) == 1
+    assert result.bytes_sent == [12 * ring_share(2 * N, workers)] * workers
 
 
 def test_powersgd_starts_at_the_configured_step():
@@ -90,11 +90,11 @@ def test_powersgd_starts_at_the_configured_step():
     plain = small.run("ddp", workers=workers, steps=3)
     before = small.run("ddp", POWERSGD, workers=workers, steps=3)  # the hook divides before it sums
     torch.testing.assert_close(before.weights[0], plain.weights[0], rtol=1e-5, atol=1e-6)
-    found = small.run("ddp", POWERSGD, workers=workers, steps=8)
-    assert len(set(found.digests)) == 1
-    assert found.digests != small.run("ddp", workers=workers, steps=8).digests
+    result = small.run("ddp", POWERSGD, workers=workers, steps=8)
+    assert len(set(result.digests)) == 1
+    assert result.digests != small.run("ddp", workers=workers, steps=8).digests
     shrunk = 4 * (5 + 6 + 5 + 15 + 3)
-    assert found.bytes_sent == [3 * ring_share(4 * N, workers) + 5 * ring_share(shrunk, workers)] * workers
+    assert result.bytes_sent == [3 * ring_share(4 * N, workers) + 5 * ring_share(shrunk, workers)] * workers
     full = small.run("ddp", POWERSGD | {"powersgd_rank": 3}, workers=workers, steps=8)  # nothing shrinks by half
     torch.testing.assert_close(full.weights[0], small.run("ddp", workers=workers, steps=8).weights[0])
 
@@ -134,9 +134,9 @@ def test_our_powersgd_is_pytorchs(rank, monkeypatch):
 def test_error_feedback_loses_nothing():
     """The part that a rank 1 approximation leaves out is sent later: after many steps the weights are near D-Sync's."""
     how = {"workers": 2, "steps": 40, "optimizer": small.SGD.model_copy(update={"lr": 0.02})}
-    dsync, found = small.run("dsync", **how), small.run("ddp", POWERSGD, **how)
+    dsync, result = small.run("dsync", **how), small.run("ddp", POWERSGD, **how)
     moved = (dsync.weights[0] - small.run("dsync", workers=2, steps=3, optimizer=how["optimizer"]).weights[0]).norm()
-    assert (found.weights[0] - dsync.weights[0]).norm() < 0.1 * moved
+    assert (result.weights[0] - dsync.weights[0]).norm() < 0.1 * moved
 
 
 @pytest.mark.parametrize(
@@ -237,13 +237,13 @@ def dropless() -> nn.Sequential:
 def test_it_is_plain_sgd_on_the_global_batch(workers, options):
     """D-Sync's weights, block by block on the rank that has them, up to the order of summation."""
     how = {"workers": workers, "optimizer": MOMENTUM, "build_model": dropless}
-    found, dsync = small.run(PIPELINING, options, **how), small.run("dsync", blocks=None, **how).weights[0]
+    result, dsync = small.run(PIPELINING, options, **how), small.run("dsync", blocks=None, **how).weights[0]
     sizes = {name: sum(p.numel() for p in block.parameters()) for name, block in dropless().named_children()}
     whole = dict(zip(sizes, dsync.split(list(sizes.values()))))
-    for mine, held in zip(found.weights, found.held):
+    for mine, held in zip(result.weights, result.held):
         blocks = [name for name in sizes if any(entry.startswith(f"{name}.") for entry in held)]
         torch.testing.assert_close(mine, torch.cat([whole[name] for name in blocks]), rtol=1e-5, atol=1e-6)
-    losses = [losses for losses in found.losses if losses]
+    losses = [losses for losses in result.losses if losses]
     assert len(losses) == 1 and len(losses[0]) == 12, "of the last stage's rank"
 
 
@@ -251,11 +251,11 @@ def test_it_is_plain_sgd_on_the_global_batch(workers, options):
 def test_it_makes_the_updates_of_our_pipeline_of_that_schedule(schedule):
     """With running statistics and dropout, and the same bytes."""
     how = {"workers": 3, "optimizer": MOMENTUM, "build_model": deep, "blocks": None, "fabric": "torch"}
-    found = small.run(PIPELINING, {"schedule": schedule, "cuts": [2, 4]}, **how)
+    result = small.run(PIPELINING, {"schedule": schedule, "cuts": [2, 4]}, **how)
     ours = small.run(OURS[schedule], {"config": "1-1-1", "cuts": [2, 4]}, **how)
-    for mine, theirs in zip(found.weights, ours.weights):
+    for mine, theirs in zip(result.weights, ours.weights):
         torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-6)
-    assert found.bytes_sent == ours.bytes_sent and found.held == ours.held
+    assert result.bytes_sent == ours.bytes_sent and result.held == ours.held
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Strategies with planted faults, as those of an installed package: what the conformance tests must not let through."""
+"""Strategies with planted faults, installed like a package: the conformance tests must reject each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NEVER = 10**9
 
 
 class ForgetsMomentum(DiLoCo):
-    """Its checkpoints are without the outer momentum."""
+    """Its checkpoints lack the outer momentum."""
 
     name = "diloco_forgets_momentum"
 
@@ -26,7 +26,7 @@ class ForgetsMomentum(DiLoCo):
 
 
 class ForgetsCommonWeights(DiLoCo):
-    """After a checkpoint it takes this rank's weights for the common ones."""
+    """After a resume it uses this rank's weights as the common ones."""
 
     name = "diloco_forgets_common_weights"
 
@@ -36,7 +36,7 @@ class ForgetsCommonWeights(DiLoCo):
 
 
 class Sums(DiLoCo):
-    """It adds up how far the workers have moved, in the place of the mean."""
+    """It adds the workers' displacements instead of averaging them."""
 
     name = "diloco_sums"
 
@@ -47,7 +47,7 @@ class Sums(DiLoCo):
 
 
 class FirstCome(DiLoCo):
-    """It does not say that the order of arrival decides: of the first rank to come it takes double."""
+    """The first rank to arrive counts double, but it declares itself deterministic."""
 
     name = "diloco_first_come"
     requires = frozenset({"any_source"})
@@ -65,7 +65,7 @@ class FirstCome(DiLoCo):
 
 
 class ForgetsErrors(PowerSGD):
-    """Its checkpoints are without what the factors have left out."""
+    """Its checkpoints lack the approximation errors."""
 
     name = "powersgd_forgets_errors"
 
@@ -74,7 +74,7 @@ class ForgetsErrors(PowerSGD):
 
 
 class ForgetsFactors(PowerSGD):
-    """After a checkpoint its power iteration starts from other vectors."""
+    """After a resume its power iteration starts from other vectors."""
 
     name = "powersgd_forgets_factors"
 
@@ -83,7 +83,7 @@ class ForgetsFactors(PowerSGD):
 
 
 class Alone(PowerSGD):
-    """It forgets to communicate."""
+    """It does not communicate."""
 
     name = "powersgd_alone"
 
@@ -95,7 +95,7 @@ WRONG = (ForgetsMomentum, ForgetsCommonWeights, Sums, FirstCome, ForgetsErrors, 
 
 
 def install(folder: Path) -> None:
-    """Leave in a folder, which is to be put on `sys.path`, what an installer leaves of a package with these."""
+    """Write the metadata of an installed package with these strategies into a folder for `sys.path`."""
     info = folder / "faulty-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: faulty\nVersion: 1.0\n")

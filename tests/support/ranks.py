@@ -61,13 +61,13 @@ def fault_ends():
 
 def outcomes(folder, size):
     """{check: {rank: "ok" | "skip ..." | a traceback}} as the ranks of program `suite` left them."""
-    found = {}
+    entries = {}
     for rank in range(size):
         path = folder / f"rank{rank}.jsonl"
         for line in path.read_text().splitlines() if path.exists() else []:
             entry = json.loads(line)
-            found.setdefault(entry["check"], {})[rank] = entry["outcome"]
-    return found
+            entries.setdefault(entry["check"], {})[rank] = entry["outcome"]
+    return entries
 
 
 # what runs in a rank
@@ -204,21 +204,21 @@ def listeners(kind, folder):
     fabric = make_fabric(kind, 60.0)
     fabric.allreduce(torch.ones(9)).wait()
     devices = [line.split(":")[0].strip() for line in Path("/proc/net/dev").read_text().splitlines()[2:]]
-    found = {"listens": {pid: listens(pid) for pid in (os.getpid(), os.getppid())}, "apart": devices == ["lo"]}
-    (folder / f"rank{fabric.rank}").write_text(json.dumps(found))
+    entries = {"listens": {pid: listens(pid) for pid in (os.getpid(), os.getppid())}, "apart": devices == ["lo"]}
+    (folder / f"rank{fabric.rank}").write_text(json.dumps(entries))
     fabric.close()
 
 
 def listens(pid):
     """The addresses, in the kernel's hexadecimal, of the TCP sockets of a process that take connections."""
-    found = {}
+    entries = {}
     for table in ("tcp", "tcp6"):
         for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
             fields = line.split()
             if fields[3] == "0A":  # LISTEN
-                found[f"socket:[{fields[9]}]"] = fields[1].split(":")[0]
+                entries[f"socket:[{fields[9]}]"] = fields[1].split(":")[0]
     handles = [os.readlink(handle) for handle in Path(f"/proc/{pid}/fd").iterdir() if handle.is_symlink()]
-    return [found[handle] for handle in handles if handle in found]
+    return [entries[handle] for handle in handles if handle in entries]
 
 
 PROGRAMS = {

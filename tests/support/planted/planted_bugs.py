@@ -1,15 +1,15 @@
-"""Bugs of resuming, each of which the series of faults must report as a loss."""
+"""Bugs of resuming: the series of faults must report each as a loss."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-KILLED = "killed half-way"  # the gentlest of faults: the run goes on from its newest checkpoint
+KILLED = "killed half-way"  # the mildest fault: the run resumes from its newest checkpoint
 
 
 class Bug(NamedTuple):
-    """What is wrong with ranks once `plant` was called, whose run of `strategy` then meets a `fault`."""
+    """`plant` patches the ranks; then a `fault` is injected into a run of `strategy`."""
 
     strategy: str
     plant: Callable[[], None]
@@ -17,7 +17,7 @@ class Bug(NamedTuple):
 
 
 def state_changed(change: Callable[[dict[str, Any]], Any]) -> Callable[[], None]:
-    """What a rank takes up is `change`d first: its part, its strategy, its clock and counts."""
+    """Apply `change` to the state that a rank loads: its model shard, its strategy, its clock and counts."""
 
     def plant() -> None:
         from repro.rank.checkpointer import Checkpointer
@@ -34,7 +34,7 @@ def state_changed(change: Callable[[dict[str, Any]], Any]) -> Callable[[], None]
 
 
 def of_server(change: Callable[[dict[str, Any]], Any]) -> Callable[[], None]:
-    """The same of the rank that is a server alone."""
+    """As `state_changed`, only on the server."""
     return state_changed(lambda state: change(state["strategy"]["server"]) if state["strategy"]["server"] else None)
 
 
@@ -54,7 +54,7 @@ def anything_is_unpickled() -> None:
     import torch
 
     load = torch.load
-    torch.load = lambda *given, **named: load(*given, **named | {"weights_only": False})
+    torch.load = lambda *args, **options: load(*args, **options | {"weights_only": False})
 
 
 def versions_forgotten() -> None:

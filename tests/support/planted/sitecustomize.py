@@ -1,7 +1,4 @@
-"""On PYTHONPATH of a command: its ranks go on from a checkpoint with the bug that $PLANTED names, if any.
-
-Python imports this as it starts; only the process that ranks are forked from does more.
-"""
+"""Imported by every Python with this folder on PYTHONPATH: plants the bug $PLANTED in the process that forks ranks."""
 
 import os
 import sys

@@ -55,9 +55,9 @@ def test_the_slowest_ranks_times_count_and_a_slow_network_ends_the_measurement_e
         now[0] += 4 * nbytes / 2**20
         return (2.0 if name == "native" else 1.0) * nbytes / 2**20
 
-    found = crossover.find(Ranks(), timing)
-    assert found.measured == (Point(2**16, 2 / 16, 1 / 16),)  # the next would take four times its second
-    assert found.above_bytes == 2**16
+    choice = crossover.find(Ranks(), timing)
+    assert choice.measured == (Point(2**16, 2 / 16, 1 / 16),)  # the next would take four times its second
+    assert choice.above_bytes == 2**16
 
 
 def test_in_virtual_time_auto_is_the_textbook_ring_to_the_bit():

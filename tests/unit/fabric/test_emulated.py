@@ -17,8 +17,8 @@ from repro.records import kinds
 
 
 def bed(**changes):
-    given = configs.compose("pipesgd/fig4-alexnet", ["testbed=emulated/pipesgd-alexnet"])["testbed"]
-    return testbeds.testbed_of(given | changes)
+    entries = configs.compose("pipesgd/fig4-alexnet", ["testbed=emulated/pipesgd-alexnet"])["testbed"]
+    return testbeds.testbed_of(entries | changes)
 
 
 def test_a_window_has_the_requested_length_and_the_memory_of_a_piece():

@@ -24,11 +24,11 @@ def arrivals(size: int, network: Network, sent: list[tuple[float, int, int, int]
     """The arrival times of messages (time of the send, from, to, bytes), each with its own tag."""
 
     def main(fabric):
-        found = {}
+        times = {}
 
         def get(tag: int, source: int, nbytes: int) -> None:
             fabric.recv(meta(nbytes), source, tag)
-            found[tag] = fabric.now()
+            times[tag] = fabric.now()
 
         mine = [(tag, one) for tag, one in enumerate(sent) if one[2] == fabric.rank]
         tasks = [fabric.spawn(lambda tag=tag, one=one: get(tag, one[1], one[3])) for tag, one in mine]
@@ -38,12 +38,12 @@ def arrivals(size: int, network: Network, sent: list[tuple[float, int, int, int]
                 fabric.isend(meta(nbytes), to, tag)
         for task in tasks:
             task.join()
-        return found
+        return times
 
-    found: dict[int, float] = {}
+    times: dict[int, float] = {}
     for one in run(size, main, network):
-        found |= one
-    return [found[tag] for tag in range(len(sent))]
+        times |= one
+    return [times[tag] for tag in range(len(sent))]
 
 
 def together(*flows: tuple[int, int, int]) -> list[tuple[float, int, int, int]]:
@@ -96,8 +96,8 @@ def test_messages_of_a_connection_are_sequential_and_have_one_share():
 def test_nodes_of_a_host_share_its_link():
     """Ranks 0, 2 and 1, 3 are on two hosts: two flows of one link. 0 to 2 goes through the host's memory."""
     network = replace(FAIR, hosts=2, local_beta=BETA / 2)
-    found = arrivals(4, network, together((0, 1, KB), (2, 3, KB), (0, 2, KB)))
-    assert found == [close(ALPHA + 2 * KB * BETA)] * 2 + [close(KB * BETA / 2)]
+    times = arrivals(4, network, together((0, 1, KB), (2, 3, KB), (0, 2, KB)))
+    assert times == [close(ALPHA + 2 * KB * BETA)] * 2 + [close(KB * BETA / 2)]
 
 
 @pytest.mark.parametrize("p, hosts", [(6, 3), (9, 3), (16, 8), (5, None)])
@@ -131,10 +131,10 @@ def test_all_messages_arrive_within_the_links_capacity_and_two_runs_are_the_same
     flow = st.tuples(st.integers(0, 20).map(lambda at: at * 1e-3), rank, rank, nbytes)
     sent = sorted(data.draw(st.lists(flow, min_size=1, max_size=12)))
     network = replace(FAIR, hosts=data.draw(st.sampled_from([None, 2])), short=data.draw(st.sampled_from([0, 500])))
-    found = arrivals(size, network, sent)
-    assert found == arrivals(size, network, sent)
+    times = arrivals(size, network, sent)
+    assert times == arrivals(size, network, sent)
     hosts = network.hosts or size
-    over = [one for one in zip(sent, found) if one[0][1] % hosts != one[0][2] % hosts and one[0][3] > network.short]
+    over = [one for one in zip(sent, times) if one[0][1] % hosts != one[0][2] % hosts and one[0][3] > network.short]
     for (at, *_, nbytes), arrived in over:
         assert arrived >= (at + ALPHA + nbytes * BETA) * (1 - 1e-12)
     for host in range(hosts):
@@ -168,10 +168,10 @@ def test_rates_are_max_min_fair_for_their_weights(data, spread, seed):
 def test_shares_are_drawn_from_the_seed():
     flows = together(*((i, 0, KB) for i in range(1, 5)))
     uneven = replace(FAIR, spread=0.3, seed=1)
-    found = arrivals(5, uneven, flows)
-    assert found == arrivals(5, uneven, flows) != arrivals(5, replace(uneven, seed=2), flows)
-    assert max(found) == close(ALPHA + 4 * KB * BETA)  # the link is saturated until the last has arrived
-    assert len(set(found)) == 4
+    times = arrivals(5, uneven, flows)
+    assert times == arrivals(5, uneven, flows) != arrivals(5, replace(uneven, seed=2), flows)
+    assert max(times) == close(ALPHA + 4 * KB * BETA)  # the link is saturated until the last has arrived
+    assert len(set(times)) == 4
 
 
 def _rates_of(

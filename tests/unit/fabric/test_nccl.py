@@ -32,15 +32,15 @@ class Transfer:
 
 @pytest.fixture
 def fabric(monkeypatch):
-    """Rank 1 of 4, in a group of ranks 1, 3; `asked` has the batches that torch was given."""
+    """Rank 1 of 4, in a group of ranks 1, 3; `started` has the batches passed to torch."""
     made = object.__new__(nccl.NcclFabric)
     made.ranks, made.rank, made.size, made.groups, made.bytes_sent = [1, 3], 0, 2, ["main", "beside"], 0
-    made.tasks, made.batches, made.timeout_s, made.asked = TaskGroup(1, 120.0), {}, 120.0, []
+    made.tasks, made.batches, made.timeout_s, made.started = TaskGroup(1, 120.0), {}, 120.0, []
     made.watchdog = Watchdog(made.tasks, lambda: made.clock)
     made.clock = 0.0
 
     def begin(parts):
-        made.asked.append([(part[0].__name__, part[1].numel(), *part[2:]) for part in parts])
+        made.started.append([(part[0].__name__, part[1].numel(), *part[2:]) for part in parts])
         made.transfer = Transfer()
         return [made.transfer]
 
@@ -51,12 +51,12 @@ def fabric(monkeypatch):
 
 def test_an_exchange_is_one_batch_and_a_lone_transfer_one_too(fabric):
     receive, send = fabric.sendrecv(torch.zeros(3), 1, torch.zeros(2), 1, channel=BACKGROUND)
-    assert fabric.asked == [[("irecv", 8, 3, "beside"), ("isend", 12, 3, "beside")]]
+    assert fabric.started == [[("irecv", 8, 3, "beside"), ("isend", 12, 3, "beside")]]
     receive.wait()
     send.wait()
     assert fabric.transfer.waited == 1 and fabric.bytes_sent == 12
     fabric.send(torch.zeros(1, dtype=torch.bool), 1)
-    assert fabric.asked[1:] == [[("isend", 1, 3, "main")]] and fabric.transfer.waited == 1
+    assert fabric.started[1:] == [[("isend", 1, 3, "main")]] and fabric.transfer.waited == 1
 
 
 def test_the_watchdog_keeps_no_message(fabric):
@@ -88,16 +88,16 @@ def test_an_open_batch_takes_in_its_own_channel_and_task_alone(fabric):
         fabric.isend(torch.zeros(1), 1, channel=MAIN)
         fabric.isend(torch.zeros(1), 1, channel=BACKGROUND)
         fabric.spawn(lambda: fabric.isend(torch.zeros(1), 1, channel=MAIN)).join()
-        assert [len(parts) for parts in fabric.asked] == [1, 1]
+        assert [len(parts) for parts in fabric.started] == [1, 1]
         fabric.isend(torch.zeros(0), 1)  # nothing to send
-    assert [len(parts) for parts in fabric.asked] == [1, 1, 1] and not fabric.batches
+    assert [len(parts) for parts in fabric.started] == [1, 1, 1] and not fabric.batches
 
 
 def test_an_error_in_a_batch_begins_nothing(fabric):
     with pytest.raises(ZeroDivisionError), fabric.batch():
         fabric.isend(torch.zeros(1), 1)
         1 / 0  # noqa: B018
-    assert fabric.asked == [] and not fabric.batches
+    assert fabric.started == [] and not fabric.batches
 
 
 def test_the_watchdog_names_the_first_that_does_not_end(fabric):
@@ -110,10 +110,9 @@ def test_the_watchdog_names_the_first_that_does_not_end(fabric):
     fabric.clock, first.over = 119.0, True
     assert fabric.watchdog.check() is None
     fabric.clock = 200.0
-    assert fabric.watchdog.check() is None  # 81 s since it came to the front, 100 since it was begun
+    assert fabric.watchdog.check() is None  # 81 s since it became the first, 100 since its start
     fabric.clock = 240.0
-    said = str(fabric.watchdog.check())
-    assert said == "rank 1 (main): receive from rank 3 (channel 0): nothing after 121 s"
+    assert str(fabric.watchdog.check()) == "rank 1 (main): receive from rank 3 (channel 0): nothing after 121 s"
 
 
 def test_who_waits_for_something_else_hears_of_it_and_who_hangs_is_ended(fabric, monkeypatch):
@@ -124,8 +123,8 @@ def test_who_waits_for_something_else_hears_of_it_and_who_hangs_is_ended(fabric,
     fabric.sendrecv(torch.zeros(1), 1, torch.zeros(1), 1)
     fabric.clock = 121.0
     fabric.watchdog.start()
-    said = r"rank 1 \(main\): receive from rank 3 .* with send to rank 3 .*nothing after 121 s"
-    with pytest.raises(FabricError, match=said):
+    message = r"rank 1 \(main\): receive from rank 3 .* with send to rank 3 .*nothing after 121 s"
+    with pytest.raises(FabricError, match=message):
         fabric.queue().get()
     fabric.watchdog.thread.join(10)
     assert len(last_words) == 1 and "receive from rank 3" in last_words[0]

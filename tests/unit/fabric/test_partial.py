@@ -40,7 +40,7 @@ class Rank:
 
 
 def run(delays, initiator="solo", quorum=None, seed=0, drop=False, make=Whole, gradients=None, costs=None, **options):
-    """`delays`: [step][rank] seconds before each proposal. A gradient is a one at its own place, unless given."""
+    """delays: [step][rank] seconds before each proposal. gradients: by default each is a one at a place of its own."""
     steps, size = len(delays), len(delays[0])
     n = steps * size if gradients is None else gradients.shape[-1]
 
@@ -116,7 +116,7 @@ def test_each_gradient_counts_exactly_once(delays, kind, seed, drop):
         assert counted["accepted"] == accepted[me].sum() and counted["rounds"] == steps
         assert counted["accepted"] + len(rank.held) + counted.get("dropped", 0) == steps
         assert drop or "dropped" not in counted
-        assert sorted(rank.read) == rank.read and all(found >= step for step, found in enumerate(rank.read))
+        assert sorted(rank.read) == rank.read and all(read >= step for step, read in enumerate(rank.read))
         assert len(rank.delays) == counted["accepted"] and min(rank.delays, default=0) >= 0
     if quorum:
         assert all(received[n + size :].sum() >= quorum for received in ranks[0].rounds)
@@ -225,13 +225,13 @@ def test_an_activation_reaches_every_rank(size, root):
         assert len(begun) == 0
         return after, sum(activation.messages_to)
 
-    found = virtual.run(size, main, NETWORK)
+    results = virtual.run(size, main, NETWORK)
     dimensions = (size - 1).bit_length()
-    last, form = max(after for after, _ in found), forms.activation_s(size, ALPHA, BETA)
+    last, form = max(after for after, _ in results), forms.activation_s(size, ALPHA, BETA)
     assert last <= form * 1.001
     if size & (size - 1) == 0:  # else two dimensions may lead to one rank
         assert last == pytest.approx(form, rel=1e-3)
-    assert size - 1 <= sum(messages for _, messages in found) <= size * dimensions
+    assert size - 1 <= sum(messages for _, messages in results) <= size * dimensions
 
 
 @settings(max_examples=40)

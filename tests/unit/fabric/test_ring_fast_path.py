@@ -76,8 +76,8 @@ def count(monkeypatch):
     done, whole = [], RingFastPath._all_arrived
 
     def counted(self, ring, last):
-        done.append(found := whole(self, ring, last))
-        return found
+        done.append(used := whole(self, ring, last))
+        return used
 
     monkeypatch.setattr(RingFastPath, "_all_arrived", counted)
     return done

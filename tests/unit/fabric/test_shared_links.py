@@ -56,11 +56,11 @@ def test_the_form_by_hand():
 @given(p=st.integers(2, 14), hosts=st.integers(1, 6))
 def test_with_unequal_hosts_the_form_is_a_lower_bound(p, hosts):
     n = 4 * 50 * p
-    found = max(run(p, lambda fabric: all_pull(fabric, n // p), shared(hosts)))
+    last = max(run(p, lambda fabric: all_pull(fabric, n // p), shared(hosts)))
     form = forms.all_pull(p, n, ALPHA, BETA, hosts, LOCAL_ALPHA, LOCAL_BETA)
-    assert found >= form * (1 - 1e-12)
+    assert last >= form * (1 - 1e-12)
     if p % hosts == 0:
-        assert found == close(form)
+        assert last == close(form)
 
 
 @pytest.mark.parametrize("p, hosts", [(4, 2), (9, 3), (12, 8), (6, None)])
@@ -181,11 +181,11 @@ def test_a_short_message_takes_no_share_and_keeps_the_order_of_its_tag():
                 works += [fabric.isend(torch.zeros(1, dtype=torch.float64), 1, tag=tag) for tag in (1, 0)]
                 fabric.wait_all(works)
                 return None
-            found = []
+            arrivals = []
             for tag, size in ((1, 1), (0, 250), (0, 1)):
                 fabric.recv(torch.zeros(size, dtype=torch.float64), 0, tag=tag)
-                found.append(fabric.now())
-            return found
+                arrivals.append(fabric.now())
+            return arrivals
 
         return run(2, main, Network(alpha, beta, fair=True, short=short))[1]
 

@@ -213,20 +213,20 @@ def test_allgathers_are_in_rank_order(ranks, algorithm):
 
     def main(fabric):
         mine = sparse(gradients(ranks, "random", 7)[fabric.rank], 7)
-        found = topk_allgather(fabric, wire.pack(mine), wire, algorithm=algorithm)
-        return [dense(part) for part in found], fabric.now()
+        parts = topk_allgather(fabric, wire.pack(mine), wire, algorithm=algorithm)
+        return [dense(part) for part in parts], fabric.now()
 
     results = on_ranks(ranks, main)
-    for found, _ in results:
-        assert all(torch.equal(a, dense(sparse(b, 7))) for a, b in zip(found, gradients(ranks, "random", 7)))
+    for parts, _ in results:
+        assert all(torch.equal(a, dense(sparse(b, 7))) for a, b in zip(parts, gradients(ranks, "random", 7)))
     rounds = (ranks - 1).bit_length() if algorithm == "doubling" else ranks - 1
     assert max(s for _, s in results) == pytest.approx(rounds * ALPHA + (ranks - 1) * 56 * BETA)
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 5, 8])
 def test_an_allgather_of_odd_bytes(ranks):
-    found = on_ranks(ranks, lambda f: doubling_allgather(f, torch.full((3,), f.rank, dtype=torch.uint8)))
-    assert all([part.tolist() for part in of_rank] == [[r] * 3 for r in range(ranks)] for of_rank in found)
+    parts = on_ranks(ranks, lambda f: doubling_allgather(f, torch.full((3,), f.rank, dtype=torch.uint8)))
+    assert all([part.tolist() for part in of_rank] == [[r] * 3 for r in range(ranks)] for of_rank in parts)
 
 
 def reduce_all(ranks: int, xs: list[torch.Tensor], k: int) -> list[tuple]:
@@ -300,10 +300,10 @@ def test_a_flag_reaches_every_rank(bad, codec):
         mine, wire = sparse(x, 9).flagged(fabric.rank, starts), Wire(9, codec)
         with pytest.raises(FaultError, match="NaN or infinity in the gradient of b on rank 1 at step 4"):
             Sparse.check(gtopk_allreduce(fabric, mine, wire).kept.state(), names, "at step 4")
-        found = topk_allgather(fabric, wire.pack(mine), wire)
-        Sparse.check(found[0].state(), names, "")
+        parts = topk_allgather(fabric, wire.pack(mine), wire)
+        Sparse.check(parts[0].state(), names, "")
         with pytest.raises(FaultError, match="of b on rank 1"):
-            Sparse.check(found[1].state(), names, "")
+            Sparse.check(parts[1].state(), names, "")
 
     on_ranks(3, main)
 

@@ -20,13 +20,13 @@ def test_a_rank_that_raises():
         try:
             fabric.recv(torch.zeros(1), 2)
         except FabricError as error:
-            heard.append((fabric.rank, str(error)))
+            raised.append((fabric.rank, str(error)))
             raise
 
-    heard = []
+    raised = []
     with pytest.raises(KeyError, match="gone"):
         run(4, main, NETWORK)
-    assert sorted(heard) == [(rank, "rank 2 (main) failed: KeyError: 'gone'") for rank in (0, 1, 3)]
+    assert sorted(raised) == [(rank, "rank 2 (main) failed: KeyError: 'gone'") for rank in (0, 1, 3)]
 
 
 def test_a_task_that_raises():

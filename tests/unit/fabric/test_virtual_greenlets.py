@@ -23,9 +23,9 @@ def state():
 )
 def test_the_modes_of_torch_are_a_tasks_own(mode, inside):
     def other(fabric):
-        found = [state()]
+        states = [state()]
         fabric.sleep(0.5)
-        return [*found, state()]
+        return [*states, state()]
 
     def main(fabric):
         if fabric.rank:
@@ -33,10 +33,10 @@ def test_the_modes_of_torch_are_a_tasks_own(mode, inside):
         with mode():
             late = fabric.spawn(lambda: other(fabric), "late")
             fabric.sleep(0.2)
-            found = [state()]
-            found += late.join()
-            found.append(state())
-        return found, state()
+            states = [state()]
+            states += late.join()
+            states.append(state())
+        return states, state()
 
     usual = (True, False, False)
     mine, after = run(2, main, NETWORK)[0]
@@ -86,9 +86,9 @@ def test_errors_of_torch_in_tasks_that_others_started():
 
     def main(fabric):
         tasks = [fabric.spawn(lambda left=left: depth(fabric, left), f"task{left}") for left in range(20)]
-        found = [depth(fabric, 30)] + [task.join() for task in tasks]
+        states = [depth(fabric, 30)] + [task.join() for task in tasks]
         fabric.barrier()
-        return found
+        return states
 
     assert run(5, main, NETWORK) == [[rank] * 21 for rank in range(5)]
 

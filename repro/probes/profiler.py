@@ -37,7 +37,7 @@ from repro.rank.factory import build_worker, check_ranks
 from repro.training.clock import (
     COMMUNICATION,
     COMPUTATION,
-    MAIN_TASK,
+    MAIN_LINE,
     Clock,
     Interval,
     Phase,
@@ -80,7 +80,7 @@ class Annotated(Phase):
         self.mark = None
         if clock.recording:
             line = clock.line()
-            name = self.name if line == MAIN_TASK else f"{self.name} ({line})"
+            name = self.name if line == MAIN_LINE else f"{self.name} ({line})"
             self.mark = torch.profiler.record_function(name)
             self.mark.__enter__()
         super().__enter__()

@@ -199,7 +199,7 @@ class NcclRules(VirtualFabric):
 
     # collectives: the library's
     def _collective(
-        self, name: str, tensor: torch.Tensor, store: Callable[[list[torch.Tensor]], None], channel: int
+        self, name: str, tensor: torch.Tensor, store: Callable[[list[torch.Tensor]], object], channel: int
     ) -> Work:
         name = f"{name} of {tensor.nbytes} bytes"
         operation = Operation(self, self.communicator(channel), Collective(name, tensor.detach(), store))

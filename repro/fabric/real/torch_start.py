@@ -6,10 +6,10 @@ first exchange their GPUs through torch's store. Not yet run on GPUs: the tests 
 
 from __future__ import annotations
 
-import json
+import pickle
 import socket
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -65,9 +65,8 @@ def start(device: str, backend: str = "auto", timeout_s: float = 120.0) -> Torch
 
 def gather(store: Any, rank: int, size: int, mine: Seat) -> list[Seat]:
     """Every rank's seat in rank order; blocks until all have stored theirs."""
-    store.set(f"seat/{rank}", json.dumps(asdict(mine)))
-    seats = [json.loads(store.get(f"seat/{other}")) for other in range(size)]
-    return [Seat(seat["host"], seat["gpu"], tuple(seat["gpus"])) for seat in seats]
+    store.set(f"seat/{rank}", pickle.dumps(mine))
+    return [pickle.loads(store.get(f"seat/{other}")) for other in range(size)]
 
 
 def choose(seats: Sequence[Seat], backend: str = "auto") -> str:

@@ -11,10 +11,12 @@ from __future__ import annotations
 import platform
 import sys
 import tomllib
+from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
 
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
@@ -25,10 +27,8 @@ HEADER = """\
 """
 
 
-def requirements() -> list[Requirement]:
-    """What the project asks for, with what its tests need."""
-    with open(PROJECT / "pyproject.toml", "rb") as file:
-        project = tomllib.load(file)["project"]
+def requirements(project: dict) -> list[Requirement]:
+    """The dependencies of the project and of its tests."""
     return [Requirement(line) for line in [*project["dependencies"], *project["optional-dependencies"]["dev"]]]
 
 
@@ -52,11 +52,26 @@ def versions(wanted: list[Requirement]) -> dict[str, str]:
     return found
 
 
+def too_new(names: Iterable[str], python: str) -> list[str]:
+    """A line for each installed package that does not run on `python`, such as the oldest that the project admits."""
+    needs = {name: metadata.metadata(name)["Requires-Python"] for name in names}
+    return [
+        f"{name} {metadata.version(name)} needs Python {need}"
+        for name, need in needs.items()
+        if python not in SpecifierSet(need or "")
+    ]
+
+
 def main(target: Path) -> None:
+    with open(PROJECT / "pyproject.toml", "rb") as file:
+        project = tomllib.load(file)["project"]
     try:
-        found = versions(requirements())
+        found = versions(requirements(project))
     except metadata.PackageNotFoundError as error:
         sys.exit(f"setup: {error.name} is not installed: `make setup` installs what pyproject.toml asks for")
+    (oldest,) = SpecifierSet(project["requires-python"])
+    for line in too_new(found, f"{oldest.version}.0"):
+        print(f"setup: {line}; the project admits {oldest.version}: install an older version", file=sys.stderr)
     header = HEADER.format(python=platform.python_version(), machine=f"{platform.system()} on {platform.machine()}")
     target.write_text(header + "".join(f"{name}=={found[name]}\n" for name in sorted(found)))
 

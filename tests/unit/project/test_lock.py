@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tomllib
+from importlib import metadata
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -47,6 +48,15 @@ def test_a_lock_is_written_from_the_environment(tmp_path):
     assert {canonicalize_name(requirement.name) for requirement in wanted()} <= set(found)
     assert "sympy" in found  # of torch
     assert "horovod" not in found and "repro-harness" not in found
+
+
+def test_packages_that_the_oldest_python_cannot_install_are_named():
+    """pip refuses them, and with them the whole lock: soupsieve 4.1 on Debian 12, whose Python is 3.11.2."""
+    from setup.lock import too_new
+
+    needs = metadata.metadata("pytest")["Requires-Python"]
+    assert too_new(["pytest"], "3.7.0") == [f"pytest {metadata.version('pytest')} needs Python {needs}"]
+    assert too_new(["pytest"], "3.99.0") == []
 
 
 def test_set_up_takes_the_lock_where_it_is_asked_for(tmp_path):

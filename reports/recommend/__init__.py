@@ -15,7 +15,7 @@ from repro.core import yaml_files
 from repro.core.paths import PACKAGE
 from repro.ranking import against, cells
 from repro.ranking.against import Compared, Contest, Emulated
-from repro.ranking.candidates import ANY, SYNCHRONOUS, every
+from repro.ranking.candidates import ANY, SYNCHRONOUS, candidates
 from repro.ranking.cells import Cell, Placed
 from repro.reports.recommend import figures
 
@@ -89,8 +89,8 @@ def named_table(judged: list[Contest[Compared]]) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "setting": one.place.setting,
-            "named by the tool": every()[one.named.candidate].label,
-            "best measured": every()[one.fastest.candidate].label,
+            "named by the tool": candidates()[one.named.candidate].label,
+            "best measured": candidates()[one.fastest.candidate].label,
             "right": "yes" if one.right else "no",
             "measured, of the best": f"{one.named.measured / one.fastest.measured:.0%}",
         }
@@ -103,7 +103,7 @@ def regions(files: Files, grid: list[Cell], kind: str, less: float) -> str:
     total = sum(cell.kind == kind for cell in grid)
     rows = [
         {
-            "fastest": every()[region.best].label,
+            "fastest": candidates()[region.best].label,
             "share of the map": f"{region.cells / total:.0%}",
             "Gbit/s": _range(region.gbit),
             "computation : communication": _range(region.ratio),
@@ -134,7 +134,7 @@ def emulated_shown(files: Files, rows: list[Emulated], fought: list[Contest[Emul
         "pairs": len(pairs),
         "right": sum(pairs),
         "error": f"{away.median():.1%}",
-        "worst": [f"{every()[name].label}, {model}: x{off:.2f}" for (name, model), off in worst.items()],
+        "worst": [f"{candidates()[name].label}, {model}: x{off:.2f}" for (name, model), off in worst.items()],
         "scatter": figures.emulated_scatter(files, table),
         "named": files.table(fought_table(fought), "emulated-named", left=["named by the forms", "fastest emulated"]),
         "table": files.table(emulated_rows(rows), "emulated-rows", left=["strategy"]),
@@ -147,8 +147,8 @@ def fought_table(fought: list[Contest[Emulated]]) -> pd.DataFrame:
             "experiment": f"{one.place.paper}/{one.place.experiment}",
             "setting": _setting(one.place),
             "strategies": len(one.rows),
-            "named by the forms": every()[one.named.candidate].label,
-            "fastest emulated": every()[one.fastest.candidate].label,
+            "named by the forms": candidates()[one.named.candidate].label,
+            "fastest emulated": candidates()[one.fastest.candidate].label,
             "right": "yes" if one.right else "no",
             "pairs right": f"{sum(one.pairs)} of {len(one.pairs)}",
         }
@@ -161,7 +161,7 @@ def emulated_rows(rows: list[Emulated]) -> pd.DataFrame:
         {
             "experiment": f"{row.paper}/{row.experiment}",
             "setting": _setting(row),
-            "strategy": every()[row.candidate].label,
+            "strategy": candidates()[row.candidate].label,
             "emulated, ms": _short(1e3 * row.emulated_s),
             "forms, ms": _short(1e3 * row.predicted_s),
             "forms over emulated": f"{row.off:.2f}",
@@ -186,7 +186,7 @@ def in_map(paper: str) -> str:
     headline = next((row for row in read(Placed, "headlines") if row.page == paper), None)
     if headline is None:
         return ""
-    candidate, best = every()[headline.candidate], every()[headline.any].label
+    candidate, best = candidates()[headline.candidate], candidates()[headline.any].label
     options = ", ".join(f"{name} {value}" for name, value in candidate.options.items())
     own = candidate.label + (f" ({options})" if options else "")
     first = (
@@ -229,7 +229,7 @@ def _pays(stops_bits: float | None) -> str:
 
 
 def _timed(name: str, seconds: float) -> str:
-    return f"{every()[name].label}: {1e3 * seconds:,.0f} ms"
+    return f"{candidates()[name].label}: {1e3 * seconds:,.0f} ms"
 
 
 def _range(ends: tuple[float, float]) -> str:

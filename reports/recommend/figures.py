@@ -14,7 +14,7 @@ import pandas as pd
 
 from repro.answers.pages.files import Files
 from repro.ranking.against import Contest
-from repro.ranking.candidates import every
+from repro.ranking.candidates import candidates
 from repro.ranking.cells import Cell
 
 COLOURS = {  # families alike: allreduces blue, compression green, servers red, pipelines orange, stale purple
@@ -105,8 +105,8 @@ def draw_map(cells: Sequence[Cell], less: float, contests: Sequence[Contest] = (
             lateness = f"one worker late by {late[row]:.0%}" if late[row] else "no worker late"
             axis.set_ylabel(f"{lateness}\ncomputation : communication", fontsize=8)
     shown = {*(cell.best for cell in cells), *(one.fastest.candidate for one in contests)}
-    fastest = [name for name in every() if name in shown]
-    patches = [Patch(facecolor=COLOURS.get(name, OTHER), label=every()[name].label) for name in fastest]
+    fastest = [name for name in candidates() if name in shown]
+    patches = [Patch(facecolor=COLOURS.get(name, OTHER), label=candidates()[name].label) for name in fastest]
     figure.legend(handles=patches, loc="outside lower center", ncols=4, fontsize=10, frameon=False)
     return figure
 
@@ -155,7 +155,7 @@ def _against(table: pd.DataFrame, x: str, y: str, unit: str, ends: tuple[str, st
         off = [own[y] - own[ends[0]], own[ends[1]] - own[y]] if ends else None
         axis.errorbar(
             own[x], own[y], yerr=off and [one.clip(lower=0) for one in off], fmt="o", markersize=4,
-            linewidth=0.8, color=COLOURS.get(str(name), OTHER), label=every()[str(name)].label,
+            linewidth=0.8, color=COLOURS.get(str(name), OTHER), label=candidates()[str(name)].label,
         )  # fmt: skip
     axis.set(xscale="log", yscale="log", xlim=reach, ylim=reach)
     axis.set_xlabel(f"{x.removesuffix('_s')}, {unit}")

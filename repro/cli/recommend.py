@@ -63,13 +63,13 @@ def cmd_map(args: argparse.Namespace) -> None:
             safe_files.make_folder(folder)
         except OSError as error:
             raise InputError(f"--out {folder}: no folder can be made there ({error.strerror or error})") from None
-    found = maps.made(args.seconds, lambda line: print(line, file=sys.stderr))
+    found = maps.build(args.seconds, lambda line: print(line, file=sys.stderr))
     if folder:
         compared = [row for one in published.settings() for row in published.compare(one)]
         tables: dict[str, tuple[type, list[Any]]] = {
             "map": (cells.Cell, found),
             "published": (against.Compared, compared),
-            "headlines": (cells.Placed, [headlines.placed(one) for one in headlines.EVERY]),
+            "headlines": (cells.Placed, [headlines.locate(one) for one in headlines.HEADLINES]),
             "emulated": (against.Emulated, emulated.rows()),
         }
         for name, (kind, rows) in tables.items():

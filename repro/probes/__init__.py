@@ -1,18 +1,17 @@
-"""Programs that measure without training; a module each, named by `program:`.
+"""Programs that measure without training, one module each; `program: NAME` in a configuration selects one.
 
-Others register theirs through the entry-point group `repro.probes` (NAME = "module").
+Other packages register theirs through the entry-point group `repro.probes` (NAME = "module"). A module contains:
 
-    Options                             its entries of the configuration's `probe`, a model of `repro.core.fields`
-    Result                              what it finds, a pydantic model; records are checked. Those of the probes here
-                                        are in `repro/records/probe_results/`, which imports no PyTorch
-    ranks(config) -> int                optional: how many ranks a run needs; without it as many as workers
-    NUMERICS = True                     optional: it computes as `numerics` says; without it these are refused
-    check(config) -> None               optional: InputError for a configuration that it cannot use, before ranks start
-    run(fabric, config, folder)         one rank's part; returns a `Finding`, of which rank 0's is recorded
+    Options                             the schema of the `probe` entries, a model of `repro.core.fields`
+    Result                              the schema of its result, a pydantic model that records are checked against; for
+                                        the probes of this package see `repro/records/probe_results/` (without PyTorch)
+    ranks(config) -> int                optional: the number of ranks to start; by default the number of workers
+    NUMERICS = True                     optional: the probe supports the `numerics` entries; by default they are refused
+    check(config) -> None               optional: raises InputError for an unusable configuration, before ranks start
+    run(fabric, config, folder)         measures, on every rank; returns a `Finding`, and rank 0's is recorded
 
-Where a probe's computation is slept, its options and its result have `computation: sleep`: `repro.records.kinds`.
-
-What several of them share is in `repro/probes/shared/`.
+A probe whose computation may be slept has an entry `computation: sleep` in its options and its result
+(`repro.records.kinds`). `repro/probes/shared/` contains code that several probes use.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Finding:
-    """result: entries of the probe's `Result`. metrics: the few numbers that MLflow shows. line: the result for people.
+    """result: the entries of the probe's `Result`. metrics: numbers that MLflow shows. line: a one-line summary.
 
-    model, parameters, dataset: those that the probe used, if it used one.
+    model, parameters, dataset: those that the probe used, if any.
     """
 
     result: dict[str, Any]
@@ -42,24 +41,22 @@ class Finding:
     dataset: Dataset | None = None
 
     def facts(self, fabric: Fabric) -> dict[str, Any]:
-        """What only the ranks know, as in a training summary."""
-        found: dict[str, Any] = {
+        """The entries of a summary that only the ranks know, as in a training summary."""
+        facts: dict[str, Any] = {
             "fabric": fabric.name,
             "ranks": fabric.size,
             "model": {"name": self.model, "parameters": self.parameters},
         }
-        if self.dataset is not None:
-            found["dataset"] = self.dataset.facts()
-        return found
+        return facts | ({"dataset": self.dataset.facts()} if self.dataset is not None else {})
 
 
 def start(fabric: Fabric, iterations: int) -> None:
-    """Tell the parent, which draws the progress, that the run begins; `iterations`: steps that `progress` counts."""
+    """Tell the parent process, which draws the progress bar, that the run begins and how many steps it counts."""
     if fabric.rank == 0:
         say("start", iterations=iterations, resumed=0)
 
 
 def progress(fabric: Fabric, iteration: int) -> None:
-    """Tell the parent how far the probe is; often enough that it does not take the ranks for dead."""
+    """Report progress to the parent process; call it often, or the parent takes the ranks for dead."""
     if fabric.rank == 0:
         say("step", iteration=iteration)

@@ -1,4 +1,4 @@
-"""Program `batching`: iBatch's greedy algorithms against the optimum, on random profiles: how often, how far.
+"""Program `batching`: how often and how far iBatch's greedy algorithms miss the optimum, on random profiles.
 
 Nothing is trained or timed. Profiles are drawn from the run's seed (`draw`).
 """
@@ -25,7 +25,6 @@ from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.probes.shared.options import needs_one
 
-# of random profiles for what the paper says layers look like
 # family: (decades by which a layer's transfer time rises from the first layer to the last, decades by which its forward
 # time falls, all forward time over all transfer time)
 FAMILIES = {
@@ -45,67 +44,65 @@ COMPARED: dict[str, Callable[[PullProfile], Batches | None]] = {
 }
 
 
-def _once(given: list[Any]) -> list[Any]:
-    if len(set(given)) < len(given):
+def _distinct(entries: list[Any]) -> list[Any]:
+    if len(set(entries)) < len(entries):
         raise ValueError("must be a list of different entries")
-    return given
+    return entries
 
 
-Once = AfterValidator(_once)
+Distinct = AfterValidator(_distinct)
 Family = Literal["convolutional", "uniform", "communication", "computation"]
 
 
 class Options(Model):
-    """Of every family, number of layers and startup time so many profiles are drawn."""
+    """profiles: how many are drawn for each family, number of layers and startup time."""
 
-    families: Annotated[list[Family], Field(min_length=1), Once]
-    layers: Annotated[list[Annotated[int, Field(ge=2)]], Field(min_length=1), Once]
+    families: Annotated[list[Family], Field(min_length=1), Distinct]
+    layers: Annotated[list[Annotated[int, Field(ge=2)]], Field(min_length=1), Distinct]
     # T_s over the mean T_t
-    startups: Annotated[list[Annotated[float, Field(ge=0, le=1000)]], Field(min_length=1), Once]
+    startups: Annotated[list[Annotated[float, Field(ge=0, le=1000)]], Field(min_length=1), Distinct]
     profiles: Count
 
 
 def check(config: RunConfig) -> None:
-    """InputError for more workers than it uses."""
     needs_one(config, "only computes")
 
 
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
-    """All of it."""
     probe = config.probe
     conditions = [(f, n, s) for f in probe.families for n in probe.layers for s in probe.startups]
     probes.start(fabric, len(conditions))
     rows, every = [], []
     for number, (family, layers, startup) in enumerate(conditions, 1):
-        found = [compare(profile) for profile in draw(family, layers, startup, probe.profiles, config.seed)]
-        rows.append({"family": family, "layers": layers, "startup": startup} | summed(found))
-        every += found
+        compared = [compare(profile) for profile in draw(family, layers, startup, probe.profiles, config.seed)]
+        rows.append({"family": family, "layers": layers, "startup": startup} | summarised(compared))
+        every += compared
         probes.progress(fabric, number)
-    total = {"family": None, "layers": None, "startup": None} | summed(every)
-    greedily = total["modes"]["greedy"]
+    total = {"family": None, "layers": None, "startup": None} | summarised(every)
     metrics = {
-        **{
-            f"{mode}/{what}": one[what]
-            for mode, one in total["modes"].items()
-            for what in ("optimal", "median", "p95", "max")
-            if one["compared"]
-        },
-        "exetime_below": total["exetime_below"],
-        "prefers_longer": total["prefers_longer"],
+        f"{mode}/{statistic}": gaps[statistic]
+        for mode, gaps in total["modes"].items()
+        for statistic in ("optimal", "median", "p95", "max")
+        if gaps["compared"]
     }
+    metrics |= {name: total[name] for name in ("exetime_below", "prefers_longer")}
+    of_greedy = total["modes"]["greedy"]
     line = (
-        f"{len(every)} profiles: greedy is optimal in {100 * greedily['optimal']:.3g} %, else up to "
-        f"{100 * greedily['max']:.3g} % longer (median {100 * greedily['median']:.3g} %)"
+        f"{len(every)} profiles: greedy is optimal in {100 * of_greedy['optimal']:.3g} %, else up to "
+        f"{100 * of_greedy['max']:.3g} % longer (median {100 * of_greedy['median']:.3g} %)"
     )
     return probes.Finding({"rows": [*rows, total]}, metrics, line)
 
 
 def compare(profile: PullProfile) -> dict[str, Any]:
-    """What is known of one profile: gaps {mode: gap or None}, no_pair [of Algorithm 1, of 2], exetime_below, longer.
+    """{gaps, no_pair, exetime_below, longer} of one profile.
 
-    longer: by how much more time greedy's batches execute than those of the other algorithm, a fraction, 0 or more.
+    gaps: mode -> how much longer its batches execute than the optimum, a fraction; None if it finds no batches.
+    no_pair: whether Algorithm 1, and Algorithm 2, finds no pair of batches. exetime_below: whether EXETime is below the
+    executed time of greedy's batches. longer: how much longer greedy's batches execute than those of the better of the
+    two algorithms, a fraction.
     """
-    batches = {mode: decided(profile) for mode, decided in COMPARED.items()}
+    batches = {mode: decide(profile) for mode, decide in COMPARED.items()}
     best = exact(profile)
     ticks = checked(profile, best)
     least = executed(ticks, best)
@@ -114,31 +111,29 @@ def compare(profile: PullProfile) -> dict[str, Any]:
     uncovered = [layers.pull(one + 1, layers.layers) < layers.forward(one, one) for one in range(1, layers.layers)]
     return {
         "gaps": {mode: (times[mode] - least) / least if one else None for mode, one in batches.items()},
-        # [1] against all the rest is the pair most easily met in Algorithm 1, in Algorithm 2 a single layer's batch
+        # the pair that meets the constraint most easily: [1] or, in Algorithm 2, any single layer; and all the rest
         "no_pair": [uncovered[0], all(uncovered)],
         "exetime_below": exetime(ticks, not_none(batches["greedy"])) < times["greedy"],
         "longer": times["greedy"] / min(times["algorithm1"], times["algorithm2"]) - 1,
     }
 
 
-def summed(found: list[dict[str, Any]]) -> dict[str, Any]:
+def summarised(compared: list[dict[str, Any]]) -> dict[str, Any]:
     """The part of a result's row that comes from its profiles."""
-    longer = [one["longer"] for one in found]
+    longer = [one["longer"] for one in compared]
+    no_pair = np.mean([one["no_pair"] for one in compared], axis=0).tolist()
     return {
-        "profiles": len(found),
-        "modes": {mode: _gaps([one["gaps"][mode] for one in found]) for mode in COMPARED},
-        "no_pair": {
-            name: float(np.mean([one["no_pair"][index] for one in found]))
-            for index, name in enumerate(("algorithm1", "algorithm2"))
-        },
-        "exetime_below": float(np.mean([one["exetime_below"] for one in found])),
+        "profiles": len(compared),
+        "modes": {mode: _gaps([one["gaps"][mode] for one in compared]) for mode in COMPARED},
+        "no_pair": dict(zip(("algorithm1", "algorithm2"), no_pair)),
+        "exetime_below": float(np.mean([one["exetime_below"] for one in compared])),
         "prefers_longer": float(np.mean([one > 0 for one in longer])),
         "prefers_longer_max": max(longer),
     }
 
 
 def _gaps(gaps: list[float | None]) -> dict[str, Any]:
-    """Numbers over the gaps that there are; None where there is none."""
+    """Statistics of the gaps that are not None."""
     compared = [gap for gap in gaps if gap is not None]
     if not compared:
         return {"compared": 0, "optimal": None, "median": None, "p95": None, "max": None}
@@ -153,13 +148,12 @@ def _gaps(gaps: list[float | None]) -> dict[str, Any]:
 
 
 def draw(family: str, layers: int, startup: float, count: int, seed: int) -> Iterator[PullProfile]:
-    """So many profiles, the same ones for the same arguments; startup: T_s over the mean T_t.
+    """`count` profiles, the same ones for the same arguments; startup: T_s over the mean T_t.
 
-    Each time is uniform in (0, 1], times its layer's share of the decades; then all are scaled to the family's ratio.
+    Each time is uniform in (0, 1], times its layer's share of the decades; all are then scaled to the family's ratio.
     """
     rises, falls, ratio = FAMILIES[family]
-    where = seed, list(FAMILIES).index(family), layers, round(1e6 * startup)
-    random = np.random.default_rng(where)
+    random = np.random.default_rng((seed, list(FAMILIES).index(family), layers, round(1e6 * startup)))
     depth = np.linspace(0, 1, layers)
     for _ in range(count):
         transfers = (1 - random.random(layers)) * 10 ** (rises * depth)

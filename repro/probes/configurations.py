@@ -1,14 +1,13 @@
-"""Program `configurations`: what PipeDream's partitioner finds for models, devices and networks (its Table 1).
+"""Program `configurations`: PipeDream's partitions of models for devices and networks (its Table 1).
 
-Nothing is trained: a model's profile is estimated from a device as testbeds do it, or read from a file.
-
-A row's `device`, where it has one, counts in the place of the cluster's.
+Nothing is trained: a model's profile is estimated from a device, as on a simulated testbed, or read from a file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -30,7 +29,7 @@ from repro.rank.factory import modelled_seconds
 
 
 class Cluster(Model):
-    """What counts of a testbed."""
+    """The entries of a testbed that a partition depends on."""
 
     model_config = ConfigDict(extra="ignore")
     part = "probe.clusters"
@@ -40,16 +39,16 @@ class Cluster(Model):
 
 
 class Row(Model):
-    """Layers and machines: a model whose profile is estimated for its device, or a file with one."""
+    """A model whose profile is estimated for the device, or a profile's file; and numbers of machines."""
 
     part = "probe.rows"
 
     model: Text | None = None
-    options: Entries = Field(default_factory=dict)  # the model's own
+    options: Entries = Field(default_factory=dict)  # of the model
     input_shape: list[Count] | None = None
     classes: Count | None = None
-    batch: Count | None = None  # of a machine
-    profile: Text | None = None  # in the place of the model
+    batch: Count | None = None  # of each machine
+    profile: Text | None = None  # a file, instead of the model
     cluster: Text
     device: Device | None = None  # null: the cluster's
     machines: list[Count]
@@ -64,7 +63,7 @@ class Row(Model):
 
 
 class Options(Model):
-    """A row's partition under each of the cost models."""
+    """Every row is partitioned under every cost model."""
 
     cost_models: Annotated[list[Literal["paper", "released-sum", "released-max"]], Field(min_length=1)]
     clusters: dict[Text, Cluster]
@@ -72,7 +71,6 @@ class Options(Model):
 
 
 def check(config: RunConfig) -> None:
-    """InputError for parameters that cannot be used."""
     needs_one(config, "only computes")
     for row in config.probe.rows:
         if row.cluster not in config.probe.clusters:
@@ -86,51 +84,49 @@ def check(config: RunConfig) -> None:
 
 
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
-    """All of it."""
     probe = config.probe
     probes.start(fabric, len(probe.rows))
-    found = []
+    rows = []
     for number, row in enumerate(probe.rows, 1):
-        found += partitions(row, probe.clusters, probe.cost_models)
+        rows += partitions(row, probe.clusters, probe.cost_models)
         probes.progress(fabric, number)
-    metrics = {f"speedup_bsp/{label(row)}": row["speedup_bsp"] for row in found}
-    first = found[0]
-    line = f"{len(found)} partitions; {label(first)}: {first['config']}, {first['speedup_bsp']:.3g} x data parallel"
-    return probes.Finding({"rows": found}, metrics, line)
+    metrics = {f"speedup_bsp/{label(row)}": row["speedup_bsp"] for row in rows}
+    first = rows[0]
+    line = f"{len(rows)} partitions; {label(first)}: {first['config']}, {first['speedup_bsp']:.3g} x data parallel"
+    return probes.Finding({"rows": rows}, metrics, line)
 
 
 def partitions(row: Row, clusters: Mapping[str, Cluster], cost_models: list[str]) -> list[dict[str, Any]]:
-    """The result's rows of a row: every number of machines, bandwidth and cost model."""
+    """The result's rows for one row: every number of machines, bandwidth and cost model."""
     profile, rows = profile_of(row, clusters), []
-    for machines in row.machines:
-        for bandwidth in bandwidths(row, clusters):
-            for cost_model in cost_models:
-                found = partition(profile, (machines,), (bandwidth,), cost_model)
-                said = {
-                    "model": profile.model,
-                    "hardware": profile.hardware,
-                    "batch": profile.batch,
-                    "cluster": row.cluster,
-                    "machines": machines,
-                    "bandwidth_Bps": bandwidth,
-                    "cost_model": cost_model,
-                    "config": found.layout.config,
-                    "cuts": found.layout.cuts,
-                    "stages": [asdict(stage) for stage in found.stages],
-                    "pipeline_s": found.pipeline_s,
-                    "data_parallel_s": found.data_parallel_s,
-                    "single_s": found.single_s,
-                    "noam": found.layout.noam,
-                    "optima": found.optima,
-                    "speedup_single": found.single_s / found.pipeline_s,
-                    "speedup_bsp": found.data_parallel_s / found.pipeline_s,
-                }
-                rows.append(said)
+    for machines, bandwidth, cost_model in product(row.machines, bandwidths(row, clusters), cost_models):
+        best = partition(profile, (machines,), (bandwidth,), cost_model)
+        rows.append(
+            {
+                "model": profile.model,
+                "hardware": profile.hardware,
+                "batch": profile.batch,
+                "cluster": row.cluster,
+                "machines": machines,
+                "bandwidth_Bps": bandwidth,
+                "cost_model": cost_model,
+                "config": best.layout.config,
+                "cuts": best.layout.cuts,
+                "stages": [asdict(stage) for stage in best.stages],
+                "pipeline_s": best.pipeline_s,
+                "data_parallel_s": best.data_parallel_s,
+                "single_s": best.single_s,
+                "noam": best.layout.noam,
+                "optima": best.optima,
+                "speedup_single": best.single_s / best.pipeline_s,
+                "speedup_bsp": best.data_parallel_s / best.pipeline_s,
+            }
+        )
     return rows
 
 
 def profile_of(row: Row, clusters: Mapping[str, Cluster]) -> Profile:
-    """Read from the row's file, or estimated for its device."""
+    """The profile of the row's file, or the estimate for its device."""
     if row.profile is not None:
         return read(profile_path(row.profile))
     name, classes, batch = not_none(row.model), not_none(row.classes), not_none(row.batch)
@@ -141,18 +137,18 @@ def profile_of(row: Row, clusters: Mapping[str, Cluster]) -> Profile:
 
 
 def device(row: Row, clusters: Mapping[str, Cluster]) -> Any:
-    """The row's own device, or its cluster's; InputError where there is neither."""
-    if (found := row.device or clusters[row.cluster].device) is None:
+    """The row's device, or else its cluster's; InputError if there is neither."""
+    if (chosen := row.device or clusters[row.cluster].device) is None:
         raise InputError(f"cluster {row.cluster}: has no device, nor has the row of {row.model}")
-    return found
+    return chosen
 
 
 def bandwidths(row: Row, clusters: Mapping[str, Cluster]) -> list[float]:
-    """Those of the row, in bytes a second, or its cluster's one."""
+    """Bytes a second: the row's, or else its cluster's."""
     return row.bandwidth_Bps or [1 / clusters[row.cluster].beta_s_per_byte]
 
 
 def label(row: dict[str, Any]) -> str:
-    """What distinguishes a row of the result, in the characters that MLflow allows in names."""
+    """A name for a row of the result, in the characters that MLflow allows."""
     gbit = row["bandwidth_Bps"] * 8 / 1e9
     return f"{row['model']}-{row['machines']}-{row['cluster']}-{gbit:.4g}Gbit-{row['cost_model']}"

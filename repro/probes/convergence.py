@@ -1,7 +1,7 @@
-"""Program `convergence`: Pipe-SGD on a convex objective against the rates that the paper states (section 3.3).
+"""Program `convergence`: Pipe-SGD on a convex objective, against the rates that the paper states (section 3.3).
 
-f is the mean cross-entropy of a convex model (softmax regression) over a training set plus mu / 2 ||w||^2; w* its
-minimiser; f_t the same over iteration t's global minibatch; w_t the weights that gradient t is computed at. Pipe-SGD
+f is the mean cross-entropy of a convex model (softmax regression) over a training set plus mu / 2 ||w||^2, w* its
+minimiser, f_t the same over iteration t's global minibatch, w_t the weights that gradient t is computed at. Pipe-SGD
 applies gradient t when w is K - 1 updates further: tau = K - 1. The paper defers its proof to a supplement and cites
 Langford, Smola, Zinkevich (NIPS 2009, its [23]) and Ho et al. (NIPS 2013, [15]). With their steps:
 
@@ -12,9 +12,9 @@ strongly convex    gradient descent on the whole training set; eta_t = 1 / (mu t
                    (mu tau F^2 + (1/2 + tau) L^2 / mu (1 + log T)) / T, which is O(log T / T): [23], Theorem 4, the
                    constants as derived below.
 
-F bounds ||w_t - w*|| / sqrt(2), L the norm of gradients. They hold for a run, so they are known only after it; but the
-convex steps need them before. A short pilot run with first guesses gives them, times `probe.margin`; the counted run
-then has these constants, and what it met is reported beside them.
+F bounds ||w_t - w*|| / sqrt(2), L the norm of gradients. A run's own values are known only after it, but the convex
+steps need them before. So a short pilot run measures them from first guesses, and the counted run uses these values
+times `probe.margin`; the result reports the counted run's own values beside them.
 
 Derivation for delayed gradients g_t applied with eta_t, D_t = ||w_t - w*||^2 / 2, w after update s being w_(s+tau):
 D(after) = D(before) - eta_t <g_t, w_(t+tau) - w*> + eta_t^2 |g_t|^2 / 2, and f_t(w_t) - f_t(w*) <= <g_t, w_t - w*>
@@ -46,7 +46,7 @@ from repro.probes.shared.descent import Descent, descend
 from repro.probes.shared.objective import Minimum, Objective, minimise, subset
 
 CONVEX, STRONGLY = "convex", "strongly convex"
-POINTS = 60  # of a result, about
+POINTS = 60  # recorded iterations, at most
 STEP_RULES = {
     CONVEX: "eta_t = sigma / sqrt(t), sigma = F / (2 L sqrt(K)); t counts gradients",
     STRONGLY: "eta_t = 1 / (mu t); t counts gradients; whole training set",
@@ -54,22 +54,19 @@ STEP_RULES = {
 
 
 class Options(Model):
-    """margin: of F and L over what the pilot run met."""
-
     objective: Literal["convex", "strongly convex"]
     T: Annotated[int, Field(ge=10)]  # iterations
-    pilot: Count  # those of the pilot run
+    pilot: Count  # iterations of the pilot run
     samples: Count | None = None  # of the training set; null: all
-    regularisation: Positive  # mu, so that a minimiser exists; for the convex objective a small one
-    margin: Annotated[float, Field(ge=1, allow_inf_nan=False)]
+    regularisation: Positive  # mu, small for the convex objective; it makes a minimiser exist
+    margin: Annotated[float, Field(ge=1, allow_inf_nan=False)]  # factor of F and L over those of the pilot run
 
 
-def ranks(config: RunConfig) -> int:
-    return programs.strategy_ranks(config)
+ranks = programs.strategy_ranks
 
 
 def check(config: RunConfig) -> None:
-    """InputError for a configuration that the bounds are not about."""
+    """InputError for a configuration that the bounds do not cover."""
     probe, strategy = config.probe, config.strategy
     if probe.samples is not None and probe.samples < config.workers:
         raise InputError(f"probe.samples={probe.samples}: must be {config.workers} or more, one a worker")
@@ -84,7 +81,6 @@ def check(config: RunConfig) -> None:
 
 
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
-    """One rank's part."""
     probe, K = config.probe, config.strategy.options.K
     T, mu, convex = probe.T, probe.regularisation, probe.objective == CONVEX
     pilot = probe.pilot if convex else 0
@@ -104,20 +100,30 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
 
     if convex:
         start = {"F": (first[0] - minimum.weights).norm().item() / math.sqrt(2), "L": first[1]}
-        met = go(inverse_sqrt(**start, K=K), pilot, 0)
-        F, L = probe.margin * met.F, probe.margin * met.L
+        first_run = go(inverse_sqrt(**start, K=K), pilot, 0)
+        F, L = probe.margin * first_run.F, probe.margin * first_run.L
         counted = go(inverse_sqrt(F, L, K), T, pilot)
     else:
         counted = go(inverse(mu), T, 0)
         F, L = counted.F, counted.L
-    result = measured(config, counted, minimum, objective, F, L) if objective else {"points": [], "slope": None}
-    return probes.Finding(result, metrics(result), line(result), config.model.name, len(minimum.weights), dataset)
+    model, parameters = config.model.name, len(minimum.weights)
+    if objective is None:  # rank 0 reports
+        return probes.Finding({}, {}, "", model, parameters, dataset)
+    result = evaluate(config, counted, minimum, objective, F, L)
+    last, fitted = result["points"][-1], result["slope"]
+    metrics = {"regret": last["regret"], "bound": last["bound"]} | ({} if fitted is None else {"slope": fitted})
+    line = (
+        f"{'average regret' if convex else 'suboptimality'} {last['regret']:.3g} after {last['t']} iterations, "
+        f"{'no slope' if fitted is None else f'slope {fitted:.2f}'}, "
+        f"{'within' if result['within_bound'] else 'not within'} the bound"
+    )
+    return probes.Finding(result, metrics, line, model, parameters, dataset)
 
 
-def measured(
+def evaluate(
     config: RunConfig, counted: Descent, minimum: Minimum, objective: Objective, F: float, L: float
 ) -> dict[str, Any]:
-    """The result, on rank 0. Convex: regret is the average so far. Strongly convex: f(w_t) - f*, the average beside."""
+    """The result. regret: the average up to t (convex), or f(w_t) - f* (strongly convex)."""
     probe, K, T = config.probe, config.strategy.options.K, config.probe.T
     convex, mu = probe.objective == CONVEX, probe.regularisation
     average = counted.average_regret(None if convex else minimum.value)
@@ -152,52 +158,35 @@ def measured(
     }
 
 
-def metrics(result: dict[str, Any]) -> dict[str, float]:
-    if not result["points"]:
-        return {}
-    found = {"regret": result["points"][-1]["regret"], "bound": result["points"][-1]["bound"]}
-    return found | ({"slope": result["slope"]} if result["slope"] is not None else {})
-
-
-def line(result: dict[str, Any]) -> str:
-    if not result["points"]:
-        return ""
-    last, slope = result["points"][-1], result["slope"]
-    shown = "no slope" if slope is None else f"slope {slope:.2f}"
-    inside = "within" if result["within_bound"] else "not within"
-    what = "average regret" if result["objective"] == CONVEX else "suboptimality"
-    return f"{what} {last['regret']:.3g} after {last['t']} iterations, {shown}, {inside} the bound"
-
-
 # --- step rules, bounds and slopes
 def inverse_sqrt(F: float, L: float, K: int) -> Optimizer:
-    """The convex objective's steps, as entries of `optimizer`."""
+    """The steps of the convex objective."""
     return Optimizer(lr=F / (2 * L * math.sqrt(K)), schedule="inverse_sqrt")
 
 
 def inverse(mu: float) -> Optimizer:
-    """The strongly convex objective's steps."""
+    """The steps of the strongly convex objective."""
     return Optimizer(lr=1 / mu, schedule="inverse")
 
 
 def convex_bound(F: float, L: float, K: int, t: int) -> float:
-    """Of the average regret: 8 F L sqrt(K / t)."""
+    """The bound of the average regret: 8 F L sqrt(K / t)."""
     return 8 * F * L * math.sqrt(K / t)
 
 
 def strongly_convex_bound(F: float, L: float, K: int, mu: float, t: int) -> float:
-    """Of the average regret: (mu tau F^2 + (1/2 + tau) L^2 / mu (1 + log t)) / t, tau = K - 1."""
+    """The bound of the average regret: (mu tau F^2 + (1/2 + tau) L^2 / mu (1 + log t)) / t, tau = K - 1."""
     tau = K - 1
     return (mu * tau * F**2 + (0.5 + tau) * L**2 / mu * (1 + math.log(t))) / t
 
 
 def logarithmic(T: int) -> list[int]:
-    """Iterations 1 .. T, about evenly spaced in their logarithms."""
+    """At most POINTS iterations from 1 to T, about evenly spaced in their logarithms."""
     return sorted({round(T ** (i / (POINTS - 1))) for i in range(POINTS)})
 
 
 def slope(series: Sequence[tuple[float, float]]) -> float | None:
-    """Least squares of log y against log t; None where fewer than two y are above 0."""
+    """Least squares of log y against log t; None if fewer than two y are above 0."""
     logs = [(math.log(t), math.log(y)) for t, y in series if y > 0]
     if len(logs) < 2:
         return None

@@ -1,9 +1,9 @@
-"""Program `first_step`: how soon a command does what it is for.
+"""Program `first_step`: the start-up time of `repro run`, and what forked ranks cost.
 
-The first step of a 2-rank run, beside that of a torchrun script which imports the same; the CPU time of a command that
-has nothing to run; the steps of forked ranks beside those of fresh ones. Everything is started as a user would, in
-turns. The clock that ranks read their intervals from is the machine's, so that the end of the first step is as long
-after the start of the command as its trace says.
+It measures the time to the first step of a 2-rank run, and of a torchrun script with the same imports; the CPU time of
+a command whose run is already done; and the steps of forked and of fresh ranks. It starts every command as a user
+would, in turns. Ranks record intervals by the machine's clock, so that a trace tells how long after the start of the
+command the first step ended.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from repro import probes
 from repro.core.fields import Count, Model, Positive
@@ -33,42 +34,39 @@ COMMAND = [sys.executable, "-m", "repro", "run", "pipesgd/fig4-mnist", "--no-mlf
 RUN = ["strategy=dsync", "testbed=here", "dataset.standin=always", f"workers={RANKS}", "batch=40", "trace_steps=1"]
 ONE_STEP = [*RUN, "epochs=0.001"]
 SCRIPT = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(RANKS), "-m", torchrun_script.__name__]
-OF_A_RANK = ("OMPI_", "PMIX_", "PMI_", "PRTE_", "TORCHELASTIC_", "MASTER_", "LOCAL_", "GROUP_", "ROLE_", "REPRO_")
-OF_A_RANK_TOO = ("RANK", "WORLD_SIZE", "PYTHON_EXEC")  # of the environment, what would make another command part of it
+# environment variables of a rank, which would make a command join this run: prefixes and names
+RANK_PREFIXES = ("OMPI_", "PMIX_", "PMI_", "PRTE_", "TORCHELASTIC_", "MASTER_", "LOCAL_", "GROUP_", "ROLE_", "REPRO_")
+RANK_NAMES = ("RANK", "WORLD_SIZE", "PYTHON_EXEC")
 
 
 class Options(Model):
-    """epochs: of the longer runs, whose fastest steps are compared."""
-
     turns: Count
-    epochs: Positive
+    epochs: Positive  # of the longer runs, whose fastest steps are compared
 
 
 def check(config: RunConfig) -> None:
-    """InputError for more workers than it uses, and where time is modelled."""
     needs_one(config, "starts commands of its own")
     needs_real_time(config)
 
 
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
-    """All of it."""
     probe = config.probe
-    taken: dict[str, list[float]] = {}
+    times: dict[str, list[float]] = {}
     probes.start(fabric, probe.turns)
     with tempfile.TemporaryDirectory() as holder:
         for turn in range(probe.turns):
-            where = Path(holder) / str(turn)  # a cache that is new knows no plan; the second command finds the first's
-            for what, work in measurements(where, probe.epochs).items():
-                taken.setdefault(what, []).append(work())
+            where = Path(holder) / str(turn)  # with a new cache: the first command plans, later ones reuse the plan
+            for what, measure in measurements(where, probe.epochs).items():
+                times.setdefault(what, []).append(measure())
                 probes.progress(fabric, turn)
-    rows = [{"what": what, "seconds": spread(times)} for what, times in taken.items()]
-    medians = {what: spread(times)["median"] for what, times in taken.items()}
+    rows: list[dict[str, Any]] = [{"what": what, "seconds": spread(seconds)} for what, seconds in times.items()]
+    medians = {row["what"]: row["seconds"]["median"] for row in rows}
     line = ", ".join(f"{what} {seconds:.3g} s" for what, seconds in medians.items())
     return probes.Finding({"rows": rows}, medians, line)
 
 
 def measurements(where: Path, epochs: float) -> dict[str, Callable[[], float]]:
-    """Of a turn, in this order."""
+    """The measurements of a turn, in this order."""
     return {
         "torchrun": lambda: script(where),
         "planned anew": lambda: first_step(where, []),
@@ -80,15 +78,15 @@ def measurements(where: Path, epochs: float) -> dict[str, Callable[[], float]]:
 
 
 def start(words: Sequence[str], where: Path) -> str:
-    """What a command prints, its results and cache in a folder of its own."""
-    outside = {
+    """Run a command with results and cache below `where`; returns its output."""
+    environment = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(OF_A_RANK) and name not in OF_A_RANK_TOO
+        if not name.startswith(RANK_PREFIXES) and name not in RANK_NAMES
     }
-    own = {"REPRO_RESULTS": str(where / "results"), "XDG_CACHE_HOME": str(where / "cache"), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(words, env=outside | own, cwd=PROJECT, stdout=subprocess.PIPE, text=True, check=True)
-    return done.stdout
+    environment |= {"REPRO_RESULTS": str(where / "results"), "XDG_CACHE_HOME": str(where / "cache")}
+    environment["OMP_NUM_THREADS"] = "1"
+    return subprocess.run(words, env=environment, cwd=PROJECT, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
 def script(where: Path) -> float:
@@ -99,7 +97,7 @@ def script(where: Path) -> float:
 
 
 def first_step(where: Path, flags: Sequence[str]) -> float:
-    """The same of a run of the harness that has one step."""
+    """Seconds from the start of `repro run` to the end of the first step of a run with one step."""
     began = time.perf_counter()
     start([*COMMAND, *ONE_STEP, *flags], where)
     newest = max(where.rglob("events.jsonl"), key=lambda path: path.stat().st_mtime)
@@ -108,7 +106,7 @@ def first_step(where: Path, flags: Sequence[str]) -> float:
 
 
 def cpu_seconds(where: Path) -> float:
-    """Of the processor, that the command takes once more, with nothing to run."""
+    """CPU seconds of the command when its run is already done."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start([*COMMAND, *ONE_STEP], where)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -116,6 +114,6 @@ def cpu_seconds(where: Path) -> float:
 
 
 def step_seconds(where: Path, epochs: float, flags: Sequence[str]) -> float:
-    """The fastest step of a longer run: others on the machine only make steps slower."""
+    """Seconds of the fastest step of a longer run, which other load on the machine disturbs least."""
     (record,) = json.loads(start([*COMMAND, *RUN, f"epochs={epochs}", "--json", *flags], where))
     return float(record["result"]["step"]["min_s"])

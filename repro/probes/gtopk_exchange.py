@@ -1,8 +1,8 @@
-"""Program `gtopk_exchange`: a whole gTop-k exchange, ours and its authors', part by part.
+"""Program `gtopk_exchange`: seconds of each part of a gTop-k exchange, for this project's code and its authors'.
 
-Gradient into the residual, select, aggregate, put back what was not taken, as a vector. The authors' is the algorithm
-of their released code (`repro.probes.shared.gtopk_authors`). `bare` has the messages of ours alone, with nothing
-selected, packed or merged: what the network needs for them is the floor of any gTopKAllReduce on it.
+The parts: add the gradient to the residual and select, aggregate, return rejected values to the residual and write the
+result as a vector. Side `authors` is the algorithm of their released code (`repro.probes.shared.gtopk_authors`). Side
+`bare` only sends the messages, without selecting, packing or merging: the lower bound of any gTopKAllReduce.
 """
 
 from __future__ import annotations
@@ -27,32 +27,28 @@ from repro.fabric.sparse.selection import select
 from repro.probes import p2p
 from repro.probes.shared import gtopk_authors as authors
 from repro.probes.shared.options import needs_real_time
-from repro.probes.shared.stopwatch import meet, spread
+from repro.probes.shared.stopwatch import spread, start_together
 
 PARTS = ("select_s", "allreduce_s", "apply_s", "whole_s", "cpu_s")
 
 
 class Options(Model):
-    """Sides, in turns, on normal gradients of so many elements."""
-
     sides: Annotated[list[Literal["ours", "sampled", "authors", "bare"]], Field(min_length=1)]
-    elements: Annotated[list[Count], Field(min_length=1)]
+    elements: Annotated[list[Count], Field(min_length=1)]  # of gradients, which are normal draws
     density: Share
-    turns: Count  # after one that does not count
+    turns: Count  # after an uncounted one
     beta_s_per_byte: Positive | None = None  # of the links, for the bound of Table I; alpha is measured
 
 
 def check(config: RunConfig) -> None:
-    """InputError for ranks that the authors' code cannot use."""
     needs_real_time(config)
     if config.testbed.launcher == "torchrun":
-        raise InputError(f"testbed.launcher=torchrun: program {config.program} is about MPI, as its authors' code is")
+        raise InputError(f"testbed.launcher=torchrun: program {config.program} compares MPI code; use mpirun")
     if config.workers < 2 or config.workers & (config.workers - 1):
         raise InputError(f"workers={config.workers}: the authors' code needs a power of two, 2 or more")
 
 
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
-    """One rank's part."""
     probe = config.probe
     probes.start(fabric, len(probe.elements))
     alpha = p2p.measure(fabric, [4], 3)[0]["mean_s"]
@@ -67,8 +63,8 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
                 turns[name].append(step(fabric, sides[name]))
         beta = probe.beta_s_per_byte
         bound = sparse_forms.gtopk_tree(fabric.size, k, alpha, beta) if beta else None
-        for name, taken in turns.items():
-            parts = {part: spread([turn[part] for turn in taken[1:]]) for part in PARTS}
+        for name, (_, *counted) in turns.items():
+            parts = {part: spread([turn[part] for turn in counted]) for part in PARTS}
             rows.append({"side": name, "elements": elements, "k": k, **parts, "bound_s": bound})
         probes.progress(fabric, done)
     metrics = {f"whole_s/{row['side']}/{row['elements']}": row["whole_s"]["median"] for row in rows}
@@ -77,7 +73,7 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
 
 
 class Side:
-    """A rank's gradient (n,), its residual, and where what all apply goes."""
+    """A rank's gradient (n,), its residual (n,), and `out` (n,) for the aggregated gradient."""
 
     how = "exact"
 
@@ -86,7 +82,7 @@ class Side:
         self.residual, self.out = torch.zeros_like(gradient), torch.empty_like(gradient)
 
     def select(self) -> Any:
-        """This rank's k elements, out of gradient and residual."""
+        """Select this rank's k elements of gradient + residual, and remove them from the residual."""
         self.residual.add_(self.gradient)
         mine = select(self.residual, self.k, self.how)
         mine.clear(self.residual)
@@ -96,11 +92,11 @@ class Side:
         """The global top-k of all ranks' elements."""
         return gtopk_allreduce(self.fabric, mine, Wire(self.k)).kept
 
-    def apply(self, mine: Any, found: Any) -> None:
-        """What of this rank's was not found goes back into the residual, what was found into a vector of zeros."""
-        mine.where(~mine.indices_in(found)).add_to(self.residual)
+    def apply(self, mine: Any, top: Any) -> None:
+        """Return this rank's rejected elements to the residual, and write the global top-k to `out`."""
+        mine.where(~mine.indices_in(top)).add_to(self.residual)
         self.out.zero_()
-        found.add_to(self.out)
+        top.add_to(self.out)
 
 
 class Sampled(Side):
@@ -118,11 +114,11 @@ class Authors(Side):
     def allreduce(self, mine: Any) -> Any:
         return authors.allreduce(self.fabric.comms[0], *mine)
 
-    def apply(self, mine: Any, found: Any) -> None:
-        values, places = found
-        authors.put_back(self.residual, mine[0], mine[1], authors.included(mine[1], places))
+    def apply(self, mine: Any, top: Any) -> None:
+        values, indices = top
+        authors.put_back(self.residual, mine[0], mine[1], indices)
         self.out.zero_()
-        self.out[torch.from_numpy(places)] = torch.from_numpy(values)
+        self.out[torch.from_numpy(indices)] = torch.from_numpy(values)
 
 
 class Bare(Side):
@@ -139,7 +135,7 @@ class Bare(Side):
             distance *= 2
         binomial_broadcast(self.fabric, mine)
 
-    def apply(self, mine: Any, found: Any) -> None:
+    def apply(self, mine: Any, top: Any) -> None:
         return None
 
 
@@ -147,18 +143,18 @@ SIDES: dict[str, type[Side]] = {"ours": Side, "sampled": Sampled, "authors": Aut
 
 
 def step(fabric: Fabric, side: Side) -> dict[str, float]:
-    """An exchange, of which all ranks begin each part together."""
+    """One exchange; all ranks begin each part together."""
     mine, *selecting = timed(fabric, side.select)
-    found, *reducing = timed(fabric, lambda: side.allreduce(mine))
-    _, *applying = timed(fabric, lambda: side.apply(mine, found))
-    walls, spent = zip(selecting, reducing, applying)
-    return dict(zip(PARTS, (*walls, sum(walls), sum(spent))))
+    top, *reducing = timed(fabric, lambda: side.allreduce(mine))
+    _, *applying = timed(fabric, lambda: side.apply(mine, top))
+    walls, cpu = zip(selecting, reducing, applying)
+    return dict(zip(PARTS, (*walls, sum(walls), sum(cpu))))
 
 
 def timed(fabric: Fabric, work: Any) -> tuple[Any, float, float]:
     """(result, the slowest rank's seconds, CPU seconds of all ranks)."""
-    meet(fabric)
-    began, cpu = fabric.now(), time.process_time()
+    start_together(fabric)
+    start, cpu_start = fabric.now(), time.process_time()
     result = work()
-    walls, spent = zip(*fabric.exchange((fabric.now() - began, time.process_time() - cpu)))
-    return result, max(walls), sum(spent)
+    walls, cpu = zip(*fabric.exchange((fabric.now() - start, time.process_time() - cpu_start)))
+    return result, max(walls), sum(cpu)

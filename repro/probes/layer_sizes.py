@@ -1,7 +1,6 @@
 """Program `layer_sizes`: bytes of every block's outputs and parameters (PipeDream Figure 5: VGG16, minibatch 32).
 
-Nothing is trained or timed: the blocks run on the meta device. Model, data set (its shape and classes) and batch are
-the configuration's.
+Nothing is trained or timed: the blocks of the configuration's model run on the meta device.
 """
 
 from __future__ import annotations
@@ -18,16 +17,14 @@ from repro.probes.shared.options import needs_one
 
 
 class Options(Model):
-    """None."""
+    """No options."""
 
 
 def check(config: RunConfig) -> None:
-    """InputError for more workers than it uses."""
     needs_one(config, "only counts")
 
 
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
-    """All of it."""
     probes.start(fabric, 1)
     dataset, batch = data.of(config), config.batch
     model = models.of(config, dataset, "meta")

@@ -1,7 +1,7 @@
-"""Program `layer_times`: seconds and bytes of every block of a model on one device, as `repro profile` has them.
+"""Program `layer_times`: seconds and bytes of every block of the configuration's model on one device.
 
-Model, data set and batch are the configuration's; nothing is trained, and nobody communicates. Of a stand-in the model
-has the real data set's classes. The profile itself lies beside the summary, for `repro partition`.
+It measures as `repro profile` does, without training or communication, and writes the profile beside the summary, for
+`repro partition`. With a stand-in data set the model has as many classes as with the real one.
 """
 
 from __future__ import annotations
@@ -23,26 +23,22 @@ FILE = "profile.json"
 
 
 class Options(Model):
-    """Minibatches that are timed (the paper takes 1,000), and minibatches before them that are not."""
-
-    minibatches: Count
-    warmup: Whole = 5
+    minibatches: Count  # timed; the paper takes 1,000
+    warmup: Whole = 5  # minibatches before them
 
 
 def check(config: RunConfig) -> None:
-    """InputError for more workers than it uses, and where time is modelled."""
     needs_one(config, "times the blocks of one worker")
     needs_real_time(config)
 
 
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
-    """All of it."""
     probe, dataset, device = config.probe, data.of(config), pick_device(config.device, fabric.rank)
     options = {option: value for option, value in config.dataset.options.items() if option != "standin"}
     classes = profiler.classes_of(dataset, config.dataset.name, options)
     model = models.of(config, replace(dataset, classes=classes), device)
     probes.start(fabric, probe.warmup + probe.minibatches)
-    found = profiler.of_model(
+    measured = profiler.of_model(
         config.model.name,
         model,
         dataset,
@@ -53,14 +49,14 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
         config.seed,
         lambda number: probes.progress(fabric, number),
     )
-    profile.write(folder / FILE, found)
-    total = sum(layer.parameter_bytes for layer in found.layers)
-    longest = max(found.layers, key=lambda layer: layer.seconds)
+    profile.write(folder / FILE, measured)
+    total = sum(layer.parameter_bytes for layer in measured.layers)
+    longest = max(measured.layers, key=lambda layer: layer.seconds)
     line = (
-        f"{1e3 * found.seconds:.4g} ms a minibatch of {config.batch} in {len(found.layers)} blocks, "
-        f"{longest.seconds / found.seconds:.0%} of it {longest.name}"
+        f"{1e3 * measured.seconds:.4g} ms a minibatch of {config.batch} in {len(measured.layers)} blocks, "
+        f"{longest.seconds / measured.seconds:.0%} of it {longest.name}"
     )
     parameters = sum(one.numel() for one in model.parameters() if one.requires_grad)
-    result = {"profile": json.loads(as_text(found)), "seconds": found.seconds, "parameter_bytes": total}
-    metrics = {"seconds": found.seconds, "parameter_bytes": total}
+    result = {"profile": json.loads(as_text(measured)), "seconds": measured.seconds, "parameter_bytes": total}
+    metrics = {"seconds": measured.seconds, "parameter_bytes": total}
     return probes.Finding(result, metrics, line, config.model.name, parameters, dataset)

@@ -1,7 +1,4 @@
-"""Program `lengths`: how long the samples of a data set are (eager-SGD Figure 2 a: frames of UCF101's videos).
-
-Nothing is trained.
-"""
+"""Program `lengths`: the lengths of a data set's samples (eager-SGD Figure 2 a: frames of UCF101's videos)."""
 
 from __future__ import annotations
 
@@ -23,38 +20,34 @@ KINDS = ("sequences", "sentence pairs")  # of samples that have lengths
 
 
 class Options(Model):
-    """bins: about how many bars the histogram has, over all splits the same ones."""
-
-    bins: Count
+    bins: Count  # the most bars of the histogram, which all splits share
 
 
 def check(config: RunConfig) -> None:
-    """InputError for samples of one size."""
     needs_one(config, "only reads")
     name = config.dataset.name
     if data.kind(name) not in KINDS:
         fitting = ", ".join(other for other in data.REGISTRY.usable() if data.kind(other) in KINDS)
-        raise InputError(f"program lengths: the samples of data set '{name}' have one size; must be of {fitting}")
+        raise InputError(f"program lengths: the samples of data set '{name}' have one size; use one of {fitting}")
 
 
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
-    """All of it."""
     dataset = data.of(config)
     probes.start(fabric, 1)
     train, test = dataset.train, dataset.test
     assert isinstance(train, Sequences) and isinstance(test, Sequences)
     splits = {"train": train.lengths.tolist(), "test": test.lengths.tolist()}
     edges = bars([length for each in splits.values() for length in each], config.probe.bins)
-    found = {name: describe(each, edges) for name, each in splits.items()}
+    described = {name: describe(each, edges) for name, each in splits.items()}
     probes.progress(fabric, 1)
     metrics = {
-        f"{name}/{key}": value for name, each in found.items() for key, value in each.items() if key != "histogram"
+        f"{name}/{key}": value for name, each in described.items() for key, value in each.items() if key != "histogram"
     }
     line = ", ".join(
         f"{name}: {each['n']} samples, {each['min']} to {each['max']}, median {each['median']:g}, sd {each['sd']:.3g}"
-        for name, each in found.items()
+        for name, each in described.items()
     )
-    return probes.Finding({"splits": found}, metrics, line, dataset=dataset)
+    return probes.Finding({"splits": described}, metrics, line, dataset=dataset)
 
 
 def bars(lengths: list[int], count: int) -> list[tuple[int, int]]:
@@ -65,7 +58,7 @@ def bars(lengths: list[int], count: int) -> list[tuple[int, int]]:
 
 
 def describe(lengths: list[int], edges: list[tuple[int, int]]) -> dict[str, Any]:
-    """The statistics of a split."""
+    """Statistics and histogram of a split."""
     least, width = edges[0][0], edges[0][1] - edges[0][0]
     counts = np.bincount((np.array(lengths) - least) // width, minlength=len(edges)).tolist()
     return {

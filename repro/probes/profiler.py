@@ -1,18 +1,18 @@
-"""Program `profiler`: torch.profiler's record of some iterations, a Chrome trace of each rank that Perfetto opens too,
-and how much of the communication computation has hidden: as our clock has it, and as the profiler sees it.
+"""Program `profiler`: records iterations with torch.profiler, and checks the share of communication that is hidden.
 
-Option `profile_steps` of a training run adds one of these, a run of its own: recording costs time, so nothing of it
-is in the statistics of the run that it is of. What is compared are the same iterations.
+Each rank writes a Chrome trace, which Perfetto opens too. The result compares the share of communication that
+computation hides by the harness's clock and by the profiler, over the same iterations. Option `profile_steps` of a
+training run adds such a run: recording costs time, so the statistics of the training run exclude it.
 
-The profiler's own view. On a CPU computation is what operators ran on the rank's main thread, with what the thread did
-between two operators of one phase (Python, which needs the processor as they do; what lies before the first and behind
-the last is not known to be work), and communication the time that tasks spent in their phases of that name, both by the
-profiler's clock. On a GPU computation is kernels on the streams of the main line, and what lies between two of a phase:
-the GPU then waits for the processor that launches them. Communication is what the GPU did of those phases, copies and
-all, on any other stream, or where it had no part in them, the tasks' own time; kernels of NCCL are communication,
-whoever asked for them. Where the main line itself waits for messages nothing is hidden.
+The profiler's view on a CPU: computation is what operators ran on the rank's main thread, and what that thread did
+between two operators of one phase (Python, which needs the processor too; time before the first and after the last
+operator may be idle). Communication is the time of tasks in phases of that name.
 
-What lies between kernels has been counted since the first records of a GPU (docs/limits.md).
+The profiler's view on a GPU: computation is kernels on the streams of the main line, and the time between two kernels
+of a phase, in which the GPU waits for the processor that launches them (counted since the first GPU records,
+docs/limits.md). Communication is what the GPU did in phases of that name on other streams, copies included, or the
+tasks' own time if the GPU did nothing in them; kernels of NCCL are communication wherever they run. While the main line
+itself waits for messages nothing is hidden.
 """
 
 from __future__ import annotations
@@ -48,29 +48,26 @@ from repro.training.clock import (
 )
 
 NUMERICS = True
-AGREE = 0.05  # of all communication: by so much the two views may differ
+AGREE = 0.05  # the most by which the two shares may differ
 TRACE = "trace.rank{rank}.json"
 ON_HOST, ON_GPU = "user_annotation", "gpu_user_annotation"
-UNSAID = ("host_name", "traceName", "trace_id")  # of a trace, what names a machine or a folder
+PRIVATE = ("host_name", "traceName", "trace_id")  # entries of a trace that name a machine or a folder
 
 
 class Options(Model):
-    """Iterations that are recorded, and iterations before them that are not."""
-
-    steps: Count
-    warmup: Whole = 5
+    steps: Count  # recorded iterations
+    warmup: Whole = 5  # iterations before them
 
 
 ranks = programs.strategy_ranks
 
 
 def check(config: RunConfig) -> None:
-    """InputError where time is modelled: the profiler's is the wall clock."""
     needs_real_time(config)
 
 
 class Annotated(Phase):
-    """A phase that the profiler sees, on a task's line with the line's name behind it."""
+    """A phase that the profiler records, with the task's name after it if it is not on the main line."""
 
     __slots__ = ("mark",)
 
@@ -101,13 +98,12 @@ class AnnotatingClock(Clock):
         return self._fabric.current_task()
 
     def intervals(self) -> list[Interval]:
-        """All since the last call."""
+        """The intervals since the last call."""
         self.take()
         return self._recent
 
 
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
-    """One rank's part."""
     probe = config.probe
     strategy = strategies.load(config.strategy.name)(config.strategy.options)
     check_ranks(fabric, strategy, config)
@@ -128,7 +124,7 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
         clock.take()
     probes.progress(fabric, probe.warmup)
     began = clock.train_s()
-    with profiler(worker.model_shard.device) as recorder:
+    with profile(worker.model_shard.device) as recorder:
         clock.recording = True
         advance(strategy, probe.warmup, total)
         strategy.settle()
@@ -138,7 +134,7 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
         seconds, mine = clock.train_s() - began, clock.intervals()
         path = folder / TRACE.format(rank=fabric.rank)
         recorder.export_chrome_trace(str(path))
-        events = cleaned(path)
+        events = anonymised(path)
     strategy.drain()
     strategy.close()
     row = compared(fabric.rank, of_clock(mine), of_trace(events, threading.get_native_id()))
@@ -151,8 +147,8 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     return probes.Finding(result, metrics, line(shares), config.model.name, worker.parameters, dataset)
 
 
-def profiler(device: torch.device) -> Any:
-    """Of all threads of this process, and of its GPU."""
+def profile(device: torch.device) -> Any:
+    """A profile of all threads of this process and of its GPU."""
     from torch._C._profiler import _ExperimentalConfig
 
     kinds = [torch.profiler.ProfilerActivity.CPU]
@@ -165,24 +161,24 @@ def profiler(device: torch.device) -> Any:
     return torch.profiler.profile(activities=kinds, experimental_config=config)
 
 
-def cleaned(path: Path) -> list[dict[str, Any]]:
-    """The events of a trace, whose file then names neither machine nor folder."""
+def anonymised(path: Path) -> list[dict[str, Any]]:
+    """Remove names of machines and folders from a trace's file; returns its events."""
     trace = json.loads(path.read_bytes())
-    path.write_text(json.dumps({name: value for name, value in trace.items() if name not in UNSAID}))
+    path.write_text(json.dumps({name: value for name, value in trace.items() if name not in PRIVATE}))
     return trace["traceEvents"]
 
 
-# --- the two views: seconds of communication beside the main line, and those of them that computation hides
+# --- the two views: seconds of communication outside the main line, and how many of them computation hides
 VIEWS = ("clock", "profiler")
 
 
 def of_clock(intervals: Iterable[Interval]) -> dict[str, float | None]:
-    """As the clock's "overlapped" has it."""
+    """By the clock, as its "overlapped"."""
     return view(*sides(intervals))
 
 
 def of_trace(events: Iterable[Mapping[str, Any]], main_thread: int) -> dict[str, float | None]:
-    """As the events of a Chrome trace have it; main_thread: its number, that of operators which are computation."""
+    """By the events of a Chrome trace; main_thread: the id of the thread whose operators are computation."""
     timed = [event for event in events if event.get("ph") == "X" and "dur" in event]
     kernels = [event for event in timed if event["cat"] == "kernel"]
     named = [event for event in timed if event["cat"] == ON_HOST]
@@ -200,12 +196,12 @@ def of_trace(events: Iterable[Mapping[str, Any]], main_thread: int) -> dict[str,
 
 
 def _of_tasks(named: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The phases of communication beside the main line."""
+    """Communication phases outside the main line."""
     return [event for event in named if event["name"].startswith(f"{COMMUNICATION} (")]
 
 
 def worked(phase: Span, operators: Iterable[Span]) -> Span | None:
-    """From the begin of the first operator in a phase to the end of the last; None where it has none."""
+    """From the start of the first operator in a phase to the end of the last; None if it has none."""
     own = [each for each in operators if phase[0] <= each[0] and each[1] <= phase[1]]
     return (min(own)[0], max(end for _, end in own)) if own else None
 
@@ -215,27 +211,27 @@ def is_nccl(kernel: Mapping[str, Any]) -> bool:
 
 
 def span(event: Mapping[str, Any]) -> Span:
-    """Seconds, of microseconds."""
+    """(start, end) in seconds; the trace has microseconds."""
     return 1e-6 * event["ts"], 1e-6 * (event["ts"] + event["dur"])
 
 
 def view(communication: Iterable[Span], computation: Iterable[Span]) -> dict[str, float | None]:
-    """{communication_s, hidden_s, share}; share is None where there is no communication."""
+    """{communication_s, hidden_s, share}; share is None without communication."""
     beside = union(communication)
     whole = sum(end - start for start, end in beside)
     hidden = overlap(beside, computation)
     return {"communication_s": whole, "hidden_s": hidden, "share": hidden / whole if whole else None}
 
 
-def compared(rank: int, clock: dict[str, float | None], seen: dict[str, float | None]) -> dict[str, Any]:
-    """A row: both views, and by how much the clock's share is larger."""
-    mine, its = clock["share"], seen["share"]
-    difference = None if mine is None or its is None else mine - its
-    return {"rank": rank, "clock": clock, "profiler": seen, "difference": difference}
+def compared(rank: int, clock: dict[str, float | None], profiler: dict[str, float | None]) -> dict[str, Any]:
+    """A row: both views, and the clock's share minus the profiler's."""
+    ours, theirs = clock["share"], profiler["share"]
+    difference = None if ours is None or theirs is None else ours - theirs
+    return {"rank": rank, "clock": clock, "profiler": profiler, "difference": difference}
 
 
 def line(shares: list[dict[str, Any]]) -> str:
     if not shares:
-        return "no communication beside the main line"
-    mine, its = (sum(each[one]["share"] for each in shares) / len(shares) for one in VIEWS)
-    return f"of the communication beside the main line {mine:.1%} is hidden by our clock, {its:.1%} by the profiler's"
+        return "no communication outside the main line"
+    clock, profiler = (sum(each[one]["share"] for each in shares) / len(shares) for one in VIEWS)
+    return f"hidden communication outside the main line: {clock:.1%} by our clock, {profiler:.1%} by the profiler"

@@ -1,8 +1,8 @@
-"""Program `ring`: inside the ring allreduce, native and pipelined, with and without compression (Pipe-SGD 3.2, Fig. 3).
+"""Program `ring`: the hops of ring allreduces, pipelined or not, compressed or not (Pipe-SGD 3.2, Figure 3).
 
-Every variant's transfers and hop work are recorded as intervals, from which Figure 3 (and 2 (c)) is drawn, and how much
-of the work hides behind communication is computed. Beside that, what a heavy codec's work costs against the
-communication that it saves, for gradients of the paper's sizes (the claim about TernGrad).
+It records the transfers and the work of every variant as intervals, for Figures 3 and 2 (c), and computes how much of
+the work communication hides. It also compares the work of a heavy codec with the communication that it saves, for
+gradients of the paper's sizes (the claim about TernGrad).
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from repro.fabric.base import Fabric
 from repro.fabric.codecs import codec as find_codec
 from repro.fabric.collectives import compressed
 from repro.fabric.real.gpus import pick_device
-from repro.probes.shared.bare_ring import Moving
+from repro.probes.shared.bare_ring import BareRing
 from repro.probes.shared.options import Bytes, needs_several
-from repro.probes.shared.stopwatch import spread, synchronize
+from repro.probes.shared.stopwatch import spread, start_together, synchronize
 from repro.probes.shared.tracing import COMMUNICATE, TracingFabric
 from repro.training import clock
 from repro.training.clock import overlap, union
@@ -37,7 +37,7 @@ PIPELINED = "ring_pipelined"
 
 
 class Variant(Model):
-    """A ring to be looked at; null: the bytes and pieces of all."""
+    """A ring allreduce; null: the bytes and pieces in `probe`."""
 
     part = "probe.variants"
 
@@ -48,19 +48,16 @@ class Variant(Model):
 
 
 class Options(Model):
-    """Rings whose hops are looked at, and the overhead of a codec beside each benchmark's gradient."""
-
     bytes: Bytes  # of the variants' float32 vector
     pieces: Count  # of a block in the pipelined ring
-    repeat: Count  # repetitions of the variants, taking turns
+    repeat: Count  # turns of all variants
     variants: Annotated[dict[Text, Variant], Field(min_length=1)]
-    benchmarks: dict[Text, Bytes]  # of its gradient
-    overhead_codec: Text  # of the overheads, in a pipelined ring
-    overhead_repeat: Count  # of each of them
+    benchmarks: dict[Text, Bytes]  # name -> bytes of its gradient
+    overhead_codec: Text  # whose overhead is measured on each benchmark's gradient, in a pipelined ring
+    overhead_repeat: Count
 
 
 def check(config: RunConfig) -> None:
-    """InputError for codecs that cannot be used."""
     needs_several(config)
     for variant in config.probe.variants.values():
         compressed.check(variant.codec, variant.algorithm)
@@ -68,38 +65,29 @@ def check(config: RunConfig) -> None:
         raise InputError("probe.overhead_codec: must be a lossy codec, whose work is the overhead")
 
 
-def variant_of(probe: Options, name: str) -> dict[str, Any]:
-    """A variant with what it leaves out."""
-    variant = probe.variants[name]
-    return {
-        "algorithm": variant.algorithm,
-        "codec": variant.codec,
-        "bytes": variant.bytes or probe.bytes,
-        "pieces": variant.pieces or probe.pieces,
-    }
-
-
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
-    """One rank's part."""
     probe = config.probe
     device = torch.device("meta") if config.simulated else pick_device(config.device, fabric.rank)
-    variants = {name: Ring(fabric, variant_of(probe, name), device) for name in probe.variants}
+    rings = {
+        name: Ring(fabric, one.algorithm, one.codec, one.bytes or probe.bytes, one.pieces or probe.pieces, device)
+        for name, one in probe.variants.items()
+    }
     probes.start(fabric, probe.repeat + len(probe.benchmarks))
-    alone = {name: Moving(fabric, ring.given | {"pieces": ring.pieces}, device) for name, ring in variants.items()}
-    moved: dict[str, list[float]] = {name: [] for name in variants}
+    bare = {name: BareRing(fabric, ring.nbytes, ring.codec, ring.pieces, device) for name, ring in rings.items()}
+    bare_s: dict[str, list[float]] = {name: [] for name in rings}
     for turn in range(probe.repeat + 1):
-        for name, ring in variants.items():
+        for name, ring in rings.items():
             ring.turn(counts=turn > 0)  # the first touches fresh pages
-            moved[name].append(alone[name].once())
+            bare_s[name].append(bare[name].once())
         probes.progress(fabric, turn)
     network = config.testbed if config.testbed.kind == "simulated" else None
-    rows = [{"name": name} | ring.result(network, median(moved[name][1:])) for name, ring in variants.items()]
-    variants.clear()
-    alone.clear()
+    rows = [{"name": name} | ring.result(network, median(bare_s[name][1:])) for name, ring in rings.items()]
+    rings.clear()
+    bare.clear()
     overheads = []
     for name, nbytes in probe.benchmarks.items():
-        given = {"algorithm": PIPELINED, "codec": probe.overhead_codec, "bytes": nbytes, "pieces": probe.pieces}
-        overheads.append({"benchmark": name} | overhead(fabric, given, device, probe.overhead_repeat))
+        measured = overhead(fabric, probe.overhead_codec, nbytes, probe.pieces, device, probe.overhead_repeat)
+        overheads.append({"benchmark": name} | measured)
         probes.progress(fabric, probe.repeat + len(overheads))
     result = {"variants": rows, "overheads": overheads}
     metrics = {f"seconds/{row['name']}": row["seconds"]["median"] for row in rows}
@@ -109,77 +97,77 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
 
 
 class Ring:
-    """One way of summing a vector over the ranks, traced; what every rank did is gathered after each turn."""
+    """A traced allreduce; every turn gathers the intervals of all ranks. pieces: of a block, in the pipelined ring."""
 
-    def __init__(self, fabric: Fabric, given: dict[str, Any], device: torch.device):
-        self.given, self.device, self.n = given, device, given["bytes"] // FLOAT32
-        self.pieces = given["pieces"] if given["algorithm"] == PIPELINED else 1
-        self.work = "reduce" if find_codec(given["codec"]).lossless else "decompress+sum+compress"
+    def __init__(self, fabric: Fabric, algorithm: str, codec: str, nbytes: int, pieces: int, device: torch.device):
+        self.algorithm, self.codec, self.nbytes, self.device = algorithm, codec, nbytes, device
+        self.n = nbytes // FLOAT32
+        self.pieces = pieces if algorithm == PIPELINED else 1
+        self.work = "reduce" if find_codec(codec).lossless else "decompress+sum+compress"
         self.fabric = TracingFabric(fabric, {"host": self.work})
         traced: Any = self.fabric
-        self.allreduce = compressed.CompressedAllreduce(
-            traced, self.n, given["codec"], given["algorithm"], pieces=given["pieces"]
-        )
+        self.allreduce = compressed.CompressedAllreduce(traced, self.n, codec, algorithm, pieces=pieces)
         self.values, self.out = torch.empty(self.n, device=device), torch.empty(self.n, device=device)
         if device.type != "meta":
             self.values.normal_(generator=torch.Generator(device).manual_seed(1 + fabric.rank))
-        self.turns: list[list[dict[str, Any]]] = []  # of each turn every rank's
+        self.turns: list[list[dict[str, Any]]] = []  # turn -> rank -> seconds and intervals
 
     def turn(self, counts: bool) -> None:
-        """One allreduce, all ranks starting together; compressing and decompressing around it are timed apart."""
-        fabric = self.fabric
+        """One allreduce after a common start; the first compression and the last decompression are timed separately."""
+        fabric: Any = self.fabric
         self.out.copy_(self.values)  # without a codec the blocks are views of it
         fabric.exchange(None)
-        began = fabric.now()
+        start = fabric.now()
         blocks = self.allreduce.compress(self.out)
         synchronize(self.device)
-        compress = fabric.now() - began
-        fabric.exchange(None)
-        fabric.barrier()
+        compress_s = fabric.now() - start
+        start_together(fabric)
         fabric.take()
-        began = fabric.now()
+        start = fabric.now()
         blocks = self.allreduce.reduce(blocks)
         synchronize(self.device)
-        seconds, intervals = fabric.now() - began, fabric.take()
-        began = fabric.now()
+        seconds, intervals = fabric.now() - start, fabric.take()
+        start = fabric.now()
         self.allreduce.decompress(blocks, self.out)
         synchronize(self.device)
-        mine = {"seconds": seconds, "compress_s": compress, "decompress_s": fabric.now() - began}
-        everyone = fabric.exchange(mine | {"intervals": intervals})
+        mine = {"seconds": seconds, "compress_s": compress_s, "decompress_s": fabric.now() - start}
+        ranks = fabric.exchange(mine | {"intervals": intervals})
         if counts:
-            self.turns.append(everyone)
+            self.turns.append(ranks)
 
-    def result(self, network: Simulated | None, alone: float) -> dict[str, Any]:
-        """The median turn: times are means over ranks, but `seconds` the slowest's. `network`: of a simulated testbed.
+    def result(self, network: Simulated | None, bare_s: float) -> dict[str, Any]:
+        """The median turn: means over ranks, but `seconds` of the slowest. network: the testbed, if it is simulated.
 
-        work_s is that of the hops; the first compression and the last decompression lie outside the allreduce.
-        In virtual time overlapped_s is where communication and work of a rank coincide. In real time its intervals tell
-        only how long a rank waited; what it did not have to wait for, of the `alone` seconds that the same transfers
-        take by themselves, was hidden behind the work (waiting for a late neighbour counts as not hidden).
+        work_s is the work of the hops, without the first compression and the last decompression. In virtual time
+        overlapped_s is the time in which a rank both communicates and works. In real time the intervals only show how
+        long a rank waited: the rest of `bare_s`, the seconds of the same transfers without work, was hidden (waiting
+        for a late neighbour counts as not hidden).
         """
         lengths = [max(rank["seconds"] for rank in turn) for turn in self.turns]
         middle = sorted(range(len(lengths)), key=lengths.__getitem__)[len(lengths) // 2]
-        typical = self.turns[middle]
-        split = [self.split(rank["intervals"]) for rank in typical]
+        ranks = self.turns[middle]
+        split = [self.split(rank["intervals"]) for rank in ranks]
         communicated, worked, overlapped = (statistics.fmean(column) for column in zip(*split))
         if network is None:
-            overlapped = min(worked, max(0.0, alone - communicated))
+            overlapped = min(worked, max(0.0, bare_s - communicated))
             communicated += overlapped
-        zero = min((i.start for rank in typical for i in rank["intervals"]), default=0.0)
+        zero = min((i.start for rank in ranks for i in rank["intervals"]), default=0.0)
         return {
-            **{name: self.given[name] for name in ("algorithm", "codec", "bytes")},
+            "algorithm": self.algorithm,
+            "codec": self.codec,
+            "bytes": self.nbytes,
             "pieces": self.pieces,
             "seconds": spread(lengths) | {"median": lengths[middle]},
             "communication_s": communicated,
             "work_s": worked,
             "overlapped_s": overlapped,
-            "moving_alone_s": alone,
-            **{name: statistics.fmean(rank[name] for rank in typical) for name in ("compress_s", "decompress_s")},
+            "moving_alone_s": bare_s,
+            **{name: statistics.fmean(rank[name] for rank in ranks) for name in ("compress_s", "decompress_s")},
             "closed_form_s": self.closed_form(network) if network else None,
             "trace": [
                 {"rank": rank, "line": i.line, "name": i.name, "start": i.start - zero, "end": i.end - zero}
-                for rank, said in enumerate(typical)
-                for i in said["intervals"]
+                for rank, one in enumerate(ranks)
+                for i in one["intervals"]
             ],
         }
 
@@ -190,26 +178,26 @@ class Ring:
         return length(communicating), length(working), overlap(communicating, working)
 
     def closed_form(self, network: Simulated) -> float:
-        """Of the allreduce, from the testbed's parameters."""
-        place = (self.fabric.size, FLOAT32 * self.n, network.alpha_s, network.beta_s_per_byte, self.fabric.costs)
-        used = find_codec(self.given["codec"])
-        if self.given["algorithm"] == PIPELINED:
-            return collective_forms.ring_pipelined_encoded(*place, used, self.given["pieces"])
-        return collective_forms.ring_encoded(*place, used)
+        """Seconds of the allreduce, by the testbed's parameters."""
+        costs, used = self.fabric.costs, find_codec(self.codec)
+        setting = (self.fabric.size, FLOAT32 * self.n, network.alpha_s, network.beta_s_per_byte, costs, used)
+        if self.algorithm == PIPELINED:
+            return collective_forms.ring_pipelined_encoded(*setting, self.pieces)
+        return collective_forms.ring_encoded(*setting)
 
 
 def length(spans: list[tuple[float, float]]) -> float:
-    """Seconds that lie in some span."""
+    """Seconds covered by the spans."""
     return sum(end - start for start, end in union(spans))
 
 
-def overhead(fabric: Fabric, given: dict[str, Any], device: torch.device, repeat: int) -> dict[str, Any]:
-    """A codec's work in a whole allreduce on one rank (mean over ranks) against the communication alone.
+def overhead(fabric: Fabric, codec: str, nbytes: int, pieces: int, device: torch.device, repeat: int) -> dict[str, Any]:
+    """A codec's work in a pipelined allreduce on one rank (mean over ranks), against the communication alone.
 
-    Work: the first compression, decompress, sum and compress in every hop, the last decompression. Communication: the
-    same pieces sent round the same ring without any work between, in float32 and as the codec has them on the wire.
+    Work: the first compression; decompress, sum and compress in every hop; the last decompression. Communication: the
+    same pieces on the same ring without work, in float32 and in the codec's wire format.
     """
-    ring = Ring(fabric, given, device)
+    ring = Ring(fabric, PIPELINED, codec, nbytes, pieces, device)
     for turn in range(repeat + 1):
         ring.turn(counts=turn > 0)
     of_turns = [
@@ -218,17 +206,15 @@ def overhead(fabric: Fabric, given: dict[str, Any], device: torch.device, repeat
     ]
     del ring
     work = median(of_turns)
-    moved = {
-        codec: Moving(fabric, given | {"codec": codec}, device).seconds(repeat) for codec in ("none", given["codec"])
-    }
+    plain, encoded = (BareRing(fabric, nbytes, one, pieces, device).seconds(repeat) for one in ("none", codec))
     return {
-        "bytes": given["bytes"],
-        "codec": given["codec"],
+        "bytes": nbytes,
+        "codec": codec,
         "work_s": work,
-        "communication_uncompressed_s": moved["none"],
-        "communication_compressed_s": moved[given["codec"]],
-        "per_uncompressed": work / moved["none"],
-        "per_compressed": work / moved[given["codec"]],
+        "communication_uncompressed_s": plain,
+        "communication_compressed_s": encoded,
+        "per_uncompressed": work / plain,
+        "per_compressed": work / encoded,
     }
 
 

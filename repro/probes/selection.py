@@ -1,6 +1,6 @@
-"""Program `selection`: seconds of choosing k gradients, against an iteration's computation (gTop-k IV-E, Figure 11).
+"""Program `selection`: seconds of selecting k gradients, against an iteration's computation (gTop-k IV-E, Figure 11).
 
-On the CPU, and on a GPU where torch sees one: the paper's choosing was its GPU's, and so was the iteration.
+It measures on the CPU, and on a GPU if torch sees one: the paper's selection and iteration ran on a GPU.
 """
 
 from __future__ import annotations
@@ -29,14 +29,12 @@ SEED = 1
 
 
 class Options(Model):
-    """The share of an iteration's published computation that choosing k of a gradient's elements takes."""
-
-    model: Text  # what the gradient is of
-    elements: Count  # that it has
-    iteration_s: Positive  # published (Table VI)
+    model: Text  # a name, for the result
+    elements: Count  # of its gradient
+    iteration_s: Positive  # published computation (Table VI)
     density: Share  # rho: k = round(rho x elements)
-    methods: Annotated[list[Literal["exact", "sampled", "torch.topk"]], Field(min_length=1)]  # the last of all elements
-    repeat: Count  # repetitions of each, taking turns, after one that does not count
+    methods: Annotated[list[Literal["exact", "sampled", "torch.topk"]], Field(min_length=1)]  # torch.topk: whole vector
+    repeat: Count  # turns, after an uncounted one
 
     @model_validator(mode="after")
     def _selects(self) -> Options:
@@ -49,13 +47,11 @@ class Options(Model):
 
 
 def check(config: RunConfig) -> None:
-    """InputError where it is not one worker of this machine whose time would be measured."""
     if config.workers != 1 or config.simulated:
         raise InputError("program selection times one worker of this machine: needs workers=1 and testbed=here")
 
 
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
-    """All of it."""
     probe = config.probe
     devices = [torch.device("cpu")]
     if config.device != "cpu" and torch.cuda.is_available():
@@ -63,46 +59,47 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     probes.start(fabric, len(devices))
     rows: list[dict[str, Any]] = []
     for done, device in enumerate(devices, 1):
-        measured = measure(probe.elements, probe.density, device, probe.methods, probe.repeat)
-        named = {"model": probe.model, "device": describe(device), "iteration_s": probe.iteration_s}
-        rows += [row | named | {"share": row["seconds"]["median"] / probe.iteration_s} for row in measured]
+        common = {"model": probe.model, "device": describe(device), "iteration_s": probe.iteration_s}
+        for row in measure(probe.elements, probe.density, device, probe.methods, probe.repeat):
+            rows.append(row | common | {"share": row["seconds"]["median"] / probe.iteration_s})
         probes.progress(fabric, done)
     metrics = {f"seconds/{row['device']}/{row['method']}": row["seconds"]["median"] for row in rows}
-    return probes.Finding({"rows": rows}, metrics, line(rows), probe.model, probe.elements)
+    line = ", ".join(f"{row['method']} {1e3 * row['seconds']['median']:.3g} ms ({row['share']:.0%})" for row in rows)
+    return probes.Finding({"rows": rows}, metrics, line, probe.model, probe.elements)
 
 
 def measure(
     elements: int, density: float, device: torch.device, methods: list[str], repeat: int
 ) -> list[dict[str, Any]]:
-    """A row of each method, on normal draws."""
+    """A row for each method, on a gradient of normal draws."""
     k = round(density * elements)
     vector = torch.randn(elements, generator=torch.Generator(device).manual_seed(SEED), device=device)
-    works = {method: chooser(method, vector, k) for method in methods}
-    right = selection.select(vector, k).indices
-    taken: dict[str, list[float]] = {method: [] for method in methods}
-    chosen = {method: work() for method, work in works.items()}  # not counted: fresh pages
+    calls = {method: selector(method, vector, k) for method in methods}
+    exact = selection.select(vector, k).indices
+    seconds: dict[str, list[float]] = {method: [] for method in methods}
+    selected = {method: call() for method, call in calls.items()}  # uncounted: fresh pages
     for _ in range(repeat):
-        for method, work in works.items():
+        for method, call in calls.items():
             synchronize(device)
-            began = time.perf_counter()
-            work()
+            start = time.perf_counter()
+            call()
             synchronize(device)
-            taken[method].append(time.perf_counter() - began)
+            seconds[method].append(time.perf_counter() - start)
     return [
         {
             "elements": elements,
             "k": k,
             "method": method,
             "seconds": spread(times),
-            "selected": int((chosen[method] != EMPTY).sum()),
-            "found": int(torch.isin(chosen[method], right).sum()),
+            "selected": int((selected[method] != EMPTY).sum()),
+            "found": int(torch.isin(selected[method], exact).sum()),
         }
-        for method, times in taken.items()
+        for method, times in seconds.items()
     ]
 
 
-def chooser(method: str, vector: torch.Tensor, k: int) -> Callable[[], torch.Tensor]:
-    """A call that chooses k elements, values and indices, and returns the indices."""
+def selector(method: str, vector: torch.Tensor, k: int) -> Callable[[], torch.Tensor]:
+    """A call that selects k elements, values and indices, and returns the indices."""
     if method != WHOLE:
         return lambda: selection.select(vector, k, method).indices
 
@@ -115,12 +112,8 @@ def chooser(method: str, vector: torch.Tensor, k: int) -> Callable[[], torch.Ten
 
 
 def describe(device: torch.device) -> str:
-    """The device and how many threads of it, for people."""
+    """The device's name, with the number of threads of a CPU."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     threads = torch.get_num_threads()
     return f"cpu ({hardware('', 'cpu')['cpu']}, {threads} thread{'s' * (threads > 1)})"
-
-
-def line(rows: list[dict[str, Any]]) -> str:
-    return ", ".join(f"{row['method']} {1e3 * row['seconds']['median']:.3g} ms ({row['share']:.0%})" for row in rows)

@@ -1,4 +1,4 @@
-"""Program `simulator`: how fast the virtual fabric is: messages a CPU second of a ring allreduce without arithmetic."""
+"""Program `simulator`: the speed of the virtual fabric, in messages of a ring allreduce per CPU second."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from repro.fabric.virtual import fabric as virtual
 from repro.probes.shared.options import needs_one, needs_real_time
 
 ALPHA, BETA, GAMMA = 1e-4, 1e-9, 1e-10
-# recurrence: where the links are the ring's alone
+# recurrence: the fast path for a ring that has the links to itself
 RINGS: dict[str, Callable[[Fabric, torch.Tensor], Any]] = {
     "events": dense.ring_allreduce,
     "recurrence": lambda fabric, vector: fabric.allreduce(vector),
@@ -29,38 +29,34 @@ RINGS: dict[str, Callable[[Fabric, torch.Tensor], Any]] = {
 
 
 class Options(Model):
-    """turns: of each; the best counts, which the rest of the machine has disturbed least."""
-
     ranks: Annotated[list[Annotated[int, Field(ge=2)]], Field(min_length=1)]
     elements: Count
-    turns: Count
+    turns: Count  # the fastest counts, which other load disturbs least
 
 
 def check(config: RunConfig) -> None:
-    """InputError for more workers than it uses, and where time is modelled: what is timed is the simulator."""
     needs_one(config, "times one process")
-    needs_real_time(config)
+    needs_real_time(config)  # it times the simulator itself
 
 
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
-    """All of it."""
     probe = config.probe
     probes.start(fabric, len(probe.ranks))
     rows: list[dict[str, Any]] = []
     for done, ranks in enumerate(probe.ranks, 1):
-        best, ended = dict.fromkeys(RINGS, float("inf")), dict.fromkeys(RINGS, 0.0)
+        cpu_s, virtual_s = dict.fromkeys(RINGS, float("inf")), dict.fromkeys(RINGS, 0.0)
         for _ in range(probe.turns):
             for name, ring in RINGS.items():
-                began = time.process_time()
-                ended[name] = simulate(ranks, probe.elements, ring)
-                best[name] = min(best[name], time.process_time() - began)
+                start = time.process_time()
+                virtual_s[name] = simulate(ranks, probe.elements, ring)
+                cpu_s[name] = min(cpu_s[name], time.process_time() - start)
         form = collective_forms.ring(ranks, collective_forms.FLOAT32 * probe.elements, ALPHA, BETA, GAMMA)
         rows += [
             {
                 "ranks": ranks,
                 "algorithm": name,
-                "messages_per_s": 2 * (ranks - 1) * ranks / best[name],
-                "virtual_s": ended[name],
+                "messages_per_s": 2 * (ranks - 1) * ranks / cpu_s[name],
+                "virtual_s": virtual_s[name],
                 "closed_form_s": form,
             }
             for name in RINGS
@@ -72,7 +68,7 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
 
 
 def simulate(ranks: int, elements: int, ring: Callable[[Fabric, torch.Tensor], Any]) -> float:
-    """Virtual seconds until the last rank has the sum."""
+    """Virtual seconds until every rank has the sum."""
 
     def main(fabric: virtual.VirtualFabric) -> float:
         ring(fabric, torch.empty(elements, device="meta"))

@@ -1,13 +1,13 @@
-"""Program `sparse_collectives`: Table I of gTop-k, each formula against the collective run (section IV-C, Figure 9).
+"""Program `sparse_collectives`: measured collectives against Table I of gTop-k (section IV-C, Figure 9).
 
-Every collective is timed from the gradient's selected elements (dense: from the gradient) to the last rank's result;
-selecting is not in it, merging is.
+A collective is timed from each rank's selected elements (dense: from the gradient) to the last rank's result, without
+selection and with merging.
 """
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -29,31 +29,31 @@ from repro.fabric.sparse.collectives import gtopk_allreduce, topk_allgather
 from repro.fabric.sparse.gradients import Wire
 from repro.fabric.sparse.selection import select
 from repro.probes import p2p
-from repro.probes.shared.options import Bytes, Sizes, Worlds, needs_worlds
+from repro.probes.shared.options import Bytes, Sizes, Worlds, needs_ranks
+from repro.probes.shared.steps import subgroups
 from repro.probes.shared.stopwatch import slowest, spread
 
 
 class Options(Model):
-    """Each algorithm on gradients of each size, in each world."""
+    """Every algorithm runs on gradients of every size, on every number of ranks."""
 
     algorithms: Annotated[list[Literal["dense", "topk", "topk_ring", "gtopk"]], Field(min_length=1)]
-    ranks: Worlds  # each of the first so many workers; the others wait
+    ranks: Worlds  # the first ranks of the run; the others wait
     bytes: Annotated[list[Bytes], Field(min_length=1)]  # of the gradients (m)
-    density: Share  # rho: k = round(rho x parameters) elements leave each rank
-    repeat: Count  # repetitions of each, after one that does not count (virtual: 1, all are equal)
-    runs: Count  # of the ping-pong that tells a measured network's alpha and beta
+    density: Share  # rho: each rank selects k = round(rho x parameters) elements
+    repeat: Count  # turns, after an uncounted one; virtual time takes one
+    runs: Count  # of the ping-pong that measures a real network's alpha and beta
     sizes: Sizes  # of its messages
 
 
 def check(config: RunConfig) -> None:
-    """InputError for worlds that the workers do not make, and a density that selects nothing."""
-    needs_worlds(config)
+    needs_ranks(config)
     for nbytes in config.probe.bytes:
         selected(nbytes, config.probe.density)
 
 
 def selected(nbytes: int, density: float) -> int:
-    """k for a gradient of so many bytes; InputError where it is 0."""
+    """k for a gradient of `nbytes` bytes; InputError if it is 0."""
     elements = nbytes // FLOAT32
     k = round(density * elements)
     if k < 1:
@@ -65,27 +65,27 @@ def selected(nbytes: int, density: float) -> int:
 
 
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
-    """One rank's part. Where it has none it waits in `exchange`, which leaves its core to the others."""
     probe = config.probe
-    sizes_alone = isinstance(config.testbed, Modelled)
-    device = torch.device("meta") if sizes_alone else pick_device(config.device, fabric.rank)
-    worlds = {p: fabric if p == fabric.size else fabric.subgroup(range(p)) for p in sorted(set(probe.ranks))}
-    places = list(product(worlds, probe.bytes))
-    probes.start(fabric, len(places))
-    network = measured_network(fabric, config)
+    modelled = isinstance(config.testbed, Modelled)  # messages have sizes, and no contents
+    device = torch.device("meta") if modelled else pick_device(config.device, fabric.rank)
+    worlds = subgroups(fabric, probe.ranks)
+    settings = list(product(worlds, probe.bytes))
+    probes.start(fabric, len(settings))
+    network = network_of(fabric, config)
     rows = []
-    for done, (p, nbytes) in enumerate(places, 1):
+    for done, (p, nbytes) in enumerate(settings, 1):
         if group := worlds[p]:
             rows += measure(group, probe, nbytes, device, network, config.simulated)
-        fabric.exchange(None)
+        fabric.exchange(None)  # a rank outside the group waits here without keeping its core busy
         probes.progress(fabric, done)
-    result = {"network": network, "rows": rows}
     metrics = {f"seconds/{row['algorithm']}/{row['ranks']}/{row['bytes']}": row["seconds"]["median"] for row in rows}
-    return probes.Finding(result, metrics, line(rows))
+    ratios = sorted(row["seconds"]["median"] / row["closed_form_s"] for row in rows)
+    line = f"{len(rows)} collectives, {ratios[0]:.3g} to {ratios[-1]:.3g} times Table I's formulas" if rows else ""
+    return probes.Finding({"network": network, "rows": rows}, metrics, line)
 
 
-def measured_network(fabric: Fabric, config: RunConfig) -> dict[str, Any]:
-    """alpha and beta for the formulas: a modelled testbed's own, else fitted to a ping-pong between ranks 0 and 1."""
+def network_of(fabric: Fabric, config: RunConfig) -> dict[str, Any]:
+    """alpha and beta for the formulas: a modelled testbed's, else fitted to a ping-pong between ranks 0 and 1."""
     testbed, probe = config.testbed, config.probe
     if isinstance(testbed, Modelled):
         return {"alpha_s": testbed.alpha_s, "beta_s_per_byte": testbed.beta_s_per_byte}
@@ -96,22 +96,22 @@ def measured_network(fabric: Fabric, config: RunConfig) -> dict[str, Any]:
 def measure(
     group: Fabric, probe: Options, nbytes: int, device: torch.device, network: dict[str, Any], simulated: bool
 ) -> list[dict[str, Any]]:
-    """A row for each algorithm; every rank of `group` calls it and gets the same. simulated: all repeats are equal."""
+    """A row for each algorithm; every rank of `group` calls it and gets the same. simulated: take one turn."""
     k, p = selected(nbytes, probe.density), group.size
-    works = dict(collectives(group, probe.algorithms, nbytes // FLOAT32, k, device))
-    taken: dict[str, list[float]] = {name: [] for name in works}
+    calls = collectives(group, probe.algorithms, nbytes // FLOAT32, k, device)
+    seconds: dict[str, list[float]] = {name: [] for name in calls}
     sent: dict[str, int] = {}
 
     def counted(name: str) -> None:
         before = group.bytes_sent
-        works[name]()
+        calls[name]()
         sent[name] = group.bytes_sent - before
 
     for turn in range(1 if simulated else probe.repeat + 1):
-        for name in works:
-            seconds = slowest(group, partial(counted, name))
+        for name in calls:
+            turn_s = slowest(group, partial(counted, name))
             if turn or simulated:  # the first touches fresh pages
-                taken[name].append(seconds)
+                seconds[name].append(turn_s)
     means = {name: statistics.fmean(group.exchange(count)) for name, count in sent.items()}
     return [
         {
@@ -121,20 +121,18 @@ def measure(
             "density": probe.density,
             "k": k,
             "seconds": spread(times),
-            "closed_form_s": sparse_collective(
-                name, p, nbytes, k, network["alpha_s"], network["beta_s_per_byte"]
-            ),
+            "closed_form_s": sparse_collective(name, p, nbytes, k, network["alpha_s"], network["beta_s_per_byte"]),
             "wire_bytes": nbytes if name == "dense" else Wire(k).bytes,
             "sent_bytes": means[name],
         }
-        for name, times in taken.items()
-    ]  # fmt: skip
+        for name, times in seconds.items()
+    ]
 
 
 def collectives(
     group: Fabric, names: Sequence[str], elements: int, k: int, device: torch.device
-) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """(name, call) of each; the gradients are normal draws, another of each rank."""
+) -> dict[str, Callable[[], Any]]:
+    """Name -> call; the gradients are normal draws, different on each rank."""
     vector = torch.zeros(elements, device=device)
     if device.type != "meta":
         vector.normal_(generator=torch.Generator(device).manual_seed(1 + group.rank))
@@ -145,12 +143,4 @@ def collectives(
         "topk_ring": lambda: topk_allgather(group, wire.pack(mine), wire, algorithm="ring"),
         "gtopk": lambda: gtopk_allreduce(group, mine, wire),
     }
-    for name in names:
-        yield name, known[name]
-
-
-def line(rows: list[dict[str, Any]]) -> str:
-    if not rows:
-        return ""
-    ratios = sorted(row["seconds"]["median"] / row["closed_form_s"] for row in rows)
-    return f"{len(rows)} collectives, {ratios[0]:.3g} to {ratios[-1]:.3g} times Table I's formulas"
+    return {name: known[name] for name in names}

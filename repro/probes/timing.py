@@ -1,9 +1,9 @@
 """Program `timing`: predicted against observed step times of strategies (Pipe-SGD 3.1, equations (2), (4) to (7)).
 
-A run is a model on p workers of a testbed. It measures the fabric (alpha, beta, gamma, S, codecs) and the computation,
-each by itself; then runs every strategy (ps_sync, dsync or pipe_sgd) for some steps. Predictions use nothing of the
-latter. In virtual time they agree to rounding, which is a test; on a machine whose ranks share its cores and memory
-they need not: communication takes cores from computation there, against the model's premise of separate resources.
+It measures the fabric (alpha, beta, gamma, S, codecs) and the computation separately, and predicts from these alone;
+then it runs steps of every strategy (ps_sync, dsync or pipe_sgd). In virtual time predictions agree to rounding, which
+is a test. They need not agree where ranks share cores and memory: communication slows computation down there, while the
+model assumes separate resources.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ from repro.fabric.base import Fabric
 from repro.probes.shared import equations
 from repro.probes.shared.computation import ComputeBenchmark
 from repro.probes.shared.fabric_model import Microbenchmark
-from repro.probes.shared.options import Sizes, Strategies, chosen, most_ranks, needs_several
-from repro.probes.shared.steps import groups as group_by_ranks
-from repro.probes.shared.steps import observe, summarise
+from repro.probes.shared.options import Sizes, Strategies, create, most_ranks, needs_several
+from repro.probes.shared.steps import observe, subgroups, summarise
 from repro.rank.factory import build_worker, check_ranks
 from repro.strategies.base import Strategy
 from repro.training.buckets import balanced_buckets, block_sizes
@@ -33,63 +32,64 @@ SHARED = "ranks share this machine's cores and memory: computation and communica
 
 
 class Options(Model):
-    """Steps of each strategy in turns, and microbenchmarks of what its equation has in it."""
-
     strategies: Strategies
-    turns: Count  # of everything, so that a busy minute hits both sides
-    warmup: Whole  # steps of a turn that do not count
-    steps: Count  # that do
-    rounds: Count  # of the microbenchmarks
+    turns: Count  # of microbenchmarks and strategies, so that other load slows both
+    warmup: Whole  # uncounted steps of a turn
+    steps: Count  # counted steps of a turn
+    rounds: Count  # of the microbenchmarks, in a turn
     sizes: Sizes  # of the messages that they send
 
 
-def ranks(config: RunConfig) -> int:
-    """As many as the strategy that needs most; the others leave the rest waiting."""
-    return most_ranks(config)
+ranks = most_ranks
 
 
 def check(config: RunConfig) -> None:
-    """InputError for strategies without an equation."""
     needs_several(config)
     for strategy in config.probe.strategies.values():
         equations.check(strategy.name, strategy.options)
 
 
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
-    """One rank's part. Where a rank has none it waits in `exchange`, which leaves its core to the others."""
     probe, p = config.probe, config.workers
-    variants = chosen(probe.strategies)
+    variants = create(probe.strategies)
     dataset = data.of(config)
-    groups = group_by_ranks(fabric, variants.values(), p)
+    groups = subgroups(fabric, [p, *(one.ranks(one.options, p) for one in variants.values())])
     probes.start(fabric, probe.turns * (len(variants) + 1))
     bench = Benchmarks(workers, config, dataset, variants) if (workers := groups[p]) else None
-    seen: dict[str, list] = {variant: [] for variant in variants}
+    turns: dict[str, list] = {variant: [] for variant in variants}
     done = 0
     for _ in range(probe.turns):
         if bench:
             bench.turn()
-        fabric.exchange(None)
+        fabric.exchange(None)  # a rank outside the group waits here without keeping its core busy
         probes.progress(fabric, done := done + 1)
-        for variant, strategy in chosen(probe.strategies).items():
+        for variant, strategy in create(probe.strategies).items():
             if group := groups[strategy.ranks(strategy.options, p)]:
                 check_ranks(group, strategy, config)
                 worker = build_worker(group, config, dataset)
-                seen[variant].append(observe(group, strategy, worker, probe.warmup, probe.steps))
+                turns[variant].append(observe(group, strategy, worker, probe.warmup, probe.steps))
             fabric.exchange(None)
             probes.progress(fabric, done := done + 1)
-    result: dict[str, Any] = {"variants": []}
-    if fabric.rank == 0:
-        basis = not_none(bench).basis()
-        observed = {variant: summarise(turns, probe.steps) for variant, turns in seen.items()}
-        rows = [row(name, probe.strategies[name], variants[name], observed[name], basis) for name in variants]
-        result = assemble(config, basis, rows)
-    parameters = bench.gradient_bytes // FLOAT32 if bench else 0
-    rows = result["variants"]
-    return probes.Finding(result, metrics(rows), line(rows), config.model.name, parameters, dataset)
+    if fabric.rank:  # rank 0 reports
+        return probes.Finding({}, {}, "", config.model.name, 0, dataset)
+    basis = not_none(bench).basis()
+    rows = [
+        row(variant, probe.strategies[variant], strategy, summarise(turns[variant], probe.steps), basis)
+        for variant, strategy in variants.items()
+    ]
+    metrics = {}
+    for one in rows:
+        metrics[f"observed_s/{one['variant']}"] = one["observed_s"]["median"]
+        metrics[f"predicted_s/{one['variant']}"] = one["predicted_s"]
+    errors = {one["variant"]: one["predicted_s"] / one["observed_s"]["median"] - 1 for one in rows}
+    worst = max(errors, key=lambda variant: abs(errors[variant]))
+    line = f"{len(rows)} variants, predicted step times off by at most {errors[worst]:+.1%} ({worst})"
+    parameters = basis.gradient_bytes // FLOAT32
+    return probes.Finding(assemble(config, basis, rows), metrics, line, config.model.name, parameters, dataset)
 
 
 class Benchmarks:
-    """Everything that predictions come from, measured by the workers alone."""
+    """The measurements that predictions use; only workers take part."""
 
     def __init__(self, fabric: Fabric, config: RunConfig, dataset: Dataset, variants: dict[str, Strategy]):
         self.probe = config.probe
@@ -113,21 +113,20 @@ class Benchmarks:
 
 
 def row(
-    variant: str, given: Plugin, strategy: Strategy, seen: dict[str, Any], basis: equations.Basis
+    variant: str, plugin: Plugin, strategy: Strategy, observed: dict[str, Any], basis: equations.Basis
 ) -> dict[str, Any]:
-    """One variant of the result."""
-    prediction = equations.predict(strategy.name, strategy.options, basis)
+    prediction = equations.PREDICTIONS[strategy.name](strategy.options, basis)
     return {
         "variant": variant,
         "strategy": strategy.name,
-        "options": given.plain_options(),
-        **seen,
+        "options": plugin.plain_options(),
+        **observed,
         "predicted_s": prediction.seconds,
         "equation": prediction.equation,
         "printed_s": prediction.printed,
         "terms": prediction.terms,
         "efficiency_predicted": equations.efficiency(basis.compute, prediction.seconds),
-        "efficiency_observed": equations.efficiency(basis.compute, seen["observed_s"]["median"]),
+        "efficiency_observed": equations.efficiency(basis.compute, observed["observed_s"]["median"]),
     }
 
 
@@ -138,27 +137,7 @@ def assemble(config: RunConfig, basis: equations.Basis, rows: list[dict[str, Any
         "fit": fit,
         "codecs": codecs,
         "compute": basis.compute.as_result(),
-        "segments_bytes": {str(L): list(given) for L, given in basis.buckets.items()},
+        "segments_bytes": {str(L): list(sizes) for L, sizes in basis.buckets.items()},
         "note": None if config.simulated else SHARED,
         "variants": rows,
     }
-
-
-def error(row: dict[str, Any]) -> float:
-    """Predicted over observed, less 1."""
-    return row["predicted_s"] / row["observed_s"]["median"] - 1
-
-
-def metrics(rows: list[dict[str, Any]]) -> dict[str, float]:
-    found = {}
-    for one in rows:
-        found[f"observed_s/{one['variant']}"] = one["observed_s"]["median"]
-        found[f"predicted_s/{one['variant']}"] = one["predicted_s"]
-    return found
-
-
-def line(rows: list[dict[str, Any]]) -> str:
-    if not rows:
-        return ""
-    worst = max(rows, key=lambda one: abs(error(one)))
-    return f"{len(rows)} variants, predicted step times off by at most {error(worst):+.1%} ({worst['variant']})"

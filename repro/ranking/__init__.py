@@ -1,7 +1,7 @@
-"""Which strategy, for a model, on a network: predictions, and measurements of others to hold them against.
+"""Predicts which strategy is fastest for a model on a network, and compares the predictions with others' measurements.
 
-recommend(model, bandwidth, workers, ...)   ranked strategies; `text` has the answer in words and as data
-candidates.yaml   the strategies that are ranked        cluster.yaml   what is assumed of a cluster
+recommend(model, bandwidth, workers, ...)   rank the strategies; `text` formats the answer as words or plain data
+candidates.yaml   the ranked strategies                 cluster.yaml   assumptions about a cluster
 published.yaml    throughputs that others measured
 """
 
@@ -15,6 +15,6 @@ __all__ = ["recommend"]
 def __getattr__(name: str) -> Any:
     if name != "recommend":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from repro.ranking.answer import recommend  # PyTorch, which pages do without
+    from repro.ranking.answer import recommend  # imports PyTorch, which pages do without
 
     return recommend

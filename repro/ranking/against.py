@@ -1,6 +1,6 @@
-"""The tool held against throughputs that others measured, and against emulated runs: rows of files, and who is right.
+"""Predictions beside measurements (published throughputs, emulated runs): rows of CSV files, and which are right.
 
-Without PyTorch: pages are built of these files alone.
+It does not import PyTorch: pages are built from these files alone.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Generic, TypeVar
 
-from repro.ranking.candidates import every
+from repro.ranking.candidates import candidates
 
-TIE = 0.05  # by which one must be slower than another to count as slower
+TIE = 0.05  # a strategy within this share of another is not slower
 
 
 @dataclass(frozen=True)
 class Compared:
-    """A measured throughput beside the predicted one and its interval, samples/s; candidate: what stands for it."""
+    """A measured throughput beside the predicted one and its interval, samples/s; candidate: the one that predicts."""
 
     setting: str
     source: str
@@ -42,7 +42,7 @@ class Compared:
 
     @property
     def seconds(self) -> tuple[float, float]:
-        """Of a sample: (measured, predicted)."""
+        """(measured, predicted), a sample."""
         return 1 / self.measured, 1 / self.predicted
 
 
@@ -53,8 +53,10 @@ def error(rows: Sequence[Compared]) -> float:
 
 @dataclass(frozen=True)
 class Emulated:
-    """An emulated run beside its form: seconds of an iteration. ratio: as in the map; late: share of its computation by
-    which one random worker is late."""
+    """An emulated run beside its closed form, seconds an iteration.
+
+    ratio: computation to communication, as in the map. late: delay of one random worker, a share of its computation.
+    """
 
     paper: str
     experiment: str
@@ -70,7 +72,7 @@ class Emulated:
 
     @property
     def place(self) -> tuple[Any, ...]:
-        """What the strategies of a comparison have alike."""
+        """Strategies with the same place are compared."""
         return self.paper, self.experiment, self.testbed, self.model, self.workers, self.gbit, self.ratio, self.late
 
     @property
@@ -89,7 +91,7 @@ R = TypeVar("R", Compared, Emulated)
 
 @dataclass(frozen=True)
 class Contest(Generic[R]):
-    """Strategies in one place. named: the one that is predicted to be the fastest; fastest: as observed."""
+    """Strategies in one place. named: the fastest as predicted; fastest: the fastest as observed."""
 
     rows: tuple[R, ...]
     named: R
@@ -101,12 +103,12 @@ class Contest(Generic[R]):
 
     @property
     def right(self) -> bool:
-        """Whether the named one is the fastest, or no more than TIE behind."""
+        """Whether the named strategy is the fastest, or at most TIE slower."""
         return self.named.seconds[0] <= (1 + TIE) * self.fastest.seconds[0]
 
     @property
     def pairs(self) -> list[bool]:
-        """Of the pairs that differ by more than TIE: whether the predicted order is the observed one."""
+        """For each pair that differs by more than TIE: whether its order is predicted right."""
         return [
             (a.seconds[0] < b.seconds[0]) == (a.seconds[1] < b.seconds[1])
             for a, b in combinations(self.rows, 2)
@@ -115,10 +117,10 @@ class Contest(Generic[R]):
 
 
 def contests(rows: Sequence[R], kind: str | None = None) -> list[Contest[R]]:
-    """The places with two strategies or more; kind: only candidates that count there."""
+    """The places with two strategies or more; kind: only candidates of this comparison (`Candidate.counts`)."""
     by_place: dict[Any, list[R]] = {}
     for row in rows:
-        if kind is None or every()[row.candidate].counts(kind):
+        if kind is None or candidates()[row.candidate].counts(kind):
             by_place.setdefault(row.place, []).append(row)
     return [
         Contest(tuple(own), min(own, key=lambda row: row.seconds[1]), min(own, key=lambda row: row.seconds[0]))

@@ -1,4 +1,4 @@
-"""The strategies that are ranked, with their options: `candidates.yaml`."""
+"""The ranked strategies with their options: `candidates.yaml`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from repro.core.not_none import not_none
 from repro.core.registry import PLUGINS
 
 FILE = Path(__file__).with_name("candidates.yaml")
-SYNCHRONOUS, ANY = "synchronous", "any"  # what candidates are compared with
+SYNCHRONOUS, ANY = "synchronous", "any"  # the two comparisons: see `Candidate.counts`
 
 
 class Candidate(Model):
-    """A strategy as a user would start it; the entries are explained in the file."""
+    """A strategy with options; candidates.yaml explains the entries."""
 
     part = "candidate"
 
@@ -35,23 +35,23 @@ class Candidate(Model):
     modelled: bool = True
 
     def counts(self, kind: str) -> bool:
-        """Whether it is one of those that are compared: what keeps synchronous SGD's updates, or any that exchanges
-        something in every iteration."""
+        """Whether a comparison includes it. SYNCHRONOUS: strategies that keep synchronous SGD's updates; ANY: all that
+        communicate in every iteration."""
         return self.keeps == kind or (kind == ANY and self.keeps != "local")
 
     def simulated(self) -> tuple[str, dict[str, Any]]:
-        """The strategy of ours, and all of its options, that runs in virtual time in this one's place."""
+        """(name, all options) of the strategy of this project that represents it in virtual time."""
         kind = PLUGINS["strategy"].load(self.strategy)
         name, options = not_none(kind.twin(kind.parse(self.options)))
         return name, asdict(PLUGINS["strategy"].load(name).parse(options))
 
 
 @cache
-def every() -> dict[str, Candidate]:
-    """All whose strategy is there, in the file's order."""
+def candidates() -> dict[str, Candidate]:
+    """The candidates whose strategy is registered, by name, in the file's order: the simplest to use first."""
     known = PLUGINS["strategy"].names()
-    found = {
-        name: checked(Candidate, given | {"name": name}, f"{FILE.name}: {name}")
-        for name, given in yaml_files.read(FILE).items()
+    return {
+        name: checked(Candidate, entries | {"name": name}, f"{FILE.name}: {name}")
+        for name, entries in yaml_files.read(FILE).items()
+        if entries["strategy"] in known
     }
-    return {name: one for name, one in found.items() if one.strategy in known}

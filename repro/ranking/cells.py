@@ -1,6 +1,6 @@
-"""What `repro map` finds as rows of a file: the map's cells, published throughputs beside predicted ones, headlines.
+"""Rows of the CSV files that `repro map` writes (cells of the map, headlines), and the map's regions and borders.
 
-Without PyTorch: pages are built of these files alone.
+It does not import PyTorch: pages are built from these files alone.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from repro.answers.claims.evidence import validation
-from repro.ranking.candidates import ANY, SYNCHRONOUS, every
+from repro.ranking.candidates import ANY, SYNCHRONOUS, candidates
 
 T = TypeVar("T")
-BORDERS = 6  # that are named in words: the longest
+BORDERS = 6  # the number of borders described in words: the longest
 
 
 def as_csv(kind: type, rows: Sequence[Any]) -> str:
-    """Rows of a dataclass."""
+    """Rows of a dataclass, floats with six digits."""
     text = io.StringIO()
     writer = csv.DictWriter(text, [field.name for field in fields(kind)], lineterminator="\n")
     writer.writeheader()
@@ -34,15 +34,18 @@ def as_csv(kind: type, rows: Sequence[Any]) -> str:
 
 
 def from_csv(kind: type[T], text: str) -> list[T]:
-    """The same again; an empty entry is None."""
+    """The rows of `as_csv`; an empty entry is None."""
     rows = [{name: entry or None for name, entry in row.items()} for row in csv.DictReader(io.StringIO(text))]
     return TypeAdapter(list[kind]).validate_python(rows)  # type: ignore[valid-type]
 
 
 @dataclass(frozen=True)
 class Cell:
-    """The fastest of a kind in a setting, and by which share the second is slower. by: form, or simulation of both;
-    agrees: whether both have the same first."""
+    """The fastest strategy of a comparison in one setting.
+
+    margin: the share by which the second is slower. by: "form", or "simulation" of the two best; agrees: whether both
+    name the same strategy.
+    """
 
     gbit: float
     ratio: float
@@ -63,9 +66,11 @@ class Cell:
 
 @dataclass(frozen=True)
 class Placed:
-    """A paper's headline in the map. seconds: of its own strategy, the candidate; synchronous, any: the fastest of each
-    kind; stops_bits: bandwidth from which on its strategy does not pay; None: it does not here, infinity: it always
-    does; page: the paper's."""
+    """A paper's headline in the map; page: the paper's.
+
+    seconds: of the paper's strategy, `candidate`. synchronous, any: the fastest of each comparison. stops_bits: the
+    bandwidth (bits/s) from which on the strategy does not pay; None: it does not pay here; infinity: it always does.
+    """
 
     page: str
     paper: str
@@ -83,17 +88,17 @@ class Placed:
 
 
 def ratio_error() -> float:
-    """By how much, in the 95th percentile, a ratio of two simulated steps is off from that of the observed ones."""
+    """The 95th percentile of the error of a ratio of two simulated steps, in the validation."""
     runs: dict[tuple[str, float], list[float]] = {}
     for step in validation(None):
         runs.setdefault((step["run"], step["bytes"]), []).append(step["observed_s"] / step["simulated_s"])
-    off = [max(a / b, b / a) - 1 for own in runs.values() for a, b in combinations(own, 2)]
-    return float(np.quantile(off, 0.95)) if off else 0.0
+    errors = [max(a / b, b / a) - 1 for own in runs.values() for a, b in combinations(own, 2)]
+    return float(np.quantile(errors, 0.95)) if errors else 0.0
 
 
 @dataclass(frozen=True)
 class Region:
-    """Where a strategy is the fastest of a kind: number of cells, median margin, and the ranges in which they lie."""
+    """The cells in which a strategy is the fastest: their number, median margin and ranges."""
 
     best: str
     cells: int
@@ -104,39 +109,39 @@ class Region:
     late: tuple[float, float]
 
 
-def regions(found: Sequence[Cell], kind: str) -> list[Region]:
-    """The largest first."""
-    own: dict[str, list[Cell]] = {}
-    for cell in found:
+def regions(cells: Sequence[Cell], kind: str) -> list[Region]:
+    """The regions of a comparison, the largest first."""
+    by_best: dict[str, list[Cell]] = {}
+    for cell in cells:
         if cell.kind == kind:
-            own.setdefault(cell.best, []).append(cell)
-    made_of = []
-    for best, some in own.items():
-        margin = statistics.median(cell.margin for cell in some)
-        ends = (_ends([getattr(cell, axis) for cell in some]) for axis in ("gbit", "ratio", "workers", "late"))
-        made_of.append(Region(best, len(some), margin, *ends))
-    return sorted(made_of, key=lambda region: -region.cells)
+            by_best.setdefault(cell.best, []).append(cell)
+    found = []
+    for best, own in by_best.items():
+        margin = statistics.median(cell.margin for cell in own)
+        ranges = (_range([getattr(cell, axis) for cell in own]) for axis in ("gbit", "ratio", "workers", "late"))
+        found.append(Region(best, len(own), margin, *ranges))
+    return sorted(found, key=lambda region: -region.cells)
 
 
-def neighbours(found: Sequence[Cell]) -> Iterator[tuple[str, Cell, Cell]]:
-    """(along, cell, the next one with more bandwidth or ratio), where they have another fastest."""
-    by_place = {cell.place: cell for cell in found}
-    for along in ("gbit", "ratio"):
-        values = sorted({getattr(cell, along) for cell in found})
+def neighbours(cells: Sequence[Cell]) -> Iterator[tuple[str, Cell, Cell]]:
+    """(axis, cell, the next cell with more bandwidth or ratio) wherever the fastest strategies differ."""
+    by_place = {cell.place: cell for cell in cells}
+    for axis in ("gbit", "ratio"):
+        values = sorted({getattr(cell, axis) for cell in cells})
         after = dict(pairwise(values))
-        for cell in found:
-            if (value := after.get(getattr(cell, along))) is not None:
-                beside = by_place[replace(cell, **{along: value}).place]  # type: ignore[arg-type]
+        for cell in cells:
+            if (value := after.get(getattr(cell, axis))) is not None:
+                beside = by_place[replace(cell, **{axis: value}).place]  # type: ignore[arg-type]
                 if beside.best != cell.best:
-                    yield along, cell, beside
+                    yield axis, cell, beside
 
 
 @dataclass(frozen=True)
 class Border:
-    """Where, with more bandwidth or more computation to communication, another strategy is the fastest.
+    """Where, with more bandwidth or more computation to communication, another strategy becomes the fastest.
 
-    cells: pairs of neighbours that it lies between; at: its middle in the median; ends: where it lies; margin: by which
-    the fastest leads there, in the median.
+    cells: the number of pairs of neighbours that it separates; at, ends: the median and range of where it lies between
+    them; margin: the median lead of the fastest there.
     """
 
     along: str
@@ -148,24 +153,23 @@ class Border:
     margin: float
 
 
-def borders(found: Sequence[Cell], kind: str) -> list[Border]:
-    """Those between two strategies, the longest first."""
+def borders(cells: Sequence[Cell], kind: str) -> list[Border]:
+    """The borders of a comparison, the longest first."""
     between: dict[tuple[str, str, str], list[tuple[float, float]]] = {}
-    for along, cell, beside in neighbours([cell for cell in found if cell.kind == kind]):
-        middle = (getattr(cell, along) * getattr(beside, along)) ** 0.5
-        margin = max(cell.margin, beside.margin)
-        between.setdefault((along, cell.best, beside.best), []).append((middle, margin))
-    made_of = []
-    for (along, before, after), places in between.items():
-        middles = [middle for middle, _ in places]
-        margin = statistics.median(margin for _, margin in places)
-        made_of.append(Border(along, before, after, len(places), statistics.median(middles), _ends(middles), margin))
-    return sorted(made_of, key=lambda border: -border.cells)
+    for axis, cell, beside in neighbours([cell for cell in cells if cell.kind == kind]):
+        middle = (getattr(cell, axis) * getattr(beside, axis)) ** 0.5
+        between.setdefault((axis, cell.best, beside.best), []).append((middle, max(cell.margin, beside.margin)))
+    found = []
+    for names, pairs in between.items():
+        middles, margins = zip(*pairs)
+        at, margin = statistics.median(middles), statistics.median(margins)
+        found.append(Border(*names, len(pairs), at, _range(middles), margin))
+    return sorted(found, key=lambda border: -border.cells)
 
 
 def border_words(border: Border) -> str:
     """A border in a sentence."""
-    before, after = (every()[name].label for name in (border.before, border.after))
+    before, after = (candidates()[name].label for name in (border.before, border.after))
     of, unit = {"gbit": ("bandwidth", " Gbit/s"), "ratio": ("computation to communication", "")}[border.along]
     low, high = border.ends
     where = (
@@ -176,24 +180,24 @@ def border_words(border: Border) -> str:
     )
 
 
-def _ends(values: Sequence[Any]) -> Any:
+def _range(values: Sequence[Any]) -> Any:
     return min(values), max(values)
 
 
-def words(found: Sequence[Cell]) -> str:
-    """Where which strategy is the fastest, a line each."""
+def words(cells: Sequence[Cell]) -> str:
+    """The regions and the longest borders, one a line."""
     lines = []
     for kind, title in (
         (SYNCHRONOUS, "With the updates of synchronous SGD"),
         (ANY, "Compressed and stale gradients included"),
     ):
         lines.append(f"{title}:")
-        for one in regions(found, kind):
+        for one in regions(cells, kind):
             lines.append(
-                f"  {every()[one.best].label}: {one.cells} cells, {one.gbit[0]:g} to {one.gbit[1]:g} Gbit/s, "
+                f"  {candidates()[one.best].label}: {one.cells} cells, {one.gbit[0]:g} to {one.gbit[1]:g} Gbit/s, "
                 f"computation {one.ratio[0]:g} to {one.ratio[1]:g} times communication, "
                 f"{one.workers[0]} to {one.workers[1]} workers, late by {one.late[0]:g} to {one.late[1]:g}; "
                 f"the second is {one.margin:.0%} slower in the median"
             )
-        lines += [f"  {border_words(one)}" for one in borders(found, kind)[:BORDERS]]
+        lines += [f"  {border_words(one)}" for one in borders(cells, kind)[:BORDERS]]
     return "\n".join(lines)

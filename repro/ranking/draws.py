@@ -1,4 +1,4 @@
-"""A prediction's interval: draws of what was not given, each with an error of the simulation that was measured."""
+"""Draws behind a prediction's interval: values for unknown inputs, each with a measured error of the simulation."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from repro.experiment.inputs import Input
 from repro.ranking.setting import Setting, cluster
 
 DRAWS = 64
-COVERS = 0.9  # of the draws
+COVERS = 0.9  # share of the draws that the interval contains
 
 
-def assumed(given: Collection[str]) -> dict[str, Input]:
-    """The inputs of `cluster.yaml` that are not given, by name."""
+def assumed(known: Collection[str]) -> dict[str, Input]:
+    """The inputs of `cluster.yaml` that are not known, by name."""
     every = {name: Input.model_validate(one) for name, one in cluster()["inputs"].items()}
     inputs.check_names(every, "cluster.yaml")
-    return {name: one for name, one in every.items() if name not in given}
+    return {name: one for name, one in every.items() if name not in known}
 
 
-def settings(setting: Setting, given: Collection[str]) -> Iterator[Setting]:
+def settings(setting: Setting, known: Collection[str]) -> Iterator[Setting]:
     """The setting at each draw."""
     plain = setting.testbed.model_dump(mode="json") | {"late": setting.late}
-    unknown = assumed(given)
+    unknown = assumed(known)
     quantiles = {name: inputs.quantiles(name, DRAWS) for name in unknown}
     for draw in range(DRAWS):
         entries: dict[str, Any] = {}
@@ -37,10 +37,10 @@ def settings(setting: Setting, given: Collection[str]) -> Iterator[Setting]:
         drawn = with_entries(plain, entries)
         costs = {path.partition(".")[0] for path in entries} - {"late", "device"}
         usual, device = plain["device"]["utilisation"], drawn["device"]["utilisation"]
-        found = setting.with_entries(**{name: drawn[name] for name in costs})
-        yield replace(found if usual == device else found.slower(usual / device), late=drawn["late"])
+        at = setting.with_entries(**{name: drawn[name] for name in costs})
+        yield replace(at if usual == device else at.slower(usual / device), late=drawn["late"])
 
 
 def errors(strategies: Collection[str], nbytes: float) -> Residuals | None:
-    """By how much simulated times of these strategies may be off."""
+    """The errors of simulated times of these strategies."""
     return residuals.of(validation(None), strategies, nbytes)

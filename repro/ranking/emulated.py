@@ -1,7 +1,7 @@
-"""Emulated runs of the reference beside what the closed forms say of their testbeds, models and strategies.
+"""Emulated runs of the reference beside the closed forms of their testbeds, models and strategies.
 
-They are of real messages over limited links, and nothing here was made from them: the forms' errors are drawn from the
-paper `validation`'s probes alone.
+The runs send real messages over limited links. They are independent of the forms: the errors in the forms' intervals
+come from the probes of the paper `validation` alone.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from repro.experiment.testbeds import Emulated as EmulatedTestbed
 from repro.experiment.testbeds import testbed_of
 from repro.ranking import forms
 from repro.ranking.against import Emulated
-from repro.ranking.candidates import Candidate, every
+from repro.ranking.candidates import Candidate, candidates
 from repro.ranking.on_testbed import setting_on
 from repro.ranking.setting import Setting
 from repro.records import reference
@@ -28,49 +28,49 @@ from repro.records.identity import Identity, NamedPart
 from repro.records.kinds import EMULATED
 from repro.records.record import Record, TrainResult
 
-# options that may differ from a candidate's: its form reads the first, and the others change no iteration's time there
-OWN = ("selection", "thread", "sync_epochs")
+# options in which a run may differ from its candidate: the form reads the first; the others change no iteration's time
+FREE = ("selection", "thread", "sync_epochs")
 
 
 def rows() -> list[Emulated]:
-    """A row a place and candidate; the mean over runs that differ in the seed alone."""
-    found: dict[Emulated, list[Emulated]] = {}
+    """A row for each place and candidate: means over the runs that differ only in their seed."""
+    by_place: dict[Emulated, list[Emulated]] = {}
     for record in (record for paper in reference.papers() for record in reference.read(paper)):
         if row := of_run(record):
-            found.setdefault(replace(row, emulated_s=0.0, predicted_s=0.0), []).append(row)
+            by_place.setdefault(replace(row, emulated_s=0.0, predicted_s=0.0), []).append(row)
     return [
         replace(
             place,
             emulated_s=statistics.fmean(row.emulated_s for row in own),
             predicted_s=statistics.fmean(row.predicted_s for row in own),
         )
-        for place, own in found.items()
+        for place, own in by_place.items()
     ]
 
 
 def of_run(record: Record) -> Emulated | None:
-    """A run's seconds an iteration beside its form's; None if it is no emulated training or no candidate's."""
+    """A run's seconds an iteration beside its form's; None for other runs than emulated trainings of a candidate."""
     own, result = record.identity, record.result
     if record.kind != EMULATED or not isinstance(result, TrainResult) or own.workers < 2:
         return None
     candidate, delay_s = candidate_of(own.strategy), late_s(own.imbalance)
     if candidate is None or delay_s is None:
         return None
-    where = setting_of(own)
-    where = replace(where, late=delay_s / where.computation_s)
-    step = forms.FORMS[candidate.form](where, where.place(candidate), _options(own.strategy), own.strategy.name)
+    setting = setting_of(own)
+    setting = replace(setting, late=delay_s / setting.computation_s)
+    step = forms.FORMS[candidate.form](setting, setting.place(candidate), _options(own.strategy), own.strategy.name)
     if step is None:
         return None
-    beta, last = where.testbed.beta_s_per_byte, result.curve[-1]
+    beta, last = setting.testbed.beta_s_per_byte, result.curve[-1]
     return Emulated(
         paper=own.paper,
         experiment=own.experiment,
         testbed=own.testbed.name,
-        model=where.profile.model,
+        model=setting.profile.model,
         workers=own.workers,
         gbit=8e-9 / beta,
-        ratio=where.computation_s / (2 * where.nbytes * beta),
-        late=where.late,
+        ratio=setting.computation_s / (2 * setting.nbytes * beta),
+        late=setting.late,
         candidate=candidate.name,
         emulated_s=not_none(last["train_s"]) / not_none(last["iteration"]),
         predicted_s=step.seconds,
@@ -78,9 +78,9 @@ def of_run(record: Record) -> Emulated | None:
 
 
 def candidate_of(strategy: NamedPart) -> Candidate | None:
-    """The candidate that this strategy is, with its options."""
+    """The candidate with this strategy and its options."""
     own = _compared(_options(strategy))
-    for one in every().values():
+    for one in candidates().values():
         name, options = one.simulated() if one.modelled else ("", {})
         if name == strategy.name and own == _compared(options):
             return one
@@ -88,8 +88,8 @@ def candidate_of(strategy: NamedPart) -> Candidate | None:
 
 
 def _compared(options: Mapping[str, Any]) -> dict[str, Any]:
-    """A library's own allreduce is a ring to the forms."""
-    return {key: "ring" if value == "native" else value for key, value in options.items() if key not in OWN}
+    """The options that must agree; to the forms a library's allreduce is a ring."""
+    return {key: "ring" if value == "native" else value for key, value in options.items() if key not in FREE}
 
 
 def _options(strategy: NamedPart) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def _options(strategy: NamedPart) -> dict[str, Any]:
 
 
 def late_s(imbalance: NamedPart) -> float | None:
-    """By how much one random worker is late in each iteration; None: it is another imbalance."""
+    """The delay of one random worker in each iteration; None for any other imbalance."""
     name, options = imbalance.name, imbalance.options
     if name == "none":
         return 0.0
@@ -106,7 +106,7 @@ def late_s(imbalance: NamedPart) -> float | None:
 
 
 def setting_of(own: Identity) -> Setting:
-    """A run's testbed, model and minibatch; entries that testbeds had once (bounds) say no costs."""
+    """A run's testbed, model and minibatch, without entries that testbeds no longer have: none of them is a cost."""
     known, model = EmulatedTestbed.model_fields, not_none(own.model)
     entries = own.testbed.model_dump(exclude_unset=True)
     bed = json.dumps({name: value for name, value in entries.items() if name in known}, sort_keys=True)
@@ -115,6 +115,6 @@ def setting_of(own: Identity) -> Setting:
 
 @cache
 def _setting(bed: str, model: str, options: tuple[tuple[str, Any], ...], batch: int, workers: int) -> Setting:
-    """bed: the entries of a testbed, as JSON; building a model takes longer than all the rest."""
+    """bed: the entries of a testbed, as JSON. Cached because building a model takes longer than all the rest."""
     dataset = profiler.usual_dataset(model)
     return setting_on(testbed_of(json.loads(bed)), model, dict(options), dataset, batch, workers)

@@ -1,4 +1,4 @@
-"""At which bandwidth and number of workers another strategy is the fastest, by the closed forms."""
+"""At which bandwidth and number of workers another strategy becomes the fastest, by the closed forms."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from repro.ranking.candidates import Candidate
 from repro.ranking.setting import Setting
 
 SLOWEST, FASTEST = 1e8, 4e11  # bits/s
-STEPS = 37  # of the bandwidth, a third of an octave apart
-WORKERS = (1, 2, 4, 8, 16, 32, 64, 128)
-BETTER = 0.01  # by which another must be faster: less is a tie, and the one before stays
+STEPS = 37  # bandwidths to try, a third of an octave apart
+WORKERS = (2, 4, 8, 16, 32, 64, 128)
+BETTER = 0.01  # a strategy that is faster by this share or less ties, and the simpler or present one is named
 HALVINGS = 5
 
 
 @dataclass(frozen=True)
 class Flip:
-    """From `at` on (bits/s, or workers) `after` is the fastest, below it `before`."""
+    """From `at` (bits/s, or workers) on `after` is the fastest, below it `before`."""
 
     what: str
     at: float
@@ -26,46 +26,46 @@ class Flip:
     after: str
 
 
-def alike(times: Mapping[str, float]) -> list[str]:
-    """Those that are less than BETTER slower than the fastest, in their order: in the file's the first is the
-    simplest."""
+def ties(times: Mapping[str, float]) -> list[str]:
+    """The names within BETTER of the fastest, in their order: that of the file, the simplest first."""
     return [name for name, seconds in times.items() if seconds <= (1 + BETTER) * min(times.values())]
 
 
-def fastest(among: Mapping[str, Candidate], setting: Setting, fits: Mapping[str, bool], of: str, stay: str = "") -> str:
-    """The name of the fastest candidate that fits; of those that are alike `stay`, or else the simplest."""
-    own = {name: one for name, one in among.items() if fits.get(name, True) and one.counts(of)}
-    names = alike(forms.seconds(own, setting))
-    return stay if stay in names else names[0]
+def fastest(
+    among: Mapping[str, Candidate], setting: Setting, fits: Mapping[str, bool], kind: str, present: str = ""
+) -> str:
+    """The fastest candidate that fits the memory; among ties `present`, or else the simplest."""
+    own = {name: one for name, one in among.items() if fits.get(name, True) and one.counts(kind)}
+    names = ties(forms.seconds(own, setting))
+    return present if present in names else names[0]
 
 
 def of(among: Mapping[str, Candidate], setting: Setting, fits: Mapping[str, bool], kind: str) -> list[Flip]:
-    """Over bandwidths at this number of workers, then over numbers of workers at this bandwidth."""
+    """Flips over bandwidths at this number of workers, then over numbers of workers at this bandwidth."""
 
-    def at_bits(bits: float, stay: str = "") -> str:
-        return fastest(among, setting.with_entries(beta_s_per_byte=8 / bits), fits, kind, stay)
+    def at_bits(bits: float, present: str = "") -> str:
+        return fastest(among, setting.with_entries(beta_s_per_byte=8 / bits), fits, kind, present)
 
-    def at_workers(workers: float, stay: str = "") -> str:
-        return fastest(among, replace(setting, workers=int(workers)), fits, kind, stay)
+    def at_workers(workers: float, present: str = "") -> str:
+        return fastest(among, replace(setting, workers=int(workers)), fits, kind, present)
 
-    octaves = [SLOWEST * (FASTEST / SLOWEST) ** (n / (STEPS - 1)) for n in range(STEPS)]
-    found = _over("bandwidth", octaves, at_bits, True)
-    return found + _over("workers", [n for n in WORKERS if n > 1], at_workers, False)
+    bandwidths = [SLOWEST * (FASTEST / SLOWEST) ** (n / (STEPS - 1)) for n in range(STEPS)]
+    return _over("bandwidth", bandwidths, at_bits, HALVINGS) + _over("workers", WORKERS, at_workers, 0)
 
 
-def _over(what: str, values: Sequence[float], best: Callable[..., str], halve: bool) -> list[Flip]:
-    found: list[Flip] = []
+def _over(what: str, values: Sequence[float], best: Callable[..., str], halvings: int) -> list[Flip]:
+    flips: list[Flip] = []
     before, last = values[0], best(values[0])
     for value in values[1:]:
         if (now := best(value, last)) != last:
             low, high = before, value
-            for _ in range(HALVINGS if halve else 0):
+            for _ in range(halvings):
                 middle = (low * high) ** 0.5
                 low, high = (middle, high) if best(middle, last) == last else (low, middle)
-            found.append(Flip(what, high, last, now))
+            flips.append(Flip(what, high, last, now))
             last = now
         before = value
-    return found
+    return flips
 
 
 def halved(among: Mapping[str, Candidate], setting: Setting, fits: Mapping[str, bool], kind: str) -> tuple[str, float]:

@@ -1,4 +1,4 @@
-"""Where the papers' headlines lie in the map, on their own testbeds and models; where their strategies stop paying."""
+"""Where the papers' headlines lie in the map, on their own testbeds, and where their strategies stop paying."""
 
 from __future__ import annotations
 
@@ -10,20 +10,22 @@ from repro.experiment import files
 from repro.experiment.config import compose
 from repro.experiment.schema import RunConfig
 from repro.ranking import forms
-from repro.ranking.candidates import ANY, SYNCHRONOUS, every
+from repro.ranking.candidates import ANY, SYNCHRONOUS, candidates
 from repro.ranking.cells import Placed
 from repro.ranking.flips import FASTEST
 from repro.ranking.on_testbed import setting_on
 from repro.ranking.setting import Setting, cluster
 
-USUAL, PAYS = "ddp", 0.05  # what a user would run, and by which share a strategy must be faster to pay
-OCTAVE = 2 ** (1 / 8)
+USUAL, PAYS = "ddp", 0.05  # a strategy pays if it is faster by this share than the usual choice
+STEP = 2 ** (1 / 8)  # between the bandwidths tried
 
 
 @dataclass(frozen=True)
 class Headline:
-    """An experiment behind a paper's headline, and the candidate that is the paper's own strategy. late: share of its
-    computation by which a worker is late there."""
+    """The experiment behind a paper's headline; candidate: the paper's strategy.
+
+    late: delay of a worker in the experiment, a share of its computation.
+    """
 
     paper: str
     experiment: str
@@ -34,7 +36,7 @@ class Headline:
     overrides: tuple[str, ...] = ()
 
 
-EVERY = (
+HEADLINES = (
     Headline("Pipe-SGD", "pipesgd/fig4-alexnet", "paper/pipesgd-alexnet", 4, "pipe_sgd_fp16"),
     Headline("PipeDream", "pipedream/table1-vgg16-8b", "paper/pipedream-b", 8, "pipedream"),
     Headline("gTop-k", "gtopk/fig10-vgg16", "paper/gtopk-vgg16", 32, "gtopk", overrides=("batch=4096",)),
@@ -42,31 +44,39 @@ EVERY = (
 )
 
 
-def placed(headline: Headline) -> Placed:
+def locate(headline: Headline) -> Placed:
+    """The headline's place in the map, the times of its strategy and of the fastest ones, and where it stops paying."""
     setting = setting_of(headline)
-    own = forms.seconds({headline.candidate: every()[headline.candidate]}, setting)[headline.candidate]
-    synchronous, any_ = (_best(setting, kind) for kind in (SYNCHRONOUS, ANY))
+    own_s = forms.seconds({headline.candidate: candidates()[headline.candidate]}, setting)[headline.candidate]
     bits = 8 / setting.testbed.beta_s_per_byte
-    sending = 2 * setting.nbytes * 8 / bits
     stops: float | None = None
     if _pays(headline, setting):
         stops = bits
         while stops < FASTEST and _pays(headline, setting.with_entries(beta_s_per_byte=8 / stops)):
-            stops *= OCTAVE
+            stops *= STEP
         stops = float("inf") if stops >= FASTEST else stops
-    ratio = setting.computation_s / sending
-    where = headline.experiment.partition("/")[0], headline.paper, setting.profile.model, headline.workers
-    at = bits / 1e9, ratio
-    return Placed(*where, *at, headline.candidate, own, *synchronous, *any_, stops)
+    return Placed(
+        headline.experiment.partition("/")[0],
+        headline.paper,
+        setting.profile.model,
+        headline.workers,
+        bits / 1e9,
+        setting.computation_s / (2 * setting.nbytes * 8 / bits),
+        headline.candidate,
+        own_s,
+        *_best(setting, SYNCHRONOUS),
+        *_best(setting, ANY),
+        stops,
+    )
 
 
 def setting_of(headline: Headline) -> Setting:
-    """The paper's testbed, model and minibatch; work that its testbed has no time for takes `cluster.yaml`'s."""
+    """The paper's testbed, model and minibatch; costs that the testbed lacks are those of `cluster.yaml`."""
     of_testbed = files.own_file(headline.experiment).get("testbeds", {})
     own = of_testbed.get(headline.testbed, []) if isinstance(of_testbed, dict) else []
     overrides = [f"testbed={headline.testbed}", f"workers={headline.workers}", *headline.overrides]
-    given = compose(headline.experiment, [*overrides, *(one for one in own if "testbed." in one)], "paper")
-    config = checked(RunConfig, given)
+    entries = compose(headline.experiment, [*overrides, *(one for one in own if "testbed." in one)], "paper")
+    config = checked(RunConfig, entries)
     bed: Any = config.testbed
     model, batch = config.model, config.local_batch
     here = setting_on(bed, model.name, model.options, config.dataset.name, batch, headline.workers, headline.late)
@@ -75,11 +85,10 @@ def setting_of(headline: Headline) -> Setting:
 
 
 def _best(setting: Setting, kind: str) -> tuple[str, float]:
-    times = forms.seconds({name: one for name, one in every().items() if one.counts(kind)}, setting)
-    best = min(times, key=lambda name: times[name])
-    return best, times[best]
+    times = forms.seconds({name: one for name, one in candidates().items() if one.counts(kind)}, setting)
+    return min(times.items(), key=lambda entry: entry[1])
 
 
 def _pays(headline: Headline, setting: Setting) -> bool:
-    times = forms.seconds({name: every()[name] for name in (headline.candidate, USUAL)}, setting)
+    times = forms.seconds({name: candidates()[name] for name in (headline.candidate, USUAL)}, setting)
     return times[headline.candidate] < (1 - PAYS) * times[USUAL]

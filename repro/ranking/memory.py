@@ -1,4 +1,4 @@
-"""Bytes of the rank that needs most: weights, gradient, momentum, activations, and what a strategy adds."""
+"""Memory of the rank that needs most: weights, gradient, momentum, activations, and a strategy's additional vectors."""
 
 from __future__ import annotations
 
@@ -9,25 +9,26 @@ from repro.ranking.setting import Setting
 VECTORS = 3  # weights, gradient, momentum
 
 
-def of(candidate: Candidate, setting: Setting, kept: float) -> float:
-    """kept: bytes that a whole model's backward pass keeps of its forward pass, for one worker's minibatch.
+def of(candidate: Candidate, setting: Setting, activations: float) -> float:
+    """Bytes; activations: bytes that the whole model keeps for the backward pass of one worker's minibatch.
 
-    A pipeline's stage holds its own layers, and activations of all minibatches that it has in flight; PipeDream's a
-    version of its weights for each.
+    A pipeline's stage holds its own layers and the activations of its minibatches in flight; a stage of PipeDream also
+    a version of its weights for each of them.
     """
-    found = stages_of(candidate, setting)
-    if found is None:
-        return (VECTORS + candidate.vectors) * setting.nbytes + kept
+    stages = stages_of(candidate, setting)
+    if stages is None:
+        return (VECTORS + candidate.vectors) * setting.nbytes + activations
     layers = setting.profile.layers
-    out = sum(layer.activation_bytes for layer in layers) or 1.0
+    total = sum(layer.activation_bytes for layer in layers) or 1.0
     most = 0.0
-    for stage, one in enumerate(found):
-        run = layers[one.first : one.last + 1]
-        flying = setting.workers if candidate.form == "flush" else len(found) - stage
-        if candidate.strategy == "one_f_one_b_flush":
-            flying = min(flying, len(found) - stage)
-        versions = flying - 1 if candidate.form == "pipedream" else 0
-        weights = sum(layer.parameter_bytes for layer in run)
-        share = sum(layer.activation_bytes for layer in run) / out
-        most = max(most, (VECTORS + versions) * weights + flying * share * kept)
+    for number, stage in enumerate(stages):
+        own = layers[stage.first : stage.last + 1]
+        in_flight = len(stages) - number
+        if candidate.form == "flush":
+            one_f_one_b = candidate.strategy == "one_f_one_b_flush"
+            in_flight = min(setting.workers, in_flight) if one_f_one_b else setting.workers
+        versions = in_flight - 1 if candidate.form == "pipedream" else 0
+        weights = sum(layer.parameter_bytes for layer in own)
+        share = sum(layer.activation_bytes for layer in own) / total
+        most = max(most, (VECTORS + versions) * weights + in_flight * share * activations)
     return most

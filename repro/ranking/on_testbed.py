@@ -1,4 +1,4 @@
-"""A setting as a testbed has it: its device's seconds for a model's blocks, its network, its costs."""
+"""The setting of a testbed: its device's seconds for a model's blocks, its network and its costs."""
 
 from __future__ import annotations
 
@@ -20,6 +20,6 @@ def setting_on(
     real = data.shapes(dataset)
     blocks = modelled_seconds(model, real.input_shape, real.classes, batch, bed.device, tuple(options.items()))
     built = build(model, real.input_shape, real.classes, 0, "meta", **options)
-    found = profiles.estimated(built, blocks, profiles.nominal_inputs(built, real.input_shape, batch), "", model)
+    profile = profiles.estimated(built, blocks, profiles.nominal_inputs(built, real.input_shape, batch), "", model)
     load = of_module(built, model, batch, real.input_shape)
-    return Setting(coarse(found), workers, bed, late=late, matrices=load.matrices)
+    return Setting(coarse(profile), workers, bed, late=late, matrices=load.matrices)

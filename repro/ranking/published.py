@@ -1,4 +1,4 @@
-"""The tool held against throughputs that others measured: `published.yaml`, which also says how that is judged."""
+"""Predictions for throughputs that others measured: `published.yaml`, which also fixes how they are judged."""
 
 from __future__ import annotations
 
@@ -14,17 +14,16 @@ from repro.core.fields import Count, Model, Positive, Text, checked
 from repro.experiment.testbeds import testbed_of
 from repro.ranking import answer, workload
 from repro.ranking.against import Compared
-from repro.ranking.candidates import Candidate, every
+from repro.ranking.candidates import Candidate, candidates
 from repro.ranking.setting import Setting, cluster
-from repro.ranking.workload import Workload
 
+load = cache(workload.of)
 FILE = Path(__file__).with_name("published.yaml")
-HEADERS = 0.95  # of a line rate that TCP over Ethernet leaves
-GIVEN = ("computation", "local beta")
+GOODPUT = 0.95  # share of a line rate that TCP over Ethernet achieves
 
 
 class Measured(Model):
-    """A system's throughput, samples/s of all workers; strategy: the candidate that stands for it."""
+    """A system's throughput, samples/s of all workers; strategy: the candidate that represents it."""
 
     part = "results"
 
@@ -35,7 +34,7 @@ class Measured(Model):
 
 
 class Published(Model):
-    """A setting: the entries are explained in the file."""
+    """A setting; published.yaml explains the entries."""
 
     part = "settings"
 
@@ -57,27 +56,21 @@ class Published(Model):
 
     @property
     def bits(self) -> float:
-        return 1e9 * (self.goodput_gbit or HEADERS * self.line_gbit)
+        return 1e9 * (self.goodput_gbit or GOODPUT * self.line_gbit)
 
 
 def settings() -> list[Published]:
     return [checked(Published, one, f"{FILE.name}: {one.get('id')}") for one in yaml_files.read(FILE)["settings"]]
 
 
-@cache
-def load(model: str, batch: int) -> Workload:
-    """The model's sizes, on the meta device."""
-    return workload.of(model, batch)
-
-
 def candidate(one: Published, measured: Measured) -> Candidate:
-    """What stands for a system, as the file says."""
-    found = every()[measured.strategy]
+    """The candidate that represents a system, with the setting's servers or microbatches."""
+    candidate = candidates()[measured.strategy]
     if measured.strategy.startswith("ps"):
-        return found.model_copy(update={"servers": one.servers, "link": "machine" if one.local_sum else "all"})
+        return candidate.model_copy(update={"servers": one.servers, "link": "machine" if one.local_sum else "all"})
     if measured.microbatches:
-        return found.model_copy(update={"options": found.options | {"flush": measured.microbatches}})
-    return found
+        return candidate.model_copy(update={"options": candidate.options | {"flush": measured.microbatches}})
+    return candidate
 
 
 def compare(one: Published) -> list[Compared]:
@@ -95,11 +88,21 @@ def _compared(one: Published, measured: Measured) -> Compared:
     entries = {"beta_s_per_byte": 8 / one.bits}
     if one.latency_us:
         entries["alpha_s"] = one.latency_us * 1e-6
-    inside = one.gpus_per_node >= one.workers  # the link that is named is the machine's own
-    setting = Setting(own.profile, one.workers, bed, 1 if inside else one.gpus_per_node).with_entries(**entries)
-    given = [*GIVEN[: 2 if one.gpus_per_node == 1 or inside else 1], *(["alpha"] if one.latency_us else [])]
+    gpus_per_node = 1 if one.gpus_per_node >= one.workers else one.gpus_per_node  # one machine's own link
+    setting = Setting(own.profile, one.workers, bed, gpus_per_node).with_entries(**entries)
+    known = ["computation", *(["local beta"] if gpus_per_node == 1 else []), *(["alpha"] if one.latency_us else [])]
     chosen = candidate(one, measured)
-    (row,) = answer.ranked(setting, own, given, chosen={chosen.name: chosen}, simulating=False).rows
-    place = one.id, one.source, one.model, one.workers, one.goodput_gbit or one.line_gbit
-    what = measured.system, measured.strategy, measured.per_s
-    return Compared(*place, *what, samples / row.seconds, samples / row.high_s, samples / row.low_s)
+    (row,) = answer.rank(setting, own, known, chosen={chosen.name: chosen}, simulating=False).rows
+    return Compared(
+        one.id,
+        one.source,
+        one.model,
+        one.workers,
+        one.goodput_gbit or one.line_gbit,
+        measured.system,
+        measured.strategy,
+        measured.per_s,
+        predicted=samples / row.seconds,
+        low=samples / row.high_s,
+        high=samples / row.low_s,
+    )

@@ -1,4 +1,4 @@
-"""Networks of the published measurements that this project does not train: their sizes are all that is used of them."""
+"""Networks of published measurements that this project does not train; only their sizes are used."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def resnet101() -> nn.Module:
 
 
 class Bert(nn.Module):
-    """Devlin et al. (2019), with the heads of pretraining: words (N, L) -> scores. The decoder's weights are those of
-    the embedding, whose gradient is complete when the backward pass is."""
+    """Devlin et al. (2019), with the heads of pretraining: words (N, L) -> scores. The decoder shares the embedding's
+    weights, whose gradient is complete at the end of the backward pass."""
 
     def __init__(self, layers: int, width: int, heads: int):
         super().__init__()

@@ -1,17 +1,17 @@
-"""What is asked of `repro recommend`, checked: a setting, a workload, and which of their inputs are given."""
+"""Checks the arguments of `repro recommend`, and makes them a setting and a workload."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 
-from repro.core.errors import InputError
-from repro.experiment import limits
+from repro.core.errors import InputError, unknown
+from repro.experiment import files, limits
 from repro.experiment.testbeds import testbed_of
-from repro.ranking import gpus, workload
+from repro.ranking import workload
 from repro.ranking.setting import Setting, cluster
 from repro.ranking.workload import Workload
 
@@ -24,7 +24,7 @@ def of(
     model: str, bandwidth: float | str, workers: int, latency: float | str | None, gpus_per_node: int,
     step_ms: float | None, gpu: str | None, batch: int, imbalance: float | None, shape: Sequence[int] | None,
 ) -> tuple[Setting, Workload, list[str], list[str]]:  # fmt: skip
-    """(setting, workload, names of the inputs that are given, notes)"""
+    """(setting, workload, names of the known inputs, notes for the user)"""
     for name, value in (("workers", workers), ("gpus-per-node", gpus_per_node), ("batch", batch)):
         if type(value) is not int or value < 1:
             raise InputError(f"{name} {value}: must be a whole number, 1 or more")
@@ -38,17 +38,19 @@ def of(
         raise InputError(f"step_ms {step_ms:g}: must be a number above 0")
     if imbalance is not None and not 0 <= imbalance <= 100:
         raise InputError(f"imbalance {imbalance:g}: must be a share of the computation, 0 or more and at most 100")
-    load, given, notes = workload.of(model, batch, shape), [], []
+    load, known, notes = workload.of(model, batch, shape), [], []
     if step_ms is not None:
         load = load.taking(step_ms / 1e3, "given")
     elif gpu is not None:
-        load = gpus.timed(gpu, model, batch, load)
+        load = on_gpu(gpu, model, batch, load)
     elif ":" in model and not load.timed:
         load = workload.timed_here(model, batch, shape, load)
         if not torch.cuda.is_available():
-            notes.append("Timed on a CPU: if your workers are GPUs, give step_ms or gpu, or the answer is of CPUs.")
+            notes.append(
+                "Timed on a CPU: if your workers have GPUs, give step_ms or gpu, or the answer is about CPU workers."
+            )
     if load.timed:
-        given.append("computation")
+        known.append("computation")
     else:
         device = cluster()["device"]
         seconds = load.flops / (device["peak_flops"] * device["utilisation"])
@@ -60,30 +62,70 @@ def of(
     entries: dict[str, Any] = {"beta_s_per_byte": 8 / bits}
     if latency is not None:
         entries["alpha_s"] = amount(latency, "latency", SECONDS, least=0.0)
-        given.append("alpha")
+        known.append("alpha")
     if gpus_per_node == 1:
-        given.append("local beta")
+        known.append("local beta")
     if imbalance is not None or workers == 1:
-        given.append("skew")
+        known.append("skew")
     bed: Any = testbed_of(cluster())
     setting = Setting(load.profile, workers, bed, gpus_per_node, imbalance or 0.0, load.matrices)
-    return setting.with_entries(**entries), load, given, notes
+    return setting.with_entries(**entries), load, known, notes
 
 
-def amount(given: float | str, name: str, units: Mapping[str, float], least: float | None = None) -> float:
-    """A number with a unit; InputError where it is none, or not above 0 (or below `least`)."""
-    text = str(given).strip().lower()
+def amount(value: float | str, name: str, units: Mapping[str, float], least: float | None = None) -> float:
+    """A number with a unit; InputError if it is none, not above 0, or below `least`."""
+    text = str(value).strip().lower()
     for ending in ("bit/s", "bps", "b/s", "ib", "b"):
         if units is not SECONDS:
             text = text.removesuffix(ending)
     digits = text.rstrip("abcdefghijklmnopqrstuvwxyz")
-    unit = text[len(digits) :]
     try:
-        found = float(digits) * units[unit]
-        if not (math.isfinite(found) and (found > 0 if least is None else found >= least)):
+        number = float(digits) * units[text[len(digits) :]]
+        if not (math.isfinite(number) and (number > 0 if least is None else number >= least)):
             raise ValueError
     except (ValueError, KeyError):
         allowed = ", ".join(filter(None, units))
         bound = "above 0" if least is None else f"of {least:g} or more"
-        raise InputError(f"{name} {given}: must be a number {bound}, with a unit of {allowed} or none") from None
-    return found
+        raise InputError(f"{name} {value}: must be a number {bound}, with a unit of {allowed} or none") from None
+    return number
+
+
+# --- seconds on a GPU: the published step of this model on it, or its rate in the papers' testbeds
+def on_gpu(gpu: str, model: str, batch: int, load: Workload) -> Workload:
+    """The workload with seconds of this GPU; InputError for a GPU of no testbed, or unknown FLOPs."""
+    every = ((testbed, _device(testbed)) for testbed in files.group_names("testbed"))
+    devices = {testbed: device for testbed, device in every if device.get("name")}
+    own = {bed: device for bed, device in devices.items() if str(device["name"]).lower() == gpu.lower()}
+    if not own:
+        raise unknown("GPU", gpu, sorted({str(device["name"]) for device in devices.values()}))
+    for bed in _testbeds_of(model):
+        if "iteration_s" in (device := own.get(bed, {})):
+            source = f"published for {gpu}, {device['iteration_s']:g} s a batch of {device['batch']}"
+            return load.taking(device["iteration_s"] * batch / device["batch"], source)
+    rates = [device["peak_flops"] * device["utilisation"] for device in own.values() if "peak_flops" in device]
+    if not rates or not load.flops:
+        raise InputError(f"gpu {gpu}: nothing is published of {model} on it; give step_ms, the time of a step")
+    rate = sorted(rates)[len(rates) // 2]
+    return load.taking(load.flops / rate, f"estimated for {gpu}: {rate / 1e12:.2g} TFLOP/s, as its testbeds have it")
+
+
+def _device(testbed: str) -> dict[str, Any]:
+    """A testbed's device, merged with those of the testbeds that its file names in `defaults`."""
+    own = files.group_file("testbed", testbed)
+    device: dict[str, Any] = {}
+    for default in own.get("defaults", []):
+        base = str(default).partition("@")[0].removeprefix("/").removeprefix("testbed/")
+        if base in files.group_names("testbed"):
+            device |= _device(base)
+    return device | (own.get("device") or {})
+
+
+def _testbeds_of(model: str) -> Iterator[str]:
+    """The testbeds on which experiments train a model."""
+    for experiment in files.group_names("experiment"):
+        own = files.own_file(experiment)
+        chosen: dict[str, Any] = {}
+        for default in own.get("defaults", []):
+            chosen |= default if isinstance(default, dict) else {}
+        if chosen.get("override /model") == model:
+            yield from own.get("testbeds", [])

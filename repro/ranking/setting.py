@@ -1,4 +1,4 @@
-"""Where a model is trained: workers, machines, links and what work costs, given or assumed."""
+"""A setting: the profile of a model, workers, machines, links and costs of work, known or assumed."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ from repro.rank.factory import virtual_costs
 from repro.ranking.candidates import Candidate
 
 FILE = Path(__file__).with_name("cluster.yaml")
+MOST_LAYERS = 24  # of a coarse profile
 
 
 @cache
 def cluster() -> dict[str, Any]:
     """The entries of `cluster.yaml`, checked as a testbed's."""
-    found = yaml_files.entries(FILE)
-    assert isinstance(testbed_of(found), Simulated)
-    return found
+    entries = yaml_files.entries(FILE)
+    assert isinstance(testbed_of(entries), Simulated)
+    return entries
 
 
 @dataclass(frozen=True)
 class Place:
-    """The ranks of a strategy and the link between two of them. servers: ranks that serve alone."""
+    """The ranks of a strategy (servers: ranks that only serve), and the link between two (alpha: s, beta: s/byte)."""
 
     workers: int
     servers: int
@@ -42,24 +43,28 @@ class Place:
 
 @dataclass(frozen=True)
 class Setting:
-    """late: share of an iteration's computation by which one random worker is late in each; testbed: what the rest
-    costs, its beta that of the network between machines (s/byte)."""
+    """late: delay of one random worker in each iteration, a share of its computation. testbed: the costs; its beta is
+    that of the network between machines (s/byte). matrices: (rows, columns) of the parameters; None: unknown."""
 
     profile: Profile
     workers: int
     testbed: Simulated
     gpus_per_node: int = 1
     late: float = 0.0
-    matrices: tuple[tuple[int, int], ...] | None = None  # of the parameters; None: unknown
+    matrices: tuple[tuple[int, int], ...] | None = None
 
     @property
     def nbytes(self) -> int:
-        """Of the gradient."""
+        """The size of the gradient."""
         return round(sum(layer.parameter_bytes for layer in self.profile.layers))
 
     @property
     def computation_s(self) -> float:
         return self.profile.seconds
+
+    @property
+    def update_s(self) -> float:
+        return self.nbytes * self.testbed.update_s_per_byte
 
     @property
     def late_s(self) -> float:
@@ -74,8 +79,8 @@ class Setting:
         return -(-self.workers // self.gpus_per_node)
 
     def place(self, candidate: Candidate) -> Place:
-        """Several GPUs of a machine share its network card: by `candidate.link`, one of them uses it at a time, all do,
-        or a process that has added up their gradients speaks for them."""
+        """GPUs of one machine share its network card as `candidate.link` says: one of them uses it at a time ("ring"),
+        all do ("all"), or a process that has summed their gradients does ("machine")."""
         bed, gpus = self.testbed, min(self.gpus_per_node, self.workers)
         separate = candidate.servers == "separate"
         if self.machines == 1 and gpus > 1:
@@ -86,16 +91,16 @@ class Setting:
             return Place(self.workers, 0, bed.alpha_s, max(bed.beta_s_per_byte, bed.local_beta_s_per_byte))
         if candidate.link == "all":
             return Place(self.workers, 0, bed.alpha_s, gpus * bed.beta_s_per_byte)
-        moved = 1.0 if separate else (self.machines - 1) / self.machines  # bytes a byte of the gradient, each way
+        moved = 1.0 if separate else (self.machines - 1) / self.machines  # bytes each way, per byte of the gradient
         inside = 2 * (gpus - 1) / gpus * bed.local_beta_s_per_byte / moved
         return Place(self.machines, self.machines if separate else 0, bed.alpha_s, max(bed.beta_s_per_byte, inside))
 
     def with_entries(self, **entries: Any) -> Setting:
-        """The same with other costs."""
+        """The setting with other entries of its testbed."""
         return replace(self, testbed=self.testbed.model_copy(update=entries))
 
     def slower(self, factor: float) -> Setting:
-        """The same with computation that takes so many times as long."""
+        """The setting with computation that takes `factor` times as long."""
         return replace(self, profile=slower(self.profile, factor))
 
 
@@ -106,12 +111,9 @@ def slower(profile: Profile, factor: float) -> Profile:
     return replace(profile, layers=tuple(layers))
 
 
-MOST_LAYERS = 24
-
-
 def coarse(profile: Profile) -> Profile:
-    """The profile with neighbouring layers taken together, those with the least time and bytes first, so that no more
-    than MOST_LAYERS are left."""
+    """The profile with neighbouring layers merged, those with the least time and bytes first, until MOST_LAYERS are
+    left."""
     layers, seconds = list(profile.layers), profile.seconds or 1.0
     nbytes = sum(layer.parameter_bytes for layer in layers) or 1.0
 

@@ -1,4 +1,4 @@
-"""A strategy's step in virtual time: its own code, on a model with the sizes and seconds of a profile."""
+"""Simulates a candidate's step: its own code in virtual time, on a model with the sizes and seconds of a profile."""
 
 from __future__ import annotations
 
@@ -12,29 +12,26 @@ import torch
 from torch import nn
 
 from repro.algorithms import imbalance
-from repro.algorithms.pipeline.layers import Layer, Profile
+from repro.algorithms.pipeline.layers import Layer
 from repro.algorithms.timing.collective_forms import FLOAT32
 from repro.core.registry import PLUGINS
-from repro.fabric.costs import Costs
 from repro.fabric.virtual import fabric as virtual
-from repro.fabric.virtual.network import Network
 from repro.probes.shared.steps import observe, summarise
-from repro.probes.shared.synthetic import OPTIMIZER, NoData
+from repro.probes.shared.synthetic import worker_of
+from repro.ranking.candidates import Candidate
+from repro.ranking.setting import Setting
 from repro.strategies.base import Strategy
-from repro.training.clock import Clock
 from repro.training.device_times import BlockSeconds
-from repro.training.model_shard import ModelShard
-from repro.training.worker import Worker
 
-WARMUP, STEPS = 2, 2  # iterations that do not count, and that do, of a step that is always the same
-UNEVEN_STEPS = 16  # that count where a random rank is late
+WARMUP, STEPS = 2, 2  # uncounted and counted iterations, if all are equal
+UNEVEN_STEPS = 16  # counted iterations, if a random rank is late
 
 
 @dataclass(frozen=True)
 class Step:
-    """Seconds of an iteration: of the global batch, `workers` minibatches; phases of a rank's main line add up to it.
+    """Seconds of an iteration of the global batch; the phases of a rank's main line add up to it.
 
-    hidden_s: communication behind computation.
+    hidden_s: communication during computation.
     """
 
     seconds: float
@@ -43,7 +40,7 @@ class Step:
 
 
 class SizedBlock(nn.Module):
-    """A layer's bytes of weights and of outputs, and nothing else; on the meta device."""
+    """A layer's weights and outputs as sizes alone, on the meta device."""
 
     def __init__(self, layer: Layer):
         super().__init__()
@@ -56,42 +53,24 @@ class SizedBlock(nn.Module):
         return x.new_empty(1, self.outputs).requires_grad_(x.requires_grad)
 
 
-def worker(fabric: virtual.VirtualFabric, workers: int, profile: Profile, late_s: float) -> Worker:
-    """A rank that trains the profile's model; a random one of them is late by `late_s` in each iteration."""
-    names = [f"{number}_{layer.name}".replace(".", "_") for number, layer in enumerate(profile.layers)]
-    model = nn.Sequential(OrderedDict(zip(names, map(SizedBlock, profile.layers))))
-    late = imbalance.load("random_one") if late_s and workers > 1 else None
-    return Worker(
-        workers=workers,
-        fabric=fabric,
-        clock=Clock(fabric),
-        model_shard=ModelShard(model, OPTIMIZER, torch.device("meta")),
-        batches=NoData(round(profile.input_bytes), "meta"),
-        iterations_per_epoch=1_000_000,
-        seed=0,
-        blocks=BlockSeconds([one.forward_s for one in profile.layers], [one.backward_s for one in profile.layers]),
-        arithmetic=False,
-        imbalance=late(late.Options(delay_s=late_s), workers, 0) if late else None,
-    )
-
-
-def step(
-    name: str,
-    options: Mapping[str, Any],
-    profile: Profile,
-    workers: int,
-    network: Network,
-    costs: Costs,
-    late_s: float = 0.0,
-) -> Step:
-    """A step in the steady middle of a run of the registered strategy; InputError for options that it does not have."""
+def step(candidate: Candidate, setting: Setting) -> Step:
+    """The candidate's step in the steady middle of a run."""
+    place, profile, late_s = setting.place(candidate), setting.profile, setting.late_s
+    name, options = candidate.simulated()
     kind: type[Strategy] = PLUGINS["strategy"].load(name)
-    parsed = kind.parse(options)
+    parsed = kind.parse(options | ({"servers": place.servers} if place.servers else {}))
+    names = [f"{number}_{layer.name}".replace(".", "_") for number, layer in enumerate(profile.layers)]
+    seconds = BlockSeconds([one.forward_s for one in profile.layers], [one.backward_s for one in profile.layers])
     steps = UNEVEN_STEPS if late_s else STEPS
 
     def rank(fabric: virtual.VirtualFabric) -> list[dict[str, Any]]:
-        return observe(fabric, kind(parsed), worker(fabric, workers, profile, late_s), WARMUP, steps)
+        model = nn.Sequential(OrderedDict(zip(names, map(SizedBlock, profile.layers))))
+        worker = worker_of(fabric, place.workers, model, round(profile.input_bytes), "meta", seconds)
+        if late_s and place.workers > 1:
+            late = imbalance.load("random_one")
+            worker.imbalance = late(late.Options(delay_s=late_s), place.workers, 0)
+        return observe(fabric, kind(parsed), worker, WARMUP, steps)
 
-    ranks = kind.ranks(parsed, workers)
-    found = summarise([virtual.run(ranks, rank, network, costs)[0]], steps)
-    return Step(found["observed_s"]["median"], found["phases"], found["communication"]["overlapped_s"])
+    ranks = kind.ranks(parsed, place.workers)
+    summary = summarise([virtual.run(ranks, rank, place.network, setting.costs)[0]], steps)
+    return Step(summary["observed_s"]["median"], summary["phases"], summary["communication"]["overlapped_s"])

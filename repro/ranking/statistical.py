@@ -1,4 +1,4 @@
-"""What other updates cost in iterations: measured iterations to a target over those of synchronous SGD."""
+"""Statistical cost: measured iterations to a target, relative to synchronous SGD."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from repro.ranking.candidates import Candidate
 from repro.records import reference
 from repro.records.record import TrainResult
 
-EXACT = ("dsync", "wfbp")  # whose updates are synchronous SGD's
+EXACT = ("dsync", "wfbp")  # strategies with synchronous SGD's updates
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Iterations to a target over synchronous SGD's; infinity: not reached where synchronous SGD reached it."""
+    """ratios: iterations to a target over synchronous SGD's; infinity: only synchronous SGD reached it."""
 
     ratios: tuple[float, ...]
     where: tuple[str, ...]  # experiments
@@ -39,7 +39,7 @@ class Cost:
 
 
 def of(candidate: Candidate) -> Cost | None:
-    """None for what keeps synchronous SGD's updates, and for what the reference says nothing of."""
+    """A candidate's cost; None if it keeps synchronous SGD's updates, or the reference has no pair of runs."""
     if candidate.keeps == "synchronous":
         return None
     name, options = candidate.simulated()
@@ -48,7 +48,7 @@ def of(candidate: Candidate) -> Cost | None:
 
 @cache
 def costs() -> Mapping[tuple[str, str], Cost]:
-    """(strategy, codec) -> its cost, over all trainings that differ from one of synchronous SGD in the strategy."""
+    """(strategy, codec) -> cost, over the reference's trainings that differ from a synchronous one in the strategy."""
     reached: dict[tuple[Any, ...], dict[tuple[str, str], list[int | None]]] = {}
     for record in (record for paper in reference.papers() for record in reference.read(paper)):
         own, result = record.identity, record.result
@@ -58,7 +58,7 @@ def costs() -> Mapping[tuple[str, str], Cost]:
         key = own.strategy.name, own.strategy.options.get("codec") or "none"
         for target, at in result.targets.items():
             reached.setdefault((*where, target), {}).setdefault(key, []).append(at.iteration if at else None)
-    found_ratios: dict[tuple[str, str], tuple[list[float], set[str]]] = {}
+    pairs: dict[tuple[str, str], tuple[list[float], set[str]]] = {}
     for where, strategies in reached.items():
         exact = [n for name in EXACT for n in strategies.get((name, "none"), []) if n]
         if not exact:
@@ -66,7 +66,7 @@ def costs() -> Mapping[tuple[str, str], Cost]:
         base = statistics.median(exact)
         for key, iterations in strategies.items():
             if key[0] not in EXACT or key[1] != "none":
-                ratios, places = found_ratios.setdefault(key, ([], set()))
+                ratios, experiments = pairs.setdefault(key, ([], set()))
                 ratios += [n / base if n else math.inf for n in iterations]
-                places.add(f"{where[0]}/{where[1]}")
-    return {key: Cost(tuple(ratios), tuple(sorted(places))) for key, (ratios, places) in found_ratios.items()}
+                experiments.add(f"{where[0]}/{where[1]}")
+    return {key: Cost(tuple(ratios), tuple(sorted(experiments))) for key, (ratios, experiments) in pairs.items()}

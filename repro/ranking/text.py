@@ -1,4 +1,4 @@
-"""An answer in words, and as plain data."""
+"""Formats an answer as words for a terminal, and as plain data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from repro.experiment import inputs
 from repro.ranking import draws
 from repro.ranking.answer import Answer, Row, gigabytes
 from repro.ranking.candidates import ANY, SYNCHRONOUS
-from repro.ranking.flips import Flip
 
 OTHER = {"compressed": "gradients lose something on the way", "stale": "gradients are computed on older weights"}
 LIMITS = {
@@ -22,7 +21,7 @@ LIMITS = {
 }
 PARTS = {"computation": "comp.", "communication": "comm.", "compression": "codec", "late workers": "late"}
 USUAL, MOST_ROWS = "ddp", 8
-SMALL = 0.05  # a gain that is not worth other updates
+SMALL = 0.05  # a gain too small to recommend other updates for
 MEASURE = (
     "Measure goodput, not the line rate: `iperf3 -s` on one machine, `iperf3 -c HOST -P 4 -t 10` on another, and take "
     "the sum. TCP on 100 Gbit/s cards has been seen at 20 Gbit/s, on 40 Gbit/s Ethernet at 4."
@@ -30,7 +29,7 @@ MEASURE = (
 
 
 def words(answer: Answer, every_row: bool = False) -> str:
-    """The answer for a terminal: what to use, why, how sure, and what would change it. every_row: of the table."""
+    """The recommendation, its certainty, the table, and what would change it; every_row: show the whole table."""
     exact, best = answer.best(SYNCHRONOUS), answer.best(ANY)
     kinds = [(SYNCHRONOUS, "Synchronous")]
     lines = [about(answer), *answer.notes, ""]
@@ -42,18 +41,19 @@ def words(answer: Answer, every_row: bool = False) -> str:
         kind = OTHER[best.candidate.keeps]
         lines += [advice(f"Fastest of all, but {kind}", best, answer, ANY)]
         if best.cost:
-            places = f"{', '.join(best.cost.where[:3])}{' and others' if len(best.cost.where) > 3 else ''}"
-            lines.append(f"  Iterations to a target, over synchronous SGD's: {best.cost}, measured in {places}.")
+            experiments = f"{', '.join(best.cost.where[:3])}{' and others' if len(best.cost.where) > 3 else ''}"
+            lines.append(f"  Iterations to a target, over synchronous SGD's: {best.cost}, measured in {experiments}.")
         else:
             lines.append("  What that costs in iterations was not measured here.")
     lines += ["", table(answer, every_row), ""]
-    for of, title in kinds:
-        lines += [f"{title}, {line}" for line in changes(answer, of)]
+    for comparison, title in kinds:
+        lines += [f"{title}, {line}" for line in changes(answer, comparison)]
     lines += ["", *legend(answer), MEASURE]
     return "\n".join(lines)
 
 
 def about(answer: Answer) -> str:
+    """The model and the setting."""
     load, setting = answer.load, answer.setting
     gpus = f", {setting.gpus_per_node} a machine" if setting.gpus_per_node > 1 else ""
     timed = f"{ms(setting.computation_s)} ms a minibatch ({load.timed or 'assumed'})"
@@ -63,52 +63,39 @@ def about(answer: Answer) -> str:
         f"{setting.nbytes / 1e6:.3g} MB of gradients; {load.profile.batch or '?'} samples a worker; "
         f"{setting.workers} worker{'s' * (setting.workers > 1)}{gpus}; "
         f"{bits(8 / setting.testbed.beta_s_per_byte)}, latency {1e6 * setting.testbed.alpha_s:.3g} us"
-        f"{'' if 'alpha' in answer.given else ' (assumed)'}.\nForward and backward pass: {timed}{late}."
+        f"{'' if 'alpha' in answer.known else ' (assumed)'}.\nForward and backward pass: {timed}{late}."
     )
 
 
-def advice(title: str, row: Row, answer: Answer, of: str) -> str:
-    share = row.fastest[of]
+def advice(title: str, row: Row, answer: Answer, kind: str) -> str:
+    """A recommended strategy: its step, its lead, its certainty, its bottleneck, and the strategies that tie."""
+    share = row.fastest[kind]
     sure = f"the fastest, or within 1 %, in {f'{share:.0%} of the' if share < 1 else 'all'} draws"
+    usual = next((other for other in answer.rows if other.candidate.name == USUAL), row)
+    lead = f", {usual.seconds / row.seconds:.3g} times as fast as {usual.candidate.label}" if row is not usual else ""
+    limit = "Computation limits it: a faster network gains less than 5 %."
+    if row.limit != "computation":
+        limit = f"{LIMITS[row.limit]} takes {row.step.phases[row.limit] / row.seconds:.0%} of it."
+    tied = ", ".join(other.candidate.label for other in answer.ties(kind) if other is not row)
     return (
         f"{title}: {row.candidate.label}\n"
         f"  {ms(row.seconds)} ms an iteration ({ms(row.low_s)} to {ms(row.high_s)}), "
-        f"{rate(answer, row)} samples/s{ahead(row, answer)}; {sure}.\n  {limits(row)}{others(row, answer, of)}"
+        f"{rate(answer, row)} samples/s{lead}; {sure}.\n  {limit}"
+        f"{f' Less than 1 % apart, so that the simplest is named: {tied}.' if tied else ''}"
     )
 
 
-def others(row: Row, answer: Answer, of: str) -> str:
-    """Those that are as fast."""
-    alike = [other.candidate.label for other in answer.alike(of) if other is not row]
-    return f" Less than 1 % apart, so that the simplest is named: {', '.join(alike)}." if alike else ""
-
-
-def ahead(row: Row, answer: Answer) -> str:
-    """How much faster than what most users run."""
-    usual = next((other for other in answer.rows if other.candidate.name == USUAL), row)
-    if row is usual:
-        return ""
-    return f", {usual.seconds / row.seconds:.3g} times as fast as {usual.candidate.label}"
-
-
-def limits(row: Row) -> str:
-    if row.limit == "computation":
-        return "Computation limits it: a faster network gains less than 5 %."
-    part = row.step.phases[row.limit]
-    return f"{LIMITS[row.limit]} takes {part / row.seconds:.0%} of it."
-
-
 def rate(answer: Answer, row: Row) -> str:
-    found = answer.samples / row.seconds
-    return f"{found:,.0f}" if found >= 100 else f"{found:.3g}"
+    samples_per_s = answer.samples / row.seconds
+    return f"{samples_per_s:,.0f}" if samples_per_s >= 100 else f"{samples_per_s:.3g}"
 
 
 def table(answer: Answer, every_row: bool) -> str:
-    """The best rows, those that are advised and what most users run; or all."""
+    """The best rows, the recommended ones and the usual one; or all."""
     from tabulate import tabulate
 
-    advised = {answer.best(of).candidate.name for of in (SYNCHRONOUS, ANY)} | {USUAL}
-    shown = [row for n, row in enumerate(answer.rows) if every_row or n < MOST_ROWS or row.candidate.name in advised]
+    named = {answer.best(kind).candidate.name for kind in (SYNCHRONOUS, ANY)} | {USUAL}
+    shown = [row for n, row in enumerate(answer.rows) if every_row or n < MOST_ROWS or row.candidate.name in named]
     columns: dict[str, Callable[[Row], str]] = {
         "strategy": lambda row: row.candidate.label,
         "ms": lambda row: ms(row.seconds),
@@ -133,7 +120,7 @@ def table(answer: Answer, every_row: bool) -> str:
 
 
 def iterations(row: Row) -> str:
-    """To a target over synchronous SGD's."""
+    """Iterations to a target, over synchronous SGD's."""
     if row.candidate.keeps == SYNCHRONOUS:
         return ""
     return row.cost.short if row.cost else "not measured"
@@ -152,26 +139,22 @@ def legend(answer: Answer) -> list[str]:
 
 
 def assumed(answer: Answer) -> list[str]:
-    return [inputs.words()[name] for name in draws.assumed(answer.given)]
+    return [inputs.words()[name] for name in draws.assumed(answer.known)]
 
 
-def changes(answer: Answer, of: str) -> list[str]:
-    """Which strategy is the fastest at which bandwidth and number of workers, and at half of the bandwidth."""
+def changes(answer: Answer, kind: str) -> list[str]:
+    """The fastest strategy over bandwidths, over numbers of workers, and at half of the bandwidth."""
     labels = {row.candidate.name: row.candidate.label for row in answer.rows}
-    now = answer.best(of).candidate.label
-    found = []
+    now = answer.best(kind).candidate.label
+    lines = []
     for what, reach in (("bandwidth", "0.1 to 400 Gbit/s"), ("workers", "2 to 128")):
-        own = [flip for flip in answer.flips[of] if flip.what == what]
-        first = labels[own[0].before] if own else now
-        after = "".join(f"; from {flip_at(flip)} on {labels[flip.after]}" for flip in own)
-        found.append(f"by {what} ({reach}): {first}{after}.")
-    name, seconds = answer.halved[of]
-    found.append(f"at half of this bandwidth: {labels[name]}, {ms(seconds)} ms.")
-    return found
-
-
-def flip_at(flip: Flip) -> str:
-    return bits(flip.at) if flip.what == "bandwidth" else f"{flip.at:.0f} workers"
+        flips = [flip for flip in answer.flips[kind] if flip.what == what]
+        first = labels[flips[0].before] if flips else now
+        places = [bits(flip.at) if what == "bandwidth" else f"{flip.at:.0f} workers" for flip in flips]
+        after = "".join(f"; from {at} on {labels[flip.after]}" for at, flip in zip(places, flips))
+        lines.append(f"by {what} ({reach}): {first}{after}.")
+    name, seconds = answer.halved[kind]
+    return [*lines, f"at half of this bandwidth: {labels[name]}, {ms(seconds)} ms."]
 
 
 def share(row: Row, name: str) -> str:
@@ -202,11 +185,11 @@ def plain(answer: Answer) -> dict[str, Any]:
         "computation_from": answer.load.timed or None,
         "assumed": assumed(answer),
         "errors": answer.errors,
-        "best": {of: answer.best(of).candidate.name for of in (SYNCHRONOUS, ANY)},
+        "best": {kind: answer.best(kind).candidate.name for kind in (SYNCHRONOUS, ANY)},
         "strategies": [_row(row, answer) for row in answer.rows],
-        "flips": {of: [vars(flip) for flip in found] for of, found in answer.flips.items()},
+        "flips": {kind: [vars(flip) for flip in flips] for kind, flips in answer.flips.items()},
         "at_half_the_bandwidth": {
-            of: {"best": name, "step_s": seconds} for of, (name, seconds) in answer.halved.items()
+            kind: {"best": name, "step_s": seconds} for kind, (name, seconds) in answer.halved.items()
         },
         "notes": list(answer.notes),
     }

@@ -1,4 +1,4 @@
-"""What the tests of the probes share: a made-up testbed, and a run of a probe run in this process."""
+"""Helpers of the probes' tests: a made-up testbed, and runs of probes in this process."""
 
 from __future__ import annotations
 
@@ -47,11 +47,16 @@ def composed(experiment: str) -> dict[str, Any]:
     return configs.compose(f"pipesgd/{experiment}", ["dataset.standin=always"])
 
 
+def planned(config: dict[str, Any], workers: int, batch: int = 0, **probe: Any) -> dict[str, Any]:
+    """A composed configuration with these options of its probe, and the entries that a plan adds."""
+    record = {"variant": "s", "key": "k", "hardware": {"class": "none"}, "provenance": {}}
+    options = (config["probe"] or {}) | probe
+    return config | record | {"workers": workers, "batch": batch or workers, "probe": options}
+
+
 def configuration(experiment: str, workers: int, **probe: Any) -> dict[str, Any]:
     """An experiment on the made-up testbed, with digits for data."""
-    config = composed(experiment) | {"workers": workers}
-    record = {"variant": "s", "key": "k", "hardware": {"class": "none"}, "provenance": {}, "testbed": TESTBED}
-    return config | record | {"batch": 4 * workers, "probe": config["probe"] | probe}
+    return planned(composed(experiment), workers, 4 * workers, **probe) | {"testbed": TESTBED}
 
 
 def check(config: dict[str, Any]) -> RunConfig:
@@ -64,7 +69,7 @@ def check(config: dict[str, Any]) -> RunConfig:
 def run(config: dict[str, Any], folder, testbed: dict[str, Any] | None = None) -> dict[str, Any]:
     """The summary of a probe's run, all ranks in this process.
 
-    testbed: what they run on, where that is another than the configuration says.
+    testbed: the one that they run on, if it differs from the configuration's.
     """
     typed = check(config)
     place = testbed_of(testbed or config["testbed"])

@@ -1,1 +1,1 @@
-"""What several probes share. No file in here is a probe."""
+"""Code that several probes use; no module here is a probe."""

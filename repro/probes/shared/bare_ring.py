@@ -1,4 +1,4 @@
-"""A ring that only moves its pieces: communication by itself."""
+"""A ring allreduce that only moves data: the cost of its communication without summation and codec work."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from repro.fabric.costs import Costs
 from repro.probes.shared.stopwatch import slowest
 
 
-class Unopened(Codec):
-    """Wire tensors of another codec that nobody opens: a hop's sum is what was there before."""
+class ForwardOnly(Codec):
+    """Has the wire format of another codec, and adds nothing: a hop sends on what it already holds."""
 
     def __init__(self, inner: Codec):
         super().__init__()
@@ -37,8 +37,8 @@ class Unopened(Codec):
         return mine
 
 
-class WithoutWork:
-    """A fabric on which a collective's own work takes no virtual time."""
+class FreeWork:
+    """A fabric on which the work of a collective takes no virtual time."""
 
     def __init__(self, inner: Fabric):
         self.inner = inner
@@ -48,25 +48,23 @@ class WithoutWork:
         return getattr(self.inner, name)
 
 
-class Moving:
-    """`given`: {bytes (of float32), codec, pieces}; with one piece a block it moves what the native ring moves."""
+class BareRing:
+    """Moves the messages of a ring allreduce of `nbytes` bytes; with one piece a block, those of the plain ring."""
 
-    def __init__(self, fabric: Fabric, given: dict[str, Any], device: torch.device):
-        self.fabric, self.codec = fabric, Unopened(find_codec(given["codec"]))
-        cut = piece_bounds(given["bytes"] // FLOAT32, fabric.size, given["pieces"])
-        self.lengths = [end - start for start, end in cut]
-        if self.codec.lossless:
-            self.pieces = [torch.zeros(n, device=device) for n in self.lengths]
-        else:
-            sizes = [self.codec.wire_bytes(n) for n in self.lengths]
-            self.pieces = [torch.zeros(size, dtype=torch.uint8, device=device) for size in sizes]
+    def __init__(self, fabric: Fabric, nbytes: int, codec: str, pieces: int, device: torch.device):
+        self.fabric: Any = FreeWork(fabric)
+        self.codec = ForwardOnly(find_codec(codec))
+        self.lengths = [end - start for start, end in piece_bounds(nbytes // FLOAT32, fabric.size, pieces)]
+        sizes, dtype = self.lengths, torch.float32
+        if not self.codec.lossless:
+            sizes, dtype = [self.codec.wire_bytes(n) for n in self.lengths], torch.uint8
+        self.pieces = [torch.zeros(size, dtype=dtype, device=device) for size in sizes]
 
     def once(self) -> float:
-        """Seconds of the slowest rank; every rank gets the number."""
-        fabric: Any = WithoutWork(self.fabric)
-        return slowest(fabric, lambda: ring_pipelined_encoded(fabric, self.pieces, self.lengths, self.codec))
+        """Seconds of the slowest rank; the same on every rank."""
+        return slowest(self.fabric, lambda: ring_pipelined_encoded(self.fabric, self.pieces, self.lengths, self.codec))
 
     def seconds(self, repeat: int) -> float:
-        """Median of so many, after one that touches fresh pages."""
+        """The median of `repeat` runs, after one that touches fresh pages."""
         self.once()
         return statistics.median(self.once() for _ in range(repeat))

@@ -1,4 +1,4 @@
-"""The collectives that can be timed, by name, each with data whose result is known."""
+"""The collectives that the probe `collective` times: their calls, checks of their results, and their closed forms."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from repro.fabric.sparse.collectives import gtopk_allreduce, topk_allgather
 from repro.fabric.sparse.gradients import Sparse, Wire
 from repro.fabric.sparse.selection import select
 
-# gTop-k's Table I; what is timed is the aggregation of selected elements, for selecting happens in the first call alone
+# gTop-k's Table I; the timed calls aggregate elements that were selected in the first call
 SPARSE = ("topk", "topk_ring", "gtopk")
-BLOCKING = "blocking"  # MPI's allreduce that blocks, whose algorithm the library's settings choose; native does not
+BLOCKING = "blocking"  # MPI's blocking allreduce, whose algorithm the library chooses; "native" does not block
 NAMES = (
     *(*dense.ALLREDUCE, "native", "auto", BLOCKING, "allgather", "reduce_scatter", "broadcast", "reduce"),
     *("dense", *SPARSE),
@@ -28,7 +28,7 @@ NAMES = (
 
 
 class Call(NamedTuple):
-    """One collective on float32 vectors. pieces: of a block in ring_pipelined. density: of the sparse ones."""
+    """A collective on float32 vectors. pieces: a block's, for ring_pipelined; density: for sparse collectives."""
 
     name: str
     elements: int
@@ -38,17 +38,17 @@ class Call(NamedTuple):
 
     @property
     def k(self) -> int:
-        """Elements that a rank of a sparse one selects; at least one, so that a short vector can be checked."""
+        """Elements that each rank selects; at least one, so that results can be checked on short vectors."""
         return max(1, round(self.density * self.elements))
 
 
 def pattern(rank: int, elements: int) -> torch.Tensor:
-    """What rank `rank` brings: small whole numbers, so that sums in any order are exact in float32."""
+    """A rank's input: small whole numbers, so that sums in any order are exact in float32."""
     return torch.arange(5).float().add_(rank + 1).repeat(-(-elements // 5))[:elements].contiguous()
 
 
 def bind(fabric: Fabric, call: Call) -> Callable[[torch.Tensor], Any]:
-    """The collective as vector (elements,) -> its result on this rank; what a training run sets up once is done."""
+    """The collective as a function: vector (elements,) -> this rank's result; one-time setup is done here."""
     name = "ring" if call.name == "dense" else call.name
     if name in SPARSE:
         return _sparse(fabric, call)
@@ -57,12 +57,10 @@ def bind(fabric: Fabric, call: Call) -> Callable[[torch.Tensor], Any]:
         return lambda x: allreduce.decompress(allreduce.reduce(allreduce.compress(x)), x)
     if name == "auto":
         fabric.settle_auto()
-    whole: dict[str, Callable[[torch.Tensor], Any]] = {
-        "allgather": lambda x: dense.ring_allgather(fabric, x),
-        "reduce_scatter": lambda x: dense.ring_reduce_scatter(fabric, x),
-    }
-    if name in whole:
-        return whole[name]
+    if name == "allgather":
+        return lambda x: dense.ring_allgather(fabric, x)
+    if name == "reduce_scatter":
+        return lambda x: dense.ring_reduce_scatter(fabric, x)
     in_place: dict[str, Callable[[torch.Tensor], Any]] = {
         "auto": lambda x: fabric.allreduce(x, algorithm="auto"),
         "native": lambda x: fabric.allreduce(x, algorithm="native").wait(),
@@ -96,36 +94,36 @@ def _sparse(fabric: Fabric, call: Call) -> Callable[[torch.Tensor], list[Sparse]
 
 
 def checker(fabric: Fabric, call: Call) -> Callable[[Any], None]:
-    """A function of this rank's result that raises FaultError where it is not what the ranks' patterns give."""
+    """A check of this rank's result: FaultError if it does not follow from the ranks' patterns."""
     name, elements, p, me = call.name, call.elements, fabric.size, fabric.rank
     if name == "allgather":
         expected = torch.stack([pattern(rank, elements) for rank in range(p)])
     elif name == "broadcast":
         expected = pattern(0, elements)
-    elif name in SPARSE:  # all select the same indices, so that gtopk's is a sum too
+    elif name in SPARSE:  # all ranks select the same indices, so that gtopk's result is a sum too
         expected = _as_vector(elements, [select(pattern(rank, elements), call.k) for rank in range(p)])
     else:
-        summed = p - 1 if name == "server" else p  # a server brings nothing
+        summed = p - 1 if name == "server" else p  # a server has no input
         expected = pattern(0, elements).sub_(1).mul_(summed).add_(summed * (summed + 1) / 2)
         if name == "reduce_scatter":
             expected = dense.chunks(expected, p)[me]
     allowed = 0.0
-    if call.codec == "ternary":  # random: an element may come out as 0, or as the sum of all ranks' largest values
+    if call.codec == "ternary":  # random: an element may become 0, or the sum of all ranks' largest values
         allowed = float(sum(pattern(rank, 5).max() for rank in range(p)))
-    elif call.codec != "none":  # the others round by at most a hundredth of the largest value, once a hop
+    elif call.codec != "none":  # rounds by at most a hundredth of the largest value, once a hop
         allowed = float(expected.max()) * (p + 1) / 100
 
     def check(result: Any) -> None:
         if name == "reduce" and me != 0:
-            return  # scratch
-        found = torch.stack(result) if name == "allgather" else result
-        if name in SPARSE:
-            found = _as_vector(elements, result)
-        found = found.cpu()
-        right = torch.equal(found, expected) if not allowed else float((found - expected).abs().max()) <= allowed
-        if not right:
-            of = f"over {p} ranks (codec {call.codec}, {4 * elements} bytes)"
-            raise FaultError(f"rank {me}: {name} {of} gave a wrong result")
+            return  # its buffer holds partial sums
+        if name == "allgather":
+            result = torch.stack(result)
+        elif name in SPARSE:
+            result = _as_vector(elements, result)
+        actual = result.cpu()
+        if not (float((actual - expected).abs().max()) <= allowed if allowed else torch.equal(actual, expected)):
+            where = f"over {p} ranks (codec {call.codec}, {4 * elements} bytes)"
+            raise FaultError(f"rank {me}: {name} {where} gave a wrong result")
 
     return check
 
@@ -140,7 +138,7 @@ def _as_vector(elements: int, parts: list[Sparse]) -> torch.Tensor:
 def closed_form(
     call: Call, ranks: int, alpha: float, beta: float, costs: Costs, fabric: str
 ) -> tuple[float, str | None]:
-    """(seconds, a word of caution or None); `costs`: of summing and codecs; `ranks` counts a server."""
+    """(seconds, a note on how far the form applies or None); costs: of sums and codecs; ranks: with the server."""
     name, n, gamma = call.name, 4 * call.elements, costs.modelled("reduce", 1.0)
     if name in ("dense", *SPARSE):
         element = Wire(call.k, call.codec).bytes / call.k

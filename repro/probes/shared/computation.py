@@ -1,4 +1,4 @@
-"""Seconds of a training step's computation without communication, all ranks computing at once."""
+"""Seconds of a training step's computation without communication, while all ranks compute at once."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from repro.training.worker import Worker
 
 @dataclass(frozen=True)
 class Compute:
-    """Seconds a step on the slowest rank: passes, update, loading data, and what the main line does besides.
+    """Seconds a step on the slowest rank.
 
-    buckets: L -> seconds of the backward pass until each of L buckets has its gradients, after the one before, in the
-    order of communication (the last layers first); they sum to the backward pass. The first is l_b of equation (6).
+    other: what the main line does besides passes, update and loading data. buckets: L -> seconds of the backward pass
+    until the gradients of each of L buckets are complete, after the bucket before, in the order of communication (the
+    last layers first); they sum to `backward`, and the first is l_b of Pipe-SGD's equation (6).
     """
 
     forward: float
@@ -32,32 +33,26 @@ class Compute:
     buckets: dict[int, list[float]]
 
     @property
-    def l_up(self) -> float:
-        return self.update
-
-    @property
     def l_for(self) -> float:
-        """The forward pass and what stands in a step besides: a step's time has to lie somewhere."""
+        """The forward pass; it includes `data` and `other`, for which the paper's equations have no term."""
         return self.forward + self.data + self.other
 
     @property
     def l_comp(self) -> float:
-        """All of the main line but the update, l_comp of equation (2)."""
+        """l_comp of equation (2): all of the main line but the update."""
         return self.l_for + self.backward
 
+    @property
+    def total(self) -> float:
+        return self.update + self.l_comp
+
     def as_result(self) -> dict[str, Any]:
-        return {
-            "forward_s": self.forward,
-            "backward_s": self.backward,
-            "update_s": self.update,
-            "data_s": self.data,
-            "other_s": self.other,
-            "first_segment_backward_s": {str(L): seconds[0] for L, seconds in self.buckets.items()},
-        }
+        parts = {f"{name}_s": getattr(self, name) for name in ("forward", "backward", "update", "data", "other")}
+        return parts | {"first_segment_backward_s": {str(L): seconds[0] for L, seconds in self.buckets.items()}}
 
 
 class Alone(GradientStrategy):
-    """Gradient and update as in synchronous SGD, with nobody to exchange with."""
+    """Gradient and update as in synchronous SGD, without an exchange."""
 
     name = "alone"
 
@@ -68,18 +63,18 @@ class Alone(GradientStrategy):
 class ComputeBenchmark:
     """Measures turn by turn; every rank of `fabric` calls it at once and gets the same numbers.
 
-    Of each turn the slowest rank counts: on shared cores the ranks slow each other down as they will in training, which
-    is part of what is predicted from. `counts`: the numbers of buckets asked for.
+    The slowest rank of each turn counts: ranks that share cores slow each other down as they will in training.
+    counts: the numbers of buckets to measure.
     """
 
     def __init__(self, fabric: Fabric, worker: Worker, counts: Sequence[int]):
         self.fabric, self.worker = fabric, worker
-        # in the order of communication; when the last is there the backward pass is over
+        # in the order of communication, without the last: it is complete when the backward pass ends
         self.early = {L: balanced_buckets(worker.model_shard.blocks, L)[:0:-1] for L in counts}
         self.alone = Alone()
         self.alone.setup(worker)
         self.worker.clock.start()
-        self.stretches: list[dict[str, float]] = []  # seconds a step
+        self.steps: list[dict[str, float]] = []  # the mean step of each turn (s)
         self.ready: dict[int, list[list[float]]] = {L: [] for L in counts}
 
     def turn(self, warmup: int, steps: int) -> None:
@@ -90,29 +85,29 @@ class ComputeBenchmark:
             self.fabric.exchange(None)
             self.fabric.barrier()
         clock.take()
-        began = clock.train_s()
+        start = clock.train_s()
         for _ in range(steps):
             self.alone.step()
         with clock.paused():  # waits for the device
-            mine = {"total": clock.train_s() - began, **clock.take()}
+            mine = {"total": clock.train_s() - start, **clock.take()}
             slowest = max(self.fabric.exchange(mine), key=lambda rank: rank["total"])
-        self.stretches.append({name: seconds / steps for name, seconds in slowest.items()})
+        self.steps.append({name: seconds / steps for name, seconds in slowest.items()})
         for L, early in self.early.items():
             if early:
                 self.ready[L].append(self._backward_of(early))
 
     def result(self) -> Compute:
         """The median turn, and the median of each bucket's part of the backward pass."""
-        typical = sorted(self.stretches, key=lambda stretch: stretch["total"])[len(self.stretches) // 2]
-        named = {name: typical[name] for name in ("forward", "backward", "update", "data")}
-        bucketed = {}
+        median = sorted(self.steps, key=lambda step: step["total"])[len(self.steps) // 2]
+        parts = {name: median[name] for name in ("forward", "backward", "update", "data")}
+        buckets = {}
         for L, turns in self.ready.items():
             early = [statistics.median(column) for column in zip(*turns)]
-            bucketed[L] = [*early, max(0.0, named["backward"] - sum(early))]
-        return Compute(**named, other=max(0.0, typical["total"] - sum(named.values())), buckets=bucketed)
+            buckets[L] = [*early, max(0.0, parts["backward"] - sum(early))]
+        return Compute(**parts, other=max(0.0, median["total"] - sum(parts.values())), buckets=buckets)
 
     def _backward_of(self, early: list[Bucket]) -> list[float]:
-        """Seconds of a backward pass for each of these buckets, after the one before, on the slowest rank of each."""
+        """Seconds of one backward pass until each bucket is complete, after the bucket before; on its slowest rank."""
         fabric, worker, ready = self.fabric, self.worker, {}
 
         def gradient_ready(block: int) -> None:

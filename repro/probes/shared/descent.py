@@ -1,4 +1,4 @@
-"""A run of Pipe-SGD whose every iterate is looked at: losses, distances to the minimiser, gradient norms."""
+"""A run of Pipe-SGD that records every iteration: losses, distances to the minimiser, gradient norms."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ from repro.probes.shared.objective import regularised
 from repro.rank.factory import build_worker
 from repro.training.worker import Worker
 
-SAY_EVERY = 100
+PROGRESS_EVERY = 100  # iterations
 
 
 @dataclass(frozen=True)
 class Descent:
-    """losses, comparators: f_t(w_t) and f_t(w*) of iteration t = 1 .. T over the global minibatch; F, L as met.
+    """The record of iterations t = 1 .. T.
 
+    losses, comparators: f_t(w_t) and f_t(w*) over the global minibatch. F, L: the largest values of the run.
     snapshots: t -> w_t (n,), the weights that gradient t was computed at.
     """
 
@@ -38,7 +39,7 @@ class Descent:
     snapshots: dict[int, torch.Tensor]
 
     def average_regret(self, minimum: float | None) -> list[float]:
-        """(1/t) sum of f_s(w_s) - f_s(w*) over s <= t; `minimum`: f(w*) where every f_t is f."""
+        """(1/t) sum of f_s(w_s) - f_s(w*) over s <= t; `minimum`: f(w*), if every f_t is f."""
         best = self.comparators if minimum is None else [minimum] * len(self.losses)
         total = accumulate(loss - least for loss, least in zip(self.losses, best))
         return [regret / t for t, regret in enumerate(total, start=1)]
@@ -52,32 +53,32 @@ def descend(
     mu: float,
     minimiser: torch.Tensor,
     T: int,
-    keep: Sequence[int],
+    snapshots_at: Sequence[int],
     done: int,
 ) -> Descent:
-    """T iterations with plain SGD at the steps of `rate`; every rank calls it and gets the same record.
+    """Run T iterations of plain SGD with the step sizes of `rate`; every rank calls it and gets the same record.
 
-    `keep`: the iterations whose weights are kept; `done`: iterations before, for the progress bar.
+    done: iterations of earlier runs, for the progress bar.
     """
     worker = build_worker(fabric, config.model_copy(update={"optimizer": rate}), dataset)
-    part = worker.model_shard
-    worker.loss_function = regularised([p for p in part.model.parameters() if p.requires_grad], mu)
+    shard = worker.model_shard
+    worker.loss_function = regularised([p for p in shard.model.parameters() if p.requires_grad], mu)
     strategy = strategies.load(config.strategy.name)(config.strategy.options)
     strategy.setup(worker)
-    target, wanted = minimiser.to(part.weights), set(keep)
-    norms, distances = record(worker, target)
+    target = minimiser.to(shard.weights)
+    norms, distances = record_updates(worker, target)
     losses, snapshots = [], {}
     worker.clock.start()
     for t in range(1, T + 1):
-        if t in wanted:
-            snapshots[t] = part.weights.detach().cpu().clone()
+        if t in snapshots_at:
+            snapshots[t] = shard.weights.detach().cpu().clone()
         losses.append(not_none(strategy.step().loss))
-        if t % SAY_EVERY == 0 or t == T:
+        if t % PROGRESS_EVERY == 0 or t == T:
             probes.progress(fabric, done + t)
     strategy.drain()
     strategy.close()
-    distances.append((part.weights - target).norm())
-    comparators = at_minimiser(worker, target, T)
+    distances.append((shard.weights - target).norm())
+    comparators = losses_at(worker, target, T)
     mine = torch.stack([torch.stack(losses).double(), comparators.double()]).cpu()
     losses, comparators = torch.stack(fabric.exchange(mine)).mean(0).tolist()
     F, L = torch.stack(distances).max().item() / math.sqrt(2), torch.stack(norms).max().item()
@@ -86,8 +87,8 @@ def descend(
     return Descent(losses, comparators, F, L, snapshots)
 
 
-def record(worker: Worker, minimiser: torch.Tensor) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-    """From now on, of every update: the norm of the gradient applied (the workers' mean), ||w - w*|| before it."""
+def record_updates(worker: Worker, minimiser: torch.Tensor) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """Two lists that every later update extends: the norm of the workers' mean gradient, and ||w - w*|| before it."""
     norms: list[torch.Tensor] = []
     distances: list[torch.Tensor] = []
     update = worker.update
@@ -102,9 +103,9 @@ def record(worker: Worker, minimiser: torch.Tensor) -> tuple[list[torch.Tensor],
 
 
 @torch.no_grad()
-def at_minimiser(worker: Worker, minimiser: torch.Tensor, T: int) -> torch.Tensor:
-    """This rank's loss (T,) of its minibatches at w*; the part's weights are w* afterwards."""
-    worker.model_shard.weights.copy_(minimiser)
+def losses_at(worker: Worker, weights: torch.Tensor, T: int) -> torch.Tensor:
+    """This rank's losses (T,) of its first T minibatches at the weights, which the worker's model has afterwards."""
+    worker.model_shard.weights.copy_(weights)
     losses = []
     for t in range(T):
         x, y = worker.batches[t * worker.workers + worker.rank]

@@ -1,13 +1,12 @@
-"""The network model of a fabric in use, fitted to messages between neighbours: what its virtual twin runs on.
+"""Network models fitted to measurements of the fabric; virtual twins of strategies run on them.
 
-Every rank sends to its right and receives from its left at once, so that all links carry as much as in a ring's hop.
+Every rank sends to its right and receives from its left at once, so that each link carries as much as in a ring's hop.
 """
 
 from __future__ import annotations
 
 import statistics
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,33 +17,30 @@ from repro.algorithms.timing.collective_forms import FLOAT32
 from repro.algorithms.timing.fit import Fit, fit_alpha_beta
 from repro.fabric.base import Fabric
 from repro.fabric.virtual.network import Network
-from repro.probes.shared.stopwatch import repeats, slowest
+from repro.probes.shared.stopwatch import repetitions, slowest
 
-LEAST_S, MOST_REPEATS = 0.02, 50  # short work is repeated within one measurement until it takes that long
+LEAST_S, MOST_REPETITIONS = 0.02, 50  # of one measurement, in which short work is repeated
 WIRE_TAG = 7
-
-
-LONG = 1 << 20  # bytes: messages whose slope is the link's
+LONG = 1 << 20  # bytes: the link's slope is that of messages of this size or more
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """network: beta, seconds a byte, is the slope of long messages, alpha what each size measured takes besides.
+    """A fitted network, and the measured points (entries of `probe_results.parts.Point`).
 
-    alpha of the network is that of the shortest. points: {bytes, seconds, min, max, fitted_s}, the last of one alpha
-    and one beta fitted to all sizes, which is what the closed forms would have to do with.
+    network: beta (seconds a byte) is the slope of long messages, `by_size` the time that each measured size takes
+    besides, alpha that of the shortest. points: their fitted_s come from one alpha and one beta fitted to all sizes,
+    as closed forms use them.
     """
 
     network: Network
     points: list[dict[str, float]]
 
     def as_result(self) -> dict[str, Any]:
-        network = self.network
-        by_size = [{"bytes": n, "alpha_s": alpha} for n, alpha in network.by_size]
         return {
-            "alpha_s": network.alpha,
-            "beta_s_per_byte": network.beta,
-            "alpha_by_size": by_size,
+            "alpha_s": self.network.alpha,
+            "beta_s_per_byte": self.network.beta,
+            "alpha_by_size": [{"bytes": n, "alpha_s": alpha} for n, alpha in self.network.by_size],
             "points": self.points,
         }
 
@@ -52,7 +48,7 @@ class Fitted:
 def fit(points: Sequence[tuple[int, float]], messages: int = 1) -> Network:
     """The network on which `messages` messages of n bytes, one after the other, take the measured (n, seconds).
 
-    What is under way at once shares its links: so do TCP's connections.
+    Concurrent messages share its links, as TCP connections do.
     """
     each = sorted((n, seconds / messages) for n, seconds in points)
     long = [point for point in each if point[0] >= LONG]
@@ -61,18 +57,8 @@ def fit(points: Sequence[tuple[int, float]], messages: int = 1) -> Network:
     return Network(by_size[0][1], beta, by_size, fair=True)
 
 
-def measure(fabric: Fabric, work: Callable[[int], Any], sizes: Sequence[int], rounds: int) -> dict[int, list[float]]:
-    """Seconds of `work(bytes)` on the slowest rank, `rounds` of each size in turns; every rank gets the same."""
-    times = {n: repeats(fabric, partial(work, n), LEAST_S, MOST_REPEATS) for n in sizes}
-    taken: dict[int, list[float]] = defaultdict(list)
-    for _ in range(rounds):
-        for n in sizes:
-            taken[n].append(slowest(fabric, partial(work, n), times[n]) / times[n])
-    return taken
-
-
 def neighbours(fabric: Fabric, sizes: Sequence[int], rounds: int) -> Fitted:
-    """seconds = alpha + n beta of one message to the right, while one comes from the left."""
+    """The network on which one message to the right, while one comes from the left, takes alpha + n beta."""
     p, me = fabric.size, fabric.rank
     buffers = {n: (torch.zeros(n // FLOAT32), torch.zeros(n // FLOAT32)) for n in sizes}
 
@@ -82,41 +68,44 @@ def neighbours(fabric: Fabric, sizes: Sequence[int], rounds: int) -> Fitted:
         receive.wait()
         send.wait()
 
-    taken = measure(fabric, exchange, sizes, rounds)
-    points = medians(taken)
-    return Fitted(fit(points), described(points, taken, fit_alpha_beta(points)))
+    return _fitted(fabric, exchange, sizes, rounds, 1)
 
 
 def native(fabric: Any, sizes: Sequence[int], rounds: int, blocking: bool = False) -> Fitted:
-    """The network on which a ring would take as long as the library's own allreduce; `sizes`: bytes of a ring's block.
+    """The network on which a ring would take as long as the library's allreduce; `sizes`: bytes of a ring's block.
 
-    Whatever algorithm the library chooses, its virtual twin is a ring; its summation is in beta. blocking: of the call
-    that blocks (MPI), for which the library may choose another.
+    The virtual twin is a ring whatever algorithm the library chooses, and beta includes the library's summation.
+    blocking: measure MPI's blocking call, for which the library may choose another algorithm.
     """
     p = fabric.size
     vectors = {n: torch.zeros(p * n // FLOAT32) for n in sizes}
 
-    def work(n: int) -> None:
+    def allreduce(n: int) -> None:
         if blocking:
             fabric.blocking_allreduce(vectors[n])
         else:
             fabric.native_allreduce(vectors[n]).wait()
 
-    taken = measure(fabric, work, sizes, rounds)
-    points, messages = medians(taken), 2 * (p - 1)
+    return _fitted(fabric, allreduce, sizes, rounds, 2 * (p - 1))
+
+
+def _fitted(fabric: Fabric, work: Callable[[int], Any], sizes: Sequence[int], rounds: int, messages: int) -> Fitted:
+    """Time `work(bytes)` on the slowest rank, `rounds` times a size in turns, and fit; the same on every rank."""
+    times = {n: repetitions(fabric, partial(work, n), LEAST_S, MOST_REPETITIONS) for n in sizes}
+    seconds: dict[int, list[float]] = {n: [] for n in sizes}
+    for _ in range(rounds):
+        for n in sizes:
+            seconds[n].append(slowest(fabric, partial(work, n), times[n]) / times[n])
+    points = [(n, statistics.median(each)) for n, each in seconds.items()]
     straight = fit_alpha_beta(points, lambda n: (messages, messages * n))
-    return Fitted(fit(points, messages), described(points, taken, straight))
+    return Fitted(fit(points, messages), as_points(seconds, points, straight))
 
 
-def medians(taken: dict[int, list[float]]) -> list[tuple[int, float]]:
-    return [(n, statistics.median(seconds)) for n, seconds in taken.items()]
-
-
-def described(
-    points: Sequence[tuple[int, float]], taken: dict[Any, list[float]], fitted: Fit
+def as_points(
+    seconds: Mapping[Any, Sequence[float]], medians: Sequence[tuple[int, float]], fitted: Fit
 ) -> list[dict[str, float]]:
-    """Points of a result (`results.Point`)."""
+    """Entries of `probe_results.parts.Point`."""
     return [
-        {"bytes": n, "seconds": s, "min": min(taken[n]), "max": max(taken[n]), "fitted_s": s - rest}
-        for (n, s), rest in zip(points, fitted.residuals)
+        {"bytes": n, "seconds": s, "min": min(seconds[n]), "max": max(seconds[n]), "fitted_s": s - residual}
+        for (n, s), residual in zip(medians, fitted.residuals)
     ]

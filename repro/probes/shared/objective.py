@@ -15,7 +15,7 @@ from repro.data.base import AnySplit, Dataset, Samples, Split
 from repro.fabric.base import Fabric
 
 ITERATIONS_A_ROUND, ROUNDS, HISTORY = 50, 60, 50
-GAP = 1e-9  # how far above the minimum the minimiser may be, certified
+GAP = 1e-9  # how far above the true minimum the value may be
 
 
 def regularised(parameters: Sequence[torch.Tensor], mu: float) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
@@ -30,7 +30,7 @@ def regularised(parameters: Sequence[torch.Tensor], mu: float) -> Callable[[torc
 
 @dataclass(frozen=True)
 class Minimum:
-    """weights (n,) float64, in the order of the parameters to train; value: of the objective there.
+    """weights (n,) float64, in the order of the trainable parameters; value: of the objective there.
 
     gap: an upper bound of value minus the true minimum, ||gradient||^2 / (2 mu) by strong convexity.
     """
@@ -42,7 +42,7 @@ class Minimum:
 
 
 class Objective:
-    """The objective over a whole training set in float64: what f(w) is, apart from how it is trained."""
+    """The objective over a whole training set, in float64."""
 
     def __init__(self, model: nn.Module, split: AnySplit, mu: float):
         self.model, self.mu = model.double(), mu
@@ -61,35 +61,29 @@ class Objective:
         )
 
     def weights(self) -> torch.Tensor:
-        return torch.cat([p.detach().view(-1) for p in self.parameters])
-
-    def load(self, weights: torch.Tensor) -> None:
-        """Take the weights (n,) of any precision."""
-        with torch.no_grad():
-            for parameter, piece in zip(self.parameters, weights.split([p.numel() for p in self.parameters])):
-                parameter.copy_(piece.view(parameter.shape))
+        return nn.utils.parameters_to_vector(self.parameters).detach()
 
     def value(self, weights: torch.Tensor) -> float:
-        self.load(weights)
+        """The objective at weights (n,) of any precision, which the model has afterwards."""
         with torch.no_grad():
+            nn.utils.vector_to_parameters(weights.double(), self.parameters)
             return self.loss(self.model(self.x), self.y).item()
 
+    def backward(self) -> torch.Tensor:
+        """The objective at the present weights; computes the gradient."""
+        self.optimizer.zero_grad()
+        loss = self.loss(self.model(self.x), self.y)
+        loss.backward()
+        return loss
+
     def gradient_norm(self) -> float:
-        """At the present weights."""
-        self.model.zero_grad()
-        self.loss(self.model(self.x), self.y).backward()
+        """The norm at the present weights."""
+        self.backward()
         return torch.cat([not_none(p.grad).view(-1) for p in self.parameters]).norm().item()
 
     def descend(self) -> None:
-        """One round of L-BFGS from the present weights, with what the rounds before learnt of the curvature."""
-
-        def closure() -> torch.Tensor:
-            self.optimizer.zero_grad()
-            loss = self.loss(self.model(self.x), self.y)
-            loss.backward()
-            return loss
-
-        self.optimizer.step(closure)
+        """One round of L-BFGS, which continues with the curvature estimate of the rounds before."""
+        self.optimizer.step(self.backward)
 
     def minimum(self) -> Minimum:
         """The present weights as the minimum."""
@@ -98,21 +92,21 @@ class Objective:
 
 
 def minimise(fabric: Fabric, objective: Objective | None) -> Minimum:
-    """Rank 0, which alone has the objective, minimises; every rank gets what it found, or FaultError."""
+    """Rank 0, the only one with an objective, minimises it; every rank gets the minimum, or FaultError."""
     for _ in range(ROUNDS):
-        offered = None
+        candidate = None
         if objective is not None:
             objective.descend()
-            offered = objective.minimum()
-        found = not_none(fabric.exchange(offered)[0])  # after every round: nobody waits longer than one takes
-        if found.gap <= GAP:
-            return found
+            candidate = objective.minimum()
+        minimum = not_none(fabric.exchange(candidate)[0])  # after every round, so that no rank waits longer than one
+        if minimum.gap <= GAP:
+            return minimum
     iterations = ROUNDS * ITERATIONS_A_ROUND
-    raise FaultError(f"the minimum was not found: up to {found.gap:.1e} above it after {iterations} iterations")
+    raise FaultError(f"the minimum was not found: up to {minimum.gap:.1e} above it after {iterations} iterations")
 
 
 def subset(dataset: Dataset, samples: int | None, parts: int) -> Dataset:
-    """The data set with its first so many training samples (None: all), a multiple of `parts`."""
+    """The data set with its first `samples` training samples (None: all), rounded down to a multiple of `parts`."""
     assert isinstance(dataset.train, Samples)
     n = min(samples or len(dataset.train), len(dataset.train)) // parts * parts
     return replace(dataset, train=Split(*dataset.train.slice(0, n)))

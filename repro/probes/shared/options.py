@@ -1,4 +1,4 @@
-"""Types of probes' options, and checks of configurations."""
+"""Types of probe options, and checks of configurations that several probes need."""
 
 from __future__ import annotations
 
@@ -17,55 +17,53 @@ from repro.experiment.testbeds import Modelled
 from repro.strategies.base import Strategy
 
 
-def chosen(strategies_of: Mapping[str, Plugin]) -> dict[str, Strategy]:
+def create(choices: Mapping[str, Plugin]) -> dict[str, Strategy]:
     """Variant -> a new strategy with its options."""
-    return {variant: strategies.load(one.name)(one.options) for variant, one in strategies_of.items()}
+    return {variant: strategies.load(one.name)(one.options) for variant, one in choices.items()}
 
 
 def most_ranks(config: RunConfig) -> int:
-    """Of the probe's strategies the one that needs most."""
-    given = config.probe.strategies.values()
-    return max(strategies.load(one.name).ranks(one.options, config.workers) for one in given)
+    """The ranks of the strategy in `probe.strategies` that needs most; during the others the rest of them wait."""
+    choices = config.probe.strategies.values()
+    return max(strategies.load(one.name).ranks(one.options, config.workers) for one in choices)
 
 
-def needs_one(config: RunConfig, what: str) -> None:
-    """InputError with more workers than the program uses."""
+def needs_one(config: RunConfig, reason: str) -> None:
     if config.workers != 1:
-        raise InputError(f"workers={config.workers}: program {config.program} {what}; must be 1")
+        raise InputError(f"workers={config.workers}: program {config.program} {reason}; must be 1")
+
+
+def needs_several(config: RunConfig, reason: str = "who communicate") -> None:
+    if config.workers < 2:
+        raise InputError(f"workers={config.workers}: program {config.program} needs 2 or more, {reason}")
 
 
 def needs_real_time(config: RunConfig) -> None:
-    """InputError where time is modelled, by simulation or emulation."""
+    """InputError on a simulated or emulated testbed."""
     if isinstance(config.testbed, Modelled):
         raise InputError(f"program {config.program}: time on testbed {config.testbed.name} is modelled; testbed=here")
 
 
-def needs_several(config: RunConfig, who: str = "who communicate") -> None:
-    """InputError without somebody to talk to."""
-    if config.workers < 2:
-        raise InputError(f"workers={config.workers}: program {config.program} needs 2 or more, {who}")
-
-
-def needs_worlds(config: RunConfig) -> None:
-    """InputError for worlds of the first so many workers (`probe.ranks`) that the run does not have."""
+def needs_ranks(config: RunConfig) -> None:
+    """InputError for entries of `probe.ranks` that exceed the workers."""
     if wrong := [p for p in config.probe.ranks if p > config.workers]:
         raise InputError(f"probe.ranks={wrong}: must be 2 to workers={config.workers}")
 
 
-def _different(given: list[int]) -> list[int]:
-    if len(set(given)) < 2:
+def _two_different(sizes: list[int]) -> list[int]:
+    if len(set(sizes)) < 2:
         raise ValueError("must be a list of at least 2 different numbers of bytes")
-    return given
+    return sizes
 
 
-def _by_variant(given: Any) -> Any:
-    """Each a plugin, or an InputError that names its variant."""
-    if not isinstance(given, dict):
-        return given
-    return {one: plugins.choice("strategy", f"probe.strategies.{one}")(entries) for one, entries in given.items()}
+def _by_variant(entries: Any) -> Any:
+    """Variant -> plugin; InputError that names the variant."""
+    if not isinstance(entries, dict):
+        return entries
+    return {one: plugins.choice("strategy", f"probe.strategies.{one}")(own) for one, own in entries.items()}
 
 
 Bytes = Annotated[int, Field(ge=4)]  # of float32 vectors
 Worlds = Annotated[list[Annotated[int, Field(ge=2)]], Field(min_length=1)]
-Sizes = Annotated[list[Bytes], AfterValidator(_different)]  # that a network's alpha and beta are fitted to
+Sizes = Annotated[list[Bytes], AfterValidator(_two_different)]  # a network's alpha and beta are fitted to them
 Strategies = Annotated[dict[Text, plugins.Strategy], Field(min_length=1), BeforeValidator(_by_variant)]  # by variant

@@ -1,7 +1,7 @@
-"""What a strategy's own arithmetic costs on this device, by the kinds of work that it charges in virtual time.
+"""Measures what a strategy's arithmetic costs on this device, by the kinds of work that it charges in virtual time.
 
-Its ranks run in this process, one after another on one device, with real gradients of a model; every body of
-`with fabric.compute(costs.seconds(kind, nbytes))` is timed and booked to its kind.
+The ranks run in this process, one after another on one device, with real gradients of a model. Every body of
+`with fabric.compute(costs.seconds(kind, nbytes))` is timed and recorded under its kind.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from repro.fabric.codecs import NoCodec
 from repro.fabric.costs import Costs
 from repro.fabric.virtual.fabric import Network, VirtualFabric
 from repro.fabric.virtual.fabric import run as run_virtually
+from repro.probes.shared.steps import advance
 from repro.probes.shared.stopwatch import synchronize
 from repro.strategies.base import RunFacts
 from repro.training import losses
@@ -38,28 +39,28 @@ from repro.training.worker import Worker
 UNCOMPRESSED = f"/{NoCodec.name}"
 
 
-class Priced(float):
-    """A duration that says of what it is: `kind` of work on `nbytes` of float32 data."""
+class Labelled(float):
+    """A duration of 0 that carries its `kind` of work and the `nbytes` of float32 data that it is about."""
 
     kind: str
     nbytes: float
 
-    def __new__(cls, kind: str, nbytes: float) -> Priced:
+    def __new__(cls, kind: str, nbytes: float) -> Labelled:
         made = super().__new__(cls, 0.0)
         made.kind, made.nbytes = kind, nbytes
         return made
 
 
-class Kinds(Costs):
-    """Costs without numbers: every duration says of what it is."""
+class LabelledCosts(Costs):
+    """Costs whose durations are `Labelled`."""
 
     def modelled(self, kind: str, nbytes: float = 0) -> float:
-        return Priced(kind, nbytes)
+        return Labelled(kind, nbytes)
 
 
 @dataclass
 class Book:
-    """What ranks did since the last `close`: seconds and bytes by kind, and the rest of phase "compress"."""
+    """One step of all ranks: seconds, bytes and calls by kind; uncharged_s: the rest of phase "compress"."""
 
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     nbytes: dict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -72,20 +73,20 @@ class Book:
 
 
 class TimedFabric(VirtualFabric):
-    """A virtual fabric that times what is charged."""
+    """A virtual fabric that times charged work; a process has one run at a time, whose ranks share the book."""
 
-    book = Book()  # of the run; one at a time in a process
-    switches = 0  # from one rank or task to another, so far
+    book = Book()
+    switches = 0  # from one rank or task to another
     synchronize: Callable[[], None] = staticmethod(lambda: None)
 
     @contextmanager
     def compute(self, seconds: float | None = None, resource: str | None = "device") -> Iterator[None]:
         with super().compute(None, resource):
-            began = self.stopwatch()
+            start = self.stopwatch()
             yield
-            took = self.stopwatch() - began
-        if isinstance(seconds, Priced) and not seconds.kind.endswith(UNCOMPRESSED):
-            self.book.seconds[seconds.kind] += took
+            elapsed = self.stopwatch() - start
+        if isinstance(seconds, Labelled) and not seconds.kind.endswith(UNCOMPRESSED):
+            self.book.seconds[seconds.kind] += elapsed
             self.book.nbytes[seconds.kind] += seconds.nbytes
             self.book.calls[seconds.kind] += 1
 
@@ -95,31 +96,31 @@ class TimedFabric(VirtualFabric):
 
 
 class TimedClock(Clock):
-    """A clock that books what of phase "compress" is charged to nothing, where no other task came between."""
+    """A clock that records the uncharged time of phase "compress", if no other task ran meanwhile."""
 
     def __init__(self, fabric: TimedFabric):
         super().__init__(fabric)
         self.timed = fabric
-        self.began: dict[str, tuple[float, float, int]] = {}
+        self.starts: dict[str, tuple[float, float, int]] = {}  # line -> (time, charged_s, switches)
 
     def _begin_phase(self, name: str) -> Any:
         if name == COMPRESSION:
             charged_s = self.timed.book.charged_s
-            self.began[self.timed.current_task()] = self.timed.stopwatch(), charged_s, TimedFabric.switches
+            self.starts[self.timed.current_task()] = self.timed.stopwatch(), charged_s, TimedFabric.switches
         return super()._begin_phase(name)
 
     def _end_phase(self, name: str, line: str, start: Any) -> None:
         super()._end_phase(name, line, start)
         if name == COMPRESSION:
-            began, charged, switches = self.began.pop(line)
+            started, charged_s, switches = self.starts.pop(line)
             book = self.timed.book
-            if switches == TimedFabric.switches:  # else others have worked meanwhile
-                book.uncharged_s += max(0.0, self.timed.stopwatch() - began - (book.charged_s - charged))
+            if switches == TimedFabric.switches:
+                book.uncharged_s += max(0.0, self.timed.stopwatch() - started - (book.charged_s - charged_s))
 
 
 @dataclass(frozen=True)
 class Price:
-    """A kind of work: seconds a byte; seconds and calls of one worker's step. Medians over steps."""
+    """A kind of work: seconds a byte; seconds and calls in one worker's step. Medians over steps."""
 
     kind: str
     s_per_byte: float
@@ -129,7 +130,7 @@ class Price:
 
 @dataclass(frozen=True)
 class Prices:
-    """uncharged_s: of a rank's step, in phase "compress" outside of `fabric.compute`; parameters: of the model."""
+    """uncharged_s: seconds of a rank's step in phase "compress" outside `fabric.compute`; parameters: the model's."""
 
     prices: list[Price]
     uncharged_s: float
@@ -147,9 +148,9 @@ def measure(
     steps: int = 20,
     warmup: int = 3,
 ) -> Prices:
-    """The prices of a strategy with these options, on `workers` ranks with minibatches of `batch` samples each.
+    """Measure a strategy with these options on `workers` ranks, with minibatches of `batch` samples each.
 
-    InputError for a strategy that does not run on the virtual fabric, or options that the model does not suit.
+    InputError for a strategy that does not run on the virtual fabric, or a model that does not suit the options.
     """
     kind = strategies.load(name)
     if lacking := kind.requires - VirtualFabric.capabilities:
@@ -171,8 +172,7 @@ def measure(
         strategy.setup(worker)
         worker.clock.start()
         for step in range(warmup + steps):
-            for _ in range(strategy.steps(step * workers), strategy.steps((step + 1) * workers)):
-                strategy.step()
+            advance(strategy, step, step + 1)
             fabric.exchange(None)
             if fabric.rank == 0:
                 books.append(TimedFabric.book)
@@ -185,27 +185,24 @@ def measure(
 
     TimedFabric.book, TimedFabric.synchronize = Book(), staticmethod(partial(synchronize, device))
     ranks = kind.ranks(options, workers)
-    before = settrace(_count)
+    before = settrace(_count_switch)
     try:
-        sizes = run_virtually(ranks, rank, Network(0.0, 0.0), Kinds(True), kind=TimedFabric)
+        sizes = run_virtually(ranks, rank, Network(0.0, 0.0), LabelledCosts(True), kind=TimedFabric)
     finally:
         settrace(before)
     return summed(books[warmup:], workers, max(sizes))
 
 
-def _count(event: str, involved: Any) -> None:
+def _count_switch(event: str, involved: Any) -> None:
     TimedFabric.switches += 1
 
 
 def summed(books: list[Book], workers: int, parameters: int) -> Prices:
-    """Medians over the steps in which a kind was charged."""
-    found = []
+    """Medians over the steps in which each kind was charged."""
+    prices = []
     for kind in dict.fromkeys(kind for book in books for kind, nbytes in book.nbytes.items() if nbytes):
-        having = [book for book in books if book.nbytes.get(kind)]
-        each = statistics.median(book.seconds[kind] / book.nbytes[kind] for book in having)
-        step_s, calls = (
-            statistics.median(of[kind] for of in numbers) / workers
-            for numbers in ([book.seconds for book in books], [book.calls for book in books])
-        )
-        found.append(Price(kind, each, step_s, calls))
-    return Prices(found, statistics.median(book.uncharged_s for book in books) / workers, parameters)
+        per_byte = [book.seconds[kind] / book.nbytes[kind] for book in books if book.nbytes.get(kind)]
+        step_s = statistics.median(book.seconds[kind] for book in books) / workers
+        calls = statistics.median(book.calls[kind] for book in books) / workers
+        prices.append(Price(kind, statistics.median(per_byte), step_s, calls))
+    return Prices(prices, statistics.median(book.uncharged_s for book in books) / workers, parameters)

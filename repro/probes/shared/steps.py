@@ -1,4 +1,4 @@
-"""A strategy's steps as they are: seconds, phases and communication in the steady middle of short runs."""
+"""Steps of a strategy in the steady middle of short runs: seconds, phases and communication."""
 
 from __future__ import annotations
 
@@ -13,25 +13,24 @@ from repro.training.worker import Worker
 
 
 def advance(strategy: Strategy, first: int, last: int) -> None:
-    """Iterations first to last - 1."""
+    """Run the iterations from `first` to `last` - 1."""
     workers = strategy.worker.workers
     for _ in range(strategy.steps(first * workers), strategy.steps(last * workers)):
         strategy.step()
 
 
-def groups(fabric: Fabric, strategies: Iterable[Strategy], workers: int) -> dict[int, Fabric | None]:
-    """Ranks that some strategy needs, or the workers -> a fabric over the first so many of them."""
-    needs = {workers} | {strategy.ranks(strategy.options, workers) for strategy in strategies}
-    return {n: fabric if n == fabric.size else fabric.subgroup(range(n)) for n in sorted(needs)}
+def subgroups(fabric: Fabric, sizes: Iterable[int]) -> dict[int, Fabric | None]:
+    """Size -> a fabric over that many of the first ranks; None on the other ranks."""
+    return {n: fabric if n == fabric.size else fabric.subgroup(range(n)) for n in sorted(set(sizes))}
 
 
 def observe(fabric: Fabric, strategy: Strategy, worker: Worker, warmup: int, steps: int) -> list[dict[str, Any]]:
-    """What each worker did in a stretch of `steps` iterations of a fresh run, after `warmup` that do not count.
+    """{total, phases} in seconds, for each worker, of `steps` iterations of a fresh run after `warmup` others.
 
-    {total, phases}, seconds. Every rank of `fabric`, servers included, calls it. The pipeline is full at both ends of
-    the stretch, so neither its fill nor its drain is in the numbers.
+    Every rank of `fabric`, servers included, calls it. Pipelines are full at both ends of the `steps`, so that neither
+    filling nor draining is timed.
     """
-    worker.iterations = warmup + steps + warmup  # the last of them in `drain`, of strategies that know where a run ends
+    worker.iterations = warmup + steps + warmup  # strategies that know where a run ends do the last ones in `drain`
     strategy.setup(worker)
     clock, marks = worker.clock, []
     fabric.exchange(None)
@@ -49,9 +48,9 @@ def observe(fabric: Fabric, strategy: Strategy, worker: Worker, warmup: int, ste
 
 
 def summarise(turns: Sequence[Sequence[Mapping[str, Any]]], steps: int) -> dict[str, Any]:
-    """{steps, observed_s {median, min, max}, phases, communication}: seconds a step, means over the workers.
+    """{steps, observed_s, phases, communication}: seconds a step, means over the workers; turns: of `observe`.
 
-    The median turn's phases, so that they sum to the median step.
+    The phases are those of the turn with the median length, so that they sum to the median step.
     """
     lengths = [statistics.fmean(rank["total"] for rank in workers) / steps for workers in turns]
     middle = sorted(range(len(turns)), key=lengths.__getitem__)[len(turns) // 2]

@@ -1,4 +1,4 @@
-"""Work timed on the slowest rank."""
+"""Timing of work across ranks: common start, slowest rank, number of repetitions."""
 
 from __future__ import annotations
 
@@ -12,33 +12,31 @@ import torch
 from repro.fabric.base import Fabric
 
 
-def slowest(fabric: Fabric, work: Callable[[], Any], times: int = 1) -> float:
-    """Seconds of so many `work()` on the slowest rank, all having started together; every rank gets the number."""
-    meet(fabric)
-    began = fabric.now()
-    for _ in range(times):
-        work()
-    return max(fabric.exchange(fabric.now() - began))
-
-
-def meet(fabric: Fabric) -> None:
-    """All ranks go on from here together."""
-    fabric.exchange(None)  # polls: a rank that is late finds the cores free
+def start_together(fabric: Fabric) -> None:
+    fabric.exchange(None)  # polls, so that ranks that wait leave their cores to late ones
     fabric.barrier()
 
 
-def repeats(fabric: Fabric, work: Callable[[], Any], least_s: float = 2e-3, most: int = 200) -> int:
-    """How often short work is repeated within one measurement, until it takes `least_s`; the same on every rank."""
+def slowest(fabric: Fabric, work: Callable[[], Any], times: int = 1) -> float:
+    """Seconds that the slowest rank takes for `times` calls of `work`, after a common start; the same on every rank."""
+    start_together(fabric)
+    start = fabric.now()
+    for _ in range(times):
+        work()
+    return max(fabric.exchange(fabric.now() - start))
+
+
+def repetitions(fabric: Fabric, work: Callable[[], Any], least_s: float = 2e-3, most: int = 200) -> int:
+    """How many calls of `work` take `least_s` together, at most `most`; the same on every rank."""
     work()  # fresh pages, connections
     return max(1, min(most, math.ceil(least_s / max(slowest(fabric, work), 1e-9))))
 
 
 def spread(times: Sequence[float]) -> dict[str, float]:
-    """{median, min, max}."""
     return {"median": statistics.median(times), "min": min(times), "max": max(times)}
 
 
 def synchronize(device: torch.device) -> None:
-    """Wait for a GPU; of a CPU there is nothing to wait for."""
+    """Wait until a GPU has finished its work; nothing on a CPU."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)

@@ -1,7 +1,7 @@
-"""A model of a given size whose passes take given times: what a strategy communicates, without what it would learn.
+"""A synthetic model of a given size whose passes take given times: strategies communicate without learning.
 
-Its computation sleeps, as a process does whose GPU computes; `busy` computations multiply matrices instead, and then
-ranks that share cores slow each other's communication down.
+Its computation sleeps, as a process does whose GPU computes, or multiplies matrices, so that ranks that share cores
+slow each other's communication down.
 """
 
 from __future__ import annotations
@@ -23,15 +23,14 @@ from repro.training.device_times import BlockSeconds
 from repro.training.model_shard import ModelShard
 from repro.training.worker import Worker
 
-SIDE = 128  # of the matrices that a busy computation multiplies
-OPTIMIZER = Optimizer(lr=0.0)
+SIDE = 128  # of the matrices that `Multiply` multiplies
 
 
 @dataclass(frozen=True)
 class Workload:
-    """nbytes: of the gradient, in `blocks` equal blocks; forward_s, backward_s: of all blocks, asked for.
+    """nbytes: size of the gradient, in `blocks` equal blocks; forward_s, backward_s: seconds of all blocks together.
 
-    activation: bytes of what goes from a block to the next.
+    activation: bytes that a block sends to the next.
     """
 
     nbytes: int
@@ -42,12 +41,12 @@ class Workload:
 
     @property
     def elements(self) -> int:
-        """Of a block."""
+        """Parameters of a block."""
         return max(1, self.nbytes // FLOAT32 // self.blocks)
 
 
 class Sleep:
-    """Let so many seconds pass on the fabric's clock, without a core."""
+    """Sleep on the fabric's clock, which keeps no core busy."""
 
     def __init__(self, fabric: Fabric):
         self.fabric = fabric
@@ -57,16 +56,16 @@ class Sleep:
 
 
 class Multiply:
-    """Keep a core busy for as much work as takes so many seconds on an idle machine, which this one is when made."""
+    """Keep a core busy with work that takes the given seconds on an idle machine (calibrated when created)."""
 
     def __init__(self, fabric: Fabric) -> None:
         self.a, self.b, self.out = (torch.rand(SIDE, SIDE) for _ in range(3))
         self.each_s = min(self._timed(200) for _ in range(5)) / 200
 
     def _timed(self, times: int) -> float:
-        began = time.perf_counter()
+        start = time.perf_counter()
         self._multiply(times)
-        return time.perf_counter() - began
+        return time.perf_counter() - start
 
     def _multiply(self, times: int) -> None:
         for _ in range(times):
@@ -77,7 +76,7 @@ class Multiply:
 
 
 class _Pass(torch.autograd.Function):
-    """x -> x, with the block's given gradient for the weights."""
+    """x -> x; the gradient of the weights is the block's own."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, weights: torch.Tensor, block: TimedBlock) -> torch.Tensor:
@@ -93,7 +92,7 @@ class _Pass(torch.autograd.Function):
 
 
 class TimedBlock(nn.Module):
-    """Weights (elements,) whose gradient is the same normal draw (`seed`) in each step."""
+    """Weights (elements,) whose gradient is the same normal draw (`seed`) in every step."""
 
     def __init__(
         self, elements: int, forward_s: float, backward_s: float, work: Callable[[float], None], device: str, seed: int
@@ -110,7 +109,7 @@ class TimedBlock(nn.Module):
 
 
 class NoData(Minibatches):
-    """Minibatches of zeros: one sample of so many bytes."""
+    """Minibatches of zeros: one sample of `nbytes` bytes."""
 
     size, per_epoch = 1, 1
 
@@ -133,8 +132,11 @@ def worker(
     work: Callable[[float], None],
     modelled: BlockSeconds | None = None,
 ) -> Worker:
-    """A worker that trains the model; where messages may be without contents (in virtual time) without arithmetic, with
-    the workload's seconds or, where given, the `modelled` ones of each block."""
+    """A worker that trains the synthetic model.
+
+    On a fabric whose messages may have sizes without contents (virtual time) it computes nothing; its blocks take the
+    workload's seconds, or `modelled` ones.
+    """
     times = workload.forward_s / workload.blocks, workload.backward_s / workload.blocks
     if "sizes" in fabric.capabilities and modelled is None:
         forward, backward = ([seconds] * workload.blocks for seconds in times)
@@ -142,15 +144,22 @@ def worker(
     device = "meta" if modelled else "cpu"
     seeds = range(fabric.rank * workload.blocks, (fabric.rank + 1) * workload.blocks)
     blocks = [TimedBlock(workload.elements, *times, work, device, seed) for seed in seeds]
+    return worker_of(fabric, workers, nn.Sequential(*blocks), workload.activation, device, modelled)
+
+
+def worker_of(
+    fabric: Fabric, workers: int, model: nn.Sequential, input_bytes: int, device: str, blocks: BlockSeconds | None
+) -> Worker:
+    """A worker that trains a model without data; blocks: their modelled seconds, instead of arithmetic."""
     return Worker(
         workers=workers,
         fabric=fabric,
         clock=Clock(fabric),
-        model_shard=ModelShard(nn.Sequential(*blocks), OPTIMIZER, torch.device(device)),
-        batches=NoData(workload.activation, device),
+        model_shard=ModelShard(model, Optimizer(lr=0.0), torch.device(device)),
+        batches=NoData(input_bytes, device),
         iterations_per_epoch=1_000_000,
         seed=0,
-        blocks=modelled,
-        arithmetic=modelled is None,
+        blocks=blocks,
+        arithmetic=blocks is None,
         loss_function=mean_error,
     )

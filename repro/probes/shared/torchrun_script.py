@@ -1,5 +1,7 @@
-"""What somebody would write without a harness, as far as its first step: a rank that torchrun starts, importing what a
-rank of ours imports. Rank 0 prints when that step ended."""
+"""One training step without the harness: a script for torchrun that imports what a rank of the harness imports.
+
+Rank 0 prints when the step ended.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ import torch.distributed as dist
 from torch.nn import functional
 
 from repro import data, models
-from repro.rank import preflight, session  # noqa: F401 - to import the same
+from repro.rank import preflight, session  # noqa: F401 - imported as the harness does
 
 BATCH, SEED = 20, 1
 

@@ -1,4 +1,4 @@
-"""A fabric that records who communicated and computed when, and otherwise is the one that it wraps."""
+"""A wrapper of a fabric that records when this rank communicated and computed."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ COMMUNICATE = "communicate"
 class TracedReceive(Work):
     """A receive that records its communication.
 
-    In virtual time from when it was posted, or the message before it on that link was there, until it arrived, whatever
-    the rank did meanwhile. In real time nobody tells when a message arrived: there it is the time that the rank spends
-    waiting for it, in which MPI also copies long messages; what the transfer did before that is not seen.
+    In virtual time the interval begins when the receive was posted, or when the previous message on that link arrived,
+    and ends when the message arrives, whatever the rank does meanwhile. In real time the arrival is unknown: the
+    interval is the rank's wait, in which MPI also copies long messages, without the transfer before it.
     """
 
     def __init__(self, fabric: TracingFabric, work: Any, link: int):
         self.fabric, self.work, self.link = fabric, work, link
         self.posted, self.line = fabric.now(), fabric.current_task()
         self.virtual = fabric.name == "virtual"
-        if self.virtual and not work.finished:  # a message that was there before it was asked for took no time
+        if self.virtual and not work.finished:  # a message that arrived before its receive was posted takes no time
             work.then(self._arrived)
 
     def _arrived(self) -> None:
@@ -36,11 +36,11 @@ class TracedReceive(Work):
         fabric.arrivals[self.link] = arrival
 
     def wait(self, timeout: float | None = None) -> None:
-        began = self.fabric.now()
+        start = self.fabric.now()
         self.work.wait(timeout)
         self.source = self.work.source
         if not self.virtual:
-            self.fabric.record(COMMUNICATE, self.line, began, self.fabric.now())
+            self.fabric.record(COMMUNICATE, self.line, start, self.fabric.now())
 
     def done(self) -> bool:
         return self.work.done()
@@ -50,20 +50,20 @@ class TracedReceive(Work):
 
 
 class TracingFabric:
-    """Everything of the wrapped fabric, and `intervals` of received messages and of `compute` on the resources named.
+    """The wrapped fabric, and `intervals` of received messages and of `compute`; for one thread of a rank.
 
-    Whatever is written on `Fabric` works on it (algorithms included); it is for one thread of a rank. `names`: resource
-    of `compute` -> the name of its intervals; other resources leave none. Communication is seen from the receiving end.
+    Algorithms written on `Fabric` run on it. names: resource of `compute` -> the name of its intervals; other resources
+    are not recorded. Communication is recorded at the receiver.
     """
 
-    # those of the base classes, so that they are built on the traced methods below
+    # the methods of the base classes, so that they call the traced methods below
     send, recv, sendrecv = Fabric.send, Fabric.recv, Fabric.sendrecv
     allreduce, reduce_scatter = FabricWithAlgorithms.allreduce, FabricWithAlgorithms.reduce_scatter
 
     def __init__(self, inner: Fabric, names: Mapping[str, str]):
         self.inner, self.names = inner, dict(names)
         self.intervals: list[Interval] = []
-        self.arrivals: dict[int, float] = {}  # rank -> when its last message was there
+        self.arrivals: dict[int, float] = {}  # rank -> when its last message arrived
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
@@ -78,13 +78,13 @@ class TracingFabric:
     @contextmanager
     def compute(self, seconds: float | None = None, resource: str | None = "device") -> Iterator[None]:
         with self.inner.compute(seconds, resource):
-            began = self.inner.now()  # once the resource is free
+            start = self.inner.now()  # once the resource is free
             yield
         if resource in self.names:
-            self.record(self.names[resource], self.current_task(), began, self.inner.now())
+            self.record(self.names[resource], self.current_task(), start, self.inner.now())
 
     def take(self) -> list[Interval]:
         """The intervals since the last call, in order of their starts."""
-        found, self.intervals = self.intervals, []
+        intervals, self.intervals = self.intervals, []
         self.arrivals.clear()
-        return sorted(found, key=lambda interval: interval.start)
+        return sorted(intervals, key=lambda interval: interval.start)

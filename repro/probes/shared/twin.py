@@ -1,4 +1,4 @@
-"""A strategy's virtual twin: the same code on the virtual fabric, with costs that were measured beforehand."""
+"""Virtual twins of strategies: the same code on the virtual fabric, with costs measured on the real one."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from repro.fabric.virtual.network import Network
 from repro.probes.shared.computation import Alone, Compute, ComputeBenchmark
 from repro.probes.shared.fabric_model import codec_work, summation
 from repro.probes.shared.steps import observe, summarise
-from repro.probes.shared.stopwatch import repeats, slowest
+from repro.probes.shared.stopwatch import repetitions, slowest
 from repro.probes.shared.synthetic import Sleep, Workload, worker
 from repro.strategies.base import Strategy
 from repro.training.device_times import BlockSeconds
 from repro.training.worker import Worker
 
-BESIDE_STEPS = 5  # of computation beside communication
+BESIDE_STEPS = 5  # steps of computation that run beside communication
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What one workload's computation takes on this machine: compute of a step and costs a byte, without communication.
+    """One workload's computation on this machine without communication: a step's seconds, and costs a byte.
 
-    interference: seconds by which computation takes longer for each second of communication of a task beside it (cores
-    that move bytes for TCP compute nothing meanwhile).
+    interference: additional seconds of computation for each second in which another task communicates (a core that
+    moves bytes for TCP computes nothing meanwhile).
     """
 
     workload: Workload
@@ -43,9 +43,9 @@ class Measured:
     interference: float
 
     def blocks(self, hidden_s: float = 0.0) -> BlockSeconds:
-        """Seconds of each block, while `hidden_s` of communication a step go on beside them.
+        """Seconds of each block, if `hidden_s` of each step's communication happen during computation.
 
-        What stands outside the passes is put into the first block, gradients' copies into all.
+        The first block includes what a step does outside the passes.
         """
         count, compute = self.workload.blocks, self.compute
         slower = 1 + self.interference * hidden_s / (compute.l_for + compute.backward)
@@ -61,9 +61,9 @@ class Measured:
 def calibrate(
     fabric: Any, workload: Workload, work: Any, codecs: list[str], selections: dict[str, float], turns: int
 ) -> Measured:
-    """Every rank of `fabric` calls it at once and gets the same numbers.
+    """Measure a workload; every rank of `fabric` calls it at once and gets the same numbers.
 
-    selections: how sparse gradients are selected -> the density.
+    selections: method of selecting sparse gradients -> density.
     """
     computing = worker(fabric, fabric.size, workload, work)
     bench = ComputeBenchmark(fabric, computing, [1])
@@ -83,35 +83,34 @@ def calibrate(
         works["merge"] = merge_work(computing.model_shard.size, k, fabric.rank)
     per_byte = {"update": compute.update / nbytes}
     for name, (size, call) in works.items():
-        times = repeats(fabric, call)
-        taken = [slowest(fabric, call, times) for _ in range(turns)]
-        per_byte[name] = statistics.median(taken) / times / size
+        times = repetitions(fabric, call)
+        seconds = [slowest(fabric, call, times) for _ in range(turns)]
+        per_byte[name] = statistics.median(seconds) / times / size
     interference = statistics.median(_interference(fabric, computing, compute) for _ in range(turns))
     return Measured(workload, compute, Costs(True, per_byte, {}), interference)
 
 
 def _interference(fabric: Any, computing: Worker, compute: Compute) -> float:
-    """Computation beside a task that does nothing but allreduce, against computation alone; of the slowest rank."""
+    """How much longer computation takes beside a task of allreduces than alone, a fraction; of the slowest rank."""
     vector = computing.model_shard.empty().zero_()
 
     def ring() -> Any:
         return fabric.allreduce(vector, channel=BACKGROUND, algorithm="ring")
 
-    alone_s = compute.l_up + compute.l_comp
-    rings = 1 + math.ceil(BESIDE_STEPS * alone_s / slowest(fabric, ring))
+    rings = 1 + math.ceil(BESIDE_STEPS * compute.total / slowest(fabric, ring))
     alone = Alone()
     alone.setup(computing)
     fabric.exchange(None)
-    began = fabric.now()
+    start = fabric.now()
     task = fabric.spawn(lambda: [ring() for _ in range(rings)] and fabric.now(), "background")
-    ends = [began]
+    ends = [start]
     for _ in range(BESIDE_STEPS):
         alone.step()
         ends.append(fabric.now())
     until = task.join()
-    beside = [end for end in ends if end <= until]  # steps after the last ring would count as undisturbed
-    found = (beside[-1] - began) / (len(beside) - 1) if len(beside) > 1 else alone_s
-    return max(0.0, max(fabric.exchange(found)) / alone_s - 1)
+    beside = [end for end in ends if end <= until]  # without steps after the last ring, which nothing disturbs
+    step_s = (beside[-1] - start) / (len(beside) - 1) if len(beside) > 1 else compute.total
+    return max(0.0, max(fabric.exchange(step_s)) / compute.total - 1)
 
 
 def simulate(
@@ -119,7 +118,7 @@ def simulate(
 ) -> dict[str, Any]:
     """`summarise` of the strategy's steps in virtual time; one process calls it.
 
-    Simulated twice: what the first run hides behind computation makes computation slower in the second.
+    It simulates twice if there is interference: communication that the first run hides slows the second's computation.
     """
 
     def run(blocks: BlockSeconds) -> dict[str, Any]:
@@ -134,11 +133,11 @@ def simulate(
     return run(measured.blocks(hidden_s)) if hidden_s and measured.interference else undisturbed
 
 
-# --- what sparse gradients cost a rank besides the wire: selecting with what goes with it, and merging two messages
+# --- a rank's own work on sparse gradients: selection, and merging two messages
 def selection_work(elements: int, k: int, how: str, seed: int) -> Callable[[], Any]:
-    """A step's work on vectors (elements,): gradient into the residual, selection, update from what comes back.
+    """A step's work on CPU vectors (elements,): add the gradient to the residual, select, apply an update.
 
-    On a CPU. Gradients are normal, another draw a rank (`seed`), so that the residual looks as it does in training.
+    Gradients are normal draws, others on each rank (`seed`), so that the residual is distributed as in training.
     """
     gradient = torch.randn(elements, generator=torch.Generator().manual_seed(seed))
     residual, update = torch.zeros(elements), torch.empty(elements)
@@ -154,7 +153,7 @@ def selection_work(elements: int, k: int, how: str, seed: int) -> Callable[[], A
 
 
 def merge_work(elements: int, k: int, seed: int) -> tuple[int, Callable[[], Any]]:
-    """(bytes of the two messages, unpacking one and merging it with another)."""
+    """(bytes of two messages, a call that unpacks one of them and merges it with the other)."""
     wire, draw = Wire(k), torch.Generator().manual_seed(seed)
     mine, other = (select(torch.randn(elements, generator=draw), k) for _ in range(2))
     message = wire.pack(other)

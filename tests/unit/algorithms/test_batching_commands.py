@@ -161,7 +161,7 @@ def test_no_pair_meets_the_constraint():
     found = batching.compare(in_ms(1, [1, 1, 1], [9, 9, 9]))
     assert found["no_pair"] == [True, True] and found["gaps"]["constrained"] is None
     assert found["gaps"]["greedy"] == found["longer"] == 0 and found["exetime_below"]
-    row = batching.summed([found])
+    row = batching.summarised([found])
     assert row["modes"]["constrained"] == {"compared": 0, "optimal": None, "median": None, "p95": None, "max": None}
     assert row["no_pair"] == {"algorithm1": 1.0, "algorithm2": 1.0} and row["prefers_longer"] == 0
 

@@ -25,56 +25,47 @@ def composed() -> dict[str, Any]:
     return configs.compose("bench/collective", ["testbed=virtual"])
 
 
-def rows(folder, ranks: int, names: list[str], nbytes: int = 4004, testbed=None, **options) -> list[dict[str, Any]]:
-    config = composed()
-    config = config | {"workers": ranks, "batch": ranks, "variant": "v", "key": "k", "provenance": {}}
-    config |= {"hardware": {"class": "none"}, "testbed": config["testbed"] | (testbed or {})}
-    config["probe"] = config["probe"] | {"names": names, "bytes": [nbytes]} | options
-    return probes.run(config, folder)["result"]["rows"]
+def medians(folder, ranks: int, names: list[str], nbytes: int = 4004, testbed=None, **options) -> list[float]:
+    """The collectives' medians, which are equal to their closed forms."""
+    config = probes.planned(composed(), ranks, names=names, bytes=[nbytes], **options)
+    result = probes.run(config | {"testbed": config["testbed"] | (testbed or {})}, folder)["result"]
+    assert [row["name"] for row in result["rows"]] == names
+    for row in result["rows"]:
+        assert row["seconds"]["median"] == pytest.approx(row["closed_form_s"], rel=1e-11), row["name"]
+        assert row["density"] == (0.001 if row["name"] in SPARSE else None)
+    return [row["seconds"]["median"] for row in result["rows"]]
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_virtual_agrees_with_the_closed_form(ranks: int, tmp_path) -> None:
-    names = [name for name in NAMES if name != "blocking"]
-    found = rows(tmp_path, ranks, names)
-    assert [row["name"] for row in found] == names
-    for row in found:
-        assert row["seconds"]["median"] == pytest.approx(row["closed_form_s"], rel=1e-11), row["name"]
+    assert medians(tmp_path, ranks, [name for name in NAMES if name != "blocking"])
 
 
 @pytest.mark.parametrize("codec", ["truncate16", "quantize8", "ternary"])
 def test_virtual_with_a_codec(codec: str, tmp_path) -> None:
     names = ["ring", "ring_pipelined", *(SPARSE if codec != "ternary" else ())]
-    for row, plain in zip(rows(tmp_path, 5, names, 40_000, codec=codec), rows(tmp_path, 5, names, 40_000), strict=True):
-        assert row["seconds"]["median"] == pytest.approx(row["closed_form_s"], rel=1e-11)
-        assert row["seconds"]["median"] < plain["seconds"]["median"]
+    pairs = zip(medians(tmp_path, 5, names, 40_000, codec=codec), medians(tmp_path, 5, names, 40_000), strict=True)
+    assert all(encoded < plain for encoded, plain in pairs)
 
 
 def test_a_testbeds_codec_costs_its_time(tmp_path) -> None:
     costs = {"encode_s_per_byte": {"quantize8": 3e-9}, "decode_s_per_byte": {"quantize8": 5e-9}}
-    [row] = rows(tmp_path, 4, ["ring"], 40_000, costs, codec="quantize8")
-    assert row["seconds"]["median"] == pytest.approx(row["closed_form_s"], rel=1e-11)
-    [free] = rows(tmp_path, 4, ["ring"], 40_000, codec="quantize8")
-    assert row["seconds"]["median"] > free["seconds"]["median"] + 40_000 * 8e-9
+    [costly] = medians(tmp_path, 4, ["ring"], 40_000, costs, codec="quantize8")
+    [free] = medians(tmp_path, 4, ["ring"], 40_000, codec="quantize8")
+    assert costly > free + 40_000 * 8e-9
 
 
 def test_pieces(tmp_path) -> None:
-    times = []
-    for pieces in (1, 2, 8):
-        [row] = rows(tmp_path, 4, ["ring_pipelined"], 4_000_000, pieces=pieces)
-        assert row["pieces"] == pieces
-        assert row["seconds"]["median"] == pytest.approx(row["closed_form_s"], rel=1e-11)
-        times.append(row["seconds"]["median"])
-    assert times[0] == pytest.approx(collective_forms.ring(4, 4_000_000, ALPHA, BETA, GAMMA), rel=1e-11)
-    assert times[0] > times[1] == pytest.approx(times[2])  # two pieces hide the reduction and all latency but one
+    [one], [two], [eight] = (medians(tmp_path, 4, ["ring_pipelined"], 4_000_000, pieces=n) for n in (1, 2, 8))
+    assert one == pytest.approx(collective_forms.ring(4, 4_000_000, ALPHA, BETA, GAMMA), rel=1e-11)
+    assert one > two == pytest.approx(eight)  # two pieces hide the reduction and all latency but one
 
 
 def test_many_ranks_need_no_memory(tmp_path) -> None:
-    [row] = rows(tmp_path, 72, ["ring"], 575_000_000)
-    assert row["seconds"]["median"] == pytest.approx(row["closed_form_s"], rel=1e-9)
+    assert medians(tmp_path, 72, ["ring"], 575_000_000)
 
 
-@pytest.mark.parametrize("ranks", [2, 3, 5, 8, 32])
+@pytest.mark.parametrize("ranks", [2, 5, 32])
 def test_table_1(ranks: int, tmp_path) -> None:
     k, n, network = 25_000, 100_000_000, (4.36e-4, 9e-9)
     wanted = {
@@ -84,10 +75,7 @@ def test_table_1(ranks: int, tmp_path) -> None:
         "gtopk": sparse_forms.gtopk_tree(ranks, k, *network),
     }
     testbed = dict(zip(("alpha_s", "beta_s_per_byte"), network)) | {"gamma_s_per_byte": 0.0}
-    for row in rows(tmp_path, ranks, list(wanted), n, testbed):
-        assert row["seconds"]["median"] == pytest.approx(wanted[row["name"]], rel=1e-11)
-        assert row["closed_form_s"] == pytest.approx(wanted[row["name"]], rel=1e-11)
-        assert row["density"] == (None if row["name"] == "dense" else 0.001)
+    assert medians(tmp_path, ranks, list(wanted), n, testbed) == pytest.approx([*wanted.values()], rel=1e-11)
 
 
 @pytest.mark.parametrize("call", [Call("ring", 7), Call("ring", 7, "quantize8"), Call("gtopk", 10, density=0.2)])
@@ -111,38 +99,31 @@ def test_a_wrong_result_is_a_fault(call: Call) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         (["rnig"], "unknown collective in probe.names 'rnig'; valid: ring"),
         (["ring", "--fabric", "tcp"], "unknown fabric 'tcp'"),
         (["ring", "--codec", "zip"], "unknown codec 'zip'"),
         (["tree", "--codec", "quantize8"], "'tree'"),
         (["topk", "--codec", "ternary"], "probe.codec=ternary"),
-        (["ring", "--ranks", "0"], "workers=0"),
         (["server", "--ranks", "1"], "workers=1"),
-        (["ring", "--bytes", "0"], "probe.bytes.0=0"),
         (["ring", "--bytes", "6"], "probe.bytes=6"),
-        (["ring", "--repeat", "0"], "probe.repeat=0"),
         (["ring", "--pieces", "2"], "probe.pieces=2"),
-        (["ring_pipelined", "--pieces", "0"], "probe.pieces=0"),
         (["ring", "--alpha", "-1"], "testbed.alpha_s=-1"),
         (["ring", "--fabric", "mpi", "--beta", "-1"], "probe.beta_s_per_byte=-1"),
-        (["gtopk", "--density", "0"], "probe.density=0"),
-        (["topk", "--density", "1.5"], "probe.density=1.5"),
         (["gtopk", "--bytes", "400"], "probe.density=0.001: selects"),
         (["dense", "--density", "0.1"], "probe.density=0.1"),
         (["gtopk", "--allgather", "ring"], "--allgather ring"),
         (["topk", "--allgather", "star"], "--allgather star"),
-        (["ring", "--device", "tpu", "--fabric", "mpi"], "device=tpu"),
         (["ring", "--device", "cuda"], "--device cuda: ranks of the fabric virtual have no GPU"),
         (["gtopk", "--device", "cuda", "--fabric", "torch"], "device=cuda"),
     ],
 )
-def test_bad_input_is_one_line_and_status_2(arguments: list[str], says: str, capsys, tmp_path, monkeypatch) -> None:
+def test_bad_input_is_one_line_and_status_2(arguments: list[str], message: str, capsys, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
     assert main(["bench", "collective", *arguments]) == 2
     error = capsys.readouterr().err
-    assert says in error and error.count("\n") == 1
+    assert message in error and error.count("\n") == 1
 
 
 @pytest.mark.usefixtures("pooled")

@@ -1,5 +1,4 @@
-"""The programs of `make gpu-check`: `profiler` (traces, what is hidden), `layer_times` (profiles of models), `loop`
-(overhead), `repeats` (determinism)."""
+"""The probes of `make gpu-check` (`profiler`, `layer_times`, `loop`, `repeats`), and its experiments."""
 
 from __future__ import annotations
 
@@ -60,55 +59,38 @@ GPU = [  # the host runs ahead: its times tell nothing; stream 7 is the main lin
 ]
 
 
-def test_on_a_cpu_operators_of_the_main_thread_hide_what_tasks_communicate():
-    found = profiler.of_trace(CPU, main_thread=1)
-    assert found == pytest.approx({"communication_s": 6, "hidden_s": 1.5, "share": 0.25})
+BETWEEN = [  # the phase computes from 2 to 7; phases without operators, and "wait", do not
+    event("user_annotation", "forward", 1, 0, 10),
+    event("cpu_op", "aten::mm", 1, 2, 1),
+    event("cpu_op", "aten::mm", 1, 6, 1),
+    event("user_annotation", "backward", 1, 20, 5),
+    event("user_annotation", "wait", 1, 30, 5),
+    event("cpu_op", "aten::mul", 1, 30, 0),
+    event("cpu_op", "aten::mul", 1, 34, 0),
+    event("user_annotation", "communicate (x)", 2, 0, 50),
+]
+# kernels so short that the GPU waits for the processor: a phase still lasts from its first to its last
+SHORT_KERNELS = [e | ({"dur": 0.5e6} if e["name"] == "gemm" and e["ts"] == 1e6 else {}) for e in GPU]
+OVER_TCP = [e for e in GPU if e["tid"] not in (2, 20, 30)] + [event("user_annotation", "communicate (x)", 2, 3, 4)]
 
 
-def test_on_a_cpu_what_is_between_two_operators_of_a_phase_is_work_and_what_is_around_them_is_not():
-    """Of a phase from 0 to 10 with operators from 2 to 3 and from 6 to 7 counts what is from 2 to 7; of a phase
-    without operators, or one that is no computation, nothing."""
-    lone = [event("user_annotation", name, 1, 20 + 10 * i, 5) for i, name in enumerate(("backward", "wait"))]
-    waits = [event("cpu_op", "aten::mul", 1, 30, 0), event("cpu_op", "aten::mul", 1, 34, 0)]
-    phase = [event("user_annotation", "forward", 1, 0, 10), event("cpu_op", "aten::mm", 1, 2, 1)]
-    found = profiler.of_trace(
-        [
-            *phase,
-            event("cpu_op", "aten::mm", 1, 6, 1),
-            *lone,
-            *waits,
-            event("user_annotation", "communicate (x)", 2, 0, 50),
-        ],
-        main_thread=1,
-    )
-    assert found == pytest.approx({"communication_s": 50, "hidden_s": 5, "share": 0.1})
-
-
-def test_on_a_gpu_kernels_of_the_main_lines_stream_hide_what_other_streams_carry():
-    found = profiler.of_trace(GPU, main_thread=1)
-    assert found == pytest.approx({"communication_s": 6, "hidden_s": 3, "share": 0.5})
-
-
-def test_on_a_gpu_what_is_between_two_kernels_of_a_phase_is_work():
-    """Kernels so short that the GPU waits for who launches them: a phase lasts from its first to its last."""
-    short = [e | ({"dur": 0.5e6} if e["name"] == "gemm" and e["ts"] == 1e6 else {}) for e in GPU]
-    assert profiler.of_trace(short, main_thread=1) == profiler.of_trace(GPU, main_thread=1)
-
-
-def test_messages_that_the_gpu_has_no_part_in_are_seen_on_their_threads():
-    over_tcp = [e for e in GPU if e["tid"] not in (2, 20, 30)] + [event("user_annotation", "communicate (x)", 2, 3, 4)]
-    found = profiler.of_trace(over_tcp, main_thread=1)
-    assert found == pytest.approx({"communication_s": 4, "hidden_s": 2, "share": 0.5})
+@pytest.mark.parametrize(
+    ("events", "communication_s", "hidden_s"),
+    [(CPU, 6, 1.5), (BETWEEN, 50, 5), (GPU, 6, 3), (SHORT_KERNELS, 6, 3), (OVER_TCP, 4, 2)],
+    ids=["cpu", "between operators", "gpu", "between kernels", "host messages of a gpu"],
+)
+def test_the_profilers_view_of_a_trace(events, communication_s, hidden_s):
+    expected = {"communication_s": communication_s, "hidden_s": hidden_s, "share": hidden_s / communication_s}
+    assert profiler.of_trace(events, main_thread=1) == pytest.approx(expected)
 
 
 def test_without_communication_there_is_no_share():
     none = profiler.of_trace([event("cpu_op", "aten::mm", 1, 0, 9)], 1)
     assert none == {"communication_s": 0, "hidden_s": 0, "share": None}
-    assert profiler.compared(0, none, none)["difference"] is None
-    assert profiler.line([]) == "no communication beside the main line"
+    assert profiler.compared(0, none, none)["difference"] is None and profiler.line([])
 
 
-def test_our_view_is_what_the_clock_counts_as_overlapped():
+def test_the_clocks_view_is_its_overlapped_time():
     def body(fabric):
         clock = Clock(fabric)
         clock.start()
@@ -124,8 +106,8 @@ def test_our_view_is_what_the_clock_counts_as_overlapped():
             line.join()
         return clock.take()["overlapped"], profiler.of_clock(clock.middle(100.0))
 
-    [(overlapped, found)] = virtual.run(1, body, NETWORK)
-    assert found["hidden_s"] == overlapped == 2 and found["share"] == 0.4
+    [(overlapped, view)] = virtual.run(1, body, NETWORK)
+    assert view["hidden_s"] == overlapped == 2 and view["share"] == 0.4
     exposed = [Interval("main", "communicate", 0, 3), Interval("main", "forward", 3, 4)]
     assert profiler.of_clock(exposed)["share"] is None
 
@@ -142,14 +124,12 @@ def test_recording_is_a_run_of_its_own_and_changes_nothing_of_the_others():
     assert extra.folder.parent != same[0].folder.parent
 
 
-@pytest.mark.parametrize(("overrides", "words"), [
+@pytest.mark.parametrize(("overrides", "message"), [
     (["testbed=virtual", "profile_steps=3"], "profile_steps=3: of measured runs alone, and here is none; testbed=here"),
     (["testbed=virtual", "program=profiler", "+probe.steps=2"], "time on testbed virtual is modelled; testbed=here"),
-    (["testbed=here", "program=profiler", "+probe.steps=0"], "probe.steps=0: must be 1 or more"),
-    (["testbed=here", "profile_steps=-1"], "profile_steps=-1: must be 0 or more"),
 ])  # fmt: skip
-def test_what_cannot_be_recorded_is_one_line(overrides, words):
-    with pytest.raises(InputError, match=words):
+def test_modelled_time_cannot_be_recorded(overrides, message):
+    with pytest.raises(InputError, match=message):
         expand(FIG4, ["strategy=dsync", "dataset.standin=always", *overrides])
 
 
@@ -198,12 +178,12 @@ def test_a_profile_is_a_record_and_a_file_for_the_partitioner(tmp_path):
     assert result["parameter_bytes"] == 4 * found["model"]["parameters"]
 
 
-@pytest.mark.parametrize(("overrides", "words"), [
+@pytest.mark.parametrize(("overrides", "message"), [
     (["workers=2"], "workers=2: program layer_times times the blocks of one worker; must be 1"),
     (["testbed=virtual"], "program layer_times: time on testbed virtual is modelled; testbed=here"),
 ])  # fmt: skip
-def test_whose_layers_cannot_be_timed(overrides, words):
-    with pytest.raises(InputError, match=words):
+def test_layers_are_timed_on_one_real_worker(overrides, message):
+    with pytest.raises(InputError, match=message):
         expand(FIG4, [*LAYERS, "dataset.standin=always", *overrides])
 
 
@@ -215,7 +195,7 @@ ONE = ["strategy=dsync", "testbed=here", "workers=1", "program=loop", "+probe.it
 
 @pytest.mark.ranks
 def test_the_bare_loop_trains_the_same_weights_in_other_numerics(tmp_path):
-    """As they are: `tests/distributed/test_benchmarks.py`."""
+    """In fp32: `tests/distributed/test_benchmarks.py`."""
     numerics = ("numerics.precision=bf16", "numerics.channels_last=true")
     found = summary(run_cli(tmp_path, *ONE, *numerics, "optimizer.momentum=0.9"))
     result = found["result"]
@@ -224,14 +204,14 @@ def test_the_bare_loop_trains_the_same_weights_in_other_numerics(tmp_path):
     assert found["numerics"]["precision"] == "bf16" and found["numerics"]["channels_last"]
 
 
-@pytest.mark.parametrize(("overrides", "words"), [
+@pytest.mark.parametrize(("overrides", "message"), [
     (["workers=2"], "workers=2: program loop compares one rank with a bare loop; must be 1"),
     (["testbed=virtual"], "is modelled"),
     (["optimizer.clip_norm=1"], "plain SGD at one rate"),
     (["accumulate=2"], "takes minibatches whole"),
 ])  # fmt: skip
-def test_what_a_bare_loop_does_not_do_is_refused(overrides, words):
-    with pytest.raises(InputError, match=words):
+def test_what_the_bare_loop_does_not_implement_is_refused(overrides, message):
+    with pytest.raises(InputError, match=message):
         expand(FIG4, [*ONE, "dataset.standin=always", *overrides])
 
 
@@ -254,7 +234,7 @@ def test_strategies_come_to_the_same_bits_again_and_from_a_checkpoint(tmp_path, 
     assert found["same"] and [row["what"] for row in found["rows"]] == ["again", "resumed"]
 
 
-def test_a_strategy_that_forgets_is_found_out(tmp_path, monkeypatch):
+def test_a_strategy_that_forgets_its_state_is_detected(tmp_path, monkeypatch):
     chosen = repeats.strategies.load("pipe_sgd")
     load = chosen.load_state_dict
     monkeypatch.setattr(chosen, "load_state_dict", lambda self, state: load(self, state | {"ready": []}))
@@ -263,51 +243,49 @@ def test_a_strategy_that_forgets_is_found_out(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("sync", ["bsp", "asp"])
-def test_it_says_whether_the_strategy_is_deterministic_with_its_options(tmp_path, sync):
+def test_the_result_states_whether_the_strategy_is_deterministic(tmp_path, sync):
     assert repeated(tmp_path, "strategy=ps_default", f"strategy.sync={sync}")["deterministic"] is (sync == "bsp")
 
 
 @pytest.mark.ranks
-@pytest.mark.parametrize("strategy", ["wfbp", "ibatch"])
-def test_real_ranks_do_so_too(tmp_path, strategy):
-    given = ["testbed=here", "program=repeats", "+probe.iterations=4", "numerics.deterministic=true"]
-    assert summary(run_cli(tmp_path, f"strategy={strategy}", *given))["result"]["same"]
+def test_real_ranks_repeat_the_same_bits(tmp_path):
+    program = ["testbed=here", "program=repeats", "+probe.iterations=4", "numerics.deterministic=true"]
+    assert summary(run_cli(tmp_path, "strategy=ibatch", *program))["result"]["same"]
 
 
-# --- what `make gpu-check` has, in its order
+# --- the experiments of `make gpu-check`
 
 
 def planned(experiment, *overrides):
     return [run.config for run in expand(experiment, ["device=cpu", *overrides], lacking=[])]
 
 
-def test_every_strategy_trains_with_two_ranks_first_of_all(monkeypatch):
+def test_every_strategy_trains_with_two_ranks(monkeypatch):
     monkeypatch.setattr("repro.strategies.horovod.missing", lambda: None)
     ours = {path.stem for path in STRATEGIES.glob("*.py") if not path.stem.startswith("_")} - {"base"}
-    found = planned("gpu/02-strategies", "dataset.standin=always")
-    # torch's pipelining has no way between ranks that share a GPU
-    assert {config.strategy.name for config in found} == ours - {"torch_pipelining"}
-    assert {config.workers for config in found} == {2}
-    assert all(config.timeout_s <= 20 for config in found)
+    configs = planned("gpu/02-strategies", "dataset.standin=always")
+    # torch's pipelining cannot communicate between ranks that share a GPU
+    assert {config.strategy.name for config in configs} == ours - {"torch_pipelining"}
+    assert {config.workers for config in configs} == {2}
+    assert all(config.timeout_s <= 20 for config in configs)
 
 
 def test_gtopks_figure_on_a_gpu_is_the_papers_experiment_at_its_scale():
     theirs = expand("gtopk/fig5-resnet20", ["testbed=paper/gtopk-resnet20"], "paper")
     own = expand("gpu/04-gtopk-fig5", [], "paper")
-    called = {"paper", "experiment"}
 
     def trained(run):
-        said = {name: value for name, value in keyed(run.config).items() if name not in called}
-        # where the data are not there, this one trains on nothing else
-        return said | {"dataset": run.config.dataset.plain() | {"standin": None}}
+        entries = {name: value for name, value in keyed(run.config).items() if name not in ("paper", "experiment")}
+        # without the real data this experiment uses no stand-in
+        return entries | {"dataset": run.config.dataset.plain() | {"standin": None}}
 
     wanted = {(run.variant, run.seed): trained(run) for run in theirs}
     assert own and all(trained(run) == wanted[run.variant, run.seed] for run in own)
     assert {run.config.dataset.options["standin"] for run in own} == {"never"}
 
 
-def test_what_trains_nothing_needs_no_data_and_no_library_of_data(monkeypatch):
-    monkeypatch.setitem(sys.modules, "sklearn", None)  # a machine with torch alone; MNIST's stand-in comes with it
+def test_probes_without_training_need_no_data(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn", None)  # MNIST's stand-in comes with it
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     for experiment in ("gpu/06-profiles", "gpu/10-selection"):
         for config in planned(experiment):

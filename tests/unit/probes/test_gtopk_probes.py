@@ -34,9 +34,7 @@ def composed(experiment: str, testbed: str = "paper/gtopk") -> dict[str, Any]:
 
 
 def configuration(experiment: str, workers: int, testbed: str = "paper/gtopk", **probe: Any) -> dict[str, Any]:
-    config = composed(experiment, testbed)
-    record = {"variant": "s", "key": "k", "hardware": {"class": "none"}, "provenance": {}, "workers": workers}
-    return config | record | {"batch": workers, "probe": config["probe"] | probe}
+    return probes_common.planned(composed(experiment, testbed), workers, **probe)
 
 
 def run(config: dict[str, Any], folder: Any) -> dict[str, Any]:
@@ -58,12 +56,11 @@ def test_a_ping_pong_finds_alpha_and_beta(workers, tmp_path):
         assert point["runs"] == 3 and point["deviation_s"] == pytest.approx(0, abs=1e-12)
 
 
-def test_a_fit_says_how_far_off_it_is():
+def test_a_fit_reports_its_largest_error():
     points = [{"bytes": n, "mean_s": s} for n, s in ((1000, 2e-3), (2000, 3e-3), (3000, 5e-3))]
-    found = p2p.fit(points)
-    off = [abs(point["fitted_s"] / point["mean_s"] - 1) for point in points]
-    assert found["relative_error"] == pytest.approx(max(off)) and found["relative_error"] > 0.01
-    assert "alpha" in p2p.line(found)
+    fitted = p2p.fit(points)
+    errors = [abs(point["fitted_s"] / point["mean_s"] - 1) for point in points]
+    assert fitted["relative_error"] == pytest.approx(max(errors)) and fitted["relative_error"] > 0.01
 
 
 def test_the_deviation_is_that_of_the_runs(monkeypatch):
@@ -106,12 +103,6 @@ def test_merging_and_summing_are_beside_the_formulas(tmp_path):
         assert row["seconds"]["median"] == exactly(row["closed_form_s"] + more)
 
 
-def test_128_workers_are_simulated(tmp_path):
-    config = configuration("fig9", 128, ranks=[128], bytes=[100_000_000], algorithms=["topk", "gtopk"])
-    for row in run(config, tmp_path)["rows"]:
-        assert row["seconds"]["median"] == exactly(row["closed_form_s"])
-
-
 def test_a_measured_network_is_fitted_in_the_run(tmp_path, monkeypatch):
     """On a fabric without costs, as a real one is: values that come out are those of the fit."""
     config = configuration("fig9", 2, ranks=[2], bytes=[4000], sizes=[1024, 65536], runs=2)
@@ -129,14 +120,9 @@ def test_a_measured_network_is_fitted_in_the_run(tmp_path, monkeypatch):
 @pytest.mark.usefixtures("pooled")
 def test_collectives_on_real_ranks(tmp_path, monkeypatch):
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
-    small = [
-        "probe.bytes=[400000]",
-        "probe.ranks=[2,3]",
-        "probe.repeat=1",
-        "probe.runs=2",
-        "probe.sizes=[1024,4194304]",
-    ]
-    one = expand("gtopk/fig9-measured", ["testbed=here", "grid=null", "workers=3", "batch=3", *small])
+    small = ["probe.bytes=[400000]", "probe.ranks=[2,3]", "probe.repeat=1", "probe.runs=2"]
+    ranks = ["workers=3", "batch=3", "probe.sizes=[1024,4194304]"]
+    one = expand("gtopk/fig9-measured", ["testbed=here", "grid=null", *ranks, *small])
     identify(one)
     [record], fault = run_unfinished(one, track=False)
     summary = flat(record)
@@ -182,22 +168,14 @@ def test_a_selection_s_result(tmp_path):
 # --- bad input
 
 
-@pytest.mark.parametrize(("experiment", "testbed", "override", "says"), [
-    ("fig8", "paper/gtopk", "probe.runs=0", "probe.runs=0: must be 1 or more"),
-    ("fig8", "paper/gtopk", "probe.sizes=[1024]", r"probe.sizes=\[1024\]: must be a list of at least 2 different"),
+@pytest.mark.parametrize(("experiment", "testbed", "override", "message"), [
     ("fig8", "paper/gtopk", "workers=1", "program p2p needs 2"),
-    ("fig9", "paper/gtopk", "probe.density=0", "probe.density=0: must be above 0"),
-    ("fig9", "paper/gtopk", "probe.density=1.5", "probe.density=1.5: must be 1 or less"),
     ("fig9", "paper/gtopk", "probe.density=1e-9", "selects none of 25000000 .* must be 4e-08 or more"),
     ("fig9", "paper/gtopk", "probe.ranks=[256]", r"probe.ranks=\[256\]: must be 2 to workers=128"),
-    ("fig9", "paper/gtopk", "probe.algorithms=[best]", "probe.algorithms.0=best: must be dense, topk, topk_ring or"),
-    ("fig9", "paper/gtopk", "probe.algorithms=dense", "probe.algorithms=dense: must be a list"),
-    ("fig11", "here", "probe.methods=[sort]", "probe.methods.0=sort: must be exact, sampled or torch.topk"),
     ("fig11", "here", "workers=2", "workers=1"),
-    ("fig11", "here", "probe.density=2", "probe.density=2: must be 1 or less"),
-    ("fig11", "here", "probe.elements=0", "probe.elements=0: must be 1 or more"),
+    ("fig11", "here", "probe.density=1e-9", "selects none of .*; must be .* or more"),
 ])  # fmt: skip
-def test_bad_parameters_are_one_clear_line(experiment, testbed, override, says):
+def test_bad_parameters_are_refused(experiment, testbed, override, message):
     overrides = [f"testbed={testbed}", override, "strategy=dsync"] + (["batch=2"] if override == "workers=2" else [])
-    with pytest.raises(InputError, match=says):
+    with pytest.raises(InputError, match=message):
         expand(f"gtopk/{experiment}", overrides)

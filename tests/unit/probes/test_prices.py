@@ -1,4 +1,4 @@
-"""What a strategy's arithmetic costs: measured by kind, written as entries of a testbed, said where it is nothing."""
+"""Prices of a strategy's arithmetic: measured by kind, written as entries of a testbed, reported if missing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import yaml
 
 from repro import strategies
 from repro.cli.main import main
-from repro.core.errors import InputError
 from repro.data.base import Dataset
 from repro.experiment import testbeds
 from repro.experiment.config import compose
@@ -22,7 +21,7 @@ from repro.rank.factory import virtual_costs
 from repro.records import catalogue, comparison
 from repro.strategies.dsync import DSync
 from repro.testing import small
-from repro.training.device_times import BlockSeconds
+from repro.training.device_times import BlockSeconds, block_seconds
 
 FIG4 = "pipesgd/fig4-mnist"
 SIMULATED = ["testbed=paper/pipesgd", "testbed.arithmetic=none", "grid=null", "dataset.standin=always", "epochs=0.1"]
@@ -30,7 +29,7 @@ CPU = torch.device("cpu")
 
 
 class Ticking(DSync):
-    """Its work takes ticks: of three a step two are charged, to two bytes, and one is not."""
+    """Its work takes three ticks a step: two are charged, for two bytes, and one is not."""
 
     ticks = 0.0
 
@@ -56,30 +55,26 @@ def measured(workers: int) -> prices.Prices:
 
 @pytest.mark.usefixtures("ticking")
 @pytest.mark.parametrize("workers", [2, 3])
-def test_each_kind_has_its_own_seconds_and_what_is_charged_to_none_is_said(workers):
-    found = measured(workers)
-    by_kind = {one.kind: one for one in found.prices}
+def test_charged_work_is_timed_by_kind_and_uncharged_work_apart(workers):
+    result = measured(workers)
+    by_kind = {one.kind: one for one in result.prices}
     assert by_kind.keys() == {"encode/ticks", "reduce", "update"}
-    assert (by_kind["encode/ticks"].s_per_byte, by_kind["encode/ticks"].step_s) == (1.0, 2.0)
-    assert by_kind["encode/ticks"].calls == 1 and by_kind["reduce"].step_s == 0
-    assert found.uncharged_s == 1.0 and found.parameters == small.initial().numel()
+    assert by_kind["encode/ticks"] == prices.Price("encode/ticks", 1.0, 2.0, 1) and by_kind["reduce"].step_s == 0
+    assert result.uncharged_s == 1.0 and result.parameters == small.initial().numel()
 
 
 def test_entries_go_into_a_testbed(tmp_path, capsys):
-    """Printed, written and taken: whatever the names of a codec or selection."""
-    out = tmp_path / "prices.yaml"
-    small_one = ["--steps", "2", "dataset.standin=always"]
-    assert main(["price", "powersgd", "strategy.rank=1", "--json", "--out", str(out), *small_one]) == 0
-    told = json.loads(capsys.readouterr().out)
+    """They are printed and written, and a testbed accepts them."""
+    out, entries = tmp_path / "prices.yaml", {"encode_s_per_byte.powersgd_r1", "decode_s_per_byte.powersgd_r1"}
+    options = ["--json", "--out", str(out), "--steps", "2", "dataset.standin=always"]
+    assert main(["price", "powersgd", "strategy.rank=1", *options]) == 0
+    assert {one["entry"] for one in json.loads(capsys.readouterr().out)["prices"]} >= entries
     written = yaml.safe_load(out.read_text())
-    assert {one["entry"] for one in told["prices"]} >= {
-        "encode_s_per_byte.powersgd_r1",
-        "decode_s_per_byte.powersgd_r1",
-    }
-    assert written["sources"].keys() == {"encode_s_per_byte.powersgd_r1", "decode_s_per_byte.powersgd_r1"}
-    assert all("repro price powersgd strategy.rank=1" in source for source in written.pop("sources").values())
-    given = [f"testbed.{group}.{name}={s!r}" for group, each in written.items() for name, s in each.items()]
-    costs = virtual_costs(testbeds.testbed_of(compose(FIG4, ["testbed=virtual", *given])["testbed"]))
+    sources = written.pop("sources")
+    assert sources.keys() == entries
+    assert all("repro price powersgd strategy.rank=1" in source for source in sources.values())
+    overrides = [f"testbed.{group}.{name}={s!r}" for group, each in written.items() for name, s in each.items()]
+    costs = virtual_costs(testbeds.testbed_of(compose(FIG4, ["testbed=virtual", *overrides])["testbed"]))
     for way in ("encode", "decode"):
         assert costs.seconds(f"{way}/powersgd_r1", 2) == pytest.approx(2 * written[f"{way}_s_per_byte"]["powersgd_r1"])
 
@@ -111,22 +106,17 @@ def test_a_price_is_the_testbeds_or_by_flops():
     assert price(Costs(), None) is None
 
 
-def test_the_devices_rate_is_known_however_its_speed_is_given():
-    """Twice the batch's operations in twice the seconds: of 2 TFLOP/s at a half, and of a published iteration."""
-    for device in ({"peak_flops": 2e12, "utilisation": 0.5, "launch_s": 0.0}, {"iteration_s": 1.0, "batch": 4}):
-        given = testbeds.testbed_of(compose(FIG4, ["testbed=virtual"])["testbed"] | {"device": {"name": "x"} | device})
-        blocks = prices_of(given.device)
-        assert sum(blocks.forward) * blocks.flops_per_s == pytest.approx(2 * 4 * (6 * 5 + 5 * 3))
-
-
-def prices_of(device) -> BlockSeconds:
-    from repro.training.device_times import block_seconds
-
-    return block_seconds(small.model(), (small.INPUTS,), 4, device)
+@pytest.mark.parametrize(
+    "device", [{"peak_flops": 2e12, "utilisation": 0.5, "launch_s": 0.0}, {"iteration_s": 1.0, "batch": 4}], ids=str
+)
+def test_the_devices_rate_follows_from_its_flops_or_a_published_iteration(device):
+    entries = compose(FIG4, ["testbed=virtual"])["testbed"] | {"device": {"name": "x"} | device}
+    blocks = block_seconds(small.model(), (small.INPUTS,), 4, testbeds.testbed_of(entries).device)
+    assert sum(blocks.forward) * blocks.flops_per_s == pytest.approx(2 * 4 * (6 * 5 + 5 * 3))
 
 
 class Free(DSync):
-    """It compresses, and charges that to nothing."""
+    """It compresses without charging for it."""
 
     def exchange(self, gradient: torch.Tensor) -> torch.Tensor:
         with self.worker.clock.phase("compress"):
@@ -134,8 +124,8 @@ class Free(DSync):
         return super().exchange(short.float())
 
 
-def test_a_simulation_says_whose_arithmetic_costs_nothing(monkeypatch):
-    """In its record, and in the table at the end, which is without a word of it for the others."""
+def test_a_simulation_reports_arithmetic_that_costs_nothing(monkeypatch):
+    """In its record, and in the table at the end of the command."""
     load = strategies.load
     records = []
     for strategy in (["strategy=dsync"], ["strategy=powersgd"], ["strategy=dsync", "strategy.algorithm=tree"]):
@@ -144,14 +134,6 @@ def test_a_simulation_says_whose_arithmetic_costs_nothing(monkeypatch):
         [run] = expand(FIG4, [*SIMULATED, *strategy, "seeds=1"])
         records.append(evaluate(run.config.model_copy(update={"key": "0" * 64, "hardware": {"class": "any"}})))
     assert [record.result.free_arithmetic for record in records] == [False, False, True]
-    texts = []
-    for record in records:
-        found = catalogue.Found(catalogue.WORKSPACE, record)
-        table = catalogue.table("runs", [found])
-        texts.append(comparison.of(comparison.ending(table, table.iloc[:0])))
+    tables = [catalogue.table("runs", [catalogue.Found(catalogue.WORKSPACE, record)]) for record in records]
+    texts = [comparison.of(comparison.ending(table, table.iloc[:0])) for table in tables]
     assert ["costs nothing" in text for text in texts] == [False, False, True]
-
-
-def test_a_strategy_for_a_library_has_no_price():
-    with pytest.raises(InputError, match="a library does its arithmetic"):
-        prices.measure("ddp", None, small.model, None, CPU)

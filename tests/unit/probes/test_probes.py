@@ -1,4 +1,4 @@
-"""The probes: in virtual time they predict and record what closed forms say; on a tiny problem the bounds hold."""
+"""The probes `timing` and `ring`: in virtual time they agree with closed forms; and real ranks of three probes."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ def timing_result(folder, workers: int, device: dict[str, Any] | None = None) ->
     return summary["result"]
 
 
-@pytest.fixture(scope="module", params=[2, 3, 4, 6])
+@pytest.fixture(scope="module", params=[2, 3, 6])
 def timed(request, tmp_path_factory):
     return timing_result(tmp_path_factory.mktemp("timing"), request.param)
 
 
-def test_predictions_are_what_is_observed_in_virtual_time(timed):
+def test_predictions_equal_observations_in_virtual_time(timed):
     assert [row["variant"] for row in timed["variants"]] == list(STRATEGIES)
     for row in timed["variants"]:
         assert row["observed_s"]["median"] == exactly(row["predicted_s"]), row["variant"]
@@ -84,12 +84,12 @@ def test_the_microbenchmark_recovers_the_testbed(timed):
     assert compute["other_s"] == pytest.approx(0, abs=1e-12)
 
 
-def test_equations_as_printed_stand_beside_what_resources_allow(tmp_path):
+def test_the_result_has_the_equations_as_printed_too(tmp_path):
     slow = TESTBED["device"] | {"launch_s": 5e-3}
-    found = timing_result(tmp_path, 4, slow)
-    rows = {row["variant"]: row for row in found["variants"]}
+    result = timing_result(tmp_path, 4, slow)
+    rows = {row["variant"]: row for row in result["variants"]}
     network = [TESTBED[name] for name in ("alpha_s", "beta_s_per_byte", "gamma_s_per_byte", "sync_s")]
-    l_up, l_for, l_back = (found["compute"][f"{name}_s"] for name in ("update", "forward", "backward"))
+    l_up, l_for, l_back = (result["compute"][f"{name}_s"] for name in ("update", "forward", "backward"))
     assert rows["Pipe-SGD"]["equation"] == "(5)"
     assert rows["Pipe-SGD"]["printed_s"] == exactly(
         forms.pipe_sequential(1, l_up, l_for, l_back, 4, 4 * PARAMETERS, *network)
@@ -116,13 +116,7 @@ def test_a_measured_turn_with_real_arithmetic(tmp_path):
     "workers, probe, message",
     [
         (1, {}, "workers=1"),
-        (2, {"turns": 0}, "probe.turns=0: must be 1 or more"),
-        (
-            2,
-            {"sizes": [4096, 4096]},
-            r"probe.sizes=\[4096, 4096\]: must be a list of at least 2 different numbers of bytes",
-        ),
-        (2, {"strategies": {}}, "probe.strategies={}: must be 1 or more entries"),
+        (2, {"sizes": [4096, 4096]}, r"probe.sizes=\[4096, 4096\]: must be a list of at least 2 different numbers"),
         (2, {"strategies": {"A": {"K": 2}}}, "probe.strategies.A={.*}: must be entries, .* a name among them"),
         (2, {"strategies": {"A": {"name": "dsync", "codec": "zip"}}}, "unknown codec 'zip'"),
         (2, {"strategies": {"A": {"name": "dsync", "algorithm": "tree"}}}, "'tree' has no equation"),
@@ -145,27 +139,30 @@ def test_the_median_turn_gives_the_phases():
         phases = dict.fromkeys((*PHASES, "overlapped"), 0.0) | {"forward": total / 2, "overlapped": total / 4}
         return [{"total": total, "phases": phases}, {"total": total, "phases": phases}]
 
-    found = summarise([turn(10.0), turn(40.0), turn(20.0)], steps=5)
-    assert found["observed_s"] == {"median": 4.0, "min": 2.0, "max": 8.0}
-    assert found["phases"]["forward"] == 2.0 and found["phases"]["other"] == 2.0
-    assert found["communication"] == {"total_s": 1.0, "exposed_s": 0.0, "overlapped_s": 1.0}
+    summary = summarise([turn(10.0), turn(40.0), turn(20.0)], steps=5)
+    assert summary["observed_s"] == {"median": 4.0, "min": 2.0, "max": 8.0}
+    assert summary["phases"]["forward"] == 2.0 and summary["phases"]["other"] == 2.0
+    assert summary["communication"] == {"total_s": 1.0, "exposed_s": 0.0, "overlapped_s": 1.0}
 
 
 # --- ring
 
 
-def ring_result(tmp_path, workers: int, **probe: Any) -> dict[str, Any]:
-    nbytes = 4 * 12 * 4 * 100  # in pieces that are equal for every number of ranks here
-    given = {"bytes": nbytes, "repeat": 1, "overhead_repeat": 1, "benchmarks": {"one": nbytes}} | probe
-    return run(configuration("fig3-ring", workers, **given), tmp_path)["result"] | {"bytes": nbytes}
+RING_BYTES = 4 * 12 * 4 * 100  # in pieces that are equal for every number of ranks here
 
 
-@pytest.mark.parametrize("workers", [2, 3, 4, 6])
-def test_a_rings_intervals_sum_to_the_closed_form(tmp_path, workers):
-    found = ring_result(tmp_path, workers)
-    block = found["bytes"] // workers
+@pytest.fixture(scope="module", params=[2, 3, 4])
+def ring(request, tmp_path_factory) -> tuple[int, dict[str, Any]]:
+    probe = {"bytes": RING_BYTES, "repeat": 1, "overhead_repeat": 1, "benchmarks": {"one": RING_BYTES}}
+    config = configuration("fig3-ring", request.param, **probe)
+    return request.param, run(config, tmp_path_factory.mktemp("ring"))["result"]
+
+
+def test_a_rings_intervals_sum_to_the_closed_form(ring):
+    workers, result = ring
+    block = RING_BYTES // workers
     alpha, beta, gamma, sync = (TESTBED[name] for name in ("alpha_s", "beta_s_per_byte", "gamma_s_per_byte", "sync_s"))
-    rows = {row["name"]: row for row in found["variants"]}
+    rows = {row["name"]: row for row in result["variants"]}
     for row in rows.values():
         assert row["seconds"]["median"] == exactly(row["closed_form_s"]), row["name"]
     native = rows["native"]
@@ -183,14 +180,12 @@ def test_a_rings_intervals_sum_to_the_closed_form(tmp_path, workers):
     assert pipelined["overlapped_s"] > 0.5 * pipelined["work_s"]
     ternary = rows["pipelined + TernGrad"]
     assert {i["name"] for i in ternary["trace"]} == {"communicate", "decompress+sum+compress"}
-    assert ternary["compress_s"] == exactly(found["bytes"] * TESTBED["encode_s_per_byte"]["ternary"])
+    assert ternary["compress_s"] == exactly(RING_BYTES * TESTBED["encode_s_per_byte"]["ternary"])
 
 
-@pytest.mark.parametrize("workers", [2, 4])
-def test_a_codecs_work_and_the_communication_alone(tmp_path, workers):
-    found = ring_result(tmp_path, workers)
-    [one] = found["overheads"]
-    n, p = found["bytes"], workers
+def test_a_codecs_work_and_the_communication_alone(ring):
+    (p, result), n = ring, RING_BYTES
+    [one] = result["overheads"]
     encode, decode = (TESTBED[f"{way}_s_per_byte"]["ternary"] for way in ("encode", "decode"))
     hops = (p - 1) / p * n * (TESTBED["gamma_s_per_byte"] + 2 * decode + encode)
     assert one["work_s"] == exactly(n * (encode + decode) + hops)
@@ -204,11 +199,8 @@ def test_a_codecs_work_and_the_communication_alone(tmp_path, workers):
 @pytest.mark.parametrize(
     "probe, message",
     [
-        ({"variants": {"A": {"algorithm": "tree"}}}, "probe.variants.A.algorithm=tree: must be ring or ring_pipelined"),
         ({"variants": {"A": {"codec": "zip"}}}, "unknown codec"),
-        ({"variants": {}}, "probe.variants={}: must be 1 or more entries"),
         ({"overhead_codec": "none"}, "must be a lossy codec"),
-        ({"pieces": 0}, "probe.pieces=0: must be 1 or more"),
     ],
 )
 def test_bad_ring_parameters_are_named(probe, message):
@@ -232,7 +224,7 @@ def test_tracing_changes_no_result(algorithm):
         assert intervals and all(0 <= i.start < i.end <= end for i in intervals)
 
 
-def test_a_message_that_was_there_before_it_was_asked_for_took_no_time():
+def test_a_message_that_arrived_before_its_receive_takes_no_time():
     def main(fabric):
         traced = TracingFabric(fabric, {})
         if fabric.rank == 0:

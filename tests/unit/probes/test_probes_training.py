@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from itertools import product
 from typing import Any
 
 import pytest
@@ -17,9 +18,9 @@ from repro.experiment.optimizer import Optimizer
 from repro.fabric.virtual import fabric as virtual
 from repro.probes import convergence, partial_collectives
 from repro.probes.shared.objective import Objective, minimise, subset
-from tests.support.probes import TESTBED, check, configuration, exactly, run
+from tests.support.probes import TESTBED, check, configuration, exactly, planned, run
 
-# --- the convergence probe: on a tiny problem the bounds hold; rates, minimum and steps are what they say
+# --- the convergence probe on a tiny problem
 
 
 TINY = {"samples": 200, "T": 80, "pilot": 30, "regularisation": 0.01, "margin": 1.25}
@@ -27,12 +28,18 @@ TINY = {"samples": 200, "T": 80, "pilot": 30, "regularisation": 0.01, "margin": 
 
 def convergence_result(tmp_path, objective: str, K: int, **probe: Any) -> dict[str, Any]:
     config = configuration("convergence", 2, **TINY | {"objective": objective} | probe)
-    config["testbed"] = TESTBED | {"arithmetic": "real"}
-    config["strategy"] = config["strategy"] | {"K": K}
-    return run(config | {"batch": 20}, tmp_path)["result"]
+    strategy, testbed = config["strategy"] | {"K": K}, TESTBED | {"arithmetic": "real"}
+    return run(config | {"batch": 20, "strategy": strategy, "testbed": testbed}, tmp_path)["result"]
 
 
-@pytest.mark.parametrize("K", [1, 2, 4])
+def objective_at(weights, dataset, mu: float):
+    """The objective of softmax regression at weights (n,), written out."""
+    x = dataset.train.x.to(weights).flatten(1)
+    logits = x @ weights[: 10 * x.shape[1]].view(10, -1).T + weights[10 * x.shape[1] :]
+    return functional.cross_entropy(logits, dataset.train.y) + mu / 2 * weights.square().sum()
+
+
+@pytest.mark.parametrize("K", [1, 4])
 def test_average_regret_on_a_convex_objective_is_below_the_bound(tmp_path, K):
     found = convergence_result(tmp_path, "convex", K)
     assert found["within_bound"] and found["constants_hold"]
@@ -62,10 +69,8 @@ def test_the_minimiser_is_stationary():
 
     first, second = virtual.run(2, main, virtual.Network(0.0, 0.0))
     assert torch.equal(first.weights, second.weights)
-    x = dataset.train.x.double().flatten(1)
     weights = first.weights.clone().requires_grad_()
-    logits = x @ weights[: 10 * x.shape[1]].view(10, -1).T + weights[10 * x.shape[1] :]
-    value = functional.cross_entropy(logits, dataset.train.y) + mu / 2 * weights.square().sum()
+    value = objective_at(weights, dataset, mu)
     value.backward()
     assert value.item() == exactly(first.value)
     assert weights.grad.norm().item() < math.sqrt(2 * mu * 1e-9) * 1.01
@@ -87,9 +92,7 @@ def test_the_weights_recorded_are_those_of_delayed_steps(tmp_path, monkeypatch):
     snapshots, lr = seen["record"].snapshots, seen["rate"].lr
     dataset = subset(data.load("mnist", standin="always"), 200, 2)
     weights = snapshots[1].clone().requires_grad_()
-    x = dataset.train.x.flatten(1)
-    logits = x @ weights[: 10 * x.shape[1]].view(10, -1).T + weights[10 * x.shape[1] :]
-    (functional.cross_entropy(logits, dataset.train.y) + 0.25 * weights.square().sum()).backward()
+    objective_at(weights, dataset, 0.5).backward()
     assert torch.equal(snapshots[1], snapshots[2])
     torch.testing.assert_close(snapshots[3], snapshots[1] - lr * weights.grad, rtol=1e-4, atol=1e-6)
 
@@ -120,27 +123,20 @@ def test_rates():
 
 
 @pytest.mark.parametrize(
-    "change, message",
+    ("entries", "probe", "message"),
     [
-        ({"objective": "concave"}, "probe.objective=concave: must be convex or strongly convex"),
-        ({"T": 5}, "probe.T=5: must be 10 or more"),
-        ({"regularisation": 0}, "probe.regularisation=0: must be above 0"),
-        ({"margin": 0.5}, "probe.margin=0.5: must be 1 or more"),
+        ({"testbed": TESTBED}, {}, "arithmetic=real"),
+        ({"strategy": {"name": "dsync"}}, {}, "strategy=dsync"),
+        ({}, {"samples": 1}, "probe.samples=1: must be 2 or more, one a worker"),
     ],
 )
-def test_bad_convergence_parameters_are_named(change, message):
-    config = configuration("convergence", 2, **TINY | {"objective": "convex"} | change)
-    config["testbed"] = TESTBED | {"arithmetic": "real"}
+def test_what_the_bounds_do_not_cover_is_refused(entries, probe, message):
+    config = configuration("convergence", 2, **TINY | {"objective": "convex"} | probe)
     with pytest.raises(InputError, match=message):
-        check(config)
-    config["probe"] |= TINY | {"objective": "convex"}
-    with pytest.raises(InputError, match="arithmetic=real"):
-        check(config | {"testbed": TESTBED})
-    with pytest.raises(InputError, match="strategy=dsync"):
-        check(config | {"strategy": {"name": "dsync"}})
+        check(config | {"testbed": TESTBED | {"arithmetic": "real"}} | entries)
 
 
-# --- the microbenchmark of eager-SGD's Figure 8
+# --- the probe `partial_collectives`: the microbenchmark of eager-SGD's Figure 8
 
 
 STEP_S = 0.001
@@ -152,16 +148,8 @@ def composed() -> dict[str, Any]:
 
 
 def of_partial(workers: int, **probe: Any) -> dict[str, Any]:
-    config = composed()
-    record = {"variant": "s", "key": "k", "hardware": {"class": "none"}, "provenance": {}, "workers": workers}
-    given = {
-        "collectives": ["allreduce", "solo", "majority"],
-        "ranks": [workers],
-        "bytes": [64, 65536],
-        "calls": 40,
-        "step_s": STEP_S,
-    } | probe
-    return config | record | {"batch": workers, "probe": config["probe"] | given}
+    options = {"collectives": ["allreduce", "solo"], "ranks": [workers], "bytes": [64, 65536], "calls": 40}
+    return planned(composed(), workers, **options | {"step_s": STEP_S} | probe)
 
 
 @pytest.mark.parametrize("workers", [3, 8])
@@ -188,24 +176,17 @@ def test_latencies_are_the_waits_that_follow_from_the_skew(workers, tmp_path):
 
 
 def test_some_of_the_ranks(tmp_path):
-    """Smaller worlds of a larger run; the others wait."""
-    rows = run(of_partial(4, ranks=[2, 3, 4], collectives=["allreduce", "solo"], calls=2), tmp_path)["result"]["rows"]
-    assert {(row["ranks"], row["collective"]) for row in rows} == {
-        (p, name) for p in (2, 3, 4) for name in ("allreduce", "solo")
-    }
+    """The other ranks wait."""
+    rows = run(of_partial(4, ranks=[2, 3, 4], calls=2), tmp_path)["result"]["rows"]
+    assert {(row["ranks"], row["collective"]) for row in rows} == {*product((2, 3, 4), ("allreduce", "solo"))}
 
 
 @pytest.mark.parametrize(
     ("probe", "words"),
     [
         ({"collectives": ["both"]}, "collective 'both': must be allreduce, recursive_doubling, solo, majority or"),
-        ({"collectives": []}, r"probe.collectives=\[\]: must be 1 or more entries"),
         ({"collectives": ["quorum 4"]}, "strategy.quorum=4: must be a whole number from 1 .solo. to workers=3"),
-        ({"ranks": [1]}, "probe.ranks.0=1: must be 2 or more"),
         ({"ranks": [2, 4]}, r"probe.ranks=\[4\]: must be 2 to workers=3"),
-        ({"calls": 0}, "probe.calls=0: must be 1 or more"),
-        ({"bytes": [2]}, "probe.bytes.0=2: must be 4 or more"),
-        ({"step_s": -1}, "probe.step_s=-1: must be 0 or more"),
         ({"step_s": 90}, "probe.step_s=90: the last of 3 ranks would come 180 s late, after timeout_s=120"),
     ],
 )

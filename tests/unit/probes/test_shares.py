@@ -1,4 +1,4 @@
-"""Program `shares`: what it finds on simulated links whose spread is known, and where it cannot be asked."""
+"""Program `shares`: simulated links with a known spread, and too few workers."""
 
 from __future__ import annotations
 
@@ -28,13 +28,12 @@ def test_shares_that_are_alike_have_no_spread():
 
 
 @pytest.mark.parametrize("spread", [0.003, 0.03])
-def test_a_known_spread_is_found_smaller_as_who_is_behind_has_the_link_at_last(spread):
+def test_a_known_spread_is_underestimated_as_the_last_message_has_the_link_to_itself(spread):
     found = spreads(replace(FAIR, spread=spread, seed=1))
     assert 0.3 * spread < found < spread
 
 
 def test_two_workers_share_nothing():
     config = expand("validation/shares", ["testbed=paper/pipesgd-alexnet"], "quick")[0].config.plain()
-    record = {"variant": "s", "key": "k", "hardware": {"class": "none"}, "provenance": {}, "workers": 2}
     with pytest.raises(InputError, match="workers=2: program shares needs 3 or more"):
-        probes.check(config | record)
+        probes.check(probes.planned(config, 2))

@@ -1,8 +1,6 @@
-"""The validation probe: on a virtual network taken for a real one it finds itself again; its page says what was off."""
+"""The probe `validation`: a virtual network measured as a real one is recovered; and the tables of its page."""
 
 from __future__ import annotations
-
-import functools
 
 import pytest
 
@@ -19,6 +17,7 @@ from repro.probes.shared.synthetic import Workload
 from repro.probes.shared.twin import Measured
 from repro.reports.validation import emulated, tables
 from tests.reports.data import probes as reports_probe_data
+from tests.reports.data.undrawn import without_drawing
 from tests.support import probes
 from tests.support.records import write_summary
 
@@ -32,20 +31,9 @@ NATIVE = {"D-Sync, native": {"name": "dsync", "algorithm": "native"}}
 
 
 def configuration(workers: int, **probe):
-    config = configs.compose("validation/shaped")
-    record = {"variant": f"p={workers}", "key": "k", "seed": 0, "hardware": {"class": "none"}}
     small = {"turns": 2, "rounds": 1, "workloads": WORKLOADS, "sizes": [480, 48000, 480000]}
-    return (
-        config
-        | record
-        | {
-            "workers": workers,
-            "batch": workers,
-            "testbed": TESTBED,
-            "provenance": {"versions": {}},
-            "probe": config["probe"] | small | probe,
-        }
-    )
+    config = probes.planned(configs.compose("validation/shaped"), workers, **small | probe)
+    return config | {"seed": 0, "testbed": TESTBED}
 
 
 def run(config, folder):
@@ -53,14 +41,14 @@ def run(config, folder):
 
 
 @pytest.mark.parametrize("workers", [2, 3])
-def test_a_virtual_network_is_found_again_to_rounding(workers, tmp_path):
-    """Measured on the virtual fabric the fitted twin is the fabric itself: every step must come out the same."""
+def test_a_virtual_network_is_recovered_to_rounding(workers, tmp_path):
+    """On the virtual fabric the fitted twin is the fabric itself: every simulated step equals the measured one."""
     config = configuration(workers)
     config["probe"]["strategies"] |= NATIVE
     result = run(config, tmp_path)["result"]
-    found = result["networks"]["messages"]
-    assert found["alpha_s"] == pytest.approx(TESTBED["alpha_s"], rel=1e-6)
-    assert found["beta_s_per_byte"] == pytest.approx(TESTBED["beta_s_per_byte"], rel=1e-6)
+    fitted = result["networks"]["messages"]
+    assert fitted["alpha_s"] == pytest.approx(TESTBED["alpha_s"], rel=1e-6)
+    assert fitted["beta_s_per_byte"] == pytest.approx(TESTBED["beta_s_per_byte"], rel=1e-6)
     assert len(result["rows"]) == len(WORKLOADS) * len(config["probe"]["strategies"])
     assert all(row["calibration"]["interference"] < 1e-9 for row in result["rows"])
     for row in result["rows"]:
@@ -71,7 +59,7 @@ def test_a_virtual_network_is_found_again_to_rounding(workers, tmp_path):
 
 
 def test_computation_beside_communication_is_stretched():
-    """A fifth longer for each second beside it: of 30 ms, 10 of which have communication beside them, 32 become."""
+    """Interference of a fifth: 30 ms of computation, 10 of them beside communication, become 32."""
     compute = Compute(0.010, 0.018, 0.003, 0.001, 0.001, {1: [0.018]})
     measured = Measured(Workload(64, 2, 0.0, 0.0), compute, Costs(True, {}, {}), 0.2)
     alone, beside = measured.blocks(), measured.blocks(0.010)
@@ -79,8 +67,8 @@ def test_computation_beside_communication_is_stretched():
     assert sum(beside.forward) + sum(beside.backward) == pytest.approx(0.032)
 
 
-def test_a_handshake_above_a_limit_is_fitted_by_size():
-    """The link's slope comes from long messages; what shorter ones take besides stands beside their size."""
+def test_alpha_depends_on_the_size():
+    """The slope comes from long messages, as with a handshake above a size limit."""
     alpha = {1024: 1e-4, 65536: 1e-4, 262144: 9e-4, 4194304: 9e-4, 10485760: 9e-4}
     fitted = network.fit([(n, 4 * (a + 8e-9 * n)) for n, a in alpha.items()], messages=4)
     assert fitted.beta == pytest.approx(8e-9, rel=1e-3) and fitted.alpha == pytest.approx(1e-4, rel=1e-2)
@@ -89,8 +77,8 @@ def test_a_handshake_above_a_limit_is_fitted_by_size():
 
 
 @pytest.mark.parametrize("blocking", [False, True])
-def test_the_network_of_a_library_is_fitted_to_the_call_that_it_makes(blocking):
-    """Open MPI takes other algorithms for the allreduce that blocks, which Horovod calls; each has its own time."""
+def test_a_librarys_network_is_fitted_to_its_own_call(blocking):
+    """Horovod calls MPI's blocking allreduce, for which Open MPI chooses other algorithms."""
 
     class Fabric(MadeUpClock):
         size = 4
@@ -115,7 +103,7 @@ def test_the_network_of_a_library_is_fitted_to_the_call_that_it_makes(blocking):
 
 
 class MadeUpClock:
-    """The part of a fabric by which work is timed."""
+    """The methods of a fabric that time work."""
 
     clock = 0.0
 
@@ -129,42 +117,25 @@ class MadeUpClock:
         return [value]
 
 
-@functools.cache
-def validated() -> set[str]:
-    """The strategies of all validation experiments that run the probe of that name; the emulation's controls do not."""
+def test_every_strategy_is_validated():
+    """A new strategy must be added to an experiment under paper_configs/experiment/validation/."""
     composed = [configs.compose(name) for name in configs.experiment_names("validation")]
-    probes = [config["probe"] for config in composed if config["program"] == "validation"]
-    return {one["name"] for probe in probes for one in probe["strategies"].values()}
-
-
-@pytest.mark.parametrize("name", strategies.names())
-def test_every_strategy_is_validated(name):
-    """A new strategy adds itself to an experiment under paper_configs/experiment/validation/."""
-    assert name in validated()
+    strategy_entries = [config["probe"]["strategies"] for config in composed if config["program"] == "validation"]
+    assert {*strategies.names()} <= {one["name"] for entries in strategy_entries for one in entries.values()}
 
 
 @pytest.mark.parametrize(
-    "probe, words",
+    ("workers", "probe", "message"),
     [
-        ({"computation": "guess"}, ["probe.computation", "guess", "sleep", "multiply"]),
-        ({"workloads": []}, ["probe.workloads=[]", "must be 1 or more entries"]),
-        ({"workloads": [{"bytes": 64, "forward_s": -1, "backward_s": 0}]}, ["forward_s", "-1"]),
-        ({"sizes": [1024]}, ["probe.sizes", "at least 2"]),
-        ({"seconds": 0}, ["probe.seconds", "above 0"]),
-        ({"strategies": {"x": {}}}, ["probe.strategies.x={}", "must be entries", "a name among them"]),
-        ({"strategies": {"x": {"name": "dsync", "codec": "zip"}}}, ["zip"]),
-        ({"turns": 0}, ["probe.turns=0", "1 or more"]),
+        (1, {}, "workers=1"),
+        (2, {"sizes": [1024]}, "probe.sizes.*at least 2"),
+        (2, {"workloads": [{"bytes": 64, "forward_s": -1, "backward_s": 0}]}, "forward_s=-1"),
+        (2, {"strategies": {"x": {"name": "dsync", "codec": "zip"}}}, "zip"),
     ],
 )
-def test_parameters_that_cannot_be_used(probe, words):
-    with pytest.raises(InputError) as refused:
-        probes.check(configuration(2, **probe))
-    assert all(word in str(refused.value) for word in words), str(refused.value)
-
-
-def test_one_worker_has_nobody_to_talk_to():
-    with pytest.raises(InputError, match="workers=1"):
-        probes.check(configuration(1))
+def test_unusable_configurations_are_refused(workers, probe, message):
+    with pytest.raises(InputError, match=message):
+        probes.check(configuration(workers, **probe))
 
 
 def test_steps_follow_the_simulated_time():
@@ -213,15 +184,19 @@ def write(root, name, found):
     write_summary(folder, made | found | {"result": made["result"], "run": name, "key": name})
 
 
-def test_the_page_says_whether_the_goal_is_reached(tmp_path):
-    write(tmp_path / "good", "a", summary(0.01))
-    build_pages("validation", tmp_path / "good", tmp_path / "out")
+@pytest.mark.parametrize(
+    ("error", "present", "absent"),
+    [
+        (0.01, ["off by 1.0 % in the median", "is reached"], "Where it fails"),
+        (-0.2, ["is missed", "Where it fails", "-20.0"], "is reached"),
+    ],
+)
+def test_the_page_states_whether_the_goal_is_reached(error, present, absent, tmp_path, monkeypatch):
+    without_drawing(monkeypatch)
+    write(tmp_path / "results", "a", summary(error))
+    build_pages("validation", tmp_path / "results", tmp_path / "out")
     page = (tmp_path / "out" / "validation.md").read_text()
-    assert "off by 1.0 % in the median" in page and "is reached" in page and "Where it fails" not in page
-    write(tmp_path / "bad", "a", summary(-0.2))
-    build_pages("validation", tmp_path / "bad", tmp_path / "out")
-    page = (tmp_path / "out" / "validation.md").read_text()
-    assert "is missed" in page and "Where it fails" in page and "-20.0" in page
+    assert all(text in page for text in present) and absent not in page
 
 
 def test_the_latest_whole_run_counts(tmp_path):
@@ -240,9 +215,8 @@ def test_errors_by_strategy_are_closed_forms(tmp_path):
     assert row["mean"] == pytest.approx(13) and row["met"] == "no" and row["spread"] == pytest.approx(30)
 
 
-def test_errors_of_ratios_are_of_steps_beside_each_other(tmp_path):
-    """Two steps of one run, 10 % and 21 % too long, make a ratio that is 10 % off; what another run is off by, and
-    what does not count, is in none."""
+def test_errors_of_ratios_are_those_of_steps_of_one_run(tmp_path):
+    """Two steps of one run, 10 % and 21 % too long, make a ratio that is 10 % off; other runs make none with them."""
     first, second = summary(0.1), summary(0.21)
     first["result"]["rows"] += second["result"]["rows"]
     write(tmp_path, "both", first)
@@ -256,14 +230,7 @@ def test_errors_of_ratios_are_of_steps_beside_each_other(tmp_path):
     assert len(tables.counted(steps)) == 3
 
 
-def test_without_results_the_page_says_how_to_get_them(tmp_path):
-    for name in ("validation", "baselines"):
-        build_pages(name, tmp_path / "none", tmp_path / "out")
-    assert "repro run validation" in (tmp_path / "out" / "validation.md").read_text()
-    assert "repro run baselines" in (tmp_path / "out" / "baselines.md").read_text()
-
-
-# the controls of the emulation
+# --- the controls of the emulation
 
 
 LINKS = {"alpha_s": 1e-4, "beta_s_per_byte": 8e-9, "slow_down": 40, "shrink": 8}
@@ -285,7 +252,7 @@ def control(
     }
 
 
-def test_an_emulated_step_has_the_simulated_one_of_the_same_constants_beside_it():
+def test_an_emulated_step_is_paired_with_a_simulated_one_of_the_same_links():
     simulated = control("D-Sync", "simulated", 380, links=LINKS | {"slow_down": None, "shrink": None, "fair": True})
     other_links = control("WFBP", "simulated", 300, links=LINKS | {"beta_s_per_byte": 1e-9})
     emulated_runs = [control("D-Sync", "emulated", 400), control("WFBP", "emulated", 330)]
@@ -304,7 +271,7 @@ def test_ratios_are_over_dsync_where_all_else_is_equal():
     assert found.to_dict() == {"D-Sync, 40, 8": 1, "D-Sync, 80, 8": 1, "Pipe-SGD, 80, 8": 0.5}
 
 
-def test_steps_by_what_connections_keep_are_of_the_experiment_that_varies_it():
+def test_steps_by_buffer_come_from_the_experiment_that_varies_it():
     runs = [
         control("iBatch", "emulated", ms, "control-buffers", buffer=kept) for ms, kept in ((392, "128"), (490, "2"))
     ]

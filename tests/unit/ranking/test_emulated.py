@@ -21,9 +21,9 @@ def row(candidate, emulated_s, predicted_s):
 
 @pytest.fixture(scope="module")
 def run():
-    """A training over limited links whose strategy is ranked."""
-    every = (found.record for found in catalogue.runs("pipesgd", reference_root()))
-    return next(one for one in every if one.kind == "emulated" and emulated.candidate_of(one.identity.strategy))
+    """An emulated training of a candidate."""
+    records = (one.record for one in catalogue.runs("pipesgd", reference_root()))
+    return next(one for one in records if one.kind == "emulated" and emulated.candidate_of(one.identity.strategy))
 
 
 def with_identity(run, **changes):
@@ -38,7 +38,7 @@ def test_a_committed_row_is_what_its_runs_and_the_form_give(run):
     assert committed.gbit == pytest.approx(own.gbit, rel=1e-4) and committed.ratio == pytest.approx(own.ratio, rel=1e-4)
 
 
-def test_what_no_candidate_stands_for_has_no_row(run):
+def test_runs_that_no_candidate_represents_have_no_row(run):
     assert emulated.of_run(run.model_copy(update={"kind": "measured"})) is None
     assert emulated.of_run(with_identity(run, imbalance=NamedPart(name="trace"))) is None
     assert emulated.candidate_of(NamedPart(name="dsync", codec="quantize8")) is None
@@ -48,8 +48,8 @@ def test_what_no_candidate_stands_for_has_no_row(run):
 
 def test_a_contest_is_between_strategies_in_one_place():
     rows = [row("ddp", 1.0, 1.0), row("ps", 2.0, 0.9), row("topk", 2.05, 3.0)]
-    (found,) = contests([*rows, replace(rows[0], workers=8)])
-    assert found.fastest.candidate == "ddp" and found.named.candidate == "ps" and not found.right
-    assert sorted(found.pairs) == [False, True]  # ps and topk are alike as emulated
+    (contest,) = contests([*rows, replace(rows[0], workers=8)])
+    assert contest.fastest.candidate == "ddp" and contest.named.candidate == "ps" and not contest.right
+    assert sorted(contest.pairs) == [False, True]  # ps and topk tie as emulated
     (exact,) = contests(rows, SYNCHRONOUS)
     assert len(exact.rows) == 2

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import pytest
 
 from repro.ranking import headlines
-from repro.ranking.candidates import every
+from repro.ranking.candidates import candidates
 from repro.ranking.cells import Placed
 from repro.reports.recommend import in_map, read
 
 
-@pytest.mark.parametrize("headline", headlines.EVERY, ids=lambda one: one.paper)
-def test_a_headline_is_placed_on_its_papers_testbed(headline):
-    found = headlines.placed(headline)
-    assert found.gbit == pytest.approx(8e-9 / headlines.setting_of(headline).testbed.beta_s_per_byte)
-    assert found.ratio > 0 and found.any_s <= found.synchronous_s and found.any_s <= found.seconds
-    assert found.stops_bits is None or found.stops_bits > 1e9 * found.gbit
-
-
-@pytest.mark.parametrize("headline", headlines.EVERY, ids=lambda one: one.paper)
-def test_a_papers_page_says_where_its_headline_lies(headline):
-    paper = headline.experiment.partition("/")[0]
-    (placed,) = (one for one in read(Placed, "headlines") if one.page == paper)
-    said = in_map(paper)
-    assert f"{placed.gbit:.3g} Gbit/s" in said and every()[placed.candidate].label in said
+@pytest.mark.parametrize("headline", headlines.HEADLINES, ids=lambda one: one.paper)
+def test_the_committed_place_of_a_headline_is_that_of_the_closed_forms(headline):
+    placed = headlines.locate(headline)
+    (committed,) = (one for one in read(Placed, "headlines") if one.page == placed.page)
+    for name, value in asdict(committed).items():
+        assert getattr(placed, name) == (pytest.approx(value, rel=1e-4) if isinstance(value, float) else value), name
+    assert placed.any_s <= placed.synchronous_s and placed.any_s <= placed.seconds
+    text = in_map(placed.page)
+    assert f"{placed.gbit:.3g} Gbit/s" in text and candidates()[placed.candidate].label in text

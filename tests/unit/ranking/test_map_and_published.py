@@ -1,4 +1,4 @@
-"""The map's cells and borders, and how the tool is held against published throughputs."""
+"""The map's cells and borders, and comparisons with published throughputs."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from repro.core.errors import InputError
 from repro.ranking import emulated, headlines, published
 from repro.ranking import map as maps
 from repro.ranking.against import Compared, contests
-from repro.ranking.candidates import ANY, SYNCHRONOUS, every
+from repro.ranking.candidates import ANY, SYNCHRONOUS, candidates
 from repro.ranking.cells import Cell, as_csv, borders, from_csv
 from repro.ranking.flips import BETTER
-from repro.ranking.forms import step
+from repro.ranking.forms import seconds
 from repro.ranking.simulate import Step
 from repro.reports.recommend import read
 
@@ -33,12 +33,10 @@ def test_the_map_has_every_setting_once(shown):
 @pytest.mark.parametrize("kind", [SYNCHRONOUS, ANY])
 def test_the_committed_map_is_what_the_closed_forms_give(shown, kind):
     base = maps.of_model()
-    some = [cell for cell in shown if cell.by == "form" and cell.kind == kind and cell.workers == 8][::23]
-    for cell in some:
-        where = maps.setting(base, cell.gbit, cell.ratio, cell.workers, cell.late)
-        assert step(every()[cell.best], where).seconds == pytest.approx(cell.seconds, rel=1e-4)
-        others = (step(one, where) for one in every().values() if one.counts(kind))
-        least = min(found.seconds for found in others if found)
+    for cell in [cell for cell in shown if cell.by == "form" and cell.kind == kind and cell.workers == 8][::23]:
+        times = seconds(candidates(), maps.setting(base, cell.gbit, cell.ratio, cell.workers, cell.late))
+        assert times[cell.best] == pytest.approx(cell.seconds, rel=1e-4)
+        least = min(times[name] for name in times if candidates()[name].counts(kind))
         assert cell.seconds <= (1 + BETTER) * least * (1 + 1e-4)
 
 
@@ -51,28 +49,26 @@ def test_a_border_is_where_a_neighbour_has_another_winner():
     grid = [low, middle, high, *rest]
     column = [Cell(one.gbit, ratio, *one.place[2:], one.best, 1.0, "ddp", 0.5)
               for one in grid for ratio in maps.RATIOS if ratio != 1.0]  # fmt: skip
-    found = {one.gbit for one in maps.borders([*grid, *column])}
-    assert found == {0.3, 1.0}
+    assert {one.gbit for one in maps.borders([*grid, *column])} == {0.3, 1.0}
 
 
 def test_cells_survive_being_written_and_read(shown):
     assert from_csv(Cell, as_csv(Cell, shown[:50])) == shown[:50]
 
 
-def test_published_settings_have_what_the_tool_needs():
-    found = published.settings()
-    assert len(found) >= 10 and len({one.id for one in found}) == len(found)
-    assert all(one.bits > 0 and one.single_per_s > 0 for one in found)
+def test_published_settings_have_different_names():
+    settings = published.settings()
+    assert settings and len({one.id for one in settings}) == len(settings)
 
 
-def test_what_is_named_is_right_where_it_was_measured_within_a_twentieth_of_the_best():
+def test_the_named_strategy_is_right_within_a_twentieth_of_the_best():
     def judged(predicted, measured):
         rows = [
             Compared("a", "b", "c", 4, 1.0, name, name, was, at, at, at)
             for name, at, was in zip(("ddp", "ps"), predicted, measured)
         ]
-        (found,) = contests(rows)
-        return found
+        (contest,) = contests(rows)
+        return contest
 
     assert judged((2.0, 1.0), (100.0, 50.0)).right
     assert not judged((1.0, 2.0), (100.0, 50.0)).right
@@ -81,17 +77,17 @@ def test_what_is_named_is_right_where_it_was_measured_within_a_twentieth_of_the_
 
 
 def test_a_published_setting_is_compared_with_its_own_computation_and_network():
-    one = next(one for one in published.settings() if one.id == "survey-10g-8-resnet50")
-    found = {row.candidate: row for row in published.compare(one)}
-    most = one.workers * one.single_per_s
-    assert all(0 < row.low <= row.predicted <= row.high and row.predicted <= most for row in found.values())
-    assert found["ddp"].predicted > found["allreduce"].predicted
+    setting = next(one for one in published.settings() if one.id == "survey-10g-8-resnet50")
+    rows = {row.candidate: row for row in published.compare(setting)}
+    most = setting.workers * setting.single_per_s
+    assert all(0 < row.low <= row.predicted <= row.high and row.predicted <= most for row in rows.values())
+    assert rows["ddp"].predicted > rows["allreduce"].predicted
 
 
-def test_of_simulated_strategies_that_are_alike_the_simplest_is_named(monkeypatch):
+def test_of_simulated_strategies_that_tie_the_simplest_is_named(monkeypatch):
     cell = Cell(1.0, 1.0, 4, 0.0, SYNCHRONOUS, "ps", 1.0, "ddp", 0.02)
     times = {"ps": 1.0, "ddp": 1.0 + BETTER / 2}
-    monkeypatch.setattr(maps.answer, "of_code", lambda one, where: Step(times[one.name], {}))
+    monkeypatch.setattr(maps.simulate, "step", lambda one, where: Step(times[one.name], {}))
     found = maps.simulated(maps.of_model(), cell)
     assert (found.best, found.second, found.agrees, found.margin) == ("ddp", "ps", False, 0.0)
     times["ddp"] = 2.0
@@ -104,22 +100,18 @@ def test_a_border_has_its_strategies_and_where_it_lies():
         return Cell(gbit, ratio, 4, 0.0, ANY, best, 1.0, "ddp", 0.1)
 
     grid = [cell(gbit, ratio, "topk" if gbit == 1.0 else "ddp") for gbit in (1.0, 4.0) for ratio in (0.5, 1.0)]
-    (found,) = borders(grid, ANY)
-    assert (found.along, found.before, found.after, found.cells) == ("gbit", "topk", "ddp", 2)
-    assert found.at == pytest.approx(2.0)
+    (border,) = borders(grid, ANY)
+    assert (border.along, border.before, border.after, border.cells) == ("gbit", "topk", "ddp", 2)
+    assert border.at == pytest.approx(2.0)
 
 
 def test_the_map_makes_its_folder_and_refuses_a_file(monkeypatch, tmp_path):
-    monkeypatch.setattr(maps, "made", lambda seconds, say: [])
+    monkeypatch.setattr(maps, "build", lambda seconds, say: [])
     monkeypatch.setattr(published, "settings", list)
-    monkeypatch.setattr(headlines, "EVERY", ())
+    monkeypatch.setattr(headlines, "HEADLINES", ())
     monkeypatch.setattr(emulated, "rows", list)
     main(["map", "--out", str(tmp_path / "new" / "folder")])
-    assert read_from(Cell, tmp_path / "new" / "folder" / "map.csv") == []
+    assert from_csv(Cell, (tmp_path / "new" / "folder" / "map.csv").read_text()) == []
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="no folder can be made"):
         cmd_map(Namespace(seconds=0.0, out=str(tmp_path / "file")))
-
-
-def read_from(kind, path):
-    return from_csv(kind, path.read_text())

@@ -1,4 +1,4 @@
-"""Predictions of `repro recommend`: closed forms against the simulator, what cannot be otherwise, and wrong input."""
+"""Predictions of `repro recommend`: closed forms against the simulator, invariants, workloads, and wrong input."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from repro.algorithms.pipeline import profile as profiles
 from repro.algorithms.pipeline.layers import Layer, Profile
 from repro.core.errors import InputError
 from repro.experiment.testbeds import testbed_of as bed_of
-from repro.ranking import answer, forms, text, workload
-from repro.ranking.candidates import every
+from repro.ranking import answer, forms, simulate, text, workload
+from repro.ranking.candidates import candidates
 from repro.ranking.setting import Setting, cluster, coarse
 
 LAYERS = tuple(Layer(f"layer{n}", 0.002, 0.004, 2e5 * (9 - n), 1e6 * (1 + n % 5 * 3)) for n in range(8))
@@ -26,7 +26,7 @@ TIMES = (
 )
 APART = {"pipedream": 0.4, "one_f_one_b_flush": 0.05}  # PipeDream's form is its authors' cost model
 
-MODELLED = [name for name, one in every().items() if one.modelled]
+MODELLED = [name for name, one in candidates().items() if one.modelled]
 
 
 def setting(workers=4, bits=1e10, **more):
@@ -34,28 +34,32 @@ def setting(workers=4, bits=1e10, **more):
     return Setting(PROFILE, workers, bed_of(cluster()), **more).with_entries(beta_s_per_byte=8 / bits)
 
 
-def load(profile=PROFILE):
-    return workload.Workload(profile, 1e9, None, 1e8, "given")
+LOAD = workload.Workload(PROFILE, 1e9, None, 1e8, "given")
+
+
+def rows(known, most=None):
+    """The ranked rows for eight workers, without flips."""
+    return answer.rank(setting(8), LOAD, known, most, chosen=candidates(), simulating=False).rows
 
 
 def seconds(name, where):
-    return forms.step(every()[name], where).seconds
+    return forms.step(candidates()[name], where).seconds
 
 
 @pytest.mark.parametrize("name", MODELLED)
 @pytest.mark.parametrize("bits", BITS)
-def test_the_closed_form_is_what_the_simulator_finds(name, bits):
-    found = answer.of_code(every()[name], setting(bits=bits)).seconds
-    assert seconds(name, setting(bits=bits)) == pytest.approx(found, rel=APART.get(name, 0.02))
+def test_the_closed_form_agrees_with_the_simulator(name, bits):
+    simulated = simulate.step(candidates()[name], setting(bits=bits)).seconds
+    assert seconds(name, setting(bits=bits)) == pytest.approx(simulated, rel=APART.get(name, 0.02))
 
 
 @pytest.mark.parametrize("name", MODELLED)
-def test_a_late_worker_costs_what_the_simulator_finds(name):
+def test_a_late_worker_costs_as_much_as_in_the_simulator(name):
     late = setting(late=1.0)
-    assert seconds(name, late) == pytest.approx(answer.of_code(every()[name], late).seconds, rel=0.1)
+    assert seconds(name, late) == pytest.approx(simulate.step(candidates()[name], late).seconds, rel=0.1)
 
 
-@pytest.mark.parametrize("name", every())
+@pytest.mark.parametrize("name", candidates())
 def test_more_bandwidth_never_makes_a_step_longer(name):
     times = [seconds(name, setting(8, bits)) for bits in (1e8, 1e9, 1e10, 1e11)]
     assert times == sorted(times, reverse=True)
@@ -63,7 +67,7 @@ def test_more_bandwidth_never_makes_a_step_longer(name):
 
 @pytest.mark.parametrize(
     "name",
-    [name for name, one in every().items() if one.keeps == "synchronous" and one.form in ("allreduce", "buckets")],
+    [name for name, one in candidates().items() if one.keeps == "synchronous" and one.form in ("allreduce", "buckets")],
 )
 def test_one_worker_is_plain_sgd(name):
     where = setting(1)
@@ -80,14 +84,13 @@ def test_the_order_does_not_depend_on_the_unit_of_time():
         **{name: 1000 * value for name, value in times.items()},
         **{kind: {name: 1000 * value for name, value in costs.items()} for kind, costs in coded.items()},
     )
-    for name in every():
+    for name in candidates():
         assert seconds(name, slow) == pytest.approx(1000 * seconds(name, usual), rel=1e-6)
 
 
 def test_the_interval_is_wider_where_less_is_given():
-    def width(given):
-        rows = answer.ranked(setting(8), load(), given, simulating=False).rows
-        return sum(row.high_s / row.low_s for row in rows)
+    def width(known):
+        return sum(row.high_s / row.low_s for row in rows(known))
 
     little, much = width(["computation"]), width(["computation", "alpha", "skew", "local beta", "gamma", "update"])
     assert width([]) > little > much
@@ -95,8 +98,10 @@ def test_the_interval_is_wider_where_less_is_given():
 
 def test_an_interval_holds_nine_in_ten_of_the_draws():
     where = setting(8)
-    at, _ = answer.at_draws(every(), {name: forms.step(one, where) for name, one in every().items()}, where, [])
-    for row in answer.ranked(where, load(), [], simulating=False).rows:
+    at, _ = answer.at_draws(
+        candidates(), {name: forms.step(one, where) for name, one in candidates().items()}, where, []
+    )
+    for row in rows([]):
         inside = [row.low_s <= seconds <= row.high_s for seconds in at[row.candidate.name]]
         assert 0.85 <= sum(inside) / len(inside) < 1, row.candidate.name
 
@@ -108,7 +113,7 @@ def test_several_gpus_of_a_machine_share_its_network_card():
     assert seconds("ps_after", shared) < seconds("ps_after", alone)  # a machine speaks once for its GPUs
 
 
-def test_a_profile_keeps_its_sums_when_layers_are_taken_together():
+def test_a_coarse_profile_keeps_the_sums():
     fine = replace(PROFILE, layers=LAYERS * 6)
     rough = coarse(fine)
     assert len(rough.layers) < len(fine.layers)
@@ -116,13 +121,11 @@ def test_a_profile_keeps_its_sums_when_layers_are_taken_together():
     assert sum(one.parameter_bytes for one in rough.layers) == sum(one.parameter_bytes for one in fine.layers)
 
 
-def test_what_does_not_fit_the_memory_comes_last_and_nothing_is_an_error():
-    most = 3 * setting(8).nbytes + 1e8 + 1
-    rows = answer.ranked(setting(8), load(), ["computation"], most, simulating=False).rows
-    fits = [row.fits for row in rows]
+def test_what_does_not_fit_the_memory_comes_last():
+    fits = [row.fits for row in rows(["computation"], 3 * setting(8).nbytes + 1e8 + 1)]
     assert any(fits) and not all(fits) and fits == sorted(fits, reverse=True)
     with pytest.raises(InputError, match="memory"):
-        answer.ranked(setting(8), load(), [], 1e3, simulating=False)
+        rows([], 1e3)
 
 
 def test_a_users_module_is_profiled_and_answered(tmp_path, monkeypatch):
@@ -137,21 +140,21 @@ def test_a_users_module_is_profiled_and_answered(tmp_path, monkeypatch):
     found = answer.recommend(f"{file}:Net", "1g", 2, batch=4, shape=(32,))
     assert found.load.parameters == 32 * 64 + 64 + 64 * 8 + 8
     assert "timed on this machine" in text.words(found)
-    assert json.loads(json.dumps(text.plain(found), allow_nan=False))["best"]["synchronous"] in every()
+    assert json.loads(json.dumps(text.plain(found), allow_nan=False))["best"]["synchronous"] in candidates()
     with pytest.raises(InputError, match="--input"):
         answer.recommend(f"{file}:Net", "1g", 2, shape=(7,))
     with pytest.raises(InputError, match=r"'Other'; nearest: Net"):
         answer.recommend(f"{file}:Other", "1g", 2)
 
 
-def test_a_profile_of_repro_profile_is_taken_with_its_seconds(tmp_path):
+def test_a_profiles_file_keeps_its_seconds(tmp_path):
     profiles.write(tmp_path / "a.json", PROFILE)
-    found = workload.of(str(tmp_path / "a.json"), 32)
-    assert found.profile.seconds == pytest.approx(PROFILE.seconds) and "estimated" in found.timed
+    load = workload.of(str(tmp_path / "a.json"), 32)
+    assert load.profile.seconds == pytest.approx(PROFILE.seconds) and "estimated" in load.timed
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
         ({"model": "resnet51"}, "resnet50"),
         ({"model": "mine.py:Net"}, "no such file"),
@@ -168,10 +171,9 @@ def test_a_profile_of_repro_profile_is_taken_with_its_seconds(tmp_path):
         ({"batch": 0}, "batch 0"),
     ],
 )
-def test_wrong_input_is_one_line_that_says_what_is_allowed(wrong, said):
-    given = {"model": "resnet20", "bandwidth": "1g", "workers": 4} | wrong
-    with pytest.raises(InputError, match=said) as error:
-        answer.recommend(given.pop("model"), given.pop("bandwidth"), given.pop("workers"), **given)
+def test_wrong_input_is_refused_in_one_line(wrong, message):
+    with pytest.raises(InputError, match=message) as error:
+        answer.recommend(**{"model": "resnet20", "bandwidth": "1g", "workers": 4} | wrong)
     assert "\n" not in str(error.value)
 
 
@@ -181,12 +183,12 @@ def test_a_file_that_is_no_profile_is_refused(tmp_path):
         workload.of(str(tmp_path / "no.json"), 32)
 
 
-def test_the_words_fit_a_screen_and_say_how_to_see_the_rest():
-    found = answer.ranked(setting(8), load(), ["computation"], simulating=False)
-    few, every_row = text.words(found), text.words(found, True)
+def test_the_words_show_the_best_rows_or_all():
+    ranked = answer.rank(setting(8), LOAD, ["computation"], simulating=False)
+    few, every_row = text.words(ranked), text.words(ranked, True)
     assert "--all" in few and len(few.splitlines()) < len(every_row.splitlines())
-    assert all(row.candidate.label in every_row for row in found.rows)
-    assert found.best("synchronous").candidate.label in few
+    assert all(row.candidate.label in every_row for row in ranked.rows)
+    assert ranked.best("synchronous").candidate.label in few
 
 
 def test_a_module_whose_forward_pass_needs_values_is_traced_on_the_cpu(tmp_path):
@@ -199,7 +201,7 @@ def test_a_module_whose_forward_pass_needs_values_is_traced_on_the_cpu(tmp_path)
     assert workload.of(f"{file}:Net", 4, (32,)).parameters == 32 * 8 + 8
 
 
-def test_parameters_of_modules_that_do_not_run_themselves_are_counted():
-    model = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)  # its attention's output projection does not
-    found = workload.of_module(model, "layer", 2, (4, 16))
-    assert found.parameters == sum(p.numel() for p in model.parameters())
+def test_parameters_of_modules_that_are_not_called_are_counted():
+    model = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)  # whose attention's output projection is not
+    load = workload.of_module(model, "layer", 2, (4, 16))
+    assert load.parameters == sum(p.numel() for p in model.parameters())

@@ -78,5 +78,5 @@ def test_waits_without_a_peer_name_the_missing_rank(fabric, fault):
     end = ranks.fault_ends()[fabric, fault].result()
     assert isinstance(end, FaultError)
     # on a busy machine a rank that is slow to respond may be named beside the one that never does
-    named = rf"rank [02] \(.*nothing after {ranks.FAULT_TIMEOUT_S:g} s.*\brank ([02], )*{ranks.FAULTY_RANK}\b"
-    assert re.search(named, str(end)), end
+    assert re.search(rf"rank [02] \(.*\brank ([02], )*{ranks.FAULTY_RANK}\b", str(end)), end
+    assert f"nothing after {ranks.FAULT_TIMEOUT_S:g} s" in str(end), end

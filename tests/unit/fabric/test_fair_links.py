@@ -114,15 +114,6 @@ def test_a_ring_over_shared_hosts_is_the_closed_form_of_fluids(p, hosts):
     assert run(p, main, network) == [close(form)] * p
 
 
-def test_a_ring_without_shared_hosts_takes_as_long_as_on_unshared_links():
-    def main(fabric):
-        fabric.sleep(1e-4 * (fabric.rank % 3))
-        fabric.allreduce(torch.empty(999, device="meta"), algorithm="ring")
-        return fabric.now()
-
-    assert run(7, main, FAIR) == [close(end) for end in run(7, main, Network(ALPHA, BETA))]
-
-
 @pytest.mark.parametrize("size", [3, 6])
 @settings(max_examples=40)
 @given(data=st.data())

@@ -101,17 +101,6 @@ def test_nodes_of_a_host_take_turns_at_its_nic_but_not_with_its_memory():
     assert alone[1] == alone[3] == close(ALPHA + KB * BETA)
 
 
-def test_within_a_host():
-    def main(fabric):
-        if fabric.rank == 0:
-            fabric.send(message(KB), 1)
-        else:
-            fabric.recv(message(KB), 0)
-        return fabric.now()
-
-    assert run(2, main, shared(1)) == [close(KB * LOCAL_BETA), close(LOCAL_ALPHA + KB * LOCAL_BETA)]
-
-
 TESTBED = probes.TESTBED | {"alpha_s": ALPHA, "beta_s_per_byte": BETA}
 
 

@@ -115,12 +115,12 @@ def regions(cells: Sequence[Cell], kind: str) -> list[Region]:
     for cell in cells:
         if cell.kind == kind:
             by_best.setdefault(cell.best, []).append(cell)
-    found = []
+    regions = []
     for best, own in by_best.items():
         margin = statistics.median(cell.margin for cell in own)
         ranges = (_range([getattr(cell, axis) for cell in own]) for axis in ("gbit", "ratio", "workers", "late"))
-        found.append(Region(best, len(own), margin, *ranges))
-    return sorted(found, key=lambda region: -region.cells)
+        regions.append(Region(best, len(own), margin, *ranges))
+    return sorted(regions, key=lambda region: -region.cells)
 
 
 def neighbours(cells: Sequence[Cell]) -> Iterator[tuple[str, Cell, Cell]]:
@@ -159,12 +159,12 @@ def borders(cells: Sequence[Cell], kind: str) -> list[Border]:
     for axis, cell, beside in neighbours([cell for cell in cells if cell.kind == kind]):
         middle = (getattr(cell, axis) * getattr(beside, axis)) ** 0.5
         between.setdefault((axis, cell.best, beside.best), []).append((middle, max(cell.margin, beside.margin)))
-    found = []
+    borders = []
     for names, pairs in between.items():
         middles, margins = zip(*pairs)
         at, margin = statistics.median(middles), statistics.median(margins)
-        found.append(Border(*names, len(pairs), at, _range(middles), margin))
-    return sorted(found, key=lambda border: -border.cells)
+        borders.append(Border(*names, len(pairs), at, _range(middles), margin))
+    return sorted(borders, key=lambda border: -border.cells)
 
 
 def border_words(border: Border) -> str:

@@ -38,7 +38,7 @@ def setting(base: Setting, gbit: float, ratio: float, workers: int, late: float)
 def of_model() -> Setting:
     """The base setting: MODEL on the cluster."""
     bed: Any = testbed_of(cluster())
-    load = workload.of(MODEL, 32).taking(1.0, "given by the ratio")
+    load = workload.of(MODEL, 32).with_seconds(1.0, "given by the ratio")
     return Setting(load.profile, 2, bed, matrices=load.matrices)
 
 

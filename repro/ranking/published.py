@@ -80,7 +80,7 @@ def compare(one: Published) -> list[Compared]:
 def _compared(one: Published, measured: Measured) -> Compared:
     samples = one.batch * one.workers
     batch = samples // measured.microbatches if measured.microbatches else one.batch
-    own = load(one.model, batch).taking(batch / one.single_per_s, one.source)
+    own = load(one.model, batch).with_seconds(batch / one.single_per_s, one.source)
     if measured.microbatches:  # torchgpipe computes activations again in the backward pass
         layers = [replace(layer, backward_s=layer.backward_s + layer.forward_s) for layer in own.profile.layers]
         own = replace(own, profile=replace(own.profile, layers=tuple(layers)))

@@ -40,7 +40,7 @@ def of(
         raise InputError(f"imbalance {imbalance:g}: must be a share of the computation, 0 or more and at most 100")
     load, known, notes = workload.of(model, batch, shape), [], []
     if step_ms is not None:
-        load = load.taking(step_ms / 1e3, "given")
+        load = load.with_seconds(step_ms / 1e3, "given")
     elif gpu is not None:
         load = on_gpu(gpu, model, batch, load)
     elif ":" in model and not load.timed:
@@ -54,7 +54,7 @@ def of(
     else:
         device = cluster()["device"]
         seconds = load.flops / (device["peak_flops"] * device["utilisation"])
-        load = load.taking(seconds, "")
+        load = load.with_seconds(seconds, "")
         notes.append(
             f"The computation is not given: {seconds * 1e3:.3g} ms are the middle of a wide range; step_ms or gpu "
             "narrows the intervals."
@@ -101,12 +101,14 @@ def on_gpu(gpu: str, model: str, batch: int, load: Workload) -> Workload:
     for bed in _testbeds_of(model):
         if "iteration_s" in (device := own.get(bed, {})):
             source = f"published for {gpu}, {device['iteration_s']:g} s a batch of {device['batch']}"
-            return load.taking(device["iteration_s"] * batch / device["batch"], source)
+            return load.with_seconds(device["iteration_s"] * batch / device["batch"], source)
     rates = [device["peak_flops"] * device["utilisation"] for device in own.values() if "peak_flops" in device]
     if not rates or not load.flops:
         raise InputError(f"gpu {gpu}: nothing is published of {model} on it; give step_ms, the time of a step")
     rate = sorted(rates)[len(rates) // 2]
-    return load.taking(load.flops / rate, f"estimated for {gpu}: {rate / 1e12:.2g} TFLOP/s, as its testbeds have it")
+    return load.with_seconds(
+        load.flops / rate, f"estimated for {gpu}: {rate / 1e12:.2g} TFLOP/s, as its testbeds have it"
+    )
 
 
 def _device(testbed: str) -> dict[str, Any]:

@@ -51,7 +51,7 @@ class Workload:
     def parameters(self) -> int:
         return round(sum(layer.parameter_bytes for layer in self.profile.layers) / 4)
 
-    def taking(self, seconds: float, source: str) -> Workload:
+    def with_seconds(self, seconds: float, source: str) -> Workload:
         """The workload with a forward and backward pass of `seconds`, shared between layers as before."""
         return replace(self, profile=slower(self.profile, seconds / self.profile.seconds), timed=source)
 
@@ -251,4 +251,4 @@ def timed_here(model: str, batch: int, shape: Sequence[int] | None, load: Worklo
         times.append(step(size))
     seconds = statistics.median(times[1:]) * batch / size
     part = "" if size == batch else f", in proportion to {size} sample{'s' * (size > 1)}"
-    return load.taking(seconds, f"timed on this machine{part}: {profiler.hardware(device)}")
+    return load.with_seconds(seconds, f"timed on this machine{part}: {profiler.hardware(device)}")

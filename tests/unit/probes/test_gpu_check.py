@@ -169,22 +169,13 @@ LAYERS = ["strategy=dsync", "testbed=here", "workers=1", "program=layer_times", 
 
 @pytest.mark.ranks
 def test_a_profile_is_a_record_and_a_file_for_the_partitioner(tmp_path):
-    found = summary(run_cli(tmp_path, *LAYERS, "model=alexnet_cifar", "dataset=cifar100", "batch=4"))
-    result = found["result"]
-    assert found["kind"] == "measured" and result["profile"]["batch"] == 4
-    kept = profile.read(tmp_path / "pipesgd" / "fig4-mnist" / found["run"] / "profile.json")
-    assert [layer["name"] for layer in result["profile"]["layers"]] == [layer.name for layer in kept.layers]
-    assert result["seconds"] == kept.seconds > 0
-    assert result["parameter_bytes"] == 4 * found["model"]["parameters"]
-
-
-@pytest.mark.parametrize(("overrides", "message"), [
-    (["workers=2"], "workers=2: program layer_times times the blocks of one worker; must be 1"),
-    (["testbed=virtual"], "program layer_times: time on testbed virtual is modelled; testbed=here"),
-])  # fmt: skip
-def test_layers_are_timed_on_one_real_worker(overrides, message):
-    with pytest.raises(InputError, match=message):
-        expand(FIG4, [*LAYERS, "dataset.standin=always", *overrides])
+    run = summary(run_cli(tmp_path, *LAYERS, "model=alexnet_cifar", "dataset=cifar100", "batch=4"))
+    result = run["result"]
+    assert run["kind"] == "measured" and result["profile"]["batch"] == 4
+    written = profile.read(tmp_path / "pipesgd" / "fig4-mnist" / run["run"] / "profile.json")
+    assert [layer["name"] for layer in result["profile"]["layers"]] == [layer.name for layer in written.layers]
+    assert result["seconds"] == written.seconds > 0
+    assert result["parameter_bytes"] == 4 * run["model"]["parameters"]
 
 
 # --- the harness against a bare loop
@@ -204,15 +195,16 @@ def test_the_bare_loop_trains_the_same_weights_in_other_numerics(tmp_path):
     assert found["numerics"]["precision"] == "bf16" and found["numerics"]["channels_last"]
 
 
-@pytest.mark.parametrize(("overrides", "message"), [
-    (["workers=2"], "workers=2: program loop compares one rank with a bare loop; must be 1"),
-    (["testbed=virtual"], "is modelled"),
-    (["optimizer.clip_norm=1"], "plain SGD at one rate"),
-    (["accumulate=2"], "takes minibatches whole"),
+@pytest.mark.parametrize(("program", "override", "message"), [
+    (LAYERS, "workers=2", "workers=2: program layer_times times the blocks of one worker; must be 1"),
+    (LAYERS, "testbed=virtual", "program layer_times: time on testbed virtual is modelled; testbed=here"),
+    (ONE, "workers=2", "workers=2: program loop compares one rank with a bare loop; must be 1"),
+    (ONE, "optimizer.clip_norm=1", "plain SGD at one rate"),
+    (ONE, "accumulate=2", "takes minibatches whole"),
 ])  # fmt: skip
-def test_what_the_bare_loop_does_not_implement_is_refused(overrides, message):
+def test_unusable_configurations_are_refused(program, override, message):
     with pytest.raises(InputError, match=message):
-        expand(FIG4, [*ONE, "dataset.standin=always", *overrides])
+        expand(FIG4, [*program, "dataset.standin=always", override])
 
 
 # --- the same bits again

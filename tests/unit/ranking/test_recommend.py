@@ -98,9 +98,8 @@ def test_the_interval_is_wider_where_less_is_given():
 
 def test_an_interval_holds_nine_in_ten_of_the_draws():
     where = setting(8)
-    at, _ = answer.at_draws(
-        candidates(), {name: forms.step(one, where) for name, one in candidates().items()}, where, []
-    )
+    points = {name: forms.step(one, where) for name, one in candidates().items()}
+    at, _ = answer.at_draws(candidates(), points, where, [])
     for row in rows([]):
         inside = [row.low_s <= seconds <= row.high_s for seconds in at[row.candidate.name]]
         assert 0.85 <= sum(inside) / len(inside) < 1, row.candidate.name

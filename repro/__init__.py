@@ -1,11 +1,11 @@
 """A reproduction harness for distributed deep-learning training: five papers, measured and simulated.
 
     repro.run("pipesgd/fig4-mnist", "strategy=pipe_sgd", scale="quick")    -> records
-    repro.show("pipesgd/fig4-mnist")                                       -> what it would run, and what is done
+    repro.show("pipesgd/fig4-mnist")                                       -> its runs and their states
     repro.results("pipesgd"), repro.compare("pipe_sgd", "dsync")           -> pandas DataFrames
     repro.recommend(...)
 
-do what the commands of these names do (docs/api.md). PyTorch and pandas are imported where a call needs them.
+Each function does the same as the command of its name (docs/api.md). PyTorch and pandas are imported on first use.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-# what a call does -> the module that has it
+# function -> its module
 API = {
     "run": "repro.api.running",
     "show": "repro.api.showing",

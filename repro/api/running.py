@@ -1,16 +1,17 @@
-"""`repro.run`: do an experiment's missing runs. The command `repro run` prints more around it."""
+"""`repro.run`: execute an experiment's missing runs; also planning and messages for the command `repro run`."""
 
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from repro.api import DEFAULT_SCALE, named
+from repro.api import DEFAULT_SCALE, check_name
 from repro.core.errors import NotHere, ReproError
 from repro.experiment.config import experiment_names, is_file, paper_of
 from repro.experiment.run import Run
-from repro.experiment.standing import Standing, standing, together
+from repro.experiment.standing import Standing, standing, total
 from repro.launch.forecast import Estimate, estimates
 from repro.launch.plan import Plan, plan
 from repro.launch.pool import Pools
@@ -28,7 +29,7 @@ def run(
     fresh_ranks: bool = False,
     mlflow: bool = True,
 ) -> list[Record]:
-    """Do the missing runs of an experiment, or of a paper; the records of all its finished runs.
+    """Execute the missing runs of an experiment or a paper; returns the records of all its finished runs.
 
     experiment   "PAPER/EXPERIMENT", "PAPER", or an experiment's file
     overrides    "key=value", for instance "strategy=pipe_sgd", "strategy.K=3", "seeds=5"
@@ -37,11 +38,11 @@ def run(
     fresh_ranks  start each rank as a new process
     mlflow       mirror the runs to MLflow
 
-    Progress goes to stderr. Raises InputError for what cannot be run, before anything runs; FaultError where a run
-    failed, once the others are done: the same call resumes.
+    Progress goes to stderr. Raises InputError for invalid input, before anything runs; FaultError for a failed run,
+    after the others are done: the same call resumes.
     """
     with Pools(fresh_ranks) as pools:
-        records, fault = prepare(named(experiment), overrides, scale, force, pools).carry_out(pools, mlflow)
+        records, fault = prepare(check_name(experiment), overrides, scale, force, pools).execute(pools, mlflow)
     if fault:
         raise fault
     return records
@@ -51,9 +52,9 @@ def run(
 class Job:
     """Planned runs.
 
-    left      those that are to be done
-    finished  the paper's finished runs, wherever they are
-    expected  how long each run that is left takes
+    left      runs to execute
+    finished  the paper's finished runs, in workspace and reference
+    expected  estimated time of each run in `left`
     """
 
     planned: Plan
@@ -62,48 +63,47 @@ class Job:
     expected: Sequence[Estimate]
     force: bool
 
-    def carry_out(self, pools: Pools, mlflow: bool) -> tuple[list[Record], ReproError | None]:
-        """The records of all finished runs, and the first fault of those that failed."""
-        known = {run.title: estimate.seconds for run, estimate in zip(self.left, self.expected, strict=True)}
-        return run_unfinished(self.planned.runs, self.force, mlflow, known, pools)
+    def execute(self, pools: Pools, mlflow: bool) -> tuple[list[Record], ReproError | None]:
+        """Execute the runs; returns the records of all finished runs, and the first fault of those that failed."""
+        expected = {run.title: estimate.seconds for run, estimate in zip(self.left, self.expected, strict=True)}
+        return run_unfinished(self.planned.runs, self.force, mlflow, expected, pools)
 
 
 def prepare(
     experiment: str, overrides: Sequence[str], scale: str, force: bool, pools: Pools, fetch: bool = True
 ) -> Job:
-    """Plan runs, and say on stderr how they stand; fetch: have their data here too.
-
-    NotHere where this machine can do none of them.
-    """
+    """Plan runs, and print their states on stderr. fetch: fetch their data too. NotHere if none can run here."""
     planned = planned_here(experiment, overrides, scale, 0, pools, fetch)
     runs = planned.runs
     left = [run for run in runs if force or not fetch or not run.finished]
     finished = catalogue.runs(paper_of(experiment)) if left else []  # imports pandas
-    stands = together([Standing(done=len(runs) - len(left)), standing(left, finished)])
-    print(f"{experiment} at scale {scales(runs, scale)}: {stands}", file=sys.stderr)
+    stands = total([Standing(done=len(runs) - len(left)), standing(left, finished)])
+    print(f"{experiment} at scale {scale_text(runs, scale)}: {stands}", file=sys.stderr)
     if others := len(experiment_names(experiment)) - len(experiment_names(experiment, scale)):
         print(f"{others} more experiments run by name or at larger scales", file=sys.stderr)
     return Job(planned, left, finished, estimates(left, finished), force)
 
 
 def planned_here(experiment: str, overrides: Sequence[str], scale: str, draws: int, pools: Pools, fetch: bool) -> Plan:
-    """`plan`, and on stderr what this machine cannot run; NotHere where that is all."""
+    """`plan`, and print on stderr which runs cannot run here; NotHere if none can."""
     check_results_folder()
     names = experiment_names(experiment, scale)
-    found = plan(
-        names, overrides, scale, draws, pools, fetch, together=experiment not in names and not is_file(experiment)
-    )
-    say_left_out(found)
-    if found.left_out and not found.runs:
-        raise NotHere(found.left_out[0][-1])
-    return found
+    of_paper = experiment not in names and not is_file(experiment)
+    planned = plan(names, overrides, scale, draws, pools, fetch, together=of_paper)
+    say_left_out(planned)
+    if planned.left_out and not planned.runs:
+        raise NotHere(planned.left_out[0][-1])
+    return planned
 
 
 def say_left_out(planned: Plan) -> None:
+    """Print the experiments that cannot run here, with reasons."""
     for name, some, reason in planned.left_out:
         print(f"left out {'some of ' if some else ''}{name}: {reason}", file=sys.stderr)
 
 
-def scales(runs: Sequence[Run], asked: str) -> str:
-    """The sizes that the runs' records have: a run with the values of `full` has that, whatever was asked for."""
-    return " and ".join(dict.fromkeys(run.config.scale for run in runs)) or asked
+def scale_text(runs: Sequence[Run], scale: str) -> str:
+    """The scale; and how many of the runs are recorded under another one, because they are the same there."""
+    others = Counter(run.config.scale for run in runs if run.config.scale != scale)
+    same = "; ".join(f"{count} of {len(runs)} runs are the same at scale {other}" for other, count in others.items())
+    return f"{scale} ({same})" if same else scale

@@ -1,4 +1,4 @@
-"""`repro.show`: what an experiment would run, and how its runs stand."""
+"""`repro.show`: the runs of an experiment, with their states, and the paper's numbers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from repro.api import DEFAULT_SCALE, named
+from repro.api import DEFAULT_SCALE, check_name
 from repro.core.errors import NotHere
 from repro.experiment import config, grid
 from repro.experiment.compose import Composer
@@ -21,16 +21,16 @@ from repro.records import catalogue
 
 @dataclass(frozen=True)
 class Shown:
-    """An experiment under some overrides, at a scale.
+    """An experiment under overrides, at a scale.
 
-    runs             the runs that this machine can do, with their keys
-    lacking          why it cannot do others
-    standing         how many of the runs are done, stale and missing
+    runs             the runs that can run on this machine, with keys
+    lacking          reasons of the others
+    standing         numbers of runs that are done, stale and missing
     variants         their labels; `testbeds` and `seeds` are the other axes
-    paper            what the paper prints: column -> variant -> number
-    places           column -> where it prints that, and of what
-    hyperparameters  each beside the paper's own, or with what it is from
-    config           the resolved configuration, as a file would have it
+    paper            the paper's numbers: column -> variant -> number
+    places           column -> place of the numbers in the paper
+    hyperparameters  each with the paper's value or another source
+    config           the resolved configuration
     """
 
     experiment: str
@@ -46,7 +46,7 @@ class Shown:
     config: dict[str, Any]
 
     def plain(self) -> dict[str, Any]:
-        """What `repro show --json` prints."""
+        """The entry of `repro show --json`."""
         row = {"experiment": self.experiment, "runs": len(self.runs), "standing": self.standing._asdict()}
         return row | {
             "paper": self.paper,
@@ -59,22 +59,20 @@ class Shown:
 def show(experiment: str, *overrides: str, scale: str = DEFAULT_SCALE, draws: int = 0) -> list[Shown]:
     """An experiment, or each of a paper's, under overrides (`key=value`) at a scale; nothing runs.
 
-    draws: as of `repro.run`. InputError for what `repro.run` would refuse.
+    draws: if not 0, show sweeps of this number of draws. InputError as `repro.run`.
     """
-    names = config.experiment_names(named(experiment))
-    given = {name: config.choices(name, overrides) for name in names}
-    # before the runs, which take PyTorch
-    resolved = {name: Composer(name, scale).compose(grid.split(own)[0]) for name, (own, _) in given.items()}
+    names = config.experiment_names(check_name(experiment))
+    split = {name: config.choices(name, overrides) for name in names}
+    # composed before the runs are planned, because planning imports PyTorch
+    resolved = {name: Composer(name, scale).compose(grid.single_valued(own)) for name, (own, _) in split.items()}
     with Pools() as pools:
         planned = _planned(names, overrides, scale, draws, pools)
-    found: dict[str, list[Run]] = {name: [] for name in names}
-    for run in planned.runs:
-        found[run.experiment].append(run)
     finished = [run for paper in dict.fromkeys(name.split("/")[0] for name in names) for run in catalogue.runs(paper)]
     shown = []
-    for name, runs in found.items():
-        own, (setting, chosen) = resolved[name], given[name]
-        variants, testbeds = config.axes(own, setting)
+    for name in names:
+        own, (configured, chosen) = resolved[name], split[name]
+        runs = [run for run in planned.runs if run.experiment == name]
+        variants, testbeds = config.axes(own, configured)
         paper = printed(name)
         shown.append(
             Shown(
@@ -82,9 +80,9 @@ def show(experiment: str, *overrides: str, scale: str = DEFAULT_SCALE, draws: in
                 runs=runs,
                 lacking=[reason for left_out, _, reason in planned.left_out if left_out == name],
                 standing=standing(runs, finished),
-                variants=[variant.label for variant in grid.left(variants, chosen)],
+                variants=[variant.label for variant in grid.select(variants, chosen)],
                 testbeds=[*testbeds],
-                seeds=len(grid.seeds_of(grid.split(setting)[1], own["seed"], own["seeds"])),
+                seeds=len(grid.seeds_of(grid.split(configured)[1], own["seed"], own["seeds"])),
                 paper={column: values for column, (values, _) in paper.items()},
                 places={column: place for column, (_, place) in paper.items()},
                 hyperparameters=parameters(name, own),
@@ -97,5 +95,5 @@ def show(experiment: str, *overrides: str, scale: str = DEFAULT_SCALE, draws: in
 def _planned(names: Sequence[str], overrides: Sequence[str], scale: str, draws: int, pools: Pools) -> Plan:
     try:
         return plan(names, overrides, scale, draws, pools, fetch=False)
-    except NotHere as error:  # of the only experiment
+    except NotHere as error:  # the only experiment cannot run here
         return Plan([], [[names[0], False, str(error)]])

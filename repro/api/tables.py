@@ -1,4 +1,4 @@
-"""`repro.results`, `repro.compare`: finished runs as DataFrames, those of the workspace and those of the reference."""
+"""`repro.results`, `repro.compare`: finished runs of workspace and reference as DataFrames."""
 
 from __future__ import annotations
 
@@ -12,29 +12,28 @@ from repro.records.selection import chosen
 
 
 def results(paper: str | None = None, where: str | Sequence[str] = (), table: str = "runs") -> pd.DataFrame:
-    """Finished runs, a row each; `origin` says whether a run is yours (`workspace`) or committed (`reference`).
+    """Finished runs, a row each; `origin` is `workspace` for your runs and `reference` for committed ones.
 
-    paper  None: all
+    paper  None: all papers
     where  conditions such as "workers=4", "step_s<0.1", "strategy!=dsync"
-    table  runs, or what runs have: points (evaluations), rows (what probes found), intervals (of traced steps)
+    table  runs, points (evaluations), rows (of probes) or intervals (of traced steps)
 
-    Seconds, bytes and samples as `repro.records.tidy` says. InputError for a paper without runs, and for a condition
-    or table that there is not.
+    `repro.records.tidy` documents columns and units. InputError for a paper without runs, an invalid condition or an
+    unknown table.
     """
     if table not in tidy.TABLES:
         raise unknown("table", table, tidy.TABLES)
-    found = [run for one in catalogue.papers(paper) for run in catalogue.runs(one)]
-    return chosen(catalogue.table(table, found), [where] if isinstance(where, str) else where)
+    runs = [run for one in catalogue.papers(paper) for run in catalogue.runs(one)]
+    return chosen(catalogue.table(table, runs), [where] if isinstance(where, str) else where)
 
 
 def compare(first: str, second: str, paper: str | None = None, where: str | Sequence[str] = ()) -> pd.DataFrame:
-    """Two variants or strategies wherever both were run: medians over seeds, and the time of the first over that of the
-    second (`A / B`).
+    """Two variants or strategies where both have runs: medians over seeds, and the ratio of their times (`A / B`).
 
-    paper, where: as of `results`. InputError for a name that has no runs.
+    paper, where: as for `results`. InputError for a name without runs.
     """
     if first == second:
-        raise InputError(f"compare: {first} is given twice; must be two variants or strategies")
+        raise InputError(f"compare: {first} occurs twice; must be two variants or strategies")
     runs = results(paper, where)
     for name in (first, second):
         if name not in (known := {*runs["variant"], *runs["strategy"]}):

@@ -1,4 +1,4 @@
-"""The commands of `repro`: a module for each group, whose `add(commands)` registers them; `main` parses and runs one.
+"""The commands of `repro`, a module for each group; its `add(commands)` registers them, and `main` runs one.
 
-Heavy libraries are imported inside the functions that need them: `list` is quick.
+Heavy libraries are imported inside the functions that need them, so that `repro list` is quick.
 """

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from repro.algorithms.batching.times import Batches
 
 MODES = "greedy (the better of Algorithms 1 and 2), algorithm1, algorithm2, exact, default (one pull) or layerwise"
-BESIDE = ("default", "layerwise", "exact")
-WIDTH = 60  # of batches in the table
+COMPARED = ("default", "layerwise", "exact")
+WIDTH = 60  # characters of the column `batches`
 
 
 def add(commands: Any) -> None:
@@ -42,37 +42,30 @@ def cmd_batches(args: argparse.Namespace) -> None:
 
 
 def batches_json(profile: PullProfile, mode: str, batches: Batches) -> dict[str, Any]:
-    """Times in seconds; first and last layers from 1, both included.
+    """Times in seconds; first and last layers from 1, inclusive.
 
-    exact_s is the least executed time, gap how much more executed_s is, as a fraction; exetime_optimum the optimum of
-    Equation (4) under (5) with at least two batches, null where no such batches meet (5).
+    exact_s: the least executed time; gap: excess of executed_s over it, as a fraction; exetime_optimum: the optimum of
+    Equation (4) under (5) with at least two batches, null if none meet (5).
     """
     from repro.algorithms.batching.exact import exact_exetime, exact_s, gap
     from repro.algorithms.batching.times import executed_s, exetime_s, meets_constraint
 
+    def times(batches: Batches) -> dict[str, Any]:
+        shown = [list(batch) for batch in batches]
+        return {"batches": shown, "exetime_s": exetime_s(profile, batches), "executed_s": executed_s(profile, batches)}
+
     optimum = exact_exetime(profile)
-    return {
-        "model": profile.model,
-        "hardware": profile.hardware,
-        "layers": list(profile.names),
-        "mode": mode,
-        "batches": [list(batch) for batch in batches],
-        "exetime_s": exetime_s(profile, batches),
-        "executed_s": executed_s(profile, batches),
-        "meets_constraint": meets_constraint(profile, batches),
-        "exact_s": exact_s(profile),
-        "gap": gap(profile, batches),
-        "exetime_optimum": optimum
-        and {
-            "batches": [list(batch) for batch in optimum],
-            "exetime_s": exetime_s(profile, optimum),
-            "executed_s": executed_s(profile, optimum),
-        },
-    }
+    head = {"model": profile.model, "hardware": profile.hardware, "layers": list(profile.names), "mode": mode}
+    return (
+        head
+        | times(batches)
+        | {"meets_constraint": meets_constraint(profile, batches), "exact_s": exact_s(profile)}
+        | {"gap": gap(profile, batches), "exetime_optimum": optimum and times(optimum)}
+    )
 
 
 def batches_table(profile: PullProfile, mode: str, batches: Batches) -> str:
-    """A line for each batch, then one for each mode of batching."""
+    """A line for each batch, then a line for each compared mode."""
     from tabulate import tabulate
 
     from repro.algorithms.batching.exact import exact_exetime
@@ -80,7 +73,7 @@ def batches_table(profile: PullProfile, mode: str, batches: Batches) -> str:
     from repro.algorithms.batching.times import as_text
 
     rows = [_row(profile, mode, batches)]
-    rows += [_row(profile, other, decide(profile, other)) for other in BESIDE if other != mode]
+    rows += [_row(profile, other, decide(profile, other)) for other in COMPARED if other != mode]
     if optimum := exact_exetime(profile):
         rows.append(_row(profile, "(4) under (5)", optimum))
     head = ["mode", "pulls", "batches", "EXETime ms", "executed ms", "(5) holds", "over exact"]
@@ -90,8 +83,8 @@ def batches_table(profile: PullProfile, mode: str, batches: Batches) -> str:
         _each(profile, batches),
         "",
         tabulate(rows, head, floatfmt=".6g", colalign=("left", "right", "left", "right", "right", "left", "right")),
-        "EXETime: Equation (4) of the paper, too little where (5) fails; executed: until the forward pass ends if each",
-        "pull follows the one before; (4) under (5): the least EXETime of two or more batches that meet the constraint"
+        "EXETime: Equation (4) of the paper, too small where (5) fails; executed: until the forward pass ends, if",
+        "each pull follows the one before; (4) under (5): the least EXETime of two or more batches that meet (5)"
         + ("" if optimum else ": none do"),
     ]
     return "\n".join(lines)
@@ -100,33 +93,26 @@ def batches_table(profile: PullProfile, mode: str, batches: Batches) -> str:
 def about(profile: PullProfile) -> str:
     """A summary of a profile in one line."""
     layers, pulled = len(profile.transfer_s), sum(seconds > 0 for seconds in profile.transfer_s)
-    said = [f"{profile.model}, " if profile.model else "", f"{layers} layer{'' if layers == 1 else 's'}"]
-    said.append("" if pulled == layers else f", {pulled} with parameters")
-    cluster = [
-        f"{count} {what}"
-        for count, what in ((profile.workers, "workers"), (profile.servers, "servers of their own"))
-        if count
-    ]
-    said += [f"; {text}" for text in (" and ".join(cluster), profile.hardware, profile.source) if text]
-    return "".join(said)
+    model = f"{profile.model}, " if profile.model else ""
+    parameters = "" if pulled == layers else f", {pulled} with parameters"
+    machines = ((profile.workers, "workers"), (profile.servers, "dedicated servers"))
+    cluster = " and ".join(f"{count} {role}" for count, role in machines if count)
+    more = [f"; {text}" for text in (cluster, profile.hardware, profile.source) if text]
+    return f"{model}{layers} layer{'' if layers == 1 else 's'}{parameters}{''.join(more)}"
 
 
 def _each(profile: PullProfile, batches: Batches) -> str:
-    """When each batch's parameters arrive, and when it is computed."""
+    """A table of the times at which each batch is pulled and computed."""
     from tabulate import tabulate
 
     from repro.algorithms.batching.times import numbered, timeline
 
-    pulled: dict[int, float] = {}
-    computed: dict[int, float] = {}
+    ends_ms: dict[tuple[bool, int], float] = {}  # (computed, batch) -> end
     for interval in timeline(profile, batches):
-        (computed if interval.kind == "forward" else pulled)[interval.batch] = 1e3 * interval.end
-    named = [
-        " ".join(f"{layer} {profile.layers[layer - 1] if profile.layers else ''}".split())
-        for layer in range(1, len(profile.transfer_s) + 1)
-    ]
+        ends_ms[interval.kind == "forward", interval.batch] = 1e3 * interval.end
+    names = [f"{layer} {name}" for layer, name in enumerate(profile.layers, 1)] or profile.names
     rows = [
-        [number, named[first - 1], named[last - 1], pulled.get(number), computed[number]]
+        [number, names[first - 1], names[last - 1], ends_ms.get((False, number)), ends_ms[True, number]]
         for number, (first, last) in numbered(profile, batches)
     ]
     head = ["batch", "first layer", "last layer", "pulled by ms", "computed by ms"]

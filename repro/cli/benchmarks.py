@@ -38,31 +38,30 @@ def add(commands: Any) -> None:
 
 
 def cmd_bench_collective(args: argparse.Namespace) -> None:
-    [summary] = carried_out("bench/collective", collective_overrides(args), "full")
+    [summary] = repeat("bench/collective", collective_overrides(args), "full")
     [row] = summary["result"]["rows"]
-    print(
-        json.dumps(row | {"fabric": summary["fabric"], "kind": summary["kind"]}, indent=1) if args.json else shown(row)
-    )
+    origin = {"fabric": summary["fabric"], "kind": summary["kind"]}
+    print(json.dumps(row | origin, indent=1) if args.json else text(row))
 
 
 def collective_overrides(args: argparse.Namespace) -> list[str]:
-    """The run of `bench/collective` that the options stand for; InputError for those that stand for none."""
+    """The overrides of `bench/collective` for the command's options; InputError for an invalid combination."""
     from repro.core.errors import InputError, unknown
 
-    places = {
+    testbeds = {
         "virtual": ["testbed=virtual"],
         "mpi": ["testbed=here"],
         "torch": ["testbed=here", "testbed.launcher=torchrun"],
     }
-    if args.fabric not in places:
-        raise unknown("fabric", args.fabric, places)
+    if args.fabric not in testbeds:
+        raise unknown("fabric", args.fabric, testbeds)
     if args.fabric == "virtual" and args.device != "cpu":
         raise InputError("--device cuda: ranks of the fabric virtual have no GPU; must be --fabric torch or mpi")
     if args.allgather and (args.name != "topk" or args.allgather not in ("doubling", "ring")):
-        raise InputError(f"--allgather {args.allgather}: must be doubling or ring, and of topk alone")
+        raise InputError(f"--allgather {args.allgather}: must be doubling or ring, and requires topk")
     name = "topk_ring" if args.allgather == "ring" else args.name
     network = "testbed" if args.fabric == "virtual" else "probe"
-    given = {
+    values = {
         "workers": args.ranks,
         "batch": args.ranks,
         "device": args.device,
@@ -76,11 +75,11 @@ def collective_overrides(args: argparse.Namespace) -> list[str]:
         f"{network}.beta_s_per_byte": args.beta,
         f"{network}.gamma_s_per_byte": args.gamma,
     }
-    return places[args.fabric] + [f"{entry}={value}" for entry, value in given.items() if value is not None]
+    return testbeds[args.fabric] + [f"{entry}={value}" for entry, value in values.items() if value is not None]
 
 
-def shown(row: dict[str, Any]) -> str:
-    """The result for people: seconds beside the closed form."""
+def text(row: dict[str, Any]) -> str:
+    """The measured seconds beside the closed form."""
     extras = [f"{name} {row[name]:g}" for name in ("pieces", "density") if row[name]]
     extras += [f"codec {row['codec']}"] if row["codec"] != "none" else []
     seconds, form = row["seconds"], row["closed_form_s"]
@@ -93,7 +92,7 @@ def shown(row: dict[str, Any]) -> str:
 
 
 def cmd_bench_all(args: argparse.Namespace) -> None:
-    """The records of each are in results/bench/ before the next begins, its goals at the end."""
+    """Run benchmarks; each writes its records before the next begins, and all goals are written at the end."""
     from repro.core.atomic import write_atomically
     from repro.core.errors import unknown
     from repro.core.paths import results_root
@@ -102,25 +101,24 @@ def cmd_bench_all(args: argparse.Namespace) -> None:
     names = [name.partition("/")[2] for name in experiment_names("bench", args.scale)]
     if args.only is not None and args.only not in names:
         raise unknown("benchmark", args.only, names)
-    wanted = names if args.only is None else [args.only]
-    summaries = carried_out("bench" if args.only is None else f"bench/{args.only}", [], args.scale)
+    summaries = repeat("bench" if args.only is None else f"bench/{args.only}", [], args.scale)
 
     from repro.answers import goals  # imports pandas
 
-    found = {name: goals.of_experiment(f"bench/{name}", summaries) for name in wanted}
-    for name, judged in found.items():
+    judged = {name: goals.of_experiment(f"bench/{name}", summaries) for name in ([args.only] if args.only else names)}
+    for name, own in judged.items():
         path = results_root() / "bench" / name / "goals.json"
-        write_atomically(path, json.dumps(judged, indent=1, allow_nan=False) + "\n")
+        write_atomically(path, json.dumps(own, indent=1, allow_nan=False) + "\n")
     if args.json:
-        print(json.dumps(found, indent=1))
+        print(json.dumps(judged, indent=1))
         return
-    for name, judged in found.items():
-        print(f"{name}\n{goals.text(judged) or '  no goal is judged on this machine'}")
+    for name, own in judged.items():
+        print(f"{name}\n{goals.text(own) or '  no goal is judged on this machine'}")
     print(f"records and goals: {results_root() / 'bench'}")
 
 
-def carried_out(experiment: str, overrides: list[str], scale: str) -> list[dict[str, Any]]:
-    """The records of an experiment, or of several, whose runs are all repeated."""
+def repeat(experiment: str, overrides: list[str], scale: str) -> list[dict[str, Any]]:
+    """Run all runs of an experiment or a group again; returns their records, flat."""
     from repro.api.running import planned_here
     from repro.launch.pool import Pools
     from repro.launch.runner import run_unfinished

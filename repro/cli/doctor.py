@@ -1,12 +1,10 @@
-"""`repro doctor`: check what this machine has and lacks. `check()` is quick and changes nothing.
+"""`repro doctor`: check the software and devices of this machine. `check()` is quick and changes nothing.
 
-torch and MPI are looked at in processes of their own, side by side: this process imports neither, and a library that
-crashes or hangs becomes a row.
+torch and MPI are imported in processes of their own, so that a library that crashes or hangs becomes a row.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import platform
@@ -61,8 +59,7 @@ def check() -> list[Row]:
 
 
 def mpirun_path() -> str | None:
-    """The mpirun to use: the environment's own if it has one (from the wheel whose library mpi4py loads), else
-    the one on PATH, else None."""
+    """The environment's own mpirun (of the wheel whose library mpi4py loads), else that on PATH, else None."""
     return shutil.which("mpirun", path=str(Path(sys.prefix) / "bin")) or shutil.which("mpirun")
 
 
@@ -75,45 +72,47 @@ def _python() -> Row:
     return _row("python", sys.version_info >= (3, 11), detail, "Python 3.11 or newer is needed")
 
 
-def _torch(found: dict[str, Any]) -> Row:
+def _installed(package: str) -> str:
+    """The version of an installed package; "" if it is missing."""
     try:
-        version = metadata.version("torch")
+        return metadata.version(package)
     except metadata.PackageNotFoundError:
+        return ""
+
+
+def _torch(probe: dict[str, Any]) -> Row:
+    if not (version := _installed("torch")):
         return _row("torch", False, "not installed", "make setup")
-    if "error" in found:
-        return _row(
-            "torch", False, f"{version} cannot be imported: {found['error']}", "remove .venv and run make setup"
-        )
-    return _row("torch", True, f"{found['version']}, " + (f"CUDA {found['cuda']}" if found["cuda"] else "CPU build"))
+    if "error" in probe:
+        detail = f"{version} cannot be imported: {probe['error']}"
+        return _row("torch", False, detail, "remove .venv and run make setup")
+    return _row("torch", True, f"{probe['version']}, " + (f"CUDA {probe['cuda']}" if probe["cuda"] else "CPU build"))
 
 
-def _gpu(found: dict[str, Any]) -> Row:
+def _gpu(probe: dict[str, Any]) -> Row:
     """No GPU is fine; a GPU that torch cannot use is not."""
     driver = _driver_gpus()
-    gpus, trouble = found.get("gpus", []), found.get("trouble", "")
+    gpus, trouble = probe.get("gpus", []), probe.get("trouble", "")
     if gpus and not trouble:
         return _row("gpu", True, f"{len(gpus)}: {', '.join(sorted(set(gpus)))}")
     if not driver and not trouble:
         return _row("gpu", True, "none; ranks compute on CPUs")
-    why = trouble or ("torch is a CPU build" if not found.get("cuda") else f"torch's CUDA {found['cuda']} sees none")
-    return _row(
-        "gpu",
-        False,
-        f"{len(driver)} in the driver's list, and torch cannot use them: {why}",
-        "REPRO_TORCH=cuda make setup after removing .venv, or a driver as new as torch's CUDA",
-    )
+    why = trouble or (f"torch's CUDA {probe['cuda']} sees none" if probe.get("cuda") else "torch is a CPU build")
+    detail = f"{len(driver)} in the driver's list, and torch cannot use them: {why}"
+    hint = "REPRO_TORCH=cuda make setup after removing .venv, or a driver as new as torch's CUDA"
+    return _row("gpu", False, detail, hint)
 
 
-def _nccl(found: dict[str, Any]) -> Row:
+def _nccl(probe: dict[str, Any]) -> Row:
     """Optional: gloo and MPI replace it."""
-    return _row("nccl", True, found.get("nccl") or "none in this torch; REPRO_TORCH=cuda make setup has one")
+    return _row("nccl", True, probe.get("nccl") or "none in this torch; REPRO_TORCH=cuda make setup has one")
 
 
 def _mps() -> Row:
     """Optional: without it ranks on one GPU take turns."""
-    there = shutil.which("nvidia-cuda-mps-control")
-    how = "it comes with NVIDIA's driver; without it ranks that share a GPU take turns"
-    return _row("mps", True, f"{there}: start it with nvidia-cuda-mps-control -d" if there else f"none; {how}")
+    path = shutil.which("nvidia-cuda-mps-control")
+    without = "none; it comes with NVIDIA's driver; without it ranks that share a GPU take turns"
+    return _row("mps", True, f"{path}: start it with nvidia-cuda-mps-control -d" if path else without)
 
 
 def _slurm() -> Row:
@@ -126,10 +125,7 @@ def _slurm() -> Row:
 
 def _horovod() -> Row:
     """Optional: only strategy=horovod needs it."""
-    try:
-        return _row("horovod", True, metadata.version("horovod"))
-    except metadata.PackageNotFoundError:
-        return _row("horovod", True, "none; make setup-horovod installs it")
+    return _row("horovod", True, _installed("horovod") or "none; make setup-horovod installs it")
 
 
 def _driver_gpus() -> list[str]:
@@ -158,27 +154,19 @@ def _version(path: str) -> str:
     return (answer.stdout.splitlines() or [""])[0].strip()
 
 
-def _mpi4py(found: dict[str, Any]) -> Row:
+def _mpi4py(probe: dict[str, Any]) -> Row:
     """mpi4py must load mpirun's library, with MPI_THREAD_MULTIPLE."""
-    if "error" in found:
-        return _row("mpi4py", False, f"cannot load an MPI: {found['error']}", "make setup")
-    detail = f"{found['mpi4py']}, {found['library']}"
-    if not found["multiple"]:
-        return _row(
-            "mpi4py",
-            False,
-            f"{detail}, without MPI_THREAD_MULTIPLE",
-            "an MPI built with threads, such as Debian's openmpi-bin",
-        )
+    if "error" in probe:
+        return _row("mpi4py", False, f"cannot load an MPI: {probe['error']}", "make setup")
+    detail = f"{probe['mpi4py']}, {probe['library']}"
+    if not probe["multiple"]:
+        hint = "an MPI built with threads, such as Debian's openmpi-bin"
+        return _row("mpi4py", False, f"{detail}, without MPI_THREAD_MULTIPLE", hint)
     path = mpirun_path()
-    ours, theirs = (re.search(r"\d+\.\d+\.\d+", text) for text in (found["library"], _version(path) if path else ""))
+    ours, theirs = (re.search(r"\d+\.\d+\.\d+", text) for text in (probe["library"], _version(path) if path else ""))
     if ours and theirs and ours[0] != theirs[0]:
-        return _row(
-            "mpi4py",
-            False,
-            f"{detail}, but {path} is {theirs[0]}: its ranks would not see each other",
-            "keep one MPI: remove one of the two, or set MPI4PY_LIBMPI to the library of mpirun",
-        )
+        hint = "keep one MPI: remove one of the two, or set MPI4PY_LIBMPI to the library of mpirun"
+        return _row("mpi4py", False, f"{detail}, but {path} is {theirs[0]}: its ranks would not see each other", hint)
     return _row("mpi4py", True, f"{detail}, MPI_THREAD_MULTIPLE")
 
 
@@ -187,8 +175,8 @@ def _data() -> Row:
 
     rows = data.status()
     absent = [row["detail"] if row["ok"] is False else row["standin"] or row["detail"] for row in rows]
-    told = [f"{row['name']}: {row['where'] or instead}" for row, instead in zip(rows, absent)]
-    return _row("data", all(row["ok"] is not False for row in rows), "; ".join(told), "repair or remove the copy")
+    sets = [f"{row['name']}: {row['where'] or instead}" for row, instead in zip(rows, absent)]
+    return _row("data", all(row["ok"] is not False for row in rows), "; ".join(sets), "repair or remove the copy")
 
 
 def _results() -> Row:
@@ -197,9 +185,8 @@ def _results() -> Row:
         with tempfile.TemporaryFile(dir=_existing(folder)):
             return _row("results", True, f"{folder} can be written")
     except OSError as error:
-        return _row(
-            "results", False, f"{folder}: {error.strerror}", "set REPRO_RESULTS to a folder that can be written"
-        )
+        hint = "set REPRO_RESULTS to a folder that can be written"
+        return _row("results", False, f"{folder}: {error.strerror}", hint)
 
 
 def _disk() -> Row:
@@ -209,9 +196,8 @@ def _disk() -> Row:
 
 
 def _mlflow() -> Row:
-    if importlib.util.find_spec("mlflow") is None:
-        return _row("mlflow", False, "not installed", "make setup")
-    return _row("mlflow", True, metadata.version("mlflow"))
+    version = _installed("mlflow")
+    return _row("mlflow", bool(version), version or "not installed", "make setup")
 
 
 def _shaped() -> Row:
@@ -224,9 +210,9 @@ def _shaped() -> Row:
     except ReproError as error:
         missing = str(error)
     if not missing:
-        return _row("shaped", True, "networks of namespaces can be made (repro testbed up measures one)")
+        return _row("shaped", True, "network namespaces are available (repro testbed up measures one)")
     why, _, hint = missing.rpartition(": ")
-    return _row("shaped", False, f"no shaped networks: {why or missing}", hint if why else "it needs Linux")
+    return _row("shaped", False, f"no shaped networks: {why or missing}", hint if why else "Linux is needed")
 
 
 def _existing(folder: Path) -> Path:
@@ -238,19 +224,14 @@ def _probe(source: str) -> dict[str, Any]:
     """The JSON that a new Python process prints, or {"error": its last line of stderr}."""
     environment = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     try:
-        ran = subprocess.run(
-            [sys.executable, "-c", source],
-            capture_output=True,
-            text=True,
+        done = subprocess.run(
+            [sys.executable, "-c", source], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
             timeout=LIMIT_S,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-        )
+        )  # fmt: skip
+        return json.loads(done.stdout.splitlines()[-1])
     except subprocess.TimeoutExpired:
         return {"error": f"no answer within {LIMIT_S} s"}
     except OSError as error:
         return {"error": str(error)}
-    try:
-        return json.loads(ran.stdout.splitlines()[-1])
     except (IndexError, ValueError):
-        return {"error": (ran.stderr.strip().splitlines() or [f"status {ran.returncode}"])[-1][:200]}
+        return {"error": (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1][:200]}

@@ -1,4 +1,4 @@
-"""`repro run --dry-run`: the runs, which of them are done, and the estimated time of the others."""
+"""`repro run --dry-run`: the states of runs, and the estimated time of the missing ones."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from repro.launch.progress import duration
 from repro.records.catalogue import Found
 
 HERE, PUBLISHED = "here", "published"
-# what there is of a run: it is finished in this workspace and not repeated; or it would be run, and there is the same
-# one in the reference, an older one somewhere, none
+# here: finished in this workspace. Others would run: the same run is in the reference, an older one exists, or none
 STATES = (HERE, PUBLISHED, "stale", "missing")
 
 
@@ -29,10 +28,11 @@ class Plan:
 
 
 def plans(runs: Sequence[Run], finished: Sequence[Found], each: Sequence[Estimate], force: bool) -> list[Plan]:
-    known = [PUBLISHED if state == "done" else state for state in states(runs, finished)]
-    here = [run.finished and not force for run in runs]
-    found = zip(runs, [HERE if there else state for there, state in zip(here, known)], each, strict=True)
-    return [Plan(*one) for one in found]
+    """The plan of each run. each: its estimate."""
+    return [
+        Plan(run, HERE if run.finished and not force else PUBLISHED if state == "done" else state, estimate)
+        for run, state, estimate in zip(runs, states(runs, finished), each, strict=True)
+    ]
 
 
 def rows(planned: Sequence[Plan]) -> list[dict[str, object]]:
@@ -44,7 +44,7 @@ def rows(planned: Sequence[Plan]) -> list[dict[str, object]]:
 
 
 def text(planned: Sequence[Plan]) -> str:
-    """A line for each experiment, then the total, and the sources of the estimates."""
+    """A line for each experiment, then the total and the sources of the estimates."""
     names = dict.fromkeys(one.run.experiment for one in planned)
     width = max(map(len, names), default=0)
     lines = [f"{'':{width}}  " + "  ".join(f"{state:>9}" for state in STATES) + "  to do takes about"]
@@ -58,11 +58,11 @@ def text(planned: Sequence[Plan]) -> str:
     whole = together([one.run for one in todo], [one.estimate for one in todo], cores)
     lines += [f"  {count} by the durations {by}" for by, count in whole.by.most_common()]
     lines += [f"  {count} recorded on {machine}" for machine, count in whole.machines.most_common()]
-    return "\n".join(map(one_line, lines))  # machines are named as records name them
+    return "\n".join(map(one_line, lines))  # records may come from others
 
 
 def takes(planned: Sequence[Plan]) -> str:
-    """Estimated time of the missing ones, for instance `12 min`."""
+    """Estimated time of the runs to do, for instance `12 min`."""
     todo = [one for one in planned if one.state != HERE]
     if not todo:
         return "-"

@@ -1,4 +1,4 @@
-"""`repro show`, `repro run`: experiments and their runs."""
+"""`repro show`, `repro run`: show and run experiments."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from repro.experiment.run import Run
     from repro.records.record import Record
 
-NAMED = 12  # variants or testbeds of an experiment that `show` names
-OWN_SETUP = ": trained with the paper's own model, data and epochs"  # which the runs here may not have
+NAMED = 12  # maximum number of variants or testbeds that `show` lists
+OWN_SETUP = ": trained with the paper's own model, data and epochs"  # the runs here may have others
 
 
 def add(commands: Any) -> None:
@@ -43,7 +43,7 @@ def add(commands: Any) -> None:
 
 def cmd_show(args: argparse.Namespace) -> None:
     from repro.api.showing import show
-    from repro.experiment.standing import together
+    from repro.experiment.standing import total
 
     shown = show(args.experiment, *args.overrides, scale=args.scale, draws=abs(args.draws))
     if args.json:
@@ -55,24 +55,23 @@ def cmd_show(args: argparse.Namespace) -> None:
         for one in shown:
             print(f"{one.experiment:{width}}  {len(one.runs):4} runs: {one.standing}")
     if not args.json:
-        total = together(one.standing for one in shown)
-        print(f"\n{args.experiment} at scale {args.scale}: {total}" if len(shown) > 1 else "")
-        print(
-            f"next: repro run {args.experiment}" + ("" if args.config else f" · repro show {args.experiment} --config")
-        )
+        every = total(one.standing for one in shown)
+        print(f"\n{args.experiment} at scale {args.scale}: {every}" if len(shown) > 1 else "")
+        more = "" if args.config else f" · repro show {args.experiment} --config"
+        print(f"next: repro run {args.experiment}{more}")
 
 
 def described(shown: Shown, args: argparse.Namespace) -> str:
     """An experiment on a screen; with `--config` its whole configuration below."""
     import yaml
 
-    from repro.api.running import scales
+    from repro.api.running import scale_text
 
     config = shown.config
     axes = f"{len(shown.variants)} variants x {len(shown.testbeds)} testbeds x {shown.seeds} seeds"
     rows = {
         "runs": f"{len(shown.runs)}: {axes}",
-        f"at scale {scales(shown.runs, args.scale)}": str(shown.standing),
+        f"at scale {scale_text(shown.runs, args.scale)}": str(shown.standing),
         **{f"cannot run here ({i})": reason for i, reason in enumerate(shown.lacking, start=1)},
         "variants": some_of(shown.variants, NAMED),
         "testbeds": some_of(shown.testbeds, NAMED),
@@ -106,7 +105,7 @@ def cmd_run(args: argparse.Namespace) -> None:
             found = dry_run.plans(job.planned.runs, job.finished, job.expected, args.force)
             print(json.dumps(dry_run.rows(found), indent=1) if args.json else dry_run.text(found))
             return
-        records, fault = job.carry_out(pools, not args.no_mlflow)
+        records, fault = job.execute(pools, not args.no_mlflow)
     if args.json:
         print(json.dumps([record.plain() for record in records], indent=1))
     else:
@@ -114,7 +113,7 @@ def cmd_run(args: argparse.Namespace) -> None:
         mirrored = [] if args.no_mlflow else records
         show_where(args.experiment, not args.no_report, mirrored)
     if job.left:
-        say_left_out(job.planned)  # again, at the end of the output
+        say_left_out(job.planned)  # repeated at the end of the output
     if fault:
         raise fault
 
@@ -135,7 +134,7 @@ def draw(args: argparse.Namespace) -> None:
 
 
 def show_ending(records: Sequence[Record], runs: Sequence[Run]) -> None:
-    """Print the variants side by side, with the committed runs and the papers' numbers."""
+    """Print a table of the variants, with the committed runs and the papers' numbers."""
     from repro.core import config_folders, user_cache
     from repro.core.paths import PACKAGE, reference_root
 
@@ -152,7 +151,7 @@ def show_ending(records: Sequence[Record], runs: Sequence[Run]) -> None:
 
 
 def ending(trained: Sequence[Record], named: Mapping[str, str]) -> str:
-    """That table. trained: records of trainings; named: the experiment of each run."""
+    """The table of `show_ending`. trained: records of trainings; named: run -> experiment."""
     from repro.core.paths import reference_root
     from repro.experiment.quoted import quoted
     from repro.records import catalogue, comparison  # imports pandas
@@ -175,9 +174,9 @@ def ending(trained: Sequence[Record], named: Mapping[str, str]) -> str:
 
 
 def show_where(ran: str, report: bool, mirrored: Sequence[Record]) -> None:
-    """Print what a paper's headline claims are now, if all of it ran, and what to open.
+    """Print the page and the MLflow address to open, and after a paper's run its headline claims.
 
-    ran: a paper, or an experiment. report: first build the pages, where they changed. mirrored: runs that MLflow has.
+    ran: a paper or an experiment; report: build the paper's page first; mirrored: runs that MLflow has.
     """
     from repro.answers.mlflow.ui import where
     from repro.cli.pages import built
@@ -191,5 +190,5 @@ def show_where(ran: str, report: bool, mirrored: Sequence[Record]) -> None:
         print(f"{shown['claims']}\n")
     without = f" (no page shows {paper}; `repro results {paper}` prints its runs)" if report and not shown else ""
     print(f"open          {shown['page'] if shown else results_root() / paper}{without}")
-    # importing MLflow takes seconds: a command that mirrored a run has done it
+    # importing MLflow takes seconds; a command that mirrored runs has imported it
     print(f"MLflow        {where(mirrored if 'mlflow' in sys.modules else [])}")

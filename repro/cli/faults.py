@@ -1,4 +1,4 @@
-"""`repro faults`: inject a seeded series of faults into real runs, and tabulate what was lost."""
+"""`repro faults`: inject a seeded series of faults into real runs, and tabulate the losses."""
 
 from __future__ import annotations
 
@@ -28,18 +28,15 @@ def cmd_faults(args: argparse.Namespace) -> None:
     from repro.core.paths import results_root
     from repro.testing.faults import series
 
-    for what, given, valid in (
-        ("strategy", args.strategy, strategies.names()),
-        ("fault", args.fault, list(series.FAULTS)),
-    ):
-        for name in given or ():
-            if name not in valid:
-                raise unknown(what, name, valid)
+    valid = {"strategy": strategies.names(), "fault": list(series.FAULTS)}
+    for option, names in valid.items():
+        if wrong := next((name for name in getattr(args, option) or () if name not in names), None):
+            raise unknown(option, wrong, names)
     if not args.minutes > 0:
         raise InputError(f"--minutes {args.minutes:g}: must be above 0")
     folder = results_root() / "faults"
     safe_files.make_folder(folder)
-    chosen = args.strategy or strategies.names(), args.fault or list(series.FAULTS)
+    chosen = args.strategy or valid["strategy"], args.fault or valid["fault"]
     series.run(folder, *chosen, args.seed, args.trials, 60 * args.minutes)
     records = series.latest(series.read(folder))
     print(json.dumps(records, indent=1) if args.json else series.table(records))

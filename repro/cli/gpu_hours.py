@@ -1,20 +1,20 @@
-"""Estimate the GPU-hours of a training from the operations of its model."""
+"""Estimates of a training's GPU-hours from the operations of its model."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-# Peak: NVIDIA's data sheet of the H100 SXM, fp32 without tensor cores. ASSUMPTIONS: half of it is reached, and each
-# pass of a block takes at least 20 us.
+# Peak: NVIDIA's data sheet of the H100 SXM, fp32 without tensor cores. ASSUMPTIONS: a utilisation of one half, and at
+# least 20 us for each pass of a block.
 CARD = "one H100, fp32"
 PEAK_FLOPS, UTILISATION, LAUNCH_S = 67e12, 0.5, 2e-5
 
 
 def estimate(config: Mapping[str, Any]) -> float:
-    """GPU-hours of all workers of one training: computation alone, without data and network.
+    """GPU-hours of a training's workers for computation, without data loading and network.
 
-    InputError where the model does not fit the data.
+    InputError if the model does not fit the data.
     """
     from repro import data  # imports PyTorch
     from repro.experiment.testbeds import Rate
@@ -34,5 +34,5 @@ def estimate(config: Mapping[str, Any]) -> float:
 
 
 def text(hours: float) -> str:
-    """As printed, without digits that an estimate does not have."""
+    """The estimate, rounded to its significant digits."""
     return "< 0.1" if hours < 0.05 else f"{hours:.1g}" if hours < 1 else f"{hours:.2g}"

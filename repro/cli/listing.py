@@ -1,4 +1,4 @@
-"""`repro list`: papers, experiments, and the plugins and testbeds that experiments are made of."""
+"""`repro list`: papers, experiments, plugins and testbeds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from repro.core.not_none import not_none
 from repro.core.terminal import styled
 
 EXPERIMENTS = "experiments"
-LINES = 4  # of the names of a kind on the first screen
+NEXT = "next: repro list PAPER · repro list models · repro show EXPERIMENT · repro run EXPERIMENT"
+LINES = 4  # maximum for the names of a kind in the overview
 
 
 def add(commands: Any) -> None:
@@ -35,24 +36,22 @@ def cmd_list(args: argparse.Namespace) -> None:
     papers = Counter(name.split("/")[0] for name in files.group_names("experiment"))
     if args.what in papers:
         list_paper(args.what, args.json)
-        return
-    names = config.experiment_names()
-    if args.what in kinds:
+    elif args.what in kinds:
         list_kind(kinds[args.what], args.json)
     elif args.what == EXPERIMENTS:
-        show(config.titles(names), args.json)
+        show(config.titles(config.experiment_names()), args.json)
     elif args.what:
         raise unknown("paper or kind", args.what, [*papers, EXPERIMENTS, *kinds])
-    elif args.json:
-        found = {EXPERIMENTS: config.titles(names)} | {kind: files.group_names(of) for kind, of in kinds.items()}
-        print(json.dumps(found, indent=1))
     else:
-        rows = {EXPERIMENTS: [f"{paper} {count}" for paper, count in papers.items()]}
-        print(overview(rows | {kind: files.group_names(group) for kind, group in kinds.items()}))
+        names = {kind: files.group_names(group) for kind, group in kinds.items()}
+        if args.json:
+            print(json.dumps({EXPERIMENTS: config.titles(config.experiment_names())} | names, indent=1))
+        else:
+            print(overview({EXPERIMENTS: [f"{paper} {count}" for paper, count in papers.items()]} | names))
 
 
 def overview(rows: dict[str, list[str]]) -> str:
-    """The names of each kind, the first of many."""
+    """The names of each kind; of many names the first."""
     indent = max(map(len, rows)) + 2
     width = max(20, shutil.get_terminal_size().columns - indent - 1)
     lines: list[str] = []
@@ -62,12 +61,11 @@ def overview(rows: dict[str, list[str]]) -> str:
             wrapped[LINES - 1 :] = [f"... {len(names)} in all: repro list {kind}"]
         heads = [styled(f"{kind:{indent}}", "bold", sys.stdout)] + [" " * indent] * (len(wrapped) - 1)
         lines += map("".join, zip(heads, wrapped))
-    following = "repro list PAPER · repro list models · repro show EXPERIMENT · repro run EXPERIMENT"
-    return "\n".join([*lines, "", f"next: {following}"])
+    return "\n".join([*lines, "", NEXT])
 
 
 def list_kind(group: str, as_json: bool) -> None:
-    """The names of a kind, each with the first line of its module or file."""
+    """Print the names of a kind, each with the first line of its module's docstring."""
     from repro.core.registry import PLUGINS
     from repro.experiment import files
 
@@ -78,7 +76,7 @@ def list_kind(group: str, as_json: bool) -> None:
 
 
 def show(about: dict[str, str], as_json: bool) -> None:
-    """Names, each with a line about it."""
+    """Print names, each with a line about it."""
     if as_json:
         print(json.dumps(about, indent=1))
         return
@@ -88,7 +86,7 @@ def show(about: dict[str, str], as_json: bool) -> None:
 
 
 def first_line(module: str) -> str:
-    """That of a module's docstring, without an import, which would take PyTorch."""
+    """The first line of a module's docstring, parsed without importing the module and PyTorch."""
     from repro.experiment.cache_key import source_file
 
     try:
@@ -98,7 +96,7 @@ def first_line(module: str) -> str:
 
 
 def list_paper(paper: str, as_json: bool) -> None:
-    """A paper's experiments in its order: what they show and need; a star marks those that headline claims rest on."""
+    """Print a paper's experiments in its order: what they show and need; a star marks those of headline claims."""
     from repro.experiment import config, papers
 
     known = {f"{paper}/{entry.experiment}": entry for entry in papers.entries(paper)}

@@ -1,4 +1,4 @@
-"""`repro data`, `repro doctor`: data sets and software of this machine."""
+"""`repro data`, `repro doctor`: data sets and software on this machine."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def add(commands: Any) -> None:
     as_json(datasets)
     datasets.set_defaults(command=cmd_data)
 
-    doctor = commands.add_parser("doctor", help="check what this machine has and lacks")
+    doctor = commands.add_parser("doctor", help="check the software and devices of this machine")
     as_json(doctor)
     doctor.set_defaults(command=cmd_doctor)
 
 
-def cmd_data(args: argparse.Namespace) -> int:
+def cmd_data(args: argparse.Namespace) -> None:
     from repro import data
     from repro.data import fetch
 
@@ -31,38 +31,33 @@ def cmd_data(args: argparse.Namespace) -> int:
             raise InputError("repro data fetch needs a name: " + ", ".join(data.names()))
         try:
             folder = data.module(args.name).find(None)
-        except InputError:  # not whole: the cache gets a copy that is
+        except InputError:  # damaged: fetch a copy into the cache
             folder = None
         print(folder or fetch.fetch(args.name))
-        return 0
-    if args.action == "verify":
-        there = [row["name"] for row in data.status() if row["ok"] is not None]
-        if not there and not args.name:
-            raise InputError("no data set is on this machine; `repro data list` says where each is looked for")
-        for name in [args.name] if args.name else there:
+    elif args.action == "verify":
+        present = [row["name"] for row in data.status() if row["ok"] is not None]
+        if not present and not args.name:
+            raise InputError("no data set is on this machine; `repro data list` prints where each is searched")
+        for name in [args.name] if args.name else present:
             folder = data.verify(name)
-            right = "checksums right" if data.module(name).FILES else "train/ and val/ are there"
-            print(f"{name}: {folder}: {right}")
-        return 0
-    rows = data.status()
-    if args.json:
-        print(json.dumps(rows, indent=1))
+            result = "checksums match" if data.module(name).FILES else "train/ and val/ exist"
+            print(f"{name}: {folder}: {result}")
+    elif args.json:
+        print(json.dumps(data.status(), indent=1))
     else:
-        for row in rows:
-            absent = f"not found; stand-in: {row['standin']}" if row["standin"] else "nothing to find"
+        for row in data.status():
+            absent = f"not found; stand-in: {row['standin']}" if row["standin"] else "no files needed"
             place = row["where"] or absent
             print(f"{row['name']:10} {row['megabytes']:7.1f} MB  {place}  ({row['detail']})")
-    return 0
 
 
-def cmd_doctor(args: argparse.Namespace) -> int:
+def cmd_doctor(args: argparse.Namespace) -> None:
     from repro.cli import doctor
 
     rows = doctor.check()
     if args.json:
         print(json.dumps(rows, indent=1))
-    else:
-        for row in rows:
-            hint = f"  -> {row['hint']}" if not row["ok"] and row["hint"] else ""
-            print(f"{'ok ' if row['ok'] else '-- '} {row['name']:16} {row['detail']}{hint}")
-    return 0
+        return
+    for row in rows:
+        hint = f"  -> {row['hint']}" if not row["ok"] and row["hint"] else ""
+        print(f"{'ok ' if row['ok'] else '-- '} {row['name']:16} {row['detail']}{hint}")

@@ -1,4 +1,4 @@
-"""The command line: parse, run one command (a module of this folder), turn errors into one line and an exit status."""
+"""The command line: parse, run a command, print errors as one line, return the exit status."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from repro.core.errors import UNWRITABLE, InputError, ReproError
 from repro.core.full_disk import place_of
 from repro.core.warnings import one_line
 
-# in the order of `repro --help`, under its headings
+# headings of `repro --help` -> modules of commands
 MODULES = {
     "run experiments": (listing, experiments, slurm),
     "read and publish results": (results, plot, pages, publishing, verify),
@@ -52,14 +52,14 @@ AGAIN_S = 0.05  # delay before a signal that had no effect is repeated
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit status: 0 done, 1 a fault under way, 2 unusable input; 128 and the number of
-    the signal that ended it, as shells have it: 130 after Ctrl-C, 143 after SIGTERM."""
+    """Run one command; returns the exit status: 0 done, 1 a failure while running, 2 invalid input, 128 + signal number
+    after a signal, as in shells (130 after Ctrl-C, 143 after SIGTERM)."""
     parser = build_parser()
     chosen, arguments = config_folder().parse_known_args(arguments)
     args, rest = parser.parse_known_args(arguments)
     if rest and (not hasattr(args, "overrides") or any(word.startswith("-") for word in rest)):
         args.parser.refuse(rest)
-    if rest:  # argparse takes no overrides behind options; people write them there
+    if rest:  # overrides behind options, which argparse does not collect
         args.overrides = [*args.overrides, *rest]
     warnings.forget()
     try:
@@ -87,32 +87,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextlib.contextmanager
 def signals_interrupt() -> Iterator[None]:
-    """SIGTERM and SIGHUP end a command as Ctrl-C does, after the processes that it started.
+    """SIGTERM and SIGHUP raise KeyboardInterrupt, as Ctrl-C does, so that a command ends after its processes.
 
     Ignored signals (job scripts, nohup) stay ignored; outside the main thread nothing changes.
     """
     signs = [signal.SIGTERM, signal.SIGHUP] if threading.current_thread() is threading.main_thread() else []
-    taken = [sign for sign in signs if signal.getsignal(sign) == signal.SIG_DFL]
-    usual = sys.unraisablehook
-    sys.unraisablehook = lambda ignored: _again(ignored) or usual(ignored)
-    for sign in taken:
+    handled = [sign for sign in signs if signal.getsignal(sign) == signal.SIG_DFL]
+    default_hook = sys.unraisablehook
+    sys.unraisablehook = lambda dropped: _send_again(dropped) or default_hook(dropped)
+    for sign in handled:
         signal.signal(sign, _interrupt)
     try:
         yield
     finally:
-        for sign in taken:
+        for sign in handled:
             signal.signal(sign, signal.SIG_DFL)
-        sys.unraisablehook = usual
+        sys.unraisablehook = default_hook
 
 
-def _again(ignored: Any) -> bool:
-    """Python drops an exception of a signal handler in some places, as while it forks: then send the signal again.
-
-    Returns whether it was that.
-    """
-    if not isinstance(ignored.exc_value, KeyboardInterrupt):
+def _send_again(dropped: Any) -> bool:
+    """Send a signal again whose KeyboardInterrupt Python dropped, as it does in fork hooks; whether it was one."""
+    if not isinstance(dropped.exc_value, KeyboardInterrupt):
         return False
-    (sign,) = ignored.exc_value.args or (signal.SIGINT,)
+    (sign,) = dropped.exc_value.args or (signal.SIGINT,)
     repeat = threading.Timer(AGAIN_S, os.kill, (os.getpid(), sign))
     repeat.daemon = True
     repeat.start()
@@ -124,10 +121,10 @@ def _interrupt(number: int, frame: Any) -> NoReturn:
 
 
 def config_folder() -> Parser:
-    """The option that every command has, before or behind its name."""
+    """The parser of the option that every command accepts, before or after its name."""
     parser = Parser(add_help=False, allow_abbrev=False)
-    what = "a folder of other experiments and papers, laid out as paper_configs/ (also: $REPRO_CONFIGS); repeatable"
-    parser.add_argument("--config-dir", metavar="DIR", type=Path, action="append", default=[], help=what)
+    text = "a folder of other experiments and papers, laid out as paper_configs/ (also: $REPRO_CONFIGS); repeatable"
+    parser.add_argument("--config-dir", metavar="DIR", type=Path, action="append", default=[], help=text)
     return parser
 
 
@@ -153,7 +150,7 @@ def build_parser() -> Parser:
 
 
 def print_completion(parser: Parser, shell: str) -> None:
-    """Print the shell code that completes the commands of `parser` and their options."""
+    """Print the shell code for completion of commands and options."""
     import shtab
 
     print(shtab.complete(parser, shell))

@@ -1,4 +1,4 @@
-"""Tables that a page of the checkout holds between two marks, which `repro verify --write` fills."""
+"""Tables between two marks on pages of the checkout, which `repro verify --write` fills."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ def begin(name: str) -> str:
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
-    """In Markdown, the first row as its head."""
+    """A Markdown table; the first row is its head."""
     head, *rest = rows
     return "\n".join(f"| {' | '.join(row)} |" for row in [head, ("---",) * len(head), *rest])
 
 
 def filled(text: str, name: str, table: str) -> str:
-    """The text of a page with the table between the marks of that name."""
+    """The text of a page with its table of that name replaced."""
     before, _, rest = text.partition(begin(name))
     return f"{before}{begin(name)}\n{table}\n{END}{rest.partition(END)[2]}"
 

@@ -1,4 +1,4 @@
-"""`repro new`: a working, tested skeleton of a strategy, model, data set, experiment or paper of one's own."""
+"""`repro new`: write a working, tested skeleton of a strategy, model, data set, experiment or paper."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 
 from repro.core.errors import InputError, cannot
 
-# a folder for each kind, of files in whose names and text NAME stands for the name, CAMEL for it in CamelCase, TODAY
-# for the day on which it is written
+# a folder for each kind; in names and contents of its files NAME is the name, CAMEL the name in CamelCase, TODAY the
+# date
 SKELETONS = Path(__file__).parent / "skeletons"
 KINDS = sorted(folder.name for folder in SKELETONS.iterdir())
 NEXT = {
@@ -27,20 +27,20 @@ def add(commands: Any) -> None:
     new = commands.add_parser("new", help="write a tested skeleton of a strategy, model, data set, experiment or paper")
     new.add_argument("kind", choices=KINDS)
     new.add_argument("name", help="its name: a Python name in lower case, for instance my_topk")
-    new.add_argument("--out", type=Path, help="folder for its files (default: a new one of that name)")
+    new.add_argument("--out", type=Path, help="folder for its files (default: a new folder NAME)")
     new.set_defaults(command=cmd_new)
 
 
 def cmd_new(args: argparse.Namespace) -> None:
     check_name(args.kind, args.name)
     out = args.out or Path(args.name)
-    for path in written(args.kind, args.name, out):
+    for path in write(args.kind, args.name, out):
         print(path)
     print(f"\nnext: {NEXT.get(args.kind, PLUGIN).format(kind=args.kind, name=args.name, out=out)}")
 
 
 def check_name(kind: str, name: str) -> None:
-    """InputError for a name that Python or the harness has for something else."""
+    """InputError for a name that is invalid, or in use by Python or the harness."""
     from repro.core.registry import PLUGINS
     from repro.experiment.config import experiment_names
 
@@ -48,23 +48,23 @@ def check_name(kind: str, name: str) -> None:
         raise InputError(f"name '{name}': must be small letters, digits and _, begin with a letter, and be no keyword")
     papers = {experiment.split("/")[0] for experiment in experiment_names()}
     if name in (PLUGINS[kind].names() if kind in PLUGINS else papers if kind == "paper" else ()):
-        raise InputError(f"name '{name}': there is a {kind} of that name; choose another")
+        raise InputError(f"name '{name}': a {kind} of that name exists; choose another")
     if kind != "experiment" and importlib.util.find_spec(name):
-        raise InputError(f"name '{name}': Python has a module of that name; choose another")
+        raise InputError(f"name '{name}': a Python module of that name exists; choose another")
 
 
-def written(kind: str, name: str, out: Path) -> list[Path]:
-    """Write the skeleton's files below a folder; InputError, and nothing written, where one of them is there."""
-    own = "".join(part.capitalize() for part in name.split("_"))
+def write(kind: str, name: str, out: Path) -> list[Path]:
+    """Write the skeleton's files below a folder, and return them; InputError, before writing, if one exists."""
+    camel = "".join(part.capitalize() for part in name.split("_"))
 
-    def named(text: str) -> str:
-        return text.replace("NAME", name).replace("CAMEL", own).replace("TODAY", date.today().isoformat())
+    def filled(text: str) -> str:
+        return text.replace("NAME", name).replace("CAMEL", camel).replace("TODAY", date.today().isoformat())
 
     root = SKELETONS / kind
     sources = [path for path in sorted(root.rglob("*")) if path.is_file() and path.suffix != ".pyc"]
-    files = {out / named(str(path.relative_to(root))): named(path.read_text(encoding="utf-8")) for path in sources}
-    if there := next((path for path in files if path.exists()), None):
-        raise InputError(f"{there}: exists; choose another name, or another folder by --out")
+    files = {out / filled(str(path.relative_to(root))): filled(path.read_text(encoding="utf-8")) for path in sources}
+    if existing := next((path for path in files if path.exists()), None):
+        raise InputError(f"{existing}: exists; choose another name, or another folder by --out")
     try:
         for path, text in files.items():
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The parser of all commands, and arguments that several of them share."""
+"""The argument parser of all commands, and shared arguments."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ ALLOT = -1  # --draws without a number
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse with one-line errors that name the nearest command or option, and with commands under headings.
+    """argparse with one-line errors that name the nearest command or option, and commands under headings.
 
-    An argument like -1e8,2 is a value, not an option.
+    An argument such as -1e8,2 is a value, not an option.
     """
 
     def __init__(self, *args: Any, **options: Any):
         super().__init__(*args, **options)
         self._negative_number_matcher = re.compile(r"-\.?\d")
         self._headings: dict[str, list[argparse.Action]] = {}
-        self.set_defaults(parser=self)  # a command's own replaces that of all
+        self.set_defaults(parser=self)  # overridden by a command's own parser
 
     @contextlib.contextmanager
     def under(self, heading: str, commands: Any) -> Iterator[None]:
-        """The commands that are added meanwhile stand under this heading in the help."""
+        """List the commands that the block adds under a heading of the help."""
         before = len(commands._choices_actions)
         yield
         self._headings[heading] = commands._choices_actions[before:]
 
     def format_help(self) -> str:
-        """As argparse's, the commands under their headings."""
+        """argparse's help, with the commands under their headings."""
         if not self._headings:
             return super().format_help()
         formatter = self._get_formatter()
@@ -59,36 +59,36 @@ class Parser(argparse.ArgumentParser):
         super()._check_value(action, value)
 
     def refuse(self, words: list[str]) -> None:
-        """End with words that this command does not take, and the option that is nearest to the first."""
+        """Exit with an error about unrecognized words, and the nearest options to the first unknown one."""
         if options := [word.partition("=")[0] for word in words if word.startswith("-")]:
             self._unknown("option", options[0], self._option_string_actions)
         self.error(f"unrecognized arguments: {' '.join(words)}")
 
-    def _unknown(self, what: str, given: str, valid: Iterable[str]) -> None:
-        self.fail(str(unknown(what, given, valid, most=3, all_of=f"{self.prog} --help")))
+    def _unknown(self, kind: str, name: str, valid: Iterable[str]) -> None:
+        self.fail(str(unknown(kind, name, valid, most=3, all_of=f"{self.prog} --help")))
 
     def error(self, message: str) -> Any:
         self.fail(f"{message} (see {self.prog} --help)")
 
     def fail(self, message: str) -> Any:
-        """End with one line on stderr."""
+        """Exit with one line on stderr."""
         self.exit(InputError.status, f"{error_prefix()} {one_line(message)}\n")
 
 
 def error_prefix() -> str:
-    """What an error begins with on stderr."""
+    """The prefix of an error on stderr."""
     return styled("repro: error:", "red", sys.stderr)
 
 
 def count(text: str) -> int:
-    """The type of an option that is a whole number, 1 or more."""
+    """The argparse type of whole numbers, 1 or more."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text}: must be a whole number, 1 or more")
     return int(text)
 
 
 def plugin(name: str) -> str:
-    """The type of an argument that names a plugin, which may be a file of the user's own (`repro.core.own_code`)."""
+    """The argparse type of a plugin's name, which may be a user's own file (`repro.core.own_code`)."""
     try:
         if own_code.is_place(name):
             own_code.admit(name)
@@ -98,12 +98,11 @@ def plugin(name: str) -> str:
 
 
 def dataset(parser: argparse.ArgumentParser) -> None:
-    usual = "data set of the minibatches (default: what experiments train on)"
-    parser.add_argument("--dataset", type=plugin, help=usual)
+    parser.add_argument("--dataset", type=plugin, help="data set of the minibatches (default: as in the experiments)")
 
 
 def device(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"], help="where to compute")
+    parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"], help="device of the computation")
 
 
 def as_json(parser: argparse.ArgumentParser) -> None:
@@ -115,11 +114,13 @@ def experiment_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "overrides", nargs="*", default=[], help="key=value, for instance strategy=pipe_sgd strategy.K=3 seeds=5"
     )
-    names = f"{DEFAULT_SCALE} (the default), full, paper"
-    parser.add_argument("--scale", default=DEFAULT_SCALE, help=f"size of the experiment: {names}")
+    sizes = f"size of the experiment: {DEFAULT_SCALE} (the default), full, paper"
+    parser.add_argument("--scale", default=DEFAULT_SCALE, help=sizes)
 
 
 def draws_argument(parser: argparse.ArgumentParser) -> None:
-    what = "instead of the usual runs, draw the assumed inputs of the simulated ones, N times (a power of two; "
-    what += "without N as often as there is time for in a night)"
-    parser.add_argument("--draws", metavar="N", type=int, nargs="?", const=ALLOT, default=0, help=what)
+    text = (
+        "instead of the usual runs, draw the assumed inputs of the simulated ones N times (a power of two; without N "
+    )
+    text += "as often as fits into a night)"
+    parser.add_argument("--draws", metavar="N", type=int, nargs="?", const=ALLOT, default=0, help=text)

@@ -25,53 +25,53 @@ def add(commands: Any) -> None:
 
 def cmd_report(args: argparse.Namespace) -> None:
     from repro.answers.pages.build import build, build_overview
-    from repro.answers.site import build as of_site
+    from repro.answers.site.build import imported
     from repro.core.paths import reports_root
 
     out = (args.out or reports_root()).resolve()
-    written = build(args.paper, out=out, say=say, pdf=args.pdf, meanwhile=of_site.imported)
+    written = build(args.paper, out=out, say=say, pdf=args.pdf, meanwhile=imported)
     if args.paper:
         written += build_overview(out)
     site = build_site(out)
     opened = [site.index, *([site.page(args.paper)] if args.paper else [])]
     if args.json:
         print(json.dumps([str(path) for path in (*opened, *written)]))
-        return
-    for path in opened:
-        print(path)
+    else:
+        print(*opened, sep="\n")
 
 
 def built(paper: str) -> dict[str, str] | None:
-    """Build the pages whose inputs have changed (the overview shows all), and the site. Returns the paper's `page`, the
-    site's `index`, and its headline `claims` as text (empty without any); None if the paper has no page."""
+    """Build a paper's page, the overview and the site, if their inputs have changed.
+
+    Returns the paths `page` and `index`, and the paper's headline `claims` as text; None if the paper has no page.
+    """
     from repro.core import config_folders, user_cache
     from repro.core.paths import PACKAGE, PROJECT, reference_root, reports_root, results_root
 
     out = reports_root()
     runs = user_cache.tree_digest([results_root(), reference_root()], ("summary.json", ".parquet", "manifest.json"))
-    own = user_cache.tree_digest([PACKAGE, PROJECT / "docs"], without=["out"])
-    key = [paper, str(out), runs, own, config_folders.state()]
-    known: dict[str, str] | None = user_cache.load("page", key)
-    if known and all(Path(known[path]).is_file() for path in ("page", "index")):
-        return known
+    code = user_cache.tree_digest([PACKAGE, PROJECT / "docs"], without=["out"])
+    key = [paper, str(out), runs, code, config_folders.state()]
+    cached: dict[str, str] | None = user_cache.load("page", key)
+    if cached and all(Path(cached[path]).is_file() for path in ("page", "index")):
+        return cached
     from repro.answers.pages import overview
-    from repro.answers.pages.build import build, is_ours
+    from repro.answers.pages.build import build, build_overview
     from repro.cli import claims
 
     if paper not in {**overview.papers(), **overview.across()}:
         return None
-    if not is_ours(paper):
-        build(paper, say=say)  # which says why it cannot be built; with all others that is a warning
-    build(say=say)
-    told = claims.rows(claims.headlines(paper))
+    build(paper, say=say)
+    build_overview(out)
+    rows = claims.rows(claims.headlines(paper))
     site = build_site(out)
-    found = {"page": str(site.page(paper)), "index": str(site.index), "claims": claims.text(told) if told else ""}
-    user_cache.save("page", key, found)
-    return found
+    made = {"page": str(site.page(paper)), "index": str(site.index), "claims": claims.text(rows) if rows else ""}
+    user_cache.save("page", key, made)
+    return made
 
 
 def build_site(out: Path) -> Site:
-    """Build the site of the pages in `out`, and report its warnings."""
+    """Build the site of the pages in `out`, and print its warnings."""
     from repro.answers.site.build import build
 
     say("building the site ...")
@@ -82,5 +82,5 @@ def build_site(out: Path) -> Site:
 
 
 def say(line: str) -> None:
-    """Print a line on stderr at once: building takes time, and stdout may be JSON."""
+    """Print a line of progress on stderr."""
     print(line, file=sys.stderr, flush=True)

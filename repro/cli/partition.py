@@ -14,7 +14,7 @@ from repro.core.errors import InputError
 from repro.core.user_files import check_target
 
 if TYPE_CHECKING:
-    from repro.algorithms.pipeline.layers import Profile
+    from repro.algorithms.pipeline.layers import Layer, Profile
     from repro.algorithms.pipeline.partition import Partition
 
 
@@ -64,13 +64,13 @@ def cmd_profile(args: argparse.Namespace) -> None:
     torch.set_num_threads(args.threads)
     dataset = args.dataset or profiler.usual_dataset(args.model)
     sizes = args.batch, args.minibatches, args.warmup, args.device
-    found = profiler.profile_model(args.model, dataset, *sizes, options["model"], options["dataset"])
+    measured = profiler.profile_model(args.model, dataset, *sizes, options["model"], options["dataset"])
     if args.out:
-        profile.write(args.out, found)
+        profile.write(args.out, measured)
     if args.json:
-        print(as_text(found), end="")
+        print(as_text(measured), end="")
         return
-    print(profile_table(found))
+    print(profile_table(measured))
     print(f"saved      {args.out}" if args.out else "not saved: --out FILE, for `repro partition FILE`")
 
 
@@ -81,64 +81,56 @@ def cmd_partition(args: argparse.Namespace) -> None:
     machines = listed("--machines", args.machines, int, "whole numbers")
     bandwidths = listed("--bandwidth", args.bandwidth, float, "numbers, in bytes a second")
     profile = read(args.profile)
-    found = partition(profile, machines, bandwidths, args.cost_model, args.activations == "on", args.straight)
+    best = partition(profile, machines, bandwidths, args.cost_model, args.activations == "on", args.straight)
     if args.json:
-        print(json.dumps(partition_json(args, profile, machines, bandwidths, found), indent=1))
+        print(json.dumps(partition_json(args, profile, machines, bandwidths, best), indent=1))
     else:
-        print(partition_table(args, profile, machines, bandwidths, found))
+        print(partition_table(args, profile, machines, bandwidths, best))
 
 
 def grouped(overrides: list[str], *groups: str) -> dict[str, dict[str, Any]]:
     """Split overrides into options by group (`model`, `dataset` ...); InputError for others."""
     import yaml
 
-    found: dict[str, dict[str, Any]] = {group: {} for group in groups}
+    options: dict[str, dict[str, Any]] = {group: {} for group in groups}
     valid = " or ".join(f"{group}.OPTION=value" for group in groups)
     for override in overrides:
         key, equals, text = override.partition("=")
         group, _, option = key.partition(".")
-        if not equals or group not in found or not option:
+        if not equals or group not in options or not option:
             raise InputError(f"override '{override}': must be {valid}")
         try:
-            found[group][option] = yaml.safe_load(text)
+            options[group][option] = yaml.safe_load(text)
         except (yaml.YAMLError, RecursionError):
             raise InputError(f"override '{override}': its value cannot be read") from None
-    return found
+    return options
 
 
-def listed(option: str, text: str, kind: Callable[[str], Any], what: str) -> list[Any]:
-    """Parse values between commas; InputError names the option of a wrong one."""
+def listed(option: str, text: str, kind: Callable[[str], Any], must: str) -> list[Any]:
+    """Parse values between commas; InputError with the option's name for an invalid one."""
     try:
         return [kind(part) for part in text.split(",")]
     except ValueError:
-        raise InputError(f"{option} {text}: must be {what}") from None
+        raise InputError(f"{option} {text}: must be {must}") from None
 
 
 def profile_table(profile: Profile) -> str:
     """A line for each layer."""
     from tabulate import tabulate
 
-    rows = [
-        [
-            index,
-            one.name,
-            1e3 * one.forward_s,
-            1e3 * one.backward_s,
-            one.activation_bytes / 1e6,
-            one.parameter_bytes / 1e6,
-        ]
-        for index, one in enumerate(profile.layers)
-    ]
+    def row(index: int, layer: Layer) -> list[Any]:
+        times, sizes = (layer.forward_s, layer.backward_s), (layer.activation_bytes, layer.parameter_bytes)
+        return [index, layer.name, *(1e3 * seconds for seconds in times), *(size / 1e6 for size in sizes)]
+
     head = ["layer", "name", "forward ms", "backward ms", "output MB", "parameters MB"]
     parameters = sum(layer.parameter_bytes for layer in profile.layers)
-    return "\n".join(
-        [
-            f"profile    {about(profile)}",
-            f"hardware   {profile.hardware}",
-            tabulate(rows, head, floatfmt=".3f"),
-            f"together   {1e3 * profile.seconds:.3f} ms a minibatch, parameters {parameters / 1e6:.3f} MB",
-        ]
-    )
+    lines = [
+        f"profile    {about(profile)}",
+        f"hardware   {profile.hardware}",
+        tabulate([row(*each) for each in enumerate(profile.layers)], head, floatfmt=".3f"),
+        f"together   {1e3 * profile.seconds:.3f} ms a minibatch, parameters {parameters / 1e6:.3f} MB",
+    ]
+    return "\n".join(lines)
 
 
 def about(profile: Profile) -> str:
@@ -148,10 +140,10 @@ def about(profile: Profile) -> str:
 
 
 def partition_json(
-    args: argparse.Namespace, profile: Profile, machines: list[int], bandwidths: list[float], found: Partition
+    args: argparse.Namespace, profile: Profile, machines: list[int], bandwidths: list[float], best: Partition
 ) -> dict[str, Any]:
-    """Seconds and bytes a second; first and last layers are counted from 0 over the stages' layers, both included."""
-    names = [profile.layers[index].name for index in found.order]
+    """Seconds and bytes a second; first and last layers from 0 in the order of the stages, inclusive."""
+    names = [profile.layers[index].name for index in best.order]
     return {
         "model": profile.model,
         "hardware": profile.hardware,
@@ -161,45 +153,41 @@ def partition_json(
         "cost_model": args.cost_model,
         "activations": args.activations == "on",
         "straight": args.straight,
-        "config": found.layout.config,
-        "cuts": found.layout.cuts,
+        "config": best.layout.config,
+        "cuts": best.layout.cuts,
         "stages": [
             asdict(stage)
             | {"first_name": names[stage.first], "last_name": names[stage.last]}
             | {"layers": names[stage.first : stage.last + 1]}
-            for stage in found.stages
+            for stage in best.stages
         ],
-        "searched": found.searched,
-        "pipeline_s": found.pipeline_s,
-        "data_parallel_s": found.data_parallel_s,
-        "single_s": found.single_s,
-        "noam": found.layout.noam,
-        "optima": found.optima,
+        **{name: getattr(best, name) for name in ("searched", "pipeline_s", "data_parallel_s", "single_s")},
+        "noam": best.layout.noam,
+        "optima": best.optima,
     }
 
 
 def partition_table(
-    args: argparse.Namespace, profile: Profile, machines: list[int], bandwidths: list[float], found: Partition
+    args: argparse.Namespace, profile: Profile, machines: list[int], bandwidths: list[float], best: Partition
 ) -> str:
     """A line for each stage."""
     from tabulate import tabulate
 
-    names = [profile.layers[index].name for index in found.order]
-    moved = "" if found.order == tuple(range(len(names))) else "; --json names those of each stage"
+    names = [profile.layers[index].name for index in best.order]
+    moved = "" if best.order == tuple(range(len(names))) else "; --json lists those of each stage"
     rows = [
         [index, f"{one.first} {names[one.first]}", f"{one.last} {names[one.last]}", one.replicas, 1e3 * one.seconds]
-        for index, one in enumerate(found.stages)
+        for index, one in enumerate(best.stages)
     ]
     levels = ", ".join(f"{count} at {bandwidth:.4g} bytes/s" for count, bandwidth in zip(machines, bandwidths))
-    plural = "" if found.optima == 1 else "s"
-    return "\n".join(
-        [
-            f"profile    {about(profile)}; {profile.hardware}",
-            f"machines   {levels}; cost model {args.cost_model}, activations {args.activations}",
-            tabulate(rows, ["stage", "first layer", "last layer", "replicas", "ms"], floatfmt=".3f"),
-            f"layers     {found.searched}{moved}",
-            f"pipeline   {1e3 * found.pipeline_s:.3f} ms a minibatch; data parallel {1e3 * found.data_parallel_s:.3f}, "
-            f"one machine {1e3 * found.single_s:.3f}",
-            f"config     {found.layout.config}, NOAM {found.layout.noam}, {found.optima} optimal partition{plural}",
-        ]
-    )
+    pipeline, parallel, single = (1e3 * each for each in (best.pipeline_s, best.data_parallel_s, best.single_s))
+    lines = [
+        f"profile    {about(profile)}; {profile.hardware}",
+        f"machines   {levels}; cost model {args.cost_model}, activations {args.activations}",
+        tabulate(rows, ["stage", "first layer", "last layer", "replicas", "ms"], floatfmt=".3f"),
+        f"layers     {best.searched}{moved}",
+        f"pipeline   {pipeline:.3f} ms a minibatch; data parallel {parallel:.3f}, one machine {single:.3f}",
+        f"config     {best.layout.config}, NOAM {best.layout.noam}, {best.optima} optimal partition"
+        f"{'' if best.optima == 1 else 's'}",
+    ]
+    return "\n".join(lines)

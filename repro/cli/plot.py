@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 X = {"time": ("train_s", "seconds of training"), "epochs": ("epoch", "epochs")}
-PLACE = ["testbed", "kind", "scale", "dataset", "metric"]  # times of one plot can be compared
+COMPARABLE = ["testbed", "kind", "scale", "dataset", "metric"]  # columns that are equal within a plot
 
 
 def add(commands: Any) -> None:
@@ -34,17 +34,17 @@ def cmd_plot(args: argparse.Namespace) -> None:
     if runs.empty:
         raise InputError(f"{args.experiment}: no finished run of seed {args.seed} has an accuracy; see repro results")
     points = results(paper, table="points")
-    points = points[points["iteration"] > 0]  # what a model knows before training would take up most of the axis
-    latest = runs.sort_values(["finished_at"], kind="stable").drop_duplicates([*PLACE, "label"], keep="last")
-    print("\n\n".join(drawn(of, points, args.against) for _, of in latest.groupby(PLACE, sort=False)))
+    points = points[points["iteration"] > 0]  # accuracies before training would take up most of the axis
+    latest = runs.sort_values(["finished_at"], kind="stable").drop_duplicates([*COMPARABLE, "label"], keep="last")
+    print("\n\n".join(plotted(of, points, args.against) for _, of in latest.groupby(COMPARABLE, sort=False)))
 
 
-def drawn(runs: pd.DataFrame, points: pd.DataFrame, against: str) -> str:
-    """The runs of one place: a line each."""
+def plotted(runs: pd.DataFrame, points: pd.DataFrame, against: str) -> str:
+    """The plot of comparable runs, a line each."""
     from repro.core.text_plot import plot
     from repro.core.warnings import one_line
 
-    column, called = X[against]
+    column, axis = X[against]
     first = runs.iloc[0]
     lines = {}
     for run in runs.sort_values("label").itertuples():
@@ -52,4 +52,4 @@ def drawn(runs: pd.DataFrame, points: pd.DataFrame, against: str) -> str:
         lines[f"{run.label}: {run.final:.4g}"] = [*own.itertuples(index=False, name=None)]
     size = shutil.get_terminal_size()
     title = f"{first['paper']}/{first['experiment']} on {first['testbed']} ({first['kind']}, {first['scale']})"
-    return one_line(title) + "\n" + plot(lines, called, first["metric"], size.columns, size.lines - 2)
+    return one_line(title) + "\n" + plot(lines, axis, first["metric"], size.columns, size.lines - 2)

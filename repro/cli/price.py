@@ -1,4 +1,4 @@
-"""`repro price`: measure what a strategy's own arithmetic costs on this machine, as entries of a testbed."""
+"""`repro price`: measure the cost of a strategy's arithmetic on this machine, as entries of a testbed."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Any
 from repro.cli.options import as_json, count, dataset, device, plugin
 from repro.cli.partition import grouped
 from repro.core.user_files import check_target
+from repro.experiment.testbeds import entry_of
 
 if TYPE_CHECKING:
-    from repro.probes.shared.prices import Price, Prices
+    from repro.probes.shared.prices import Prices
 
-EVERY = ("reduce", "update")  # work that every strategy has: its price is the testbed's own
+EVERY = ("reduce", "update")  # work of every strategy; the testbed has its price
 
 
 def add(commands: Any) -> None:
-    price = commands.add_parser("price", help="measure what a strategy's own arithmetic costs, as entries of a testbed")
+    price = commands.add_parser("price", help="measure the cost of a strategy's arithmetic, as entries of a testbed")
     price.add_argument("strategy", type=plugin, help="strategy, for instance powersgd")
     price.add_argument("overrides", nargs="*", default=[], help="strategy.OPTION=value, model.OPTION, dataset.OPTION")
     price.add_argument(
@@ -28,7 +29,7 @@ def add(commands: Any) -> None:
     dataset(price)
     price.add_argument("--workers", type=count, default=2, help="ranks, one after another on one device")
     price.add_argument("--batch", type=count, default=4, help="samples in a worker's minibatch")
-    price.add_argument("--steps", type=count, default=20, help="iterations to time, after 3 others")
+    price.add_argument("--steps", type=count, default=20, help="iterations to time, after 3 untimed ones")
     device(price)
     price.add_argument("--out", metavar="FILE", help="write the entries here, as YAML with their sources")
     as_json(price)
@@ -56,48 +57,41 @@ def cmd_price(args: argparse.Namespace) -> None:
     place = pick_device(args.device, 0)
     torch.set_num_threads(1)  # as ranks of a simulation
     build = partial(models.build, args.model, dataset.input_shape, classes, 0, place, **options["model"])
-    found = prices.measure(args.strategy, chosen, build, dataset, place, args.workers, args.batch, args.steps)
-    entries, source = entries_of(found), source_of(args, profiler.hardware(place))
+    measured = prices.measure(args.strategy, chosen, build, dataset, place, args.workers, args.batch, args.steps)
+    entries, source = entries_of(measured), source_of(args, profiler.hardware(place))
     if args.out and entries:
         write(Path(args.out), entries, source)
     if args.json:
-        shown = [vars(one) | {"entry": entry(one)} for one in found.prices]
-        print(json.dumps({"prices": shown, "uncharged_s": found.uncharged_s, "source": source}, indent=1))
+        shown = [vars(one) | {"entry": entry_of(one.kind)} for one in measured.prices]
+        print(json.dumps({"prices": shown, "uncharged_s": measured.uncharged_s, "source": source}, indent=1))
         return
-    print(table(found, source))
-    if found.uncharged_s and not entries:
-        print(uncharged(args.strategy))
-    elif entries:
-        given = " ".join(f"testbed.{name}={seconds:.3g}" for name, seconds in entries.items())
-        print(f"next       repro run EXPERIMENT strategy={args.strategy} {given}")
-    if not entries:
-        print("not saved: no price of the strategy's own")
-    else:
+    print(table(measured, source))
+    if entries:
+        overrides = " ".join(f"testbed.{name}={seconds:.3g}" for name, seconds in entries.items())
+        print(f"next       repro run EXPERIMENT strategy={args.strategy} {overrides}")
         print(f"saved      {args.out}, to be put into a testbed's file" if args.out else "not saved: --out FILE")
+        return
+    if measured.uncharged_s:
+        call = f'fabric.compute(worker.price("encode/{args.strategy}", nbytes))'
+        print(f"next       charge it: with {call}: ...  (docs/authors.md)")
+    print("not saved: the strategy has no price of its own")
 
 
-def entry(price: Price) -> str | None:
-    """The entry of a testbed that has this price."""
-    from repro.experiment.testbeds import entry_of
-
-    return entry_of(price.kind)
-
-
-def entries_of(found: Prices) -> dict[str, float]:
-    """The strategy's own: entry -> seconds a byte, to three digits."""
-    own = [(entry(one), one) for one in found.prices if one.kind not in EVERY]
+def entries_of(measured: Prices) -> dict[str, float]:
+    """Entry -> seconds a byte, to three digits, of the strategy's own work."""
+    own = [(entry_of(one.kind), one) for one in measured.prices if one.kind not in EVERY]
     return {name: float(f"{one.s_per_byte:.3g}") for name, one in own if name}
 
 
 def source_of(args: argparse.Namespace, hardware: str) -> str:
-    """Where a price is from, for `sources` of a testbed."""
+    """The source of a price, for a testbed's `sources`."""
     command = " ".join(["repro price", args.strategy, *args.overrides, f"--model {args.model}"])
     day = datetime.now(UTC).date()
     return f"measured: {command}, median of {args.steps} iterations on {hardware}, {day}"
 
 
 def write(path: Path, entries: dict[str, float], source: str) -> None:
-    """The entries as YAML, in the form of a testbed's file."""
+    """Write the entries as YAML, in the form of a testbed's file."""
     import yaml
 
     from repro.core.atomic import write_atomically
@@ -111,30 +105,17 @@ def write(path: Path, entries: dict[str, float], source: str) -> None:
     )
 
 
-def table(found: Prices, source: str) -> str:
+def table(measured: Prices, source: str) -> str:
     """A line for each kind of work."""
     from tabulate import tabulate
 
+    none = "none: call it encode/NAME or decode/NAME"
     rows = [
-        [
-            one.kind,
-            entry(one) or "none: call it encode/NAME or decode/NAME",
-            one.s_per_byte,
-            1e3 * one.step_s,
-            one.calls,
-        ]
-        for one in found.prices
+        [one.kind, entry_of(one.kind) or none, one.s_per_byte, 1e3 * one.step_s, one.calls] for one in measured.prices
     ]
     head = ["work", "entry of a testbed", "s a byte", "ms a step", "calls a step"]
-    of = f"a gradient of {found.parameters:,} float32, {4e-6 * found.parameters:.3g} MB"
+    gradient = f"a gradient of {measured.parameters:,} float32, {4e-6 * measured.parameters:.3g} MB"
     charged = tabulate(rows, head, floatfmt=".3g") if rows else "no work is charged"
-    ms = 1e3 * found.uncharged_s
+    ms = 1e3 * measured.uncharged_s
     rest = f'\nnot charged  {ms:.3g} ms a step of phase "compress"\n' if ms else ""
-    return f"{source}\n{of}\n\n{charged}\n{rest}"
-
-
-def uncharged(strategy: str) -> str:
-    """What an author does about work that costs nothing in virtual time."""
-    return (
-        f'next       charge it: with fabric.compute(worker.price("encode/{strategy}", nbytes)): ...  (docs/authors.md)'
-    )
+    return f"{source}\n{gradient}\n\n{charged}\n{rest}"

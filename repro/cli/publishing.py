@@ -1,4 +1,4 @@
-"""`repro contribute`, `publish`: finished runs into a file, and into the reference."""
+"""`repro contribute`, `repro publish`: pack finished runs into a file, and move them into the reference."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from repro.records.record import Record
     from repro.records.sweep import Sweep
 
-NOT_COMMITTED = (".pdf", ".csv", ".tex")  # of a page: `repro report` makes them
-LINK = re.compile(rf" \[[^\]]*\]\([^)]*(?:{'|'.join(map(re.escape, NOT_COMMITTED))})\)")  # to one of these
+NOT_COMMITTED = (".pdf", ".csv", ".tex")  # files of a page that `repro report` makes
+LINK = re.compile(rf" \[[^\]]*\]\([^)]*(?:{'|'.join(map(re.escape, NOT_COMMITTED))})\)")  # to one of them
 LOCK = "publish.lock"  # in the folder of the reference
 
 
@@ -66,19 +66,19 @@ def cmd_publish(args: argparse.Namespace) -> None:
 
 
 def put(args: argparse.Namespace, new: Sequence[Record], swept: Sequence[Sweep]) -> None:
-    """Put runs into the reference, in the place of those that they are, and sweeps beside those that are there."""
+    """Write runs and sweeps into the reference; they replace runs of the same `place_of`."""
     from repro.core.paths import reference_root
     from repro.records import reference, sweep
 
-    replaced = {what_it_is(run) for run in new}
+    replaced = {place_of(run) for run in new}
     before = reference.read(args.paper)
-    kept = [run for run in before if what_it_is(run) not in replaced]
+    kept = [run for run in before if place_of(run) not in replaced]
     if args.archive is not None:
-        made_on = {what_it_is(run): run.hardware.class_ for run in before}
+        hardware = {place_of(run): run.hardware.class_ for run in before}
         for run in new:
             mine = run.hardware.class_
-            if (there := made_on.get(what_it_is(run), mine)) != mine:
-                raise InputError(f"publish: {run.name} ran on {mine} and would replace a run on {there}; use --where")
+            if (theirs := hardware.get(place_of(run), mine)) != mine:
+                raise InputError(f"publish: {run.name} ran on {mine} and would replace a run on {theirs}; use --where")
     reference.write(args.paper, [*kept, *new], swept=sweep.together(reference.sweeps(args.paper), swept))
     print(f"published {len(new)} runs of {args.paper} in {reference_root() / args.paper}, kept {len(kept)}")
     if swept:
@@ -86,7 +86,7 @@ def put(args: argparse.Namespace, new: Sequence[Record], swept: Sequence[Sweep])
 
 
 def own_sweeps(args: argparse.Namespace) -> list[Sweep]:
-    """Those of the workspace, of a whole paper; InputError for one that is unclean."""
+    """A paper's sweeps in the workspace, unless runs are selected; InputError for one of uncommitted code."""
     from repro.core.paths import results_root
     from repro.records import archive, catalogue
 
@@ -99,48 +99,47 @@ def own_sweeps(args: argparse.Namespace) -> list[Sweep]:
 
 
 def own_runs(args: argparse.Namespace, command: str, beside: Sequence[Sweep] = ()) -> list[Record]:
-    """Those of the workspace that the arguments choose; InputError where one is unclean, or there are none and no
-    sweeps beside them."""
+    """The selected runs of the workspace; InputError for one of uncommitted code, or if there are no runs and no
+    sweeps (`beside`)."""
     from repro.core.paths import results_root
     from repro.records import archive, catalogue
 
-    found = catalogue.runs(args.paper, results_root())
-    if not found:
-        if beside:
-            return []
+    runs = catalogue.runs(args.paper, results_root())
+    if not runs and beside:
+        return []
+    if not runs:
         raise unknown("paper with results of yours", args.paper, catalogue.papers())
-    own = [run.record for run in selected(found, args, command)]
+    own = [run.record for run in selected(runs, args, command)]
     if wrong := archive.unclean(own):
         raise InputError(f"{command}: {wrong[0]} was made by code that was not committed ({len(wrong)} such runs)")
     return own
 
 
 def sent_runs(args: argparse.Namespace) -> list[Record]:
-    """Those of an archive that the arguments choose."""
+    """The selected runs of an archive."""
     from repro.records import archive, catalogue
 
-    sent = [run for run in archive.read(args.archive) if run.identity.paper == args.paper]
-    if not sent:
+    runs = [run for run in archive.read(args.archive) if run.identity.paper == args.paper]
+    if not runs:
         raise InputError(f"publish: {args.archive} has no runs of {args.paper}")
-    found = [catalogue.Found("archive", run) for run in sent]
-    return [each.record for each in selected(found, args, "publish")]
+    return [each.record for each in selected([catalogue.Found("archive", run) for run in runs], args, "publish")]
 
 
-def selected(found: Sequence[Found], args: argparse.Namespace, command: str) -> list[Found]:
-    """Of these runs those of `where`; InputError where it leaves none."""
+def selected(runs: Sequence[Found], args: argparse.Namespace, command: str) -> list[Found]:
+    """The runs that match `--where`; InputError if none do."""
     from repro.records import catalogue
     from repro.records.selection import chosen
 
-    if not args.where:  # pandas is not everywhere
-        return list(found)
-    names = set(chosen(catalogue.table("runs", found), args.where)["run"])
+    if not args.where:  # without pandas, which not every machine has
+        return list(runs)
+    names = set(chosen(catalogue.table("runs", runs), args.where)["run"])
     if not names:
         raise InputError(f"{command}: no run of {args.paper} matches --where {' '.join(args.where)}")
-    return [run for run in found if run.record.name in names]
+    return [run for run in runs if run.record.name in names]
 
 
 def in_checkout(command: str) -> None:
-    """InputError where there is nothing that results and pages could be committed to."""
+    """InputError in an installed package, which has no reference to publish to."""
     from repro.core.paths import is_checkout
 
     if not is_checkout():
@@ -149,8 +148,7 @@ def in_checkout(command: str) -> None:
 
 @contextmanager
 def alone(command: str) -> Iterator[None]:
-    """InputError where another command writes the reference: of two publishes the second would lose the first's
-    runs."""
+    """Lock the reference; InputError if another command writes it, because one would lose the other's runs."""
     from repro.core import locks, safe_files
     from repro.core.paths import reference_root
 
@@ -162,14 +160,14 @@ def alone(command: str) -> Iterator[None]:
         yield
 
 
-def what_it_is(record: Record) -> tuple[Any, ...]:
-    """What a published run is the only one of."""
+def place_of(record: Record) -> tuple[Any, ...]:
+    """The values that identify a published run: the reference has one run for each."""
     own = record.identity
     return own.experiment, own.variant, own.testbed.name, own.seed, own.breakdown, own.scale
 
 
 def render(papers: Sequence[str]) -> None:
-    """The committed pages, and the verdicts of these papers, from the reference alone."""
+    """Build the committed pages, and write the verdicts of these papers, from the reference alone."""
     from repro.answers.claims import published_verdicts
     from repro.answers.pages import overview
     from repro.answers.pages.build import build
@@ -182,8 +180,8 @@ def render(papers: Sequence[str]) -> None:
         for path in Path(built).glob("*.md"):
             path.write_text(LINK.sub("", path.read_text(encoding="utf-8")), encoding="utf-8")
         shutil.rmtree(out, ignore_errors=True)
-        left = (FOLDER, *(f"*{suffix}" for suffix in NOT_COMMITTED))
-        shutil.copytree(built, out, ignore=shutil.ignore_patterns(*left))
+        ignored = (FOLDER, *(f"*{suffix}" for suffix in NOT_COMMITTED))
+        shutil.copytree(built, out, ignore=shutil.ignore_patterns(*ignored))
     for paper in papers:
         if paper in overview.papers():
             published_verdicts.write(paper)

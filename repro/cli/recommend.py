@@ -1,4 +1,4 @@
-"""`repro recommend`, `repro map`: which strategy, for a model, on a network."""
+"""`repro recommend`, `repro map`: rank strategies for a model on a network, and map the fastest ones."""
 
 from __future__ import annotations
 
@@ -22,30 +22,35 @@ def add(commands: Any) -> None:
     )
     recommend.add_argument("--workers", required=True, type=int, help="GPUs that compute")
     recommend.add_argument(
-        "--latency", metavar="SECONDS", help="of a small message, one way: 50us (default: drawn, 3 to 100 us)"
+        "--latency", metavar="SECONDS", help="one-way latency of a small message: 50us (default: drawn, 3 to 100 us)"
     )
     recommend.add_argument(
-        "--gpus-per-node", type=int, default=1, metavar="N", help="GPUs of a machine, which share its network card"
+        "--gpus-per-node", type=int, default=1, metavar="N", help="GPUs in a machine, which share its network card"
     )
     recommend.add_argument(
-        "--step-ms", type=float, metavar="MS", help="forward and backward pass of one worker's minibatch"
+        "--step-ms", type=float, metavar="MS", help="time of one worker's forward and backward pass on a minibatch"
     )
     recommend.add_argument("--gpu", metavar="NAME", help="instead, a GPU of the papers' testbeds: P100, V100 ...")
-    recommend.add_argument("--batch", type=int, default=32, help="samples of one worker's minibatch")
+    recommend.add_argument("--batch", type=int, default=32, help="samples in one worker's minibatch")
     recommend.add_argument(
-        "--imbalance", type=float, metavar="SHARE", help="by which a random worker is late in each iteration"
+        "--imbalance",
+        type=float,
+        metavar="SHARE",
+        help="delay of a random worker in each iteration, as a share of its computation",
     )
-    recommend.add_argument("--memory", metavar="BYTES", help="of a GPU: 16G; strategies that need more come last")
-    recommend.add_argument("--input", metavar="SHAPE", help="of one sample of a module: 3,224,224; 128 for words")
-    recommend.add_argument("--all", action="store_true", help="all rows of the table, not the best alone")
+    recommend.add_argument(
+        "--memory", metavar="BYTES", help="memory of a GPU: 16G; strategies that need more come last"
+    )
+    recommend.add_argument("--input", metavar="SHAPE", help="shape of a module's sample: 3,224,224; 128 for words")
+    recommend.add_argument("--all", action="store_true", help="print all rows of the table, not only the best")
     as_json(recommend)
     recommend.set_defaults(command=cmd_recommend)
 
     map_ = commands.add_parser("map", help="map the fastest strategy over bandwidth, computation, workers, imbalance")
     map_.add_argument(
-        "--seconds", type=float, default=480.0, help="time for the simulations beside borders (default 480)"
+        "--seconds", type=float, default=480.0, help="time limit of the simulations near borders (default 480)"
     )
-    map_.add_argument("--out", metavar="FOLDER", help="save the tables behind the page here: map.csv and others")
+    map_.add_argument("--out", metavar="FOLDER", help="save the page's tables in this folder: map.csv and others")
     map_.set_defaults(command=cmd_map)
 
 
@@ -63,18 +68,18 @@ def cmd_map(args: argparse.Namespace) -> None:
             safe_files.make_folder(folder)
         except OSError as error:
             raise InputError(f"--out {folder}: no folder can be made there ({error.strerror or error})") from None
-    found = maps.build(args.seconds, lambda line: print(line, file=sys.stderr))
+    mapped = maps.build(args.seconds, lambda line: print(line, file=sys.stderr))
     if folder:
         compared = [row for one in published.settings() for row in published.compare(one)]
         tables: dict[str, tuple[type, list[Any]]] = {
-            "map": (cells.Cell, found),
+            "map": (cells.Cell, mapped),
             "published": (against.Compared, compared),
             "headlines": (cells.Placed, [headlines.locate(one) for one in headlines.HEADLINES]),
             "emulated": (against.Emulated, emulated.rows()),
         }
         for name, (kind, rows) in tables.items():
             write_atomically(folder / f"{name}.csv", cells.as_csv(kind, rows))
-    print(cells.words(found))
+    print(cells.words(mapped))
 
 
 def cmd_recommend(args: argparse.Namespace) -> None:
@@ -97,13 +102,10 @@ def cmd_recommend(args: argparse.Namespace) -> None:
     print(json.dumps(text.plain(answer), indent=1, allow_nan=False) if args.json else text.words(answer, args.all))
 
 
-def _shape(given: str | None) -> tuple[int, ...] | None:
-    if given is None:
+def _shape(text: str | None) -> tuple[int, ...] | None:
+    if text is None:
         return None
-    try:
-        shape = tuple(int(part) for part in given.replace("x", ",").split(","))
-        if not shape or min(shape) < 1:
-            raise ValueError
-    except ValueError:
-        raise InputError(f"--input {given}: must be whole numbers, 1 or more, as 3,224,224") from None
-    return shape
+    parts = text.replace("x", ",").split(",")
+    if not all(part.strip().isdecimal() and int(part) for part in parts):
+        raise InputError(f"--input {text}: must be whole numbers, 1 or more, as 3,224,224")
+    return tuple(map(int, parts))

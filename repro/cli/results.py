@@ -1,4 +1,4 @@
-"""`repro results`, `compare`: finished runs as tables."""
+"""`repro results`, `repro compare`: print tables of finished runs."""
 
 from __future__ import annotations
 
@@ -14,24 +14,12 @@ from repro.core.warnings import one_line
 if TYPE_CHECKING:
     import pandas as pd
 
-# what a terminal shows of a run; --csv and --json have every column
+# columns on a terminal; --csv and --json have every column
 SHOWN = (
-    "label",
-    "testbed",
-    "kind",
-    "workers",
-    "seed",
-    "allreduce.auto",
-    "step_s",
-    "train_s",
-    "peak_mb",
-    "peak_of",
-    "metric",
-    "final",
-    "origin",
+    *("label", "testbed", "kind", "workers", "seed", "allreduce.auto", "step_s", "train_s", "peak_mb", "peak_of"),
+    *("metric", "final", "origin"),
 )
-
-APART = ("dataset", "scale", "breakdown")  # shown where runs of an experiment differ in them
+IF_DIFFERENT = ("dataset", "scale", "breakdown")  # shown if the runs of an experiment differ in them
 
 
 def add(commands: Any) -> None:
@@ -87,23 +75,23 @@ def cmd_compare(args: argparse.Namespace) -> None:
     elif both.empty:
         print(f"no experiment has runs of {args.first} and of {args.second} on one testbed at one scale")
     else:
-        print(f"A: {args.first}, B: {args.second}; ms: of an iteration, medians over seeds and their range")
+        print(f"A: {args.first}, B: {args.second}; ms: time of an iteration, medians over seeds and their range")
         print(printed.text(both.dropna(axis=1, how="all"), index=False))
 
 
 def print_json(table: pd.DataFrame) -> None:
-    """A list of rows; what is not there is null."""
+    """Print a list of rows; missing values are null."""
     print(json.dumps(json.loads(table.to_json(orient="records", double_precision=15)), indent=1))
 
 
 def shown(runs: pd.DataFrame) -> str:
-    """Runs for people: a table an experiment."""
+    """A table of runs for each experiment."""
     from repro.records import printed
 
     parts = []
-    for (paper, experiment), of in runs.groupby(["paper", "experiment"], sort=False):
-        columns = [column for column in SHOWN if column in of and of[column].notna().any()]
-        columns += [column for column in APART if of[column].nunique() > 1]
-        table = of[columns].rename(columns={"label": "variant"})
+    for (paper, experiment), own in runs.groupby(["paper", "experiment"], sort=False):
+        columns = [column for column in SHOWN if column in own and own[column].notna().any()]
+        columns += [column for column in IF_DIFFERENT if own[column].nunique() > 1]
+        table = own[columns].rename(columns={"label": "variant"})
         parts.append(one_line(f"{paper}/{experiment}") + f"\n{printed.text(table, index=False)}")
     return "\n\n".join(parts) or "no runs"

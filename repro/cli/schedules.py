@@ -1,4 +1,4 @@
-"""`repro schedule`: draw or list which rank of a pipeline computes which pass when."""
+"""`repro schedule`: draw or list the passes of a pipeline schedule by rank and time."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def cmd_schedule(args: argparse.Namespace) -> None:
 
 
 def planned(args: argparse.Namespace) -> Plan:
-    """The plan of these options. The blocks of a stage do not matter, so each stage has one."""
+    """The plan of the options, with one block for each stage; InputError for an invalid combination."""
     from repro.algorithms.pipeline.layout import layout, parse_config
     from repro.algorithms.pipeline.passes import SCHEDULES, SEMANTICS, Plan, flush_of
     from repro.experiment import limits
@@ -63,10 +63,9 @@ def planned(args: argparse.Namespace) -> Plan:
     limits.check("units of computation (minibatches x stages x units of both passes)", units, limits.UNITS)
     placed = layout(args.config, range(1, stages), stages)
     if args.schedule != "1f1b":
-        given = next((name for name in ONLY_1F1B if getattr(args, name) is not None), None)
-        if given:
-            option = given.replace("_", "-")
-            raise InputError(f"--{option} {getattr(args, given)}: only schedule 1f1b has it, not {args.schedule}")
+        if wrong := next((name for name in ONLY_1F1B if getattr(args, name) is not None), None):
+            option = f"--{wrong.replace('_', '-')} {getattr(args, wrong)}"
+            raise InputError(f"{option}: only schedule 1f1b has it, not {args.schedule}")
         return Plan(placed, args.minibatches, args.schedule, args.flush or flush_of(placed))
     if args.flush is not None:
         raise InputError(f"--flush {args.flush}: only gpipe and 1f1b-flush have flushes, not 1f1b")
@@ -78,7 +77,7 @@ def planned(args: argparse.Namespace) -> Plan:
 
 
 def about(plan: Plan, passes: list[Pass]) -> str:
-    """The heading of the drawing, with the idle share."""
+    """The heading of the drawing, with the ranks' busy share."""
     how = f"flushed every {plan.flush} minibatches" if plan.flush else f"NOAM {plan.layout.noam}, {plan.semantics}"
     limit = "" if plan.in_flight is None else f", at most {plan.in_flight} in flight"
     units = max(one.end for one in passes)
@@ -90,13 +89,10 @@ def about(plan: Plan, passes: list[Pass]) -> str:
 
 
 def schedule_json(args: argparse.Namespace, plan: Plan, passes: list[Pass]) -> dict[str, Any]:
-    """Ranks, stages and minibatches are counted from 0, times are units."""
+    """Ranks, stages and minibatches are counted from 0; times are in units."""
     return {
         "config": plan.layout.config,
-        "schedule": plan.schedule,
-        "minibatches": plan.minibatches,
-        "flush": plan.flush,
-        "in_flight": plan.in_flight,
+        **{name: getattr(plan, name) for name in ("schedule", "minibatches", "flush", "in_flight")},
         "semantics": None if plan.flush else plan.semantics,
         "overlap": None if plan.flush else plan.overlap,
         "noam": plan.layout.noam,

@@ -67,29 +67,20 @@ def cmd_submit(args: argparse.Namespace) -> None:
             if len(names) == 1:
                 raise
             missing = missing or error
-            print(f"left out {name}: {error}", file=sys.stderr)
-            continue
+            runs, note = [], f"left out {name}: {error}"
         if note:
             print(note, file=sys.stderr)
-        if not runs:
-            continue
         todo, finished, busy = choose(runs)
         if finished or busy:
             print(f"{name}: {finished} of {len(runs)} runs are done, {busy} wait or run in Slurm", file=sys.stderr)
-        if not todo:
-            continue
-        if args.dry_run:
+        if todo and args.dry_run:
             for needed, packs, text in scripts(todo, options, record.new_folder(name), args.mlflow):
-                of = {"experiment": name, "runs": [run.label for run in flat(packs)]} | described(needed, packs)
-                shown.append(of | {"script": text})
-            continue
-        done = submit(todo, options, args.mlflow)
-        shown.append(done)
-        if not args.json:
-            for array in done["arrays"]:
-                runs_of = f"{len(array['runs'])} runs of {array['ranks']} ranks"
-                print(f"{name}: job {array['job']}: {runs_of}, messages by {array['messages']}")
-            print(f"script and output: {done['folder']}")
+                runs_of = {"experiment": name, "runs": [run.label for run in flat(packs)]}
+                shown.append(runs_of | described(needed, packs) | {"script": text})
+        elif todo:
+            shown.append(submit(todo, options, args.mlflow))
+            if not args.json:
+                _submitted(name, shown[-1])
     if shown and (warning := time_warning(options)):
         print(warning, file=sys.stderr)
     if args.json:
@@ -102,6 +93,14 @@ def cmd_submit(args: argparse.Namespace) -> None:
         print("nothing to submit")
     if missing:
         raise missing
+
+
+def _submitted(name: str, submission: dict[str, Any]) -> None:
+    """Print the jobs of a submission."""
+    for array in submission["arrays"]:
+        runs = f"{len(array['runs'])} runs of {array['ranks']} ranks"
+        print(f"{name}: job {array['job']}: {runs}, messages by {array['messages']}")
+    print(f"script and output: {submission['folder']}")
 
 
 def _scripts(shown: list[dict[str, Any]]) -> None:
@@ -118,8 +117,8 @@ def _scripts(shown: list[dict[str, Any]]) -> None:
 def cmd_status(args: argparse.Namespace) -> None:
     from repro.launch.slurm.status import lines, status
 
-    found = status(args.experiment)
-    print(json.dumps(found, indent=1) if args.json else "\n".join(lines(found)))
+    jobs = status(args.experiment)
+    print(json.dumps(jobs, indent=1) if args.json else "\n".join(lines(jobs)))
 
 
 def cmd_run_prepared(args: argparse.Namespace) -> None:
@@ -138,6 +137,6 @@ def cmd_run_prepared(args: argparse.Namespace) -> None:
     except KeyboardInterrupt as interrupt:
         if interrupt.args != (signal.SIGTERM,):
             raise
-        fault = Preempted("terminated by SIGTERM")  # simulated runs, which have no ranks that could checkpoint
+        fault = Preempted("terminated by SIGTERM")  # simulated runs have no ranks to checkpoint
     if fault:
         raise fault

@@ -1,4 +1,4 @@
-"""`repro testbed up | status | down | exec`: manage a network with limited links that stays."""
+"""`repro testbed up | status | down | exec`: manage a persistent network with limited links."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from repro.core.errors import InputError
 if TYPE_CHECKING:
     from repro.launch.namespaces.network import ShapedNetwork
 
-# by its function: run as a module it was imported before, of which Python warns
+# not `python -m`, which warns because the package imports the module
 ENTER = "import sys; from repro.launch.namespaces.enter import main; main(sys.argv[1:])"
 
 
@@ -25,9 +25,9 @@ def add(commands: Any) -> None:
     testbed.set_defaults(command=lambda args: testbed.print_help())
     actions = testbed.add_subparsers(metavar="ACTION", parser_class=Parser)
 
-    up = actions.add_parser("up", help="create and measure a network that stays (runs create their own)")
-    up.add_argument("--rate", type=float, default=1.0, help="Gbit/s of each link, both ways: 0.02 to 25")
-    up.add_argument("--hosts", type=int, default=4, help="number of network namespaces, one a rank")
+    up = actions.add_parser("up", help="create and measure a persistent network (runs create their own)")
+    up.add_argument("--rate", type=float, default=1.0, help="Gbit/s of each link, in each direction: 0.02 to 25")
+    up.add_argument("--hosts", type=int, default=4, help="number of network namespaces, one for each rank")
     as_json(up)
     up.set_defaults(command=cmd_up)
 
@@ -35,7 +35,7 @@ def add(commands: Any) -> None:
     as_json(status)
     status.set_defaults(command=cmd_status)
 
-    down = actions.add_parser("down", help="remove the network, and what a crash left")
+    down = actions.add_parser("down", help="remove the network, and the rest of a crashed one")
     as_json(down)
     down.set_defaults(command=cmd_down)
 
@@ -50,25 +50,25 @@ def cmd_up(args: argparse.Namespace) -> None:
 
     network.check(args.rate, args.hosts)
     with network.locked():
-        found = network.find()
-        if not found or (found.rate_gbit, found.hosts) != (args.rate, args.hosts):
-            network.take_down()  # or what a killed daemon has left
-            found = network.start(args.rate, args.hosts, kept=True)
-    print(json.dumps(described(found), indent=1) if args.json else table(found))
+        shaped = network.find()
+        if not shaped or (shaped.rate_gbit, shaped.hosts) != (args.rate, args.hosts):
+            network.take_down()  # or the rest of a killed daemon
+            shaped = network.start(args.rate, args.hosts, kept=True)
+    print(json.dumps(described(shaped), indent=1) if args.json else table(shaped))
 
 
 def cmd_status(args: argparse.Namespace) -> None:
     from repro.launch.namespaces import network
 
-    found = [each for each in (network.find(network.KEPT), network.find(network.OWN)) if each]
+    networks = [each for each in (network.find(network.KEPT), network.find(network.OWN)) if each]
     user, left = network.user(), network.left_inside()
     if args.json:
-        told = {"networks": [described(each) for each in found], "in_use_by": user or None}
-        print(json.dumps(told | ({"left_inside": left} if left else {}), indent=1))
+        state = {"networks": [described(each) for each in networks], "in_use_by": user or None}
+        print(json.dumps(state | ({"left_inside": left} if left else {}), indent=1))
         return
-    for each in found:
+    for each in networks:
         print(table(each))
-    if not found:
+    if not networks:
         print("no shaped network is up (repro testbed up; runs on testbed=shaped/... bring up their own)")
     if left:
         pids = ", ".join(map(str, left))
@@ -91,31 +91,31 @@ def cmd_down(args: argparse.Namespace) -> None:
 def cmd_exec(args: argparse.Namespace) -> int:
     from repro.launch.namespaces import network
 
-    found = network.find(network.KEPT) or network.find(network.OWN)
-    if found is None:
+    shaped = network.find(network.KEPT) or network.find(network.OWN)
+    if shaped is None:
         raise InputError("no shaped network is up; `repro testbed up` makes one")
-    names = [host["name"] for host in (*found.state["hosts"], found.state["switch"])]
+    names = [host["name"] for host in (*shaped.state["hosts"], shaped.state["switch"])]
     if args.host not in names:
-        raise InputError(f"no host {args.host}; there are {', '.join(names)}")
+        raise InputError(f"no host {args.host}; valid: {', '.join(names)}")
     if not args.words:
         raise InputError(f"repro testbed exec {args.host} needs a command, for instance: ip address")
     if not shutil.which(args.words[0]):
-        raise InputError(f"{args.words[0]}: there is no such command on this machine")
+        raise InputError(f"{args.words[0]}: no such command on this machine")
     program = [sys.executable, "-c", ENTER, args.host, *args.words]
-    return subprocess.run(program, env=os.environ | found.variables).returncode
+    return subprocess.run(program, env=os.environ | shaped.variables).returncode
 
 
-def described(found: ShapedNetwork) -> dict[str, Any]:
+def described(shaped: ShapedNetwork) -> dict[str, Any]:
     """A network as JSON, without internal entries."""
-    hosts = [{"name": host["name"], "address": host["address"]} for host in found.state["hosts"]]
-    kept = {"kept": found.state["kept"], "keeper": found.state["keeper"]}
-    return {**kept, "rate_gbit": found.rate_gbit, "hosts": hosts, "measured": found.state["measured"]}
+    hosts = [{"name": host["name"], "address": host["address"]} for host in shaped.state["hosts"]]
+    kept = {"kept": shaped.state["kept"], "keeper": shaped.state["keeper"]}
+    return {**kept, "rate_gbit": shaped.rate_gbit, "hosts": hosts, "measured": shaped.state["measured"]}
 
 
-def table(found: ShapedNetwork) -> str:
+def table(shaped: ShapedNetwork) -> str:
     """Hosts, and the goodput of each link while all hosts send."""
-    measured, hosts = found.state["measured"], found.state["hosts"]
-    lines = [f"{len(hosts)} hosts, links of {found.rate_gbit:g} Gbit/s both ways, measured {measured['checked_at']}"]
+    measured, hosts = shaped.state["measured"], shaped.state["hosts"]
+    lines = [f"{len(hosts)} hosts, links of {shaped.rate_gbit:g} Gbit/s both ways, measured {measured['checked_at']}"]
     for i, (host, goodput) in enumerate(zip(hosts, measured["goodput_gbit"])):
         to = hosts[(i + 1) % len(hosts)]["name"]
         lines.append(f"  {host['name']:8} {host['address']:12} -> {to:8} {goodput:7.3f} Gbit/s, all sending at once")
@@ -124,5 +124,5 @@ def table(found: ShapedNetwork) -> str:
         f"  slowest {100 * share:.1f} % of the {measured['possible_gbit']:.3f} Gbit/s that headers leave; "
         f"empty round trip {1e3 * measured['round_trip_s']:.3f} ms"
     )
-    stays = "stays until `repro testbed down`" if found.state["kept"] else "belongs to a run, ends with it"
-    return "\n".join([*lines, f"  {stays} (process {found.state['keeper']})"])
+    end = "stays until `repro testbed down`" if shaped.state["kept"] else "belongs to a run and ends with it"
+    return "\n".join([*lines, f"  {end} (process {shaped.state['keeper']})"])

@@ -35,15 +35,15 @@ def cmd_ui(args: argparse.Namespace) -> None:
     from repro.answers.mlflow.ui import check_port, serve
 
     if args.paper and not args.sync:
-        raise InputError("--paper says which runs --sync mirrors: repro ui --sync --paper NAME")
+        raise InputError("--paper selects the runs that --sync mirrors: repro ui --sync --paper NAME")
     if args.sync:
-        check_port(args.host, args.port)  # before the minutes that it may take
+        check_port(args.host, args.port)  # before a sync that may take minutes
         sync(args.paper)
     serve(args.host, args.port)
 
 
 def sync(paper: str | None) -> None:
-    """Mirror the results that MLflow lacks, of one paper or all, and print how far it is and how many there were."""
+    """Mirror to MLflow the missing runs of one paper or all, and print progress and counts."""
     from repro.answers.mlflow import sync_all
     from repro.core.paths import results_root
 
@@ -53,4 +53,4 @@ def sync(paper: str | None) -> None:
     say("mirroring the results to MLflow ...")
     synced = sync_all(results_root(), paper=paper, say=say)
     running = f", {synced.running} left to the commands that run them" if synced.running else ""
-    print(f"{synced.done} runs mirrored to MLflow, {synced.already} were there already{running}")
+    print(f"{synced.done} runs mirrored to MLflow, {synced.already} mirrored before{running}")

@@ -1,4 +1,4 @@
-"""`repro verify`: whether the committed results are what they were, and whether their runs come out so again."""
+"""`repro verify`: check that committed results are unchanged, and that repeated runs have the same numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from repro.cli.publishing import alone, in_checkout, render
 from repro.core.errors import FaultError, InputError
 from repro.core.warnings import one_line
 
-SHOWN = 3  # differences of a run
+SHOWN = 3  # maximum number of printed differences of a run
 
 
 def add(commands: Any) -> None:
@@ -32,52 +32,52 @@ def cmd_verify(args: argparse.Namespace) -> None:
 
 
 def check(write: bool) -> None:
-    """FaultError where tables, verdicts or the table of workloads are not as published."""
+    """FaultError if tables, verdicts or the table of workloads differ from the published ones."""
     from repro.answers.claims import published_verdicts
     from repro.answers.pages import answers, overview
     from repro.cli import marked, workloads
     from repro.core.paths import PROJECT, reference_root
     from repro.records import reference
 
-    readme, of_workloads = PROJECT / "README.md", PROJECT / workloads.PAGE
+    readme, gpu_page = PROJECT / "README.md", PROJECT / workloads.PAGE
     committed = readme.is_file() and reference_root() == (PROJECT / "results" / "reference").resolve()
-    cut_off = [paper for paper in reference.papers() if reference.unsettled(reference_root() / paper)]
+    interrupted = [paper for paper in reference.papers() if reference.unsettled(reference_root() / paper)]
     if write:
         in_checkout("verify --write")
         with alone("verify --write"):
-            for paper in cut_off:
+            for paper in interrupted:
                 reference.settle(reference_root() / paper)
             render(reference.papers())
             if committed:
-                marked.write(of_workloads, workloads.NAME, workloads.table(reference_root()))
+                marked.write(gpu_page, workloads.NAME, workloads.table(reference_root()))
                 marked.write(readme, answers.NAME, marked.table(answers.rows(reference_root())))
-    elif cut_off:
-        raise FaultError(f"verify: a publish of {', '.join(cut_off)} was interrupted; run `repro verify --write`")
-    wrong = 0
+    elif interrupted:
+        raise FaultError(f"verify: a publish of {', '.join(interrupted)} was interrupted; run `repro verify --write`")
+    changed = 0
     for paper in reference.papers():
         tables = reference.check(reference_root() / paper)
         line = f"{paper}: {len(tables['runs'])} runs, tables unchanged"
         if paper in overview.papers():
             count, different = published_verdicts.differences(paper)
-            wrong += len(different)
+            changed += len(different)
             line += f"; {count} verdicts, {len(different) or 'none'} changed"
             for each in different:
                 print(f"{paper}: {each}")
         print(line)
-    if wrong:
-        raise FaultError(f"verify: {wrong} verdicts changed; `repro verify --write` publishes today's")
-    if committed and marked.different(of_workloads, workloads.NAME, workloads.table(reference_root())):
+    if changed:
+        raise FaultError(f"verify: {changed} verdicts changed; `repro verify --write` publishes the new ones")
+    if committed and marked.different(gpu_page, workloads.NAME, workloads.table(reference_root())):
         raise FaultError(f"verify: the table of {workloads.PAGE} is outdated; `repro verify --write` writes it")
 
 
 def rerun(paper: str | None) -> None:
-    """Repeat a sample of the committed simulated runs; FaultError where one has other numbers."""
+    """Repeat a sample of the committed simulated runs; FaultError if one has other numbers."""
     from repro.launch import rerun
     from repro.records import catalogue, reference
 
     chosen = rerun.sample([run for name in catalogue.papers(paper) for run in reference.read(name)])
     if not chosen:
-        raise InputError("verify --rerun: no simulated run of the reference is cheap enough to be repeated")
+        raise InputError("verify --rerun: no simulated run of the reference is cheap enough")
     done = rerun.rerun(chosen)
     for each in done:
         name = one_line(f"{each.record.identity.paper}/{each.record.name}")

@@ -1,7 +1,8 @@
-"""The table of workloads with a published accuracy in docs/gpu.md, from the committed records.
+"""The table in docs/gpu.md of workloads with a published accuracy.
 
-An experiment's file names its `workload` and the number that the paper prints; the rest is of its finished runs in the
-reference, and of those of paper `gpu` with its network. `repro verify` compares, `repro verify --write` writes.
+An experiment's file has its `workload` and the place of the paper's number. Everything else is from its finished runs
+in the reference, and from those of paper `gpu` with the same model. `repro verify` checks the table; with `--write` it
+writes it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ SCALES = ("quick", "full", "paper")
 
 
 class Workload(Model):
-    """A file's `workload`: its name, the place of the printed accuracy, and the arguments of `repro` that train it."""
+    """The entry `workload` of a file: name, place of the printed accuracy, arguments of `repro` for the training."""
 
     part = "workload"
 
@@ -42,15 +43,12 @@ class Workload(Model):
 
 
 def table(reference: Path) -> str:
-    """The table in Markdown; InputError for a workload that points to no printed number."""
+    """The table in Markdown; InputError for a workload whose number is not in the paper's table."""
     from repro.answers.tables import loading
 
     read = cache(lambda paper: loading.read(paper, reference))
-    rows = [
-        _row(read, experiment)
-        for experiment, own in own_files(config.experiment_names()).items()
-        if own.get("workload")
-    ]
+    every = own_files(config.experiment_names())
+    rows = [_row(read, experiment) for experiment, own in every.items() if own.get("workload")]
     return marked.table([HEAD, *sorted(rows, key=str)])
 
 
@@ -62,7 +60,7 @@ def _row(read: Callable[[str], list[dict[str, Any]]], experiment: str) -> tuple[
     composed = config.compose(experiment, (), "paper")
     runs = [run for run in read(paper) if run["experiment"] == own]
     on_gpus = [run for run in read("gpu") if run.get("model", {}).get("name") == composed["model"]["name"]]
-    trainings = [*runs, *(run for run in on_gpus if aims(run, target))]  # a few steps say nothing of an accuracy
+    trainings = [*runs, *(run for run in on_gpus if aims(run, target))]  # others on GPUs are a few steps
     shown = f"{target:g} ({workload.place if workload.place.startswith(('Figure', 'Table')) else source})"
     return (
         workload.name,
@@ -76,7 +74,7 @@ def _row(read: Callable[[str], list[dict[str, Any]]], experiment: str) -> tuple[
 
 
 def aims(run: Mapping[str, Any], target: float) -> bool:
-    """Whether a run has the target, or a higher one."""
+    """Whether a run trains to the target accuracy, or to a higher one."""
     return any(float(own) >= target for own in run.get("targets") or {})
 
 
@@ -90,18 +88,18 @@ def steps(runs: Iterable[Mapping[str, Any]]) -> str:
 
 
 def trained(runs: Iterable[Mapping[str, Any]], variant: str, target: float) -> str:
-    """Accuracy, data and place of the most informative runs of one variant."""
+    """Result, place and data of the most informative runs of one variant."""
     scored = [run for run in runs if isinstance(run["final"].get(run["metric"]), float)]
-    if not (found := best(scored, variant)):
+    if not (chosen := best(scored, variant)):
         return "never"
-    first = found[0]
+    first = chosen[0]
     place = f"`{first['paper']}/{first['experiment']}`, {first['kind']} on {first['hardware'].get('gpu') or 'CPUs'}"
     data = first["dataset"]["name"] + (", a stand-in" if first["dataset"]["standin"] else "")
-    return f"{reached(found, target)} ({place}; {data})"
+    return f"{reached(chosen, target)} ({place}; {data})"
 
 
 def reached(runs: list[Mapping[str, Any]], target: float) -> str:
-    """Whether the runs of one variant reached the target; stand-ins are not judged."""
+    """Whether the runs of one variant reached the target; runs on stand-ins are not judged."""
     first = runs[0]
     if first["dataset"]["standin"]:
         return "not judged"
@@ -111,7 +109,7 @@ def reached(runs: list[Mapping[str, Any]], target: float) -> str:
 
 
 def best(runs: Iterable[Mapping[str, Any]], variant: str) -> list[Mapping[str, Any]]:
-    """The most informative runs of one variant, testbed and scale: real data first, then a GPU, the larger scale, the
+    """The most informative runs of one variant, testbed and scale: real data first, then GPUs, larger scales, the
     variant of the paper's number."""
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for run in runs:

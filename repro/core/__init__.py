@@ -1,1 +1,1 @@
-"""What every room uses: errors, paths, the registry of plugins, locks, reading JSON. Imports no other room."""
+"""Shared utilities: errors, paths, the plugin registry, file locks, YAML and JSON. Imports no other room."""

@@ -16,13 +16,13 @@ MOST_WRITERS = 100  # concurrent writers of a file
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
-    """`replace`, durably: content and name are on the disk when this returns, as are earlier renames in the folder."""
+    """`replace`, durably: when this returns, the content, the name and earlier renames in the folder are on disk."""
     replace(path, content.encode() if isinstance(content, str) else content)
     sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:
-    """Write a folder's list of files to the disk, if the system supports it."""
+    """Write a folder's directory entries to the disk, if the system supports it."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -32,11 +32,8 @@ def sync_folder(folder: Path) -> None:
 
 
 def replace(path: Path, content: bytes, durable: bool = True) -> None:
-    """Write a temporary file beside `path`, then rename it. durable: the content is on the disk before the rename,
-    which itself may be lost.
-
-    It reuses a temporary file that a killed process has left.
-    """
+    """Write a temporary file beside `path`, then rename it. durable: the content is on disk before the rename; a crash
+    may still lose the rename. The temporary file of a killed process is reused."""
     with safe_files.parent(path) as (folder, name):
         try:
             with _temporary(path) as file:
@@ -51,10 +48,7 @@ def replace(path: Path, content: bytes, durable: bool = True) -> None:
 
 @contextlib.contextmanager
 def _temporary(path: Path) -> Iterator[Any]:
-    """A new file beside `path`, open for writing and locked, so that no other process uses it.
-
-    It is deleted unless renamed.
-    """
+    """A new file beside `path`, open for writing and locked against other processes; deleted if the block raises."""
     for number in range(MOST_WRITERS):
         temporary = path.with_name(f"{path.name}.{number}.tmp" if number else f"{path.name}.tmp")
         if not _cleared(temporary):
@@ -77,7 +71,7 @@ def _temporary(path: Path) -> Iterator[Any]:
 
 
 def _cleared(path: Path) -> bool:
-    """Delete a file that a killed process has left; False if a living process uses it."""
+    """Delete the temporary file of a killed process; False if a living process uses it."""
     with contextlib.suppress(FileNotFoundError), safe_files.open_file(path) as file:
         if not _locked(file) or not _is_at(file, path):
             return False

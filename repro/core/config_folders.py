@@ -1,10 +1,10 @@
-"""Folders of configurations: the project's `paper_configs/`, and those of other people's papers, laid out as it is.
+"""Configuration folders: the project's `paper_configs/`, and folders of other papers with the same layout.
 
-`$REPRO_CONFIGS` names some, separated by colons (`--config-dir DIR` adds one); an installed package names its own by an
-entry point of the group `repro.papers` (NAME = "package": the folder of that package). A folder may also have
-`reports/PAPER/`: the paper's claims, figures and page. Where two folders have the same name, the first one has it.
+`$REPRO_CONFIGS` lists folders, separated by colons (`--config-dir DIR` adds one); an installed package registers its
+folder by an entry point of the group `repro.papers` (NAME = "package"). A folder may also contain `reports/PAPER/`: the
+paper's claims, figures and page. If two folders define the same name, the first folder wins.
 
-`$REPRO_CONFIGS` may name a file as well: an experiment that stands in no folder (`repro run ./table3.yaml`).
+`$REPRO_CONFIGS` may also list files of single experiments (`repro run ./table3.yaml`).
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from repro.core.warnings import warn
 
 VARIABLE = "REPRO_CONFIGS"
 GROUP = "repro.papers"
-PAGES = "reports"  # of a folder: a folder for each page, as REPORTS
+PAGES = "reports"  # subfolder with a folder for each page, as REPORTS
 
 
 @contextmanager
 def used(places: Iterable[Path]) -> Iterator[None]:
-    """Make folders known inside the block; what is made known there is forgotten after it."""
+    """Add folders to `$REPRO_CONFIGS` inside the block; restore the variable after it."""
     before = os.environ.get(VARIABLE)
     try:
         for place in places:
@@ -46,95 +46,91 @@ def used(places: Iterable[Path]) -> Iterator[None]:
 
 
 def use(place: Path) -> None:
-    """Make a folder, or an experiment's file, known to this process and to those that it starts."""
+    """Add a folder, or an experiment's file, to `$REPRO_CONFIGS` of this process and of those that it starts."""
     places = [str(place.resolve()), *filter(None, given().split(os.pathsep))]
     inherit(os.pathsep.join(dict.fromkeys(places)))
 
 
 def given() -> str:
-    """`$REPRO_CONFIGS`."""
+    """The value of `$REPRO_CONFIGS`."""
     return os.environ.get(VARIABLE, "")
 
 
 def inherit(value: str) -> None:
-    """Set it in a process that was forked from an older one."""
+    """Set `$REPRO_CONFIGS`, in a process forked from one that was started earlier."""
     os.environ[VARIABLE] = value
 
 
 def folders() -> list[Path]:
-    """The project's, those that `$REPRO_CONFIGS` names, and those of packages.
-
-    InputError where `$REPRO_CONFIGS` names what is no such folder.
-    """
+    """The project's folder, those of `$REPRO_CONFIGS`, those of packages; InputError for one of another layout."""
     return [CONFIGS, *(place for place in _others() if place.is_dir())]
 
 
 def experiment_files() -> list[Path]:
-    """The files among them."""
+    """The experiments' files in `$REPRO_CONFIGS`."""
     return [place for place in _others() if place.is_file()]
 
 
+def _first(places: list[Path]) -> Path:
+    """The first path that exists; if none does, the project's own, which comes first."""
+    return next((place for place in places if place.exists()), places[0])
+
+
 def find(*parts: str) -> Path:
-    """The first folder's file of that path; where none has it, the project's own that could be it."""
-    places = [folder.joinpath(*parts) for folder in folders()]
-    return next((place for place in places if place.is_file()), places[0])
+    """The file of that path in the first folder that contains it; else the project's path, which does not exist."""
+    return _first([folder.joinpath(*parts) for folder in folders()])
 
 
 def profile_path(name: str) -> Path:
-    """The path of a profile: absolute, or relative to the project or to somebody else's folder."""
-    places = [folder / name for folder in (PROJECT, *folders()[1:])]
-    return next((place for place in places if place.is_file()), places[0])
+    """The path of a profile: absolute, or relative to the project or to another configuration folder."""
+    return _first([folder / name for folder in (PROJECT, *folders()[1:])])
 
 
 def report_folders() -> list[Path]:
-    """The folders with a folder for each page."""
+    """Folders that contain a folder for each page."""
     return [REPORTS, *(folder / PAGES for folder in folders()[1:] if (folder / PAGES).is_dir())]
 
 
 def report_folder(page: str) -> Path:
-    """The folder of a page; of a page that there is not, the project's own that could be it."""
-    places = [folder / page for folder in report_folders()]
-    return next((place for place in places if place.is_dir()), places[0])
+    """The folder of a page; for an unknown page the project's path, which does not exist."""
+    return _first([folder / page for folder in report_folders()])
 
 
 def report_module(page: str, name: str = "") -> ModuleType | None:
-    """A Python file of a page's folder, or the folder as a package; None where there is none."""
+    """A Python file of a page's folder, or the folder as a package; None if it does not exist."""
     package: Any = importlib.import_module("repro.reports")
     package.__path__[:] = map(str, report_folders())
-    place = f"repro.reports.{page}.{name}".rstrip(".")
-    return importlib.import_module(place) if importlib.util.find_spec(place) else None
+    module = f"repro.reports.{page}.{name}".rstrip(".")
+    return importlib.import_module(module) if importlib.util.find_spec(module) else None
 
 
 def state() -> list[Any]:
-    """What changes whenever a file of somebody else's folders does, for a key."""
+    """A cache key that changes whenever a file of the other configuration folders changes."""
     parts = [folder / name for folder in folders()[1:] for name in _parts(CONFIGS)]
     return [user_cache.tree_digest(parts), *map(user_cache.path_state, map(str, experiment_files()))]
 
 
 def _others() -> tuple[Path, ...]:
-    return _found(CONFIGS, given(), os.getcwd(), tuple(sys.path))
+    return _named_and_installed(CONFIGS, given(), os.getcwd(), tuple(sys.path))
 
 
 @lru_cache(maxsize=16)
-def _found(own: Path, variable: str, folder: str, path: tuple[str, ...]) -> tuple[Path, ...]:
-    named = [Path(folder, name).resolve() for name in variable.split(os.pathsep) if name]
+def _named_and_installed(own: Path, variable: str, cwd: str, path: tuple[str, ...]) -> tuple[Path, ...]:
+    """Folders and files of `$REPRO_CONFIGS` and of installed packages. The arguments are all that it depends on."""
+    named = [Path(cwd, name).resolve() for name in variable.split(os.pathsep) if name]
     for place in named:
         if not place.is_file() and not any((place / part).is_dir() for part in _parts(own)):
-            what = f"has none of {', '.join(_parts(own))}" if place.is_dir() else "does not exist"
-            raise InputError(f"${VARIABLE} or --config-dir: {place} {what}; must be a folder as paper_configs/ is")
-    return tuple(place for place in dict.fromkeys([*named, *_installed(path)]) if place != own)
-
-
-def _installed(path: Iterable[str]) -> list[Path]:
-    found = []
-    for name, package in registered(GROUP, tuple(path)).items():
+            fault = f"has none of {', '.join(_parts(own))}" if place.is_dir() else "does not exist"
+            raise InputError(f"${VARIABLE} or --config-dir: {place} {fault}; must be a folder as paper_configs/ is")
+    installed = []
+    for name, package in registered(GROUP, path).items():
         if folder := module_folder(package):
-            found.append(folder.resolve())
+            installed.append(folder.resolve())
         else:
-            warn(f"paper {name}: there is no package {package}, whose folder would have it")
-    return found
+            warn(f"paper {name}: there is no package {package}, which should contain it")
+    return tuple(place for place in dict.fromkeys([*named, *installed]) if place != own)
 
 
 def _parts(own: Path) -> list[str]:
-    """What a folder of configurations may have in it."""
+    """Names of the subfolders that a configuration folder may contain."""
     return sorted([PAGES, *(each.name for each in own.iterdir() if each.is_dir())])

@@ -6,18 +6,17 @@ import traceback
 from collections.abc import Callable
 
 
-def describe(error: BaseException, *theirs: Callable[[str], bool]) -> str:
-    """`FILE:LINE: TYPE: MESSAGE`, with the last executed line in one of the user's files, else the last one anywhere.
+def describe(error: BaseException, *preferred: Callable[[str], bool]) -> str:
+    """`FILE:LINE: TYPE: MESSAGE` of the last executed line in a preferred file, else of the last executed line.
 
-    theirs: predicates of a file's path, in order of preference. A file with a syntax error is named with the wrong
-    line.
+    preferred: predicates of a file's path, in order of preference. A syntax error names its own file and line.
     """
     kind = type(error).__name__
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}: {kind}: {error.msg}"
-    what = f"{kind}: {' '.join(str(error).split())}".removesuffix(": ")
-    ran = traceback.extract_tb(error.__traceback__)
-    if not ran:
-        return what
-    last = next((frame for each in theirs for frame in reversed(ran) if each(frame.filename)), ran[-1])
-    return f"{last.filename}:{last.lineno}: {what}"
+    message = f"{kind}: {' '.join(str(error).split())}".removesuffix(": ")
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames:
+        return message
+    last = next((frame for is_of in preferred for frame in reversed(frames) if is_of(frame.filename)), frames[-1])
+    return f"{last.filename}:{last.lineno}: {message}"

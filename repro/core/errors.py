@@ -7,7 +7,7 @@ import errno
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-# errors of a place that cannot be written
+# error numbers of a file or folder that cannot be written
 UNWRITABLE = (errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EDQUOT)
 
 
@@ -15,31 +15,27 @@ class ReproError(Exception):
     """Ends the command with one line on stderr and `status`; never shown as a traceback."""
 
     status = 1
-    mark: str | None = None  # identifies the error in a rank's message to its command; without it the status does
+    mark: str | None = None  # identifies the error class in a rank's message to its command; None: `status` does
 
 
 class InputError(ReproError):
-    """The input cannot be used; says what, where, and what is allowed."""
+    """The input cannot be used; the message names the entry, its place, and what is allowed."""
 
     status = 2
 
 
 class NotHere(InputError):
-    """This machine lacks something that another may have: a data set, a library, network namespaces.
-
-    What needs it cannot run here; other experiments and variants can.
-    """
+    """This machine lacks a data set, library or kernel feature; runs that do not need it can still run here."""
 
 
 class FaultError(ReproError):
-    """A rank was lost, a time limit passed: the same command resumes from the last checkpoint."""
+    """A rank was lost, or a time limit passed; the same command resumes from the last checkpoint."""
 
-    again = "the same command resumes"  # the remedy, for the command's message
+    again = "the same command resumes"  # the remedy in the command's message
 
 
 class Diverged(FaultError):
-    """A loss or a weight is not finite (`repro.rank.divergence`). The run has no results, nor would a repetition, so
-    the same command does not repeat it."""
+    """A loss or a weight is not finite (`repro.rank.divergence`). The same command does not repeat the run."""
 
     mark = "diverged"
     again = "a lower learning rate may help; the same command does not run it again, --force does"
@@ -53,16 +49,16 @@ class Crashed(FaultError):
 
 
 class OutOfMemory(FaultError):
-    """A rank asked for more memory than its GPU or host has (`repro.rank.memory`)."""
+    """A rank ran out of GPU or host memory (`repro.rank.memory`)."""
 
     mark = "memory"
     again = "a smaller batch may help, or a larger accumulate"
 
 
-def cannot(what: str, path: Path, error: OSError) -> InputError:
-    """An InputError for a file that cannot be read or written."""
+def cannot(action: str, path: Path, error: OSError) -> InputError:
+    """An InputError for an `action` (read, write) on a file that failed."""
     reason = error.strerror or str(error)
-    return InputError(f"cannot {what} {path}: {f'disk full ({reason})' if error.errno == errno.ENOSPC else reason}")
+    return InputError(f"cannot {action} {path}: {f'disk full ({reason})' if error.errno == errno.ENOSPC else reason}")
 
 
 def some_of(names: Sequence[object], most: int = 3, separator: str = ", ") -> str:
@@ -71,12 +67,12 @@ def some_of(names: Sequence[object], most: int = 3, separator: str = ", ") -> st
     return separator.join(map(str, names[:most])) + more
 
 
-def unknown(what: str, given: str, valid: Iterable[str], most: int | None = None, all_of: str = "") -> InputError:
-    """An InputError that lists the valid names, the most similar first.
+def unknown(kind: str, name: str, valid: Iterable[str], most: int | None = None, all_of: str = "") -> InputError:
+    """An InputError for an unknown name that lists the valid ones, the most similar first.
 
-    most: the number of names to list, if there are too many for a line; all_of: the command that lists them all.
+    most: the number of names to list, if there are too many for a line; all_of: the command or file that lists all.
     """
     names = sorted(valid)
-    ranked = difflib.get_close_matches(given, names, n=most or len(names) or 1, cutoff=0.0)
+    ranked = difflib.get_close_matches(name, names, n=most or len(names) or 1, cutoff=0.0)
     listed = f"nearest: {', '.join(ranked)} ({all_of} names all)" if most else f"valid: {', '.join(ranked)}"
-    return InputError(f"unknown {what} '{given}'; {listed}")
+    return InputError(f"unknown {kind} '{name}'; {listed}")

@@ -1,4 +1,4 @@
-"""Typed configurations, with one-line errors that name the wrong entry and what is allowed."""
+"""Typed configurations (pydantic), with one-line errors that name the wrong entry and the allowed values."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from repro.core.errors import InputError, unknown
 
 LONGEST = 200  # characters of a name or title
 SHOWN = 200  # characters of a wrong value in a message
+MISSING = ": is missing"  # end of the message about a required entry
 BRANCHES = ("float", "int")  # names that pydantic adds for unions
-QUOTE = "'"  # which pydantic puts around allowed values
+QUOTE = "'"  # pydantic's quotes around allowed values
 T = TypeVar("T")
 
 Count = Annotated[int, Field(ge=1)]
@@ -36,7 +37,7 @@ def _printable(text: str) -> str:
 Entries = dict[str, Any]
 Text = Annotated[str, AfterValidator(_printable)]
 
-# what an entry must be, by pydantic's type of error; for other types its own message
+# pydantic's error type -> what an entry must be; other types keep pydantic's message
 MUST = {
     "int_type": "a whole number",
     "int_parsing": "a whole number",
@@ -60,10 +61,10 @@ MUST = {
 
 
 class Model(BaseModel):
-    """The entries of a configuration, immutable, without unknown ones."""
+    """An immutable part of a configuration; unknown entries are errors."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid", arbitrary_types_allowed=True)
-    part: ClassVar[str] = ""  # its place in the configuration
+    part: ClassVar[str] = ""  # path of the part in the configuration
 
     @model_validator(mode="before")
     @classmethod
@@ -79,7 +80,7 @@ class Model(BaseModel):
 def checked(kind: type[T], given: Any, where: str = "") -> T:
     """A model or dataclass from plain data; InputError for the first invalid entry.
 
-    A dataclass is validated as JSON, so that a list may become a tuple. where: the name of the enclosing entry.
+    A dataclass is validated as JSON, so that a list may become a tuple. where: the path of the enclosing entry.
     """
     try:
         if issubclass(kind, BaseModel):
@@ -91,7 +92,7 @@ def checked(kind: type[T], given: Any, where: str = "") -> T:
 
 
 def check_value(kind: type[BaseModel], path: str, value: Any) -> None:
-    """InputError for a value that a model's entry `a.b` cannot have by its type; a path to no entry passes."""
+    """InputError for a value that the type of a model's entry `a.b` does not allow; unknown paths are not checked."""
     *steps, last = path.split(".")
     of: Any = kind
     for step in steps:
@@ -105,10 +106,10 @@ def check_value(kind: type[BaseModel], path: str, value: Any) -> None:
 
 
 def checked_arguments(function: Callable[..., Any], given: dict[str, Any], where: str) -> dict[str, Any]:
-    """Keyword arguments of a function; InputError for the first that is not what its annotation allows."""
+    """The keyword arguments of a function; InputError for the first that its annotation does not allow."""
     try:
         hints = get_type_hints(function, include_extras=True)
-    except (NameError, TypeError, AttributeError):  # of a user's, for type checkers alone
+    except (NameError, TypeError, AttributeError):  # a user's annotations for type checkers only
         return given
     for name in given.keys() & hints.keys():
         try:
@@ -126,15 +127,15 @@ def _adapter(kind: type) -> TypeAdapter:
 
 
 def line(errors: ValidationError, where: str = "") -> str:
-    """What is wrong with the first entry that its type does not allow: its name, its value, what must be."""
+    """The message about the first invalid entry: its path, its value, and what it must be."""
     error = errors.errors()[0]
     loc = [step for step in error["loc"] if step not in BRANCHES]
     name = ".".join([*filter(None, [where]), *map(str, loc)])
     if error["type"] == "missing":
-        return f"{name}: is missing"
-    if error["type"] == "unexpected_keyword_argument":  # of a dataclass that forbids others
+        return f"{name}{MISSING}"
+    if error["type"] == "unexpected_keyword_argument":  # a dataclass
         return f"{name}: unknown entry"
-    if not name:  # of all entries together
+    if not name:  # a check of several entries together
         return str(error["msg"]).removeprefix("Value error, ").replace("Input should", "must")
     given, context = error["input"], {"name": name, **error.get("ctx", {})}
     number_as_text = error["type"] in ("int_type", "float_type") and re.match(r"[-+.]?\d", str(given))

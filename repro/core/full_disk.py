@@ -1,4 +1,4 @@
-"""Finds the full disk for an error of the system that names no file."""
+"""Finds the full disk for an OSError that names no file."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ LEAST = 2**20  # free bytes below which a disk counts as full
 
 
 def place_of(error: OSError) -> str:
-    """The error's file; else the folders on full disks (results, temporary, shared memory); else the results folder."""
+    """The error's file; else those of the results, temporary and shared-memory folders that are on a full disk; else
+    the results folder."""
     if error.filename:
         return str(error.filename)
-    places = (str(results_root()), os.environ.get("TMPDIR") or "/tmp", "/dev/shm")
-    return " and ".join(place for place in dict.fromkeys(places) if _is_full(place)) or f"results folder {places[0]}"
+    folders = (str(results_root()), os.environ.get("TMPDIR") or "/tmp", "/dev/shm")
+    return (
+        " and ".join(folder for folder in dict.fromkeys(folders) if _is_full(folder)) or f"results folder {folders[0]}"
+    )
 
 
-def _is_full(place: str) -> bool:
+def _is_full(folder: str) -> bool:
     try:
-        state = os.statvfs(place)
+        disk = os.statvfs(folder)
     except OSError:
         return False
-    return state.f_bavail * state.f_frsize < LEAST
+    return disk.f_bavail * disk.f_frsize < LEAST

@@ -11,16 +11,13 @@ from typing import IO
 from repro.core import safe_files
 from repro.core.errors import InputError
 
-RUN, RANKS = "run.lock", "ranks.lock"  # in a run's folder: the lock of its command, and that of all its writers
+RUN, RANKS = "run.lock", "ranks.lock"  # in a run's folder: the lock of its command, and the lock of all its writers
 LOOK_EVERY_S = 0.05
 
 
 def take(path: Path, kind: int = fcntl.LOCK_EX, wait_s: float = 0.0) -> IO[str] | None:
-    """The file, created if necessary, locked until it is closed; None if others still hold the lock after `wait_s`
-    seconds.
-
-    kind: fcntl.LOCK_EX for one holder, LOCK_SH for several. InputError if the file system has no locks.
-    """
+    """Lock a file until it is closed, and create it if necessary; None if others still hold the lock after `wait_s`
+    seconds. kind: fcntl.LOCK_EX for one holder, LOCK_SH for several. InputError if the file system has no locks."""
     until = time.monotonic() + wait_s
     file = safe_files.open_file(path, "a")  # the caller closes it
     while True:
@@ -46,5 +43,5 @@ def users(path: Path) -> str:
 
     others = [each for each in psutil.process_iter(["open_files"]) if each.pid != os.getpid()]
     wanted = str(path.resolve())
-    found = [each.pid for each in others if any(file.path == wanted for file in each.info["open_files"] or ())]
-    return f"process {', '.join(map(str, found))}" if found else "a process of another user or machine"
+    pids = [str(each.pid) for each in others if any(file.path == wanted for file in each.info["open_files"] or ())]
+    return f"process {', '.join(pids)}" if pids else "a process of another user or machine"

@@ -1,4 +1,4 @@
-"""Recognises errors for lack of memory; torch has an exception type for only some of them."""
+"""Recognises out-of-memory errors; torch has an exception type for only some of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ HOST_MESSAGE = "DefaultCPUAllocator"
 
 
 def exhausted(error: BaseException) -> str | None:
-    """GPU or HOST for an error for lack of its memory; None for other errors."""
+    """GPU or HOST, whichever memory ran out; None for other errors."""
     if isinstance(error, MemoryError):
         return HOST
     if type(error).__name__ == "OutOfMemoryError" or any(words in str(error) for words in GPU_MESSAGES):

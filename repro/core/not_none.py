@@ -8,6 +8,6 @@ T = TypeVar("T")
 
 
 def not_none(value: T | None) -> T:
-    """The value. AssertionError for None."""
+    """The value; AssertionError for None."""
     assert value is not None
     return value

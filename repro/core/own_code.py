@@ -1,6 +1,7 @@
-"""Plugins that no package registers: a file (`./vit.py:ViT`, `./spectra.npz`), or a name in a module (`my.nets:ViT`).
+"""Plugins in a user's own files or modules: `./vit.py:ViT`, `./spectra.npz`, `my.nets:ViT`.
 
-Only what this process was asked for by its user is imported (`admit`): records name plugins too, and are data.
+Only code that the user named in this process's command is imported (`admit`): records name plugins too, and may come
+from somebody else.
 """
 
 from __future__ import annotations
@@ -10,24 +11,25 @@ import inspect
 import sys
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from repro.core.errors import InputError, unknown
 
-DATA = ".npz"  # of a file that holds data and no code
-PLAIN = (bool, int, float, str, list, tuple, type(None))  # of a default that a configuration can have
+DATA = ".npz"  # suffix of a file that contains data and no code
+PLAIN = (bool, int, float, str, list, tuple, type(None))  # types of defaults that a configuration can contain
 
 _admitted: set[str] = set()
 _folders: set[Path] = set()
 
 
 def is_place(name: str) -> bool:
-    """Whether a plugin's name says where it is, rather than under which name it is registered."""
+    """Whether a plugin's name is a file or `module:NAME`, not the name of a registered plugin."""
     return ":" in name or name.endswith((".py", DATA))
 
 
 def admit(name: str) -> None:
-    """The user named this place; InputError where there is no such file."""
+    """Allow this process to import a plugin that its user named; InputError for a missing file."""
     path, _, _ = name.partition(":")
     if path.endswith((".py", DATA)) and not Path(path).is_file():
         raise InputError(f"{path}: no such file (in {Path.cwd()})")
@@ -35,7 +37,7 @@ def admit(name: str) -> None:
 
 
 def admit_configured(config: Mapping[str, Any]) -> None:
-    """The places that a run's own configuration names, where the run is carried out."""
+    """`admit` the plugins that a run's configuration names, in the process that executes the run."""
     for part in config.values():
         name = part.get("name") if isinstance(part, Mapping) else None
         if isinstance(name, str) and is_place(name):
@@ -43,12 +45,12 @@ def admit_configured(config: Mapping[str, Any]) -> None:
 
 
 def folders() -> Collection[Path]:
-    """Those of the files that were imported: modules beside them are their users' code too."""
+    """Folders of the imported files; modules beside these files are the user's code too."""
     return _folders
 
 
 def module_of(name: str) -> str:
-    """The module of a place, which can be imported from here on: a file's folder is searched last."""
+    """The module of a plugin; the folder of a file is appended to `sys.path`, so that the module can be imported."""
     path, _, _ = name.partition(":")
     if not path.endswith(".py"):
         return path
@@ -65,7 +67,7 @@ def module_of(name: str) -> str:
 
 
 def load(name: str) -> Any:
-    """The module of a place, or what it has under the name behind the colon; the path of a file of data."""
+    """The module, or its attribute behind the colon; the path of a data file."""
     path, _, attribute = name.partition(":")
     if path.endswith(DATA):
         return Path(path)
@@ -75,18 +77,24 @@ def load(name: str) -> Any:
     if not attribute:
         return module
     if not hasattr(module, attribute):
-        public = [own for own, value in vars(module).items() if callable(value) and not own.startswith("_")]
-        raise unknown(f"name in {path}", attribute, public, most=3, all_of=path)
+        raise unknown(f"name in {path}", attribute, _offered(module, path), most=3, all_of=path)
     return getattr(module, attribute)
 
 
-def options(make: Callable[..., Any], given: Collection[str]) -> dict[str, inspect.Parameter]:
-    """The arguments of a class or function that a configuration can set: those with a plain default, and those without
-    any, which it has to. given: names of the others, which the caller passes."""
+def _offered(module: ModuleType, path: str) -> list[str]:
+    """Public classes and functions of a module. A package's module may re-export names; a user's file only imports
+    what its own code uses."""
+    public = {name: value for name, value in vars(module).items() if callable(value) and not name.startswith("_")}
+    defined = [name for name, value in public.items() if getattr(value, "__module__", "") == module.__name__]
+    return defined if path.endswith(".py") and defined else list(public)
+
+
+def options(make: Callable[..., Any], passed: Collection[str]) -> dict[str, inspect.Parameter]:
+    """The parameters of a class or function that a configuration can set: those whose default is plain data, and
+    required ones. passed: names of parameters that the caller passes itself."""
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    found = {name: one for name, one in inspect.signature(make).parameters.items() if one.kind in kinds}
     return {
         name: one
-        for name, one in found.items()
-        if name not in given and (one.default is one.empty or isinstance(one.default, PLAIN))
+        for name, one in inspect.signature(make).parameters.items()
+        if one.kind in kinds and name not in passed and (one.default is one.empty or isinstance(one.default, PLAIN))
     }

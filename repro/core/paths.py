@@ -1,4 +1,4 @@
-"""Paths: configurations and committed results beside the code, and the workspace of runs."""
+"""Paths of the project: code, configurations, committed results, and the workspace of runs."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import os
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1]
-# In a checkout strategies, reports, paper_configs and the committed results are beside the package, which links to
-# them; an installed package contains them.
+# In a checkout strategies, reports, paper_configs and committed results are beside the package, with links in it; an
+# installed package contains them.
 PROJECT = PACKAGE.parent if (PACKAGE.parent / "pyproject.toml").is_file() else PACKAGE
 CONFIGS = PROJECT / "paper_configs"
 REPORTS = PACKAGE / "reports"  # a folder for each page: text, claims, figures
 REFERENCE = "reference"  # the folder of the committed results in the checkout's `results/`
-# other names in the workspace, which no paper may have
+# other names in the workspace; no paper may have them
 RESERVED = (REFERENCE, "pages", "faults", "slurm", "mlflow-artifacts", "mlflow.db", "mlflow.lock")
 
 
@@ -29,7 +29,7 @@ def results_root() -> Path:
 
 
 def reference_root() -> Path:
-    """The committed results, which are read-only."""
+    """The folder of the committed results; runs never write there."""
     return PROJECT / "results" / REFERENCE if is_checkout() else PACKAGE / "published"
 
 

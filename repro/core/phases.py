@@ -1,3 +1,3 @@
-"""The phases of a step on a rank's main task, as the training clock counts them; they add up to the step."""
+"""The phases of a training step on a rank's main task; their times add up to the step's."""
 
 PHASES = ("forward", "backward", "compress", "communicate", "wait", "update", "data", "imbalance", "other")

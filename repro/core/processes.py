@@ -1,4 +1,4 @@
-"""A rank's process: its end with its parent, its number on its host, and its messages to the parent."""
+"""A rank's process: its parent-death signal, its local and global rank, and its messages to the parent process."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 PRCTL = getattr(ctypes.CDLL(None), "prctl", None)
 PR_SET_PDEATHSIG = 1
 
-# The innermost launcher first: mpirun and torchrun in a batch job inherit the Slurm variables of the job's script.
+# The innermost launcher comes first: mpirun and torchrun in a batch job inherit the Slurm variables of the job script.
 VARIABLES = (
     "LOCAL_RANK",  # torchrun; ours under srun
     "OMPI_COMM_WORLD_LOCAL_RANK",  # Open MPI's mpirun
@@ -21,7 +21,7 @@ VARIABLES = (
     "PALS_LOCAL_RANKID",  # Cray
     "SLURM_LOCALID",  # srun
 )
-GLOBAL = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "RANK", "SLURM_PROCID")  # in the same order
+GLOBAL = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "RANK", "SLURM_PROCID")
 
 
 def end_with_parent(sign: int = signal.SIGTERM) -> None:
@@ -31,14 +31,17 @@ def end_with_parent(sign: int = signal.SIGTERM) -> None:
 
 
 def local_rank(environment: Mapping[str, str] | None = None, otherwise: int = 0) -> int:
-    """This rank's number on its host, from 0; `otherwise` if no launcher sets it."""
-    given = os.environ if environment is None else environment
-    return next((int(given[name]) for name in VARIABLES if given.get(name, "").isdigit()), otherwise)
+    """The local rank of this process on its host, from 0; `otherwise` if no launcher sets it."""
+    return _first_number(VARIABLES, os.environ if environment is None else environment, otherwise)
 
 
 def global_rank() -> int:
-    """Of this process among the ranks of its run; 0 where no launcher says it."""
-    return next((int(os.environ[name]) for name in GLOBAL if os.environ.get(name, "").isdigit()), 0)
+    """The rank of this process in its run, from 0; 0 if no launcher sets it."""
+    return _first_number(GLOBAL, os.environ, 0)
+
+
+def _first_number(names: Iterable[str], environment: Mapping[str, str], otherwise: int) -> int:
+    return next((int(environment[name]) for name in names if environment.get(name, "").isdigit()), otherwise)
 
 
 def say(event: str, **fields: Any) -> None:

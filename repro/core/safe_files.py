@@ -1,12 +1,12 @@
 """Opens files of a results folder without following links.
 
-A results folder may come from somebody else. Through a link in it a command would overwrite, delete or upload other
-files of its user. So every file and folder below the results folder is opened without following links (O_NOFOLLOW), by
-file descriptors. The results folder itself and its parents may be links, such as `results -> /scratch/results`. Of a
-file outside of the results folder only its own name must not be a link.
+A results folder may come from somebody else. Through a link in it a command could overwrite, delete or upload other
+files of its user. So every path below the results folder is opened component by component with O_NOFOLLOW. The results
+folder itself and its parents may be links, such as `results -> /scratch/results`. Outside of the results folder only
+the file itself must not be a link.
 
 Every function raises OSError with the whole path, and InputError for a link, for `..`, and for anything that is neither
-a file nor a folder: a pipe would block, a device may be endless.
+a file nor a folder: a pipe blocks, a device may be endless.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LONGEST = 255  # bytes of a name, on all common file systems
 
 
 def is_plain(name: Any) -> bool:
-    """Whether a text of a record may name a file or folder: one printable component, not hidden."""
+    """Whether a name from a record can name a file or folder: one printable component, not hidden."""
     return (
         isinstance(name, str)
         and name.isprintable()
@@ -37,10 +37,10 @@ def is_plain(name: Any) -> bool:
     )
 
 
-def checked(what: str, name: Any) -> str:
-    """The name; InputError if it is not plain. what: the kind of thing that it names."""
+def checked(kind: str, name: Any) -> str:
+    """The name; InputError if it is not plain. kind: of the named thing, for the message."""
     if not is_plain(name):
-        raise InputError(f"{what} {str(name)[:60]!r}: must be a plain name: no slash, no dot in front")
+        raise InputError(f"{kind} {str(name)[:60]!r}: must be a plain name: no slash, no dot in front")
     return str(name)
 
 
@@ -53,14 +53,14 @@ def open_descriptor(path: Path, flags: int) -> int:
     """As `os.open`."""
     with parent(path) as (folder, name):
         try:
-            found = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666, dir_fd=folder)
+            descriptor = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666, dir_fd=folder)
         except OSError as error:
             raise _refusal(error, folder, name, path) from None
-    kind = os.fstat(found).st_mode
+    kind = os.fstat(descriptor).st_mode
     if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
-        os.close(found)
+        os.close(descriptor)
         raise _no_file(path)
-    return found
+    return descriptor
 
 
 def read(path: Path) -> bytes:
@@ -87,7 +87,7 @@ def make_folder(path: Path, new: bool = False) -> None:
 
 
 def write(path: Path, content: bytes) -> None:
-    """Overwrite a file, without waiting for the disk."""
+    """Overwrite a file, without `fsync`."""
     with open_file(path, "wb") as file:
         file.write(content)
 
@@ -110,7 +110,7 @@ def remove_tree(path: Path) -> None:
 
 
 def check(path: Path) -> None:
-    """InputError for a link on the path to a file, or in its place; for code that opens the file itself."""
+    """InputError if the file, or a folder on its path, is a link; for code that opens the file itself."""
     with contextlib.suppress(FileNotFoundError), parent(path) as (folder, name):
         if stat.S_ISLNK(os.lstat(name, dir_fd=folder).st_mode):
             raise _link(path)
@@ -129,7 +129,7 @@ def check_tree(path: Path) -> None:
 
 
 def _root(path: Path) -> Path:
-    """The folder whose own path may contain links."""
+    """The folder from which links are forbidden; its own path may contain links."""
     whole = path.absolute()
     for root in (results_root(), results_root().resolve()):
         if whole != root and whole.is_relative_to(root):
@@ -164,7 +164,7 @@ def _check_folder(path: Path) -> None:
 
 
 def _refusal(error: OSError, folder: int, name: str, path: Path) -> Exception:
-    """The exception for an error of opening a name."""
+    """The exception for a failed `open`: InputError for links and special files, else OSError with the path."""
     with contextlib.suppress(OSError):
         kind = os.lstat(name, dir_fd=folder).st_mode
         if stat.S_ISLNK(kind):

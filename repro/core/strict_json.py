@@ -15,38 +15,38 @@ def parse(text: str | bytes) -> Any:
 
     Python's own reader accepts NaN and infinities, drops duplicate names, and raises RecursionError for deep nesting.
     """
-    read = text.decode() if isinstance(text, bytes) else text
+    decoded = text.decode() if isinstance(text, bytes) else text
     try:
-        found = _DECODER.decode(read)
-        if _SURROGATE.search(read):  # a lone surrogate cannot be encoded
-            json.dumps(found, ensure_ascii=False).encode()
+        value = _DECODER.decode(decoded)
+        if _SURROGATE.search(decoded):  # a lone surrogate cannot be encoded
+            json.dumps(value, ensure_ascii=False).encode()
     except RecursionError:
         raise ValueError("brackets are nested too deeply") from None
-    return found
+    return value
 
 
 def _entries(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    entries = dict(pairs)
+    if len(entries) < len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} stands there twice")
-    return found
+        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} occurs twice")
+    return entries
 
 
 def _number(text: str) -> float:
     if not math.isfinite(number := float(text)):
-        raise ValueError(f"{text[:40]} is beyond all numbers")
+        raise ValueError(f"{text[:40]} overflows a double")
     return number
 
 
 def _whole(text: str) -> int:
     if not -(2**63) <= (number := int(text)) < 2**63:
-        raise ValueError(f"{text[:40]} is beyond all whole numbers of 64 bits")
+        raise ValueError(f"{text[:40]} overflows a 64-bit integer")
     return number
 
 
 def _constant(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no number of JSON")
+    raise ValueError(f"{text} is no JSON number")
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_entries, parse_float=_number, parse_int=_whole, parse_constant=_constant)

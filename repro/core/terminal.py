@@ -1,4 +1,4 @@
-"""Colour for people at a terminal: none in a pipe or file, nor where $NO_COLOR (no-color.org) or $TERM=dumb says so."""
+"""Terminal colours, off in pipes and files, and with $NO_COLOR (no-color.org) or TERM=dumb."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ CODES = {"bold": 1, "red": 31, "green": 32, "yellow": 33, "blue": 34, "magenta":
 
 
 def coloured(stream: TextIO) -> bool:
-    """Whether what reads the stream shows colours."""
+    """Whether the stream is a terminal that shows colours."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def styled(text: str, style: str, stream: TextIO) -> str:
-    """The text in one of `CODES`, where the stream shows it."""
+    """The text in a style of `CODES`, if the stream shows colours."""
     return f"\x1b[{CODES[style]}m{text}\x1b[0m" if coloured(stream) else text

@@ -12,12 +12,12 @@ from repro.core.warnings import one_line
 
 MARKS = "ox+*#@%&"
 STYLES = ("blue", "red", "green", "magenta", "cyan", "yellow")
-AXIS = 9  # characters of a label on the left, with the line beside it
+AXIS = 9  # characters of the vertical axis and its labels
 Line = Sequence[tuple[float, float]]
 
 
 class Range(NamedTuple):
-    """What an axis shows."""
+    """The limits of an axis."""
 
     low: float
     high: float
@@ -29,14 +29,14 @@ class Range(NamedTuple):
         return cls(low - beside, high + beside)
 
     def place(self, value: float, cells: int) -> int:
-        """The cell, from 0, of a value."""
+        """The index of a value's cell, from 0."""
         return round((value - self.low) / (self.high - self.low) * (cells - 1))
 
 
 def plot(lines: Mapping[str, Line], x: str, y: str, width: int = 80, height: int = 24) -> str:
-    """Lines by name, each of (x, y) points in the order of x; x, y: what the axes are called.
+    """Plot lines by name, each of (x, y) points in the order of x; x, y: titles of the axes.
 
-    Points are marks, between them are dots. A cell shows the first line that goes through it.
+    Marks show points, dots the lines between them. A cell shows the first line that crosses it.
     """
     points = [point for line in lines.values() for point in line]
     if not points:

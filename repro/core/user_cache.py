@@ -1,6 +1,6 @@
-"""A cache of computed values in the user's cache folder, valid as long as their inputs are unchanged.
+"""A cache of computed values in the user's cache folder; a value is valid while its inputs are unchanged.
 
-Unreadable and foreign files count as absent and are overwritten; if nothing can be written, nothing is cached.
+An unreadable file counts as a miss and is overwritten; if the folder cannot be written, nothing is cached.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from platformdirs import user_cache_path
 
 from repro.core.atomic import write_atomically
 
-KEPT = 200  # most files; the oldest are deleted
-State = list[int] | None  # modification time and size of a file or folder; None: it does not exist
+KEPT = 200  # maximum number of files; the oldest are deleted
+State = list[int] | None  # modification time (ns) and size of a file or folder; None: it does not exist
 
 
 def folder() -> Path:
@@ -29,16 +29,16 @@ def folder() -> Path:
 def load(kind: str, key: Any) -> Any:
     """The value that `save` stored for a key, if the watched files are unchanged; else None."""
     try:
-        found = json.loads(_path(kind, key).read_text(encoding="utf-8"))
-        if all(_state(path) == state for path, state in found["watched"].items()):
-            return found["value"]
+        stored = json.loads(_path(kind, key).read_text(encoding="utf-8"))
+        if all(_state(path) == state for path, state in stored["watched"].items()):
+            return stored["value"]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         pass
     return None
 
 
 def save(kind: str, key: Any, value: Any, watched: Iterable[str] = ()) -> None:
-    """Store a value (plain data). watched: the files and folders on which it depends besides its key."""
+    """Store a value (plain data). watched: files and folders, besides the key, on which it depends."""
     path = _path(kind, key)
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -50,27 +50,27 @@ def save(kind: str, key: Any, value: Any, watched: Iterable[str] = ()) -> None:
 
 
 def tree_digest(roots: Iterable[Path], suffixes: tuple[str, ...] = ("",), without: Iterable[str] = ()) -> str:
-    """A digest of the files below the folders: their paths, modification times and sizes.
+    """A digest of the paths, modification times and sizes of the files below the folders.
 
-    suffixes: the endings of the file names that count; without: names of folders to skip.
+    suffixes: only files with these suffixes count; without: names of folders to skip.
     """
-    left_out = {*without, "__pycache__"}
-    found = sorted(entry for root in roots for entry in _files(str(root), suffixes, left_out))
-    return hashlib.sha256(json.dumps(found).encode()).hexdigest()
+    skipped = {*without, "__pycache__"}
+    files = sorted(entry for root in roots for entry in _files(str(root), suffixes, skipped))
+    return hashlib.sha256(json.dumps(files).encode()).hexdigest()
 
 
-def _files(root: str, suffixes: tuple[str, ...], left_out: set[str]) -> Iterator[tuple[str, State]]:
+def _files(root: str, suffixes: tuple[str, ...], skipped: set[str]) -> Iterator[tuple[str, State]]:
     with contextlib.suppress(OSError), os.scandir(root) as entries:
         for entry in entries:
-            if entry.is_dir() and entry.name not in left_out:
-                yield from _files(entry.path, suffixes, left_out)
+            if entry.is_dir() and entry.name not in skipped:
+                yield from _files(entry.path, suffixes, skipped)
             elif entry.name.endswith(suffixes):
                 status = entry.stat()
                 yield entry.path, [status.st_mtime_ns, status.st_size]
 
 
 def path_state(path: str) -> tuple[str, State]:
-    """A path with its state, for a key."""
+    """A path with its state, for a cache key."""
     return path, _state(path)
 
 

@@ -1,4 +1,4 @@
-"""Reads and checks files that a user names; a profile, for instance."""
+"""Reading and checking files that a user names, such as profiles."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 
 from repro.core.errors import InputError
 
-LARGEST = 64 * 2**20  # bytes; a profile of a thousand layers has some hundred thousand
+LARGEST = 64 * 2**20  # bytes; a profile of a thousand layers has a few hundred thousand
 
 
 def read_bytes(path: Path) -> bytes:
-    """The content of a regular file of at most LARGEST bytes; OSError for others, such as endless devices and pipes."""
+    """The content of a regular file of at most LARGEST bytes; OSError for larger files, devices and pipes."""
     if path.exists() and not path.is_file() and not path.is_dir():
         raise OSError(errno.EINVAL, "not a regular file")
     if (size := path.stat().st_size) > LARGEST:

@@ -1,4 +1,4 @@
-"""Warnings to the user: a line on stderr, each printed once by a command."""
+"""Warnings on stderr, a line each; a command prints the same warning once."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ _printed: set[str] = set()
 
 
 def warn(text: str) -> None:
-    """Print a warning, unless this command has printed the same before."""
+    """Print a warning, unless this command has printed it before."""
     if text not in _printed:
         _printed.add(text)
         print(f"{styled('warning:', 'yellow', sys.stderr)} {one_line(text)}", file=sys.stderr, flush=True)
 
 
 def forget() -> None:
-    """Start a new command in this process."""
+    """Forget the printed warnings: a new command starts in this process."""
     _printed.clear()
 
 
 def one_line(text: str) -> str:
-    """A message as one printable line of limited length; it may cite arbitrary input."""
+    """A message, which may quote arbitrary input, as one printable line of limited length."""
     shown = "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
-    half = LONGEST // 2  # keep both ends, because the explanation is before or after the citation
+    half = LONGEST // 2  # keep both ends: the explanation stands before or after the quotation
     return shown if len(shown) <= LONGEST else f"{shown[:half]} ... {shown[-half:]}"

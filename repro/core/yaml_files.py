@@ -1,4 +1,4 @@
-"""YAML files, read by libyaml, which is much faster than Python: our own, parsed once, and others', parsed strictly."""
+"""YAML files, parsed by libyaml: configurations, each parsed once, and texts from others, parsed strictly."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ from repro.core.errors import InputError
 
 
 class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """libyaml's, which PyYAML may lack; 1e-4 is a number, as YAML 1.2 has it."""
+    """libyaml's loader if PyYAML has it; 1e-4 is a number, as in YAML 1.2."""
 
 
 Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"), [*"-+0123456789"]
 )
-MOST_BYTES = 2**22  # of a configuration; usual ones have some kilobytes
+MOST_BYTES = 2**22  # of a configuration; usual ones have a few kilobytes
 DEEPEST = 100  # nested mappings and lists
 
 
-def read(path: Path, what: str = "YAML file") -> Any:
-    """The content of a file, which the caller may change; InputError if it is no readable YAML."""
+def read(path: Path, kind: str = "YAML file") -> Any:
+    """The content of a file; the caller may change it. InputError for unreadable YAML."""
     try:
         state = path.stat()
         return pickle.loads(_read(path, state.st_mtime_ns, state.st_size))
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         reason = error.strerror if isinstance(error, OSError) else " ".join(str(error).split())
-        raise InputError(f"{path}: not a readable {what} ({reason})") from None
+        raise InputError(f"{path}: not a readable {kind} ({reason})") from None
 
 
-def entries(path: Path, what: str = "YAML file") -> dict[str, Any]:
+def entries(path: Path, kind: str = "YAML file") -> dict[str, Any]:
     """The content of a file of entries `name: value`; InputError for any other."""
-    return as_entries(read(path, what), str(path))
+    return as_entries(read(path, kind), str(path))
 
 
-def as_entries(found: Any, where: str) -> dict[str, Any]:
+def as_entries(value: Any, where: str) -> dict[str, Any]:
     """The value, if it is a mapping with names as keys; InputError for any other."""
-    if not isinstance(found, dict):
-        shown = "is empty" if found is None else f"holds {str(found)[:40]!r}"
+    if not isinstance(value, dict):
+        shown = "is empty" if value is None else f"holds {str(value)[:40]!r}"
         raise InputError(f"{where}: {shown}; must be entries `name: value`")
-    if wrong := [name for name in found if not isinstance(name, str)]:
+    if wrong := [name for name in value if not isinstance(name, str)]:
         raise InputError(f"{where}: the name {wrong[0]} is no text; must be entries `name: value`")
-    return found
+    return value
 
 
 @cache
@@ -55,10 +55,10 @@ def _read(path: Path, modified_ns: int, size: int) -> bytes:
 
 
 def parse_plain(text: bytes, loader: Any = Loader) -> Any:
-    """The value of a YAML text of mappings, lists and plain values, written by anybody; ValueError and yaml.YAMLError.
+    """The value of an untrusted YAML text of mappings, lists and plain values; ValueError or yaml.YAMLError.
 
-    Aliases are refused, because a few lines of them expand beyond all memory. So are texts of more than MOST_BYTES, and
-    nesting deeper than DEEPEST, which crashes libyaml.
+    Refused are aliases, a few lines of which can expand beyond all memory, texts of more than MOST_BYTES, and nesting
+    deeper than DEEPEST, which crashes libyaml.
     """
     if len(text) > MOST_BYTES:
         raise ValueError(f"more than {MOST_BYTES} bytes")

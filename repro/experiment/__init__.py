@@ -1,1 +1,1 @@
-"""An experiment, from its file to the runs that it consists of, each with its configuration and key."""
+"""Experiments: from a configuration file to its runs, each with a resolved configuration and a key."""

@@ -1,8 +1,8 @@
-"""What code a result depends on: the hash of the project modules that the given ones import, and the key of a run.
+"""Hashes of the code that a result depends on, and the key of a run.
 
-Imports are found by reading the source, without running it, so a module that is loaded by name (a registry's
-`import_module(f"repro.strategies.{name}")`) must be given as a root: that is what keeps one strategy's edit from
-invalidating the others' runs.
+Imports are parsed from the source, which is not executed. A module that is loaded by name (a registry's
+`import_module(f"repro.strategies.{name}")`) must therefore be a root; this keeps an edit of one strategy from
+invalidating the runs of the others.
 """
 
 from __future__ import annotations
@@ -23,30 +23,25 @@ from repro.core.not_none import not_none
 PROJECT_PACKAGES = ("repro",)
 CHECKING = ("TYPE_CHECKING", "typing.TYPE_CHECKING")
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-# The rooms that show, store, start or name a run and cannot change its numbers, each with all below it. What decides
-# over measured times in one of them (how a launcher starts ranks, how a link is limited) is given as a root and counts.
+# Packages that show, store, start or name a run and cannot change its numbers; what `experiment` makes is in the key
+# itself. Their modules that affect measured times (launching of ranks, limits of links) are roots, and count.
 LEFT_OUT = (
-    "repro.api",
-    "repro.answers",
-    "repro.cli",
-    "repro.core",
-    "repro.experiment",  # what it makes is in the key itself
-    "repro.launch",
-    "repro.records",
-    "repro.reports",
+    *("repro.api", "repro.answers", "repro.cli", "repro.core"),
+    *("repro.experiment", "repro.launch", "repro.records", "repro.reports"),
 )
 
 
 def fingerprint(roots: Sequence[str]) -> str:
     """The SHA-256, in hexadecimal, of the code of `modules(roots)`.
 
-    Comments, docstrings and layout do not count, nor where a module lies: a key outlives the move of a module.
+    Comments, docstrings and layout do not count, nor the path of a module: moving a module changes no key.
     """
     return _digest(modules(roots))
 
 
 def of_users(roots: Sequence[str]) -> str:
-    """Eight digits of the same of those modules that are files of a user's own, in no package; "" of none."""
+    """Eight digits of the hash of those `modules(roots)` that are a user's own files, outside of packages; "" if none
+    are."""
     own = [name for name in modules(roots) if not_none(source_file(name)).parent in own_code.folders()]
     return _digest(own)[:8] if own else ""
 
@@ -57,31 +52,31 @@ def _digest(names: Sequence[str]) -> str:
 
 
 def modules(roots: Sequence[str]) -> list[str]:
-    """The roots, and the project modules that they import, transitively, outside of LEFT_OUT; sorted.
+    """The roots and the project modules that they import, transitively, outside of LEFT_OUT; sorted.
 
-    Imports inside functions count, those under `if TYPE_CHECKING` do not, nor a parent package that is only passed
-    through: `import a.b as c` reads `a.b`, not `a`. Roots outside the project (a strategy of somebody else's package)
-    are followed within their own package too, or their own folder. An unknown root is an InputError.
+    Imports inside functions count. Imports under `if TYPE_CHECKING` do not, nor parent packages: `import a.b as c`
+    reads `a.b`, not `a`. Imports of roots outside the project (another package's strategy) are followed within their
+    own package or folder. InputError for an unknown root.
     """
     packages = {*PROJECT_PACKAGES, *(root.split(".")[0] for root in roots)}
     for root in roots:
         if source_file(root) is None:
             raise InputError(f"cannot find the source of module '{root}'")
-    found: set[str] = set()
+    visited: set[str] = set()
     waiting = list(roots)
     while waiting:
         name = waiting.pop()
-        if name in found or not (name in roots or not left_out(name)) or (source := source_file(name)) is None:
+        if name in visited or not (name in roots or not left_out(name)) or (source := source_file(name)) is None:
             continue
         if name.split(".")[0] not in packages and source.parent not in own_code.folders():
             continue
-        found.add(name)
+        visited.add(name)
         waiting.extend(_read(name, source).imports)
-    return sorted(found)
+    return sorted(visited)
 
 
 def left_out(name: str) -> bool:
-    """Whether a module is in a room that cannot change a number; the project's package itself only offers others."""
+    """Whether a module cannot change a number: it is in LEFT_OUT, or the project's package itself."""
     return name in PROJECT_PACKAGES or any(name == entry or name.startswith(entry + ".") for entry in LEFT_OUT)
 
 
@@ -95,10 +90,8 @@ def run_key(
 ) -> str:
     """The SHA-256, in hexadecimal, of all that a run's result depends on; `code` is a `fingerprint`.
 
-    torch_version and hardware_class are None where there is neither arithmetic nor a wall clock.
-
-    The order of the configuration's keys does not count. It should hold nothing that cannot change the result, such as
-    a folder.
+    torch_version and hardware_class are None for runs without arithmetic and wall clock. The order of the
+    configuration's keys does not count. It should contain nothing that cannot change the result, such as a folder.
     """
     parts = [config, seed, code, data_checksum, torch_version, hardware_class]
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
@@ -125,9 +118,11 @@ def source_file(name: str) -> Path | None:
 
 
 class Read(NamedTuple):
-    """What is read of a module's source. imports: every name that might be a module in its import statements, made
-    absolute. digest: of its code, without comments, docstrings and layout, and of what it imports from modules of its
-    own project the names alone."""
+    """A parsed module.
+
+    imports: all absolute names in its import statements that may be modules. digest: hash of its code without comments,
+    docstrings and layout; of imports from its own project only the imported names count.
+    """
 
     imports: frozenset[str]
     digest: str
@@ -140,7 +135,7 @@ def _read(name: str, path: Path) -> Read:
 
 @functools.cache
 def _read_at(name: str, path: Path, modified_ns: int, size: int) -> Read:
-    """One walk for both: parsing is most of what a plan takes. Docstrings and imports go out of the tree on the way."""
+    """Collect the imports, and remove docstrings and imports, in one walk: parsing takes most of a plan's time."""
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     imports: set[str] = set()
     names: set[str] = set()
@@ -151,7 +146,7 @@ def _read_at(name: str, path: Path, modified_ns: int, size: int) -> Read:
         if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
             node.body = node.body[1:] or [ast.Pass()]
         if isinstance(node, ast.Constant) and _is_module(node.value):
-            node.value = "a module"  # whoever loads one by its name has it as a root
+            node.value = "a module"  # a module loaded by name is a root
         skipped = node.body if isinstance(node, ast.If) and ast.unparse(node.test) in CHECKING else ()
         for child in ast.iter_child_nodes(node):
             if runs and child not in skipped and isinstance(child, ast.Import | ast.ImportFrom):
@@ -163,24 +158,24 @@ def _read_at(name: str, path: Path, modified_ns: int, size: int) -> Read:
                 names.update(name for child in ours for name in _names(child, package))
                 left = [child for child in body if child not in ours]
                 setattr(node, field, left if left or not ours else [ast.Pass()])
-    # As text rather than as `ast.dump`, whose format differs from one Python version to the next.
+    # `ast.unparse`, because the format of `ast.dump` differs between Python versions.
     text = "\n".join([*sorted(names), ast.unparse(tree)])
     return Read(frozenset(imports), hashlib.sha256(text.encode()).hexdigest())
 
 
 def _is_module(value: Any) -> bool:
-    """Whether a constant is the name of a module of ours."""
+    """Whether a constant is the name of a module of the project."""
     ours = isinstance(value, str) and value.startswith(tuple(f"{package}." for package in PROJECT_PACKAGES))
     return ours and value.replace(".", "").isidentifier() and source_file(value) is not None
 
 
 def _is_ours(node: ast.ImportFrom, package: str) -> bool:
-    """Whether a module of the package imports from its own project, or from this one."""
+    """Whether an import in a module of the package is from its own project, or from this one."""
     return _from(node, package).split(".")[0] in (*PROJECT_PACKAGES, package.split(".")[0])
 
 
 def _names(node: ast.ImportFrom, package: str) -> Iterator[str]:
-    """What one statement imports: of a module, which may be moved, what it is called here; else both names."""
+    """The names that a statement imports: of a module, which may move, the local name alone; else both names."""
     module = _from(node, package)
     for alias in node.names:
         called = alias.asname or alias.name
@@ -188,7 +183,7 @@ def _names(node: ast.ImportFrom, package: str) -> Iterator[str]:
 
 
 def _from(node: ast.ImportFrom, package: str) -> str:
-    """The module that a statement in a module of the package imports from, made absolute."""
+    """The absolute name of the module that a statement in a module of the package imports from."""
     module = node.module or ""
     if not node.level:
         return module
@@ -200,19 +195,14 @@ def _imported(node: ast.Import | ast.ImportFrom, package: str) -> Iterator[str]:
     """The names of one statement in a module of the package."""
     if isinstance(node, ast.Import):
         for alias in node.names:
-            yield alias.name
-            if not alias.asname:  # binds the first package, so that its attributes can be used too
-                yield from _parents(alias.name)
+            yield (name := alias.name)
+            while not alias.asname and (name := name.rpartition(".")[0]):  # binds the top package and its attributes
+                yield name
         return
     module = _from(node, package)
     yield module
     for alias in node.names:  # submodules; other names have no file
         yield f"{module}.{alias.name}"
-
-
-def _parents(name: str) -> Iterator[str]:
-    while name := name.rpartition(".")[0]:
-        yield name
 
 
 def _parsed(path: Path) -> ast.Module:

@@ -1,4 +1,4 @@
-"""Hydra's part of the configuration: an experiment's files merged, and values set in what comes of it."""
+"""Composition of configurations by Hydra: the merged files of an experiment, with overrides applied."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from repro.experiment.testbeds import NAMED_WORK, WORK
 PRICES = (*(f"testbed.{kind}_s_per_byte." for kind in NAMED_WORK), *(f"testbed.{entry}=" for entry in WORK.values()))
 FAULTS = (HydraException, OmegaConfBaseException, yaml.YAMLError, RecursionError, UnicodeDecodeError)
 FULL = "full"  # the scale of the committed results
-UNQUOTED = ("LexerNoViableAlt", "mismatched input '='")  # what Hydra says of a text that needs quotes
-# What `${...}` may not call: values of the configuration come into results, not the environment, clock or machine.
+UNQUOTED = ("LexerNoViableAlt", "mismatched input '='")  # in Hydra's message about a text that needs quotes
+# Resolvers that `${...}` must not call: results depend on the configuration, not on environment, clock or machine.
 RESOLVERS = (
     *("oc.create", "oc.decode", "oc.deprecated", "oc.dict.keys", "oc.dict.values", "oc.env", "oc.select"),
     *("hydra", "now", "python_version"),
@@ -39,53 +39,51 @@ RESOLVERS = (
 
 
 class Composer:
-    """An experiment's configurations at one scale (None: its own size), under many overrides.
+    """Composes configurations of an experiment at one scale (None: no scale) under many overrides.
 
-    Hydra reads and merges all files for each, a tenth of a second, and an experiment has up to hundreds of runs; most
-    of them differ in values alone, and share what their files make (`_of_files`).
+    Hydra takes a tenth of a second to read and merge the files, and an experiment has up to hundreds of runs. Most runs
+    differ only in values, so they share the merged files (`_of_files`).
     """
 
     def __init__(self, experiment: str, scale: str | None = None):
         self.first = [f"experiment={experiment}"]
         own = own_file(experiment)
         self._parts = parts_of(own)
-        # plugins that the experiment's own part names, which Hydra puts over the file of one that is chosen
+        # groups whose entries stand in the experiment's own file; Hydra merges them over the file of a chosen plugin
         self._named = {group for group in PLUGINS if isinstance(part := own.get(group), dict) and "name" in part}
         self._scale, self._scales = scale, own.get("scales", {})
-        if scale:  # composing twice would take twice the time
+        if scale:
             if not self._scales:
                 where = f"{place_of('experiment', experiment)}: {experiment}"
-                raise InputError(
-                    f"{where}: has no scales; must say what each is: `scales: {{{scale}: [], {FULL}: []}}`"
-                )
+                raise InputError(f"{where}: has no scales; must define them: `scales: {{{scale}: [], {FULL}: []}}`")
             if scale not in self._scales:
                 raise unknown("scale", scale, self._scales)
             self.first += [f"scale={scale}", *self._scales[scale]]
         self._state = repr([user_cache.tree_digest([CONFIGS], (".yaml",)), *config_folders.state()])
         self._plugins = [*plugins_without_file()]
-        self._right: set[str] = set()  # overrides that were checked
+        self._checked: set[str] = set()  # overrides
 
     def compose(self, overrides: Sequence[str] = (), ours: Sequence[str] = ()) -> dict[str, Any]:
-        """The resolved configuration under overrides (`key=value`) (`repro.experiment.schema` checks it).
+        """The resolved configuration under overrides (`key=value`); `repro.experiment.schema` checks it.
 
-        ours: those of the experiment's variant and testbed, before the others. What they, or the scale, set of a part
-        that a later override chooses anew, and that the chosen one does not have, is left out.
+        ours: overrides of the experiment's variant and testbed, applied before the others. If a later override chooses
+        another plugin, options of `ours` and of the scale that this plugin does not have are dropped.
         """
         self.check([*ours, *overrides])
         return self._composed(self.first, *([*map(_price_added, each)] for each in (ours, overrides)))
 
     def check(self, overrides: Iterable[str]) -> None:
-        """InputError for an override of something that there is not."""
-        for override in [each for each in overrides if each not in self._right]:
+        """InputError for an override of an unknown entry."""
+        for override in [each for each in overrides if each not in self._checked]:
             check_override(override, self._parts)
-            self._right.add(override)
+            self._checked.add(override)
 
     def imports(self, overrides: Iterable[str]) -> bool:
-        """Whether composing imports plugins, whose options no file lists."""
+        """Whether composing imports plugins, because no file lists their options."""
         return bool(self._plugins) or any(is_own(*override.split("=", 1)) for override in overrides)
 
     def size(self, overrides: Sequence[str]) -> str:
-        """What the size of a run is called: its scale, or `full` where at that it would be the same run."""
+        """The scale that is recorded for a run: `full` if the run would be the same at scale full, else its scale."""
         if self._scale is None:
             return "custom"
         keys = {_key(override) for override in (*overrides, "seeds=1", "seed=0")}
@@ -96,59 +94,59 @@ class Composer:
         return FULL if FULL in self._scales and own == full else self._scale
 
     def _composed(self, *parts: Sequence[str]) -> dict[str, Any]:
-        everything = [override for part in parts for override in part]
-        offered = _offer_plugins(self._plugins, everything)
-        keys = [_key(override) for override in everything]
-        if any(key.split(".")[0] in LATER for key in keys):  # changes overrides to come
-            return _compose(everything)
+        overrides = [override for part in parts for override in part]
+        stored = _store_plugins(self._plugins, overrides)
+        keys = [_key(override) for override in overrides]
+        if any(key.split(".")[0] in LATER for key in keys):
+            return _compose(overrides)
         of_files = {key for key in keys if (CONFIGS / key).is_dir()}
-        files = tuple(override for override, key in zip(everything, keys) if key in of_files)
+        files = tuple(override for override, key in zip(overrides, keys) if key in of_files)
+        # for each part, the groups that later parts choose
         chosen = [of_files & {_key(later) for each in parts[n:] for later in each} for n in range(1, 1 + len(parts))]
         try:
             pairs = (file.partition("=")[::2] for file in files)
             own = [PLUGINS[group].defaults(name) for group, name in pairs if is_own(group, name)]
-            merged, later = pickle.loads(_of_files(files, self._state, f"{offered} {own}"))
+            merged, later = pickle.loads(_of_files(files, self._state, f"{stored} {own}"))
             for group in self._named & chosen[0]:
                 name = next(file.partition("=")[2] for file in reversed(files) if _key(file) == group)
                 merged[group] = group_file(group, name) or {"name": name} | PLUGINS[group].defaults(name)
             values = [(each, anew) for part, anew in zip(parts, chosen) for each in part if _key(each) not in of_files]
-            _set(merged, [each for each, anew in values if not _of_another(each, anew, merged)])
+            _set(merged, [each for each, anew in values if not _of_replaced(each, anew, merged)])
             return _resolved(merged) | later
         except FAULTS:
-            return _compose(everything)  # all by Hydra, which says best what is wrong
+            return _compose(overrides)  # by Hydra alone, whose messages are the best
 
 
 @lru_cache(maxsize=1000)
-def _of_files(files: tuple[str, ...], state: str, offered: str) -> bytes:
-    """What files make, without the overrides to come, and those: half of a configuration, which no run changes.
+def _of_files(files: tuple[str, ...], state: str, stored: str) -> bytes:
+    """The merged files, and their entries of LATER, pickled: unpickling takes a seventh of the time of a deep copy.
 
-    Pickled, because to read that takes a seventh of the time of a deep copy. state, offered: of all that is read.
+    state, stored: of everything that is read, for the cache alone.
     """
     merged = _merged(files)
-    later = _taken(merged)
+    later = _take_later(merged)
     return pickle.dumps((merged, later))
 
 
 def value_of(override: str) -> tuple[str, Any] | None:
-    """The entry that an override of one value sets, and that value; None for a part's file, and where it refers to
-    another value."""
+    """The entry and the value that an override sets; None if it chooses a file or refers to another value."""
     try:
         parsed = OverridesParser.create().parse_override(override)
         value = parsed.value()
     except FAULTS:
-        return None  # refused where it is composed, with the reason
+        return None  # composing it raises the error
     key = parsed.key_or_group
     return None if key in GROUPS or "${" in str(value) or parsed.is_delete() else (key, value)
 
 
-def _of_another(override: str, chosen: set[str], config: DictConfig) -> bool:
-    """Whether an override is of an option of the part that another took the place of, which that does not have."""
+def _of_replaced(override: str, chosen: set[str], config: DictConfig) -> bool:
+    """Whether an override sets an option of a replaced plugin that the plugin in `config` does not have."""
     group, _, option = _key(override).partition(".")
     return group in chosen and bool(option) and option.split(".")[0] not in config[group]
 
 
 def _price_added(override: str) -> str:
-    """A price is added where the testbed's file has none; a codec's or selection's may have any name."""
+    """An override of a testbed's price, which adds the entry if the testbed's file does not have it."""
     return f"++{override}" if override.startswith(PRICES) else override
 
 
@@ -159,18 +157,18 @@ def _key(override: str) -> str:
 def _compose(overrides: Sequence[str]) -> dict[str, Any]:
     try:
         merged = _merged(overrides)
-        later = _taken(merged)
+        later = _take_later(merged)
         return _resolved(merged) | later
     except FAULTS as error:
         raise _one_line(error, overrides) from None
 
 
-def _offer_plugins(plugins: Sequence[tuple[str, str]], overrides: Sequence[str]) -> str:
-    """Options that no file lists, given to Hydra's store as if it stood there. Returns them as text.
+def _store_plugins(plugins: Sequence[tuple[str, str]], overrides: Sequence[str]) -> str:
+    """Put the defaults of plugins without a file into Hydra's store; returns them as text.
 
-    A plugin that cannot be imported is known by its name alone: a warning, and an error where it is chosen.
+    A plugin that cannot be imported is stored by its name alone: a warning, and an error if it is chosen.
     """
-    store, offered = ConfigStore.instance().store, []
+    stored = []
     for group, name in plugins:
         options = {"name": name}
         try:
@@ -178,9 +176,9 @@ def _offer_plugins(plugins: Sequence[tuple[str, str]], overrides: Sequence[str])
         except InputError as error:
             if f"{group}={name}" not in overrides:
                 warn(str(error))
-        store(name, options, group)
-        offered.append((group, options))
-    return repr(offered)
+        ConfigStore.instance().store(name, options, group)
+        stored.append((group, options))
+    return repr(stored)
 
 
 def _merged(overrides: Sequence[str]) -> DictConfig:
@@ -191,14 +189,13 @@ def _merged(overrides: Sequence[str]) -> DictConfig:
     return merged
 
 
-def _taken(config: DictConfig) -> dict[str, Any]:
-    """Take the overrides to come out of a configuration: what an interpolation in them means is known when they are
-    applied."""
+def _take_later(config: DictConfig) -> dict[str, Any]:
+    """Remove and return the entries of LATER: their interpolations are resolved when their overrides are applied."""
     parts: Any = OmegaConf.to_container(OmegaConf.masked_copy(config, list(LATER)))
-    taken: dict[str, Any] = {name: part for name, part in parts.items() if part is not None}
-    for name in taken:
+    later: dict[str, Any] = {name: part for name, part in parts.items() if part is not None}
+    for name in later:
         config[name] = None
-    return taken
+    return later
 
 
 def _resolved(config: DictConfig) -> dict[str, Any]:
@@ -207,54 +204,56 @@ def _resolved(config: DictConfig) -> dict[str, Any]:
 
 
 def _set(config: DictConfig, overrides: list[str]) -> None:
-    """As Hydra does it, once files are merged."""
+    """Apply overrides to merged files, as Hydra does."""
     for override in OverridesParser.create().parse_overrides(overrides):
         key, value = override.key_or_group, override.value()
-        there = override.is_add() and OmegaConf.select(config, key) is not None and not isinstance(value, dict | list)
-        if there or override.is_sweep_override():
+        exists = override.is_add() and OmegaConf.select(config, key) is not None and not isinstance(value, dict | list)
+        if exists or override.is_sweep_override():
             raise HydraException(f"{override.input_line}: cannot be set")
         OmegaConf.update(config, key, value, merge=True, force_add=override.is_add() or override.is_force_add())
 
 
 def _one_line(error: Exception, overrides: Sequence[str]) -> InputError:
-    """Hydra's message in one line, with the nearest valid key where a key was wrong."""
+    """Hydra's message in one line, with the nearest valid keys for a wrong key."""
     text = " ".join(str(error).split())
     if match := re.search(r"Could not override '([^']+)'", text):
-        key = match[1]
-        valid = _valid_keys(overrides, key)
-        if key in valid:  # a mapping was given for it
-            return InputError(f"{key}: has no such entry as is given; +{key}.NAME=value adds one")
-        return unknown("option", key, valid) if valid else InputError(f"unknown option '{key}'")
+        key, (group, _, _) = match[1], match[1].partition(".")
+        entries = _entries_beside(overrides, key)
+        prefix = key.removesuffix(key.rpartition(".")[2])
+        if (valid := [f"{prefix}{name}" for name in entries]) and key in valid:  # its value is a mapping
+            return InputError(f"{key}: its value has an unknown entry; +{key}.NAME=value adds one")
+        error = unknown("option", key, valid) if valid else InputError(f"unknown option '{key}'")
+        plugin = f"{group} {entries['name']}: " if group in PLUGINS and entries.get("name") else ""
+        return InputError(f"{plugin}{error}")
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         group, _, name = str(error.missing_cfg_file).partition("/")
         if group in GROUPS:
             return unknown(group, name, group_names(group))
     if isinstance(error, UnsupportedInterpolationType):
-        return InputError(f"configuration: {text}: ${{...}} takes another value of the configuration, and no more")
+        return InputError(f"configuration: {text}: ${{...}} can only name another value of the configuration")
     if isinstance(error, UnicodeDecodeError):
         for path in sorted(path for folder in config_folders.folders() for path in folder.rglob("*.yaml")):
-            yaml_files.read(path)  # says which it is
+            yaml_files.read(path)  # raises InputError for the unreadable file
     if isinstance(error, OverrideParseException) and any(words in text for words in UNQUOTED):
         key = error.override.partition("=")[0]
         return InputError(
-            f"override '{error.override}': its value cannot be read; a text with letters beyond ASCII, or with a sign "
-            f"such as =, needs quotes (' or \") that the shell leaves: '{key}=\"...\"'"
+            f"override '{error.override}': its value cannot be read; a text with non-ASCII letters, or with a sign "
+            f"such as =, needs quotes (' or \") inside the shell's: '{key}=\"...\"'"
         )
     if isinstance(error, RecursionError):
         return InputError("configuration: brackets are nested too deeply")
     return InputError(f"configuration: {text}")
 
 
-def _valid_keys(overrides: Sequence[str], wrong: str) -> list[str]:
-    """The keys beside a wrong one, in the configuration composed without it."""
-    parent = wrong.rpartition(".")[0]
+def _entries_beside(overrides: Sequence[str], wrong: str) -> dict[str, Any]:
+    """The entries beside a wrong key, in the configuration composed without it."""
     kept = [override for override in overrides if override.partition("=")[0] != wrong]
-    if len(kept) == len(overrides):  # wrong within a file: composing without it is not possible
-        return []
+    if len(kept) == len(overrides):  # the key is wrong within a file
+        return {}
     try:
         node: Any = _compose(kept)
     except InputError:
-        return []
-    for step in parent.split(".") if parent else []:
+        return {}
+    for step in wrong.split(".")[:-1]:
         node = node.get(step, {}) if isinstance(node, dict) else {}
-    return [f"{parent}.{key}" if parent else key for key in node] if isinstance(node, dict) else []
+    return node if isinstance(node, dict) else {}

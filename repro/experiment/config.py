@@ -1,4 +1,4 @@
-"""Configuration: Hydra's files in `paper_configs/`, composed into the runs of an experiment."""
+"""Experiments of `paper_configs/`: their names, jobs and titles, and their composed configurations and axes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from repro.experiment.files import group_names, names_in, own_file, own_files
 from repro.experiment.grid import Choices, Variant, split, variants
 from repro.experiment.schema import Axes, RunConfig
 
-Choice = Mapping[str, Sequence[Any]]  # of runs: factor, or `testbed`, -> values; {}: all
+Choice = Mapping[str, Sequence[Any]]  # selects runs: factor, or `testbed`, -> values; {} selects all
 
 
 def experiment_names(pattern: str | None = None, scale: str | None = None) -> list[str]:
-    """All experiments, or those of a paper (`pipesgd`) in its order, one (`pipesgd/fig4-mnist`), or those in a file
-    (`./table3.yaml`).
+    """The names of all experiments, of a paper's (`pipesgd`) in its order, of one (`pipesgd/fig4-mnist`), or of those
+    in a file (`./table3.yaml`).
 
-    scale: of a paper only those that are part of it then, by the `jobs` of their files.
+    scale: only the experiments that run with their paper at this scale (`job`).
     """
     if is_file(pattern):
         return names_in(Path(str(pattern)))
@@ -37,7 +37,7 @@ def experiment_names(pattern: str | None = None, scale: str | None = None) -> li
 
 
 def paper_of(pattern: str) -> str:
-    """The paper, or other group, that a pattern of `experiment_names` is of."""
+    """The paper, or other group, of the experiments that match a pattern of `experiment_names`."""
     return experiment_names(pattern)[0].split("/")[0]
 
 
@@ -47,32 +47,32 @@ def is_file(pattern: str | None) -> bool:
 
 
 def job(experiment: str, scale: str) -> list[Choice] | None:
-    """Which runs of an experiment are part of its paper's at a scale, those of any choice. None where it is no part."""
+    """The choices of an experiment's runs that `repro run PAPER` includes at a scale; None if it includes none."""
     jobs = own_file(experiment).get("jobs")
     if jobs is None:
         return [{}]
     by_scale = jobs if isinstance(jobs, dict) else dict.fromkeys(jobs)
     if scale not in by_scale:
         return None
-    chosen = by_scale[scale] or {}
-    return chosen if isinstance(chosen, list) else [chosen]
+    choices = by_scale[scale] or {}
+    return choices if isinstance(choices, list) else [choices]
 
 
-def belongs(chosen: Sequence[Choice], factors: Mapping[str, Any], testbed: str) -> bool:
-    """Whether a run is among those that `job` says; a factor that it has not leaves it there."""
-    of = {**factors, "testbed": testbed}
-    return any(all(of[name] in values for name, values in each.items() if name in of) for each in chosen)
+def in_job(choices: Sequence[Choice], factors: Mapping[str, Any], testbed: str) -> bool:
+    """Whether a run matches one of the choices of a `job`; factors that the run does not have are ignored."""
+    run = {**factors, "testbed": testbed}
+    return any(all(run[name] in values for name, values in each.items() if name in run) for each in choices)
 
 
 def titles(experiments: Iterable[str]) -> dict[str, str]:
-    """The experiments' one-line titles, read without Hydra; of a file that cannot be read a warning."""
+    """The experiments' one-line titles, read without Hydra; a warning for each file that cannot be read."""
     return {name: own.get("title", "") for name, own in own_files(experiments).items()}
 
 
 def compose(experiment: str, overrides: Sequence[str] = (), scale: str | None = None) -> dict[str, Any]:
-    """The resolved configuration of an experiment under overrides (`key=value`), the scale's first.
+    """The resolved configuration of an experiment at a scale under overrides (`key=value`), which count more.
 
-    Raises InputError naming what is unknown and what is valid.
+    InputError with the valid names for an unknown one.
     """
     from repro.experiment.compose import Composer  # imports Hydra
 
@@ -80,15 +80,15 @@ def compose(experiment: str, overrides: Sequence[str] = (), scale: str | None = 
 
 
 def choices(experiment: str, overrides: Sequence[str]) -> tuple[list[str], Choices]:
-    """The user's overrides without those that choose among an experiment's variants alone (`method=a,b`), and these."""
+    """Split the user's overrides: those of the configuration, and choices among the variants (`method=a,b`)."""
     return grid.choices(own_file(experiment), RunConfig.model_fields, overrides)
 
 
 def axes(resolved: dict[str, Any], overrides: Sequence[str]) -> tuple[list[Variant], dict[str, list[str]]]:
     """An experiment's variants (`repro.experiment.grid`) and its testbeds, name -> overrides.
 
-    An override of the testbed leaves those that it names, which keep what the experiment says of them. `resolved`:
-    under the overrides of one value (`grid.split`).
+    resolved: the configuration under `grid.single_valued(overrides)`. An override of the testbed selects testbeds,
+    which keep the experiment's overrides for them.
     """
     plain, swept = split(overrides)
     own = checked(Axes, resolved)

@@ -1,6 +1,6 @@
-"""A configuration with its assumed inputs drawn: `repro run EXPERIMENT --draws N`.
+"""Draws of a configuration's assumed inputs: `repro run EXPERIMENT --draws N`.
 
-Times alone are drawn: nothing is computed, and a training is cut to its first iterations, which are like the others.
+A draw simulates times without arithmetic, and only the first iterations of a training, which are like the others.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ from repro.experiment.inputs import Input
 from repro.experiment.plugins import Plugin
 from repro.experiment.schema import RunConfig
 
-ITERATIONS = 50  # of a training, at most
+ITERATIONS = 50  # maximum of a drawn training
 TESTBED = "testbed."
 
 
-def of(config: RunConfig) -> dict[str, Input]:
-    """All inputs of a run, by name, their entries by paths of the whole configuration; an experiment's own count
-    before its testbed's. InputError for one without a place in the sequence."""
+def inputs_of(config: RunConfig) -> dict[str, Input]:
+    """name -> input of a run, with paths in the whole configuration; an experiment's inputs replace its testbed's.
+
+    InputError for an input that no `inputs.yaml` names.
+    """
     testbed = getattr(config.testbed, "inputs", {})
     inputs.check_names(testbed, f"testbed {config.testbed.name}")
     inputs.check_names(config.inputs, f"{config.paper}/{config.experiment}")
@@ -40,13 +42,13 @@ def _on_testbed(one: Input) -> Input:
 
 
 def check(config: RunConfig) -> None:
-    """InputError where a run has nothing to draw, or one of its hypotheses is no configuration."""
+    """InputError if a run has nothing to draw, or if a hypothesis makes an invalid configuration."""
     where = f"{config.paper}/{config.experiment} on {config.testbed.name}"
     if not config.simulated:
         raise NotHere(f"--draws: {where} is {config.testbed.kind}; only simulated testbeds have inputs to draw")
-    if not (known := of(config)):
-        raise NotHere(f"--draws: {where} has no inputs; must say `inputs:` with their distributions and sources")
-    for name, one in known.items():
+    if not (own := inputs_of(config)):
+        raise NotHere(f"--draws: {where} has no inputs; must have `inputs:` with distributions and sources")
+    for name, one in own.items():
         for choice in one.choices:
             try:
                 changed(config, dict(choice.sets))
@@ -55,54 +57,54 @@ def check(config: RunConfig) -> None:
 
 
 def described(config: RunConfig) -> dict[str, Any]:
-    """The distributions, as plain data: a part of the key of a sweep."""
-    return {name: one.model_dump(mode="json", exclude={"source"}) for name, one in sorted(of(config).items())}
+    """The distributions as plain data, without sources: a part of the key of a sweep."""
+    return {name: one.model_dump(mode="json", exclude={"source"}) for name, one in sorted(inputs_of(config).items())}
 
 
 def values(config: RunConfig, draws: int) -> list[dict[str, dict[str, Any]]]:
-    """Of each draw, by input, the entries that it sets; an input that the run has no cost for is left out.
+    """For each draw: input -> the entries that it sets, without inputs of costs that the run does not have.
 
-    Hypotheses come first: the shares of a range are of what they set.
+    Hypotheses are drawn first, because ranges of shares are relative to the values that they set.
     """
-    known, plain = of(config), config.plain()
-    quantiles = {name: inputs.quantiles(name, draws) for name in known}
-    first = sorted(known, key=lambda name: not known[name].choices)
-    found = []
+    own, plain = inputs_of(config), config.plain()
+    quantiles = {name: inputs.quantiles(name, draws) for name in own}
+    order = sorted(own, key=lambda name: not own[name].choices)
+    sets = []
     for draw in range(draws):
         configured, drawn = plain, {}
-        for name in first:
-            drawn[name] = known[name].drawn(float(quantiles[name][draw]), configured)
-            if known[name].choices:
+        for name in order:
+            drawn[name] = own[name].drawn(float(quantiles[name][draw]), configured)
+            if own[name].choices:
                 configured = with_entries(configured, drawn[name])
-        found.append({name: drawn[name] for name in known if drawn[name]})
-    return found
+        sets.append({name: drawn[name] for name in own if drawn[name]})
+    return sets
 
 
 def changed(config: RunConfig, entries: dict[str, Any]) -> RunConfig:
-    """The configuration with these entries, timing alone; InputError for an entry that it does not have."""
+    """The configuration with these entries, without arithmetic; InputError for an unknown entry."""
     plain = config.plain() | {"draws": 0, "inputs": {}, "numerics": {}, "device": "auto"}
     plain["testbed"] = plain["testbed"] | {"arithmetic": "none", "inputs": {}}
     return checked(RunConfig, with_entries(plain, entries))
 
 
 def with_entries(plain: dict[str, Any], entries: Mapping[str, Any]) -> dict[str, Any]:
-    """Plain data with these entries; InputError for one that it does not have."""
+    """A copy of plain data with these entries, path -> value; InputError for an unknown entry."""
     plain = dict(plain)
     for path, value in entries.items():
         *outer, last = path.split(".")
         node = plain
         for name in outer:
             if not isinstance(node.get(name), dict):
-                raise InputError(f"{path}: there is no such entry")
+                raise InputError(f"{path}: unknown entry")
             node[name] = node = dict(node[name])
-        if last not in node and len(outer) < 2:  # of a device either its rate or its time is configured
-            raise InputError(f"{path}: there is no such entry")
+        if last not in node and len(outer) < 2:  # a device has entries of either its rate or its time
+            raise InputError(f"{path}: unknown entry")
         node[last] = value
     return plain
 
 
 def cut(config: RunConfig, per_epoch: int) -> RunConfig:
-    """A training of no more than its first iterations."""
+    """The configuration of a training's first ITERATIONS iterations; per_epoch: iterations of an epoch."""
     longest = ITERATIONS / per_epoch
     if config.program != TRAIN or config.epochs <= longest:
         return config
@@ -111,10 +113,10 @@ def cut(config: RunConfig, per_epoch: int) -> RunConfig:
 
 
 def warm(strategy: Plugin) -> Plugin:
-    """A strategy without its warm-up, by its options warmup_*: a part of a training would be little else."""
+    """A strategy without warm-up: its options warmup_* at their defaults. A short training would be mostly warm-up."""
     options = strategy.options
     if not is_dataclass(options) or isinstance(options, type):
         return strategy
-    usual = PLUGINS["strategy"].defaults(strategy.name)
+    defaults = PLUGINS["strategy"].defaults(strategy.name)
     own = {field.name for field in fields(options) if field.name.startswith("warmup_")}
-    return replace(strategy, options=replace(options, **{name: usual[name] for name in own & usual.keys()}))
+    return replace(strategy, options=replace(options, **{name: defaults[name] for name in own & defaults.keys()}))

@@ -1,4 +1,4 @@
-"""An experiment's runs: every variant x testbed x seed."""
+"""Expansion of an experiment into its runs: every variant x testbed x seed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from repro.experiment.testbeds import Modelled
 from repro.experiment.validate import check
 from repro.records import variants
 
-PROFILER = "profiler"  # the program of what `profile_steps` adds
+PROFILER = "profiler"  # the program of the run that `profile_steps` adds
 
 
 def expand(
@@ -33,15 +33,15 @@ def expand(
     `repro.experiment.grid` describes overrides of factors, of several values and of `strategy`; `testbed=...` replaces
     the experiment's testbeds. Every configuration is checked before anything runs.
 
-    lacking   collects the reasons of runs that this machine cannot do, which are then left out; None: they are raised
-    number_of_draws   instead, a sweep of so many draws of each variant on a simulated testbed with inputs
+    lacking          collects the reasons of runs that this machine cannot execute, which are skipped; None: raise them
+    number_of_draws  if not 0, return a sweep of so many draws for each variant on a simulated testbed with inputs
     """
     composer = Composer(experiment, scale)
     overrides, chosen = configs.choices(experiment, overrides)
     plain, swept = grid.split(overrides)
-    base = composer.compose(plain)
+    base = composer.compose(grid.single_valued(overrides))
     all_variants, testbeds = configs.axes(base, overrides)
-    all_variants = grid.left(all_variants, chosen)
+    all_variants = grid.select(all_variants, chosen)
     own = checked(Axes, base)
     many = len(swept.get("seeds", ())) or own.seeds
     axes = f"{len(all_variants)} variants x {len(testbeds)} testbeds x {many:,} seeds"
@@ -50,8 +50,8 @@ def expand(
     runs: list[Run] = []
     first: Point | None = None
     for testbed, entries in testbeds.items():
-        conditions, leaves = grid.split(entries)
-        for variant in grid.left(all_variants, leaves):
+        conditions, selected = grid.split(entries)
+        for variant in grid.select(all_variants, selected):
             try:
                 point = Point.of(experiment, composer, variant, testbed, conditions, plain)
             except NotHere as error:
@@ -62,18 +62,16 @@ def expand(
             first = first or point
             runs += point.sweep(seeds[0], number_of_draws) if number_of_draws else point.runs(seeds)
     if number_of_draws and first and not runs:
-        draws.check(first.config)  # says why
+        draws.check(first.config)  # raises the reason
     _check_profiles(runs)
     return runs
 
 
 @dataclass(frozen=True)
 class Point:
-    """A variant on a testbed. overrides: all that make its configuration."""
+    """A variant on a testbed, with its checked configuration and number of ranks."""
 
     experiment: str
-    composer: Composer
-    overrides: list[str]
     config: RunConfig
     ranks: int
 
@@ -87,62 +85,62 @@ class Point:
         conditions: Sequence[str],
         plain: Sequence[str],
     ) -> Point:
-        """conditions: the overrides of the testbed; plain: the user's of one value each."""
+        """conditions: the overrides of the testbed; plain: the user's overrides of one value each."""
         # the user's overrides have priority over the testbed's, those over the variant's, those over the scale's
-        by_user = (*plain, *variant.given)
+        by_user = (*plain, *variant.swept)
         keys = {override.partition("=")[0] for override in by_user}
         ours = [change for change in (*variant.overrides, *conditions) if change.partition("=")[0] not in keys]
         ours = [f"testbed={testbed}", *ours]
-        overrides = [*ours, *by_user]
-        labels = {"variant": variant.label, "factors": variant.factors, "scale": composer.size(overrides)}
+        labels = {"variant": variant.label, "factors": variant.factors, "scale": composer.size([*ours, *by_user])}
         config = settled(checked(RunConfig, composer.compose(by_user, ours) | labels))
         ranks = check(config)
-        differing = changed(config, [*variant.overrides, *conditions, *variant.given], plain, composer)
-        return cls(experiment, composer, overrides, config.model_copy(update={"changed": differing}), ranks)
+        differing = changed(config, [*variant.overrides, *conditions, *variant.swept], plain, composer)
+        return cls(experiment, config.model_copy(update={"changed": differing}), ranks)
 
     def run(self, config: RunConfig, seed: int) -> Run:
         seeded = config.model_copy(update={"seed": seed})
         return Run(self.experiment, config.variant, seeded, seed, ranks=self.ranks)
 
     def runs(self, seeds: Sequence[int]) -> Iterator[Run]:
-        """One a seed; and where these are measured the breakdown run and the profiled one."""
+        """A run for each seed; for measured trainings also the breakdown run and the profiled run."""
         for seed in seeds:
             yield self.run(self.config, seed)
         config = self.config
         if isinstance(config.testbed, Modelled) or config.program != TRAIN:
             return
         if uses_gpu(config) and config.breakdown_steps != 0 and not config.breakdown:
-            # exact phases need a synchronisation at each, which spoils the overlap: a run of their own
+            # exact phases need a synchronisation each, which spoils the overlap: hence a run of its own
             yield self.run(exact(config), seeds[0])
         if config.profile_steps:
             yield self.run(profiled(config), seeds[0])
 
     def sweep(self, seed: int, number: int) -> Iterator[Run]:
-        """One of all draws, where the testbed is simulated and something is assumed."""
-        if self.config.simulated and draws.of(self.config):
+        """A run of all draws, if the testbed is simulated and has inputs."""
+        if self.config.simulated and draws.inputs_of(self.config):
             draws.check(self.config)
             yield self.run(self.config.model_copy(update={"draws": number}), seed)
 
 
 def changed(config: RunConfig, ours: Sequence[str], users: Sequence[str], composer: Composer) -> list[str]:
-    """Where a run's configuration is not its experiment's own (`repro.records.variants`).
+    """The paths at which the user's overrides changed a run's configuration (`repro.records.variants`).
 
-    ours: the overrides of its variant and testbed; users: the user's, of which the run's name has strategy and testbed.
+    ours: overrides of its variant and testbed; users: the user's. Strategy and testbed, which are in the run's name, do
+    not count.
     """
     named = [override for override in users if override.partition("=")[0] in ("strategy", "testbed")]
     if len(named) == len(users):
         return []
     try:
         own = settled(checked(RunConfig, composer.compose([f"testbed={config.testbed.name}", *ours, *named])))
-    except InputError:  # the experiment alone is no run: it asks for a value, or for what is not here
+    except InputError:  # without the user's overrides the run lacks a value, or cannot run here
         return []
     paths = [override.partition("=")[0].lstrip("+") for override in users]
     return variants.changed(own.identity.values, config.identity.values, paths)
 
 
 def profiled(config: RunConfig) -> RunConfig:
-    """The run of program `profiler` beside a configuration: in a folder of its own, so that it is no row of its
-    experiment's."""
+    """The configuration of the profiler's run, under an experiment name of its own, so that the experiment's tables do
+    not contain it."""
     plain = config.plain() | {"program": PROFILER, "probe": {"steps": config.profile_steps}, "profile_steps": 0}
     return checked(
         RunConfig, plain | {"experiment": f"{config.experiment}-profile", "variant": f"{config.variant}, profiled"}
@@ -152,11 +150,10 @@ def profiled(config: RunConfig) -> RunConfig:
 def _check_profiles(runs: Iterable[Run]) -> None:
     wanted = [run.config.profile_steps for run in runs if run.config.program == TRAIN]
     if any(wanted) and not any(run.config.program == PROFILER for run in runs):
-        raise InputError(f"profile_steps={max(wanted)}: of measured runs alone, and here is none; testbed=here")
+        raise InputError(f"profile_steps={max(wanted)}: only measured runs can be profiled; set testbed=here")
 
 
 def exact(config: RunConfig) -> RunConfig:
-    """The breakdown run of a configuration; one that ends after a part of the training (`breakdown_steps`) has no
-    warm-up of the strategy."""
+    """The configuration of the breakdown run; one that ends early (`breakdown_steps`) has no warm-up."""
     strategy = draws.warm(config.strategy) if config.breakdown_steps else config.strategy
     return config.model_copy(update={"breakdown": True, "strategy": strategy})

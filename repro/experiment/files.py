@@ -1,5 +1,5 @@
-"""The files of configurations: Hydra's groups in `paper_configs/` and in other people's folders, and a run's resolved
-one in its folder."""
+"""Configuration files: Hydra's groups in `paper_configs/` and other configuration folders, and a run's resolved
+configuration in its folder."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ from repro.core.fields import Model, Text, checked
 from repro.core.registry import PLUGINS
 from repro.core.warnings import warn
 
-EACH = "each"  # of a file: its configurations, by name
+EACH = "each"  # entry of a file with several configurations, by name
 GROUPS = ("strategy", "model", "dataset", "testbed", "imbalance")
 
 
 class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
-    """libyaml's where PyYAML has it: it takes a tenth of the time and writes the same."""
+    """libyaml's dumper if PyYAML has it: it writes the same in a tenth of the time."""
 
     def ignore_aliases(self, data: Any) -> bool:
-        return True  # as `read_yaml` takes none
+        return True  # `read_yaml` refuses aliases
 
 
 class Experiment(Model):
-    """The form of what an experiment's file says of itself; what Hydra composes of it is checked elsewhere."""
+    """Entries of an experiment's file that Hydra does not compose; the composed ones are checked by
+    `repro.experiment.schema`."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -41,29 +42,25 @@ class Experiment(Model):
 
     @field_validator("jobs")
     @classmethod
-    def _of_scales(cls, value: Any) -> Any:
-        """Scales, or each with one choice of runs or several: factor -> values."""
-        of_scales = (
-            value if isinstance(value, dict) else dict.fromkeys(map(str, value)) if isinstance(value, list) else None
-        )
-        choices = [each for one in (of_scales or {}).values() for each in (one if isinstance(one, list) else [one])]
-        right = all(each is None or (isinstance(each, dict) and _lists(each)) for each in choices)
-        if value is not None and (of_scales is None or not right):
+    def _by_scale(cls, value: Any) -> Any:
+        """A list of scales, or scale -> one or several choices of runs: factor -> values."""
+        by_scale = value.values() if isinstance(value, dict) else ()
+        choices = [each for one in by_scale for each in (one if isinstance(one, list) else [one])]
+        if not isinstance(value, dict | list | None) or not all(
+            each is None or (isinstance(each, dict) and all(isinstance(values, list) for values in each.values()))
+            for each in choices
+        ):
             raise ValueError("must be a list of scales, or entries `scale: {factor: [value, ...]}`")
         return value
 
 
-def _lists(choice: dict[str, Any]) -> bool:
-    return all(isinstance(values, list) for values in choice.values())
-
-
 def group_names(group: str) -> list[str]:
-    """What a config group has: its files' configurations (those in folders as `folder/name`), and its plugins."""
+    """The names of a group's configurations (`folder/name` in subfolders) and plugins."""
     return sorted({*in_files(group), *(PLUGINS[group].names() if group in PLUGINS else ())})
 
 
 def plugins_without_file() -> Iterator[tuple[str, str]]:
-    """The group and name of each plugin whose options no file lists: installed ones, and of ours some."""
+    """The group and name of each registered plugin whose options no file lists."""
     for group, registry in PLUGINS.items():
         for name in sorted({*registry.names()} - {*in_files(group)}):
             yield group, name
@@ -71,37 +68,37 @@ def plugins_without_file() -> Iterator[tuple[str, str]]:
 
 def in_files(group: str) -> list[str]:
     """The names of a group's configurations, folder by folder."""
-    found = dict.fromkeys(_loose()) if group == "experiment" else {}
+    names = dict.fromkeys(_loose()) if group == "experiment" else {}
     for root in (each / group for each in config_folders.folders()):
         folders = sorted({path.parent for path in root.rglob("*.yaml")})
-        found |= {(place / name).relative_to(root).as_posix(): None for place in folders for name in _in_folder(place)}
-    return list(found)
+        names |= {(place / name).relative_to(root).as_posix(): None for place in folders for name in _in_folder(place)}
+    return list(names)
 
 
 def is_there(group: str, name: str) -> bool:
-    """Whether a file has a configuration of that name."""
+    """Whether a file contains a configuration of that name."""
     return _place(group, name)[0] is not None
 
 
 def names_in(path: Path) -> list[str]:
-    """The experiments in a file, `PAPER/EXPERIMENT`, which from now on are known by these names.
+    """The names `PAPER/EXPERIMENT` of the experiments in a file, which is added to the configuration folders.
 
-    InputError where it does not say how they are called, or they are called as others are.
+    InputError if the file does not name them, or if another experiment has the same name.
     """
     path = path.resolve()
-    here = [name for name in in_files("experiment") if place_of("experiment", name) == path]
-    if here:
+    every = in_files("experiment")
+    if here := [name for name in every if place_of("experiment", name) == path]:
         return here
     own = _experiments_of(path)
-    if taken := [name for name in in_files("experiment") if name in own]:
-        other = place_of("experiment", taken[0])
-        raise InputError(f"{path}: {other} has an experiment {taken[0]}; needs another `paper` or `experiment`")
+    if duplicate := next((name for name in every if name in own), None):
+        other = place_of("experiment", duplicate)
+        raise InputError(f"{path}: {other} has an experiment {duplicate}; needs another `paper` or `experiment`")
     config_folders.use(path)
     return list(own)
 
 
 def own_file(experiment: str) -> dict[str, Any]:
-    """The experiment's own configuration, uncomposed; empty where there is none. InputError for one of another form."""
+    """An experiment's own configuration, not composed; {} if no file has it. InputError for invalid entries."""
     content = group_file("experiment", experiment)
     try:
         checked(Experiment, content)
@@ -111,12 +108,12 @@ def own_file(experiment: str) -> dict[str, Any]:
 
 
 def own_files(experiments: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Those of several, by name; one that cannot be used is left out, with a warning."""
+    """name -> own configuration; an unusable file costs a warning."""
     return _usable(experiments, own_file)
 
 
 def group_files(group: str) -> dict[str, dict[str, Any]]:
-    """All of a config group, by name, in the same way."""
+    """name -> configuration of a whole group; an unusable file costs a warning."""
     return _usable(group_names(group), lambda name: group_file(group, name))
 
 
@@ -131,28 +128,28 @@ def _usable(names: Iterable[str], read: Callable[[str], dict[str, Any]]) -> dict
 
 
 def group_file(group: str, name: str) -> dict[str, Any]:
-    """A configuration of a config group, uncomposed; empty where there is none; InputError for a file without entries.
+    """A configuration of a group, not composed; {} if no file has it; InputError for a file without entries.
 
-    A file is one, of its name; or with `each` several, of the names there: what stands beside `each` is common to all,
-    and each says what is its own, entry by entry.
+    A file contains the configuration of its name, or several in `each`; entries beside `each` are common to all, and
+    merged with each one's own entries.
     """
     path, entry = _place(group, name)
     if path is None:
         return {}
-    read = yaml_files.entries(path)
+    content = yaml_files.entries(path)
     if entry is None:
-        return read
-    own = yaml_files.as_entries(read.pop(EACH)[entry] or {}, f"{path}: {EACH}.{entry}")
-    merged = _over(read, own)
+        return content
+    own = yaml_files.as_entries(content.pop(EACH)[entry] or {}, f"{path}: {EACH}.{entry}")
+    merged = _merged(content, own)
     return {name: merged[name] for name in (*own, *merged)}
 
 
 def place_of(group: str, name: str) -> Path:
-    """The file that a configuration of a group stands in; for one that there is not, the file that could hold it."""
+    """The file of a configuration; for an unknown one the path that it would have."""
     return _place(group, name)[0] or config_folders.find(group, f"{name}.yaml")
 
 
-Place = tuple[Path, str | None]  # of a configuration: its file, and its entry in `each` where the file has several
+Place = tuple[Path, str | None]  # of a configuration: its file, and its entry in `each` if the file has one
 
 
 def _place(group: str, name: str) -> Place | tuple[None, None]:
@@ -165,26 +162,26 @@ def _place(group: str, name: str) -> Place | tuple[None, None]:
 
 
 def _loose() -> dict[str, Place]:
-    """The experiments of files that stand in no folder."""
+    """The experiments of single files, outside of configuration folders."""
     return {name: place for path in config_folders.experiment_files() for name, place in _experiments_of(path).items()}
 
 
 def _experiments_of(path: Path) -> dict[str, Place]:
-    """Those of one file, by the names that it says itself."""
-    read = yaml_files.entries(path)
-    several = yaml_files.as_entries(read.pop(EACH), f"{path}: {EACH}") if EACH in read else {}
-    found: dict[str, Place] = {}
+    """The experiments of a single file, by the names in it."""
+    content = yaml_files.entries(path)
+    several = yaml_files.as_entries(content.pop(EACH), f"{path}: {EACH}") if EACH in content else {}
+    places: dict[str, Place] = {}
     for entry in several or (None,):
-        said = read | yaml_files.as_entries(several[entry] or {} if entry else {}, f"{path}: {EACH}.{entry}")
-        names = [said.get(part) for part in ("paper", "experiment")]
+        own = content | yaml_files.as_entries(several[entry] or {} if entry else {}, f"{path}: {EACH}.{entry}")
+        names = [own.get(part) for part in ("paper", "experiment")]
         if not all(isinstance(name, str) and name for name in names):
-            raise InputError(f"{path}: must say how it is called: `paper: NAME` and `experiment: NAME`")
-        found["/".join(map(str, names))] = path, entry
-    return found
+            raise InputError(f"{path}: must have a name: `paper: NAME` and `experiment: NAME`")
+        places["/".join(map(str, names))] = path, entry
+    return places
 
 
 def _in_folder(folder: Path) -> dict[str, Place]:
-    """Name -> its place, of the files in a folder alone."""
+    """name -> place of the configurations in a folder, without subfolders."""
     configurations: dict[str, Place] = {}
     for path in sorted(folder.glob("*.yaml")):
         names = _each(path, path.stat().st_mtime_ns)
@@ -195,22 +192,22 @@ def _in_folder(folder: Path) -> dict[str, Place]:
 @cache
 def _each(path: Path, modified_ns: int) -> tuple[str, ...] | None:
     try:
-        read = yaml_files.read(path)
+        content = yaml_files.read(path)
     except InputError:
-        return None  # said when it is used: it disturbs nobody else
-    return tuple(read[EACH]) if isinstance(read, dict) and isinstance(read.get(EACH), dict) else None
+        return None  # its use raises the error
+    return tuple(content[EACH]) if isinstance(content, dict) and isinstance(content.get(EACH), dict) else None
 
 
-def _over(common: dict[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """`common` with the entries of `own`, those of mappings in both one by one."""
+def _merged(common: dict[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """`common`, recursively updated with the entries of `own`."""
     for name, value in own.items():
         both = isinstance(value, dict) and isinstance(common.get(name), dict)
-        common[name] = _over(common[name], value) if both else value
+        common[name] = _merged(common[name], value) if both else value
     return common
 
 
 def write_yaml(path: Path, config: dict[str, Any]) -> None:
-    """The resolved configuration as a file, atomically."""
+    """Write a resolved configuration to a file, atomically."""
     write_atomically(path, yaml_of(config))
 
 
@@ -219,7 +216,7 @@ def yaml_of(config: dict[str, Any]) -> str:
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """A file that `write_yaml` wrote; InputError where it is not one."""
+    """The content of a file of `write_yaml`; InputError for any other."""
     try:
         with safe_files.open_file(path) as file:
             content = yaml_files.parse_plain(file.read(yaml_files.MOST_BYTES + 1))

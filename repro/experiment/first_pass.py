@@ -1,4 +1,4 @@
-"""Whether a user's model takes the samples of its data and returns what the loss takes, before anything starts."""
+"""Check of a user's model before anything starts: it accepts samples of its data, and its output fits the loss."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from repro.core.errors import InputError
 from repro.core.registry import PLUGINS
 from repro.experiment.schema import RunConfig
 
-SAMPLES = 2  # one alone would hide an output that lacks their dimension
+SAMPLES = 2  # one sample would hide an output without a batch dimension
 
 
 def check(config: RunConfig, model: Any, dataset: Any) -> None:
-    """InputError where a forward pass of two samples fails, or its output has another shape than the loss needs.
+    """InputError if a forward pass of two samples fails, or if the loss needs another output shape.
 
-    Of models and data sets alone that are named by their place. model: its blocks, on the meta device, where shapes
-    are known and nothing is computed; a pass that needs values is not checked.
+    Only users' own models and data sets are checked (`repro.core.own_code`). model: blocks on the meta device, where
+    only shapes are computed; a model whose pass needs values is not checked.
     """
     name, task, models = config.model.name, dataset.train.task, PLUGINS["model"]
     own = models.takes(name) or PLUGINS["dataset"].takes(config.dataset.name)
     if not own or task not in ("classification", "regression"):
         return
     x, file = dataset.train.slice(0, SAMPLES)[0].to("meta"), models.load(name).__file__
-    passed = f"model {name}: of {SAMPLES} samples of {config.dataset.name}, together {tuple(x.shape)},"
+    where = f"model {name}: with {SAMPLES} samples of {config.dataset.name}, shape {tuple(x.shape)},"
     for block_name, block in model.named_children():
         try:
             x = block(x)
@@ -32,9 +32,9 @@ def check(config: RunConfig, model: Any, dataset: Any) -> None:
         except Exception as error:
             if "meta" in str(error):  # "cannot be called on meta tensors": it needs values
                 return
-            line = error_location.describe(error, lambda ran: ran == file)
-            raise InputError(f"{passed} its block {block_name} fails: {line}") from error
+            line = error_location.describe(error, lambda path: path == file)
+            raise InputError(f"{where} its block {block_name} fails: {line}") from error
     fits = x.numel() == SAMPLES if task == "regression" else x.shape[:2] == (SAMPLES, dataset.classes)
     if not fits:
         needed = (SAMPLES, 1 if task == "regression" else dataset.classes)
-        raise InputError(f"{passed} it makes {tuple(x.shape)}; must be {needed}, as the data's {task} needs")
+        raise InputError(f"{where} its output has shape {tuple(x.shape)}; the data's {task} needs {needed}")

@@ -1,11 +1,11 @@
-"""An experiment's hyper-parameters beside the paper's own: its file's `hyperparameters`, path -> where it is from.
+"""Hyper-parameters of an experiment beside the paper's: its file's entry `hyperparameters`, path -> source.
 
     hyperparameters:
       epochs: {place: Table V, row: ResNet-20, quantity: epochs}     # a row of reference/<paper>.csv, variant all
       batch: {place: Table V, row: ResNet-20, quantity: batch of a worker, each: workers}    # times that entry
-      optimizer.weight_decay: "assumed: the released code"           # or "chosen here: ..."; what is not printed
+      optimizer.weight_decay: "assumed: the released code"           # or "chosen here: ..."; not printed in the paper
 
-The paper's number stands in the table alone, ours in the configuration alone.
+Only the table contains the paper's number, only the configuration contains ours.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ALWAYS = (
     *("workers", "batch", "epochs"),
     *(f"optimizer.{entry}" for entry in ("lr", "momentum", "weight_decay", "schedule")),
 )
-WHERE_SET = (  # that have a neutral value, at which they say nothing
+WHERE_SET = (  # not listed at a NEUTRAL value
     *("accumulate", "optimizer.milestones", "optimizer.power", "optimizer.warmup", "optimizer.clip_norm"),
     *(f"dataset.{option}" for option in ("image_size", "held", "flip", "pad", "crop", "colour")),
 )
@@ -32,7 +32,7 @@ NEUTRAL: tuple[Any, ...] = (None, [], 1, False)
 
 
 class Printed(Model):
-    """Where a paper prints a hyper-parameter; `each`: the entry of ours that its number is for one of."""
+    """Where a paper prints a hyper-parameter. each: the printed number is multiplied by this entry of ours."""
 
     part = "hyperparameters"
 
@@ -44,7 +44,7 @@ class Printed(Model):
 
 
 class Parameter(NamedTuple):
-    """A line: ours, the paper's (None: it prints none), and what it is from."""
+    """A hyper-parameter: our value, the paper's (None: not printed), and its source."""
 
     name: str
     ours: Any
@@ -54,37 +54,36 @@ class Parameter(NamedTuple):
     @property
     def line(self) -> str:
         """`optimizer.lr = 0.1; the paper: 0.1 (Table V)`"""
-        said = self.source if self.paper is None else f"the paper: {_shown(self.paper)} ({self.source})"
-        return f"{self.name} = {_shown(self.ours)}; {said}"
+        source = self.source if self.paper is None else f"the paper: {_shown(self.paper)} ({self.source})"
+        return f"{self.name} = {_shown(self.ours)}; {source}"
 
 
 def parameters(experiment: str, resolved: Mapping[str, Any]) -> list[Parameter]:
-    """Those of an experiment that says where they are from, each that it sets; [] of another.
+    """The hyper-parameters that an experiment sets; [] if its file has no `hyperparameters`.
 
-    resolved: its composed configuration. InputError naming file and entry where the table has no such number.
+    resolved: its composed configuration. InputError with file and entry if the table has no such number.
     """
-    given: dict[str, Any] = own_file(experiment).get("hyperparameters") or {}
+    sources: dict[str, Any] = own_file(experiment).get("hyperparameters") or {}
     set_here = [name for name in WHERE_SET if at(resolved, name) not in NEUTRAL]
-    names = dict.fromkeys([*ALWAYS, *set_here, *given]) if given else {}
-    return [_parameter(experiment, resolved, name, given.get(name, "not said")) for name in names]
+    names = dict.fromkeys([*ALWAYS, *set_here, *sources]) if sources else {}
+    return [_parameter(experiment, resolved, name, sources.get(name, "no source")) for name in names]
 
 
-def _parameter(experiment: str, resolved: Mapping[str, Any], name: str, given: Any) -> Parameter:
+def _parameter(experiment: str, resolved: Mapping[str, Any], name: str, source: Any) -> Parameter:
     ours = at(resolved, name)
-    if isinstance(given, str):
-        return Parameter(name, ours, None, given)
+    if isinstance(source, str):
+        return Parameter(name, ours, None, source)
     try:
-        entry = checked(Printed, given)
-        value, unit, source = printed(experiment.split("/")[0], entry.place, entry.row, entry.quantity, entry.variant)
+        entry = checked(Printed, source)
+        value, unit, origin = printed(experiment.split("/")[0], entry.place, entry.row, entry.quantity, entry.variant)
     except InputError as error:
-        raise InputError(
-            f"{place_of('experiment', experiment)}: {experiment}: hyperparameters.{name}: {error}"
-        ) from None
-    said: str | float = value
+        file = place_of("experiment", experiment)
+        raise InputError(f"{file}: {experiment}: hyperparameters.{name}: {error}") from None
+    paper: str | float = value
     with suppress(ValueError):
-        said = number(value, unit) * (at(resolved, entry.each) if entry.each else 1)
-    where = entry.place if entry.place in source else f"{entry.place}: {source}"
-    return Parameter(name, ours, said, where + (f"; {value} for each of {entry.each}" if entry.each else ""))
+        paper = number(value, unit) * (at(resolved, entry.each) if entry.each else 1)
+    where = entry.place if entry.place in origin else f"{entry.place}: {origin}"
+    return Parameter(name, ours, paper, where + (f"; {value} for each of {entry.each}" if entry.each else ""))
 
 
 def _shown(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Prepares runs: fetches their data, checks model and strategy against the data, computes their keys."""
+"""Preparation of runs: fetch their data, check model and strategy against the data, compute their keys."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from repro.experiment.schema import RunConfig
 
 
 def identify(runs: Sequence[Run], hardware_class: str | None = None) -> None:
-    """Fetch the data of every run where they can be, check its parts against them, and set its key.
+    """Fetch the data of every run if possible, check its model and strategy against them, and set its key.
 
-    hardware_class: of runs whose launcher gives none; None: this machine's.
+    hardware_class: for runs whose launcher has none; None: this machine's.
     """
     data, keys = home("dataset"), Keys(hardware_class)
     fetched: set[tuple[Any, ...]] = set()
-    notes: dict[str, None] = {}  # each once, in order
+    notes: dict[str, None] = {}  # an ordered set
     for run in runs:
         config = run.config
         _fetch(config, fetched)
@@ -33,26 +33,26 @@ def identify(runs: Sequence[Run], hardware_class: str | None = None) -> None:
         first_pass.check(config, model, dataset)
         if note := home("model").size_note(config, dataset):
             notes[note] = None
-        keys.give(run, dataset.checksum)
+        keys.assign(run, dataset.checksum)
     data.forget()
     for note in notes:
-        _tell(note)
+        _say(note)
 
 
 def _fetch(config: RunConfig, fetched: set[tuple[Any, ...]]) -> None:
-    """Have a run's data here, unless they were fetched for a run before."""
+    """Fetch a run's data, unless they were fetched for an earlier run."""
     if config.timing_only:
         return
     data, name, place, options = home("dataset"), config.dataset.name, config.data, dict(config.dataset.options)
     standin = options.pop("standin")
     videos = (name, place.videos, place.root, repr(options))
     if place.videos and videos not in fetched:
-        data.extract(name, place.videos, place.root, config.device, _tell, **options)
+        data.extract(name, place.videos, place.root, config.device, _say, **options)
     files = (name, place.root, standin)
     if files not in fetched:
-        data.ensure(*files, say=_tell)
+        data.ensure(*files, say=_say)
     fetched |= {videos, files}
 
 
-def _tell(line: str) -> None:
+def _say(line: str) -> None:
     print(line, file=sys.stderr)

@@ -1,8 +1,8 @@
-"""The key under which a run's result is kept (docs/design.md, Keys): of configuration, seed, code, data, torch,
-hardware."""
+"""The key of a run's result (docs/design.md, Keys): a hash of configuration, seed, code, data, torch and hardware."""
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from typing import Any
 
@@ -15,29 +15,32 @@ from repro.experiment.run import Run
 from repro.experiment.schema import RunConfig
 from repro.records import provenance
 
-# entries that no result depends on: names, where data lie, how long a rank may wait
+# entries that no result depends on: names, places of data, time limits
 NOT_IN_KEY = {
     *("variant", "factors", "changed", "scale", "seed", "key", "hardware", "provenance"),
     *("data", "timeout_s", "title", "strategy", "model", "dataset", "imbalance"),
-    "profile_steps",  # makes another run
-    *("inputs", "draws"),  # only of a sweep over draws
+    "profile_steps",  # adds another run
+    *("inputs", "draws"),  # count only in a sweep over draws
 }
 
 
 class Keys:
-    """The keys of runs. What many runs share is read once: neither code nor data may change meanwhile.
+    """Computes keys of runs. Code and data that runs share are read once, so they must not change meanwhile.
 
-    hardware_class: of runs whose launcher gives none; None: this machine's.
+    hardware_class: for runs whose launcher has none; None: this machine's.
     """
 
     def __init__(self, hardware_class: str | None = None) -> None:
         self._hardware_class = hardware_class
-        self._code: dict[tuple[str, ...], str] = {}
+        self._fingerprint = functools.cache(cache_key.fingerprint)
+        self._of_users = functools.cache(cache_key.of_users)
         self._checksums: dict[str, str] = {}
 
-    def give(self, run: Run, checksum: str | None = None) -> None:
-        """Set a run's key and hardware. checksum: of its data, if known; else the data found on this machine are read.
-        NotHere where there are none."""
+    def assign(self, run: Run, checksum: str | None = None) -> None:
+        """Set a run's key, hardware and digests of its user's code.
+
+        checksum: of its data, if known; None: read the data on this machine, NotHere if they are missing.
+        """
         import torch
 
         config = run.config
@@ -46,16 +49,13 @@ class Keys:
             run.hardware |= {"class": hardware_class}
         plugins = {part: getattr(config, part).name for part in PLUGINS}
         own = {part: PLUGINS[part].modules(name) for part, name in plugins.items() if PLUGINS[part].takes(name)}
-        run.users_code = {part: code for part, of in own.items() if (code := cache_key.of_users(of))}
-        roots = tuple(code_roots(config))
-        if roots not in self._code:
-            self._code[roots] = cache_key.fingerprint(roots)
-        # without arithmetic and a wall clock the numbers are the same everywhere
-        computed_by = (
-            (None, None) if config.simulated and config.timing_only else (torch.__version__, run.hardware["class"])
-        )
-        read = checksum or self._checksum(config)
-        run.key = cache_key.run_key(keyed(config), run.seed, self._code[roots], read, *computed_by)
+        digests = {part: self._of_users(tuple(modules)) for part, modules in own.items()}
+        run.users_code = {part: digest for part, digest in digests.items() if digest}
+        # without arithmetic and wall clock, results do not depend on torch and hardware
+        portable = config.simulated and config.timing_only
+        computed_by = (None, None) if portable else (torch.__version__, run.hardware["class"])
+        code, data = self._fingerprint(tuple(code_roots(config))), checksum or self._checksum(config)
+        run.key = cache_key.run_key(keyed(config), run.seed, code, data, *computed_by)
 
     def _checksum(self, config: RunConfig) -> str:
         which = repr((config.dataset.plain(), config.data.root, config.timing_only))
@@ -65,15 +65,15 @@ class Keys:
 
 
 def keyed(config: RunConfig) -> dict[str, Any]:
-    """The part of a configuration that the key is made of, with checksums of files that it names.
+    """The part of a configuration that is hashed into the key, with checksums of files that it names.
 
-    What is at its default does not count, so that an option that comes later leaves the keys of those who do not use
-    it as they are: a plugin's defaults are in its code, which counts itself, and the schema's never change.
+    Values at their defaults do not count, so that a new option changes no key of a run that does not use it. A plugin's
+    defaults are in its code, which is hashed itself; the schema's defaults never change.
     """
     parts = config.model_dump(mode="json", exclude=NOT_IN_KEY, exclude_defaults=True)
-    for entry in ("sources", "inputs"):  # they describe a testbed's numbers
+    for entry in ("sources", "inputs"):  # describe a testbed's numbers
         parts["testbed"].pop(entry, None)
-    if config.draws:  # however many, for more of them go on from those that are there
+    if config.draws:  # their number does not count: more draws extend the same sweep
         parts["inputs"] = draws.described(config)
     for part, plugin in (("strategy", config.strategy), ("model", config.model), ("dataset", config.dataset)):
         parts[part] = plugin.changed()
@@ -84,7 +84,7 @@ def keyed(config: RunConfig) -> dict[str, Any]:
 
 
 def _files(config: RunConfig) -> list[str]:
-    """Checksums of the files that the strategy reads; InputError where one is missing."""
+    """Checksums of the files that the strategy reads; InputError for a missing one."""
     sums = []
     for path in PLUGINS["strategy"].load(config.strategy.name).files(config.strategy.options):
         try:
@@ -95,7 +95,7 @@ def _files(config: RunConfig) -> list[str]:
 
 
 def code_roots(config: RunConfig) -> list[str]:
-    """The modules that a run's numbers come from; what they import counts too."""
+    """The modules that compute a run's numbers; their imports count too."""
     launcher, data, name = home("launcher").of(config.testbed), home("dataset"), config.dataset.name
     scored_by = home("metric").modules(data.task(name), data.kind(name)) if config.program == TRAIN else {}
     delayed_by = [] if config.imbalance.name == home("imbalance").NONE else [config.imbalance.name]

@@ -1,4 +1,4 @@
-"""What a run needs of the place where its ranks are started."""
+"""A run's requirements on its launcher: ranks, fabric capabilities, GPUs."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from repro.experiment.schema import RunConfig
 @dataclass(frozen=True)
 class Needs:
     """
-    ranks     how many there are
-    workers   how many of them compute gradients, the first ones; the others are servers
-    requires  the capabilities (`repro.fabric.base`) that it needs of the fabric
-    gpu       whether its workers compute on GPUs where there are any
+    ranks     their number
+    workers   number of the first ranks that compute gradients; the others are servers
+    requires  capabilities that the fabric must have (`repro.fabric.base`)
+    gpu       whether the workers compute on GPUs if there are any
     """
 
     ranks: int
@@ -25,18 +25,18 @@ class Needs:
 
 
 def needs(config: RunConfig) -> Needs:
-    """What a run needs of its launcher; a probe's messages have tags."""
+    """The requirements of a run; probes send messages with tags."""
     requires = PLUGINS["strategy"].load(config.strategy.name).requires
     own = requires if config.program == TRAIN else requires | {"tags"}
     return Needs(programs.ranks(config), config.workers, own, config.wanted_device != "cpu")
 
 
 def settled(config: RunConfig) -> RunConfig:
-    """The configuration with its testbed as its launcher settles it for what the run needs."""
+    """The configuration with automatic entries of its testbed settled by the launcher."""
     testbed = home("launcher").of(config.testbed).settled(needs(config))
     return config if testbed is config.testbed else config.model_copy(update={"testbed": testbed})
 
 
 def uses_gpu(config: RunConfig) -> bool:
-    """Whether the ranks of a run compute on a GPU, here or where their launcher starts them."""
+    """Whether the ranks of a run compute on a GPU of this machine, or of the machine where they are started."""
     return config.wanted_device != "cpu" and home("launcher").of(config.testbed).gpus()

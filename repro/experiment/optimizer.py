@@ -1,4 +1,4 @@
-"""The entries of `optimizer`: the update rule and its learning rate."""
+"""The configuration's part `optimizer`: the update rule and its learning-rate schedule."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Beta = Annotated[float, Field(ge=0, lt=1)]
 
 
 class Optimizer(Model):
-    """What `paper_configs/config.yaml` says of each; epochs in milestones, every, over and warmup.
+    """`paper_configs/config.yaml` describes the entries; milestones, every, over and warmup are in epochs.
 
-    With the defaults, which never change, this is SGD at one rate; what is at its default is not in a run's key.
+    The defaults, SGD at a constant rate, never change: values at their defaults are not in a run's key.
     """
 
     part = "optimizer"
@@ -51,6 +51,6 @@ class Optimizer(Model):
         return self
 
     def within(self, epochs: float) -> Optimizer:
-        """The same for a run of `epochs`; a schedule that ends (cosine, polynomial) ends there unless `over` is set."""
+        """The optimizer for a run of `epochs`: there a cosine or polynomial schedule ends, unless `over` is set."""
         ends = self.schedule in ("cosine", "polynomial")
         return self.model_copy(update={"over": epochs}) if ends and self.over is None else self

@@ -1,4 +1,4 @@
-"""What an override `key=value` may set: entries that the configuration has, in plain words."""
+"""Checks of overrides `key=value`: their form, and that the configuration has the entry."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from repro.core.paths import CONFIGS
 from repro.core.registry import PLUGINS
 from repro.experiment.files import GROUPS, group_file, group_files, group_names
 
-LATER = ("grid", "exclude", "testbeds", "scales")  # parts of an experiment that hold overrides themselves
-# parts whose entries are checked by those who read them, whichever those are: `+` may add some
+LATER = ("grid", "exclude", "testbeds", "scales")  # parts that contain overrides themselves
+# parts whose reader checks the entries: `+` may add any entry
 OPEN = ("strategy", "model", "dataset", "imbalance", "optimizer", "probe", *LATER)
 FORM = re.compile(r"\+{0,2}[\w.-]+")  # of a key; plus signs add an entry to a part
 
 
 def parts_of(own_file: Mapping[str, Any]) -> set[str]:
-    """The parts of an experiment's configuration: everyone's, and values that its own file gives a name."""
-    return {*_everyones(), *own_file, *GROUPS} - {"defaults"}
+    """The top-level names of an experiment's configuration: those of `config.yaml`, of its own file, and the groups."""
+    return {*_common(), *own_file, *GROUPS} - {"defaults"}
 
 
 def check_override(override: str, known: Collection[str]) -> None:
-    """InputError for an override that is not of the form, or sets what is in none of the `known` parts."""
+    """InputError for an override of another form, or of an entry outside of the `known` parts."""
     key, equals, value = override.partition("=")
     if not equals or not FORM.fullmatch(key):
         raise InputError(f"override '{override}': must be key=value, for instance strategy=pipe_sgd or epochs=3")
@@ -33,39 +33,35 @@ def check_override(override: str, known: Collection[str]) -> None:
         raise InputError(f"override {override!r}: has a line break or another control character")
     name = key.lstrip("+")
     part, _, entry = name.partition(".")
-    if name == "scale":  # a label of what the size sets
-        raise InputError(f"override '{override}': a size of the experiment is chosen by --scale {value}")
+    if name == "scale":
+        raise InputError(f"override '{override}': use the option --scale {value}")
     if name == "experiment":
         raise InputError(f"override '{override}': an experiment is named first, as in `repro run {value}`")
     if part not in known:
         raise unknown("option", name, known)
     if part in GROUPS and entry == "name" and value in group_names(part):
-        raise InputError(f"override '{override}': {part}={value} is meant, which brings its options too")
+        raise InputError(f"override '{override}': use {part}={value}, which also sets its options")
     if name in PLUGINS and PLUGINS[name].takes(value):
         own_code.admit(value)
     elif name in PLUGINS and value not in group_names(name) and ("/" in value or own_code.is_place(value)):
-        raise InputError(f"{override}: {PLUGINS[name].kind} {value} is no name; {_place_of_own(name)}")
+        data = " or ./FILE.npz" if name == "dataset" else ""
+        place = f"use ./FILE.py:NAME{data} for your own (docs/{name}.md)"
+        raise InputError(f"{override}: {PLUGINS[name].kind} {value} is no name; {place}")
     elif name in GROUPS and value not in group_names(name):
         raise unknown(name, value, group_names(name))
     elif name in GROUPS:
-        group_file(name, value)  # says what is wrong with it
+        group_file(name, value)  # raises InputError for an invalid file
     if key.startswith("+") and entry and part not in OPEN and entry.split(".")[0] not in (valid := _entries(part)):
         raise unknown("option", name, [f"{part}.{each}" for each in valid])
 
 
-def _place_of_own(kind: str) -> str:
-    """How a plugin of a user's is named."""
-    data = " or ./FILE.npz" if kind == "dataset" else ""
-    return f"one of your own is named ./FILE.py:NAME{data} (docs/{kind}.md)"
-
-
 def _entries(part: str) -> set[str]:
-    """The entries of a part: those of all its files, where it is a group of files."""
+    """The entries of a part; for a group those of all its files."""
     if part in GROUPS:
         return set().union(*group_files(part).values()) - {"defaults"}
-    return set(_everyones().get(part) or ())
+    return set(_common().get(part) or ())
 
 
 @cache
-def _everyones() -> Mapping[str, Any]:
+def _common() -> Mapping[str, Any]:
     return yaml_files.entries(CONFIGS / "config.yaml")

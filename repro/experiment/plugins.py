@@ -1,4 +1,4 @@
-"""The plugins that a configuration chooses by name, each with its options: `{name: pipe_sgd, K: 2}`."""
+"""Plugins in a configuration, with their options: `{name: pipe_sgd, K: 2}`."""
 
 from __future__ import annotations
 
@@ -11,38 +11,41 @@ from pydantic import PlainSerializer, PlainValidator, TypeAdapter, ValidationInf
 from repro.core.errors import InputError
 from repro.core.registry import PLUGINS
 
-CHECKED: dict[str, Any] = {}  # the context of a configuration that was checked before
+CHECKED: dict[str, Any] = {}  # validation context of a configuration that was checked before
 
 
 @dataclass(frozen=True)
 class Plugin:
-    """options: the plugin's dataclass `Options`; a mapping where it takes keywords, as models and data sets do, and
-    in a configuration that was checked before."""
+    """A chosen plugin.
+
+    options: its dataclass `Options`; a mapping if it takes keyword arguments, as models and data sets do, or if the
+    configuration was checked before.
+    """
 
     group: str
     name: str
     options: Any
 
     def plain(self) -> dict[str, Any]:
-        """As a configuration file has it."""
+        """Name and options as plain data, as in a configuration file."""
         return {"name": self.name} | self.plain_options()
 
     def plain_options(self) -> dict[str, Any]:
-        """The same without the name."""
+        """The options as plain data."""
         if not is_dataclass(self.options):
             return dict(self.options)
         return TypeAdapter(type(self.options)).dump_python(self.options, mode="json")
 
     def changed(self) -> dict[str, Any]:
-        """The same without options at their defaults."""
+        """Name and options as plain data, without options at their defaults."""
         defaults = PLUGINS[self.group].defaults(self.name)
         return {name: value for name, value in self.plain().items() if name not in defaults or value != defaults[name]}
 
 
 def choice(group: str, part: str = "") -> Callable[[Any], Plugin]:
-    """What makes a configuration's part of that group a plugin; InputError for a name or option that there is not.
+    """A function that makes a plugin of a configuration's part; it raises InputError for an unknown name or option.
 
-    part: its name, where it is not the group's.
+    part: path of the part, if it is not the group.
     """
     part = part or group
 
@@ -58,7 +61,7 @@ def choice(group: str, part: str = "") -> Callable[[Any], Plugin]:
 
 
 def _entry(group: str) -> PlainValidator:
-    """Validator of a configuration's entry: `choice`; in a configuration checked before, options stay as they are."""
+    """A pydantic validator: `choice`, or in a configuration checked before, the options unchanged."""
 
     def chosen(entry: Any, info: ValidationInfo) -> Plugin:
         if info.context is CHECKED:

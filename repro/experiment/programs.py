@@ -1,4 +1,4 @@
-"""What the ranks of a run do: train, or a probe that measures something without training towards an accuracy."""
+"""The program of a run's ranks: training, or a probe (a measurement without training to an accuracy)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from repro.experiment.schema import RunConfig
 
 
 def ranks(config: RunConfig) -> int:
-    """How many ranks a run needs; InputError for an unknown program or strategy."""
+    """The number of ranks of a run; InputError for an unknown program or strategy."""
     if config.program == TRAIN:
         return strategy_ranks(config)
     probe = PROBES.load(config.program)
@@ -16,23 +16,23 @@ def ranks(config: RunConfig) -> int:
 
 
 def strategy_ranks(config: RunConfig) -> int:
-    """How many ranks a configuration's strategy needs for its workers; InputError for an unknown strategy."""
+    """The number of ranks that a configuration's strategy needs; InputError for an unknown strategy."""
     return PLUGINS["strategy"].load(config.strategy.name).ranks(config.strategy.options, config.workers)
 
 
 def check(config: RunConfig) -> None:
-    """InputError for parameters of a probe that cannot be used."""
+    """InputError for invalid parameters of a probe."""
     if config.program == TRAIN:
         return
     probe = PROBES.load(config.program)
     if config.numerics.chosen and not getattr(probe, "NUMERICS", False):
-        raise InputError(f"{config.numerics.chosen[0]}: program {config.program} computes in fp32 as it is")
+        raise InputError(f"{config.numerics.chosen[0]}: program {config.program} only computes in fp32")
     if hasattr(probe, "check"):
         probe.check(config)
 
 
 def modules(config: RunConfig) -> list[str]:
-    """The modules that a program's numbers come from, strategies included."""
+    """The modules that compute a program's numbers, strategies included."""
     module_of = PLUGINS["strategy"].module_of
     if config.program == TRAIN:
         return ["repro.rank.session", "repro.rank.summary", "repro.rank.loop", module_of(config.strategy.name)]

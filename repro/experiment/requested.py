@@ -1,4 +1,4 @@
-"""The runs that a command is about: of one experiment, or of all of a paper's at a scale."""
+"""The runs of a command: of one experiment, or of a paper's experiments at a scale."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from repro.experiment.run import Run
 def runs_of(
     names: Sequence[str], overrides: Sequence[str], scale: str, draws: int, fetch: bool, together: bool
 ) -> tuple[list[Run], list[list]]:
-    """The runs of experiments; and each that this machine cannot do, or not in all: its name, whether it has some, why.
+    """The runs of experiments, with keys; and a list [experiment, whether some of its runs are here, reason] for each
+    that this machine cannot execute as a whole.
 
-    fetch: whether they are to be run, so that data are fetched where they can be, and what goes with them is checked.
-    together: whether these are a paper's, which takes of each the part that belongs to its scale (`part`). Where one
-    experiment alone is asked for and cannot be done at all, NotHere is raised.
+    fetch: fetch data, and check models against them, because the runs will start. together: the experiments are a
+    paper's, of which only the runs of its job at the scale count (`part`). NotHere if the only experiment has no run.
     """
     runs: list[Run] = []
     left_out: list[list] = []
@@ -34,7 +34,7 @@ def runs_of(
                 identify(own)
             else:
                 for run in own:
-                    keys.give(run)
+                    keys.assign(run)
         except NotHere as error:
             lacking.append(error)
             own = []
@@ -46,12 +46,12 @@ def runs_of(
 
 
 def part(runs: Sequence[Run], scale: str, overrides: Sequence[str]) -> list[Run]:
-    """The runs of an experiment that belong to its paper at a scale; factors that the user overrides do not count."""
+    """The runs of an experiment in its paper's job at a scale; factors that the user overrides do not count."""
     overridden = {override.partition("=")[0] for override in overrides}
 
-    def taken(run: Run) -> bool:
-        chosen = config.job(run.experiment, scale) or [{}]
-        left = [{name: values for name, values in each.items() if name not in overridden} for each in chosen]
-        return config.belongs(left, run.config.factors, run.testbed)
+    def is_part(run: Run) -> bool:
+        choices = config.job(run.experiment, scale) or [{}]
+        kept = [{name: values for name, values in each.items() if name not in overridden} for each in choices]
+        return config.in_job(kept, run.config.factors, run.testbed)
 
-    return [run for run in runs if taken(run)]
+    return [run for run in runs if is_part(run)]

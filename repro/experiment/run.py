@@ -1,4 +1,4 @@
-"""A run of an experiment, the key under which its result is kept, and whether it is there."""
+"""A run of an experiment: its configuration, key, names and folder, and whether it is finished."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from repro.records.events import read_events
 
 @dataclass
 class Run:
-    """One run: a resolved configuration, a variant's name and a seed. `key` is set by `identify`, and of one that
-    trains its number of iterations; `ranks`, how many it needs, where it was expanded from an experiment; `users_code`,
-    of each plugin that is a file of a user's own, a digest of what stands there now."""
+    """A resolved configuration with a variant's name and a seed.
+
+    `repro.experiment.identify` sets `key`, `hardware`, a training's `iterations`, and `users_code`: plugin that is a
+    user's own file -> digest of its code. `expand` sets `ranks`.
+    """
 
     experiment: str
     variant: str
@@ -30,16 +32,16 @@ class Run:
     users_code: dict[str, str] = field(default_factory=dict)
 
     def plain(self) -> dict[str, Any]:
-        """As plain data, for `of_plain`."""
+        """Plain data for `of_plain`."""
         return vars(self) | {"config": self.config.plain()}
 
     @classmethod
-    def of_plain(cls, given: dict[str, Any]) -> Run:
-        """The run that `plain` was asked of. Its plugins' options stay as a file has them, unread."""
-        return cls(**given | {"config": RunConfig.of_plain(given["config"])})
+    def of_plain(cls, value: dict[str, Any]) -> Run:
+        """The run of `plain`; its plugins are not imported, and their options stay plain data."""
+        return cls(**value | {"config": RunConfig.of_plain(value["config"])})
 
     def made_by(self) -> dict[str, Any]:
-        """What a record says of where it is from (`repro.records.provenance`)."""
+        """The provenance in the run's record (`repro.records.provenance`)."""
         return provenance.provenance() | ({"users_code": self.users_code} if self.users_code else {})
 
     @property
@@ -52,8 +54,7 @@ class Run:
 
     @property
     def name(self) -> str:
-        variant = re.sub(r"[^a-z0-9]+", "-", self.variant.lower()).strip("-")
-        testbed = re.sub(r"[^a-z0-9]+", "-", self.testbed.lower()).strip("-")
+        variant, testbed = (re.sub(r"[^a-z0-9]+", "-", x.lower()).strip("-") for x in (self.variant, self.testbed))
         breakdown = "-breakdown" if self.config.breakdown else ""
         return f"{variant}-{testbed}-seed{self.seed}{breakdown}-{self.key[:8]}"
 
@@ -65,7 +66,7 @@ class Run:
 
     @property
     def title(self) -> str:
-        """Among the runs of several experiments: its label behind the experiment's name."""
+        """The label with the experiment's name, unique among the runs of several experiments."""
         return f"{self.experiment} · {self.label}"
 
     @property
@@ -74,10 +75,10 @@ class Run:
 
     @property
     def finished(self) -> bool:
-        """Whether this run finished in this workspace: a summary without its events was copied from elsewhere."""
+        """Whether this run finished in this workspace; a summary without events was copied from elsewhere."""
         if self.config.draws:
-            found = sweep.read(self.folder)
-            return found is not None and found.key == self.key and len(found.draws) >= self.config.draws
+            drawn = sweep.read(self.folder)
+            return drawn is not None and drawn.key == self.key and len(drawn.draws) >= self.config.draws
         if not (self.folder / "events.jsonl").is_file():
             return False
         record = store.usable(self.folder)
@@ -85,10 +86,10 @@ class Run:
 
     @property
     def diverged(self) -> str | None:
-        """Why this run ended without a result, and would again; None where it did not diverge."""
+        """Why this run diverged, and would again; None if it did not."""
         events = self.folder / "events.jsonl"
         try:
             last = read_events(events)[-1:] if events.is_file() else []
         except InputError:
-            return None  # a damaged log is mended where the run goes on
+            return None  # resuming the run repairs a damaged log
         return next((end["reason"] for end in last if end["event"] == "diverged" and end["key"] == self.key), None)

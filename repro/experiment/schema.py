@@ -1,4 +1,4 @@
-"""The configuration of a run: what Hydra composed, checked once, before anything starts."""
+"""The typed configuration of a run, checked once after Hydra's composition and before anything starts."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def _plain_name(name: str) -> str:
     return name
 
 
-def _of_a_paper(name: str) -> str:
+def _not_reserved(name: str) -> str:
     if name.lower() in RESERVED:
-        raise ValueError(f"must be another name: the results folder has {', '.join(RESERVED)} for other things")
+        raise ValueError(f"must be another name: {', '.join(RESERVED)} are reserved in the results folder")
     return name
 
 
 def _by_name(value: Any) -> Any:
-    """Testbeds as they may be given: names alone, or each with overrides; null: here."""
+    """name -> overrides of testbeds; a list has names alone, null means `here`."""
     if isinstance(value, dict):
         return {name: [] if changes is None else changes for name, changes in value.items()}
     if not isinstance(value, list | None):
@@ -49,12 +49,12 @@ def _by_name(value: Any) -> Any:
 
 
 Seed = Annotated[int, Field(ge=0, le=limits.SEEDS)]
-Folder = Annotated[str, AfterValidator(_plain_name)]  # of the results: `repro.records.store`
-PaperFolder = Annotated[Folder, AfterValidator(_of_a_paper)]
+Folder = Annotated[str, AfterValidator(_plain_name)]  # in the results: `repro.records.store`
+PaperFolder = Annotated[Folder, AfterValidator(_not_reserved)]
 
 
 class Data(Model):
-    """Where data sets are looked for first (null: in $REPRO_DATA and the user's cache), and a folder of videos."""
+    """The first folder searched for data sets (null: $REPRO_DATA, then the user's cache), and a folder of videos."""
 
     part = "data"
 
@@ -63,7 +63,7 @@ class Data(Model):
 
 
 class Numerics(Model):
-    """In which precision and by which kernels passes compute (`repro.training.numerics`)."""
+    """Precision and kernels of forward and backward passes (`repro.training.numerics`)."""
 
     part = "numerics"
 
@@ -77,31 +77,31 @@ class Numerics(Model):
     def _fits(self) -> Numerics:
         if self.deterministic and self.cudnn_benchmark:
             raise InputError(
-                "numerics.cudnn_benchmark=true: takes what was fastest when it was tried, so deterministic=true has no "
-                "use of it; one of them false"
+                "numerics.cudnn_benchmark=true: chooses kernels by their time, which contradicts deterministic=true; "
+                "set one of them to false"
             )
         return self
 
     @property
     def chosen(self) -> list[str]:
-        """What is not at its default, as `numerics.NAME=value`."""
+        """The entries that are not at their defaults, as `numerics.NAME=value`."""
         values = self.model_dump(exclude_defaults=True).items()
         return [f"numerics.{name}={str(value).lower()}" for name, value in values]
 
     @property
     def gpus_alone(self) -> str | None:
-        """The first chosen entry that has no meaning without a GPU."""
+        """The first chosen entry that only GPUs have; None if there is none."""
         ours = ("numerics.precision=tf32", "numerics.cudnn_benchmark=true")
         return next((one for one in self.chosen if one in ours), None)
 
 
 class RunConfig(Model):
-    """One run. `paper_configs/config.yaml` says what each entry is, and what it is where an experiment does not.
+    """A run. `paper_configs/config.yaml` describes the entries and sets what an experiment does not.
 
     An entry with a default here was added later; at its default it changes nothing and is not in the key of a run.
     """
 
-    model_config = ConfigDict(extra="ignore")  # an experiment's grid, scales, and values that its file gives a name
+    model_config = ConfigDict(extra="ignore")  # an experiment's grid, scales, and named values for interpolation
 
     program: Text
     probe: Any  # the program's `Options`
@@ -127,7 +127,7 @@ class RunConfig(Model):
     eval_train: Whole = 0
     numerics: Numerics = Field(default_factory=Numerics)
     inputs: Inputs = Field(default_factory=dict)  # of the experiment, besides those of the testbed
-    draws: Whole = 0  # of all inputs together: how many; 0: what is configured, once
+    draws: Whole = 0  # number of draws of all inputs; 0: a single run of the configured values
     seed: Seed
     device: Literal["auto", "cpu", "cuda"]
     breakdown: bool
@@ -139,8 +139,8 @@ class RunConfig(Model):
     # of the variant
     variant: str = ""
     factors: Entries = Field(default_factory=dict)
-    changed: list[str] = Field(default_factory=list)  # where the user's overrides made it another than the experiment's
-    # of the run, filled in when it starts
+    changed: list[str] = Field(default_factory=list)  # paths at which the user's overrides changed the experiment's own
+    # filled in when the run starts
     key: str = ""
     hardware: Entries = Field(default_factory=dict)
     provenance: Entries = Field(default_factory=dict)
@@ -178,13 +178,9 @@ class RunConfig(Model):
     def _computes(self) -> RunConfig:
         where = f"testbed {self.testbed.name}"
         if self.numerics.chosen and self.timing_only:
-            raise InputError(
-                f"{self.numerics.chosen[0]}: nothing is computed on {where}; testbed=here, or leave it out"
-            )
+            raise InputError(f"{self.numerics.chosen[0]}: {where} has no arithmetic; set testbed=here, or leave it out")
         if self.numerics.compile and self.simulated:
-            raise InputError(
-                f"numerics.compile=true: on {where} passes take modelled time, compiled or not; testbed=here"
-            )
+            raise InputError(f"numerics.compile=true: computation on {where} takes modelled time; set testbed=here")
         return self
 
     @property
@@ -193,53 +189,53 @@ class RunConfig(Model):
 
     @property
     def wanted_device(self) -> str:
-        """auto, cpu or cuda: simulated ranks compute on a GPU only where they are told to, and on none without
-        arithmetic."""
+        """auto, cpu or cuda. `auto` is cpu for simulated ranks; without arithmetic every device is cpu."""
         return "cpu" if self.timing_only or (self.simulated and self.device == "auto") else self.device
 
     def device_of(self, rank: int) -> str:
-        """What `wanted_device` is for one rank: cpu for those that have no GPU (`testbed.gpu_ranks`)."""
+        """`wanted_device` of one rank: cpu for ranks from `testbed.gpu_ranks` on."""
         with_gpu = self.testbed.gpu_ranks if self.testbed.kind == "measured" else None
         return "cpu" if with_gpu is not None and rank >= with_gpu else self.wanted_device
 
     @property
     def timing_only(self) -> bool:
-        """Whether nothing is computed, and so no data needed: a modelled testbed without arithmetic."""
+        """Whether the testbed is modelled and without arithmetic, so that no data are needed."""
         return isinstance(self.testbed, Modelled) and self.testbed.arithmetic == "none"
 
     @property
     def local_batch(self) -> int:
-        """Samples of a worker's minibatch."""
+        """Samples in a worker's minibatch."""
         return self.batch // self.workers
 
     def iterations(self, per_epoch: int) -> int:
-        """Iterations of a training run, from those of an epoch; a breakdown run may end sooner."""
+        """Iterations of a training; per_epoch: those of an epoch. A breakdown run may end earlier."""
         whole = max(1, round(self.epochs * per_epoch))
         return min(whole, self.breakdown_steps) if self.breakdown and self.breakdown_steps else whole
 
     @cached_property
     def identity(self) -> Identity:
-        """What its record will say that the run is."""
+        """The identity in the run's record."""
         plain = self.plain()
-        found = {name: plain[name] for name in Identity.model_fields if name in plain}
+        values = {name: plain[name] for name in Identity.model_fields if name in plain}
         testbed = self.testbed.model_dump(mode="json", exclude_unset=True)
         always = {name: getattr(self.testbed, name) for name in ("name", "kind", "launcher", "threads_per_rank")}
         if self.timing_only:
-            found["numerics"] = {}
-        return Identity.model_validate(found | {"testbed": testbed | always})
+            values["numerics"] = {}
+        return Identity.model_validate(values | {"testbed": testbed | always})
 
     def plain(self) -> dict[str, Any]:
-        """As a file has it."""
+        """Plain data, as in a configuration file."""
         return self.model_dump(mode="json")
 
     @classmethod
     def of_plain(cls, value: dict[str, Any]) -> RunConfig:
-        """What `plain` was asked of, checked then: no plugin is imported, and options stay as a file has them."""
+        """The configuration of `plain`, which was checked before: plugins are not imported, and their options stay
+        plain data."""
         return cls.model_validate(value, context=plugins.CHECKED)
 
 
 class Named(Model):
-    """A part that is chosen by name."""
+    """A part with a name."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -247,7 +243,7 @@ class Named(Model):
 
 
 class Axes(Model):
-    """What an experiment's file says of its runs together, besides its grid."""
+    """Seeds and testbeds of an experiment; `repro.experiment.grid` has its factors."""
 
     model_config = ConfigDict(extra="ignore")
 

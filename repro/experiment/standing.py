@@ -1,4 +1,4 @@
-"""How an experiment stands: which of its runs are done, stale or missing."""
+"""The state of an experiment's runs: done, stale or missing."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ from repro.records.identity import Identity
 
 
 class Standing(NamedTuple):
-    """Numbers of runs. `done`: there is a finished one with the key that it would have now, in the workspace or the
-    reference. `stale`: there are finished ones of that variant, testbed, seed, scale and configuration
-    (`repro.records.variants`), all of them of another key: code, data, torch or hardware are not the same. `missing`:
-    there is none."""
+    """Numbers of runs.
+
+    done     workspace or reference has a finished run with the key that the run would have now
+    stale    they have one of the same variant, testbed, seed, scale and configuration (`repro.records.variants`), but
+             code, data, torch or hardware have changed
+    missing  they have none
+    """
 
     done: int = 0
     stale: int = 0
@@ -26,35 +29,34 @@ class Standing(NamedTuple):
 
 
 def standing(runs: Iterable[Run], finished: Sequence[Found]) -> Standing:
-    """How runs with keys (`repro.experiment.key`; one without is not done) stand among the finished ones of their
-    papers."""
-    found = states(runs, finished)
-    return Standing(*(found.count(state) for state in Standing._fields))
+    """Count the states of runs with keys (`repro.experiment.key`); a run without a key is not done."""
+    every = states(runs, finished)
+    return Standing(*(every.count(state) for state in Standing._fields))
 
 
 def states(runs: Iterable[Run], finished: Sequence[Found]) -> list[str]:
-    """Which of `Standing` each run is."""
-    keys = {found.record.key for found in finished}
-    known: dict[tuple[Any, ...], list[Found]] = {}
-    for found in finished:
-        known.setdefault(_place(found.record.identity), []).append(found)
-    return [_state(run, keys, known) for run in runs]
+    """The state of each run, a field of `Standing`. finished: the finished runs of the runs' papers."""
+    keys = {each.record.key for each in finished}
+    by_place: dict[tuple[Any, ...], list[Found]] = {}
+    for each in finished:
+        by_place.setdefault(_place(each.record.identity), []).append(each)
+    return [_state(run, keys, by_place) for run in runs]
 
 
-def together(parts: Iterable[Standing]) -> Standing:
+def total(parts: Iterable[Standing]) -> Standing:
+    """The sum of standings."""
     return Standing(*map(sum, zip(*[Standing(), *parts])))
 
 
-def _state(run: Run, keys: set[Any], known: Mapping[tuple[Any, ...], Sequence[Found]]) -> str:
+def _state(run: Run, keys: set[Any], by_place: Mapping[tuple[Any, ...], Sequence[Found]]) -> str:
     if run.key and run.key in keys:
         return "done"
     planned = run.config.identity
-    if not (there := known.get(_place(planned))):
+    if not (similar := by_place.get(_place(planned))):
         return "missing"
-    own, *others = variants.completed([planned.values, *(found.record.identity.values for found in there)])
+    own, *others = variants.completed([planned.values, *(each.record.identity.values for each in similar)])
     return "stale" if variants.digest(own) in map(variants.digest, others) else "missing"
 
 
-def _place(identity: Identity) -> tuple[Any, ...]:
-    own = identity
+def _place(own: Identity) -> tuple[Any, ...]:
     return own.paper, own.experiment, own.variant, own.testbed.name, own.seed, own.scale, own.breakdown

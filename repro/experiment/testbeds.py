@@ -1,4 +1,4 @@
-"""The entries of `testbed`: where a run's ranks are, and what their work and messages cost where both are modelled."""
+"""The configuration's part `testbed`: launcher and network of a run's ranks, and the costs of modelled ones."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from repro.core.fields import Count, Entries, Model, NonNegative, Positive, Text
 from repro.experiment import limits
 from repro.experiment.inputs import Inputs
 
-Seconds = dict[str, NonNegative]  # a byte, by codec or way to select
-# a kind of work (`repro.fabric.costs`) -> the entry that says what it takes a byte
+Seconds = dict[str, NonNegative]  # seconds a byte, by codec or selection
+# kind of work (`repro.fabric.costs`) -> the entry with its seconds a byte
 WORK = {
     "reduce": "gamma_s_per_byte",
     "update": "update_s_per_byte",
@@ -28,29 +28,27 @@ WORK = {
     "sum": "sum_s_per_byte",
     "exchange": "exchange_s_per_byte",
 }
-NAMED_WORK = ("encode", "decode", "select")  # KIND/NAME, whatever the name: `KIND_s_per_byte.NAME`
+NAMED_WORK = ("encode", "decode", "select")  # kinds KIND/NAME with the entry `KIND_s_per_byte.NAME`
 
 
 def entry_of(kind: str) -> str | None:
-    """The entry of a testbed for a kind of work: `encode_s_per_byte.powersgd_r2`; None: there is none."""
+    """The entry of a testbed for a kind of work, as `encode_s_per_byte.powersgd_r2`; None if it has none."""
     first, _, name = kind.partition("/")
     return f"{first}_s_per_byte.{name}" if name and first in NAMED_WORK else WORK.get(kind)
 
 
 def _numbers(value: Any) -> Any:
-    """Keys that are whole numbers in text, as in a record, as numbers."""
-    return (
-        {int(key) if str(key).isdecimal() else key: of for key, of in value.items()}
-        if isinstance(value, dict)
-        else value
-    )
+    """A mapping with its keys as integers; in a JSON record they are texts."""
+    if not isinstance(value, dict):
+        return value
+    return {int(key) if str(key).isdecimal() else key: factor for key, factor in value.items()}
 
 
 Congestion = Annotated[dict[Annotated[int, Field(ge=2)], Annotated[float, Field(ge=1)]], BeforeValidator(_numbers)]
 
 
 class Computing(Model):
-    """What computes; entries of the other way to say how fast stay in its record, and do not count."""
+    """A device. Entries of the other kind of device stay in its record, and do not count."""
 
     model_config = ConfigDict(extra="allow")
     part = "testbed.device"
@@ -60,7 +58,7 @@ class Computing(Model):
 
 
 class Rate(Computing):
-    """By its rate of operations."""
+    """A device of a given rate of operations."""
 
     peak_flops: Positive
     utilisation: Positive
@@ -68,14 +66,14 @@ class Rate(Computing):
 
 
 class Published(Computing):
-    """By the published seconds of an iteration of so many samples, which count where a rate stands beside them."""
+    """A device with a published time of an iteration of `batch` samples; it has priority over a rate."""
 
     iteration_s: Positive
     batch: Positive
 
 
 def _by(value: Any) -> Rate | Published:
-    """Which of them: InputError for an entry of neither, and for one that lacks."""
+    """A device from plain data; InputError for an unknown or missing entry."""
     if isinstance(value, Rate | Published):
         return value
     if not isinstance(value, dict):
@@ -85,25 +83,23 @@ def _by(value: Any) -> Rate | Published:
         raise unknown("entry of testbed.device", str(wrong[0]), known)
     kind: type[Rate | Published] = Published if {"iteration_s", "batch"} & value.keys() else Rate
     if missing := [name for name, field in kind.model_fields.items() if field.is_required() and name not in value]:
-        raise InputError(
-            f"testbed.device lacks {' and '.join(missing)}: must have peak_flops, utilisation and launch_s, or "
-            "iteration_s and batch"
-        )
+        must = "must have peak_flops, utilisation and launch_s, or iteration_s and batch"
+        raise InputError(f"testbed.device lacks {' and '.join(missing)}: {must}")
     return checked(kind, value, "testbed.device")
 
 
-AS_GIVEN = PlainSerializer(lambda part: part.model_dump(exclude_unset=True))  # a record is no longer than its file
-Device = Annotated[Rate | Published, PlainValidator(_by), AS_GIVEN]
+AS_CONFIGURED = PlainSerializer(lambda part: part.model_dump(exclude_unset=True))  # without defaults, as in the file
+Device = Annotated[Rate | Published, PlainValidator(_by), AS_CONFIGURED]
 
 
 class Ranks(Model):
-    """Where the ranks of a run are, real or virtual; `sources` says where the numbers come from.
+    """A testbed of real or virtual ranks. sources: entry -> origin of its number.
 
-    `kind`: of its numbers, where the run neither sleeps its computation nor is padded (`repro.records.kinds`).
+    kind: kind of its numbers, unless the run sleeps its computation or is padded (`repro.records.kinds`).
     """
 
     part = "testbed"
-    example: ClassVar[str]  # a testbed of this kind
+    example: ClassVar[str]  # name of a testbed of this kind
 
     name: Text
     launcher: Text
@@ -114,27 +110,27 @@ class Ranks(Model):
 
     @property
     def time_factor(self) -> float:
-        """Seconds on the wall of one on the clock of real ranks."""
+        """Wall-clock seconds for each second on the ranks' clock."""
         return 1.0
 
     @property
     def limited(self) -> bool:
-        """Whether the ranks are in a network of namespaces with limited links."""
+        """Whether the ranks run in network namespaces with limited links."""
         return False
 
 
 class Measured(Ranks):
-    """Real ranks, on this machine or a cluster; with `rate_gbit` in a network of namespaces with limited links."""
+    """Real ranks on this machine or a cluster; with `rate_gbit` in network namespaces with limited links."""
 
     example = "here"
 
     kind: Literal["measured"]
     network: Text
-    fabric: Text | None = None  # that srun starts; auto: `Launcher.settled` has put another in its place
-    # ranks 0 .. gpu_ranks - 1 compute on a GPU where the run does, those behind them on the CPU; null: all on a GPU
+    fabric: Text | None = None  # under srun; `Launcher.settled` replaces auto
+    # of a run on GPUs, ranks from gpu_ranks on compute on the CPU; null: all ranks compute on a GPU
     gpu_ranks: Annotated[int, Field(ge=0, le=limits.RANKS)] | None = None
     rate_gbit: Positive | None = None
-    hosts: Count | None = None  # with rate_gbit; null: one a rank
+    hosts: Count | None = None  # with rate_gbit; null: one for each rank
 
     @property
     def limited(self) -> bool:
@@ -142,48 +138,48 @@ class Measured(Ranks):
 
 
 class Modelled(Ranks):
-    """Ranks whose computation is known in seconds, on a network that is known by its constants."""
+    """Ranks with modelled computation times, on a network with modelled constants."""
 
     alpha_s: NonNegative
     beta_s_per_byte: NonNegative
     gamma_s_per_byte: NonNegative
     update_s_per_byte: NonNegative
     sync_s: NonNegative
-    inputs: Inputs = Field(default_factory=dict)  # what is assumed of it, as distributions
+    inputs: Inputs = Field(default_factory=dict)  # distributions of assumed entries
     encode_s_per_byte: Seconds
     decode_s_per_byte: Seconds
     device: Device
     network: Text = "modelled"
-    arithmetic: Literal["real", "none"] = "real"  # none: timing alone, on meta tensors
-    hosts: Count | None = None  # on which the ranks are in turn; null: one a rank
+    arithmetic: Literal["real", "none"] = "real"  # none: timing only, on meta tensors
+    hosts: Count | None = None  # ranks are distributed round robin; null: one host for each rank
     local_alpha_s: NonNegative = 0.0  # between ranks of one host
     local_beta_s_per_byte: NonNegative = 0.0
-    fair: bool = False  # messages under way share a link; else one goes after the other
-    # standard deviation of the logarithm of what a connection gets of a full link, beside others; drawn from the seed
+    fair: bool = False  # concurrent messages share a link; else they are sent one after the other
+    # standard deviation of the logarithm of a connection's share of a full link; drawn from the seed
     share_spread: NonNegative = 0.0
-    short_bytes: Count | None = None  # messages of at most so many need no share of it
+    short_bytes: Count | None = None  # messages of at most this size need no share of a link
     startup_s: NonNegative = 0.0  # of a pull of parameters, before its messages (iBatch's T_s)
-    # null: a pull has one startup; else one of each server, and so many threads which ask them
+    # null: a pull has one startup; else one for each server, by this number of threads
     pull_threads: Count | None = None
     select_s_per_byte: Seconds = Field(default_factory=dict)
-    merge_s_per_byte: NonNegative = 0.0  # of both messages, of which the largest are kept (gTop-k)
-    sum_s_per_byte: NonNegative | None = None  # of all messages that are added up (Top-k); null: as merging
-    exchange_s_per_byte: NonNegative = 0.0  # of a gradient whose largest are exchanged, besides selection and messages
-    # messages under way at once -> how many times as long a byte takes then; of links that are not fair
+    merge_s_per_byte: NonNegative = 0.0  # of two merged messages, whose largest values are kept (gTop-k)
+    sum_s_per_byte: NonNegative | None = None  # of all summed messages (Top-k); null: as merge_s_per_byte
+    exchange_s_per_byte: NonNegative = 0.0  # of a sparsified gradient, besides selection and messages
+    # number of concurrent messages -> factor on the time of a byte; for links that are not fair
     congestion: Congestion = Field(default_factory=dict)
 
     @field_validator("congestion")
     @classmethod
     def _of_links(cls, congestion: dict[int, float], others: ValidationInfo) -> dict[int, float]:
         if congestion and others.data.get("fair"):
-            raise ValueError("needs testbed.fair=false, whose links are shared instead")
+            raise ValueError("needs testbed.fair=false: messages share fair links instead")
         return congestion
 
     @field_validator("share_spread")
     @classmethod
     def _of_shares(cls, spread: float, others: ValidationInfo) -> float:
         if spread and not others.data.get("fair"):
-            raise ValueError("needs testbed.fair=true, without which nothing is shared")
+            raise ValueError("needs testbed.fair=true: messages do not share other links")
         return spread
 
 
@@ -196,18 +192,18 @@ class Simulated(Modelled):
 
 
 class Emulated(Modelled):
-    """Real ranks and real messages on a shaped network, with everything slowed down; computation is slept.
+    """Real ranks and messages on a shaped network; computation is slept, and time is slowed down.
 
-    slow_down  the links' rate is divided by it
-    shrink     messages are so many times shorter, and time is slowed down by as much less
-    send_buffer  bytes that a connection keeps of what is not on the link yet; null: as many as the kernel finds good
+    slow_down    divisor of the links' rate
+    shrink       divisor of the messages' size; time is slowed down by slow_down / shrink
+    send_buffer  bytes of a connection's send buffer; null: the kernel's choice
     """
 
     example = "emulated/pipesgd-alexnet"
 
     kind: Literal["emulated"]
     arithmetic: Literal["none"] = "none"
-    fair: bool = Field(default=False, exclude=True)  # as the simulated twin has it; real connections share as they do
+    fair: bool = Field(default=False, exclude=True)  # only for the simulated twin, as share_spread
     share_spread: NonNegative = Field(default=0.0, exclude=True)
     slow_down: Annotated[float, Field(ge=1)]
     shrink: Annotated[float, Field(ge=1)] = 1.0
@@ -228,7 +224,7 @@ KINDS = {get_args(each.model_fields["kind"].annotation)[0]: each for each in get
 
 
 def testbed_of(value: Any) -> AnyTestbed:
-    """A testbed from plain data; InputError for the first entry that cannot be."""
+    """A testbed from plain data; InputError for the first invalid entry."""
     if isinstance(value, AnyTestbed):
         return value
     if not isinstance(value, dict):
@@ -239,4 +235,4 @@ def testbed_of(value: Any) -> AnyTestbed:
     return made
 
 
-Testbed = Annotated[AnyTestbed, PlainValidator(testbed_of), AS_GIVEN]
+Testbed = Annotated[AnyTestbed, PlainValidator(testbed_of), AS_CONFIGURED]

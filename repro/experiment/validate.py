@@ -1,4 +1,4 @@
-"""Whether the parts of a configuration go together, which no type says: before anything starts."""
+"""Checks that the parts of a configuration fit together, before anything starts."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from repro.experiment.schema import RunConfig
 
 
 def check(config: RunConfig) -> int:
-    """How many ranks a configuration needs; InputError where its parts do not go together."""
+    """The number of ranks that a configuration needs; InputError if its parts do not fit together."""
     testbed, launcher, gpu = config.testbed, home("launcher").of(config.testbed), uses_gpu(config)
     if config.wanted_device == "cuda" and not gpu:
         raise InputError(f"device=cuda: {launcher.no_gpus}")
     if (chosen := config.numerics.gpus_alone) and not gpu:
-        raise NotHere(f"{chosen}: is of GPUs, and device={config.device} has none here; leave it out")
+        raise NotHere(f"{chosen}: requires a GPU, and device={config.device} has none here; leave it out")
     if config.numerics.channels_last and (takes := home("model").takes(config.model.name)) not in (
         "images",
         home("model").ANYTHING,
@@ -25,11 +25,11 @@ def check(config: RunConfig) -> int:
     home("metric").check(config.metric, config.dataset.name)
     home("imbalance").check(config)
     home("strategy").check(config, launcher.fabric, gpu)
-    needed, given = programs.ranks(config), testbed.ranks
-    if given not in (None, needed):
+    needed, configured = programs.ranks(config), testbed.ranks
+    if configured not in (None, needed):
         servers = needed - config.workers
         raise InputError(
-            f"testbed.ranks={given}: {config.strategy.name} needs {needed} ranks "
+            f"testbed.ranks={configured}: {config.strategy.name} needs {needed} ranks "
             f"({config.workers} workers and {servers} server{'s' * (servers != 1)}); null: as many as needed"
         )
     limits.check("ranks", needed, limits.RANKS)

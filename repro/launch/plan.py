@@ -75,12 +75,13 @@ def check_given(names: Sequence[str], overrides: Sequence[str], scale: str) -> N
     from repro.experiment.schema import RunConfig
 
     for name in names:
-        plain, swept = grid.split(config.choices(name, overrides)[0])
+        configured, _ = config.choices(name, overrides)
+        (plain, swept), base = grid.split(configured), grid.single_valued(configured)
         several = (f"{key}={value}" for key, values in swept.items() for value in values)
         composer = Composer(name, scale)
         composer.check(given := [*plain, *several])
-        if any(key.partition(".")[0] in PLUGINS for key in plain) and not composer.imports(plain):
-            composer.compose(plain)  # says which options a plugin has
+        if any(key.partition(".")[0] in PLUGINS for key in plain) and not composer.imports(base):
+            composer.compose(base)  # its error names the plugin's options
         for entry in filter(None, map(value_of, given)):
             check_value(RunConfig, *entry)
 

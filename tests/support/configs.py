@@ -13,7 +13,7 @@ import pytest
 from repro.answers.pages import built, reference  # noqa: F401
 from repro.core import yaml_files
 from repro.core.paths import CONFIGS
-from repro.experiment import compose, papers, quoted  # noqa: F401  (among the modules that are given the copy)
+from repro.experiment import compose, config, papers, quoted  # noqa: F401  (among the modules that are given the copy)
 from repro.experiment.files import GROUPS, own_file
 from repro.experiment.grid import Variant, variants
 
@@ -25,6 +25,12 @@ def copied(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         if name.startswith("repro.") and getattr(module, "CONFIGS", None) == CONFIGS:
             monkeypatch.setattr(module, "CONFIGS", made)
     return made
+
+
+def first_variant_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Experiments have their first variant only, for what is the same for all."""
+    axes = config.axes
+    monkeypatch.setattr(config, "axes", lambda *arguments: (axes(*arguments)[0][:1], axes(*arguments)[1]))
 
 
 def own_variants(experiment: str) -> list[Variant]:

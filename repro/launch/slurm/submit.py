@@ -92,9 +92,9 @@ def identify(runs: Sequence[Run], dry: bool) -> str | None:
     keys = Keys(place)
     for run in runs:
         try:
-            keys.give(run)
+            keys.assign(run)
         except NotHere:
-            keys.give(run, checksum="not here")
+            keys.assign(run, checksum="not here")
     return f"warning: {reason}; the names of folders in the script are not those that runs will have"
 
 

@@ -1,4 +1,4 @@
-"""`repro new`: each skeleton passes the tests that it brings, as its author would run them, and writes over nothing."""
+"""`repro new`: each skeleton passes its own tests, and nothing is overwritten."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def test_only_a_terminal_that_wants_them_gets_colours(monkeypatch, stream, varia
     assert (terminal.styled("word", "red", stream) != "word") is shown
 
 
-def test_every_command_stands_under_a_heading(capsys):
+def test_every_command_has_a_heading():
     parser = build_parser()
     (commands,) = [action for action in parser._actions if action.choices]
     shown = parser.format_help().splitlines()

@@ -271,9 +271,9 @@ class Branches(Narrow):
 @pytest.mark.parametrize(
     ("net", "words"),
     [
-        (("Narrow",), "it makes (2, 3); must be (2, 5)"),
+        (("Narrow",), "its output has shape (2, 3); the data's classification needs (2, 5)"),
         (("Narrow", "model.inputs=100", "model.outputs=5"), "its block body fails: "),
-        (("Scalar",), "it makes (); must be (2, 5)"),
+        (("Scalar",), "its output has shape (); the data's classification needs (2, 5)"),
         (("Typo",), "my_nets.py:18: AttributeError"),
     ],
 )

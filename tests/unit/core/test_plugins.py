@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import torch
 from repro import data, models, strategies
 from repro.algorithms import imbalance
 from repro.cli.main import main
+from repro.core import own_code, registry
 from repro.core.errors import InputError
 from repro.core.registry import PLUGINS
 from repro.experiment import config, files
@@ -155,7 +157,7 @@ def test_a_class_under_another_name_or_not_whole_is_one_line(foreign, was, now, 
 BROKEN = {  # file -> what is in it, where the line points
     "wire.py": ("import torch\n\ndef f(:\n", "wire.py:3: SyntaxError"),
     "line.py": ('x = 1\nraise RuntimeError("no\\nway")\n', "line.py:2: RuntimeError: no way"),
-    "points.py": ("KIND = 'images'\n", "foreign_plugins.points does not say its options"),
+    "points.py": ("KIND = 'images'\n", "foreign_plugins.points does not declare its options"),
     "late.py": ("import foreign_plugins.helper\n", "helper.py:1: SystemExit: 3"),
 }
 
@@ -203,6 +205,23 @@ def test_the_conformance_tests_of_others_are_there(capsys):
     names = [parameter.values[0] for parameter in real.strategy_names()]
     assert {"dsync", "foreign_wire"} <= {*names} and "wire.py:3" in capsys.readouterr().err
     assert "foreign_line" not in PLUGINS["model"].usable()
+
+
+def test_a_misspelt_name_in_a_users_file_is_compared_with_the_names_that_it_defines(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_two_nets.py").write_text("from pathlib import Path as Nett\n\nclass Net: ...\n")
+    own_code.admit("./my_two_nets.py:Nets")
+    with pytest.raises(InputError, match=r"'Nets'; nearest: Net \("):
+        own_code.load("./my_two_nets.py:Nets")
+
+
+def test_a_required_option_is_named_with_its_plugin():
+    @dataclass
+    class Options:
+        period: int
+
+    with pytest.raises(InputError, match=r"^strategy\.period: is missing; strategy local requires it$"):
+        registry.parse("strategy", "local", Options, {}, "strategy")
 
 
 def test_a_strategy_of_ours_needs_no_file_of_its_options(tmp_path, monkeypatch):

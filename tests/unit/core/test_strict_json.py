@@ -27,12 +27,12 @@ DEEP = "[" * 100_000
 NOT_JSON = {
     DEEP: "nested too deeply",
     '{"event": "x", "a": ' + DEEP: "nested too deeply",
-    '{"event": "a", "event": "b"}': "'event' stands there twice",
-    '{"event": "x", "loss": NaN}': "NaN is no number",
-    '{"event": "x", "loss": -Infinity}': "-Infinity is no number",
-    '{"event": "x", "loss": 1e999}': "1e999 is beyond all numbers",
+    '{"event": "a", "event": "b"}': "'event' occurs twice",
+    '{"event": "x", "loss": NaN}': "NaN is no JSON number",
+    '{"event": "x", "loss": -Infinity}': "-Infinity is no JSON number",
+    '{"event": "x", "loss": 1e999}': "1e999 overflows a double",
     '{"event": "x"}\0': "Extra data",
-    '{"event": "x", "n": 1' + "0" * 400 + "}": "beyond all whole numbers",
+    '{"event": "x", "n": 1' + "0" * 400 + "}": "overflows a 64-bit integer",
     '{"event": "\\ud800"}': "surrogates",
     "9" * 5000: "4300",
 }

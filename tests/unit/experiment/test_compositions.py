@@ -1,7 +1,9 @@
-"""Every experiment composes at every scale, and so does every configuration of a group; an experiment's composer has
-what Hydra alone composes."""
+"""Every experiment composes at every scale, and so does every configuration of a group; a composer makes what Hydra
+alone makes."""
 
 from __future__ import annotations
+
+import itertools
 
 import pytest
 from hydra import compose, initialize_config_dir
@@ -14,6 +16,7 @@ from repro.experiment.compose import Composer
 from repro.experiment.expand import expand
 from repro.experiment.needs import uses_gpu
 from repro.training.stops import TrainingPlan
+from tests.support.configs import first_variant_alone
 
 FIG4 = "pipesgd/fig4-mnist"
 
@@ -22,25 +25,23 @@ FIG4 = "pipesgd/fig4-mnist"
 def test_every_experiment_composes_at_every_scale(name, monkeypatch):
     resolved = config.compose(name)
     lacking = []  # Horovod, or network namespaces, which not every machine has
-    found = expand(name, lacking=lacking)
-    if lacking and not found:
+    runs = expand(name, lacking=lacking)
+    if lacking and not runs:
         pytest.skip(str(lacking[0]))
-    assert len(found) == (points(resolved) - len(lacking)) * resolved["seeds"]
-    assert len({run.label for run in found}) == len(found)
-    # a scale changes the same for all variants: the first one tells
-    axes = config.axes
-    monkeypatch.setattr(config, "axes", lambda *given: (axes(*given)[0][:1], axes(*given)[1]))
+    assert len(runs) == (points(resolved) - len(lacking)) * resolved["seeds"]
+    assert len({run.label for run in runs}) == len(runs)
+    first_variant_alone(monkeypatch)  # a scale changes the same entries of all variants
     for scale in {tuple(changes): scale for scale, changes in resolved["scales"].items()}.values():
         lacking = []
-        found = expand(name, scale=scale, lacking=lacking)
+        runs = expand(name, scale=scale, lacking=lacking)
         sized = config.compose(name, (), scale)
-        assert len(found) == (points(sized) - len(lacking)) * sized["seeds"]
+        assert len(runs) == (points(sized) - len(lacking)) * sized["seeds"]
 
 
 def points(resolved):
-    """How many variants there are on all testbeds, some of which leave not all."""
+    """The number of variants on all testbeds, some of which select among the variants."""
     variants, testbeds = config.axes(resolved, [])
-    return sum(len(grid.left(variants, grid.split(there)[1])) for there in testbeds.values())
+    return sum(len(grid.select(variants, grid.split(overrides)[1])) for overrides in testbeds.values())
 
 
 @pytest.mark.parametrize("overrides", [
@@ -59,78 +60,75 @@ def test_a_composer_has_what_hydra_alone_composes(overrides, scale):
     assert composer.compose(overrides) == composer.compose(overrides) == hydra
 
 
-def test_what_this_machine_lacks_is_left_out_by_the_variant(monkeypatch):
+def test_variants_that_this_machine_lacks_are_left_out(monkeypatch):
     monkeypatch.setattr("repro.strategies.horovod.missing", lambda: "Horovod is not installed")
     with pytest.raises(NotHere, match="make setup-horovod"):
-        expand("baselines/side-by-side", ["testbed=here"])
+        expand("baselines/side-by-side", ["testbed=here", "method=Horovod"])
     lacking = []
-    found = expand("baselines/side-by-side", ["testbed=here"], lacking=lacking)
-    assert len(found) == 9 and [str(error) for error in lacking] == 2 * [str(lacking[0])]
-    assert "DDP" in {run.variant for run in found} and "Horovod" not in {run.variant for run in found}
+    runs = expand("baselines/side-by-side", ["testbed=here", "method=DDP,Horovod"], lacking=lacking)
+    assert {run.variant for run in runs} == {"DDP"} and {str(error) for error in lacking} == {str(lacking[0])}
 
 
 @pytest.mark.parametrize("device", ["cuda", "cpu"])
-def test_a_horovod_without_cuda_is_left_out_before_ranks_start(monkeypatch, device):
-    """Where gradients are on a GPU; on a CPU it does."""
+def test_a_horovod_without_cuda_is_left_out_of_runs_on_gpus(monkeypatch, device):
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     monkeypatch.setattr("repro.strategies.horovod.missing", lambda: None)
     monkeypatch.setattr("repro.strategies.horovod.built_with_cuda", lambda: False)
     lacking = []
-    found = expand("baselines/side-by-side", ["testbed=here", f"device={device}"], lacking=lacking)
-    assert ("Horovod" in {run.variant for run in found}) == (device == "cpu") == (not lacking)
+    runs = expand("baselines/side-by-side", ["testbed=here", f"device={device}", "method=Horovod"], lacking=lacking)
+    assert bool(runs) == (device == "cpu") == (not lacking)
     assert all("HOROVOD_GPU_OPERATIONS=NCCL make setup-horovod" in str(error) for error in lacking)
 
 
-def test_a_testbed_may_have_some_of_a_factors_values_alone():
-    found = expand("ibatch/fig5-vgg19")
+def test_a_testbed_may_select_values_of_a_factor():
+    resolved = config.compose("ibatch/fig5-vgg19")
+    variants, testbeds = config.axes(resolved, [])
     workers = {
-        bed: {run.config.workers for run in found if run.config.testbed.name == bed}
-        for bed in ("paper/ibatch", "emulated/ibatch")
+        name: {each.factors.get("workers") for each in grid.select(variants, grid.split(overrides)[1])}
+        for name, overrides in testbeds.items()
     }
-    assert workers["emulated/ibatch"] == {1, 6, 12, 24, 30} < workers["paper/ibatch"]
+    assert workers["emulated/ibatch"] < workers["paper/ibatch"]
 
 
 def test_a_gpu_adds_breakdown_runs_to_the_measured_ones(monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    found = expand(FIG4, ["seeds=2"])
-    exact = [run for run in found if run.config.breakdown]
-    measured = [run for run in found if run.config.testbed.kind == "measured" and not run.config.breakdown]
+    runs = expand(FIG4, ["seeds=2", "strategy=dsync,pipe_sgd"])
+    exact = [run for run in runs if run.config.breakdown]
+    measured = [run for run in runs if run.config.testbed.kind == "measured" and not run.config.breakdown]
     assert exact and [run.config.variant for run in exact] == [run.config.variant for run in measured if run.seed == 0]
-    assert {run.config.testbed.kind for run in exact} == {"measured"} and len({run.label for run in found}) == len(
-        found
-    )
+    assert {run.config.testbed.kind for run in exact} == {"measured"} and len({run.label for run in runs}) == len(runs)
     for without in ("device=cpu", "breakdown_steps=0"):
-        assert not any(run.config.breakdown for run in expand(FIG4, [without]))
+        assert not any(run.config.breakdown for run in expand(FIG4, ["strategy=dsync", without]))
 
 
 def test_a_breakdown_run_is_a_part_of_the_training_behind_the_warm_up(monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    alexnet = ["testbed=here", "seeds=1"]
-    whole, exact = (
-        [run.config for run in expand("pipesgd/fig4-alexnet", alexnet) if run.config.breakdown is breakdown]
-        for breakdown in (False, True)
-    )
-    pipelined = [config.strategy.name == "pipe_sgd" for config in whole]
-    assert [config.strategy.options.warmup_epochs for config in whole if config.strategy.name == "pipe_sgd"] == [4] * 3
-    assert [getattr(config.strategy.options, "warmup_epochs", None) == 0 for config in exact] == pipelined
-    assert {config.epochs for config in exact} == {config.epochs for config in whole}  # the schedule is the run's
-    assert [TrainingPlan.of(config, 5005).iterations for config in (whole[0], exact[0])] == [
-        whole[0].epochs * 5005,
-        300,
-    ]
+    configs = [run.config for run in expand("pipesgd/fig4-alexnet", ["testbed=here", "seeds=1"])]
+    whole, exact = ([each for each in configs if each.breakdown is breakdown] for breakdown in (False, True))
+    warmup = [getattr(each.strategy.options, "warmup_epochs", None) for each in whole]
+    assert 4 in warmup
+    assert [getattr(each.strategy.options, "warmup_epochs", None) for each in exact] == [w and 0 for w in warmup]
+    assert {each.epochs for each in exact} == {each.epochs for each in whole}  # the schedule is the run's
+    assert TrainingPlan.of(whole[0], 5005).iterations == whole[0].epochs * 5005
+    assert TrainingPlan.of(exact[0], 5005).iterations == 300
     everything = exact[0].model_copy(update={"breakdown_steps": None})
     assert TrainingPlan.of(everything, 5005) == TrainingPlan.of(whole[0], 5005)
 
 
-def test_simulated_ranks_compute_on_a_gpu_where_they_are_told_to(monkeypatch):
+def test_simulated_ranks_compute_on_a_gpu_only_with_device_cuda(monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    (told,), (usual,) = (expand(FIG4, ["strategy=dsync", "testbed=virtual", *more]) for more in (["device=cuda"], []))
-    assert uses_gpu(told.config) and not uses_gpu(usual.config) and not told.config.breakdown
-    (nothing,) = expand(FIG4, ["strategy=dsync", "testbed=virtual", "testbed.arithmetic=none", "device=cuda"])
-    assert nothing.config.wanted_device == "cpu"
+    on = ["strategy=dsync", "testbed=virtual"]
+    cuda, auto, timing = (
+        expand(FIG4, [*on, *more])[0].config
+        for more in (["device=cuda"], [], ["testbed.arithmetic=none", "device=cuda"])
+    )
+    assert uses_gpu(cuda) and not uses_gpu(auto) and not cuda.breakdown and timing.wanted_device == "cpu"
 
 
-@pytest.mark.parametrize("group", files.GROUPS)
-def test_every_file_of_a_group_composes(group):
-    for name in files.group_names(group):
-        assert config.compose(FIG4, [f"{group}={name}"])[group]["name"] == name
+def test_every_file_of_every_group_composes():
+    """One of each group in a composition, of which each costs a merge by Hydra."""
+    composer = Composer(FIG4)
+    for names in itertools.zip_longest(*map(files.group_names, files.GROUPS)):
+        chosen = {group: name for group, name in zip(files.GROUPS, names, strict=True) if name}
+        composed = composer.compose([f"{group}={name}" for group, name in chosen.items()])
+        assert {group: composed[group]["name"] for group in chosen} == chosen

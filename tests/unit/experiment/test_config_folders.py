@@ -32,7 +32,7 @@ each:
 @pytest.fixture
 def package(tmp_path):
     """A paper in a package of its own, as `repro new` writes it; the folder beside its pyproject.toml."""
-    new.written("paper", "mine", tmp_path)
+    new.write("paper", "mine", tmp_path)
     return tmp_path
 
 
@@ -149,7 +149,7 @@ def test_a_file_of_the_project_is_what_it_is():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("title: nameless\n", "must say how it is called"),
+        ("title: nameless\n", "must have a name"),
         ("paper: pipesgd\nexperiment: fig4-mnist\n", "has an experiment pipesgd/fig4-mnist"),
         ("each: 5\n", "must be entries"),
     ],

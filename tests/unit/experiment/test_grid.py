@@ -105,7 +105,7 @@ def test_several_values_multiply_the_runs_and_are_factors():
         "pipe_sgd, 2, optimizer.lr=0.2",
     ]
     assert found[3].factors == {"strategy": "pipe_sgd", "workers": 2, "optimizer.lr": 0.2}
-    assert found[3].given == ("strategy=pipe_sgd", "optimizer.lr=0.2")
+    assert found[3].swept == ("strategy=pipe_sgd", "optimizer.lr=0.2")
 
 
 def test_only_lists_of_values_are_several():
@@ -138,19 +138,18 @@ def test_a_testbeds_choice_leaves_the_variants_that_it_names_in_quotes_too():
         {"method": {"eager-SGD (solo)": [], "D-Sync": [], "Horovod": []}, "workers": {2: [], 4: []}}, overrides=()
     )
     _, leaves = grid.split(["method='eager-SGD (solo)',D-Sync", "workers=choice(4)"])
-    assert [v.label for v in grid.left(found, leaves)] == ["eager-SGD (solo), 4", "D-Sync, 4"]
+    assert [v.label for v in grid.select(found, leaves)] == ["eager-SGD (solo), 4", "D-Sync, 4"]
 
 
 def test_a_factor_that_is_no_key_chooses_among_the_variants():
-    every = expand("pipedream/table1-vgg16-8b", [], "full")
-    some = expand("pipedream/table1-vgg16-8b", ["method=single,bsp", "testbed=paper/pipedream-b"], "full")
-    assert [run.variant for run in some] == ["single", "bsp"]
-    of_every = {run.variant: run.config for run in every if run.testbed == "paper/pipedream-b"}
-    assert all(keyed(run.config) == keyed(of_every[run.variant]) and not run.config.changed for run in some)
-    (one,) = expand("pipedream/table1-vgg16-8b", ["method=bsp", "testbed=paper/pipedream-b"], "full")
-    assert one.variant == "bsp"
+    name, on = "pipedream/table1-vgg16-8b", "testbed=paper/pipedream-b"
+    every = {run.variant: run.config for run in expand(name, [on], "full")}
+    for method, labels in (("single,bsp", ["single", "bsp"]), ("bsp", ["bsp"])):
+        some = expand(name, [f"method={method}", on], "full")
+        assert [run.variant for run in some] == labels
+        assert all(keyed(run.config) == keyed(every[run.variant]) and not run.config.changed for run in some)
     with pytest.raises(InputError, match=r"value of factor method 'bps'.*bsp"):
-        expand("pipedream/table1-vgg16-8b", ["method=single,bps"], "full")
+        expand(name, ["method=single,bps"], "full")
 
 
 @pytest.mark.parametrize("given", ["method='B c',single", "method=B c,single"])
@@ -158,7 +157,7 @@ def test_variants_without_the_factor_stay_and_keys_are_no_choices(given):
     own = {"grid": [{"method": {"A": [], "B c": []}, "workers": {1: [], 2: []}}, {"method": {"single": []}}]}
     rest, chosen = grid.choices(own, ["workers"], ["workers=2", given, "epochs=1"])
     assert rest == ["workers=2", "epochs=1"]
-    found = grid.left(grid.variants({**own, "workers": 1, "strategy": {"name": "dsync"}}, rest), chosen)
+    found = grid.select(grid.variants({**own, "workers": 1, "strategy": {"name": "dsync"}}, rest), chosen)
     assert [each.label for each in found] == ["B c, 2", "single"]
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 from dataclasses import make_dataclass
 from functools import partial
@@ -16,6 +14,7 @@ import pytest
 import torch
 
 from repro.core.errors import InputError
+from repro.experiment import cache_key
 from repro.experiment.cache_key import fingerprint, left_out, modules, run_key
 from repro.experiment.expand import expand
 from repro.experiment.identify import identify
@@ -169,89 +168,53 @@ EDITS = {
 }
 
 
-LOOK = """
-import json, os, pathlib, sys
-from repro.experiment import cache_key
-from repro.experiment.expand import expand
-from repro.experiment.key import code_roots
-from repro.experiment.plugins import choice
-
-asked = json.load(sys.stdin)
-roots = {name: code_roots(expand(*given)[0].config) for name, given in asked["runs"].items()}
-
-def codes():
-    return {name: cache_key.fingerprint(each) for name, each in roots.items()}
-
-before, stale = codes(), {}
-for file in asked["files"]:
-    path = pathlib.Path(file)
-    text = path.read_text()
-    path.write_text(text + "\\n\\nEDITED = True\\n")
-    stale[file] = [name for name, code in codes().items() if code != before[name]]
-    path.write_text(text)
-assert codes() == before
-print(json.dumps(stale))
-"""
-
-
 @pytest.fixture(scope="module")
-def stale(tmp_path_factory):
-    """File -> the runs that its edit makes stale, in a copy of the tree."""
-    copy = tmp_path_factory.mktemp("tree")
-    shutil.copytree(PROJECT / "repro", copy / "repro", ignore=shutil.ignore_patterns("__pycache__", "out"))
-    done = subprocess.run(
-        [sys.executable, "-c", LOOK],
-        input=json.dumps({"runs": RUNS, "files": list(EDITS)}),
-        env=os.environ | {"PYTHONPATH": str(copy), "CUDA_VISIBLE_DEVICES": ""},
-        cwd=copy,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+def roots():
+    """Run -> the modules that its numbers come from."""
+    return {name: code_roots(expand(*arguments)[0].config) for name, arguments in RUNS.items()}
 
 
-@pytest.mark.parametrize("file", EDITS)
-def test_an_edit_makes_the_runs_stale_whose_numbers_it_can_change(stale, file):
-    assert set(stale[file]) == EDITS[file]
+@pytest.fixture
+def copy(tmp_path, monkeypatch):
+    """A copy of the tree, whose code is hashed."""
+
+    def source_file(name):
+        place = tmp_path.joinpath(*name.split("."))
+        return next((path for path in (place / "__init__.py", place.with_suffix(".py")) if path.is_file()), None)
+
+    shutil.copytree(PROJECT / "repro", tmp_path / "repro", ignore=shutil.ignore_patterns("__pycache__", "out"))
+    monkeypatch.setattr(cache_key, "source_file", source_file)
+    return tmp_path
 
 
-CODES = """
-import json, sys
-from repro.experiment import cache_key
-print(json.dumps([cache_key.fingerprint(roots) for roots in json.load(sys.stdin)]))
-"""
+def test_an_edit_makes_the_runs_stale_whose_numbers_it_can_change(roots, copy):
+    def codes():
+        return {name: fingerprint(own) for name, own in roots.items()}
+
+    before = codes()
+    for file, stale in EDITS.items():
+        text = (copy / file).read_text()
+        (copy / file).write_text(f"{text}\n\nEDITED = True\n")
+        assert {name for name, code in codes().items() if code != before[name]} == stale, file
+        (copy / file).write_text(text)
+    assert codes() == before
 
 
-def test_no_key_changes_where_rooms_move(tmp_path):
-    def codes(folder, roots):
-        done = subprocess.run(
-            [sys.executable, "-c", CODES],
-            input=json.dumps(roots),
-            env=os.environ | {"PYTHONPATH": str(folder)},
-            cwd=folder,
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
-
+def test_no_key_changes_where_rooms_move(roots, copy):
     def moved(text):
         among = "|".join(rooms)
         renamed = partial(re.sub, rf"\b({among})\b", r"moved_\1 as \1")
         text = re.sub(r"(?<=from repro import ).*", lambda names: renamed(names[0]), text)
         return re.sub(rf"\brepro\.({among})\b", r"repro.moved_\1", text)
 
-    shutil.copytree(PROJECT / "repro", tmp_path / "repro", ignore=shutil.ignore_patterns("__pycache__", "out"))
-    roots = [code_roots(expand(*given)[0].config) for given in RUNS.values()]
-    before = codes(tmp_path, roots)
+    before = {name: fingerprint(own) for name, own in roots.items()}
     packages = [path.name for path in (PROJECT / "repro").iterdir() if (path / "__init__.py").is_file()]
     rooms = [name for name in packages if not left_out(f"repro.{name}")]
     for room in rooms:
-        (tmp_path / "repro" / room).rename(tmp_path / "repro" / f"moved_{room}")
-    for path in (tmp_path / "repro").rglob("*.py"):
+        (copy / "repro" / room).rename(copy / "repro" / f"moved_{room}")
+    for path in (copy / "repro").rglob("*.py"):
         path.write_text(moved(path.read_text()))
-    assert codes(tmp_path, [[moved(root) for root in each] for each in roots]) == before
+    assert {name: fingerprint([moved(root) for root in own]) for name, own in roots.items()} == before
 
 
 def key_on(overrides, monkeypatch, **machine):

@@ -1,4 +1,4 @@
-"""Variants of experiments: programs, what papers print of them, which are done, stale or missing."""
+"""Runs of experiments: numbers that papers print of them, programs, testbeds' overrides, states."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from repro.experiment.grid import Variant
 from repro.experiment.identify import identify
 from repro.experiment.key import Keys, code_roots
 from repro.experiment.quoted import printed, quoted
-from repro.experiment.standing import Standing, standing, together
+from repro.experiment.standing import Standing, standing, total
 from repro.fabric.virtual import fabric as virtual
 from repro.rank import probe
 from repro.records.catalogue import REFERENCE, Found
 from tests.support import records
 from tests.support.cli import EXPERIMENT
-from tests.support.configs import own_variants
+from tests.support.configs import first_variant_alone, own_variants
 
-# --- what papers print of experiments' variants: entries that point into the tables of printed numbers
+# --- numbers that papers print of experiments' variants: entries that point into the tables of printed numbers
 
 
 QUOTING = [name for name in config.experiment_names() if module.own_file(name).get("quoted")]
@@ -93,12 +93,12 @@ def test_a_chosen_testbed_keeps_what_the_experiment_says_of_it():
 
 
 def test_a_testbeds_overrides_yield_to_the_users_and_win_over_the_scales():
-    found = expand("pipesgd/fig4-alexnet", [], "full")
-    batch = {(run.testbed, run.config.batch) for run in found}
+    runs = expand("pipesgd/fig4-alexnet", ["method=Pipe-SGD"], "full")
+    batch = {(run.testbed, run.config.batch) for run in runs}
     assert batch == {("here", 64), ("paper/pipesgd-alexnet", 256), ("emulated/pipesgd-alexnet", 256)}
-    warm_up = {(c.testbed, c.config.strategy.options.warmup_epochs) for c in found if "Pipe" in c.variant}
+    warm_up = {(run.testbed, run.config.strategy.options.warmup_epochs) for run in runs}
     assert warm_up == {("here", 4), ("paper/pipesgd-alexnet", 0), ("emulated/pipesgd-alexnet", 0)}
-    assert {run.config.batch for run in expand("pipesgd/fig4-alexnet", ["batch=32"], "full")} == {32}
+    assert {run.config.batch for run in expand("pipesgd/fig4-alexnet", ["batch=32", "method=D-Sync"], "full")} == {32}
 
 
 def experiment_of(program: str) -> str:
@@ -110,14 +110,12 @@ def experiment_of(program: str) -> str:
 
 
 @pytest.mark.parametrize("name", programs.PROBES.names())
-def test_a_probe_says_how_many_ranks_it_needs_and_its_code_counts(name):
-    found = expand(experiment_of(name), [], "quick", lacking=[])  # some are of GPUs alone
-    assert found
-    for run in found:
-        assert programs.ranks(run.config) >= run.config.workers
-        roots = code_roots(run.config)
-        assert f"repro.probes.{name}" in roots
-        assert all(isinstance(cache_key.fingerprint([root]), str) for root in roots)
+def test_a_probe_says_how_many_ranks_it_needs_and_its_code_counts(name, monkeypatch):
+    first_variant_alone(monkeypatch)
+    run, *_ = expand(experiment_of(name), [], "quick", lacking=[])  # some testbeds need GPUs
+    roots = code_roots(run.config)
+    assert programs.ranks(run.config) >= run.config.workers and f"repro.probes.{name}" in roots
+    assert set(roots) <= set(cache_key.modules(roots))
 
 
 def test_a_probe_that_ran_here_is_done(tmp_path, monkeypatch):
@@ -151,40 +149,35 @@ def made_runs():
     found = expand(EXPERIMENT, TIMING, "quick")
     keys = Keys()
     for run in found:
-        keys.give(run)
+        keys.assign(run)
     return found
 
 
-def finished(run, tmp_path, **changes):
+def finished(run, **changes):
     return Found(REFERENCE, records.finished(run, **changes))
 
 
-def test_a_run_is_done_by_its_key_and_stale_by_its_place(made_runs, tmp_path):
+def test_a_run_is_done_by_its_key_and_stale_by_its_place(made_runs):
     first, second, *rest = made_runs
     assert standing(made_runs, []) == (0, 0, len(made_runs))
-    there = [finished(first, tmp_path), finished(first, tmp_path, key="older"), finished(second, tmp_path, key="older")]
-    assert standing(made_runs, there) == (1, 1, len(rest))
+    others = [finished(first), finished(first, key="older"), finished(second, key="older")]
+    assert standing(made_runs, others) == (1, 1, len(rest))
     here = {"name": "here", "kind": "measured", "launcher": "mpirun"}
     for changed in ({"seed": 9}, {"scale": "paper"}, {"testbed": here}, {"breakdown": True}, {"paper": "other"}):
-        assert standing([second], [finished(second, tmp_path, key="older", **changed)]) == (0, 0, 1)
-    assert together([Standing(1, 2, 3), Standing(1, 0, 0)]) == (2, 2, 3)
+        assert standing([second], [finished(second, key="older", **changed)]) == (0, 0, 1)
+    assert total([Standing(1, 2, 3), Standing(1, 0, 0)]) == (2, 2, 3)
     assert str(Standing(1, 2, 3)) == "1 done, 2 stale, 3 missing"
 
 
-def test_a_run_is_stale_only_by_one_of_the_same_configuration(made_runs, tmp_path):
+def test_a_run_is_stale_only_by_one_of_the_same_configuration(made_runs):
     run, *_ = made_runs
-    own = run.config.plain()
-    changes: list[dict] = [
-        {"epochs": 9},
-        {"model": {"name": "softmax"}},
-        {"optimizer": own["optimizer"] | {"lr": 7.0}},
-        {"accumulate": 5},
-    ]
-    others = [finished(run, tmp_path, key="older", **change) for change in changes]
+    optimizer = run.config.plain()["optimizer"] | {"lr": 7.0}
+    changes = ({"epochs": 9}, {"model": {"name": "softmax"}}, {"optimizer": optimizer}, {"accumulate": 5})
+    others = [finished(run, key="older", **change) for change in changes]
     assert standing([run], others) == (0, 0, 1)
-    assert standing([run], [*others, finished(run, tmp_path, key="older")]) == (0, 1, 0)
-    before_it_came = {"numerics": {}, "eval_train": 0}
-    assert standing([run], [finished(run, tmp_path, key="older", **before_it_came)]) == (0, 1, 0)
+    assert standing([run], [*others, finished(run, key="older")]) == (0, 1, 0)
+    without_later_entries = {"numerics": {}, "eval_train": 0}
+    assert standing([run], [finished(run, key="older", **without_later_entries)]) == (0, 1, 0)
 
 
 def test_a_run_says_where_overrides_changed_it():
@@ -204,17 +197,29 @@ def test_the_keys_are_those_under_which_it_would_be_run(made_runs):
     assert len({run.key for run in made_runs}) == len(made_runs)
 
 
-def test_show_says_it_for_each_experiment(capsys, monkeypatch):
-    assert main(["show", EXPERIMENT, *TIMING, "--json"]) == 0
+def test_show_prints_the_states_and_why_runs_cannot_run_here(capsys, monkeypatch):
+    chosen = [EXPERIMENT, "strategy=dsync", *TIMING]
+    assert main(["show", *chosen, "--json"]) == 0
     (shown,) = json.loads(capsys.readouterr().out)
     assert sum(shown["standing"].values()) == shown["runs"] > 0 and shown["config"]["scale"] == "quick"
-    assert main(["show", EXPERIMENT, *TIMING]) == 0
+    assert main(["show", *chosen]) == 0
     out = capsys.readouterr().out
     assert str(Standing(**shown["standing"])) in out and "\n  optimizer.lr = " in out
 
     def gone(keys, run):
         raise NotHere("no data here")
 
-    monkeypatch.setattr(Keys, "give", gone)
-    assert main(["show", EXPERIMENT, *TIMING]) == 0
+    monkeypatch.setattr(Keys, "assign", gone)
+    assert main(["show", *chosen]) == 0
     assert "no data here" in capsys.readouterr().out
+
+
+def test_options_belong_to_each_of_several_strategies_and_the_one_without_them_is_named():
+    runs = expand(EXPERIMENT, ["strategy=gtopk,topk", "strategy.density=0.01", "testbed=virtual"])
+    assert {(run.config.strategy.name, run.config.strategy.options.density) for run in runs} == {
+        ("gtopk", 0.01),
+        ("topk", 0.01),
+    }
+    for several in ("dsync,pipe_sgd", "pipe_sgd,dsync"):
+        with pytest.raises(InputError, match=r"^strategy dsync: unknown option 'strategy\.K'; valid: "):
+            expand(EXPERIMENT, [f"strategy={several}", "strategy.K=3", "testbed=virtual"])

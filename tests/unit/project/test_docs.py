@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from repro.cli import gpu_hours, marked, workloads
+from repro.cli import gpu_hours, workloads
 from repro.cli.main import build_parser, config_folder
 from repro.core import config_folders
 from repro.core.registry import PLUGINS
@@ -81,6 +81,9 @@ def commands(page: Path, program: str) -> Iterator[list[str]]:
                 yield words[1:]
 
 
+expanded: set[tuple[str, ...]] = set()  # commands of other pages
+
+
 @each_page
 def test_commands_of_repro_exist_with_their_options(page, tmp_path, monkeypatch):
     """Each is parsed, and its runs are expanded: experiments, overrides, plugins, what does not go together."""
@@ -95,9 +98,12 @@ def test_commands_of_repro_exist_with_their_options(page, tmp_path, monkeypatch)
         overrides = [each for each in overrides if not each.startswith("device=")]  # tests have no GPU
         if getattr(args, "experiment", None):
             with config_folders.used(folders.config_dir):
-                names = config.experiment_names(args.experiment)
-                for experiment in names if overrides else names[:1]:  # all: tests/unit/experiment/test_compositions
-                    expand(experiment, overrides, getattr(args, "scale", None), lacking=[])
+                names, scale = config.experiment_names(args.experiment), getattr(args, "scale", None)
+                config.compose(names[0], (), scale)  # tests/unit/experiment/test_compositions expands it
+                for experiment in names if overrides else ():
+                    if (command := (experiment, *overrides, scale)) not in expanded:
+                        expand(experiment, overrides, scale, lacking=[])
+                        expanded.add(command)
         else:
             assert not rest or overrides, f"{words}: {rest}"
 
@@ -158,30 +164,17 @@ def test_the_page_for_authors_names_every_public_member_and_no_other():
             given = [each.strip() for each in parameters.split(",") if each.strip()]
             known = inspect.signature(getattr(kind, name)).parameters if given else ()
             assert set(given) <= set(known), f"{title}.{name}({parameters})"
-    called = {
-        "worker": "Worker",
-        "shard": "ModelShard",
-        "model_shard": "ModelShard",
-        "clock": "Clock",
-        "fabric": "Fabric",
-    }
+    called = {"worker": "Worker", "shard": "ModelShard", "model_shard": "ModelShard"}
+    called |= {"clock": "Clock", "fabric": "Fabric"}
     for owner, name in re.findall(r"\b(worker|shard|model_shard|clock|fabric|costs)\.([a-z_]+)", text):
         assert name in public(*kinds[called.get(owner, "Costs")]), f"{owner}.{name}"
 
 
 def test_a_workloads_line_says_what_records_do_and_no_more():
     def run(seed, score, standin=False, gpu=None, **more):
-        of = {
-            "paper": "p",
-            "experiment": "e",
-            "variant": "D-Sync",
-            "testbed": "here",
-            "kind": "measured",
-            "scale": "full",
-            "seed": seed,
-        }
-        data, final = {"name": "mnist", "standin": standin}, {"top1": score}
-        return of | {"dataset": data, "hardware": {"gpu": gpu}, "metric": "top1", "final": final} | more
+        names = {"paper": "p", "experiment": "e", "variant": "D-Sync", "testbed": "here", "kind": "measured"}
+        result = {"metric": "top1", "final": {"top1": score}, "dataset": {"name": "mnist", "standin": standin}}
+        return names | result | {"scale": "full", "seed": seed, "hardware": {"gpu": gpu}} | more
 
     real, made_up = [run(0, 0.97), run(1, 0.98)], run(0, 0.99, standin=True, gpu="H200")
     assert workloads.best([made_up, *real], "D-Sync") == real, "real data come before a GPU"
@@ -195,6 +188,8 @@ def test_a_workloads_line_says_what_records_do_and_no_more():
     assert workloads.trained([run(0, None), made_up, *real], "D-Sync", 0.98).startswith("no: 0.9750")
     stood_in = workloads.trained([made_up, run(0, None)], "D-Sync", 0.98)
     assert stood_in.startswith("not judged") and "p/e" in stood_in and "stand-in" in stood_in
+    targets = {}, None, {"0.97": None}, {"0.97": None, "0.98": None}
+    assert [workloads.aims({"targets": own}, 0.98) for own in targets] == [False, False, False, True]
 
 
 def test_steps_on_a_gpu_count_apart_from_trainings():
@@ -213,12 +208,6 @@ def test_gpu_hours_follow_the_work():
     )
     assert once > 0 and twice == pytest.approx(2 * once)
     assert [gpu_hours.text(hours) for hours in (0.002, 0.149, 3.12, 59.6)] == ["< 0.1", "0.1", "3.1", "60"]
-
-
-def test_a_page_holds_the_table_between_its_marks():
-    begin = marked.begin("a")
-    page = f"before {begin} old {marked.END} after"
-    assert marked.filled(page, "a", "new") == f"before {begin}\nnew\n{marked.END} after"
 
 
 def test_the_picture_shows_every_room():

@@ -1,7 +1,9 @@
-"""What experiments' files say besides their runs: where hyper-parameters are from, beside the paper's; `jobs`, what
-`repro run PAPER` consists of at a scale."""
+"""Entries of experiments' files besides their runs: sources of hyper-parameters; `jobs`, the runs of `repro run PAPER`
+at a scale."""
 
 from __future__ import annotations
+
+import functools
 
 import pytest
 
@@ -16,27 +18,28 @@ from repro.experiment.requested import part
 from repro.experiment.schema import RunConfig
 from tests.support.configs import own_variants
 
-SAYING = [name for name in config.experiment_names() if own_file(name).get("hyperparameters")]
+WITH_SOURCES = [name for name in config.experiment_names() if own_file(name).get("hyperparameters")]
 # the paper counts from 1, until the fifth epoch; ours are the epochs before it
 COUNTED_OTHERWISE = {"warmup_epochs": 1}
 
 
-def test_every_workload_that_a_paper_names_is_trained_by_an_experiment_that_says_so():
-    models = {own_model(name) for name in SAYING}
+def test_every_workload_that_a_paper_names_is_trained_by_an_experiment_with_sources():
+    models = {at_scale_paper(name)["model"]["name"] for name in WITH_SOURCES}
     named = {"mnist_mlp", "alexnet", "vgg16_imagenet", "resnet50", "lstm_ucf101", "resnet20", "resnet32", "vgg16"}
     assert models >= named | {"lstm_ptb"}
     assert {f"dataset.{option}" for option in augmentation.ALL} <= set(hyperparameters.WHERE_SET)
 
 
-def own_model(name: str) -> str:
-    return config.compose(name, [], "paper")["model"]["name"]
+@functools.cache
+def at_scale_paper(name: str) -> dict:
+    return config.compose(name, [], "paper")
 
 
-@pytest.mark.parametrize("name", SAYING)
-def test_at_scale_paper_each_is_the_papers_or_says_what_is_assumed(name):
-    found = parameters(name, config.compose(name, [], "paper"))
-    assert {"batch", "epochs", "optimizer.lr"} <= {one.name for one in found}
-    for one in found:
+@pytest.mark.parametrize("name", WITH_SOURCES)
+def test_at_scale_paper_each_is_the_papers_or_assumed(name):
+    every = parameters(name, at_scale_paper(name))
+    assert {"batch", "epochs", "optimizer.lr"} <= {one.name for one in every}
+    for one in every:
         assert one.ours is not None, f"{one.name} is no entry of the configuration"
         if one.paper is None:
             assert one.source.startswith(("assumed: ", "chosen here", "published: ")), one
@@ -44,19 +47,21 @@ def test_at_scale_paper_each_is_the_papers_or_says_what_is_assumed(name):
             assert one.paper == pytest.approx(one.ours + COUNTED_OTHERWISE.get(one.name, 0)), one
 
 
-def test_each_is_a_line_with_what_an_override_changed():
+def test_each_is_a_line_with_the_overridden_value():
     name = "gtopk/fig5-resnet20"
-    lines = [one.line for one in parameters(name, config.compose(name, ["optimizer.lr=0.2"], "paper"))]
+    resolved = at_scale_paper(name)
+    changed = resolved | {"optimizer": resolved["optimizer"] | {"lr": 0.2}}
+    lines = [one.line for one in parameters(name, changed)]
     assert "optimizer.lr = 0.2; the paper: 0.1 (Table V)" in lines
     assert "batch = 512; the paper: 512 (Table V; 128 for each of workers)" in lines
     assert "optimizer.weight_decay = 0.0001; assumed: the released code" in lines
 
 
-def test_what_nobody_has_said_is_shown_as_such_and_experiments_may_say_nothing(monkeypatch):
+def test_a_parameter_without_a_source_is_listed_and_experiments_may_have_none(monkeypatch):
     resolved = config.compose("gtopk/fig8", [], "quick")
     assert parameters("gtopk/fig8", resolved) == []
     monkeypatch.setattr(hyperparameters, "own_file", lambda _: {"hyperparameters": {"epochs": "chosen here"}})
-    assert Parameter("batch", resolved["batch"], None, "not said") in parameters("gtopk/fig8", resolved)
+    assert Parameter("batch", resolved["batch"], None, "no source") in parameters("gtopk/fig8", resolved)
     assert "hyperparameters" not in RunConfig.model_fields, "it is no part of a run's configuration, or its key"
 
 
@@ -71,14 +76,14 @@ def test_what_nobody_has_said_is_shown_as_such_and_experiments_may_say_nothing(m
 def test_an_entry_that_cannot_be_is_one_line_that_names_it(given, says, monkeypatch):
     monkeypatch.setattr(hyperparameters, "own_file", lambda _: {"hyperparameters": {"epochs": given}})
     with pytest.raises(InputError) as caught:
-        parameters("gtopk/fig5-resnet20", config.compose("gtopk/fig5-resnet20", [], "paper"))
+        parameters("gtopk/fig5-resnet20", at_scale_paper("gtopk/fig5-resnet20"))
     line = str(caught.value)
     assert says in line and "fig5.yaml: gtopk/fig5-resnet20: hyperparameters.epochs: " in line and "\n" not in line
 
 
 @pytest.mark.parametrize("name", ["eagersgd/fig11", "eagersgd/fig12", "eagersgd/fig13"])
-def test_what_is_simulated_below_scale_paper_is_trained_by_real_ranks_there(name):
-    """`repro submit` takes those of testbed here to the cluster."""
+def test_simulated_experiments_have_real_ranks_at_scale_paper(name):
+    """`repro submit` takes the runs of testbed here to the cluster."""
     testbeds = {scale: config.axes(config.compose(name, [], scale), [])[1] for scale in ("quick", "full", "paper")}
     assert list(testbeds["quick"]) == list(testbeds["full"]) == [one for one in testbeds["paper"] if one != "here"]
     assert "here" in testbeds["paper"] and not any("timed_images" in one for one in testbeds["paper"]["here"])
@@ -105,13 +110,13 @@ def test_each_has_three_scales_and_jobs_choose_runs_that_there_are(name):
         assert all(set(values) <= there[factor] for each in chosen for factor, values in each.items())
 
 
-def test_of_a_paper_the_chosen_runs_of_an_experiment_are_taken():
+def test_a_job_selects_runs_by_their_factors():
     chosen = [{"workers": [6, 72], "testbed": ["paper/a"]}, {"testbed": ["emulated/a"], "method": ["x"]}]
-    assert config.belongs(chosen, {"workers": 72, "method": "x"}, "paper/a")
-    assert not config.belongs(chosen, {"workers": 12}, "paper/a") and not config.belongs(chosen, {}, "paper/b")
-    assert config.belongs(chosen, {"method": "single"}, "paper/a") and config.belongs([{}], {}, "here")
-    assert config.belongs(chosen, {"workers": 12, "method": "x"}, "emulated/a")
-    assert not config.belongs(chosen, {"workers": 6, "method": "y"}, "emulated/a")
+    assert config.in_job(chosen, {"workers": 72, "method": "x"}, "paper/a")
+    assert not config.in_job(chosen, {"workers": 12}, "paper/a") and not config.belongs(chosen, {}, "paper/b")
+    assert config.in_job(chosen, {"method": "single"}, "paper/a") and config.belongs([{}], {}, "here")
+    assert config.in_job(chosen, {"workers": 12, "method": "x"}, "emulated/a")
+    assert not config.in_job(chosen, {"workers": 6, "method": "y"}, "emulated/a")
 
 
 def test_a_run_that_is_the_same_at_full_is_called_so():
@@ -123,9 +128,9 @@ def test_a_run_that_is_the_same_at_full_is_called_so():
     assert {run.config.scale for run in expand("pipesgd/fig1", ["device=cpu"])} == {"custom"}
 
 
-def test_what_the_user_says_counts_more_than_the_job():
-    found = expand("pipesgd/fig4-resnet18", ["device=cpu"], "quick")
-    assert {run.testbed for run in part(found, "quick", [])} == {"paper/pipesgd-resnet18"}
-    assert part(found, "full", []) == found
-    here = expand("pipesgd/fig4-resnet18", ["device=cpu", "testbed=here"], "quick")
-    assert part(here, "quick", ["device=cpu", "testbed=here"]) == here
+def test_overrides_count_more_than_the_job():
+    runs = expand("pipesgd/fig4-resnet18", ["device=cpu", "strategy=dsync"], "quick")
+    assert {run.testbed for run in part(runs, "quick", [])} == {"paper/pipesgd-resnet18"}
+    assert part(runs, "full", []) == runs
+    here = [run for run in runs if run.testbed == "here"]
+    assert here and part(here, "quick", ["device=cpu", "testbed=here"]) == here

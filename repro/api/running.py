@@ -52,20 +52,20 @@ def run(
 class Job:
     """Planned runs.
 
-    left      runs to execute
+    todo      runs to execute
     finished  the paper's finished runs, in workspace and reference
-    expected  estimated time of each run in `left`
+    expected  estimated time of each run in `todo`
     """
 
     planned: Plan
-    left: list[Run]
+    todo: list[Run]
     finished: Sequence[Found]
     expected: Sequence[Estimate]
     force: bool
 
     def execute(self, pools: Pools, mlflow: bool) -> tuple[list[Record], ReproError | None]:
         """Execute the runs; returns the records of all finished runs, and the first fault of those that failed."""
-        expected = {run.title: estimate.seconds for run, estimate in zip(self.left, self.expected, strict=True)}
+        expected = {run.title: estimate.seconds for run, estimate in zip(self.todo, self.expected, strict=True)}
         return run_unfinished(self.planned.runs, self.force, mlflow, expected, pools)
 
 
@@ -75,13 +75,13 @@ def prepare(
     """Plan runs, and print their states on stderr. fetch: fetch their data too. NotHere if none can run here."""
     planned = planned_here(experiment, overrides, scale, 0, pools, fetch)
     runs = planned.runs
-    left = [run for run in runs if force or not fetch or not run.finished]
-    finished = catalogue.runs(paper_of(experiment)) if left else []  # imports pandas
-    stands = total([Standing(done=len(runs) - len(left)), standing(left, finished)])
+    todo = [run for run in runs if force or not fetch or not run.finished]
+    finished = catalogue.runs(paper_of(experiment)) if todo else []  # imports pandas
+    stands = total([Standing(done=len(runs) - len(todo)), standing(todo, finished)])
     print(f"{experiment} at scale {scale_text(runs, scale)}: {stands}", file=sys.stderr)
     if others := len(experiment_names(experiment)) - len(experiment_names(experiment, scale)):
         print(f"{others} more experiments run by name or at larger scales", file=sys.stderr)
-    return Job(planned, left, finished, estimates(left, finished), force)
+    return Job(planned, todo, finished, estimates(todo, finished), force)
 
 
 def planned_here(experiment: str, overrides: Sequence[str], scale: str, draws: int, pools: Pools, fetch: bool) -> Plan:

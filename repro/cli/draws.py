@@ -84,10 +84,10 @@ def text(sweeps: Sequence[Sweeping], what: str) -> str:
     done = sum(not one.missing for one in sweeps)
     draws = max((one.run.config.draws for one in sweeps), default=0)
     counts = f"{what}: {len(sweeps)} variants x {draws} draws, {done} variants done"
-    left = [one for one in sweeps if one.missing]
-    if not left or all(one.seconds is None for one in left):
+    todo = [one for one in sweeps if one.missing]
+    if not todo or all(one.seconds is None for one in todo):
         return counts
-    times = [cost * one.missing for one, cost in zip(left, filled([one.seconds for one in left]), strict=True)]
+    times = [cost * one.missing for one, cost in zip(todo, filled([one.seconds for one in todo]), strict=True)]
     return f"{counts}; the others take about {duration(side_by_side(times, 1) / len(os.sched_getaffinity(0)))}"
 
 

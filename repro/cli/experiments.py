@@ -102,8 +102,8 @@ def cmd_run(args: argparse.Namespace) -> None:
     with Pools(args.fresh_ranks) as pools:
         job = prepare(args.experiment, args.overrides, args.scale, args.force, pools, not args.dry_run)
         if args.dry_run:
-            found = dry_run.plans(job.planned.runs, job.finished, job.expected, args.force)
-            print(json.dumps(dry_run.rows(found), indent=1) if args.json else dry_run.text(found))
+            plans = dry_run.plans(job.planned.runs, job.finished, job.expected, args.force)
+            print(json.dumps(dry_run.rows(plans), indent=1) if args.json else dry_run.text(plans))
             return
         records, fault = job.execute(pools, not args.no_mlflow)
     if args.json:
@@ -112,7 +112,7 @@ def cmd_run(args: argparse.Namespace) -> None:
         show_ending(records, job.planned.runs)
         mirrored = [] if args.no_mlflow else records
         show_where(args.experiment, not args.no_report, mirrored)
-    if job.left:
+    if job.todo:
         say_left_out(job.planned)  # repeated at the end of the output
     if fault:
         raise fault

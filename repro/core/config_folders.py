@@ -47,11 +47,11 @@ def used(places: Iterable[Path]) -> Iterator[None]:
 
 def use(place: Path) -> None:
     """Add a folder, or an experiment's file, to `$REPRO_CONFIGS` of this process and of those that it starts."""
-    places = [str(place.resolve()), *filter(None, given().split(os.pathsep))]
+    places = [str(place.resolve()), *filter(None, variable().split(os.pathsep))]
     inherit(os.pathsep.join(dict.fromkeys(places)))
 
 
-def given() -> str:
+def variable() -> str:
     """The value of `$REPRO_CONFIGS`."""
     return os.environ.get(VARIABLE, "")
 
@@ -111,13 +111,13 @@ def state() -> list[Any]:
 
 
 def _others() -> tuple[Path, ...]:
-    return _named_and_installed(CONFIGS, given(), os.getcwd(), tuple(sys.path))
+    return _named_and_installed(CONFIGS, variable(), os.getcwd(), tuple(sys.path))
 
 
 @lru_cache(maxsize=16)
-def _named_and_installed(own: Path, variable: str, cwd: str, path: tuple[str, ...]) -> tuple[Path, ...]:
+def _named_and_installed(own: Path, value: str, cwd: str, path: tuple[str, ...]) -> tuple[Path, ...]:
     """Folders and files of `$REPRO_CONFIGS` and of installed packages. The arguments are all that it depends on."""
-    named = [Path(cwd, name).resolve() for name in variable.split(os.pathsep) if name]
+    named = [Path(cwd, name).resolve() for name in value.split(os.pathsep) if name]
     for place in named:
         if not place.is_file() and not any((place / part).is_dir() for part in _parts(own)):
             fault = f"has none of {', '.join(_parts(own))}" if place.is_dir() else "does not exist"

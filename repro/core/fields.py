@@ -68,25 +68,25 @@ class Model(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _known(cls, given: Any) -> Any:
+    def _known(cls, values: Any) -> Any:
         prefix = f"{cls.part}." if cls.part else ""
-        if isinstance(given, Mapping) and cls.model_config["extra"] == "forbid":
-            for name in given:
+        if isinstance(values, Mapping) and cls.model_config["extra"] == "forbid":
+            for name in values:
                 if name not in cls.model_fields:
                     raise unknown("option", f"{prefix}{name}", [f"{prefix}{field}" for field in cls.model_fields])
-        return given
+        return values
 
 
-def checked(kind: type[T], given: Any, where: str = "") -> T:
+def checked(kind: type[T], value: Any, where: str = "") -> T:
     """A model or dataclass from plain data; InputError for the first invalid entry.
 
     A dataclass is validated as JSON, so that a list may become a tuple. where: the path of the enclosing entry.
     """
     try:
         if issubclass(kind, BaseModel):
-            return kind.model_validate(given)
+            return kind.model_validate(value)
         plain: type = kind  # mypy takes no type[T] for hashable
-        return _adapter(plain).validate_json(json.dumps(given, default=str), strict=True)
+        return _adapter(plain).validate_json(json.dumps(value, default=str), strict=True)
     except ValidationError as error:
         raise InputError(line(error, where)) from None
 
@@ -105,20 +105,20 @@ def check_value(kind: type[BaseModel], path: str, value: Any) -> None:
             raise InputError(line(error, path)) from None
 
 
-def checked_arguments(function: Callable[..., Any], given: dict[str, Any], where: str) -> dict[str, Any]:
+def checked_arguments(function: Callable[..., Any], arguments: dict[str, Any], where: str) -> dict[str, Any]:
     """The keyword arguments of a function; InputError for the first that its annotation does not allow."""
     try:
         hints = get_type_hints(function, include_extras=True)
     except (NameError, TypeError, AttributeError):  # a user's annotations for type checkers only
-        return given
-    for name in given.keys() & hints.keys():
+        return arguments
+    for name in arguments.keys() & hints.keys():
         try:
-            TypeAdapter(hints[name]).validate_python(given[name], strict=True)
+            TypeAdapter(hints[name]).validate_python(arguments[name], strict=True)
         except PydanticUserError:
             continue
         except ValidationError as error:
             raise InputError(line(error, f"{where}.{name}")) from None
-    return given
+    return arguments
 
 
 @lru_cache(maxsize=64)
@@ -137,11 +137,11 @@ def line(errors: ValidationError, where: str = "") -> str:
         return f"{name}: unknown entry"
     if not name:  # a check of several entries together
         return str(error["msg"]).removeprefix("Value error, ").replace("Input should", "must")
-    given, context = error["input"], {"name": name, **error.get("ctx", {})}
-    number_as_text = error["type"] in ("int_type", "float_type") and re.match(r"[-+.]?\d", str(given))
-    if isinstance(given, str) and (number_as_text or not (given and given.isprintable())):
-        given = repr(given)
-    given = str(given)[:SHOWN]
+    value, context = error["input"], {"name": name, **error.get("ctx", {})}
+    number_as_text = error["type"] in ("int_type", "float_type") and re.match(r"[-+.]?\d", str(value))
+    if isinstance(value, str) and (number_as_text or not (value and value.isprintable())):
+        value = repr(value)
+    value = str(value)[:SHOWN]
     if error["type"] in MUST:
-        return f"{name}={given}: must be {MUST[error['type']].format(**context).replace(QUOTE, '')}"
-    return f"{name}={given}: {error['msg'].removeprefix('Value error, ').replace('Input should', 'must')}"
+        return f"{name}={value}: must be {MUST[error['type']].format(**context).replace(QUOTE, '')}"
+    return f"{name}={value}: {error['msg'].removeprefix('Value error, ').replace('Input should', 'must')}"

@@ -23,8 +23,8 @@ def is_checkout() -> bool:
 
 def results_root() -> Path:
     """The workspace: `$REPRO_RESULTS`, else `results/` of the checkout, else `results/` of the current folder."""
-    if given := os.environ.get("REPRO_RESULTS"):
-        return Path(given).resolve()
+    if path := os.environ.get("REPRO_RESULTS"):
+        return Path(path).resolve()
     return (PROJECT if is_checkout() else Path.cwd()) / "results"
 
 
@@ -35,6 +35,6 @@ def reference_root() -> Path:
 
 def reports_root() -> Path:
     """The folder of built pages: `$REPRO_REPORTS`, else `pages/` of the workspace."""
-    if given := os.environ.get("REPRO_REPORTS"):
-        return Path(given).resolve()
+    if path := os.environ.get("REPRO_REPORTS"):
+        return Path(path).resolve()
     return results_root() / "pages"

@@ -156,8 +156,8 @@ def _place(group: str, name: str) -> Place | tuple[None, None]:
     if group == "experiment" and (loose := _loose().get(name)):
         return loose
     for place in (folder / group / name for folder in config_folders.folders()):
-        if found := _in_folder(place.parent).get(place.name):
-            return found
+        if configuration := _in_folder(place.parent).get(place.name):
+            return configuration
     return None, None
 
 

@@ -92,7 +92,7 @@ def _beside(count: int) -> Iterator[Begun]:
         return
     fresh = multiprocessing.get_context("forkserver")  # drawing may have threads here
     fresh.set_forkserver_preload(["__main__", *IMPORTED])
-    with ProcessPoolExecutor(processes, fresh, config_folders.inherit, (config_folders.given(),)) as pool:
+    with ProcessPoolExecutor(processes, fresh, config_folders.inherit, (config_folders.variable(),)) as pool:
         yield lambda *work: pool.submit(*work).result
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 
 import repro
+from repro.api.running import scale_text
 from repro.cli.main import main
 from repro.core.errors import InputError
 from repro.core.paths import PROJECT
@@ -56,12 +58,12 @@ def test_tables_are_those_of_the_commands(workspace, capsys):
         return json.loads(capsys.readouterr().out)
 
     where = ["experiment=fig4-mnist", "testbed=here"]
-    told = [word for each in where for word in ("--where", each)]
+    options = [word for each in where for word in ("--where", each)]
     runs = repro.results("pipesgd", where)
-    assert [row["run"] for row in printed("results", "pipesgd", *told)] == [*runs["run"]] and len(runs)
+    assert [row["run"] for row in printed("results", "pipesgd", *options)] == [*runs["run"]] and len(runs)
     both = repro.compare("pipe_sgd", "dsync", "pipesgd", where)
-    told = printed("compare", "pipe_sgd", "dsync", "--paper", "pipesgd", *told)
-    assert [row["A / B"] for row in told] == pytest.approx([*both["A / B"]]) and len(both)
+    rows = printed("compare", "pipe_sgd", "dsync", "--paper", "pipesgd", *options)
+    assert [row["A / B"] for row in rows] == pytest.approx([*both["A / B"]]) and len(both)
     (shown,) = repro.show(FIG4, "seeds=3", "strategy=dsync")
     (row,) = printed("show", FIG4, "seeds=3", "strategy=dsync")
     assert row == json.loads(json.dumps(shown.plain())) and row["runs"] == len(shown.runs) == 9
@@ -79,3 +81,9 @@ def test_bad_input_is_refused_as_by_the_commands(workspace):
     with pytest.raises(AttributeError, match="no attribute 'runn'"):
         repro.runn  # noqa: B018
     assert not list((workspace / "results").rglob("summary.json"))
+
+
+def test_runs_that_are_the_same_at_another_scale_are_counted():
+    runs = [SimpleNamespace(config=SimpleNamespace(scale=scale)) for scale in ("full", "quick", "full")]
+    assert scale_text(runs, "quick") == "quick (2 of 3 runs are the same at scale full)"
+    assert scale_text(runs[1:2], "quick") == scale_text([], "quick") == "quick"

@@ -1,4 +1,4 @@
-"""The command line on bad input: one clear line, status 2, nothing half-written; and what it must not import."""
+"""The command line: errors in one line with status 2, signals, imports, completion, headlines."""
 
 from __future__ import annotations
 
@@ -47,8 +47,7 @@ FIG4 = "pipesgd/fig4-mnist"
 )
 def test_bad_values_are_refused_before_anything_runs(overrides, words):
     with pytest.raises(InputError) as refusal:
-        found = expand(FIG4, overrides)
-        identify(found)
+        identify(expand(FIG4, overrides))
     for word in words:
         assert word in str(refusal.value)
     assert "\n" not in str(refusal.value)
@@ -158,16 +157,16 @@ def test_a_paper_s_experiments_come_in_its_order_with_what_they_need(capsys):
 
 def test_headlines_end_a_paper_s_run_a_line_each_with_the_paper_s_number_and_ours(monkeypatch, tmp_path):
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
-    known = claims.headlines("pipesgd")
-    found = claims.rows(known)
-    assert sorted(row["claim"] for row in found) == sorted(of[0].claim.text for of in known)
-    assert {row["from"] for row in found} == {"reference"}
-    found *= 2
-    lines = claims.text(found).splitlines()
-    assert len(lines) == claims.LINES < len(found)
-    for line, row in zip(lines[:-1], found, strict=False):
+    headlines = claims.headlines("pipesgd")
+    rows = claims.rows(headlines)
+    assert sorted(row["claim"] for row in rows) == sorted(kinds[0].claim.text for kinds in headlines)
+    assert {row["from"] for row in rows} == {"reference"}
+    rows *= 2
+    lines = claims.text(rows).splitlines()
+    assert len(lines) == claims.LINES < len(rows)
+    for line, row in zip(lines[:-1], rows, strict=False):
         assert all(row[name] in line for name in ("verdict", "paper", "ours", "kind", "claim"))
-    assert str(len(found) - claims.LINES + 1) in lines[-1]
+    assert str(len(rows) - claims.LINES + 1) in lines[-1]
 
 
 def test_no_mpirun_says_how_to_get_one(tmp_path, monkeypatch):

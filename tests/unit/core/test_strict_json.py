@@ -1,4 +1,4 @@
-"""JSON that somebody else wrote: read as what it is, or refused in one line that names the file."""
+"""JSON of others: parsed, or refused in one line with the file."""
 
 from __future__ import annotations
 
@@ -70,29 +70,21 @@ def test_what_is_not_json_is_one_line_wherever_it_is_read(tmp_path, monkeypatch,
     ("place", "value", "words"),
     [
         ("identity.variant", 5, "identity.variant=5: must be a text"),
-        ("identity.paper", ["a"], "identity.paper="),
         ("identity.workers", "4", "identity.workers='4': must be a whole number"),
-        ("identity.workers", 4.5, "identity.workers=4.5: must be a whole number"),
         ("identity.seed", True, "identity.seed=True: must be a whole number"),
         ("identity.breakdown", "no", "identity.breakdown=no: must be true or false"),
         ("identity.testbed.alpha_s", "fast", "alpha_s is not made of numbers"),
         ("identity.newcomer", 1, "identity.newcomer"),
-        ("result.dataset", "mnist", "result.dataset=mnist"),
         ("result.dataset.name", 5, "result.dataset.name=5: must be a text"),
         ("result.curve", {}, "result.curve={}: must be a list"),
         ("result.curve", [{"iteration": 1, "loss": "low"}], "result.curve.0.loss"),
         ("result.final.top1", "0.97", "result.final.top1='0.97'"),
-        ("result.final.top1", [0.5], "result.final.top1=[0.5]"),
         ("result.step.mean_s", True, "result.step.mean_s=True"),
         ("result.phases.forward", "fast", "result.phases.forward=fast"),
         ("result.phases", {"forward": 0.1}, "result.phases={'forward': 0.1}: must have backward"),
-        ("result.server_phases", {"forward": "fast"}, "result.server_phases.forward=fast"),
         ("result.trace", [{"start": "now", "end": 1}], "must be intervals with start and end"),
-        ("result.trace", [3], "result.trace.0=3"),
         ("result.staleness", [{"0": "many"}], "result.staleness.0.0=many"),
         ("result.bytes_sent", [1], "result.bytes_sent=[1]"),
-        ("result.parameters", [1], "result.parameters=[1]"),
-        ("result.targets", {"0.9": 5}, "result.targets.0.9=5"),
         ("result.targets", {"0.9": {"train_s": [1]}}, "result.targets.0.9.train_s=[1]"),
         ("result.memory", {"of": "gpu"}, "result.memory.peak_bytes: is missing"),
         ("result.allreduce", "auto", "result.allreduce=auto"),

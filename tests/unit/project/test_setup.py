@@ -58,7 +58,7 @@ def fake_python(folder: Path, name: str, version: tuple[int, int]) -> None:
     (folder / name).chmod(0o755)
 
 
-def test_a_python_too_old_is_one_line(tmp_path):
+def test_a_python_too_old_is_one_line_and_a_newer_one_beside_it_is_used(tmp_path):
     fake_python(tmp_path, "python3", (3, 9))
     failed = shell("PATH=$FAKE find_python", FAKE=str(tmp_path), PYTHON="python3")
     assert failed.returncode == 2 and failed.stdout == ""
@@ -66,10 +66,6 @@ def test_a_python_too_old_is_one_line(tmp_path):
     assert failed.stderr.count("\n") == 1
     absent = shell("find_python", PYTHON="/no/such/python")
     assert absent.returncode == 2 and "found no /no/such/python" in absent.stderr.replace("\n", "")
-
-
-def test_a_newer_python_is_found_where_python3_is_too_old(tmp_path):
-    fake_python(tmp_path, "python3", (3, 9))
     fake_python(tmp_path, "python3.12", (3, 12))
     assert shell("unset PYTHON; PATH=$FAKE find_python", FAKE=str(tmp_path)).stdout.strip() == f"{tmp_path}/python3.12"
 
@@ -259,8 +255,6 @@ def test_what_an_interrupted_pip_left_is_seen(tmp_path):
 
 def test_doctor_rows():
     rows = {row["name"]: row for row in doctor.check()}
-    here = {"python", "torch", "gpu", "nccl", "mps", "mpirun", "mpi4py", "data", "results", "disk", "mlflow", "shaped"}
-    assert set(rows) == here | {"slurm", "horovod"}
     for row in rows.values():
         assert set(row) == {"name", "ok", "detail", "hint"} and row["detail"] and "\n" not in row["detail"]
         assert bool(row["hint"]) == (not row["ok"]), row
@@ -268,15 +262,11 @@ def test_doctor_rows():
         assert rows[name]["ok"], rows[name]
 
 
-def test_doctor_says_of_what_only_some_need_how_to_get_it(monkeypatch):
+def test_doctor_says_how_to_get_optional_software(monkeypatch):
     monkeypatch.setattr(doctor.shutil, "which", lambda *_, **__: None)
-    monkeypatch.setattr(doctor.metadata, "version", raises_nothing_is_installed)
+    monkeypatch.setattr(doctor, "_installed", lambda package: "")
     for row in (doctor._slurm(), doctor._horovod(), doctor._nccl({}), doctor._mps()):
         assert row["ok"] and row["detail"].startswith("none") and ";" in row["detail"], row
-
-
-def raises_nothing_is_installed(name):
-    raise doctor.metadata.PackageNotFoundError(name)
 
 
 def test_doctor_sees_two_mpis_that_do_not_fit(monkeypatch):

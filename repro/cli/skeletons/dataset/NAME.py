@@ -10,19 +10,19 @@ from repro.data import files
 FILES: dict[str, Any] = {}  # name -> size and SHA-256 of standard public files, which are then checked and downloaded
 MIRRORS = ()
 MISSING = "put train.npz and test.npz"
-OPTIONS = ("samples",)  # what the configuration may set besides name and standin
+OPTIONS = ("samples",)  # entries of the configuration besides name and standin
 STANDIN = "NAME-standin-seeded"
 CLASSES, SHAPE = 10, (1, 8, 8)
 
 
 def find(root: str | None = None) -> Path | None:
-    """The folder of both files; None where there is none."""
+    """The folder of both files; None if it does not exist."""
     folders = [place / "NAME" for place in files.places(root)]
     return next((folder for folder in folders if (folder / "train.npz").is_file()), None)
 
 
 def read(folder: Path, samples: int | None = None) -> Any:
-    """What `find` found; samples: at most so many to train on, None: all."""
+    """The data in the folder of `find`; samples: maximum number of training samples, None: all."""
     import hashlib
 
     import numpy as np
@@ -42,12 +42,12 @@ def read(folder: Path, samples: int | None = None) -> Any:
 
 
 def standin(samples: int | None = None) -> Any:
-    """Seeded images in the same shape, the same on every machine, for where the files are missing."""
+    """Seeded images of the same shape, equal on every machine, for machines without the files."""
     from repro.data import synthetic_images
 
     return synthetic_images.dataset(STANDIN, CLASSES, SHAPE, train=samples or 1000, test=200)
 
 
 def shapes(samples: int | None = None) -> Any:
-    """(Samples to train and to test on), classes, shape of a sample: for timing without arithmetic."""
+    """(Numbers of training and test samples), classes, shape of a sample: for timing without arithmetic."""
     return (samples or 5000, 1000), CLASSES, SHAPE

@@ -1,4 +1,4 @@
-"""The loader on small files of the real format, and the stand-in."""
+"""Tests of the loader, with small files of the real format, and of the stand-in."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""CAMEL: what the network is, and where it is published."""
+"""CAMEL: describe the network, and cite its source."""
 
 import math
 from collections import OrderedDict
@@ -9,7 +9,7 @@ TAKES = "images"  # or text, vectors, sequences ... (docs/model.md)
 
 
 def build(input_shape: tuple[int, ...], classes: int, *, hidden: int = 100) -> nn.Sequential:
-    """(N, *input_shape) -> logits (N, classes), in two blocks; what stands behind the star are `model.OPTION=value`."""
+    """(N, *input_shape) -> logits (N, classes), in two blocks; `model.OPTION=value` sets the keyword-only arguments."""
     inputs = math.prod(input_shape)
     return nn.Sequential(
         OrderedDict(

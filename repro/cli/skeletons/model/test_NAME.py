@@ -6,9 +6,8 @@ from torch.nn import functional
 
 
 def test_its_parameters_are_as_many_as_published():
-    assert (
-        sum(each.numel() for each in build((1, 8, 8), 10, hidden=100).parameters()) == (64 + 1) * 100 + (100 + 1) * 10
-    )
+    model = build((1, 8, 8), 10, hidden=100)
+    assert sum(each.numel() for each in model.parameters()) == (64 + 1) * 100 + (100 + 1) * 10
 
 
 def test_a_few_steps_lower_the_loss():

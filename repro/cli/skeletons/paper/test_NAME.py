@@ -1,9 +1,10 @@
-"""The experiments run, and the page judges the claims by what they found."""
+"""The experiments run, and the page judges the claims by their results."""
 
 from pathlib import Path
 
 import NAME
 
+from repro.answers.pages.build import build
 from repro.cli.main import main
 
 
@@ -12,6 +13,6 @@ def test_its_page_is_built_from_its_runs(tmp_path, monkeypatch):
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path / "results"))
     assert main(["run", "NAME", "--draws", "4", "--no-report"]) == 0
     assert main(["run", "NAME", "--no-report", "--no-mlflow"]) == 0
-    assert main(["report", "NAME", "--out", str(tmp_path / "pages")]) == 0
+    build("NAME", out=tmp_path / "pages")
     page = (tmp_path / "pages" / "NAME.md").read_text()
     assert "Compressed, an iteration is " in page and "No results yet" not in page

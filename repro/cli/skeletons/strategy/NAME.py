@@ -1,4 +1,4 @@
-"""CAMEL: what it exchanges, and the paper or idea that it is from."""
+"""CAMEL: describe the exchange, and cite its source."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from repro.strategies.shared.data_parallel import GradientStrategy
 
 @dataclass
 class Options:
-    """What `strategy.OPTION=value` sets."""
+    """Set by `strategy.OPTION=value`."""
 
     wire: Literal["float32", "bfloat16", "float16"] = "float32"
 
 
 class CAMEL(GradientStrategy):
-    """Every worker sends its gradient, in the number format of the option, to every other."""
+    """Every worker sends its gradient to all others, in the number format of option `wire`."""
 
     name, Options = "NAME", Options
 

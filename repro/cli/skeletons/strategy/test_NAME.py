@@ -1,4 +1,4 @@
-"""The conformance tests, which every strategy passes, and what is particular to this one."""
+"""The conformance tests that every strategy passes, and tests of this one."""
 
 import torch
 

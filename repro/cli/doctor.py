@@ -129,11 +129,7 @@ def _horovod() -> Row:
 
 
 def _driver_gpus() -> list[str]:
-    try:
-        listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=LIMIT_S, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return []
-    return [line for line in listed.stdout.splitlines() if line.startswith("GPU")]
+    return [line for line in _output("nvidia-smi", "-L") if line.startswith("GPU")]
 
 
 def _mpirun() -> Row:
@@ -145,13 +141,16 @@ def _mpirun() -> Row:
 
 
 def _version(path: str) -> str:
+    return (_output(path, "--version") or [""])[0].strip()
+
+
+def _output(*command: str) -> list[str]:
+    """The lines that a command prints; [] if it cannot run."""
     try:
-        answer = subprocess.run(
-            [path, "--version"], capture_output=True, text=True, timeout=LIMIT_S, stdin=subprocess.DEVNULL
-        )
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, stdin=subprocess.DEVNULL)
     except (OSError, subprocess.SubprocessError):
-        return ""
-    return (answer.stdout.splitlines() or [""])[0].strip()
+        return []
+    return done.stdout.splitlines()
 
 
 def _mpi4py(probe: dict[str, Any]) -> Row:

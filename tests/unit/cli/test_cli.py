@@ -87,8 +87,8 @@ def test_a_full_place_is_named_where_the_system_names_no_file(tmp_path, monkeypa
     monkeypatch.setenv("TMPDIR", "/proc")  # no file system with blocks: never room
     monkeypatch.setattr(papers, "place", lambda _: raised(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
     assert main(["list"]) == 2
-    said = capsys.readouterr().err
-    assert "/proc" in said and os.strerror(errno.ENOSPC) in said and said.count("\n") == 1
+    line = capsys.readouterr().err
+    assert "/proc" in line and os.strerror(errno.ENOSPC) in line and line.count("\n") == 1
 
 
 def raised(error):

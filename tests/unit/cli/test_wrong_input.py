@@ -241,12 +241,12 @@ def test_nothing_leaves_its_line_of_a_job_script(tmp_path, monkeypatch, capsys):
     assert "line break" in error_of(capsys, "submit", FIG4, f"+grid.method.new=['title={evil}']", "--dry-run")
     (tmp_path / "site.yaml").write_text("")
     monkeypatch.setenv("REPRO_SITE", str(tmp_path / "site.yaml"))
-    found, _ = submit.find_runs(FIG4, ["dataset.standin=always", "strategy=dsync"], "quick")
+    runs, _ = submit.find_runs(FIG4, ["dataset.standin=always", "strategy=dsync"], "quick")
     options = site.load()
 
     def refused():
         with pytest.raises(InputError, match=r"^job script: .*\\n.* has a line break"):
-            submit.scripts(found, options, tmp_path, False)
+            submit.scripts(runs, options, tmp_path, False)
 
     with monkeypatch.context() as patch:
         patch.setattr(sys, "argv", ["repro", "submit", f"title={evil}"])
@@ -257,9 +257,9 @@ def test_nothing_leaves_its_line_of_a_job_script(tmp_path, monkeypatch, capsys):
     with monkeypatch.context() as patch:
         patch.setenv("REPRO_SITE", str(tmp_path / evil))
         refused()
-    ((_, _, text),) = submit.scripts(found, options, tmp_path, False)
+    ((_, _, text),) = submit.scripts(runs, options, tmp_path, False)
     assert subprocess.run(["bash", "-n"], input=text, text=True).returncode == 0
-    found[0].variant = evil
+    runs[0].variant = evil
     refused()
 
 

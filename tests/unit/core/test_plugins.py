@@ -54,11 +54,11 @@ def test_an_installed_package_is_listed(foreign, capsys):
 
 
 def test_its_options_start_at_their_defaults_and_can_be_set(foreign):
-    found = config.compose(FIG4, foreign_package.CHOSEN)
-    assert found["strategy"] == {"name": "foreign_wire", "wire": "float32"}
-    assert found["model"] == {"name": "foreign_line", "scale": 1.0}
-    assert found["dataset"] == {"name": "foreign_points", "standin": "auto", "width": None}
-    assert found["imbalance"] == {"name": "foreign_late", "delay_s": 0.01}
+    composed = config.compose(FIG4, foreign_package.CHOSEN)
+    assert composed["strategy"] == {"name": "foreign_wire", "wire": "float32"}
+    assert composed["model"] == {"name": "foreign_line", "scale": 1.0}
+    assert composed["dataset"] == {"name": "foreign_points", "standin": "auto", "width": None}
+    assert composed["imbalance"] == {"name": "foreign_late", "delay_s": 0.01}
     changed = config.compose(FIG4, [*foreign_package.CHOSEN, "strategy.wire=bfloat16", "dataset.width=4"])
     assert changed["strategy"]["wire"] == "bfloat16" and changed["dataset"]["width"] == 4
     with pytest.raises(InputError, match=r"unknown option 'strategy.wires'.*strategy.wire"):
@@ -134,8 +134,8 @@ def test_one_that_cannot_be_imported_disturbs_nobody_else(tmp_path, monkeypatch,
     assert config.compose(FIG4, ["strategy=dsync"])["strategy"]["name"] == "dsync"
     assert "warning: strategy foreign_gone: cannot import foreign_gone.wire" in capsys.readouterr().err
     assert main(["show", FIG4, "strategy=foreign_gone"]) == 2
-    said = capsys.readouterr().err.strip().splitlines()
-    assert len(said) == 1 and "strategy foreign_gone: cannot import foreign_gone.wire" in said[0]
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert len(lines) == 1 and "strategy foreign_gone: cannot import foreign_gone.wire" in lines[0]
 
 
 @pytest.mark.parametrize(
@@ -174,9 +174,9 @@ def broken(foreign):
 def test_each_that_cannot_be_used_costs_one_warning_with_file_and_line(capsys):
     for arguments in (["show", FIG4], ["run", FIG4, "testbed=virtual", "--dry-run"]):
         assert main(arguments) == 0
-        said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: ")]
+        lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: ")]
         where = [words for _, words in BROKEN.values()]
-        assert len(said) == len(where) and all(any(words in line for line in said) for words in where), said
+        assert len(lines) == len(where) and all(any(words in line for line in lines) for words in where), lines
     assert main(["list"]) == 0 and not capsys.readouterr().err
     assert main(["data", "list"]) == 0
     assert "foreign_points" in capsys.readouterr().err
@@ -196,8 +196,8 @@ def test_an_exception_while_runs_are_planned_is_a_line_of_the_answer(foreign, mo
     monkeypatch.setattr(plan_process, "Witness", lambda: None)
     monkeypatch.setattr(sys, "stderr", sys.stderr)  # as it was, after the test
     asked = {"names": [FIG4], "overrides": ["strategy=foreign_wire", "testbed=virtual"], "scale": "quick"}
-    told = plan_process.answer(asked | dict.fromkeys(("fetch", "together"), False) | {"draws": 0})
-    assert told["error"] == "FaultError" and re.search(r"wire\.py:\d+: KeyError: 'a key of mine'", told["message"])
+    answer = plan_process.answer(asked | dict.fromkeys(("fetch", "together"), False) | {"draws": 0})
+    assert answer["error"] == "FaultError" and re.search(r"wire\.py:\d+: KeyError: 'a key of mine'", answer["message"])
 
 
 @pytest.mark.usefixtures("broken")

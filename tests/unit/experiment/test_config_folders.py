@@ -103,12 +103,12 @@ def test_its_own_inputs_change_none_of_the_projects(folder):
 def test_a_page_that_cannot_be_built_is_a_warning_and_an_error_where_it_is_asked_for(folder, tmp_path, capsys):
     template = folder / "reports" / "mine" / "page.md.j2"
     template.write_text(template.read_text() + "{% block answer %}\n{{ nothing.at_all }}{% endblock %}")
-    asked = "building the page of mine ..."
+    line = "building the page of mine ..."
     with pytest.raises(InputError, match=r"page\.md\.j2:\d+: UndefinedError"):
         build.build("mine", tmp_path, tmp_path / "pages", lambda line: print(line))
     assert build._pages(["mine"], tmp_path, tmp_path / "pages", lambda line: print(line), partial) == {}
-    said = capsys.readouterr()
-    assert said.out.splitlines() == [asked, asked] and "the page is left out" in said.err
+    shown = capsys.readouterr()
+    assert shown.out.splitlines() == [line, line] and "the page is left out" in shown.err
 
 
 # --- an experiment's file alone
@@ -126,8 +126,8 @@ def test_a_file_runs_and_its_group_needs_no_page(file, tmp_path, monkeypatch, ca
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path / "results"))
     chosen = ["testbed=virtual", "strategy=dsync,pipe_sgd", "testbed.arithmetic=none", "epochs=0.01", "eval_every=0.01"]
     assert main(["run", str(file), *chosen, "--no-mlflow"]) == 0
-    said = capsys.readouterr()
-    assert "no page shows mine" in said.out and "error" not in said.err
+    shown = capsys.readouterr()
+    assert "no page shows mine" in shown.out and "error" not in shown.err
     assert {path.name for path in (tmp_path / "results" / "mine").iterdir()} == {"small", "large"}
     assert main(["results", "mine", "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)) == 4
@@ -166,7 +166,7 @@ def test_a_file_that_does_not_say_which_it_is(tmp_path, text, words):
 @pytest.mark.usefixtures("folder")
 def test_the_overview_counts_and_shows_it(tmp_path, monkeypatch):
     without_drawing(monkeypatch)
-    said = {"method": "What it proposes.", "answer": "What was found.", "headlines": [], "own": 0, "runs": 0, "of": 0}
-    overview.build({"pipesgd": said, "mine": said}, tmp_path / "pages")
+    shown = {"method": "What it proposes.", "answer": "What was found.", "headlines": [], "own": 0, "runs": 0, "of": 0}
+    overview.build({"pipesgd": shown, "mine": shown}, tmp_path / "pages")
     title, *rest = Path(tmp_path / "pages" / "index.md").read_text().splitlines()
     assert title.startswith("# 2 papers") and any("[Mine](mine.md)" in line for line in rest)

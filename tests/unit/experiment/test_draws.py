@@ -66,8 +66,8 @@ def test_a_share_of_a_cost_that_is_not_charged_is_not_drawn():
 def test_hypotheses_are_drawn_as_often_as_they_weigh():
     choices = [{"weight": weight, "sets": {"batch": n}, "source": "s"} for n, weight in ((1, 0.25), (2, 0.75))]
     one = an_input(choices=choices)
-    found = [one.drawn(q, {})["batch"] for q in inputs.quantiles("minibatch", 64)]
-    assert found.count(1) == 16 and found.count(2) == 48
+    drawn_values = [one.drawn(q, {})["batch"] for q in inputs.quantiles("minibatch", 64)]
+    assert drawn_values.count(1) == 16 and drawn_values.count(2) == 48
 
 
 @pytest.mark.parametrize(
@@ -127,13 +127,13 @@ def test_an_input_without_a_place_in_the_sequence_is_refused(monkeypatch):
 def test_shares_are_of_what_a_hypothesis_sets():
     (run,) = expand("pipedream/table1-vgg16-8a", ["testbed=paper/pipedream-a", "method=bsp"], None, None, 64)
     time = "testbed.device.iteration_s"
-    found = {True: [], False: []}
+    drawn_values = {True: [], False: []}
     for draw in draws.values(run.config, 64):
         gpu, computation = draw["gpu"], draw["computation"]
-        found["Maxwell" in gpu["testbed.device.name"]].append(computation[time] / gpu[time])
+        drawn_values["Maxwell" in gpu["testbed.device.name"]].append(computation[time] / gpu[time])
         assert draws.changed(run.config, gpu | computation).testbed.device.iteration_s == computation[time]
     share = run.config.inputs["computation"].entries[time]
-    for shares in found.values():
+    for shares in drawn_values.values():
         assert len(shares) == 32 and share.low <= min(shares) < 1 < max(shares) <= share.high
 
 

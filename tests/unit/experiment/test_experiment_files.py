@@ -120,8 +120,8 @@ def test_a_job_selects_runs_by_their_factors():
 
 
 def test_a_run_that_is_the_same_at_full_is_called_so():
-    found = expand("pipesgd/fig4-alexnet", ["device=cpu"], "quick")
-    assert {(run.config.testbed.kind, run.config.scale) for run in found} == {
+    runs = expand("pipesgd/fig4-alexnet", ["device=cpu"], "quick")
+    assert {(run.config.testbed.kind, run.config.scale) for run in runs} == {
         ("simulated", "full"), ("emulated", "full"), ("measured", "quick"),
     }  # fmt: skip
     assert {run.config.scale for run in expand("gtopk/fig10-vgg16", [], "quick")} == {"full"}

@@ -21,10 +21,10 @@ def variants(of: object = GRID, exclude: object = None, label: object = None, ov
 
 
 def test_every_combination_is_a_variant_the_first_factor_outermost():
-    found = variants()
-    assert [v.label for v in found] == ["Dense, 1", "Dense, 2", "Top-k, 1", "Top-k, 2"]
-    assert found[3].factors == {"method": "Top-k", "workers": 2}
-    assert found[3].overrides == ("strategy=topk", "strategy.thread=false", "workers=2", "batch=128")
+    every = variants()
+    assert [v.label for v in every] == ["Dense, 1", "Dense, 2", "Top-k, 1", "Top-k, 2"]
+    assert every[3].factors == {"method": "Top-k", "workers": 2}
+    assert every[3].overrides == ("strategy=topk", "strategy.thread=false", "workers=2", "batch=128")
 
 
 def test_a_factor_that_is_a_key_sets_it_unless_its_overrides_do():
@@ -35,9 +35,9 @@ def test_a_factor_that_is_a_key_sets_it_unless_its_overrides_do():
 
 
 def test_several_grids_follow_one_another_with_factors_of_their_own():
-    found = variants([{"method": {"single": ["workers=1"]}}, GRID], label=["{method} on {workers}", "{method}"])
-    assert [v.label for v in found][:2] == ["single", "Dense on 1"]
-    assert found[0].factors == {"method": "single"}
+    every = variants([{"method": {"single": ["workers=1"]}}, GRID], label=["{method} on {workers}", "{method}"])
+    assert [v.label for v in every][:2] == ["single", "Dense on 1"]
+    assert every[0].factors == {"method": "single"}
 
 
 def test_a_factor_of_value_none_is_left_out_of_a_label():
@@ -52,8 +52,8 @@ def test_an_experiment_without_factors_is_called_by_its_label_or_strategy():
 
 
 def test_exclusions_take_combinations_out():
-    found = variants(exclude=[{"method": "Top-k", "workers": 1}])
-    assert [v.label for v in found] == ["Dense, 1", "Dense, 2", "Top-k, 2"]
+    every = variants(exclude=[{"method": "Top-k", "workers": 1}])
+    assert [v.label for v in every] == ["Dense, 1", "Dense, 2", "Top-k, 2"]
     assert [v.label for v in variants(exclude=[{"workers": [1]}])] == ["Dense, 2", "Top-k, 2"]
 
 
@@ -81,12 +81,12 @@ def test_what_cannot_be_is_said_in_one_line(given, words):
 
 
 def test_a_strategy_of_the_users_replaces_the_factors_that_set_one():
-    found = variants(overrides=("strategy=pipe_sgd",), label="{method}, P={workers}")
-    assert [(v.label, v.factors) for v in found] == [
+    every = variants(overrides=("strategy=pipe_sgd",), label="{method}, P={workers}")
+    assert [(v.label, v.factors) for v in every] == [
         ("pipe_sgd, 1", {"strategy": "pipe_sgd", "workers": 1}),
         ("pipe_sgd, 2", {"strategy": "pipe_sgd", "workers": 2}),
     ]
-    assert found[0].overrides == ("workers=1", "batch=64")
+    assert every[0].overrides == ("workers=1", "batch=64")
 
 
 def test_a_value_of_the_users_keeps_what_the_grid_says_of_it():
@@ -97,15 +97,15 @@ def test_a_value_of_the_users_keeps_what_the_grid_says_of_it():
 
 
 def test_several_values_multiply_the_runs_and_are_factors():
-    found = variants(overrides=("strategy=dsync,pipe_sgd", "optimizer.lr=0.1,0.2", "workers=2"))
-    assert [v.label for v in found] == [
+    every = variants(overrides=("strategy=dsync,pipe_sgd", "optimizer.lr=0.1,0.2", "workers=2"))
+    assert [v.label for v in every] == [
         "dsync, 2, optimizer.lr=0.1",
         "dsync, 2, optimizer.lr=0.2",
         "pipe_sgd, 2, optimizer.lr=0.1",
         "pipe_sgd, 2, optimizer.lr=0.2",
     ]
-    assert found[3].factors == {"strategy": "pipe_sgd", "workers": 2, "optimizer.lr": 0.2}
-    assert found[3].swept == ("strategy=pipe_sgd", "optimizer.lr=0.2")
+    assert every[3].factors == {"strategy": "pipe_sgd", "workers": 2, "optimizer.lr": 0.2}
+    assert every[3].swept == ("strategy=pipe_sgd", "optimizer.lr=0.2")
 
 
 def test_only_lists_of_values_are_several():
@@ -120,12 +120,12 @@ def test_only_lists_of_values_are_several():
 
 def test_a_sweep_makes_runs_with_their_factors_in_the_configuration():
     words = ["strategy=dsync,pipe_sgd", "seeds=0,2", "testbed=virtual", "epochs=1,2", "dataset.standin=always"]
-    found = expand(FIG4, words, "quick")
-    assert {(c.config.strategy.name, c.config.epochs, c.seed) for c in found} == {
+    every = expand(FIG4, words, "quick")
+    assert {(c.config.strategy.name, c.config.epochs, c.seed) for c in every} == {
         (name, epochs, seed) for name in ("dsync", "pipe_sgd") for epochs in (1, 2) for seed in (0, 2)
     }
-    assert found[0].config.factors == {"strategy": "dsync", "epochs": 1}
-    assert found[0].variant == "dsync, epochs=1" and len({(c.variant, c.seed) for c in found}) == len(found)
+    assert every[0].config.factors == {"strategy": "dsync", "epochs": 1}
+    assert every[0].variant == "dsync, epochs=1" and len({(c.variant, c.seed) for c in every}) == len(every)
 
 
 def test_factors_change_no_key():
@@ -134,11 +134,11 @@ def test_factors_change_no_key():
 
 
 def test_a_testbeds_choice_leaves_the_variants_that_it_names_in_quotes_too():
-    found = variants(
+    every = variants(
         {"method": {"eager-SGD (solo)": [], "D-Sync": [], "Horovod": []}, "workers": {2: [], 4: []}}, overrides=()
     )
     _, leaves = grid.split(["method='eager-SGD (solo)',D-Sync", "workers=choice(4)"])
-    assert [v.label for v in grid.select(found, leaves)] == ["eager-SGD (solo), 4", "D-Sync, 4"]
+    assert [v.label for v in grid.select(every, leaves)] == ["eager-SGD (solo), 4", "D-Sync, 4"]
 
 
 def test_a_factor_that_is_no_key_chooses_among_the_variants():
@@ -157,8 +157,8 @@ def test_variants_without_the_factor_stay_and_keys_are_no_choices(given):
     own = {"grid": [{"method": {"A": [], "B c": []}, "workers": {1: [], 2: []}}, {"method": {"single": []}}]}
     rest, chosen = grid.choices(own, ["workers"], ["workers=2", given, "epochs=1"])
     assert rest == ["workers=2", "epochs=1"]
-    found = grid.select(grid.variants({**own, "workers": 1, "strategy": {"name": "dsync"}}, rest), chosen)
-    assert [each.label for each in found] == ["B c, 2", "single"]
+    every = grid.select(grid.variants({**own, "workers": 1, "strategy": {"name": "dsync"}}, rest), chosen)
+    assert [each.label for each in every] == ["B c, 2", "single"]
 
 
 def test_a_plugin_that_is_chosen_replaces_the_one_that_the_experiment_names():

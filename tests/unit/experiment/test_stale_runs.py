@@ -55,11 +55,11 @@ def edit(path, old, new):
 
 
 def test_imports_of_every_form_are_followed_and_nothing_is_imported(project):
-    def found(root):
+    def names(root):
         return " ".join(name.removeprefix("fakestrat") or "/" for name in modules([f"fakestrat.{root}"]))
 
-    assert found("pipe") == "/ .base .deep.ring .late .pipe"
-    assert found("dsync") == ".base .deep .deep.ring .dsync"
+    assert names("pipe") == "/ .base .deep.ring .late .pipe"
+    assert names("dsync") == ".base .deep .deep.ring .dsync"
     assert not [name for name in sys.modules if name.startswith("fakestrat")]
 
 
@@ -103,9 +103,9 @@ def test_an_unknown_root_and_a_broken_module_are_named(project):
 
 
 def test_what_only_shows_a_run_is_left_out():
-    found = modules(["repro.fabric.base"])
-    assert "repro.fabric.base" in found and "repro.fabric.costs" in found
-    assert "repro.core.errors" not in found and "repro.records.store" not in found
+    names = modules(["repro.fabric.base"])
+    assert "repro.fabric.base" in names and "repro.fabric.costs" in names
+    assert "repro.core.errors" not in names and "repro.records.store" not in names
 
 
 def test_a_run_key_depends_on_everything_but_the_order_of_keys():

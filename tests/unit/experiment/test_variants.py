@@ -146,11 +146,11 @@ TIMING = ["testbed=paper/pipesgd", "testbed.arithmetic=none"]
 
 @pytest.fixture(scope="module")
 def made_runs():
-    found = expand(EXPERIMENT, TIMING, "quick")
+    runs = expand(EXPERIMENT, TIMING, "quick")
     keys = Keys()
-    for run in found:
+    for run in runs:
         keys.assign(run)
-    return found
+    return runs
 
 
 def finished(run, **changes):

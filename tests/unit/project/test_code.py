@@ -40,8 +40,8 @@ def test_rooms_import_those_below_them(capsys):
 def test_every_room_has_its_place():
     contract = SETTINGS["contracts"][0]
     placed = {room for layer in contract["layers"] for room in layer.split(" | ")}
-    found = {f"repro.{path.name}" for path in (PROJECT / "repro").iterdir() if (path / "__init__.py").is_file()}
-    assert found == placed
+    rooms = {f"repro.{path.name}" for path in (PROJECT / "repro").iterdir() if (path / "__init__.py").is_file()}
+    assert rooms == placed
     loose = {path.name for path in (PROJECT / "repro").glob("*.py")}
     assert loose == {"__init__.py", "__main__.py"}
 
@@ -121,9 +121,9 @@ def test_a_page_s_build_leaves_all_other_files_alone(tmp_path, monkeypatch):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("as it was")
     committed = below(PROJECT / "results" / "reference", PROJECT / "reports")
-    said = []
-    written = build("baselines", say=said.append)
-    assert said == ["building the page of baselines ..."]
+    lines = []
+    written = build("baselines", say=lines.append)
+    assert lines == ["building the page of baselines ..."]
     assert all(path.is_relative_to(tmp_path / "empty" / "pages") for path in written)
     files = {path for path in reports_root().rglob("*") if path.is_file() and ".built" not in path.parts}
     assert files == {*written, *(reports_root() / name for name in others)}

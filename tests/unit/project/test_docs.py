@@ -56,10 +56,10 @@ def test_links_lead_to_files_and_headings(page):
         if re.match(r"[a-z]+:", target):
             continue
         name, _, anchor = target.partition("#")
-        found = (page.parent / name).resolve() if name else page
-        assert found.exists(), f"{target} leads nowhere"
-        assert PROJECT in found.parents, f"{target} leads out of the project"
-        assert not anchor or anchor in anchors(found), f"{target}: no such heading"
+        target_file = (page.parent / name).resolve() if name else page
+        assert target_file.exists(), f"{target} leads nowhere"
+        assert PROJECT in target_file.parents, f"{target} leads out of the project"
+        assert not anchor or anchor in anchors(target_file), f"{target}: no such heading"
 
 
 def test_every_page_can_be_reached():
@@ -219,5 +219,5 @@ def test_the_picture_shows_every_room():
 def test_the_example_of_a_site_is_one(tmp_path):
     (code,) = blocks(PROJECT / "docs" / "clusters.md", "yaml")
     (tmp_path / "site.yaml").write_text(code)
-    found = site.load(tmp_path / "site.yaml")
-    assert (found.gpus_per_node, found.modules) == (4, ("cuda", "openmpi"))
+    cluster = site.load(tmp_path / "site.yaml")
+    assert (cluster.gpus_per_node, cluster.modules) == (4, ("cuda", "openmpi"))

@@ -17,13 +17,13 @@ from tests.unit.project.test_setup import PROJECT, pytestmark, shell  # noqa: F4
 def locked(path: Path) -> dict[str, Requirement]:
     """Name -> its line, `name==version` and nothing else."""
     lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
-    found = {canonicalize_name(one.name): one for one in map(Requirement, lines)}
-    assert len(found) == len(lines)
-    for one in found.values():
+    pins = {canonicalize_name(one.name): one for one in map(Requirement, lines)}
+    assert len(pins) == len(lines)
+    for one in pins.values():
         (pin,) = one.specifier
         assert pin.operator == "==" and not pin.version.endswith("*"), one
         assert not (one.url or one.extras or one.marker or "+" in pin.version), one  # of no index, build or machine
-    return found
+    return pins
 
 
 def wanted() -> list[Requirement]:
@@ -32,22 +32,22 @@ def wanted() -> list[Requirement]:
 
 
 def test_the_lock_is_within_what_the_project_admits():
-    found = locked(PROJECT / "requirements.lock")
+    pins = locked(PROJECT / "requirements.lock")
     for requirement in wanted():
         name = canonicalize_name(requirement.name)
-        assert name in found, f"{name} is not in requirements.lock: `make lock`"
-        (pin,) = found[name].specifier
-        assert requirement.specifier.contains(pin.version), f"{found[name]} against {requirement}: `make lock`"
+        assert name in pins, f"{name} is not in requirements.lock: `make lock`"
+        (pin,) = pins[name].specifier
+        assert requirement.specifier.contains(pin.version), f"{pins[name]} against {requirement}: `make lock`"
 
 
 def test_a_lock_is_written_from_the_environment(tmp_path):
     """With what the requirements need in turn, and without a build's own label."""
     target = tmp_path / "new.lock"
     subprocess.run([sys.executable, PROJECT / "setup/lock.py", target], check=True)
-    found = locked(target)
-    assert {canonicalize_name(requirement.name) for requirement in wanted()} <= set(found)
-    assert "sympy" in found  # of torch
-    assert "horovod" not in found and "repro-harness" not in found
+    pins = locked(target)
+    assert {canonicalize_name(requirement.name) for requirement in wanted()} <= set(pins)
+    assert "sympy" in pins  # of torch
+    assert "horovod" not in pins and "repro-harness" not in pins
 
 
 def test_packages_that_the_oldest_python_cannot_install_are_named():

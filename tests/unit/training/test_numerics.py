@@ -47,7 +47,7 @@ def test_what_is_at_its_default_is_in_no_key_and_what_is_chosen_in_its_own():
 @pytest.mark.parametrize(("overrides", "complaint"), [
     (["numerics.precision=fp16"], "numerics.precision=fp16: must be fp32, tf32 or bf16"),
     (["numerics.precision=tf32"], "numerics.precision=tf32: requires a GPU, and device=auto has none here"),
-    (["numerics.cudnn_benchmark=true", "numerics.deterministic=true"], "deterministic=true has no use of it"),
+    (["numerics.cudnn_benchmark=true", "numerics.deterministic=true"], "which contradicts deterministic=true"),
     (["numerics.precision=bf16", "testbed=virtual", "testbed.arithmetic=none"], "testbed virtual has no arithmetic"),
     (["numerics.compile=true", "testbed=virtual"], "computation on testbed virtual takes modelled time"),
     (["numerics.channels_last=true", "model=lstm_ptb", "dataset=ptb", "metric=perplexity", "targets=[100]"],

@@ -36,16 +36,18 @@ def cmd_list(args: argparse.Namespace) -> None:
     papers = Counter(name.split("/")[0] for name in files.group_names("experiment"))
     if args.what in papers:
         list_paper(args.what, args.json)
-    elif args.what in kinds:
+        return
+    experiments = config.experiment_names()
+    if args.what in kinds:
         list_kind(kinds[args.what], args.json)
     elif args.what == EXPERIMENTS:
-        show(config.titles(config.experiment_names()), args.json)
+        show(config.titles(experiments), args.json)
     elif args.what:
         raise unknown("paper or kind", args.what, [*papers, EXPERIMENTS, *kinds])
     else:
         names = {kind: files.group_names(group) for kind, group in kinds.items()}
         if args.json:
-            print(json.dumps({EXPERIMENTS: config.titles(config.experiment_names())} | names, indent=1))
+            print(json.dumps({EXPERIMENTS: config.titles(experiments)} | names, indent=1))
         else:
             print(overview({EXPERIMENTS: [f"{paper} {count}" for paper, count in papers.items()]} | names))
 

@@ -87,7 +87,7 @@ def test_an_override_that_cannot_be_is_one_line_of_show_too(capsys, override, wo
         (["show", FIG4, "testbed=paper/pipe"], ["unknown testbed", "valid: paper/pipesgd"]),
         (["show", FIG4, "--scale", "papr"], ["unknown scale 'papr'", "valid: paper"]),
         (["show", FIG4, "epochs"], ["must be key=value"]),
-        (["run", "pipesgd/fig4-mnits"], [f"nearest: {FIG4}, ", "(repro list names all)"]),
+        (["show", "pipesgd/fig4-mnits"], [f"nearest: {FIG4}, ", "(repro list names all)"]),
         (["report", "pipesdg"], ["unknown paper", "pipesgd"]),
         (["rnu"], ["unknown command 'rnu'", "nearest: run"]),
         (["show", FIG4, "--jsno"], ["unknown option '--jsno'", "nearest: --json"]),
@@ -165,7 +165,7 @@ def test_experiments_that_cannot_be_read_stop_nobody_else(capsys, configs):
 
 def test_an_experiment_without_sizes_says_that_it_needs_some(capsys, configs):
     (configs / "experiment" / "mine" / "vit.yaml").write_text("title: My own\n")
-    assert "vit.yaml: mine/vit: has no scales; must say what each is" in error_of(capsys, "show", "mine/vit")
+    assert "vit.yaml: mine/vit: has no scales; must define them" in error_of(capsys, "show", "mine/vit")
 
 
 def test_a_testbed_that_cannot_be_read_stops_who_chooses_it(capsys, configs):

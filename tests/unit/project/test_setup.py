@@ -221,7 +221,7 @@ def test_a_bundle_is_cut_into_parts_that_fit_with_the_code_and_put_together_ther
             assert (home / "data" / place / path.name).read_bytes() == path.read_bytes()
 
 
-@pytest.mark.parametrize(("limit", "words", "said"), [
+@pytest.mark.parametrize(("limit", "words", "message"), [
     ("2", "mnist", "do not fit into 2 MiB with the checkout's 1"),
     ("4", "mnist imagenet", "has no imagenet"),
 ])  # fmt: skip

@@ -69,7 +69,7 @@ def test_no_batches_meet_the_constraint(tmp_path, capsys):
     path.write_text("startup_s: 1e-3\ntransfer_s: [1e-3, 1e-3, 1e-3]\nforward_s: [9e-3, 8e-3, 9e-3]\n")
     assert main(["batches", str(path)]) == 0
     text = capsys.readouterr().out
-    assert text.endswith("that meet the constraint: none do\n") and "[1, 1], [2, 3]" in text
+    assert text.endswith("that meet (5): none do\n") and "[1, 1], [2, 3]" in text
     assert main(["batches", str(path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["exetime_optimum"] is None
 

@@ -125,7 +125,7 @@ def test_recording_is_a_run_of_its_own_and_changes_nothing_of_the_others():
 
 
 @pytest.mark.parametrize(("overrides", "message"), [
-    (["testbed=virtual", "profile_steps=3"], "profile_steps=3: of measured runs alone, and here is none; testbed=here"),
+    (["testbed=virtual", "profile_steps=3"], "profile_steps=3: only measured runs can be profiled; set testbed=here"),
     (["testbed=virtual", "program=profiler", "+probe.steps=2"], "time on testbed virtual is modelled; testbed=here"),
 ])  # fmt: skip
 def test_modelled_time_cannot_be_recorded(overrides, message):

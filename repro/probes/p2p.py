@@ -28,7 +28,7 @@ class Options(Model):
 
 
 def check(config: RunConfig) -> None:
-    needs_several(config, "of whom two talk")
+    needs_several(config, "two of which exchange messages")
 
 
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:

@@ -31,7 +31,7 @@ class Options(Model):
 def check(config: RunConfig) -> None:
     """InputError for fewer workers than it takes for two messages to share a link."""
     if config.workers < 3:
-        raise InputError(f"workers={config.workers}: program {config.program} needs 3 or more, so that messages share")
+        raise InputError(f"workers={config.workers}: program {config.program} needs 3 or more; 2 share no link")
 
 
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:

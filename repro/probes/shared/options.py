@@ -33,7 +33,7 @@ def needs_one(config: RunConfig, reason: str) -> None:
         raise InputError(f"workers={config.workers}: program {config.program} {reason}; must be 1")
 
 
-def needs_several(config: RunConfig, reason: str = "who communicate") -> None:
+def needs_several(config: RunConfig, reason: str = "which communicate") -> None:
     if config.workers < 2:
         raise InputError(f"workers={config.workers}: program {config.program} needs 2 or more, {reason}")
 

@@ -158,18 +158,10 @@ def summary(error: float, variant: str = "p=2", finished: str = "2026-01-01T00:0
     }
     fit = {"alpha_s": 1e-4, "beta_s_per_byte": 8e-9, "points": [{"bytes": 4, "seconds": 1e-4, "fitted_s": 1.1e-4}]}
     return {
-        "status": "finished",
-        "program": "validation",
         "paper": "validation",
-        "experiment": "shaped",
         "variant": variant,
-        "kind": "measured",
         "testbed": "shaped-1g",
-        "fabric": "mpi",
-        "launcher": "mpirun",
-        "workers": 2,
         "factors": {"workers": 2},
-        "seed": 0,
         "scale": scale,
         "hardware": {"class": "made-up", "network": "made up", "links": {"goodput": 0.95}},
         "provenance": {"finished_at": finished, "versions": {"torch": "2"}, "commit": "abcdef0123"},

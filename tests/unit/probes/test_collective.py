@@ -61,12 +61,9 @@ def test_pieces(tmp_path) -> None:
     assert one > two == pytest.approx(eight)  # two pieces hide the reduction and all latency but one
 
 
-def test_many_ranks_need_no_memory(tmp_path) -> None:
-    assert medians(tmp_path, 72, ["ring"], 575_000_000)
-
-
 @pytest.mark.parametrize("ranks", [2, 5, 32])
 def test_table_1(ranks: int, tmp_path) -> None:
+    """Messages have no contents: 32 gradients of 100 MB need no memory."""
     k, n, network = 25_000, 100_000_000, (4.36e-4, 9e-9)
     wanted = {
         "dense": collective_forms.ring(ranks, n, *network),

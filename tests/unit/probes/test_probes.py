@@ -55,7 +55,7 @@ def timing_result(folder, workers: int, device: dict[str, Any] | None = None) ->
     return summary["result"]
 
 
-@pytest.fixture(scope="module", params=[2, 3, 6])
+@pytest.fixture(scope="module", params=[2, 3, 4])
 def timed(request, tmp_path_factory):
     return timing_result(tmp_path_factory.mktemp("timing"), request.param)
 

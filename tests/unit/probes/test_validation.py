@@ -25,13 +25,13 @@ TESTBED = probes.TESTBED | {"alpha_s": 2e-4, "beta_s_per_byte": 8e-9, "gamma_s_p
 # divisible by 4 blocks x 12, so that rings of 2, 3 and 4 have equal blocks
 WORKLOADS = [
     {"bytes": 4 * 48 * 100, "forward_s": 0.002, "backward_s": 0.004},
-    {"bytes": 4 * 48 * 20000, "forward_s": 0.02, "backward_s": 0.04},
+    {"bytes": 4 * 48 * 5000, "forward_s": 0.005, "backward_s": 0.01},
 ]
 NATIVE = {"D-Sync, native": {"name": "dsync", "algorithm": "native"}}
 
 
 def configuration(workers: int, **probe):
-    small = {"turns": 2, "rounds": 1, "workloads": WORKLOADS, "sizes": [480, 48000, 480000]}
+    small = {"turns": 2, "rounds": 1, "workloads": WORKLOADS, "sizes": [480, 48000, 480000], "seconds": 0.01}
     config = probes.planned(configs.compose("validation/shaped"), workers, **small | probe)
     return config | {"seed": 0, "testbed": TESTBED}
 

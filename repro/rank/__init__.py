@@ -1,1 +1,1 @@
-"""What one started process does: from its configuration to its part of the record."""
+"""The program of one rank: from the run's configuration to this rank's part of the record."""

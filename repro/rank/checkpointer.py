@@ -1,4 +1,4 @@
-"""What a rank saves for a later resume, and how it is restored."""
+"""Saves and restores the training state of one rank."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from repro.records.events import read_events
 
 
 class Checkpointer:
-    """One per rank, with the training clock paused."""
+    """One per rank. The training clock is paused while a method runs."""
 
     def __init__(self, log: StepLog, checkpoints: Checkpoints):
         self.log, self.checkpoints = log, checkpoints
         self.worker, self.strategy, self.events = log.worker, log.strategy, log.events
 
     def save(self, iteration: int) -> None:
-        """Every rank saves all that it needs to resume; old checkpoints are deleted when all ranks have the new one."""
+        """Save the state of every rank; old checkpoints are deleted when all ranks have written the new one."""
         with self.worker.clock.activity("checkpoint"):
             self._write(iteration, {})
             self.worker.fabric.exchange(None)
@@ -26,24 +26,24 @@ class Checkpointer:
         self._note("checkpoint", iteration)
 
     def save_alone(self, iteration: int) -> None:
-        """This rank saves all that it needs to resume, without waiting for the others.
+        """Save the state of this rank without waiting for the others.
 
-        It comes before the stop of the same iteration, so the steps since the last stop are saved with it. A rank that
-        has diverged ends the run by itself.
+        It is called before the stop of the same iteration, so the steps since the last stop are saved too. Diverged if
+        this rank has values that are not finite.
         """
         with self.worker.clock.activity("checkpoint"):
-            if broken := find(self.worker, self.strategy, iteration, stacked(self.log.losses).tolist()):
-                raise diverged([broken], iteration)
+            if nonfinite := find(self.worker, self.strategy, iteration, stacked(self.log.losses).tolist()):
+                raise diverged([nonfinite], iteration)
             self._write(iteration, {"since": self.log.unfinished()})
             self.checkpoints.prune(KEPT_ALONE)
         self._note("checkpoint", iteration)
 
     def _write(self, iteration: int, more: dict[str, Any]) -> None:
-        # All that a checkpoint stands on is in the log on the disk before it. Others than rank 0 need not wait for
-        # that: their checkpoints count for nothing without rank 0's.
+        # A checkpoint is valid only with the log up to its iteration, so rank 0 brings the log to the disk first. Other
+        # ranks need not wait: their checkpoints are unused without rank 0's.
         if self.events:
             self.events.sync()
-        worker, strategy = self.worker, self.strategy.state_dict()  # which may still update the part
+        worker, strategy = self.worker, self.strategy.state_dict()  # this may still update the model shard
         state = {
             "part": worker.model_shard.state_dict(),
             "strategy": strategy,
@@ -54,7 +54,7 @@ class Checkpointer:
         self.checkpoints.save(iteration, state | more)
 
     def restore(self, iteration: int, state: dict[str, Any]) -> None:
-        """Restore what was saved at an iteration."""
+        """Restore the state that was saved at an iteration."""
         worker = self.worker
         worker.model_shard.load_state_dict(state["part"])
         self.strategy.load_state_dict(state["strategy"])
@@ -67,7 +67,7 @@ class Checkpointer:
         self._note("resume", iteration)
 
     def _logged(self, iteration: int) -> bool:
-        """Whether rank 0's log has the stop at an iteration."""
+        """Whether the log, which rank 0 writes, contains the stop at an iteration."""
         events = read_events(self.events.path) if self.events else []
         return any(event["event"] == "steps" and event["iteration"] == iteration for event in events)
 

@@ -1,7 +1,7 @@
-"""Checkpoints: one file a rank and generation, and beside it a manifest of what the file must hold.
+"""Checkpoint files: one for each rank and saved iteration, with a manifest of its size and SHA-256.
 
-Both are written aside and renamed, the manifest last: without one a file was not finished. What is loaded has the size
-and the SHA-256 that its manifest says, and holds tensors and plain values only: nothing that it says is run.
+Both are written to temporary files and renamed, the manifest last: a file without manifest is incomplete. Loading
+verifies size and SHA-256, and accepts only tensors and plain values, so that no code from the file is run.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from repro.core import safe_files
 from repro.core.atomic import write_atomically
 from repro.core.errors import cannot
 
-KEPT = 2  # generations: a kill while the newest is being written must leave the one before whole
-# the same where ranks write by themselves: one may be an epoch of few minibatches or two ahead of another
-KEPT_ALONE = 4
+# Saved iterations to keep. A kill while the newest is written must leave the previous one intact.
+KEPT = 2
+KEPT_ALONE = 4  # if ranks save independently: one rank may be one or two short epochs ahead of another
 
 
 class Damaged(Exception):
-    """A checkpoint that cannot be resumed: its message names the file and what is wrong."""
+    """A checkpoint is unusable; the message names the file and the reason."""
 
 
 class Checkpoints:
@@ -44,69 +44,67 @@ class Checkpoints:
         return self._path(iteration).with_suffix(".json")
 
     def available(self) -> list[int]:
-        """Iterations of which this rank has a file, in order; only `load` says whether it is whole."""
+        """The iterations for which this rank has a file, in order; only `load` verifies it."""
         pattern = re.compile(rf"iteration(\d+)\.rank{self.rank}\.pt")
         return sorted(int(match[1]) for path in self.folder.iterdir() if (match := pattern.fullmatch(path.name)))
 
     def save(self, iteration: int, state: dict[str, Any]) -> None:
-        """Bring file and manifest to the disk. `state`: of tensors, numbers, strings and plain containers of them.
+        """Write file and manifest to the disk. `state` consists of tensors, numbers, strings and plain containers.
 
-        InputError where the place cannot be written; nothing of the generation is left then.
+        InputError if they cannot be written; both are removed then.
         """
         path, manifest = self._path(iteration), self._manifest(iteration)
         temporary = path.with_suffix(".tmp")
         try:
-            with _Written(temporary) as written:
-                torch.save(state, written)
-                written.flush()
-                os.fsync(written.fileno())
+            with _HashingWriter(temporary) as file:
+                torch.save(state, file)
+                file.flush()
+                os.fsync(file.fileno())
             os.replace(temporary, path)
-            holds = {"bytes": written.size, "sha256": written.digest.hexdigest()}
-            write_atomically(manifest, json.dumps({"iteration": iteration, "rank": self.rank, **holds}) + "\n")
+            content = {"bytes": file.size, "sha256": file.digest.hexdigest()}
+            write_atomically(manifest, json.dumps({"iteration": iteration, "rank": self.rank, **content}) + "\n")
         except (OSError, RuntimeError) as error:
             for unfinished in (temporary, path, manifest):
                 with contextlib.suppress(OSError):
                     unfinished.unlink()
-            reason = error if isinstance(error, OSError) else written.error
+            reason = error if isinstance(error, OSError) else file.error
             if reason is None:
                 raise
             raise cannot("write", path, reason) from None
 
     def load(self, iteration: int) -> dict[str, Any]:
-        """The state that `save` was given; Damaged where the file does not hold what its manifest says."""
+        """The saved state; Damaged if the file does not match its manifest."""
         path, manifest = self._path(iteration), self._manifest(iteration)
         try:
-            stated = json.loads(safe_files.read(manifest))
-            size, sha256 = stated["bytes"], stated["sha256"]
-            if (stated["iteration"], stated["rank"]) != (iteration, self.rank):
-                raise ValueError("of another checkpoint")
+            expected = json.loads(safe_files.read(manifest))
+            size, sha256 = expected["bytes"], expected["sha256"]
+            if (expected["iteration"], expected["rank"]) != (iteration, self.rank):
+                raise ValueError("it belongs to another checkpoint")
         except FileNotFoundError:
-            raise Damaged(f"{path}: was not finished (it has no manifest)") from None
+            raise Damaged(f"{path}: is incomplete (it has no manifest)") from None
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            raise Damaged(f"{manifest}: not its manifest ({error!r})") from None
+            raise Damaged(f"{manifest}: is not a valid manifest ({error!r})") from None
         try:
             with safe_files.open_file(path) as file:
                 if (actual := os.fstat(file.fileno()).st_size) != size:
                     raise Damaged(f"{path}: has {actual} bytes, not {size}")
                 if hashlib.file_digest(file, "sha256").hexdigest() != sha256:
-                    raise Damaged(f"{path}: is not what was written (its SHA-256 is another)")
+                    raise Damaged(f"{path}: was changed after it was written (its SHA-256 differs)")
                 file.seek(0)
                 return torch.load(file, map_location="cpu", weights_only=True)
         except OSError as error:
             raise Damaged(f"{path}: {error.strerror or error}") from None
         except Damaged:
             raise
-        except Exception:  # somebody else's file and manifest: there is nothing that it could not be
-            raise Damaged(f"{path}: holds other things than tensors and plain values") from None
+        except Exception:  # file and manifest may come from somebody else, with any content
+            raise Damaged(f"{path}: contains other objects than tensors and plain values") from None
 
     def discard(self, after: int) -> None:
-        """Delete the generations behind iteration `after`, which the run makes again: the ranks' files of two attempts
-        must not be taken for one generation."""
+        """Delete the checkpoints after iteration `after`, so that ranks never combine files of two attempts."""
         self._delete([iteration for iteration in self.available() if iteration > after])
 
     def prune(self, kept: int = KEPT) -> None:
-        """Delete all but the last generations; only called when every rank has written the newest, or with `kept` so
-        many that those which all have are among them."""
+        """Delete all but the last `kept` checkpoints, among which must be one that every rank has written."""
         self._delete(self.available()[:-kept])
 
     def _delete(self, iterations: list[int]) -> None:
@@ -115,8 +113,8 @@ class Checkpoints:
             self._manifest(iteration).unlink(missing_ok=True)
 
 
-class _Written(io.BufferedWriter):
-    """A file for torch to write: what has gone into it, and the error that torch reports as an assertion of its own."""
+class _HashingWriter(io.BufferedWriter):
+    """A file for torch.save, with size and SHA-256 of its content, and the OSError that torch reports as another."""
 
     def __init__(self, path: Path):
         super().__init__(io.FileIO(path, "w", opener=lambda _, flags: safe_files.open_descriptor(path, flags)))
@@ -135,6 +133,6 @@ class _Written(io.BufferedWriter):
 
 
 def common(available: list[list[int]]) -> int | None:
-    """The last iteration for which every rank has a checkpoint."""
+    """The last iteration for which every rank has a checkpoint; None if there is none."""
     shared = set.intersection(*map(set, available)) if available else set()
     return max(shared) if shared else None

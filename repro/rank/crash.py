@@ -1,4 +1,4 @@
-"""An exception in what a rank runs, somebody's strategy, model, data set or probe, as one line: rank, file, line."""
+"""Reports an exception in a rank's strategy, model, data set or probe as one line with rank, file and line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from repro.experiment.schema import RunConfig
 
 @contextmanager
 def located(rank: int, config: RunConfig) -> Iterator[None]:
-    """Crashed in the place of any error that the project has no words for; its traceback goes to stderr, the log."""
+    """Convert exceptions that are no ReproError to Crashed; the traceback goes to stderr, and so to the log."""
     try:
         yield
     except ReproError:
@@ -25,17 +25,13 @@ def located(rank: int, config: RunConfig) -> Iterator[None]:
         if isinstance(error, OSError) and error.errno in UNWRITABLE:
             raise
         traceback.print_exc()
-        where = error_location.describe(error, plugin_files(config).__contains__, of_project)
+        project = str(PACKAGE)
+        where = error_location.describe(error, plugin_files(config).__contains__, lambda file: file.startswith(project))
         raise Crashed(f"rank {rank}: {where}") from None
 
 
-def of_project(file: str) -> bool:
-    return file.startswith(str(PACKAGE))
-
-
 def plugin_files(config: RunConfig) -> set[str]:
-    """The files of the plugins that a run has chosen."""
-    chosen = {group: getattr(config, group).name for group in PLUGINS}
-    modules = [PLUGINS[group].module_of(name) for group, name in chosen.items()]
+    """The files of the plugins that a run uses."""
+    modules = [registry.module_of(getattr(config, group).name) for group, registry in PLUGINS.items()]
     modules += [PROBES.module_of(config.program)] if config.program in PROBES.names() else []
     return {str(sys.modules[name].__file__) for name in modules if name in sys.modules}

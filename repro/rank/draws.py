@@ -1,4 +1,4 @@
-"""What one draw of a run's assumed inputs gives: the run itself, simulated in this process without arithmetic."""
+"""Evaluates one draw of a run's assumed inputs by simulating the run in this process, without arithmetic."""
 
 from __future__ import annotations
 
@@ -21,22 +21,18 @@ from repro.records.record import Record
 
 
 def evaluate(config: RunConfig) -> Record:
-    """The record of a simulated run, times alone; nothing of it is kept in the workspace."""
+    """The record of a simulated run, times alone; the workspace is left unchanged."""
     config = draws.cut(config, data.of(config).iterations(config.batch)) if config.program == "train" else config
     testbed = config.testbed
     assert testbed.kind == "simulated"
-    with tempfile.TemporaryDirectory(prefix="repro-draw-") as there, _quiet():
-        folder = Path(there)
-        run = partial(programs.run, config=config, folder=folder)
+    with (
+        tempfile.TemporaryDirectory(prefix="repro-draw-") as folder,
+        open(os.devnull, "w") as nowhere,
+        contextlib.redirect_stdout(nowhere),  # messages to the launcher
+    ):
+        run = partial(programs.run, config=config, folder=Path(folder))
         fabrics.load("virtual").run(ranks(config), run, virtual_network(testbed, config.seed), virtual_costs(testbed))
-        found = store.read(folder)
-    if found is None:
+        record = store.read(Path(folder))
+    if record is None:
         raise FaultError(f"{config.experiment}, {config.variant}: the simulation ended without a result")
-    return found
-
-
-@contextlib.contextmanager
-def _quiet():
-    """Without the messages that a rank has for its launcher."""
-    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
-        yield
+    return record

@@ -1,7 +1,7 @@
-"""The file that each rank keeps for the command that started it: its process, and at its end why it ended.
+"""The file in which each rank reports its process id and why it ended to the command that started it.
 
-The command makes the files before it starts the ranks, and ranks write in place: over NFS a file that is new may stay
-unseen for long. A rank that is killed leaves no reason.
+The command creates the files before it starts the ranks, and ranks write in place, because over NFS a new file may stay
+invisible for long. A killed rank leaves no reason.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FOLDER = "ranks"  # in a run's folder
 
 
 class End(NamedTuple):
-    """kind: the mark of an error (`repro.core.errors`), else its status; at: when, in seconds since 1970."""
+    """The end of a rank. kind: the error's mark (`repro.core.errors`), else its status; at: seconds since 1970."""
 
     rank: int
     kind: str
@@ -30,7 +30,7 @@ class End(NamedTuple):
 
 
 def prepare(folder: Path, ranks: int) -> None:
-    """Make the files, without what an earlier command has left."""
+    """Create empty files in place of those of an earlier command."""
     safe_files.remove_tree(folder)
     safe_files.make_folder(folder)
     for rank in range(ranks):
@@ -38,12 +38,12 @@ def prepare(folder: Path, ranks: int) -> None:
 
 
 def begin() -> None:
-    """Called by a rank: write down its process."""
+    """Called by a rank: report its process id."""
     _write({"pid": os.getpid()})
 
 
 def leave(kind: str, reason: str) -> None:
-    """Called by a rank: write down why it ends."""
+    """Called by a rank: report why it ends."""
     _write({"pid": os.getpid(), "kind": kind, "reason": reason, "at": time.time()})
 
 
@@ -54,20 +54,18 @@ def _write(content: dict) -> None:
 
 
 def read(folder: Path) -> list[End]:
-    """The reasons that ranks have left."""
-    return [
-        End(rank, found["kind"], found["reason"], found["at"]) for rank, found in _files(folder) if "reason" in found
-    ]
+    """The reasons that ranks have reported."""
+    return [End(rank, end["kind"], end["reason"], end["at"]) for rank, end in _files(folder) if "reason" in end]
 
 
 def processes(folder: Path) -> dict[int, int]:
-    """rank -> its process, of those that have begun."""
-    return {rank: found["pid"] for rank, found in _files(folder)}
+    """rank -> process id, of the ranks that have begun."""
+    return {rank: content["pid"] for rank, content in _files(folder)}
 
 
 def _files(folder: Path) -> Iterator[tuple[int, dict]]:
     for path in folder.glob("*.json"):
         try:
             yield int(path.stem), json.loads(safe_files.read(path))
-        except (OSError, ValueError):  # not written yet, or not whole
+        except (OSError, ValueError):  # not written yet, or incomplete
             continue

@@ -1,4 +1,4 @@
-"""Evaluations of a run: the weights of rank 0 on the test split, by all workers where that is sooner done."""
+"""Evaluates the weights of rank 0 on the test split, on all workers if they have cores or GPUs of their own."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Weights = dict[str, torch.Tensor]
 
 
 class Evaluator:
-    """One per rank; `events` is rank 0's alone.
+    """One per rank; only rank 0 has `events`.
 
-    model       for the snapshots that are evaluated
-    eval_train  number of training samples that are evaluated as well
-    digest      of the weights that were evaluated last, on rank 0
+    model       loads the snapshots that are evaluated
+    eval_train  the number of training samples to evaluate too
+    digest      the SHA-256 of the weights of the last evaluation, on rank 0
     """
 
     def __init__(
@@ -40,8 +40,8 @@ class Evaluator:
         self.digest = ""
 
     def evaluate(self, iteration: int, train_s: float, loss: float | None) -> None:
-        """Test the snapshot of rank 0, to which weights that it lacks come from the ranks that hold them; with the
-        training clock paused. train_s, loss: of training so far, for the event."""
+        """Evaluate rank 0's snapshot, completed by the weights that only other ranks hold. The training clock is
+        paused. train_s, loss: training time and loss so far, for the event."""
         with self.worker.clock.activity("evaluation"):
             scores = self._scores(iteration) if self.worker.arithmetic else {}
         if not self.events:
@@ -69,21 +69,21 @@ class Evaluator:
 
     def _whole_model(self, mine: Weights) -> Weights:
         fabric = self.worker.fabric
-        held = fabric.exchange(sorted(mine))
-        have = set(held[0])
-        to_ship: list[list[str]] = []  # names that each rank ships; the lowest rank that holds a tensor ships it
-        for names in held:
-            to_ship.append([name for name in names if name not in have])
-            have.update(names)
-        if not any(to_ship):
+        names_of_ranks = fabric.exchange(sorted(mine))
+        present = set(names_of_ranks[0])
+        to_send: list[list[str]] = []  # the names that each rank sends; the lowest rank that holds a tensor sends it
+        for names in names_of_ranks:
+            to_send.append([name for name in names if name not in present])
+            present.update(names)
+        if not any(to_send):
             return mine
-        shipped = fabric.exchange({name: mine[name].cpu() for name in to_ship[self.worker.rank]})
-        return {name: tensor for part in [*reversed(shipped), mine] for name, tensor in part.items()}
+        received = fabric.exchange({name: mine[name].cpu() for name in to_send[self.worker.rank]})
+        return {name: tensor for part in [*reversed(received), mine] for name, tensor in part.items()}
 
     def _shared(self, mine: Weights) -> tuple[Weights, Sharing | None]:
-        """The weights to evaluate, and how workers share the evaluation: each takes a part, with exactly rank 0's
-        weights, which are broadcast to ranks that hold others. None: rank 0 evaluates alone, because ranks have no
-        core or GPU of their own, or the model carries state from one minibatch to the next."""
+        """The weights to evaluate, and how workers share the evaluation: each evaluates a part with exactly rank 0's
+        weights, which are broadcast if a rank's differ. None: rank 0 evaluates alone, because ranks have no core or GPU
+        of their own, or the model carries state from one minibatch to the next."""
         worker, dataset = self.worker, self.dataset
         real = worker.blocks is None and worker.workers > 1
         if not real or getattr(dataset.test, "scored", False) or not isinstance(dataset.test, Samples | Sequences):
@@ -92,13 +92,13 @@ class Evaluator:
         states = fabric.exchange((worker.model_shard.stateful, digests(mine)))
         if any(stateful for stateful, _ in states):
             return mine, None
-        own = states[0][1]  # by the name
-        lacking = {name for name in own for _, held in states if held.get(name) != own[name]}
-        weights, empty, sent = {}, self.model.state_dict(), fabric.bytes_sent
-        for name in own:
-            weights[name] = mine[name] if fabric.rank == 0 or name not in lacking else torch.empty_like(empty[name])
-            if name in lacking:
+        wanted = states[0][1]  # rank 0's: name -> digest
+        differing = {name for name in wanted for _, digest_of in states if digest_of.get(name) != wanted[name]}
+        weights, empty, bytes_sent = {}, self.model.state_dict(), fabric.bytes_sent
+        for name in wanted:
+            weights[name] = mine[name] if fabric.rank == 0 or name not in differing else torch.empty_like(empty[name])
+            if name in differing:
                 weights[name] = weights[name].to(device)
                 fabric.broadcast(weights[name])
-        fabric.bytes_sent = sent  # training's alone
+        fabric.bytes_sent = bytes_sent  # counts training only
         return weights, Sharing(worker.rank, worker.workers, fabric.exchange)

@@ -1,4 +1,4 @@
-"""From a run's configuration to what its ranks work with: the worker, its device, the virtual testbed's costs."""
+"""Builds a rank's worker, and a simulated testbed's costs and network, from the run's configuration."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from repro.training.worker import Worker
 
 
 def check_ranks(fabric: Fabric, strategy: Strategy, config: RunConfig) -> None:
-    """InputError where the ranks that were started, or their fabric, are not what the strategy needs."""
+    """InputError if the strategy needs another number of ranks, or capabilities that the fabric lacks."""
     needed = strategy.ranks(strategy.options, config.workers)
     if fabric.size != needed:
         raise InputError(
@@ -48,14 +48,13 @@ def modelled_seconds(
     device: Device,
     options: tuple[tuple[str, Any], ...] = (),
 ) -> BlockSeconds:
-    """`block_seconds` of a model by name; virtual ranks share it: counting takes longer than many of their steps."""
+    """`block_seconds` of a model by name. Cached, because counting FLOPs takes longer than many virtual steps."""
     built = models.build(model, input_shape, classes, 0, "meta", **dict(options))
     return block_seconds(built, input_shape, batch, device)
 
 
 def build_worker(fabric: Fabric, config: RunConfig, dataset: Dataset, clock: type[Clock] = Clock) -> Worker:
-    """The worker of this rank: the same initial weights on every rank, drawn from the seed."""
-    # one process has one GPU
+    """The worker of this rank; its initial weights, drawn from the seed, are the same on every rank."""
     device = pick_device(config.device_of(fabric.rank), 0 if config.simulated else fabric.rank)
     testbed, workers = config.testbed, config.workers
     arithmetic = not config.timing_only
@@ -66,21 +65,20 @@ def build_worker(fabric: Fabric, config: RunConfig, dataset: Dataset, clock: typ
         shape = (config.model.name, tuple(dataset.input_shape), dataset.classes)
         options = tuple(config.model.options.items())
         blocks = modelled_seconds(*shape, config.local_batch, testbed.device, options)
-    part_device = device if arithmetic else torch.device("meta")
-    # without arithmetic nobody reads the weights
+    shard_device = device if arithmetic else torch.device("meta")
     model = models.of(config, dataset, "cpu" if arithmetic else "meta")
 
     def synchronise() -> None:
         if device.type == "cuda":
             torch.cuda.synchronize(device)
 
-    # a breakdown waits for the device at every phase, so the host's clock is as good
+    # a breakdown run synchronises at every phase, so the host's clock is as exact
     times = DeviceTimes() if device.type == "cuda" and not config.breakdown and not config.simulated else None
     return Worker(
         workers=workers,
         fabric=fabric,
         clock=clock(fabric, synchronise, config.breakdown, times),
-        model_shard=ModelShard(model, config.optimizer, part_device, iterations_per_epoch, config.numerics),
+        model_shard=ModelShard(model, config.optimizer, shard_device, iterations_per_epoch, config.numerics),
         batches=dataset.train.minibatches(config.local_batch, workers, config.seed, device),
         iterations_per_epoch=iterations_per_epoch,
         seed=config.seed,
@@ -95,10 +93,10 @@ def build_worker(fabric: Fabric, config: RunConfig, dataset: Dataset, clock: typ
 
 
 def virtual_costs(testbed: Modelled) -> Costs:
-    """The costs of a modelled testbed's file."""
+    """The costs of host work on a modelled testbed."""
     per_byte = {kind: getattr(testbed, entry) for kind, entry in WORK.items()}
-    # sparse gradients: selection and what an exchange costs besides messages by bytes of the whole gradient, merging
-    # and adding up by the bytes of all messages
+    # sparse gradients: selection and exchange are charged by the bytes of the whole gradient, merging and summation by
+    # the bytes of all messages
     per_byte["sum"] = per_byte["merge"] if testbed.sum_s_per_byte is None else testbed.sum_s_per_byte
     for kind in NAMED_WORK:
         per_byte |= {f"{kind}/{name}": cost for name, cost in getattr(testbed, f"{kind}_s_per_byte").items()}
@@ -107,7 +105,7 @@ def virtual_costs(testbed: Modelled) -> Costs:
 
 
 def virtual_network(testbed: Modelled, seed: int = 0) -> Network:
-    """The network of a virtual testbed file; seed: of the run, from which shares of links are drawn."""
+    """The network of a modelled testbed; seed: the run's, from which shares of links are drawn."""
     return Network(
         testbed.alpha_s,
         testbed.beta_s_per_byte,

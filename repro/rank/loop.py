@@ -1,4 +1,4 @@
-"""The training loop: step, and at fixed iterations settle, evaluate, checkpoint, log."""
+"""The training loop: steps, with stops at fixed iterations for evaluation, checkpoint and log."""
 
 from __future__ import annotations
 
@@ -18,10 +18,7 @@ def train(
     start: int,
     notice: Notice | None = None,
 ) -> int:
-    """Train from iteration `start` to the plan's end, or to where a preemption has it; every rank calls it.
-
-    Returns the iteration at which it ended.
-    """
+    """Train from iteration `start` to the plan's end or a preemption; returns the last iteration. All ranks call it."""
     worker, strategy, clock = log.worker, log.strategy, log.worker.clock
     alone, done = strategy.local_checkpoints, start
 
@@ -33,7 +30,7 @@ def train(
         with clock.paused():
             evaluate(0)  # where every curve begins
             continue_together(log)
-    elif log.unlogged and plan.at(start).evaluate:  # the run ended between its checkpoint and that
+    elif log.unlogged and plan.at(start).evaluate:  # the run ended between its checkpoint and this evaluation
         strategy.settle()
         with clock.paused():
             log.stop(start)
@@ -69,9 +66,9 @@ def train(
 
 
 def continue_together(log: StepLog) -> None:
-    """Nobody's training clock runs while another is still at its evaluation."""
+    """Wait for all ranks, so that no training clock runs while another rank still evaluates."""
     if log.events:
         log.events.flush()
     with log.worker.clock.activity("synchronisation"):
         log.worker.fabric.exchange(None)
-    memory.forget(log.worker.model_shard.device)
+    memory.reset(log.worker.model_shard.device)

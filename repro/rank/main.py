@@ -1,6 +1,6 @@
-"""One rank's program: start its fabric, do its part of the run, turn errors into one line.
+"""The entry point of a rank's process: starts the fabric, runs the program, reports errors as one line.
 
-Started by a launcher as `python -m mpi4py -m repro.rank.main FABRIC RUN_FOLDER`, by torchrun, or once for all virtual
+A launcher starts it as `python -m mpi4py -m repro.rank.main FABRIC RUN_FOLDER`, by torchrun, or once for all virtual
 ranks.
 """
 
@@ -34,11 +34,11 @@ from repro.training import numerics
 
 
 def main(fabric: str, folder: Path) -> None:
-    """One started process. fabric: the name of what its launcher lets the ranks talk over; folder: the run's."""
-    end_with_parent(signal.SIGKILL)  # a launcher that is killed cannot take its ranks along
-    lock = locks.take(folder / locks.RANKS, fcntl.LOCK_SH)  # as long as this process lives
+    """Run one process. fabric: the name of the fabric for which its launcher starts ranks; folder: the run's."""
+    end_with_parent(signal.SIGKILL)  # a killed launcher cannot end its ranks itself
+    lock = locks.take(folder / locks.RANKS, fcntl.LOCK_SH)  # until this process ends
     if lock is None:
-        raise FaultError(f"{folder}: another command is about to start this run")
+        raise FaultError(f"{folder}: another command is starting this run")
     ends.begin()
     configured = files.read_yaml(folder / "config.yaml")
     own_code.admit_configured(configured)
@@ -47,7 +47,8 @@ def main(fabric: str, folder: Path) -> None:
     numerics.prepare(config.numerics)
     srun_ranks.translate(fabric)
     if fabric == "virtual":
-        prepare_process()
+        if core := os.environ.get("REPRO_CORE"):
+            os.sched_setaffinity(0, {int(core)})  # all virtual ranks are one thread
         preemption.listen()
         testbed = config.testbed
         assert testbed.kind == "simulated"
@@ -64,20 +65,14 @@ def main(fabric: str, folder: Path) -> None:
         started = emulated.start(slowed, virtual_costs(bed), config.timeout_s)
     else:
         started = fabrics.load(fabric).start(config.device, config.testbed.backend, config.timeout_s)
-    preemption.listen()  # not while it waits in a library for the other ranks, which may have been ended: it would stay
+    preemption.listen()  # not earlier: a rank that waits in a library for ranks that have ended must end by the signal
     if tasks := getattr(started, "tasks", None):
         tasks.on_fatal = lambda error: stop(error.status, str(error))
     programs.run(started, preflight.check(started, config), folder)
 
 
-def prepare_process() -> None:
-    """Pin a virtual run, which is one thread, to the core that it was assigned."""
-    if core := os.environ.get("REPRO_CORE"):
-        os.sched_setaffinity(0, {int(core)})
-
-
 def guarded(run: Callable[[], None]) -> None:
-    """Errors as one line in the rank's file, then an end that takes the other ranks along."""
+    """Call `run`; report an error as one line in the rank's file, and end all ranks."""
     try:
         run()
     except ReproError as error:
@@ -89,11 +84,11 @@ def guarded(run: Callable[[], None]) -> None:
 
 
 def stop(status: int, message: str, kind: str | None = None) -> None:
-    with contextlib.suppress(OSError):  # a full disk is perhaps the very reason
+    with contextlib.suppress(OSError):  # the disk may be full
         ends.leave(kind or str(status), message)
-    # in one piece: several ranks may have the same to say at the same moment
+    # one write, because several ranks may report the same error at the same moment
     os.write(sys.stderr.fileno(), f"repro-error[{status}] {message}\n".encode(errors="replace"))
-    if "mpi4py" in sys.modules and "mpi4py.MPI" in sys.modules:
+    if "mpi4py.MPI" in sys.modules:
         from mpi4py import MPI
 
         MPI.COMM_WORLD.Abort(status)

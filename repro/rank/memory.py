@@ -1,4 +1,4 @@
-"""A rank's peak memory, and the one-line error where memory ran out."""
+"""A rank's peak memory, and the one-line error if memory runs out."""
 
 from __future__ import annotations
 
@@ -12,36 +12,34 @@ from repro.core.errors import InputError, OutOfMemory
 from repro.core.memory import exhausted
 from repro.experiment.schema import RunConfig
 
-GPU, PROCESS = "gpu", "process"  # whose memory a peak measures
-
 
 def kind(device: torch.device) -> str:
-    """What `peak_bytes` measures: torch's memory on the GPU, or the whole process on the host."""
-    return GPU if device.type == "cuda" else PROCESS
+    """What `peak_bytes` measures: "gpu", torch's memory on the GPU, or "process", the whole process on the host."""
+    return "gpu" if device.type == "cuda" else "process"
 
 
 def peak_bytes(device: torch.device) -> int:
-    """Peak so far: on a GPU of tensors (`torch.cuda.max_memory_allocated`) since the last `forget`; else the process's
-    resident set, libraries included."""
+    """The peak so far: of tensors on a GPU (`torch.cuda.max_memory_allocated`) since the last `reset`; else of the
+    process's resident set, libraries included."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # KiB on Linux
 
 
-def forget(device: torch.device) -> None:
-    """Start measuring anew: memory that an evaluation used on a GPU is not training's."""
+def reset(device: torch.device) -> None:
+    """Restart the measurement on a GPU, to leave out the memory of an evaluation."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
 
 
 @contextmanager
 def explained(rank: int, config: RunConfig) -> Iterator[None]:
-    """Errors of torch for which the configuration is the reason, as a line: OutOfMemory with rank, model and batch;
-    InputError for an operation that has no deterministic algorithm."""
+    """Convert torch's errors that the configuration causes: to OutOfMemory with rank, model and batch, or to InputError
+    for an operation without deterministic algorithm."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:
-        while isinstance(error.__cause__, RuntimeError):  # a library has put words of its own around it
+        while isinstance(error.__cause__, RuntimeError):  # a library has wrapped it
             error = error.__cause__
         message = " ".join(str(error).split())
         if where := exhausted(error):

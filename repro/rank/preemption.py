@@ -1,20 +1,20 @@
-"""Preemption: SIGTERM is a request to checkpoint and leave, so that the job can be started again elsewhere.
+"""Preemption: on SIGTERM all ranks write a checkpoint and exit, so that the job can be restarted elsewhere.
 
-Slurm sends the signal to every rank, at somewhat different moments. All have to leave after the same iteration, and a
-training that nobody disturbs must not pay for that. So only a rank that has had the signal looks at files in the run's
-folder, after each of its steps:
+Slurm sends the signal to every rank, at slightly different times. All ranks must stop after the same iteration, and
+undisturbed training must not become slower. So only a rank that has received the signal reads and writes files in the
+run's folder, after each of its steps:
 
-1. each writes down at which iteration it is (`checkpoints/preempt.rank<r>`);
-2. when all have, rank 0 chooses an iteration that none will have reached before it reads of it, and writes it down
+1. each writes its current iteration (`checkpoints/preempt.rank<r>`);
+2. when all have, rank 0 chooses an iteration that no rank will pass before reading it, and writes it
    (`checkpoints/preempt.stop`);
-3. each leaves the loop there: settle, checkpoint, event `preempted`, end. The parent's status says so.
+3. each leaves the loop there: settle, checkpoint, event `preempted`, exit. The parent's exit status reports it.
 
-A rank that finds itself behind that iteration already says so and ends, and all with it (one that waits for the others
-there ends by its time limit); a signal that does not come to all of them has no effect. The run then goes on from the
-checkpoint before. Where training ends sooner, it ends.
+A rank that has already passed that iteration ends all ranks with an error, and the run continues from the previous
+checkpoint; a rank that waits for the others ends by its time limit. A signal that does not reach all ranks has no
+effect. If training ends sooner, it ends normally.
 
-The files are made before training and then written in place: over NFS a file that is new may stay unseen for long,
-while one that is opened again is looked at again.
+The files are created before training and written in place, because over NFS a new file may stay invisible for long,
+while an existing one is read afresh when it is opened.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from repro.strategies.base import Strategy
 from repro.training.stops import Stop
 from repro.training.worker import Worker
 
-MARGIN_S = 2.0  # for the slowest to read of the iteration; $REPRO_PREEMPT is another
+MARGIN_S = 2.0  # time for the slowest rank to read the iteration; $REPRO_PREEMPT overrides it
 MARGIN_ITERATIONS = 3
-SIGNALLED = False  # whether this process has had the signal
+SIGNALLED = False  # whether this process has received the signal
 
 
 def listen() -> None:
-    """Take SIGTERM as the request, from now on, where the launcher says so ($REPRO_PREEMPT: seconds of margin)."""
+    """Handle SIGTERM as a preemption from now on, if the launcher sets $REPRO_PREEMPT (seconds of margin)."""
     if "REPRO_PREEMPT" in os.environ:
         signal.signal(signal.SIGTERM, _signalled)
-        signal.siginterrupt(signal.SIGTERM, False)  # libraries do not all go on with an interrupted call
+        signal.siginterrupt(signal.SIGTERM, False)  # not all libraries retry an interrupted call
 
 
 def _signalled(number: int, frame: Any) -> None:
@@ -51,16 +51,16 @@ def _signalled(number: int, frame: Any) -> None:
 
 
 class Notice:
-    """One rank's part in agreeing where to stop."""
+    """One rank's part in the agreement on the iteration to stop after."""
 
     def __init__(self, folder: Path, worker: Worker, strategy: Strategy):
-        """Makes this rank's files; training may start when all ranks are through here."""
+        """Creates this rank's files; training may start when all ranks have done so."""
         self.worker, self.strategy = worker, strategy
         self.listening = "REPRO_PREEMPT" in os.environ and worker.blocks is None
         self.margin_s = float(os.environ.get("REPRO_PREEMPT") or MARGIN_S)
         self.folder = folder / "checkpoints"
-        self.at: int | None = None  # the iteration to leave after
-        self.since: float | None = None  # when this rank wrote down where it is
+        self.at: int | None = None  # the iteration to stop after
+        self.since: float | None = None  # when this rank wrote its iteration
         if self.listening:
             self.folder.mkdir(exist_ok=True)
             self._mine.write_text("")
@@ -80,25 +80,25 @@ class Notice:
         return self.folder / "preempt.stop"
 
     def sooner(self, stop: Stop, step: int) -> Stop:
-        """The next stop, `stop` if it is not the one that all leave at; `step`: how many this rank has done.
+        """The next stop: `stop`, or an earlier one that preemption adds. step: the number of steps of this rank so far.
 
-        FaultError where this rank has done more than that already.
+        FaultError if this rank has already passed the iteration at which all stop.
         """
         if self.at is None:
             self._look(self._iteration(stop, step))
         if self.at is None or self.at > stop.iteration:
             return stop
         if self.strategy.steps(self.at * self.worker.workers) < step:
-            here = self._iteration(stop, step)
             raise FaultError(
-                f"rank {self.worker.rank} was at iteration {here} when it read that all stop at {self.at} to leave"
+                f"rank {self.worker.rank} had passed iteration {self.at}, after which all ranks stop for preemption; "
+                f"it was at iteration {self._iteration(stop, step)}"
             )
         if self.at == stop.iteration:
             return dataclasses.replace(stop, leave=True)
         return dataclasses.replace(stop, iteration=self.at, evaluate=False, leave=True)
 
     def _iteration(self, stop: Stop, step: int) -> int:
-        """The last iteration that this rank has done its part of; none behind `stop`."""
+        """The last iteration, `stop` at most, of which this rank has completed its steps."""
         iteration = stop.iteration
         while self.strategy.steps(iteration * self.worker.workers) > step:
             iteration -= 1
@@ -130,7 +130,7 @@ class Notice:
 
 
 def write_in_place(path: Path, line: str) -> None:
-    """Fill an empty file, for readers elsewhere; they know by the line's end that it is whole."""
+    """Fill an empty file with one line; its end shows readers that the line is complete."""
     with open(path, "r+", encoding="ascii") as file:
         file.write(line + "\n")
         file.flush()
@@ -138,7 +138,7 @@ def write_in_place(path: Path, line: str) -> None:
 
 
 def read_whole(path: Path) -> str | None:
-    """What `write_in_place` wrote; None while it is not there, or not whole."""
+    """The line that `write_in_place` wrote; None while it is missing or incomplete."""
     try:
         text = path.read_text(encoding="ascii")
     except OSError:

@@ -1,9 +1,8 @@
-"""Whether the ranks of a run agree: one torch, one project, one data set, one kind of device. Checked at the start.
+"""Checks at the start that all ranks of a run use the same libraries, code, data set and kind of device.
 
-An outdated checkout, another environment or a missing data folder on one host would make the numbers meaningless. The
-ranks exchange their facts right after their fabric has started, before any of them writes anything, and refuse in one
-line that names ranks, hosts and both values.
-(Host names go into that line only: no summary holds them.)
+An outdated checkout, another environment or a missing data folder on one host would make the numbers meaningless. Ranks
+exchange their facts as soon as the fabric has started, before they write anything. The error is one line with ranks,
+hosts and both values. Host names appear only there, never in a record.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import platform
 import socket
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from glob import glob
@@ -31,23 +30,23 @@ from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.fabric.real.gpus import gpu_of, grouped, mps_runs, too_few_gpus, visible_gpus
 
-NAMED = 6  # ranks that a line names; it counts the others
+NAMED = 6  # ranks that a message names; it counts the others
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What one rank is.
+    """Properties of one rank.
 
-    host      its name
-    versions  what: version; a run's record (`repro.records.provenance`) names one of each
-    code      digest of the project's source, without what cannot change a number
-    data      name and checksum of the data set; empty where the program reads none
-    device    "cpu" or "cuda"; empty where the configuration has this rank alone compute on the CPU
-    backend   what tensors travel by: mpi, gloo, nccl
-    gpu       of the GPU that this rank computes on its id; None without
-    gpus      ids of the GPUs that it sees
-    mps       whether NVIDIA's Multi-Process Service runs for it
-    problem   what keeps this rank from taking part, in the words of its InputError
+    host      the host's name
+    versions  library -> version; a run's record (`repro.records.provenance`) has one version of each
+    code      digest of the project's source, without modules that cannot change a number
+    data      name and checksum of the data set; empty if the program reads none
+    device    "cpu" or "cuda"; empty if the configuration has this rank alone compute on the CPU
+    backend   the communication library: mpi, gloo, nccl
+    gpu       id of the GPU on which this rank computes; None without
+    gpus      ids of the visible GPUs
+    mps       whether NVIDIA's Multi-Process Service runs for this rank
+    problem   the message of an InputError that keeps this rank from taking part
     """
 
     host: str
@@ -63,42 +62,42 @@ class Facts:
 
 
 def check(fabric: Fabric, config: RunConfig) -> RunConfig:
-    """The configuration, whose hardware says of ranks on GPUs what their tensors travel by (`backend`), and how many
-    compute on the fullest GPU if these are several (`gpu_shared_by`), and whether their kernels run side by side there
-    or take turns (`gpu_shared_through`).
+    """The configuration; for ranks on GPUs its hardware gets the entries `backend` and, if a GPU has several ranks,
+    `gpu_shared_by` (the largest number on a GPU) and `gpu_shared_through` (MPS or time slices).
 
-    InputError, the same on every rank, where ranks do not go together. All call it."""
-    everybody = fabric.exchange(facts(fabric, config))
-    if complaint := disagreement(everybody):
+    InputError, the same on every rank, if ranks disagree. All ranks call it.
+    """
+    ranks = fabric.exchange(facts(fabric, config))
+    if complaint := disagreement(ranks):
         raise InputError(complaint)
-    if len({each.code for each in everybody}) > 1:
-        raise InputError(different_code(everybody, fabric.exchange(source_digests(config))))
-    if not (shared := most_on_a_gpu(everybody)):
+    if len({rank.code for rank in ranks}) > 1:
+        raise InputError(different_code(ranks, fabric.exchange(source_digests(config))))
+    if not (sharing := most_on_a_gpu(ranks)):
         return config
-    found: dict[str, Any] = {"backend": everybody[0].backend}
-    if shared > 1:
-        through = "MPS" if all(each.mps for each in everybody if each.gpu) else "time slices"
-        found |= {"gpu_shared_by": shared, "gpu_shared_through": through}
-    return config.model_copy(update={"hardware": config.hardware | found})
+    hardware: dict[str, Any] = {"backend": ranks[0].backend}
+    if sharing > 1:
+        through = "MPS" if all(rank.mps for rank in ranks if rank.gpu) else "time slices"
+        hardware |= {"gpu_shared_by": sharing, "gpu_shared_through": through}
+    return config.model_copy(update={"hardware": config.hardware | hardware})
 
 
-def most_on_a_gpu(everybody: Sequence[Facts]) -> int:
-    """How many ranks the GPU has that most ranks compute on; 0 where none has a GPU."""
-    return max(Counter((each.host, each.gpu) for each in everybody if each.gpu).values(), default=0)
+def most_on_a_gpu(facts: Sequence[Facts]) -> int:
+    """The largest number of ranks that share a GPU; 0 without GPUs."""
+    return max(Counter((each.host, each.gpu) for each in facts if each.gpu).values(), default=0)
 
 
 def facts(fabric: Fabric, config: RunConfig) -> Facts:
-    """This rank's facts. Takes a few ms, and reads the data set, which the program would do next."""
+    """This rank's facts. It loads the data set, which the program needs next anyway."""
     name, problem, gpu = "", None, None
     gpus: tuple[str, ...] = ()
     device = config.device_of(fabric.rank)
-    by_design = device != config.wanted_device  # a server's rank, on the CPU beside workers on GPUs
+    by_design = device != config.wanted_device  # a server on the CPU, whose workers use GPUs
     try:
         gpu, gpus = gpu_of(device, fabric.rank), visible_gpus(device)
         if device == "cuda" and not gpus:
             raise InputError(f"device=cuda: torch {torch.__version__} sees no working GPU here; use device=cpu")
         if config.numerics.gpus_alone and not gpus and not by_design:
-            raise InputError(f"{config.numerics.gpus_alone}: is of GPUs, and there is none here; leave it out")
+            raise InputError(f"{config.numerics.gpus_alone}: requires a GPU, and there is none here; leave it out")
         if reads_data(config):
             dataset = data.of(config)
             name = f"{dataset.name} ({dataset.checksum[:12]})"
@@ -118,94 +117,93 @@ def facts(fabric: Fabric, config: RunConfig) -> Facts:
     )
 
 
-def disagreement(everybody: Sequence[Facts]) -> str | None:
-    """One line on what does not go together, or None; code is left to `different_code`."""
-
-    def differ(what: str, value: Callable[[Facts], str], remedy: str) -> str | None:
-        groups = grouped([value(each) for each in everybody])
-        groups.pop("", None)  # goes with every other
-        if len(groups) < 2:
-            return None
-        shown = "; ".join(f"{one} on {named(ranks, everybody)}" for one, ranks in groups.items())
-        return f"the ranks {what}: {shown}; {remedy}"
-
-    for rank, each in enumerate(everybody):
+def disagreement(facts: Sequence[Facts]) -> str | None:
+    """The first difference between ranks as one line, or None; `different_code` compares the code."""
+    for rank, each in enumerate(facts):
         if each.problem:
-            return f"{named([rank], everybody)}: {each.problem}"
-    for package in dict.fromkeys(name for each in everybody for name in each.versions):
-        complaint = differ(
-            f"have different versions of {package}",
-            lambda each: each.versions.get(package, "none"),  # noqa: B023 - called at once
+            return f"{named([rank], facts)}: {each.problem}"
+    checks = [
+        (
+            f"have different versions of {library}",
+            [each.versions.get(library, "none") for each in facts],
             "use one environment for all hosts",
         )
-        if complaint:
-            return complaint
-    return (
-        differ(
+        for library in dict.fromkeys(name for each in facts for name in each.versions)
+    ]
+    checks += [
+        (
             "see different data",
-            lambda each: each.data,
-            "put the same files on every host (`repro data list` shows what is found where), or dataset.standin=always",
-        )
-        or differ("compute on different devices", lambda each: each.device, "set device=cpu, or give every host a GPU")
-        or (too_few_gpus(everybody) if everybody[0].backend == "nccl" else None)
+            [each.data for each in facts],
+            "put the same files on every host (`repro data list` shows where they are), or set dataset.standin=always",
+        ),
+        ("compute on different devices", [each.device for each in facts], "set device=cpu, or give every host a GPU"),
+    ]
+    for difference, values, remedy in checks:
+        groups = grouped(values)
+        groups.pop("", None)  # agrees with every value
+        if len(groups) > 1:
+            values_of_ranks = "; ".join(f"{value} on {named(ranks, facts)}" for value, ranks in groups.items())
+            return f"the ranks {difference}: {values_of_ranks}; {remedy}"
+    return too_few_gpus(facts) if facts[0].backend == "nccl" else None
+
+
+def different_code(facts: Sequence[Facts], sources: Sequence[dict[str, str]]) -> str:
+    """The message for ranks with different code, with the first files that differ. sources: each `source_digests`."""
+    groups = grouped([each.code for each in facts])
+    files = sorted({name for source in sources for name in source if len({s.get(name) for s in sources}) > 1})
+    more = f" and {len(files) - 3} more" if len(files) > 3 else ""
+    versions = "; ".join(f"{code} on {named(ranks, facts)}" for code, ranks in groups.items())
+    return (
+        f"the ranks run different code of this project: {versions} ({', '.join(files[:3])}{more}); update the checkouts"
     )
 
 
-def different_code(everybody: Sequence[Facts], sources: Sequence[dict[str, str]]) -> str:
-    """The line where the project differs: which copies, and which files of them. sources: `source_digests` of each."""
-    groups = grouped([each.code for each in everybody])
-    files = sorted({name for source in sources for name in source if len({s.get(name) for s in sources}) > 1})
-    more = f" and {len(files) - 3} more" if len(files) > 3 else ""
-    shown = "; ".join(f"{code} on {named(ranks, everybody)}" for code, ranks in groups.items())
-    return f"the ranks run different code of this project: {shown} ({', '.join(files[:3])}{more}); update the checkouts"
-
-
-def named(ranks: Sequence[int], everybody: Sequence[Any]) -> str:
-    """As in "ranks 1, 2 (hosts a, b)"."""
+def named(ranks: Sequence[int], facts: Sequence[Any]) -> str:
+    """Ranks and their hosts, as in "ranks 1, 2 (hosts a, b)"."""
 
     def some(items: Sequence[Any]) -> str:
         more = f" and {len(items) - NAMED} more" if len(items) > NAMED else ""
         return ", ".join(str(item) for item in items[:NAMED]) + more
 
-    hosts = list(dict.fromkeys(everybody[rank].host for rank in ranks))
+    hosts = list(dict.fromkeys(facts[rank].host for rank in ranks))
     many, places = "s" * (len(ranks) > 1), "s" * (len(hosts) > 1)
     return f"rank{many} {some(ranks)} (host{places} {some(hosts)})"
 
 
 def versions() -> dict[str, str]:
     """Versions of the libraries that this rank has loaded."""
-    found = {"Python": platform.python_version(), "torch": str(torch.__version__), "numpy": metadata.version("numpy")}
+    loaded = {"Python": platform.python_version(), "torch": str(torch.__version__), "numpy": metadata.version("numpy")}
     if torch.version.cuda:
-        found["CUDA"] = torch.version.cuda
+        loaded["CUDA"] = torch.version.cuda
     if mpi := sys.modules.get("mpi4py.MPI"):
-        found["MPI"] = mpi.Get_library_version().split(",")[0].strip("\0\n ")
-    return found
+        loaded["MPI"] = mpi.Get_library_version().split(",")[0].strip("\0\n ")
+    return loaded
 
 
 def reads_data(config: RunConfig) -> bool:
-    """Whether the program looks at samples: training does, and a probe whose module uses `repro.data`."""
+    """Whether the program reads samples: training does, and a probe whose module imports `repro.data` as `data`."""
     program = config.program
     return program == programs.TRAIN or getattr(programs.PROBES.load(program), "data", None) is data
 
 
 def source_digests(config: RunConfig) -> dict[str, str]:
-    """{file: digest} of the project's modules on this rank, and of those that the program comes from elsewhere."""
+    """module -> digest, of the project's modules on this rank and of other packages that the program is from."""
     packages = {*PROJECT_PACKAGES, *(name.split(".")[0] for name in programs.modules(config))}
     return _digests(tuple(sorted(packages)))
 
 
 @cache
 def _digests(packages: tuple[str, ...]) -> dict[str, str]:
-    found = {}
+    digests = {}
     for package in packages:
         spec = util.find_spec(package)
-        places = [Path(place) for place in (spec and spec.submodule_search_locations) or ()]
-        # glob, unlike `Path.rglob`, goes into linked folders, as `repro.strategies` is in a checkout
-        paths = [(Path(path), place.parent) for place in places for path in glob(f"{place}/**/*.py", recursive=True)]
-        if spec and spec.origin and not places:
+        folders = [Path(folder) for folder in (spec and spec.submodule_search_locations) or ()]
+        # glob, unlike `Path.rglob`, follows links to folders, such as `repro.strategies` in a checkout
+        paths = [(Path(path), each.parent) for each in folders for path in glob(f"{each}/**/*.py", recursive=True)]
+        if spec and spec.origin and not folders:
             paths.append((Path(spec.origin), Path(spec.origin).parent))
         for path, base in paths:
             name = path.relative_to(base).with_suffix("").as_posix().replace("/", ".").removesuffix(".__init__")
             if not left_out(name):
-                found[name] = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
-    return found
+                digests[name] = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+    return digests

@@ -1,11 +1,11 @@
-"""Importing this imports all that ranks and the planning of runs need, for processes that are forked from this one.
+"""Imports all modules that ranks and the planning of runs need, for processes that are forked from this one.
 
-None of it starts a thread, MPI or CUDA: a forked process is as a new one is after the same imports.
+No import starts a thread, MPI or CUDA, so a forked process behaves like a new one after the same imports.
 """
 
 import gc
 
-import torch._dynamo  # every optimizer does
+import torch._dynamo  # every optimizer imports it
 import torch.distributed.run  # noqa: F401
 
 from repro import fabric
@@ -17,4 +17,4 @@ for kind in HOMES:
     home(kind)
 for name in fabric.FABRICS:
     fabric.load(name)
-gc.freeze()  # pages of what is imported stay shared
+gc.freeze()  # memory pages of imported modules stay shared

@@ -1,23 +1,41 @@
-"""One rank's whole part of a run: of training or of a probe."""
+"""The whole program of one rank: training, or a probe."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from repro.core.registry import TRAIN
+from repro.core.registry import PROBES, TRAIN
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.rank import crash, memory
+from repro.rank.summary import of_probe
+from repro.records import store
+from repro.records.events import EventLog
 
 
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
-    """From a started fabric to its close."""
+    """Run the configured program on a started fabric, and close it."""
     with crash.located(fabric.rank, config), memory.explained(fabric.rank, config):
         if config.program == TRAIN:
             from repro.rank.session import run_rank
 
             run_rank(fabric, config, folder)
         else:
-            from repro.rank import probe
+            run_probe(fabric, config, folder)
 
-            probe.run_rank(fabric, config, folder)
+
+def run_probe(fabric: Fabric, config: RunConfig, folder: Path) -> None:
+    """Run a probe; rank 0 writes the record, for which every rank waits.
+
+    The event log has only start and end: a record without a log was not made here, and does not count as done.
+    """
+    finding = PROBES.load(config.program).run(fabric, config, folder)
+    if fabric.rank == 0:
+        events = EventLog(folder / "events.jsonl")
+        events.append("run_start", key=config.key, iteration=0)
+        events.append("run_end")
+        events.flush()
+        result = {"found": finding.result, "metrics": finding.metrics, "line": finding.line}
+        store.write(folder, of_probe(folder, config, finding.facts(fabric), result))
+    fabric.exchange(None)
+    fabric.close()

@@ -1,4 +1,4 @@
-"""Where a run goes on: the newest checkpoint that every rank finds whole, and whose iterations rank 0's log has."""
+"""Resumes a run from the newest checkpoint that every rank can verify and whose iterations the event log contains."""
 
 from __future__ import annotations
 
@@ -13,50 +13,50 @@ from repro.training.stops import TrainingPlan
 
 
 def resume(checkpointer: Checkpointer, plan: TrainingPlan) -> int | None:
-    """Take up that checkpoint, on every rank: its iteration, or None where the run starts from the beginning.
+    """Restore that checkpoint on every rank; returns its iteration, or None if the run starts from the beginning.
 
-    What is passed over costs the user a line, and is deleted: the run makes it again.
+    Newer checkpoints are reported to the user and deleted: the run writes them again.
     """
     worker, strategy, checkpoints = checkpointer.worker, checkpointer.strategy, checkpointer.checkpoints
     fabric, events, log = worker.fabric, [], checkpointer.events
     if log:
-        if wrong := cut_back(log.path):
-            say("note", line=f"{wrong}; the log is cut off before it")
+        if damage := cut_back(log.path):
+            say("note", line=f"{damage}; the log is truncated before it")
         events = read_events(log.path)
-    offers = fabric.exchange(checkpoints.available())
-    earlier = any(offers)
-    while (iteration := common(offers)) is not None:
-        state, wrong = None, None
+    available = fabric.exchange(checkpoints.available())
+    earlier = any(available)
+    while (iteration := common(available)) is not None:
+        state, problem = None, None
         try:
             state = checkpoints.load(iteration)
         except Damaged as error:
-            wrong = str(error)
-        if log and wrong is None:
+            problem = str(error)
+        if log and problem is None:
             steps = strategy.steps(iteration * worker.workers)
-            lacking = gap(events, plan, iteration, steps, not_none(state).get("since"))
-            wrong = lacking and f"{log.path} {lacking}"
-        problems = [line for line in fabric.exchange(wrong) if line]
+            missing = gap(events, plan, iteration, steps, not_none(state).get("since"))
+            problem = missing and f"{log.path} {missing}"
+        problems = [line for line in fabric.exchange(problem) if line]
         if not problems:
             checkpoints.discard(after=iteration)
             checkpointer.restore(iteration, not_none(state))
             return iteration
         if fabric.rank == 0:
             for line in problems:
-                say("note", line=f"{line}; passing over the checkpoint of iteration {iteration}")
-        offers = fabric.exchange([older for older in checkpoints.available() if older < iteration])
+                say("note", line=f"{line}; skipping the checkpoint of iteration {iteration}")
+        available = fabric.exchange([older for older in checkpoints.available() if older < iteration])
     checkpoints.discard(after=0)
     if earlier and fabric.rank == 0:
-        say("note", line="no checkpoint is left to go on from: starting from the beginning")
+        say("note", line="no usable checkpoint is left: starting from the beginning")
     return None
 
 
 def gap(
     events: list[dict[str, Any]], plan: TrainingPlan, iteration: int, steps: int, since: dict[str, Any] | None = None
 ) -> str | None:
-    """What a log lacks of the time up to an iteration, for people; None where it has all.
+    """What the log lacks up to an iteration, for a message; None if it is complete.
 
-    steps: that rank 0 has taken until then. since: what its checkpoint holds of those behind the last stop, if the log
-    has not the stop at the iteration itself (`Checkpointer.save_alone`).
+    steps: the steps of rank 0 until then. since: those after the last stop that its checkpoint contains, if the log
+    lacks the stop at the iteration itself (`Checkpointer.save_alone`).
     """
     stops = [event for event in events if event["event"] == "steps" and event["iteration"] <= iteration]
     carried = since if all(event["iteration"] < iteration for event in stops) else None

@@ -1,4 +1,4 @@
-"""What one rank does in a run, from a started fabric to the summary."""
+"""Training on one rank, from a started fabric to the run's record."""
 
 from __future__ import annotations
 
@@ -32,9 +32,8 @@ from repro.training.worker import Worker
 
 
 def run_rank(fabric: Fabric, config: RunConfig, folder: Path) -> None:
-    """Everything that one rank does in a run, from a started fabric to its close."""
-    strategy_class = load(config.strategy.name)
-    strategy = strategy_class(config.strategy.options)
+    """Train on one rank, from a started fabric to its close; rank 0 writes the record."""
+    strategy = load(config.strategy.name)(config.strategy.options)
     check_ranks(fabric, strategy, config)
     dataset = data.of(config)
     worker = build_worker(fabric, config, dataset)
@@ -47,14 +46,14 @@ def run_rank(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     checkpointer = Checkpointer(log, Checkpoints(folder, fabric.rank))
     start = resume(checkpointer, plan)
     if events and start is None:
-        if events.path.stat().st_size:  # an attempt that left nothing to go on from: nothing of it counts
+        if events.path.stat().st_size:  # the events of an attempt without usable checkpoint do not count
             events.append("resume", iteration=-1)
         events.append("run_start", key=config.key, iteration=0, iterations=plan.iterations)
     if fabric.rank == 0:
         say("start", iterations=plan.iterations, resumed=start or 0)
     with_faults(strategy, fabric.rank, resumed=start is not None)
     notice = Notice(folder, worker, strategy)
-    fabric.exchange(None)  # nobody's training clock starts before everybody is ready
+    fabric.exchange(None)  # no training clock starts before all ranks are ready
     ended = train(plan, log, evaluator, checkpointer, start or 0, notice)
     pipeline, per_rank = strategy.describe(), fabric.exchange(strategy.describe_rank())
     observed = fabric.exchange(fabric.observed(worker.clock.train_s()))
@@ -67,10 +66,9 @@ def run_rank(fabric: Fabric, config: RunConfig, folder: Path) -> None:
         wall = dict(worker.clock.wall)
         events.append("run_end", iteration=plan.iterations, weights_sha256=evaluator.digest, wall=wall)
         events.flush()
-        if lacking := gap(
-            read_events(events.path), plan, plan.iterations, strategy.steps(plan.iterations * worker.workers)
-        ):
-            raise FaultError(f"{events.path} {lacking}: no summary can be made of it")
+        steps = strategy.steps(plan.iterations * worker.workers)
+        if missing := gap(read_events(events.path), plan, plan.iterations, steps):
+            raise FaultError(f"{events.path} {missing}: it is too incomplete for a record")
         facts = describe(worker, dataset, plan)
         facts |= {"pipeline": pipeline, "per_rank": per_rank if any(per_rank) else []}
         if fabric.auto:
@@ -82,7 +80,7 @@ def run_rank(fabric: Fabric, config: RunConfig, folder: Path) -> None:
 
 
 def describe(worker: Worker, dataset: Dataset, plan: TrainingPlan) -> dict[str, Any]:
-    """Facts for the summary that only a rank knows."""
+    """Facts for the record that only a rank knows."""
     return {
         "fabric": worker.fabric.name,
         "ranks": worker.fabric.size,
@@ -96,7 +94,7 @@ def describe(worker: Worker, dataset: Dataset, plan: TrainingPlan) -> dict[str, 
 
 
 def with_faults(strategy: Strategy, rank: int, resumed: bool) -> None:
-    """For trying out what a fault does: REPRO_FAULT=kill:RANK:STEP or stop:RANK:STEP, in the first attempt only."""
+    """Inject the fault REPRO_FAULT=kill:RANK:STEP or stop:RANK:STEP, in the first attempt only."""
     fault = os.environ.get("REPRO_FAULT")
     if not fault or resumed:
         return

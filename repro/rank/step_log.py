@@ -1,4 +1,4 @@
-"""What every rank did between two stops of a run, gathered at the second; rank 0 writes it into the event log."""
+"""Measures each rank's steps; at every stop of a run rank 0 writes those of all ranks into the event log."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ import torch
 from repro.core.errors import Diverged, FaultError, InputError
 from repro.core.processes import say
 from repro.rank import memory
-from repro.rank.divergence import Broken, diverged, find, first_tensor
+from repro.rank.divergence import NonFinite, diverged, find, first_tensor
 from repro.records.events import EventLog
 from repro.strategies.base import StepReport, Strategy
 from repro.training.clock import Interval
 from repro.training.cuda_timer import Mark
 from repro.training.worker import Worker
 
-SIGN_OF_LIFE_S = 5.0  # the parent ends ranks of which it hears nothing for long
+SIGN_OF_LIFE_S = 5.0  # interval of messages to the parent, which ends ranks that are silent for long
 
 
 @dataclass(frozen=True)
 class RankSteps:
-    """What one rank tells the others at a stop: of its steps since the last one, and some totals of the run.
+    """The message of one rank to the others at a stop.
 
-    since_s, phases, bytes, loss (mean of its steps; None without any), trace   since the last stop
+    since_s, phases, bytes, loss (mean over its steps; None without any), trace   since the last stop
     train_s, staleness (rounds -> gradients), counters, peak_bytes   since the run began
-    broken      what is not finite
-    peak_bytes  of memory; None where ranks share a process
+    nonfinite   values that are not finite
+    peak_bytes  of memory; None if ranks share a process
     """
 
     iteration: int
@@ -45,47 +45,49 @@ class RankSteps:
     trace: list[Interval]
     staleness: dict[int, int]
     counters: dict[str, float]
-    broken: Broken | None
+    nonfinite: NonFinite | None
     peak_bytes: int | None
 
 
 class StepLog:
-    """One per rank; `events` is rank 0's alone. Everything but `step` runs with the training clock paused.
+    """One per rank; only rank 0 has `events`. The training clock is paused in all methods but `step`.
 
     iteration, train_s, loss   of the last stop; loss: on rank 0
-    unlogged   whether the checkpoint that the run went on from came before the stop at its iteration
+    unlogged   whether the run resumed from a checkpoint that was written before the stop at its iteration
     """
 
     def __init__(self, worker: Worker, strategy: Strategy, events: EventLog | None, trace_steps: int):
         self.worker, self.strategy, self.events, self.trace_steps = worker, strategy, events, trace_steps
         self.staleness: Counter[int] = Counter()
         self.losses: list[torch.Tensor] = []
-        self.laps: list[tuple[float | Mark, float | Mark]] = []  # steps whose lengths are not known yet
+        self.unread: list[
+            tuple[float | Mark, float | Mark]
+        ] = []  # start and end of steps whose lengths are not read yet
         self.step_s: list[float] = []
         self.phases: Counter[str] = Counter()
         self.bytes_before, self.train_before = worker.fabric.bytes_sent, 0.0
         self.iteration, self.train_s = 0, 0.0
         self.loss: float | None = None
         self.unlogged = False
-        self.heard_s = time.perf_counter()
+        self.reported_s = time.perf_counter()
 
     def step(self, step: Callable[[], StepReport]) -> None:
-        """One step, timed on this rank's training clock."""
+        """Run one step, timed on this rank's training clock."""
         began = self.worker.clock.point()
         report = step()
         if not isinstance(report, StepReport):
             raise InputError(f"strategy {self.strategy.name}: step() must return a StepReport, not {report!r:.60}")
-        self.laps.append((began, self.worker.clock.point()))
+        self.unread.append((began, self.worker.clock.point()))
         self.staleness.update(report.staleness)
         if report.loss is not None:
             self.losses.append(report.loss)
-        if self.events and time.perf_counter() - self.heard_s > SIGN_OF_LIFE_S:
-            self.heard_s = time.perf_counter()
-            each = max(1, self.strategy.steps(self.worker.workers))  # steps of an iteration on this rank
-            say("step", iteration=self.iteration + (len(self.step_s) + len(self.laps)) // each)
+        if self.events and time.perf_counter() - self.reported_s > SIGN_OF_LIFE_S:
+            self.reported_s = time.perf_counter()
+            per_iteration = max(1, self.strategy.steps(self.worker.workers))  # steps of this rank
+            say("step", iteration=self.iteration + (len(self.step_s) + len(self.unread)) // per_iteration)
 
     def stop(self, iteration: int) -> None:
-        """Gather what every rank did since the last stop; Diverged, on every rank, if one has anything not finite."""
+        """Gather the steps of all ranks since the last stop; Diverged on every rank if one has values not finite."""
         fabric, clock = self.worker.fabric, self.worker.clock
         mine = self._since_last_stop(iteration)
         self.bytes_before, self.train_before = fabric.bytes_sent, clock.train_s()
@@ -93,8 +95,8 @@ class StepLog:
             ranks = fabric.exchange(mine)
         if len(iterations := {rank.iteration for rank in ranks}) > 1:
             raise FaultError(f"ranks have stopped at different iterations: {sorted(iterations)}")
-        if any(rank.broken for rank in ranks):
-            raise self._diverged(iteration, mine.broken)
+        if any(rank.nonfinite for rank in ranks):
+            raise self._diverged(iteration, mine.nonfinite)
         self.iteration, self.train_s = iteration, max(rank.train_s for rank in ranks)
         if self.events:
             self._write(self.events, ranks)
@@ -117,20 +119,20 @@ class StepLog:
             trace=clock.middle(self.trace_steps * typical) if self.trace_steps else [],
             staleness=dict(self.staleness),
             counters={name: float(total) for name, total in self.strategy.counters().items()},
-            broken=find(worker, self.strategy, iteration, losses.tolist()),
+            nonfinite=find(worker, self.strategy, iteration, losses.tolist()),
             peak_bytes=memory.peak_bytes(worker.model_shard.device) if worker.blocks is None else None,
         )
 
     def _measure(self) -> dict[str, float]:
-        """Phase seconds since the last stop; steps have their lengths from here on."""
-        self.step_s += self.worker.clock.between(self.laps)
-        self.laps.clear()
+        """Read the lengths of the latest steps; returns phase seconds since the last stop."""
+        self.step_s += self.worker.clock.between(self.unread)
+        self.unread.clear()
         self.phases.update(self.worker.clock.take())
         return dict(self.phases)
 
-    def _diverged(self, iteration: int, mine: Broken | None) -> Diverged:
-        """What all ranks end with, once one has found something; the weights' names, also where servers hold them."""
-        mine = mine or Broken(self.worker.rank, None, None)
+    def _diverged(self, iteration: int, mine: NonFinite | None) -> Diverged:
+        """The common error of all ranks. It names weights by the model's names, also for servers' shards."""
+        mine = mine or NonFinite(self.worker.rank, None, None)
         name = first_tensor(self.strategy.eval_weights().items()) or mine.name
         return diverged(self.worker.fabric.exchange(replace(mine, name=name)), iteration)
 
@@ -139,7 +141,7 @@ class StepLog:
         self.loss = statistics.fmean(losses) if losses else None
         peaks = [rank.peak_bytes for rank in ranks if rank.peak_bytes is not None]
         stale = [{str(rounds): count for rounds, count in sorted(rank.staleness.items())} for rank in ranks]
-        counted = dict.fromkeys(name for rank in ranks for name in rank.counters)
+        counters = dict.fromkeys(name for rank in ranks for name in rank.counters)
         events.append(
             "steps",
             iteration=self.iteration,
@@ -150,7 +152,7 @@ class StepLog:
             workers=_means([rank for rank in ranks if not rank.server]),
             servers=_means([rank for rank in ranks if rank.server]),
             bytes_sent=sum(rank.bytes for rank in ranks) / len(ranks),
-            counters={name: math.fsum(rank.counters.get(name, 0.0) for rank in ranks) for name in counted},
+            counters={name: math.fsum(rank.counters.get(name, 0.0) for rank in ranks) for name in counters},
             **({"staleness": stale} if any(stale) else {}),
             **({"peak_bytes": peaks} if peaks else {}),
         )
@@ -163,7 +165,7 @@ class StepLog:
             events.append("trace", iteration=self.iteration, intervals=trace)
 
     def unfinished(self) -> dict[str, Any]:
-        """What this rank did since the last stop, for a checkpoint before the next."""
+        """The measurements since the last stop, for a checkpoint before the next."""
         return {
             "phases": self._measure(),
             "losses": [loss.cpu() for loss in self.losses],
@@ -173,7 +175,7 @@ class StepLog:
         }
 
     def restore(self, iteration: int, staleness: dict[int, int], unfinished: dict[str, Any] | None) -> None:
-        """Go on from a checkpoint, after worker and strategy have; unfinished: what no stop has logged."""
+        """Restore a checkpoint's values, after worker and strategy; unfinished: measurements not logged at a stop."""
         self.iteration, self.staleness = iteration, Counter(staleness)
         self.bytes_before, self.train_before = self.worker.fabric.bytes_sent, self.worker.clock.train_s()
         self.unlogged = unfinished is not None
@@ -186,12 +188,12 @@ class StepLog:
 
 
 def stacked(losses: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Losses of single steps in float64, on the host."""
+    """The losses of single steps as one tensor, float64 on the host."""
     return torch.stack(list(losses)).double().cpu() if losses else torch.empty(0)
 
 
 def _means(ranks: Sequence[RankSteps]) -> dict[str, Any] | None:
-    """Means over ranks of what they did since the last stop: phase seconds (with "other"), overlapped seconds."""
+    """Means over ranks since the last stop: phase seconds (with "other"), overlapped seconds; None without ranks."""
     if not ranks:
         return None
     phases = {name: statistics.fmean(rank.phases[name] for rank in ranks) for name in ranks[0].phases}

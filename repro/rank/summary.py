@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +15,18 @@ from repro.records.events import read_events
 from repro.records.record import SCHEMA, Record
 from repro.training.evaluation import metrics
 
-# in curve and final where they were evaluated
+# in curve and final, if they were evaluated
 OTHER_SCORES = ("top1", "top5", "meteor", "train_top1", "train_top5", "train_mse", "train_perplexity")
 
 
 def summarise(folder: Path, config: RunConfig, facts: dict[str, Any]) -> Record:
-    """The record of a training. `facts`: what only the ranks knew."""
+    """The record of a training run. facts: facts that only the ranks know."""
     events = read_events(folder / "events.jsonl")
     steps = [event for event in events if event["event"] == "steps"]
     evaluations = [event for event in events if event["event"] == "evaluation"]
     end = next(event for event in reversed(events) if event["event"] == "run_end")
     of_run = {name: facts[name] for name in ("fabric", "ranks")}
-    found = {name: value for name, value in facts.items() if name not in of_run}
+    of_result = {name: value for name, value in facts.items() if name not in of_run}
     iterations, metric = facts["iterations"], config.metric
     workers = not_none(per_iteration([event["workers"] for event in steps], iterations))
     servers = per_iteration([event["servers"] for event in steps if event["servers"]], iterations)
@@ -38,7 +39,7 @@ def summarise(folder: Path, config: RunConfig, facts: dict[str, Any]) -> Record:
         await_slowest(group["phases"], train_s / iterations)
     exposed, hidden = workers["phases"]["communicate"], workers["overlapped"]
     peaks = most(steps)
-    result = found | {
+    result = of_result | {
         "memory": facts["memory"] | {"peak_bytes": peaks} if peaks else None,
         "curve": curve,
         "final": {name: curve[-1][name] for name in ("test_loss", metric, *others)} | {"train_s": train_s},
@@ -58,12 +59,12 @@ def summarise(folder: Path, config: RunConfig, facts: dict[str, Any]) -> Record:
         "weights_sha256": end["weights_sha256"],
         "trace": steady_trace(events),
     }
-    took = wall(end["wall"], train_s, sum(event["event"] == "resume" for event in events))
-    return record(folder, config, result, wall=took, **of_run)
+    wall_s = wall(end["wall"], train_s, sum(event["event"] == "resume" for event in events))
+    return record(folder, config, result, wall=wall_s, **of_run)
 
 
 def of_probe(folder: Path, config: RunConfig, facts: dict[str, Any], result: dict[str, Any]) -> Record:
-    """The record of a probe. facts: what only the ranks know, as in a training; result: as of `ProbeResult`."""
+    """The record of a probe. facts: as in `summarise`; result: the entries of `ProbeResult`."""
     of_run = {name: facts[name] for name in ("fabric", "ranks") if name in facts}
     more = {name: facts[name] for name in ("model", "dataset") if name in facts}
     probe_results.check_declared(config.program, result["found"])
@@ -71,9 +72,9 @@ def of_probe(folder: Path, config: RunConfig, facts: dict[str, Any], result: dic
 
 
 def record(folder: Path, config: RunConfig, result: dict[str, Any], **of_run: Any) -> Record:
-    """The record of a run with that result."""
+    """The record of a run with this result."""
     computation = result.get("found", {}).get("computation")
-    made = {
+    entries = {
         "schema": SCHEMA,
         "run": folder.name,
         "key": config.key,
@@ -81,18 +82,18 @@ def record(folder: Path, config: RunConfig, result: dict[str, Any], **of_run: An
         "identity": config.identity,
         "hardware": config.hardware,
         "result": result,
-        "provenance": config.provenance | {"finished_at": finished_at()},
+        "provenance": config.provenance | {"finished_at": datetime.now(UTC).isoformat(timespec="seconds")},
     }
-    return Record.of(made | of_run)
+    return Record.of(entries | of_run)
 
 
 def most(steps: list[dict[str, Any]]) -> list[int]:
-    """Each rank's peak of memory, over all attempts at the run; [] where they do not say it."""
+    """Each rank's peak memory over all attempts of the run; [] if it was not measured."""
     return [max(peaks) for peaks in zip(*(event["peak_bytes"] for event in steps if "peak_bytes" in event))]
 
 
 def per_iteration(sums: list[dict[str, Any]], iterations: int) -> dict[str, Any] | None:
-    """Sums between stops, as means per iteration; None where there was nothing (no servers)."""
+    """Sums between stops, as means per iteration; None without sums (no servers)."""
     if not sums:
         return None
     return {
@@ -102,7 +103,7 @@ def per_iteration(sums: list[dict[str, Any]], iterations: int) -> dict[str, Any]
 
 
 def await_slowest(phases: dict[str, float], step_s: float) -> None:
-    """Make the phases sum to the step: a rank that comes to a stop before the slowest waits there, its clock paused."""
+    """Make the phases sum to the step, by the time that a rank waits at stops for the slowest, its clock paused."""
     phases["wait"] += max(0.0, step_s - sum(phases.values()))
 
 
@@ -115,7 +116,7 @@ def reached(curve: list[dict[str, Any]], metric: str, target: float) -> dict[str
 
 
 def steady_trace(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The intervals recorded at the middle stop, times from the first one's start."""
+    """The intervals recorded at the middle stop; times count from the start of the first."""
     traces = [event["intervals"] for event in events if event["event"] == "trace"]
     if not traces:
         return []
@@ -125,7 +126,7 @@ def steady_trace(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def wall(booked: dict[str, float], train_s: float, resumes: int) -> dict[str, Any]:
-    """Real seconds of rank 0 by activity; synchronisation is waiting for other ranks with the clock paused."""
+    """Real seconds of rank 0 by activity; synchronisation is waiting for other ranks while the clock is paused."""
     names = ("training", "evaluation", "checkpoint", "synchronisation", "logging")
     return {
         "train_s": train_s,
@@ -133,9 +134,3 @@ def wall(booked: dict[str, float], train_s: float, resumes: int) -> dict[str, An
         "total_s": sum(booked.values()),
         "resumes": resumes,
     }
-
-
-def finished_at() -> str:
-    from datetime import UTC, datetime
-
-    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -21,7 +21,7 @@ from repro.experiment.key import Keys, code_roots
 from repro.experiment.quoted import printed, quoted
 from repro.experiment.standing import Standing, standing, total
 from repro.fabric.virtual import fabric as virtual
-from repro.rank import probe
+from repro.rank.programs import run_probe
 from repro.records.catalogue import REFERENCE, Found
 from tests.support import records
 from tests.support.cli import EXPERIMENT
@@ -130,7 +130,7 @@ def test_a_probe_that_ran_here_is_done(tmp_path, monkeypatch):
     monkeypatch.setattr("repro.probes.ring.run", lambda fabric, config, folder: finding)
 
     def rank(fabric: virtual.VirtualFabric) -> None:
-        probe.run_rank(fabric, config, run.folder)
+        run_probe(fabric, config, run.folder)
 
     virtual.run(2, rank, virtual.Network(0, 0))
     assert run.finished

@@ -1,1 +1,1 @@
-"""What a worker trains with: its model shard, its clock, optimizers, schedules, losses."""
+"""The parts of a worker: model shard, computation, clock, optimizers, schedules, losses, evaluation."""

@@ -1,8 +1,8 @@
-"""A gradient cut into buckets that are communicated one by one, while the backward pass goes on.
+"""Cuts a gradient into buckets that are communicated one by one during the backward pass.
 
-Buckets of whole blocks (Pipe-SGD 3.1, Fig. 2 (b), whose segments they are) are balanced by bytes, not by number of
-blocks: what a bucket costs on the network is its bytes, and the first to be sent should neither be most of the gradient
-(nothing would be hidden) nor a sliver (a latency for nothing).
+Buckets of whole blocks (the segments of Pipe-SGD 3.1, Fig. 2 (b)) are balanced by bytes, which determine the time on
+the network, not by number of blocks. The first bucket to be sent should neither be most of the gradient (nothing would
+be hidden) nor tiny (its latency would be wasted).
 """
 
 from __future__ import annotations
@@ -18,24 +18,25 @@ from repro.core.not_none import not_none
 
 
 def trained_parameters(block: nn.Module) -> list[nn.Parameter]:
-    """The block's parameters that the optimizer moves, in registration order."""
+    """The block's parameters that train, in registration order."""
     return [parameter for parameter in block.parameters() if parameter.requires_grad]
 
 
 def block_sizes(blocks: Sequence[nn.Module]) -> list[int]:
-    """Elements of each block's gradient; 0 for a block without parameters to train."""
+    """The number of elements of each block's gradient; 0 for a block without trained parameters."""
     return [sum(p.numel() for p in trained_parameters(block)) for block in blocks]
 
 
 def cut(sizes: Sequence[int], buckets: int) -> list[range]:
-    """Block ranges of the buckets, in block order: of all cuts that with the least sum of squared sizes, the earliest.
+    """The block range of each bucket, in block order, with the least sum of squared sizes; the earliest cut of equals.
 
-    `sizes` as of `block_sizes`, at least `buckets` of them above 0. A block without any belongs to the bucket of the
-    block before it, at the front to the first.
+    sizes: as `block_sizes` returns them, at least `buckets` of them above 0. A block of size 0 belongs to the bucket of
+    the previous block, at the front to the first bucket.
     """
     trained = [block for block, size in enumerate(sizes) if size]
     ends = list(accumulate((sizes[block] for block in trained), initial=0))
-    best: dict[int, tuple[int, tuple[int, ...]]] = {0: (0, ())}  # trained blocks so far -> (squares, buckets' firsts)
+    # trained blocks so far -> (sum of squares, first block of each bucket)
+    best: dict[int, tuple[int, tuple[int, ...]]] = {0: (0, ())}
     for _ in range(buckets):
         best = {
             end: min(
@@ -51,21 +52,21 @@ def cut(sizes: Sequence[int], buckets: int) -> list[range]:
 
 @dataclass(frozen=True)
 class Bucket:
-    """A run of parameters and where their gradient stands in the vector of all (n,)."""
+    """Consecutive parameters; their gradient is the slice `start`:`end` of the gradient vector (n,)."""
 
-    blocks: range  # that they belong to; of the outer ones a bucket of `ddp_buckets` may have a part
-    trained: frozenset[int]  # those of the blocks that have parameters to train: when they are ready, it is
+    blocks: range  # of the parameters; a bucket of `ddp_buckets` may contain a part of the first and the last one
+    trained: frozenset[int]  # blocks with trained parameters: the bucket is ready when all of them are
     start: int
     end: int
     parameters: tuple[nn.Parameter, ...]
 
     def gradient(self, out: torch.Tensor) -> None:
-        """The bucket's gradients of the last backward pass, into their place in `out` (n,)."""
+        """Write the gradients of the last backward pass into the bucket's slice of `out` (n,)."""
         torch.cat([not_none(parameter.grad).view(-1) for parameter in self.parameters], out=out[self.start : self.end])
 
 
 def balanced_buckets(blocks: Sequence[nn.Module], count: int) -> list[Bucket]:
-    """`count` buckets of a model's gradient, of whole blocks and in block order."""
+    """Cut a model's gradient into `count` buckets of whole blocks, in block order."""
     sizes = block_sizes(blocks)
     offsets = list(accumulate(sizes, initial=0))
     return [
@@ -81,16 +82,16 @@ def balanced_buckets(blocks: Sequence[nn.Module], count: int) -> list[Bucket]:
 
 
 def block_buckets(blocks: Sequence[nn.Module]) -> list[Bucket]:
-    """A bucket for each block that has parameters to train, in block order."""
+    """A bucket for each block with trained parameters, in block order."""
     return balanced_buckets(blocks, sum(size > 0 for size in block_sizes(blocks)))
 
 
 def ddp_buckets(blocks: Sequence[nn.Module], first_bytes: float, limit_bytes: float) -> list[Bucket]:
-    """A model's gradient in buckets, in the order in which a backward pass completes them: the last parameters first.
+    """Cut a model's gradient into buckets in the order in which a backward pass completes them, last parameters first.
 
-    The rule of PyTorch's DistributedDataParallel (Li et al., "PyTorch Distributed", VLDB 2020, 3.2.3; in the code
-    `compute_bucket_assignment_by_size`): parameters go into a bucket in reverse order, and the one with which it comes
-    to its limit or beyond closes it. The first has a limit of its own, so that communication starts early.
+    This is the rule of PyTorch's DistributedDataParallel (Li et al., "PyTorch Distributed", VLDB 2020, 3.2.3; in the
+    code `compute_bucket_assignment_by_size`): parameters enter a bucket in reverse order, and the one that reaches its
+    limit closes it. The first bucket has a smaller limit, so that communication starts early.
     """
     placed = [(block, p) for block, module in enumerate(blocks) for p in trained_parameters(module)]
     end = sum(p.numel() for _, p in placed)
@@ -116,8 +117,9 @@ def ddp_buckets(blocks: Sequence[nn.Module], first_bytes: float, limit_bytes: fl
 
 
 def in_order(buckets: Sequence[Bucket], complete: Callable[[int], None]) -> Callable[[int], None]:
-    """What one backward pass calls with each block that is ready: it calls `complete` with the number of each bucket
-    whose blocks are, in the same order on every rank, whatever the order in which the pass comes to its blocks.
+    """A `gradient_ready` callback for one backward pass, which calls `complete` with each bucket's number.
+
+    Buckets complete in order, the same on every rank, even if blocks become ready in another order.
     """
     missing = [set(bucket.trained) for bucket in buckets]
     done = 0

@@ -1,4 +1,4 @@
-"""The training clock: runs only while training, splits each step into phases, and keeps who did what when."""
+"""The training clock: measures training time without pauses, the phases of each step, and intervals for timelines."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Span = tuple[float, float]  # start, end
 
 
 class Interval(NamedTuple):
-    """One stretch of one line (the rank's main line or a task) on the fabric's clock, in seconds.
+    """An interval of one line (the rank's main line, or a task), in seconds on the fabric's clock.
 
-    minibatch: whose it is, where a strategy says it (`Clock.about`)
+    minibatch: the minibatch that it belongs to, if a strategy has set it (`Clock.about`)
     """
 
     line: str
@@ -33,7 +33,7 @@ class Interval(NamedTuple):
 
 
 def sides(intervals: Iterable[Interval]) -> tuple[list[Span], list[Span]]:
-    """Communication of other lines, and the main line's computation, which may hide it."""
+    """The communication of tasks, and the main line's computation, which may hide it."""
     communication, computation = [], []
     for one in intervals:
         if one.line == MAIN_LINE and one.name in COMPUTATION:
@@ -44,7 +44,7 @@ def sides(intervals: Iterable[Interval]) -> tuple[list[Span], list[Span]]:
 
 
 class Phase:
-    """`Clock.phase` as a context manager: a generator's would cost a short step several times as much."""
+    """The context manager of `Clock.phase`, several times faster than one made from a generator."""
 
     __slots__ = "clock", "line", "name", "start"
 
@@ -59,7 +59,7 @@ class Phase:
 
 
 class Clock:
-    """One per rank. `train_s` is the fabric's time (real or virtual) less everything inside `paused`."""
+    """One per rank. `train_s` is the fabric's time (real or virtual) without the time inside `paused`."""
 
     def __init__(
         self,
@@ -68,26 +68,28 @@ class Clock:
         synchronise_phases: bool = False,
         device_times: DeviceTimes | None = None,
     ):
-        """`synchronise`: waits for the device; called whenever the clock starts or stops and, with
-        `synchronise_phases` (GPU breakdown runs), at both ends of every phase, which spoils the overlap.
-        `device_times`: of a GPU without that; a phase is then as long as the stream of its line was in it, which `take`
-        reads: what the host has only asked for takes no time, and what waits for its turn on the GPU hides nothing."""
+        """synchronise: waits for the device. It is called whenever the clock starts or stops and, with
+        `synchronise_phases` (GPU breakdown runs), at both ends of every phase, which prevents overlap.
+
+        device_times: measures phases on a GPU without synchronising them. A phase then lasts as long as its line's
+        stream executes it, not as long as the host needs to queue it; `take` reads the times.
+        """
         self._fabric = fabric
         self._device_times = device_times
-        # phases on the device: line, name, start, end, whose
+        # phases on the device: line, name, start, end, minibatch
         self._unread: list[tuple[str, str, Mark, Mark, int | None]] = []
-        self._minibatch: int | None = None  # that the main line is at work on
+        self._minibatch: int | None = None  # the main line's current one
         self._synchronise = synchronise
         self._synchronise_phase = synchronise if synchronise_phases else (lambda: None)
-        self._before = 0.0  # train_s of earlier stretches
-        self._since: float | None = None  # when the present stretch began
+        self._before = 0.0  # train_s before the last start
+        self._since: float | None = None  # the last start; None: paused
         self._phases: dict[str, float] = defaultdict(float)
         self._intervals: list[Interval] = []
         self._recent: list[Interval] = []
-        self.compress_s: float | None = None  # in phase "compress", on any line; None: it never was in it
+        self.compress_s: float | None = None  # seconds in phase "compress" on any line; None: no such phase so far
         self._in_phase: str | None = None
         self._phase_since: float | Mark = 0.0
-        self.wall: dict[str, float] = defaultdict(float)  # real seconds by what the clock was doing
+        self.wall: dict[str, float] = defaultdict(float)  # activity -> real seconds
         self._wall_since = time.perf_counter()
 
     # --- running and pausing
@@ -111,7 +113,7 @@ class Clock:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Training time stands still inside; `activity` says what the wall time goes to."""
+        """Pause the training clock inside; `activity` names the activity for the wall time."""
         self._stop()
         try:
             yield
@@ -121,7 +123,7 @@ class Clock:
 
     @contextmanager
     def activity(self, what: str) -> Iterator[None]:
-        """Inside `paused`: wall time in here counts as `what` ("evaluation", "checkpoint"); the rest is logging."""
+        """Inside `paused`: count wall time as `what` ("evaluation", "checkpoint"); the rest is logging."""
         self._book("logging")
         yield
         self._book(what)
@@ -131,11 +133,11 @@ class Clock:
         return self._before + (self._fabric.now() - self._since if self._since is not None else 0.0)
 
     def point(self) -> float | Mark:
-        """Now, of `train_s`, for `between`: on a GPU where the main line's stream is, which is known later."""
+        """The current `train_s`, for `between`; on a GPU a mark in the main line's stream, to be read later."""
         return self._device_times.mark() if self._device_times else self.train_s()
 
     def between(self, points: Sequence[tuple[float | Mark, float | Mark]]) -> list[float]:
-        """Seconds of training from each first point to its second; on a GPU it waits for them."""
+        """Seconds of training between the two points of each pair; synchronises with a GPU."""
         times: Sequence[Any] = [point for pair in points for point in pair]
         if self._device_times:
             times = self._device_times.seconds(list(times))
@@ -144,7 +146,7 @@ class Clock:
     # --- phases
     @contextmanager
     def about(self, minibatch: int) -> Iterator[None]:
-        """Intervals of the main line inside are of that minibatch."""
+        """Assign the main line's intervals inside to a minibatch."""
         self._minibatch = minibatch
         try:
             yield
@@ -152,11 +154,11 @@ class Clock:
             self._minibatch = None
 
     def phase(self, name: str) -> Phase:
-        """A named stretch of the calling line. On the main line phases do not nest, so that they sum to the step."""
+        """Time a phase of the calling line. Phases of the main line do not nest, so that they sum to the step."""
         return Phase(self, name)
 
     def _begin_phase(self, name: str) -> tuple[str, float | Mark]:
-        """(line, when)"""
+        """(line, start)"""
         line = self._fabric.current_task()
         if line == MAIN_LINE:
             if name not in PHASES or self._in_phase:
@@ -168,15 +170,13 @@ class Clock:
     def _end_phase(self, name: str, line: str, start: float | Mark) -> None:
         self._synchronise_phase()
         if line == MAIN_LINE:
-            start, self._in_phase = self._phase_since, None  # later than `start` after an interruption
+            start, self._in_phase = self._phase_since, None  # after an interruption this is later than `start`
         self._phase_end(line, name, start)
 
     @contextmanager
     def interruption(self, name: str) -> Iterator[None]:
-        """As `phase`, but on the main line it may come inside a phase, which ends for as long and then goes on.
-
-        For work in the middle of a backward pass: phases still do not overlap and sum to the step.
-        """
+        """Like `phase`, but on the main line it may interrupt another phase, for work inside a backward pass. Phases
+        still do not overlap, and sum to the step."""
         outer = self._in_phase if self._fabric.current_task() == MAIN_LINE else None
         if outer is None:
             with self.phase(name):
@@ -193,11 +193,11 @@ class Clock:
             self._phase_start(MAIN_LINE)
 
     def note(self, name: str, start: float, end: float) -> None:
-        """A stretch of the calling line that is known only when it is over; not of the main line."""
+        """Add an interval of the calling task after it has ended; not for the main line."""
         self._add(self._fabric.current_task(), name, start, end)
 
     def _phase_start(self, line: str) -> float | Mark:
-        """A point in time; on a GPU one of the line's stream, that will only be known later."""
+        """The current time; on a GPU a mark in the line's stream, whose time is known later."""
         on_device = self._device_times and self._since is not None
         now = not_none(self._device_times).mark() if on_device else self._fabric.now()
         if line == MAIN_LINE:
@@ -219,18 +219,18 @@ class Clock:
             self._phases[name] += end - start
 
     def _read(self, device_times: DeviceTimes) -> None:
-        """Ask the device when it was where; waits for it."""
+        """Read the times of the marks, which synchronises with the device."""
         unread, self._unread = self._unread, []
         times: dict[int, float] = {}
         for line in dict.fromkeys(line for line, *_ in unread):
-            marks = [mark for of, _, start, end, _ in unread if of == line for mark in (start, end)]
+            marks = [mark for own, _, start, end, _ in unread if own == line for mark in (start, end)]
             marks.sort(key=lambda mark: mark.number)  # phases of a task may nest
             times.update(zip((mark.number for mark in marks), device_times.seconds(marks)))
         for line, name, start, end, minibatch in unread:
             self._add(line, name, times[start.number], times[end.number], minibatch)
 
     def take(self) -> dict[str, float]:
-        """Phase seconds since the last call, and "overlapped": communication of other lines during computation."""
+        """Phase seconds since the last call, and "overlapped": seconds of tasks' communication during computation."""
         if self._device_times:
             self._read(self._device_times)
         intervals, self._intervals = self._intervals, []
@@ -239,9 +239,9 @@ class Clock:
         return phases | {"overlapped": overlap(*sides(intervals))}
 
     def middle(self, seconds: float) -> list[Interval]:
-        """The intervals that touch the middle `seconds` of what the last `take` returned, for timelines.
+        """The intervals that touch the middle `seconds` of the time up to the last `take`, for timelines.
 
-        The middle, because the pipeline fills at its start and the rank waits for what is under way at its end.
+        The middle is steady: a pipeline fills at the start and drains at the end.
         """
         if not self._recent:
             return []
@@ -258,9 +258,8 @@ class Clock:
         self.wall = defaultdict(float, state["wall"])
 
 
-# --- lengths of unions and intersections of intervals
 def union(spans: Iterable[Span]) -> list[Span]:
-    """The same points as disjoint spans in order; empty spans are dropped."""
+    """The union of spans, as disjoint spans in order, without empty ones."""
     merged: list[Span] = []
     for start, end in sorted(span for span in spans if span[1] > span[0]):
         if merged and start <= merged[-1][1]:
@@ -271,7 +270,7 @@ def union(spans: Iterable[Span]) -> list[Span]:
 
 
 def overlap(first: Iterable[Span], second: Iterable[Span]) -> float:
-    """Seconds that lie in some span of both; each side's own overlaps count once."""
+    """The length of the intersection of two unions of spans, in seconds."""
     a, b = union(first), union(second)
     total, i, j = 0.0, 0, 0
     while i < len(a) and j < len(b):

@@ -1,14 +1,14 @@
-"""How a rank computes the passes of a minibatch, and the time that they take on its clock.
+"""The forward and backward passes of a minibatch, and the time that they take on the rank's clock.
 
-`Compute`     passes are computed, and take the time that they take
-`Padded`      the same, filled up by sleeping to a given time
+`Compute`     passes are computed in real time
+`Padded`      the same, extended to a minimum time by sleeping
 `Modelled`    passes are computed, and take the modelled time of each block
-`TimingOnly`  nothing is computed: modelled time passes
+`TimingOnly`  nothing is computed; modelled time passes
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple, Protocol
 
@@ -21,12 +21,12 @@ from repro.training.clock import Clock
 from repro.training.device_times import BlockSeconds
 from repro.training.model_shard import ModelShard, Through
 
-MICROBATCH_SEED = 2**44  # apart from each other as no two blocks or minibatches are
+MICROBATCH_SEED = 2**44  # beyond all differences between the seeds of blocks and minibatches
 Ready = Callable[[int], None]
 
 
 class Hooks(NamedTuple):
-    """Called during the passes, see `ModelShard.forward_backward`."""
+    """Callbacks during the passes, see `ModelShard.forward_backward`."""
 
     before_block: Ready | None = None
     gradient_ready: Ready | None = None
@@ -34,7 +34,7 @@ class Hooks(NamedTuple):
 
 
 class Job(Protocol):
-    """What of a worker the passes need: `repro.training.worker.Worker` says what each is."""
+    """The members of `repro.training.worker.Worker` that a computation uses."""
 
     fabric: Fabric
     clock: Clock
@@ -50,25 +50,10 @@ class Job(Protocol):
     def loss_function(self) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]: ...
 
 
-class Rank(Protocol):
-    """What a computation uses of its `repro.training.worker.Worker`."""
-
-    fabric: Fabric
-    clock: Clock
-    model_shard: ModelShard
-    batches: Any
-    seed: int
-    blocks: BlockSeconds | None
-    arithmetic: bool
-    loss_function: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
-    accumulate: int
-    min_compute_s: float | None
-
-
 class Compute:
-    """One per worker, whose `gradients`, `forward` and `backward` these are, without injected delays.
+    """One per worker, which calls `gradients`, `forward` and `backward`.
 
-    numbers: of the shard's blocks, in the whole model; minibatch, microbatch: the one being worked on, and its part.
+    numbers: the numbers of the shard's blocks in the whole model; minibatch, microbatch: the current ones.
     """
 
     def __init__(self, worker: Job, numbers: Sequence[int]):
@@ -91,16 +76,13 @@ class Compute:
     def _passes(self, minibatch: int, x: torch.Tensor, y: torch.Tensor, hooks: Hooks) -> torch.Tensor:
         worker, pieces, losses = self.worker, self.worker.accumulate, []
         self.minibatch = minibatch
-        for piece, (inputs, labels) in enumerate(self._microbatches(x, y)):
+        parts = [(x, y)] if pieces == 1 else zip(x.chunk(pieces), y.chunk(pieces), strict=True)
+        for piece, (inputs, labels) in enumerate(parts):
             self.microbatch, passes = piece, worker.model_shard.forward_backward
             losses.append(
                 passes(inputs, labels, worker.loss_function, self._around, *hooks, microbatch=(piece, pieces))
             )
         return losses[0] if pieces == 1 else torch.stack(losses).mean()
-
-    def _microbatches(self, x: torch.Tensor, y: torch.Tensor) -> Iterable[tuple[torch.Tensor, torch.Tensor]]:
-        pieces = self.worker.accumulate
-        return [(x, y)] if pieces == 1 else zip(x.chunk(pieces), y.chunk(pieces), strict=True)
 
     def forward(
         self, minibatch: int, x: torch.Tensor | None, y: torch.Tensor | None, timed: bool
@@ -122,7 +104,7 @@ class Compute:
             shard.backward(not_none(output), gradient, gradient_ready, add)
 
     def _around(self, name: str, block: int) -> AbstractContextManager[None]:
-        """Where a pass of a block happens: its phase, and its random numbers."""
+        """The context of a block's pass: its phase, and its random numbers."""
         if name == "forward" and block in self.stochastic:
             return self._seeded_forward(block)
         return self.worker.clock.phase(name)
@@ -134,30 +116,29 @@ class Compute:
 
     @contextmanager
     def seeded(self, block: int) -> Iterator[None]:
-        """Around a pass of a block of the shard: the random numbers of the minibatch that is worked on."""
+        """The context of a block's forward pass that seeds its random numbers by minibatch and block."""
         if block in self.stochastic:
-            # the same dropout whatever ran before, here or on another virtual rank between two blocks: resume and
-            # evaluation change nothing
-            drawn = (self.worker.seed * 1_000_003 + self.minibatch) * 1009 + self.numbers[block]
-            torch.manual_seed(drawn + MICROBATCH_SEED * self.microbatch)
+            # dropout is independent of all that ran before: resumes, evaluations, other virtual ranks
+            seed = (self.worker.seed * 1_000_003 + self.minibatch) * 1009 + self.numbers[block]
+            torch.manual_seed(seed + MICROBATCH_SEED * self.microbatch)
         yield
 
 
 class Padded(Compute):
-    """Passes end `min_compute_s` after they were requested, if they take as long as the last ones did.
+    """Passes end `min_compute_s` after they were requested, if they take as long as the previous ones.
 
-    The sleep comes before the passes, so that gradients become ready when they would after so long a computation: what
-    a strategy sends as soon as they are must not travel during the padding. It counts as forward pass.
+    The sleep precedes the passes, so that gradients become ready as late as after so long a computation, and nothing is
+    sent during the padding. It counts as forward pass.
     """
 
     passes_s = 0.0  # real seconds of the last minibatch's passes
 
     def gradients(self, minibatch: int, hooks: Hooks) -> torch.Tensor | None:
         fabric, nominal_s = self.worker.fabric, not_none(self.worker.min_compute_s)
-        wanted_s = nominal_s * self.worker.batches.work(minibatch)
+        target_s = nominal_s * self.worker.batches.work(minibatch)
         began = fabric.now()
         x, y = self._load(minibatch)
-        if (rest := wanted_s - self.passes_s - (fabric.now() - began)) > 0:
+        if (rest := target_s - self.passes_s - (fabric.now() - began)) > 0:
             with self.worker.clock.phase("forward"):
                 fabric.sleep(rest)
         began = fabric.now()
@@ -168,9 +149,9 @@ class Padded(Compute):
 
 
 class Modelled(Compute):
-    """The arithmetic takes no time; modelled time of the backward passes passes behind it, block by block."""
+    """The arithmetic takes no time; the modelled time of the backward passes elapses after it, block by block."""
 
-    _known = -1, 1.0  # a minibatch, and its computation as a multiple of one of nominal length
+    _known = -1, 1.0  # a minibatch, and its computation relative to one of nominal length
 
     def gradients(self, minibatch: int, hooks: Hooks) -> torch.Tensor | None:
         loss = super().gradients(minibatch, hooks._replace(gradient_ready=None))
@@ -215,9 +196,9 @@ class Modelled(Compute):
             pass
 
     def _rest(self, minibatch: int, gradient_ready: Ready | None) -> None:
-        """Let the time of a minibatch pass that comes after the first microbatch's forward pass.
+        """Let the time of a minibatch elapse that follows the first microbatch's forward pass.
 
-        Passes in between call no hook and take one stretch each; the last backward pass goes block by block.
+        Only the last microbatch's backward pass goes block by block and calls the hook.
         """
         blocks, pieces, work = not_none(self.worker.blocks), self.worker.accumulate, self._work(minibatch)
         if pieces > 1:
@@ -250,7 +231,7 @@ class TimingOnly(Modelled):
 
 
 def of(worker: Job, numbers: Sequence[int]) -> Compute:
-    """The one that suits a worker."""
+    """The kind of computation that a worker's configuration requires."""
     if not worker.arithmetic:
         return TimingOnly(worker, numbers)
     if worker.blocks:
@@ -264,7 +245,7 @@ def await_device(shard: ModelShard) -> None:
 
 
 def stochastic(shard: ModelShard) -> set[int]:
-    """The blocks of a model shard that draw random numbers, or may: of a model that is one block nobody knows."""
+    """The blocks of a model shard that may draw random numbers: those with dropout, and user models of one block."""
     return {
         index
         for index, block in enumerate(shard.blocks)

@@ -1,11 +1,10 @@
-"""When a GPU reached points of its streams, without waiting for it: events, recorded now and read at the next stop.
+"""Times on a GPU's streams by CUDA events, which are recorded during training and read at the next stop.
 
-The host runs ahead of a GPU: by its own clock a forward pass takes as long as its kernels take to be queued. An event
-in the stream is passed when all before it is done, so two of them measure what the device did in between; where it had
-nothing to do (the host waits for a message), that is the host's time too. Recording costs microseconds and stalls
-nothing; reading waits for the device, and is done with the training clock paused.
+The host runs ahead of a GPU: on its clock a forward pass takes as long as queueing its kernels. Two events in a
+stream measure the time between them on the device, idle time included. Recording costs microseconds and stalls nothing;
+reading synchronises with the device, while the training clock is paused.
 
-Tested with made-up events; not yet run on a GPU.
+Tested with simulated events; not yet run on a GPU.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import torch
 
 
 class Mark(NamedTuple):
-    """A point of a stream: its event, the event and host time from which it is counted, and its number in order."""
+    """A point of a stream: its event, the event and host time from which it counts, and its number in order."""
 
     event: Any
     base: Any
@@ -28,23 +27,23 @@ class Mark(NamedTuple):
 
 
 class DeviceTimes:
-    """Marks on the streams of the tasks of one rank: each on that of the task that makes it."""
+    """Marks of one rank, each on the stream of the task that makes it."""
 
     def __init__(self, new_event: Callable[[], Any] | None = None):
         """new_event: makes an object with record(), synchronize() and elapsed_time(later) in milliseconds."""
         self._new_event = new_event or (lambda: torch.cuda.Event(enable_timing=True))
-        self._spare: deque[Any] = deque()  # making an event costs more than recording one
+        self._spare: deque[Any] = deque()  # creating an event costs more than recording one
         self._numbers = itertools.count()
-        self._base: tuple[Any, float]  # by `anchor`
+        self._base: tuple[Any, float]  # set by `anchor`
 
     def anchor(self, now: float) -> None:
-        """The device is idle, and the host's clock shows `now` (seconds): later marks are counted from here."""
-        event = self._new_event()  # never reused: marks of an earlier stretch may still be counted from the old one
+        """Count later marks from now, when the device is idle and the host's clock shows `now` (seconds)."""
+        event = self._new_event()  # never reused: earlier marks may still count from the old one
         event.record()
         self._base = (event, now)
 
     def mark(self) -> Mark:
-        """This point of the calling task's stream. `anchor` comes first."""
+        """Mark the current point of the calling task's stream. `anchor` must have been called."""
         try:
             event = self._spare.pop()
         except IndexError:
@@ -53,9 +52,9 @@ class DeviceTimes:
         return Mark(event, *self._base, next(self._numbers))
 
     def seconds(self, marks: list[Mark]) -> list[float]:
-        """When each mark was passed, on the host's clock; waits until all are.
+        """The time of each mark on the host's clock; waits until the device has reached all.
 
-        Marks of one stream, in the order in which they were made; each may be asked for once.
+        The marks are of one stream, in order; each can be read once.
         """
         seconds: list[float] = []
         before: Any = None
@@ -64,7 +63,7 @@ class DeviceTimes:
             mark.event.synchronize()
             if mark.base is not base:
                 before, base, at = mark.base, mark.base, mark.base_s
-            # from the mark before: CUDA's milliseconds have 24 bits, too few for microseconds after a minute
+            # relative to the previous mark: CUDA's milliseconds have 24 bits, too few for microseconds after a minute
             at += before.elapsed_time(mark.event) / 1e3
             before = mark.event
             seconds.append(at)

@@ -1,7 +1,7 @@
-"""Compute times of a device, a block and pass: estimated from FLOPs, peak and utilisation, or a published iteration's.
+"""Modelled compute times of each block's passes, from FLOPs and a device's rate or a published iteration time.
 
-The testbed's `device` (`repro.experiment.testbeds.Device`) says which, and how much longer a FLOP takes in a recurrent
-layer, whose steps are small products one after another.
+The testbed's `device` (`repro.experiment.testbeds.Device`) selects one, and says how much longer a FLOP takes in a
+recurrent layer, which computes many small products one after another.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from torch.utils.flop_counter import FlopCounterMode
 from repro.experiment.testbeds import Device, Published
 from repro.models._lstm import Lstm
 
-BACKWARD_TO_FORWARD = 2.0  # gradients of inputs and of weights: each as much work as the forward pass
+BACKWARD_TO_FORWARD = 2.0  # the gradients of inputs and of weights are each as much work as the forward pass
 
 
 @dataclass(frozen=True)
 class BlockSeconds:
-    """Seconds of each block's passes for one minibatch, in block order; flops_per_s: of the device, in these passes."""
+    """Seconds of each block's passes for one minibatch, in block order; flops_per_s: the device's rate in them."""
 
     forward: list[float]
     backward: list[float]
@@ -28,10 +28,8 @@ class BlockSeconds:
 
 
 def block_flops(model: nn.Sequential, input_shape: tuple[int, ...], batch: int) -> list[int]:
-    """Floating-point operations of each block's forward pass (a multiply-add is two), counted on meta tensors.
-
-    Looking up an embedding counts as none.
-    """
+    """Floating-point operations of each block's forward pass, counted on meta tensors. A multiply-add counts as two, an
+    embedding lookup as none."""
     words = any(isinstance(module, nn.Embedding) for module in next(model.children()).modules())
     x = torch.empty(batch, *input_shape, device="meta", dtype=torch.int64 if words else None)
     flops = []
@@ -44,13 +42,12 @@ def block_flops(model: nn.Sequential, input_shape: tuple[int, ...], batch: int) 
 
 
 def block_seconds(model: nn.Sequential, input_shape: tuple[int, ...], batch: int, device: Device) -> BlockSeconds:
-    """Seconds of each block's passes for a minibatch of `batch` samples; `model` ends on the meta device.
+    """Seconds of each block's passes for a minibatch of `batch` samples; moves `model` to the meta device.
 
-    By rate: launch_s + FLOPs / (peak_flops x utilisation) a block and pass. Published: iteration_s, of forward and
-    backward pass of a minibatch of device.batch samples, scaled to `batch` samples and shared by FLOPs, a third for
-    the forward passes of all blocks and the rest (`BACKWARD_TO_FORWARD`) for the backward ones.
-
-    A FLOP of a recurrent block counts `device.recurrent_slowdown` times, either way.
+    By rate: launch_s + FLOPs / (peak_flops x utilisation) for each block and pass. Published: iteration_s, the time of
+    both passes of device.batch samples, is scaled to `batch` samples and divided in proportion to FLOPs, of which the
+    backward passes have `BACKWARD_TO_FORWARD` times as many. A FLOP of a recurrent block counts
+    `device.recurrent_slowdown` times.
     """
     slowdowns = [device.recurrent_slowdown if recurrent(block) else 1.0 for block in model.children()]
     work = [slowdown * count for slowdown, count in zip(slowdowns, block_flops(model, input_shape, batch))]
@@ -67,16 +64,16 @@ def block_seconds(model: nn.Sequential, input_shape: tuple[int, ...], batch: int
 
 
 def recurrent(block: nn.Module) -> bool:
-    """Whether a recurrent layer is in it."""
+    """Whether the block contains a recurrent layer."""
     return any(isinstance(module, Lstm | nn.RNNBase) for module in block.modules())
 
 
 def backward_passes(model: nn.Sequential) -> list[float]:
-    """The work of each block's backward pass, in forward passes of the block.
+    """The work of each block's backward pass, relative to its forward pass.
 
-    Where nothing is frozen: 2 for every block, the first one too, though nobody needs the gradient of the model's
-    inputs. Where something is: one for the gradient of the block's inputs if a block below it trains, one for that of
-    its weights if it trains itself. Below the lowest block that trains there is no backward pass: 0.
+    Without frozen parameters: 2 for every block, also the first one, although the gradient of the model's inputs is not
+    needed. With frozen parameters: one for the gradient of the block's inputs if a block below it trains, and one for
+    that of its weights if the block itself trains.
     """
     trains = [any(p.requires_grad for p in block.parameters()) for block in model.children()]
     if all(p.requires_grad for p in model.parameters()):
@@ -86,5 +83,5 @@ def backward_passes(model: nn.Sequential) -> list[float]:
 
 
 def compute_seconds(blocks: BlockSeconds) -> float:
-    """Forward and backward of the whole model (l_comp of Pipe-SGD equation (2))."""
+    """Seconds of both passes of the whole model (l_comp of Pipe-SGD equation (2))."""
     return sum(blocks.forward) + sum(blocks.backward)

@@ -1,4 +1,4 @@
-"""The part of a model that one rank holds: ordered blocks, their parameters as one vector, and their optimizer."""
+"""The part of a model that one rank holds: consecutive blocks, their parameters as one vector, and their optimizer."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ Loss = TypeVar("Loss")
 
 
 class Through(Protocol):
-    """Calls `run`, a whole forward pass, and returns the loss that it returns (without arithmetic None)."""
+    """Calls `run`, a whole forward pass, and returns its loss (None without arithmetic)."""
 
     def __call__(self, run: Callable[[], Loss], /) -> Loss: ...
 
 
 @runtime_checkable
 class Stateful(Protocol):
-    """A block that carries something from one minibatch to the next."""
+    """A block that carries state from one minibatch to the next."""
 
     def reset_state(self) -> None: ...
 
 
 class ModelShard:
-    """A run of a model's blocks (all of them, for a data-parallel rank).
+    """Consecutive blocks of a model; a data-parallel rank has all of them.
 
-    weights   (n,) float32, the parameters that train, in registration order; the module's parameters are views of it,
-              so that receiving into it or loading a version of it changes the model. Frozen parameters (requires_grad
-              False) are not in it: neither communicated nor updated, the same on all ranks as they come from the seed
-    parameters  those in `weights`; snapshots hold the frozen ones and the buffers too. Batch norm trains with each
-              rank's own statistics, as is usual; where a snapshot is evaluated, rank 0's running ones count
-    stateful  whether blocks carry something from one minibatch to the next (a recurrent layer's hidden state): those
-              have `reset_state()`. It is each rank's own, in buffers outside of the model's state dict: no part of a
-              snapshot, but of `state_dict`
-    calls     how each block is called in a forward pass (`repro.training.numerics`)
+    weights   (n,) float32, the parameters that train, in registration order. The module's parameters are views of it,
+              so writing to it changes the model. Frozen parameters (requires_grad False) are not in it: they are drawn
+              from the seed on every rank, and neither communicated nor updated
+    parameters  the parameters in `weights`; snapshots also contain the frozen ones and the buffers. Batch norm trains
+              with each rank's own statistics, as is usual; an evaluation uses rank 0's running statistics
+    stateful  whether blocks carry state from one minibatch to the next (a recurrent layer's hidden state) and have
+              `reset_state()`. The state is each rank's own, in buffers outside of the model's state dict: snapshots do
+              not contain it, `state_dict` does
+    calls     the function that computes each block's forward pass (`repro.training.numerics`)
     updates   optimizer steps so far
-    updates_per_iteration  how many of them the learning-rate schedule counts as one; a server that applies every
-              worker's gradient by itself sets it to the number of workers. Stages that are replicated have a fraction
+    updates_per_iteration  how many of them are one iteration of the learning-rate schedule: the number of workers for a
+              server that applies each worker's gradient separately, a fraction for replicated stages
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class ModelShard:
             for parameter, view in zip(self.parameters, self.views(self.weights)):
                 view.copy_(parameter)
                 parameter.data = view
-        trained: Sequence[torch.Tensor] = self.parameters or [torch.empty(0)]  # blocks without any train nothing
+        trained: Sequence[torch.Tensor] = self.parameters or [torch.empty(0)]  # an optimizer needs a parameter
         self.optimizer = optimizers.build(optimizer, trained)
         self.schedule = Schedule(optimizer, iterations_per_epoch)
         self.clip_norm: float | None = optimizer.clip_norm
@@ -82,19 +82,17 @@ class ModelShard:
         self.updates_per_iteration: int | Fraction = 1
 
     def keep(self, blocks: Sequence[int]) -> ModelShard:
-        """A part of these blocks with these weights, under their names in the whole model.
-
-        It starts with an optimizer of its own; this part is not to be used any more.
-        """
+        """A shard of some of these blocks, with the same weights and names, and a new optimizer. It replaces this one,
+        which must not be used any more."""
         named = list(self.model.named_children())
         optimizer, iterations_per_epoch = self.configured
-        kept = nn.Sequential(OrderedDict(named[block] for block in blocks))
-        return ModelShard(kept, optimizer, self.device, iterations_per_epoch, self.numerics)
+        part = nn.Sequential(OrderedDict(named[block] for block in blocks))
+        return ModelShard(part, optimizer, self.device, iterations_per_epoch, self.numerics)
 
     def point_at(self, weights: torch.Tensor) -> None:
-        """Make a vector (n,) the part's weights: the parameters become views of it, nothing is copied.
+        """Use a vector (n,) as weights, without copying: the parameters become views of it.
 
-        Autograd does not notice: a backward pass whose forward pass used other weights goes on.
+        Autograd does not notice it, so a backward pass is possible after a forward pass with other weights.
         """
         self.weights = weights
         for parameter, view in zip(self.parameters, self.views(weights)):
@@ -110,7 +108,7 @@ class ModelShard:
         return torch.empty(self.size, device=self.device)
 
     def gradient(self, out: torch.Tensor) -> torch.Tensor:
-        """The gradients of the last backward pass as one vector, into `out` (n,)."""
+        """Write the gradients of the last backward pass into the vector `out` (n,), and return it."""
         return torch.cat([not_none(p.grad).view(-1) for p in self.parameters], out=out)
 
     def forward_backward(
@@ -124,19 +122,19 @@ class ModelShard:
         through: Through | None = None,
         microbatch: tuple[int, int] = (0, 1),
     ) -> torch.Tensor:
-        """One forward and one backward pass; gradients end in `.grad`. Returns the loss, on the device.
+        """One forward and one backward pass, which sets `.grad`. Returns the loss, on the device.
 
-        microbatch (i, n): this is the i-th of n equal parts of a minibatch, in order. Their gradients are averaged in
-        `.grad` and complete with the last, which alone calls `gradient_ready` and `through`, as the first alone calls
-        `before_block`. Nothing that watches the parameters' gradients (a library's hooks) sees those before it.
+        microbatch (i, n): this is part i of n equal parts of a minibatch, in order. Their gradients are averaged in
+        `.grad`, complete after the last part. Only the first part calls `before_block`, and only the last one
+        `gradient_ready`, `through` and a library's hooks on the parameters' gradients.
 
-        Below the first block that trains autograd records nothing, so a frozen prefix costs its forward pass alone.
+        Autograd records nothing below the first block that trains, so frozen blocks there have no backward pass.
 
-        around("forward" | "backward", block) is a context manager in which that block's work happens (phases, costs).
-        before_block(i): just before block i's forward pass, where its parameters must have arrived.
-        gradient_ready(i): when block i's gradients are complete, last block first, while earlier ones still compute.
-        through(run): calls `run`, the whole forward pass, and returns the loss that it returns: for a library that has
-        to see each pass of the model that it wraps (DistributedDataParallel).
+        around("forward" | "backward", block): a context manager around the block's work, for phases and costs.
+        before_block(i): called before block i's forward pass; the block's parameters must have arrived on its return.
+        gradient_ready(i): called when block i's gradients are complete, last block first, during the backward pass.
+        through(run): calls `run`, the whole forward pass, and returns its loss; for a library that must see each
+        forward pass (DistributedDataParallel).
         """
         piece, pieces = microbatch
         if piece == 0:
@@ -163,7 +161,7 @@ class ModelShard:
         around: Callable[[str, int], AbstractContextManager[object]],
         before_block: Callable[[int], None] | None = None,
     ) -> torch.Tensor:
-        """What comes out of the last block, or the loss where labels are given; the rest as in `forward_backward`."""
+        """The output of the last block, or the loss if there are labels; other arguments as in `forward_backward`."""
         for index, call in enumerate(self.calls):
             if before_block:
                 before_block(index)
@@ -184,9 +182,9 @@ class ModelShard:
         gradient_ready: Callable[[int], None] | None = None,
         add: bool = False,
     ) -> None:
-        """One backward pass from the gradient of the part's output (None: the output is the loss).
+        """One backward pass from the gradient of the shard's output (None: the output is the loss).
 
-        gradient_ready: as in `forward_backward`. add: to the gradients that the parameters have already.
+        gradient_ready: as in `forward_backward`. add: add to the parameters' gradients instead of replacing them.
         """
         if not add:
             self.clear_gradients()
@@ -198,27 +196,27 @@ class ModelShard:
                 hook.remove()
 
     def divide(self, summands: int) -> None:
-        """The parameters' gradients, a sum, become a mean."""
+        """Divide the parameters' gradients, a sum, to get the mean."""
         for parameter in self.parameters:
             not_none(parameter.grad).div_(summands)
 
     def _add(self, gradients: Sequence[torch.Tensor | None]) -> None:
-        """Add to the parameters' gradients, unseen by their hooks."""
+        """Add to the parameters' gradients without calling their hooks."""
         for parameter, gradient in zip(self.parameters, gradients):
             if parameter.grad is None:
-                # as a backward pass leaves it, also that of a convolution in another layout
+                # a backward pass also leaves it contiguous, even for a convolution in another layout
                 parameter.grad = None if gradient is None else gradient.contiguous()
             elif gradient is not None:
                 parameter.grad.add_(gradient)
 
     def _gradient_hooks(self, gradient_ready: Callable[[int], None]) -> list:
-        """Call back when the last parameter of a block has its gradient: every block once, last block first.
+        """Hooks that call `gradient_ready` when a block's gradients are complete: each block once, last block first.
 
-        A block in which nothing trains is reported right after the block behind it; at the end of the model, right
-        before the last block that trains.
+        A block that does not train is reported right after the next block; at the end of the model, right before the
+        last block that trains.
         """
         training = [[p for p in block.parameters() if p.requires_grad] for block in self.blocks]
-        hooks, above = [], len(self.blocks)  # blocks from `above` on are reported already
+        hooks, above = [], len(self.blocks)  # blocks from `above` on belong to earlier hooks
         for index in reversed([index for index, parameters in enumerate(training) if parameters]):
             lowest = 1 + max((i for i in range(index) if training[i]), default=-1)
             missing, reported = {id(p) for p in training[index]}, range(above - 1, lowest - 1, -1)
@@ -234,10 +232,10 @@ class ModelShard:
         return hooks
 
     def update(self, gradient: torch.Tensor | None = None, lr_factor: float = 1.0) -> None:
-        """One optimizer step with a gradient vector (n,), or with the parameters' own `.grad` if None.
+        """One optimizer step with a gradient vector (n,), or with the parameters' `.grad` if None.
 
-        `lr_factor`: of the schedule's learning rate, for this step alone. A gradient whose norm is above `clip_norm` is
-        scaled down to it, in place, before weight decay and momentum.
+        lr_factor: multiplies the learning rate of this step. A gradient whose norm exceeds `clip_norm` is scaled to it,
+        in place, before weight decay and momentum.
         """
         if gradient is not None:
             for parameter, view in zip(self.parameters, self.views(gradient)):
@@ -251,7 +249,7 @@ class ModelShard:
         self.updates += 1
 
     def tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """All that the next weights come from, by name, no copies: weights, buffers, the optimizer's state of each."""
+        """(name, tensor) of all weights, buffers and tensors of the optimizer's state; no copies."""
         yield from self.model.named_parameters()
         yield from self.model.named_buffers()
         for name, parameter in self.model.named_parameters():
@@ -264,34 +262,35 @@ class ModelShard:
         return {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
 
     def state_dict(self) -> dict:
-        carried = {name: buffer.detach().clone() for name, buffer in self._carried()}
-        held = {"model": self.snapshot(), "optimizer": self.optimizer.state_dict(), "updates": self.updates}
-        return held | {"carried": carried}
+        in_snapshot = self.model.state_dict().keys()
+        carried = {name: buffer for name, buffer in self.model.named_buffers() if name not in in_snapshot}
+        return {
+            "model": self.snapshot(),
+            "optimizer": self.optimizer.state_dict(),
+            "updates": self.updates,
+            "carried": {name: buffer.detach().clone() for name, buffer in carried.items()},
+        }
 
     def load_state_dict(self, state: dict) -> None:
         self.model.load_state_dict(state["model"])  # copies into the views of `weights`
-        for name, tensor in state["carried"].items():  # of any shape: what is carried depends on the minibatch
+        for name, tensor in state["carried"].items():  # its shape depends on the minibatch
             module, _, buffer = name.rpartition(".")
             setattr(self.model.get_submodule(module), buffer, tensor.to(self.device, copy=True))
         self.optimizer.load_state_dict(state["optimizer"])
         self.updates = state["updates"]
 
     def reset_state(self) -> None:
-        """Forget what blocks carry from the minibatches before."""
+        """Forget the state that blocks carry from earlier minibatches."""
         reset_state(self.model)
-
-    def _carried(self) -> list[tuple[str, torch.Tensor]]:
-        kept = self.model.state_dict().keys()
-        return [(name, buffer) for name, buffer in self.model.named_buffers() if name not in kept]
 
 
 def carries_state(model: nn.Module) -> bool:
-    """Whether a model has blocks that carry something from one minibatch to the next."""
+    """Whether a model has blocks that carry state from one minibatch to the next."""
     return any(isinstance(module, Stateful) for module in model.modules())
 
 
 def reset_state(model: nn.Module) -> None:
-    """Forget what a model carries from one minibatch to the next; nothing where it carries nothing."""
+    """Forget the state that a model carries from one minibatch to the next, if any."""
     for module in model.modules():
         if isinstance(module, Stateful):
             module.reset_state()

@@ -1,8 +1,8 @@
-"""In which precision, layout and by which kernels a model shard's passes compute: the configuration's `numerics`.
+"""Applies the configuration's `numerics`: precision, memory layout, compilation and choice of kernels.
 
-What belongs to the process (TF32, cuDNN's choice of kernels, deterministic algorithms) `prepare` sets before anything
-is computed; what belongs to a pass (autocast, layout, compilation) is in the `calls` of a shard's blocks. Weights,
-gradients, the optimizer and what ranks send each other are float32 throughout, and so are loss and evaluation.
+`prepare` sets the switches of the process (TF32, cuDNN's choice of kernels, deterministic algorithms); `calls` applies
+autocast, layout and compilation to a shard's blocks. Weights, gradients, optimizer, messages, loss and evaluation are
+always float32.
 
 TF32, cuDNN and the cuBLAS workspace have not been run on GPUs.
 """
@@ -20,17 +20,17 @@ from repro.core.errors import NotHere
 from repro.experiment.schema import Numerics
 
 Call = Callable[[torch.Tensor], torch.Tensor]
-COMPILERS = ("c++", "g++", "clang++")  # of which TorchInductor needs one, on a GPU for Triton's launchers
-VERSIONS_OF_A_BLOCK = 8  # dynamo's own limit: shapes, training and evaluation, other weights
+COMPILERS = ("c++", "g++", "clang++")  # TorchInductor needs one of them, on a GPU for Triton's launchers
+VERSIONS_OF_A_BLOCK = 8  # dynamo's default limit: shapes, training and evaluation, other weights
 
 
 def prepare(numerics: Numerics) -> None:
-    """Set the switches of this process, each one whatever it was; before its first work on a GPU."""
+    """Set all switches of this process, before it first uses a GPU."""
     tf32 = numerics.precision == "tf32"
     torch.backends.cuda.matmul.allow_tf32 = tf32
-    torch.backends.cudnn.allow_tf32 = tf32  # torch's own default is True
+    torch.backends.cudnn.allow_tf32 = tf32  # torch's default is True
     torch.backends.cudnn.benchmark = numerics.cudnn_benchmark
-    if numerics.deterministic:  # cuBLAS reads it when it is first used, and torch refuses without
+    if numerics.deterministic:  # cuBLAS reads it at its first use, and torch requires it
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(numerics.deterministic)
     if numerics.compile and not (os.environ.get("CXX") or any(map(shutil.which, COMPILERS))):
@@ -38,42 +38,41 @@ def prepare(numerics: Numerics) -> None:
 
 
 def calls(numerics: Numerics, blocks: Sequence[nn.Module], device: torch.device) -> list[Call]:
-    """How each of a shard's blocks is called in a forward pass; with nothing chosen the blocks themselves.
+    """The functions that compute the forward passes of a shard's blocks; by default the blocks themselves.
 
-    What goes into the first is brought into the layout, and what comes out of the last is contiguous float32: ranks
-    exchange it, and losses are made of it.
+    The last block's output is contiguous float32, for the loss, or for another rank.
 
-    channels_last: images enter so, and cuDNN's and oneDNN's convolutions keep it for what they put out. The weights
-    stay as they are, a vector cut into views: a convolution brings its own into the layout at each pass.
-    compile: each block by itself, because strategies have work to do between them.
+    channels_last: the first block's input is converted; cuDNN's and oneDNN's convolutions keep the layout for their
+    outputs. Weights keep their layout, because they are views of one vector; a convolution converts them in each pass.
+    compile: each block separately, because strategies work between blocks.
     """
     chain: list[Call] = list(blocks)
     if numerics.compile:
-        # blocks of one class share their code, and dynamo counts what it compiles by code
+        # blocks of one class share their code, and dynamo's limit counts compilations of the same code
         torch._dynamo.config.recompile_limit = VERSIONS_OF_A_BLOCK * max(1, len(blocks))
         chain = [torch.compile(block, dynamic=False) for block in blocks]
     if numerics.precision == "bf16":
         chain = [_autocast(call, device) for call in chain]
-    if chain and numerics.precision == "bf16":
-        chain[-1] = _behind(chain[-1], torch.Tensor.float)
+        if chain:
+            chain[-1] = _then(chain[-1], torch.Tensor.float)
     if chain and numerics.channels_last:
-        chain[0] = _in_front(chain[0])
-        chain[-1] = _behind(chain[-1], torch.Tensor.contiguous)
+        chain[0] = _channels_last(chain[0])
+        chain[-1] = _then(chain[-1], torch.Tensor.contiguous)
     return chain
 
 
 def _autocast(call: Call, device: torch.device) -> Call:
     def run(x: torch.Tensor) -> torch.Tensor:
-        # a context of its own for every block: its casts of weights are forgotten behind it, so versions may change
+        # one context for each block, because its cache of cast weights must not outlive a change of weights
         with torch.autocast(device.type, torch.bfloat16):
             return call(x)
 
     return run
 
 
-def _in_front(call: Call) -> Call:
+def _channels_last(call: Call) -> Call:
     return lambda x: call(x.contiguous(memory_format=torch.channels_last) if x.dim() == 4 else x)
 
 
-def _behind(call: Call, then: Call) -> Call:
-    return lambda x: then(call(x))
+def _then(call: Call, convert: Call) -> Call:
+    return lambda x: convert(call(x))

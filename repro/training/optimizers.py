@@ -1,5 +1,7 @@
-"""The update rules, as PyTorch has them, and the learning rate of each update, from its number alone, so that a resume
-goes on where it stopped."""
+"""PyTorch's optimizers by their configuration, and learning-rate schedules.
+
+A rate depends on the number of the update alone, so schedules have no state to resume.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,12 @@ from repro.experiment.optimizer import Optimizer
 
 
 def build(optimizer: Optimizer, parameters: Sequence[torch.Tensor]) -> torch.optim.Optimizer:
-    """The rule that the configuration's `optimizer` names, for these parameters; its rate is set before every step.
+    """The configured optimizer for these parameters; the learning rate is set before every step.
 
-    RMSProp (Tieleman, Hinton 2012) divides a gradient by sqrt(s) + eps, s a running mean of its squares that keeps
-    `alpha` of itself at every update, and then applies momentum. TensorFlow's, of the Inception-v3 paper (alpha 0.9,
-    eps 1.0), has eps under the root, divides by sqrt(s + eps), and starts s at 1 instead of 0. AdamW (Loshchilov,
-    Hutter, ICLR 2019): Adam, with a weight decay of lr x weight_decay x weight beside its step, not in the gradient.
+    RMSProp (Tieleman, Hinton 2012) divides a gradient by sqrt(s) + eps, where s is the running mean of its squares with
+    decay `alpha`, and then applies momentum. TensorFlow's, used in the Inception-v3 paper (alpha 0.9, eps 1.0), divides
+    by sqrt(s + eps) and starts s at 1 instead of 0. AdamW (Loshchilov, Hutter, ICLR 2019) is Adam with a weight decay
+    of lr x weight_decay x weight that is added to the step, not to the gradient.
     """
     lr, momentum, weight_decay = optimizer.lr, optimizer.momentum, optimizer.weight_decay
     if optimizer.name == "rmsprop":
@@ -38,19 +40,18 @@ class Schedule:
 
     constant      lr
     inverse_sqrt  lr / sqrt(t); inverse: lr / t
-    step          lr x decay^m, m the milestones passed; a milestone's own update is the last at the old rate
-    exponential   the same with a milestone after each `every` epochs
+    step          lr x decay^m after m milestones; the update at a milestone is the last with the old rate
+    exponential   the same with a milestone after every `every` epochs
     cosine        lr x (1 + cos(pi s)) / 2, s = (t - 1) / over (Loshchilov, Hutter 2017, equation 5, without restarts)
-    polynomial    lr x (1 - s)^power, Caffe's `poly`; these two are 0 after `over` epochs
+    polynomial    lr x (1 - s)^power, Caffe's `poly`; cosine and polynomial are 0 after `over` epochs
 
-    The updates of the first epochs are scaled by `warmup`, a factor an epoch.
+    `warmup` has a factor for each of the first epochs.
     """
 
     optimizer: Optimizer
     updates_per_epoch: int
 
     def rate(self, t: int) -> float:
-        """The learning rate of update t."""
         epoch, warmup = (t - 1) // self.updates_per_epoch, self.optimizer.warmup
         return self._scheduled(t) * warmup[epoch] if epoch < len(warmup) else self._scheduled(t)
 

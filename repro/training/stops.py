@@ -1,4 +1,4 @@
-"""Where a training run pauses on the way to its end, and what for."""
+"""The iterations at which a run evaluates or writes checkpoints."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from repro.experiment.schema import RunConfig
 
 @dataclass(frozen=True)
 class Stop:
-    """An iteration after which the training clock pauses, and what for."""
+    """An iteration after which the training clock pauses, and the reasons."""
 
     iteration: int
     evaluate: bool
@@ -20,7 +20,7 @@ class Stop:
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """How long to train and where to stop on the way; in iterations, each `workers` minibatches."""
+    """The length of the training and the distance between stops, in iterations of `workers` minibatches."""
 
     iterations: int
     eval_every: int
@@ -35,13 +35,13 @@ class TrainingPlan:
         return cls(iterations, whole(config.eval_every), whole(config.checkpoint_every))
 
     def at(self, iteration: int) -> Stop:
-        """What there is to do after an iteration."""
+        """What to do after an iteration."""
         last = iteration == self.iterations
         evaluate = last or iteration % self.eval_every == 0
         return Stop(iteration, evaluate, iteration % self.checkpoint_every == 0)
 
     def stops(self, after: int) -> Iterator[Stop]:
-        """The stops behind iteration `after`, the end always among them."""
+        """The stops after iteration `after`, including the end."""
         for iteration in range(after + 1, self.iterations + 1):
             stop = self.at(iteration)
             if stop.evaluate or stop.checkpoint:

@@ -1,4 +1,4 @@
-"""What a strategy works with: this rank's place, model, data, fabric and clock."""
+"""The worker, through which a strategy uses its rank's model, data, fabric and clock."""
 
 from __future__ import annotations
 
@@ -32,16 +32,17 @@ class Delays(Protocol):
 class Worker:
     """One rank of a run.
 
-    workers   ranks that compute gradients; they are ranks 0 .. workers - 1 of the fabric, servers come after them
+    workers   ranks that compute gradients: ranks 0 .. workers - 1 of the fabric; servers come after them
     batches   batches[minibatch_id] -> (x, y); ids count over the whole run, iteration t uses t * workers + rank
-    model_shard  the blocks this rank holds (`whole model` for data-parallel ranks and servers)
-    blocks    modelled seconds of each block's passes in virtual time; None where time is real
+    model_shard  the blocks that this rank holds (all blocks for data-parallel ranks and servers)
+    blocks    modelled seconds of each block's passes in virtual time; None in real time
     arithmetic  False: timing only, on meta tensors, nothing is computed
-    accumulate  equal parts (microbatches) of a minibatch, each with passes of its own; their gradients are averaged
+    accumulate  the number of equal parts (microbatches) of a minibatch with separate passes, whose gradients are
+                averaged
     imbalance   delays injected before the workers' passes; None: none
-    min_compute_s  real seconds to which a gradient computation of nominal length is filled up by sleeping. In virtual
-                time the testbed's device says how long passes take, and it counts for nothing
-    iterations  of the whole run, for strategies that have to know where it ends
+    min_compute_s  real seconds to which a gradient computation of nominal length is extended by sleeping; ignored in
+                virtual time, where the testbed's device determines the time of passes
+    iterations  of the whole run, for strategies that depend on its end
     """
 
     workers: int
@@ -73,14 +74,15 @@ class Worker:
 
     @property
     def flops_per_s(self) -> float | None:
-        """Operations a second of the testbed's device, as its passes of this model take them; None in real time."""
+        """Operations per second of the testbed's device in the passes of this model; None in real time."""
         return self.blocks.flops_per_s if self.blocks else None
 
     def price(self, kind: str, nbytes: float, flops: float = 0.0) -> float | None:
-        """Seconds of a strategy's own work, for `fabric.compute`: what the testbed says that `kind` takes a byte.
+        """Seconds of a strategy's own work, for `fabric.compute`: by the testbed's cost per byte of this `kind`, or
+        without such an entry by `flops` at the device's rate. None in real time.
 
-        Where it says nothing, `flops` at the device's rate. None in real time. Kinds: "encode/NAME", "decode/NAME",
-        "select/NAME" of the testbed's `encode_s_per_byte` ..., for which `repro price` measures entries.
+        Kinds: "encode/NAME", "decode/NAME", "select/NAME" of the testbed's `encode_s_per_byte` ..., for which
+        `repro price` measures entries.
         """
         costs, rate = self.fabric.costs, self.flops_per_s
         if costs.known and rate and kind not in costs.seconds_per_byte:
@@ -88,12 +90,11 @@ class Worker:
         return costs.seconds(kind, nbytes)
 
     def keep(self, blocks: Sequence[int]) -> None:
-        """Keep these blocks of the model alone. Before the first minibatch."""
+        """Keep only these blocks of the model. Call it before the first minibatch."""
         self.model_shard = self.model_shard.keep(blocks)
         if self.blocks:
-            forward, backward = self.blocks.forward, self.blocks.backward
-            kept = [forward[block] for block in blocks], [backward[block] for block in blocks]
-            self.blocks = BlockSeconds(*kept, self.blocks.flops_per_s)
+            forward, backward = ([s[block] for block in blocks] for s in (self.blocks.forward, self.blocks.backward))
+            self.blocks = BlockSeconds(forward, backward, self.blocks.flops_per_s)
         self.compute = compute.of(self, blocks)
 
     def gradients(
@@ -103,13 +104,11 @@ class Worker:
         gradient_ready: Callable[[int], None] | None = None,
         through: Through | None = None,
     ) -> torch.Tensor | None:
-        """Load minibatch `minibatch`, forward, backward: gradients end in `model_shard.parameters[i].grad`.
+        """Load a minibatch and compute both passes, which set `model_shard.parameters[i].grad`.
 
         Returns the mean loss over the minibatch as a device tensor (None without arithmetic). For the three hooks see
-        `ModelShard.forward_backward`; with the first two each block's time passes apart, so that others can overlap it.
-
-        What blocks carry from the minibatch before is forgotten where this one does not continue it.
-        Before all of it comes the iteration's injected delay, if any.
+        `ModelShard.forward_backward`. The iteration's injected delay comes first. State that blocks carry from the
+        previous minibatch is reset if this one does not continue it.
         """
         self.inject_delay(minibatch // self.workers)
         return self.compute.gradients(minibatch, compute.Hooks(before_block, gradient_ready, through))
@@ -117,10 +116,10 @@ class Worker:
     def forward(
         self, minibatch: int, x: torch.Tensor | None, y: torch.Tensor | None = None, timed: bool = True
     ) -> torch.Tensor | None:
-        """The part's forward pass alone: what comes out of its last block, or the loss where labels are given.
+        """Only the shard's forward pass: the output of its last block, or the loss if there are labels; None without
+        arithmetic. `backward` continues it at any later time.
 
-        `backward` goes on from it, at any later time. None without arithmetic. timed: False for one that was done
-        before and is only brought back (after a resume): it takes no time and belongs to no phase.
+        timed: False repeats a forward pass after a resume; it takes no time and belongs to no phase.
         """
         with self.clock.about(minibatch):
             return self.compute.forward(minibatch, x, y, timed)
@@ -133,16 +132,16 @@ class Worker:
         gradient_ready: Callable[[int], None] | None = None,
         add: bool = False,
     ) -> None:
-        """The backward pass that belongs to a `forward`, from the gradient of its output (None: it is the loss).
+        """The backward pass of a `forward`, from the gradient of its output (None: the output is the loss).
 
-        Gradients end in `model_shard.parameters[i].grad`, and in the input's `.grad` where it asks for one. add: to
-        what the parameters have there already.
+        It sets `model_shard.parameters[i].grad`, and the input's `.grad` if that requires one. add: add to the
+        parameters' gradients instead of replacing them.
         """
         with self.clock.about(minibatch):
             self.compute.backward(minibatch, output, gradient, gradient_ready, add)
 
     def inject_delay(self, iteration: int) -> None:
-        """Sleep as long as this rank is delayed in an iteration, once the device has nothing to do that hides it."""
+        """Sleep for this rank's delay in an iteration, after the device is idle, so that nothing hides the delay."""
         seconds = self._delay(iteration)
         if seconds > 0:
             compute.await_device(self.model_shard)
@@ -150,8 +149,8 @@ class Worker:
                 self.fabric.sleep(seconds)
 
     def _delay(self, iteration: int) -> float:
-        """Seconds by which this rank is late; InputError for delays that are none, or beyond their bound, by which a
-        strategy counts how late a gradient can be."""
+        """This rank's delay in seconds; InputError for delays that are invalid or exceed their bound, from which
+        strategies derive how late a gradient can be."""
         if not self.imbalance:
             return 0.0
         delays, longest = self.imbalance.delays(iteration), self.imbalance.longest
@@ -163,11 +162,11 @@ class Worker:
         return delays[self.rank]
 
     def update(self, total: torch.Tensor | None = None, lr_factor: float = 1.0, summands: int | None = None) -> None:
-        """One optimizer step, charged to phase "update", with the mean of a sum (n,) over the workers.
+        """One optimizer step in phase "update", with the mean of the workers' gradients, whose sum is `total` (n,).
 
-        The mean where Pipe-SGD's Algorithm 1 prints a sum: errata.md, PS-4. None: with the part's own gradients, which
-        may be a sum as well: of `summands`. `lr_factor`: of the learning rate, for this step alone. `summands`: how
-        many gradients the sum is of, if not one of each worker.
+        The mean, although Pipe-SGD's Algorithm 1 prints a sum: errata.md, PS-4. total: None uses the parameters'
+        `.grad`. summands: the number of gradients in the sum, by default one of each worker, or one if `total` is None.
+        lr_factor: multiplies the learning rate of this step.
         """
         with self.clock.phase("update"):
             with self.fabric.compute(self.fabric.costs.seconds("update", 4 * self.model_shard.size)):

@@ -1,1 +1,1 @@
-"""What a model is worth: evaluation, metrics, METEOR."""
+"""Evaluation of models: losses, accuracies, METEOR."""

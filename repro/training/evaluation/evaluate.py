@@ -1,4 +1,4 @@
-"""Evaluation of a snapshot of the weights on a split; training state is not touched."""
+"""Evaluates a snapshot of weights on a split; training state is unchanged."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from repro.training.evaluation.metrics import TOP
 from repro.training.losses import mean_squared_error
 from repro.training.model_shard import reset_state
 
-TRAINING_SEED = 0  # draws the part of the training samples that is evaluated, the same one in every run
+TRAINING_SEED = 0  # draws the training samples that are evaluated, the same ones in every run
 
 
 class Sharing(NamedTuple):
-    """How ranks with the same weights share an evaluation: this one's place, their number, and an exchange of objects
-    among all ranks, in rank order. Ranks behind them (servers) take no part, but have the result."""
+    """How `ranks` ranks with the same weights share an evaluation. `exchange` gathers an object from all ranks, in rank
+    order. Servers, whose ranks are `ranks` or more, only receive the result."""
 
     rank: int
     ranks: int
     exchange: Callable[[Any], list[Any]]
 
     def of(self, split: AnySplit) -> Iterable[tuple[torch.Tensor, torch.Tensor]]:
-        """The pieces of a split that are this rank's."""
+        """This rank's pieces of a split."""
         return split.in_order(self.rank, self.ranks) if self.rank < self.ranks else ()
 
 
@@ -42,33 +42,32 @@ def evaluate(
     device: torch.device,
     sharing: Sharing | None = None,
 ) -> dict[str, float]:
-    """`test_loss` and the metrics of a split, of a model of its own with these weights.
+    """`test_loss` and the metrics of a split, for a model into which the weights are loaded.
 
-    Classes: mean cross-entropy, `top1` and, of more than five classes, `top5` (fractions). Text: those of its words,
-    and `perplexity`, e to the mean cross-entropy (infinite where that is too large a number). Captions: those of text,
-    and `meteor` of what the model says of the split's first clips. Regression: the mean squared error is both the loss
-    and `mse`. Labels IGNORED count nowhere.
+    Classification: mean cross-entropy, `top1` and, of more than five classes, `top5` (fractions). Text: the same over
+    words, and `perplexity`, e to the mean cross-entropy (infinity on overflow). Captions: the same as text, and
+    `meteor` of decoded captions. Regression: the mean squared error, as `test_loss` and as `mse`. Labels IGNORED are
+    left out.
 
-    Batch norm uses the running statistics among the weights: those of the rank whose snapshot it is (rank 0).
-    What a model carries from one minibatch to the next starts at zero with the split.
+    Batch norm uses the running statistics among the weights. State carried between minibatches starts at zero.
 
-    sharing: each rank takes every n-th piece of the split, and all have the result: the pieces' sums are added in
-    the pieces' order, so that it is to the bit that of one rank alone. Not for a model that carries something.
+    sharing: each rank evaluates every n-th piece of the split, and all get the result. The sums of pieces are added in
+    the pieces' order, so it equals one rank's result bit for bit. Not for a model that carries state.
     """
     model.load_state_dict(weights)
     model.to(device).eval()
     reset_state(model)
     of_piece = _errors if split.task == "regression" else _classes
-    found = []
+    of_pieces = []
     for piece in sharing.of(split) if sharing else split.in_order():
         x, labels = (tensor.to(device) for tensor in piece)
-        found.append(of_piece(model(x), labels))
+        of_pieces.append(of_piece(model(x), labels))
     reset_state(model)
     if sharing:
-        shares = sharing.exchange(found)
-        found = [share[turn] for turn in range(len(shares[0])) for share in shares if turn < len(share)]
+        shares = sharing.exchange(of_pieces)
+        of_pieces = [share[turn] for turn in range(len(shares[0])) for share in shares if turn < len(share)]
     totals: dict[str, float] = {}
-    for sums in found:
+    for sums in of_pieces:
         for name, value in sums.items():
             totals[name] = totals.get(name, 0) + value
     counted = totals.pop("counted")
@@ -91,23 +90,23 @@ def evaluate_training(
     samples: int,
     sharing: Sharing | None = None,
 ) -> dict[str, float]:
-    """The metrics of `evaluate` on `count` training samples (of text: words), named `train_top1` and so on.
+    """The metrics of `evaluate` on `samples` training samples (words of text), named `train_top1` and so on.
 
-    They are drawn once for all from a seed of their own, so every evaluation of every run has the same ones.
+    Every evaluation of every run uses the same samples.
     """
     scores = evaluate(model, weights, split.subset(samples, TRAINING_SEED), device, sharing)
     return {f"train_{name}": score for name, score in scores.items() if name != "test_loss"}
 
 
 def _classes(logits: torch.Tensor, labels: torch.Tensor) -> dict[str, float]:
-    found = {
+    sums = {
         "test_loss": functional.cross_entropy(logits, labels, reduction="sum", ignore_index=IGNORED).item(),
         "top1": (logits.argmax(1) == labels).sum().item(),
         "counted": (labels != IGNORED).sum().item(),
     }
     if logits.shape[1] > TOP:
-        found["top5"] = (logits.topk(TOP, 1).indices == labels.unsqueeze(1)).sum().item()
-    return found
+        sums["top5"] = (logits.topk(TOP, 1).indices == labels.unsqueeze(1)).sum().item()
+    return sums
 
 
 def _errors(outputs: torch.Tensor, values: torch.Tensor) -> dict[str, float]:
@@ -115,7 +114,7 @@ def _errors(outputs: torch.Tensor, values: torch.Tensor) -> dict[str, float]:
 
 
 def digest(weights: Mapping[str, torch.Tensor]) -> str:
-    """sha256 over all tensors by name: equal if and only if the weights are, bit for bit."""
+    """The SHA-256 over all tensors by name; equal if the weights are equal bit for bit."""
     total = hashlib.sha256()
     for name in sorted(weights):
         total.update(name.encode())
@@ -124,7 +123,7 @@ def digest(weights: Mapping[str, torch.Tensor]) -> str:
 
 
 def digests(weights: Mapping[str, torch.Tensor]) -> dict[str, bytes]:
-    """sha256 of each tensor."""
+    """The SHA-256 of each tensor."""
     return {name: hashlib.sha256(_bytes(tensor)).digest() for name, tensor in weights.items()}
 
 

@@ -1,12 +1,12 @@
-"""METEOR without synonyms, of captions that a network says of clips.
+"""METEOR without synonyms, of captions that a network decodes for clips.
 
-METEOR (Lavie, Agarwal, WMT 2007) in NLTK's form, with its parameters of that year: words of the caption and of a
-reference are matched, exactly and then by Porter's stems; 10 P R / (R + 9 P) of precision and recall, less for words
-out of order; the best of a clip's references counts. A corpus has the mean over its clips.
+METEOR (Lavie, Agarwal, WMT 2007) in NLTK's form, with the parameters of 2007: words of a caption and a reference are
+matched, exactly and then by Porter's stems; 10 P R / (R + 9 P) of precision and recall, reduced for words out of order;
+the best of a clip's references counts. A corpus has the mean over its clips.
 
 DEVIATIONS from PipeDream's METEOR score (0.294 for S2VT; its reference [11] is METEOR Universal, 2014): synonyms need
-WordNet, which cannot be downloaded here, and paraphrases and the newer weights are not in NLTK; the released program
-joins the counts of all clips, this takes a mean. So its levels are not to be compared with the paper's.
+WordNet, which cannot be downloaded here, and NLTK lacks paraphrases and the newer weights; the released program adds up
+the counts of all clips, this takes a mean. So the values are not comparable with the paper's.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ if TYPE_CHECKING:
     from repro.data.readers.captioned import Captioned
     from repro.models.s2vt import S2vt
 
-CLIPS = 50  # that are decoded at a time
+CLIPS = 50  # clips decoded at a time
 
 
 def score(model: S2vt, split: Captioned, device: torch.device) -> float:
-    """The score of what a model, in evaluation mode, says of the first `split.scored` clips."""
+    """The score of the captions that a model, in evaluation mode, decodes for the first `split.scored` clips."""
     clips = split.clips[: split.scored]
     return meteor([clip.captions for clip in clips], decoded(model, split, device))
 
 
 def decoded(model: S2vt, split: Captioned, device: torch.device) -> list[list[str]]:
-    """The words that a model says of each of those clips, the likeliest one at every step."""
-    said: list[list[str]] = []
+    """The caption of each of these clips by greedy decoding, as words."""
+    captions: list[list[str]] = []
     for start in range(0, split.scored, CLIPS):
         x = split.frames(split.clips[start : min(start + CLIPS, split.scored)])
-        said += [split.spelled(numbers) for numbers in model.captions(x.to(device)).tolist()]
-    return said
+        captions += [split.spelled(numbers) for numbers in model.captions(x.to(device)).tolist()]
+    return captions
 
 
 def meteor(references: Sequence[Sequence[Sequence[str]]], captions: Sequence[Sequence[str]]) -> float:
-    """Mean over clips, each with one caption and one or more references, all as words; 0 for a caption of none."""
+    """The mean over clips, each with one caption and one or more references as words; 0 for an empty caption."""
     from nltk.translate.meteor_score import meteor_score
 
     stemmer, no_wordnet = SimpleNamespace(stem=_stem), SimpleNamespace(synsets=lambda word: ())
@@ -54,7 +54,7 @@ def meteor(references: Sequence[Sequence[Sequence[str]]], captions: Sequence[Seq
 
 @cache
 def _stem(word: str) -> str:
-    """Every word once: captions have few different ones."""
+    """The stem of a word; cached, because captions have few different words."""
     from nltk.stem.porter import PorterStemmer
 
     return PorterStemmer().stem(word)

@@ -1,4 +1,4 @@
-"""What a run is scored by at every evaluation: the metrics, on which data each makes sense, and which way is better."""
+"""The metrics of evaluations: the data sets for which each is defined, and whether lower is better."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ from dataclasses import dataclass
 
 from repro.core.errors import InputError, unknown
 
-TOP = 5  # top5: the right class is among the five most likely
+TOP = 5  # of metric top5
 
 
 @dataclass(frozen=True)
 class Metric:
-    """label     for people
-    tasks     and `kinds` of the data sets that it is for (`repro.data.base`; None: every kind)
-    module    with its `score(model, split, device)`, loaded by name, so that only runs that are scored by it depend on
-              that code; None: what comes with the loss
+    """A metric.
+
+    label     the displayed name
+    tasks     and `kinds` of the data sets for which it is defined (`repro.data.base`; None: every kind)
+    module    the module with `score(model, split, device)`, loaded by name, so that only runs with this metric depend
+              on that code; None: it is computed together with the loss
     """
 
     label: str
@@ -24,15 +26,15 @@ class Metric:
     module: str | None = None
 
     def of(self, task: str, kind: str) -> bool:
-        """Whether it is one of a data set's."""
+        """Whether it is defined for a data set of this task and kind."""
         return task in self.tasks and (self.kinds is None or kind in self.kinds)
 
 
 METRICS = {
-    "top1": Metric("accuracy"),  # share of the test set whose most likely class is the right one
-    "top5": Metric("top-5 accuracy"),  # share whose right class is among the five most likely; of more than 5 classes
+    "top1": Metric("accuracy"),  # share of samples whose most likely class is the right one
+    "top5": Metric("top-5 accuracy"),  # share whose right class is among the five most likely; for more than 5 classes
     "perplexity": Metric("perplexity", lower_is_better=True, tasks=("text",)),  # e to the mean cross-entropy of a word
-    # captions that the network decodes, against all that people wrote
+    # decoded captions, compared with all human captions
     "meteor": Metric(
         "METEOR without synonyms",
         tasks=("text",),
@@ -48,17 +50,17 @@ def lower_is_better(name: str) -> bool:
 
 
 def reaches(name: str, score: float, target: float) -> bool:
-    """Whether a score is as good as a target, or better."""
+    """Whether a score is equal to a target or better."""
     return score <= target if lower_is_better(name) else score >= target
 
 
 def modules(task: str, kind: str) -> dict[str, str]:
-    """The metrics of a data set that have a module of their own: name -> that module."""
+    """name -> module, of a data set's metrics that have a module of their own."""
     return {name: metric.module for name, metric in METRICS.items() if metric.module and metric.of(task, kind)}
 
 
 def check(name: str, dataset: str) -> None:
-    """InputError for an unknown metric, and for one that a data set (by name) has no use for."""
+    """InputError for an unknown metric, and for one that is not defined for the data set of this name."""
     from repro import data
 
     if name not in METRICS:
@@ -68,14 +70,12 @@ def check(name: str, dataset: str) -> None:
         fitting = ", ".join(other for other, metric in METRICS.items() if metric.of(task, kind))
         what = f"{kind}, a regression" if task == "regression" else kind
         raise InputError(
-            f"metric={name}: of {' and '.join(metric.kinds or metric.tasks)}, and data set '{dataset}' has "
+            f"metric={name}: is defined for {' and '.join(metric.kinds or metric.tasks)}, and data set '{dataset}' has "
             f"{what}; metrics for it: {fitting}"
         )
 
 
 def check_classes(name: str, classes: int) -> None:
-    """InputError for top5 of so few classes that it is always right."""
+    """InputError for top5 of five classes or fewer, where it is always 1."""
     if name == "top5" and classes <= TOP:
-        raise InputError(
-            f"metric=top5: the data set has {classes} classes, and more than {TOP} are needed; metrics for it: top1"
-        )
+        raise InputError(f"metric=top5: needs more than {TOP} classes, and the data set has {classes}; use metric=top1")

@@ -1,4 +1,4 @@
-"""Learning-rate schedules: what the rate of each update is, in the optimizer, across resumes and in every strategy."""
+"""Learning-rate schedules: the rate of each update, in the optimizer, after resumes and in every strategy."""
 
 from __future__ import annotations
 
@@ -51,13 +51,6 @@ def test_a_schedule_without_an_end_of_its_own_goes_over_the_run():
     assert small.SGD.within(30).over is None
 
 
-@pytest.mark.parametrize("name", ["dsync", "pipe_sgd"])
-def test_a_resume_goes_on_in_a_schedule_that_ends(name):
-    optimizer = small.SGD.model_copy(update=COSINE | {"momentum": 0.9})
-    whole = small.run(name, workers=2, optimizer=optimizer)
-    assert small.run(name, workers=2, optimizer=optimizer, stop_and_resume_at=7).digests == whole.digests
-
-
 def part(optimizer=small.SGD):
     return ModelShard(small.model(), optimizer, torch.device("cpu"), iterations_per_epoch=10)
 
@@ -85,47 +78,41 @@ def test_a_server_that_applies_every_gradient_by_itself_counts_workers_updates_a
     assert [moved(served) for _ in range(7)] == pytest.approx([0.1] * 3 + [0.05] * 3 + [0.1 / 3], rel=1e-4)
 
 
-@pytest.mark.parametrize("name", real.strategy_names())
-def test_one_worker_is_sgd_with_the_schedule(name, schedule=INVERSE):
-    weights = small.ModelShard(small.model(), small.SGD, torch.device("cpu")).weights.clone()
+@pytest.fixture(scope="module")
+def scheduled_sgd():
+    """Weights after 12 plain updates with another rate at each."""
+    weights = part().weights.clone()
     for t in range(1, 13):
-        rate = Schedule(small.SGD.model_copy(update=schedule), 10).rate(t)
-        weights.add_(small.serial_gradient(weights, t - 1, 0, 1), alpha=-rate)
-    options = dict(strategies.load(name).neutral)
-    assert torch.equal(
-        small.run(name, options, workers=1, optimizer=small.SGD.model_copy(update=schedule)).weights[0], weights
-    )
+        weights.add_(small.serial_gradient(weights, t - 1, 0, 1), alpha=-rates(INVERSE, t)[-1])
+    return weights
 
 
 @pytest.mark.parametrize("name", real.strategy_names())
-def test_a_resume_goes_on_where_the_schedule_stopped(name):
-    optimizer = small.SGD.model_copy(update=INVERSE | {"momentum": 0.9})
+def test_one_worker_is_sgd_with_the_schedule(name, scheduled_sgd):
+    optimizer = small.SGD.model_copy(update=INVERSE)
+    run = small.run(name, dict(strategies.load(name).neutral), workers=1, optimizer=optimizer)
+    assert torch.equal(run.weights[0], scheduled_sgd)
+
+
+@pytest.mark.parametrize("name", real.strategy_names())
+def test_a_resume_continues_the_schedule(name):
+    schedule = COSINE if name in ("dsync", "pipe_sgd") else INVERSE  # one that ends, too
+    optimizer = small.SGD.model_copy(update=schedule | {"momentum": 0.9})
     whole = small.run(name, workers=2, optimizer=optimizer)
     assert small.run(name, workers=2, optimizer=optimizer, stop_and_resume_at=7).digests == whole.digests
 
 
-@pytest.mark.parametrize(
-    ("optimizer", "words"),
-    [
-        ({"nesterov": True}, ["unknown option 'optimizer.nesterov'", "momentum"]),
-        ({"schedule": "linear"}, ["optimizer.schedule=linear", "constant", "cosine"]),
-        ({"schedule": "step"}, ["optimizer.milestones=[]", "at least one"]),
-        ({"milestones": 3}, ["optimizer.milestones=3", "a list"]),
-        ({"milestones": [2, 1]}, ["optimizer.milestones=[2.0, 1.0]", "above the one before"]),
-        ({"decay": 1.5}, ["optimizer.decay=1.5", "1 or less"]),
-        ({"schedule": "exponential"}, ["optimizer.every=null: schedule=exponential needs"]),
-        ({"warmup": 0.5}, ["optimizer.warmup=0.5: must be a list"]),
-        ({"warmup": [0.5, 0]}, ["optimizer.warmup.1=0: must be above 0"]),
-        ({"clip_norm": 0}, ["optimizer.clip_norm=0: must be above 0"]),
-        ({"name": "adam"}, ["optimizer.name=adam: must be sgd, rmsprop or adamw"]),
-        ({"name": "rmsprop", "alpha": 1}, ["optimizer.alpha=1: must be below 1"]),
-        ({"name": "adamw", "momentum": 0.9}, ["optimizer.momentum=0.9: adamw has optimizer.betas instead"]),
-        ({"name": "adamw", "betas": [0.9]}, ["optimizer.betas=", "2 or more"]),
-        ({"name": "adamw", "betas": [0.9, 1.0]}, ["optimizer.betas.1=1.0: must be below 1"]),
-    ],
-)
-def test_bad_entries_are_named(optimizer, words):
-    with pytest.raises(InputError) as refusal:
+@pytest.mark.parametrize(("optimizer", "complaint"), [
+    ({"nesterov": True}, r"unknown option 'optimizer\.nesterov'.*momentum"),
+    ({"schedule": "linear"}, "optimizer.schedule=linear.*constant.*cosine"),
+    ({"schedule": "step"}, r"optimizer.milestones=\[\].*at least one"),
+    ({"milestones": [2, 1]}, r"optimizer.milestones=\[2.0, 1.0\]"),
+    ({"schedule": "exponential"}, "optimizer.every=null: schedule=exponential needs"),
+    ({"warmup": [0.5, 0]}, "optimizer.warmup.1=0: must be above 0"),
+    ({"name": "rmsprop", "alpha": 1}, "optimizer.alpha=1: must be below 1"),
+    ({"name": "adamw", "momentum": 0.9}, "optimizer.momentum=0.9: adamw has optimizer.betas instead"),
+    ({"name": "adamw", "betas": [0.9, 1.0]}, "optimizer.betas.1=1.0: must be below 1"),
+])  # fmt: skip
+def test_bad_entries_are_named(optimizer, complaint):
+    with pytest.raises(InputError, match=complaint):
         checked(Optimizer, {"lr": 0.1} | optimizer, "optimizer")
-    for word in words:
-        assert word in str(refusal.value)

@@ -1,4 +1,4 @@
-"""Precision, layout, compilation and deterministic algorithms: what they do to weights, keys and records."""
+"""Precision, layout, compilation and deterministic algorithms: their effect on weights, keys and records."""
 
 from __future__ import annotations
 
@@ -16,12 +16,10 @@ from repro.experiment.expand import expand
 from repro.experiment.identify import identify
 from repro.experiment.key import keyed
 from repro.experiment.schema import Numerics
-from repro.fabric.virtual import fabric as virtual
-from repro.rank import programs
 from repro.testing import small
 from repro.training import numerics
 from repro.training.model_shard import FP32, ModelShard
-from tests.support.records import read_summary
+from tests.support import virtual_runs
 
 CPU, FIG4 = torch.device("cpu"), "pipesgd/fig4-mnist"
 BF16, LAST = Numerics(precision="bf16"), Numerics(channels_last=True)
@@ -33,10 +31,10 @@ def planned(*overrides: str):
     return run.config
 
 
-# --- the key, and what cannot be
+# --- keys and refused combinations
 
 
-def test_what_is_at_its_default_is_in_no_key_and_what_is_chosen_in_its_own():
+def test_only_entries_that_differ_from_their_default_are_in_the_key():
     plain = keyed(planned())
     assert "numerics" not in plain
     assert plain == keyed(planned("numerics.precision=fp32", "numerics.deterministic=false"))
@@ -53,18 +51,15 @@ def test_what_is_at_its_default_is_in_no_key_and_what_is_chosen_in_its_own():
     (["numerics.channels_last=true", "model=lstm_ptb", "dataset=ptb", "metric=perplexity", "targets=[100]"],
      "numerics.channels_last=true: requires image input, and model lstm_ptb takes text"),
 ])  # fmt: skip
-def test_what_does_not_go_together_is_one_line(overrides, complaint):
+def test_refused_combinations_are_one_line(overrides, complaint):
     with pytest.raises(InputError, match=complaint) as error:
         identify([expand(FIG4, [*HERE, *overrides])[0]])
     assert "\n" not in str(error.value)
 
 
-def test_a_probe_that_computes_as_it_is_refuses():
-    with pytest.raises(InputError, match=r"numerics\.precision=bf16: program ring only computes in fp32"):
+def test_a_probe_refuses_and_a_gpu_allows_another_precision(monkeypatch):
+    with pytest.raises(InputError, match=r"numerics\.precision=bf16: program ring"):
         expand("pipesgd/fig3-ring", ["testbed=here", "numerics.precision=bf16"])
-
-
-def test_tf32_goes_where_a_gpu_is(monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     assert planned("numerics.precision=tf32", "breakdown=true").numerics.precision == "tf32"
 
@@ -93,7 +88,7 @@ def test_every_switch_is_set_whatever_it_was(monkeypatch):
         numerics.prepare(FP32)
 
 
-def test_without_a_compiler_that_is_said(monkeypatch):
+def test_compilation_needs_a_compiler(monkeypatch):
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setattr(numerics.shutil, "which", lambda name: None)
     with pytest.raises(NotHere, match=r"torch\.compile needs a C\+\+ compiler"):
@@ -104,7 +99,7 @@ def test_without_a_compiler_that_is_said(monkeypatch):
 
 
 def bf16_sgd(steps: int) -> torch.Tensor:
-    """What somebody would write without a harness."""
+    """A plain training loop, without this project."""
     model = small.model()
     optimizer = torch.optim.SGD(model.parameters(), small.SGD.lr)
     batches = small.Batches(small.split(), 4, 3, 10)
@@ -119,16 +114,15 @@ def bf16_sgd(steps: int) -> torch.Tensor:
 
 
 def test_bf16_of_one_worker_is_autocast_around_plain_sgd_bit_for_bit():
-    found = small.run("dsync", workers=1, numerics=BF16).weights[0]
-    assert found.dtype == torch.float32 and torch.equal(found, bf16_sgd(12))
-    assert not torch.equal(found, small.plain_sgd())
+    weights = small.run("dsync", workers=1, numerics=BF16).weights[0]
+    assert weights.dtype == torch.float32 and torch.equal(weights, bf16_sgd(12))
+    assert not torch.equal(weights, small.plain_sgd())
 
 
 @pytest.mark.parametrize("how", [BF16, LAST, Numerics(precision="bf16", channels_last=True)], ids=str)
-@pytest.mark.parametrize("workers", [1, 3])
-def test_pipe_sgd_with_K_1_stays_dsync(how, workers):
-    dsync = small.run("dsync", workers=workers, numerics=how)
-    assert small.run("pipe_sgd", {"K": 1}, workers=workers, numerics=how).digests == dsync.digests
+def test_pipe_sgd_with_K_1_equals_dsync(how):
+    dsync = small.run("dsync", workers=3, numerics=how)
+    assert small.run("pipe_sgd", {"K": 1}, workers=3, numerics=how).digests == dsync.digests
 
 
 @pytest.mark.parametrize("name", ["dsync", "pipe_sgd", "wfbp", "gtopk", "ps_sync", "ibatch", "eager_solo", "pipedream"])
@@ -141,14 +135,14 @@ def test_bf16_is_close_to_fp32_and_resumes_bit_for_bit(name):
 
 
 @pytest.mark.ranks
-def test_bf16_of_ddp_is_dsyncs():
-    found, dsync = (small.run(name, workers=2, numerics=BF16).weights[0] for name in ("ddp", "dsync"))
-    torch.testing.assert_close(found, dsync, rtol=1e-5, atol=1e-6)
+def test_bf16_of_ddp_equals_dsync():
+    ddp, dsync = (small.run(name, workers=2, numerics=BF16).weights[0] for name in ("ddp", "dsync"))
+    torch.testing.assert_close(ddp, dsync, rtol=1e-5, atol=1e-6)
 
 
 @pytest.fixture
 def double():
-    """Batch norm of few samples makes much of rounding errors: with 53 bits they are told from mistakes."""
+    """Batch norm of few samples amplifies rounding errors; in double precision they stay smaller than mistakes."""
     torch.set_default_dtype(torch.float64)
     yield
     torch.set_default_dtype(torch.float32)
@@ -169,8 +163,8 @@ def images(name: str, how: Numerics, pieces: int = 1) -> tuple[ModelShard, torch
 @pytest.mark.parametrize("name", ["resnet20", "cifar100_cnn"])
 def test_another_layout_is_the_same_gradient_to_rounding(name, pieces, double):
     _, plain = images(name, FP32, pieces)
-    shard, found = images(name, LAST, pieces)
-    assert (found - plain).norm() < 1e-10 * plain.norm()
+    shard, gradient = images(name, LAST, pieces)
+    assert (gradient - plain).norm() < 1e-10 * plain.norm()
     assert all(p.grad.is_contiguous() for p in shard.parameters)
 
 
@@ -183,18 +177,19 @@ def test_images_stay_in_that_layout_between_convolutions_and_leave_it_at_the_end
     assert end.is_contiguous() and end.dtype == torch.float32
 
 
-def test_a_part_of_the_model_computes_as_the_whole_did():
+def test_a_part_of_the_model_keeps_its_numerics():
     shard = ModelShard(small.model(), small.SGD, CPU, 1, BF16).keep([1])
     assert shard.numerics is BF16 and list(dict(shard.model.named_children())) == ["b"]
     assert shard.calls[0](torch.randn(2, 5)).dtype == torch.float32
 
 
-def test_compiled_blocks_train_to_the_same_weights():
-    """Really compiled: hooks of gradients, buckets and stashed versions go on working."""
+def test_compiled_blocks_train_to_the_same_weights(monkeypatch):
+    """With gradient hooks, buckets and stashed versions. One thread, because compile workers each import torch."""
+    monkeypatch.setattr("torch._inductor.config.compile_threads", 1)
     how = Numerics(compile=True)
     for name, options in (("wfbp", {}), ("pipedream", {"config": "1-1", "cuts": [1]})):
-        plain, found = (small.run(name, options, workers=2, numerics=each) for each in (FP32, how))
-        for mine, theirs in zip(found.weights, plain.weights):
+        plain, compiled = (small.run(name, options, workers=2, numerics=each) for each in (FP32, how))
+        for mine, theirs in zip(compiled.weights, plain.weights):
             torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-6)
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] > 0
 
@@ -202,12 +197,11 @@ def test_compiled_blocks_train_to_the_same_weights():
 # --- runs
 
 
-def test_a_record_says_how_it_computed(tmp_path):
+def test_a_record_has_the_numerics(tmp_path):
     how = ["testbed=virtual", "workers=2", "batch=40", "epochs=0.1", "numerics.precision=bf16"]
-    known = {"key": "k", "hardware": {"class": "none"}, "provenance": {}}
-    config = planned(*how, "numerics.deterministic=true").model_copy(update=known)
+    config = virtual_runs.configured(FIG4, [*HERE, *how, "numerics.deterministic=true"])
     try:
-        virtual.run(2, lambda fabric: programs.run(fabric, config, tmp_path), small.NETWORK, small.COSTS)
+        summary = virtual_runs.ended(config, tmp_path)
     finally:
         numerics.prepare(FP32)
-    assert read_summary(tmp_path)["numerics"] == Numerics(precision="bf16", deterministic=True).model_dump()
+    assert summary["numerics"] == Numerics(precision="bf16", deterministic=True).model_dump()

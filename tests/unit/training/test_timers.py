@@ -1,4 +1,4 @@
-"""The training clock and its intervals, also by events of a GPU."""
+"""The training clock: phases, pauses and intervals, on the host and by events of a simulated GPU."""
 
 from __future__ import annotations
 
@@ -12,9 +12,6 @@ from repro.testing.small import NETWORK
 from repro.training.clock import Clock, overlap, union
 from repro.training.cuda_timer import DeviceTimes
 from repro.training.stops import Stop, TrainingPlan
-
-# --- the training clock and its intervals: phases sum, pauses do not count, overlap is an intersection
-
 
 spans = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)).map(lambda s: (min(s), max(s))), max_size=8)
 
@@ -100,7 +97,7 @@ def test_an_interruption_suspends_the_phase_around_it():
             with clock.interruption("compress"):
                 fabric.sleep(2)
             fabric.sleep(4)
-        with clock.interruption("compress"):  # of nothing: a phase
+        with clock.interruption("compress"):  # outside a phase it is a phase
             fabric.sleep(8)
         return clock.take(), clock.train_s(), clock.middle(100)
 
@@ -112,7 +109,7 @@ def test_an_interruption_suspends_the_phase_around_it():
     ]  # fmt: skip
 
 
-def test_an_interruption_of_another_line_leaves_the_main_line_alone():
+def test_an_interruption_of_another_line_does_not_change_the_main_line():
     def body(fabric):
         clock = started(fabric)
 
@@ -129,7 +126,7 @@ def test_an_interruption_of_another_line_leaves_the_main_line_alone():
     assert on_one_rank(body)["backward"] == 3
 
 
-def test_a_restored_clock_goes_on():
+def test_a_restored_clock_continues():
     def body(fabric):
         first, second = Clock(fabric), Clock(fabric)
         first.start()
@@ -146,23 +143,20 @@ def test_a_restored_clock_goes_on():
 def test_the_plan_stops_where_the_configuration_says():
     config = RunConfig.model_construct(epochs=1.0, eval_every=0.5, checkpoint_every=0.3, breakdown=False)
     plan = TrainingPlan.of(config, 10)
+    checkpoints = [Stop(iteration, False, True) for iteration in (3, 6, 9)]
     assert list(plan.stops(after=0)) == [
-        Stop(3, False, True),
-        Stop(5, True, False),
-        Stop(6, False, True),
-        Stop(9, False, True),
-        Stop(10, True, False),
-    ]
+        checkpoints[0], Stop(5, True, False), *checkpoints[1:], Stop(10, True, False),
+    ]  # fmt: skip
     assert [stop.iteration for stop in plan.stops(after=6)] == [9, 10]
     rare = RunConfig.model_construct(epochs=0.7, eval_every=5, checkpoint_every=5, breakdown=False)
     assert [stop.evaluate for stop in TrainingPlan.of(rare, 10).stops(0)] == [True]
 
 
-# --- phases on a GPU, timed by events: a made-up stream that works behind the host's back. No GPU needed
+# --- phases on a GPU, timed by events of a simulated stream, which runs concurrently with the host
 
 
 class Stream:
-    """Kernels queue up, on a stream for each task; the host goes on at once. Times are virtual seconds."""
+    """A queue of kernels for each task, which the host does not wait for. Times are virtual seconds."""
 
     def __init__(self, fabric):
         self.fabric, self.ends, self.events, self.waits = fabric, {}, 0, 0
@@ -176,7 +170,7 @@ class Stream:
         self.ends[self.fabric.current_task()] = max(self.free, self.fabric.now()) + seconds
 
     def follow(self, line):
-        """The calling task's stream comes behind what that line has queued."""
+        """Let the calling task's stream wait for that line's queue."""
         self.ends[self.fabric.current_task()] = max(self.free, self.ends[line])
 
     def synchronise(self):
@@ -204,22 +198,23 @@ class Event:
 
 def gpu(fabric):
     stream = Stream(fabric)
-    return stream, Clock(fabric, stream.synchronise, device_times=DeviceTimes(stream.event))
+    clock = Clock(fabric, stream.synchronise, device_times=DeviceTimes(stream.event))
+    with clock.phase("other"):  # before the start, on the host's clock
+        fabric.sleep(2)
+    clock.take()
+    clock.start()
+    return stream, clock
 
 
-def test_phases_are_as_long_as_the_device_is_in_them_and_nothing_waits_for_it():
+def test_phases_last_as_long_as_the_device_executes_them_without_synchronisation():
     def body(fabric):
         stream, clock = gpu(fabric)
-        with clock.phase("other"):  # before training: the host's clock
-            fabric.sleep(2)
-        clock.take()
-        clock.start()
         waits = stream.waits
         for _ in range(3):
             for name, seconds in (("forward", 0.1), ("backward", 0.2), ("update", 0.05)):
                 with clock.phase(name):
                     stream.launch(seconds)
-        assert stream.waits == waits and fabric.now() < 2.1  # the host is far ahead
+        assert stream.waits == waits and fabric.now() < 2.1, "the host is far ahead"
         with clock.paused():
             return clock.take(), clock.train_s(), stream.events
 
@@ -228,15 +223,14 @@ def test_phases_are_as_long_as_the_device_is_in_them_and_nothing_waits_for_it():
     assert phases["backward"] == pytest.approx(0.6, abs=0.002)
     assert phases["update"] == pytest.approx(0.15, abs=0.002)
     assert sum(phases.values()) == pytest.approx(train_s, abs=1e-3)
-    assert events == 1 + 18  # an anchor, and two a phase
+    assert events == 1 + 18, "an anchor, and two in each phase"
 
 
-def test_hidden_communication_is_judged_by_when_the_device_computed():
+def test_hidden_communication_is_computed_from_the_devices_times():
     """The host is in `communicate` while the device is still in its backward pass."""
 
     def body(fabric):
         stream, clock = gpu(fabric)
-        clock.start()
 
         def communicate():
             with clock.phase("communicate"):
@@ -256,14 +250,12 @@ def test_hidden_communication_is_judged_by_when_the_device_computed():
     assert phases["communicate"] == pytest.approx(0.1, abs=0.002)
 
 
-def test_what_waits_for_its_turn_on_the_device_hides_nothing():
-    """The task is handed a gradient that the device has yet to compute: its communication begins behind that, on the
-    task's own stream, however early the host has asked for it. It is hidden by the next forward pass alone."""
+def test_communication_that_waits_for_the_device_is_not_hidden():
+    """The task receives a gradient that the device has not computed yet. Its communication starts after that, on the
+    task's own stream, and only the next forward pass hides it."""
 
     def body(fabric):
-        stream, queue = Stream(fabric), fabric.queue()
-        clock = Clock(fabric, stream.synchronise, device_times=DeviceTimes(stream.event))
-        clock.start()
+        (stream, clock), queue = gpu(fabric), fabric.queue()
 
         def communicate():
             queue.get()
@@ -284,25 +276,18 @@ def test_what_waits_for_its_turn_on_the_device_hides_nothing():
     phases, intervals = on_one_rank(body)
     assert phases["overlapped"] == pytest.approx(0.1, abs=0.003)
     [hidden] = [each for each in intervals if each.name == "communicate"]
-    assert (hidden.line, hidden.start, hidden.end) == (
-        "communication",
-        pytest.approx(0.2, abs=0.003),
-        pytest.approx(0.5, abs=0.003),
-    )
+    assert hidden.line == "communication" and (hidden.start, hidden.end) == pytest.approx((2.2, 2.5), abs=0.003)
 
 
-def test_a_step_is_as_long_as_the_device_takes_for_it():
-    """Not as long as its kernels take to be queued."""
-
+def test_a_step_lasts_as_long_as_the_device_executes_it():
     def body(fabric):
         stream, clock = gpu(fabric)
-        clock.start()
         steps = []
         for _ in range(4):
             began = clock.point()
             stream.launch(0.25)
             steps.append((began, clock.point()))
-        assert stream.waits == 1 and fabric.now() < 0.1
+        assert stream.waits == 1 and fabric.now() < 2.1
         with clock.paused():
             return clock.between(steps), clock.train_s()
 
@@ -310,11 +295,10 @@ def test_a_step_is_as_long_as_the_device_takes_for_it():
     assert steps == pytest.approx([0.25] * 4, abs=0.002) and sum(steps) == pytest.approx(train_s, abs=0.002)
 
 
-def test_an_interrupted_phase_goes_on_and_events_are_used_again():
+def test_an_interrupted_phase_continues_and_events_are_reused():
     def body(fabric):
         stream, clock = gpu(fabric)
-        clock.start()
-        found = []
+        taken = []
         for _ in range(5):
             with clock.phase("backward"):
                 stream.launch(0.1)
@@ -323,11 +307,11 @@ def test_an_interrupted_phase_goes_on_and_events_are_used_again():
                 stream.launch(0.1)
             with clock.paused():
                 fabric.sleep(1)
-                found.append((clock.take(), stream.events))
-        return found
+                taken.append((clock.take(), stream.events))
+        return taken
 
-    found = on_one_rank(body)
-    for phases, _ in found:
+    taken = on_one_rank(body)
+    for phases, _ in taken:
         assert phases["backward"] == pytest.approx(0.2, abs=0.003)
         assert phases["compress"] == pytest.approx(0.03, abs=0.003)
-    assert [events - found[0][1] for _, events in found] == [0, 1, 2, 3, 4]  # one more anchor each time
+    assert [events - taken[0][1] for _, events in taken] == [0, 1, 2, 3, 4], "one more anchor each time"

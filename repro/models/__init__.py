@@ -1,19 +1,18 @@
-"""The models, one file each: `build(input_shape, classes, *, options)` returns an nn.Sequential of named blocks, or any
-other module, which `_blocks` cuts by its children. `_own` offers a class or function of a user's as such a file.
+"""The models, one file each, whose `build(input_shape, classes, *, options)` returns an nn.Sequential of named blocks.
 
-A block is the unit of hooks, buckets and FLOPs. Parameters without `requires_grad` are frozen: never communicated nor
-updated. A model's options are the keyword-only arguments of its `build`, set as `model.<option>`. `TAKES` is its kind
-of inputs (`repro.data.base.KINDS`), by default images; `SIDE` is the published network's image size in pixels, if its
-number of parameters depends on it. A block that keeps state between minibatches has `reset_state()` and keeps the state
-in buffers outside of the state dict (see `repro.training.model_shard`). Files whose names start with an underscore are
-shared by several models. Packages register models through the entry-point group `repro.models` (NAME = "module").
+It may return any other module, which `_blocks` cuts at its children. `_own` adapts a user's class or function. A block
+is the unit of hooks, buckets and FLOPs. Parameters without `requires_grad` are frozen: neither communicated nor
+updated. The options of a model, set as `model.<option>`, are the keyword-only arguments of its `build`. `TAKES` is its
+kind of inputs (`repro.data.base.KINDS`), by default images; `SIDE` is the published network's image size in pixels, if
+its number of parameters depends on it. A block that carries state between minibatches has `reset_state()` and keeps the
+state in buffers outside of the state dict (`repro.training.model_shard`). Files with a leading underscore are shared by
+several models. Packages register models through the entry-point group `repro.models` (NAME = "module").
 """
 
 from __future__ import annotations
 
 import inspect
 from functools import lru_cache
-from types import ModuleType
 from typing import Any, Protocol
 
 import torch
@@ -59,17 +58,16 @@ def build(
 ) -> nn.Sequential:
     """The model with weights drawn from `seed`, the same on every device.
 
-    On the device "meta" there are shapes only, and equal arguments return the same object, because virtual ranks have
-    no weights of their own. options: the model's; None stands for the default. InputError for unknown names and
-    options, impossible values, and unsuitable images.
+    On the device "meta" there are only shapes, and equal arguments return the same object, which virtual ranks share.
+    options: the model's options; None stands for the default. InputError for unknown names and options, invalid values,
+    and unsuitable inputs.
     """
-    module = REGISTRY.load(name)
-    given = _options(name, options)
+    used = _options(name, options)
     if torch.device(device).type == "meta":
-        return _on_meta(name, tuple(input_shape), classes, tuple(given.items()))
+        return _on_meta(name, tuple(input_shape), classes, tuple(used.items()))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return _built(name, module, input_shape, classes, given).to(device)
+        return _built(name, input_shape, classes, used).to(device)
 
 
 @lru_cache(maxsize=4)
@@ -77,14 +75,13 @@ def _on_meta(
     name: str, input_shape: tuple[int, ...], classes: int, options: tuple[tuple[str, Any], ...]
 ) -> nn.Sequential:
     with torch.device("meta"):
-        return _built(name, REGISTRY.load(name), input_shape, classes, dict(options))
+        return _built(name, input_shape, classes, dict(options))
 
 
-def _built(
-    name: str, module: ModuleType, input_shape: tuple[int, ...], classes: int, options: dict[str, Any]
-) -> nn.Sequential:
-    """The result of a model's `build` as an nn.Sequential. InputError if it is no module, has parameters without a
-    shape, or raises an exception, except for lack of memory."""
+def _built(name: str, input_shape: tuple[int, ...], classes: int, options: dict[str, Any]) -> nn.Sequential:
+    """The result of a model's `build` as an nn.Sequential. InputError if it is no module, has lazy parameters, or
+    raises an exception other than for lack of memory."""
+    module = REGISTRY.load(name)
     try:
         model = module.build(input_shape, classes, **options)
     except ReproError:
@@ -99,9 +96,7 @@ def _built(
             f"model {name}: build must return an nn.Module; it returned a value of type {type(model).__name__}"
         )
     if lazy := [key for key, value in model.named_parameters() if isinstance(value, UninitializedParameter)]:
-        raise InputError(
-            f"model {name}: {lazy[0]} has no shape (a lazy module); build must give it one, as nn.Linear has"
-        )
+        raise InputError(f"model {name}: {lazy[0]} has no shape (its module is lazy); use a module such as nn.Linear")
     try:
         return blocks_of(model, input_shape)
     except InputError as error:
@@ -109,7 +104,7 @@ def _built(
 
 
 def of(config: RunConfig, dataset: Inputs, device: torch.device | str = "cpu") -> nn.Sequential:
-    """The model of a run's configuration for its data set; InputError also if their kinds differ."""
+    """The model of a run's configuration for its data set; InputError if the model takes other inputs."""
     name = config.model.name
     if takes(name) not in (dataset.kind, ANYTHING):
         fitting = ", ".join(other for other in REGISTRY.usable() if takes(other) == dataset.kind) or "none"
@@ -120,7 +115,7 @@ def of(config: RunConfig, dataset: Inputs, device: torch.device | str = "cpu") -
 
 
 def size_note(config: RunConfig, dataset: Inputs) -> str | None:
-    """A line that says so if the images of a run change its model's number of parameters from the published one."""
+    """A note for the user if the images' size changes the model's number of parameters from the published one."""
     name = config.model.name
     if (side := getattr(REGISTRY.load(name), "SIDE", None)) is None:
         return None
@@ -134,13 +129,13 @@ def size_note(config: RunConfig, dataset: Inputs) -> str | None:
     if mine == published:
         return None
     return (
-        f"note: model {name} has {mine:,} parameters at {height}x{width} pixels, not the {published:,} that it "
-        f"has at the published {side}x{side}"
+        f"note: model {name} has {mine:,} parameters at {height}x{width} pixels, not {published:,} as at the published "
+        f"{side}x{side}"
     )
 
 
 def takes(name: str) -> str:
-    """The kind of a model's inputs, one of `repro.data.base.KINDS`; InputError for an unknown name."""
+    """The kind of inputs that a model takes, one of `repro.data.base.KINDS`; InputError for an unknown name."""
     return getattr(REGISTRY.load(name), "TAKES", "images")
 
 
@@ -155,11 +150,11 @@ def defaults(name: str) -> dict[str, Any]:
     return {parameter.name: parameter.default for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY}
 
 
-def _options(name: str, given: dict[str, Any]) -> dict[str, Any]:
+def _options(name: str, options: dict[str, Any]) -> dict[str, Any]:
     valid = defaults(name)
-    for option in given:
+    for option in options:
         if option not in valid:
             allowed = ", ".join(f"model.{one}" for one in valid) or "none"
             raise InputError(f"model '{name}' has no option 'model.{option}'; valid: {allowed}")
-    used = {option: value for option, value in given.items() if value is not None}
+    used = {option: value for option, value in options.items() if value is not None}
     return checked_arguments(REGISTRY.load(name).build, used, "model")

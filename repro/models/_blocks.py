@@ -1,7 +1,7 @@
-"""Any nn.Module as an nn.Sequential of blocks: its children, where its forward pass is a chain of them; else one block.
+"""Converts any nn.Module to an nn.Sequential of blocks: its children, if its forward pass is a chain; else one block.
 
-The forward pass is traced by torch.fx. A block is a child (or member of a ModuleList) with the operations behind it, up
-to the next one. Cuts are where exactly one tensor passes: a residual connection around two children keeps them in one.
+torch.fx traces the forward pass. A block is a child (or member of a ModuleList) with the operations after it, up to the
+next one. The model is cut only where exactly one tensor passes, so children under a residual connection stay together.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from torch.func import functional_call
 
 from repro.core.errors import InputError
 
-ONE_BLOCK = "one_block"  # attribute of a block: why the model could not be cut
+ONE_BLOCK = "one_block"  # attribute of a block: the reason why the model could not be cut
 
 
 def blocks_of(model: nn.Module, input_shape: tuple[int, ...]) -> nn.Sequential:
-    """The model's blocks, with the parameters that its forward pass uses. InputError for one of several inputs."""
+    """The model's blocks; parameters that its forward pass does not use are frozen. InputError for several inputs."""
     if isinstance(model, nn.Sequential) and type(model).forward is nn.Sequential.forward and _each_once(model):
         return model
     _check_inputs(model)
@@ -39,7 +39,7 @@ def blocks_of(model: nn.Module, input_shape: tuple[int, ...]) -> nn.Sequential:
 
 
 def _freeze_unused(model: nn.Module, input_shape: tuple[int, ...]) -> None:
-    """Parameters without a gradient do not train; which those are, a pass on the meta device finds, if it can."""
+    """Freeze parameters that get no gradient in a pass on the meta device, if such a pass is possible."""
     weights = {name: torch.empty_like(one, device="meta").requires_grad_(one.requires_grad)
                for name, one in model.named_parameters()}  # fmt: skip
     buffers = {name: torch.empty_like(one, device="meta") for name, one in model.named_buffers()}
@@ -49,7 +49,7 @@ def _freeze_unused(model: nn.Module, input_shape: tuple[int, ...]) -> None:
             functional_call(model, weights | buffers, (x,)).sum().backward()
         except InputError:
             raise
-        except Exception:  # of whatever the model does that needs values, or other inputs
+        except Exception:  # the model needs values, or other inputs
             continue
         for name, parameter in model.named_parameters():
             if weights[name].grad is None:
@@ -58,21 +58,21 @@ def _freeze_unused(model: nn.Module, input_shape: tuple[int, ...]) -> None:
 
 
 class _OneBlock(Exception):
-    """Why a model is not cut."""
+    """The reason why a model is not cut."""
 
 
 class _Tracer(fx.Tracer):
-    """Goes into no child: one that is not called, as a ModuleList, has members that are."""
+    """Traces the calls of children, not what they do."""
 
     def is_leaf_module(self, module: nn.Module, qualified_name: str) -> bool:
         return True
 
     def create_arg(self, argument: Any) -> Any:
-        """An output as Hugging Face's models have it is its logits."""
+        """Replaces an output object, as Hugging Face's models return it, by its logits."""
         return super().create_arg(argument if isinstance(argument, fx.Proxy) else _logits(argument))
 
     def create_args_for_root(self, function: Any, is_module: bool, concrete_args: Any = None) -> Any:
-        """The first input is traced; others have their defaults."""
+        """Traces the first input; others have their defaults."""
         return function, [self.root, self.create_proxy("placeholder", "x", (), {})]
 
 
@@ -84,64 +84,65 @@ def _check_inputs(model: nn.Module) -> None:
     ]
     if len(needed) > 1:
         raise InputError(
-            f"forward of {type(model).__name__} takes {len(needed)} inputs ({', '.join(needed)}), and a data set has "
-            "one: put them into one tensor, and take it apart in a module around it (docs/model.md)"
+            f"forward of {type(model).__name__} takes {len(needed)} inputs ({', '.join(needed)}), but a data set has "
+            "one: join them into one tensor, and split it in a wrapping module (docs/model.md)"
         )
 
 
 def _logits(output: Any) -> Any:
-    """Of an output that is an object with several tensors the logits; others as they are."""
+    """The logits of an output object; other outputs unchanged."""
     return output.logits if not isinstance(output, torch.Tensor) and hasattr(output, "logits") else output
 
 
 def _output(module: nn.Module, inputs: Any, output: Any) -> torch.Tensor:
-    """What a model returns as one tensor: a hook behind its forward pass."""
-    found = _logits(output)
-    found = found[0] if isinstance(found, tuple) else found
-    if not isinstance(found, torch.Tensor):
+    """A forward hook that converts the output to one tensor."""
+    tensor = _logits(output)
+    tensor = tensor[0] if isinstance(tensor, tuple) else tensor
+    if not isinstance(tensor, torch.Tensor):
         raise InputError(
             f"{type(module).__name__} returns a value of type {type(output).__name__}; must be a tensor, an object "
             "with logits, or a tuple that begins with a tensor"
         )
-    return found
+    return tensor
 
 
 def _chain(model: nn.Module) -> OrderedDict[str, nn.Module]:
-    """The blocks by name; _OneBlock where there are not at least two."""
+    """The blocks by name; _OneBlock if there are fewer than two."""
     if hasattr(model, "reset_state"):
-        raise _OneBlock("it has a reset_state of its own")
+        raise _OneBlock("it has its own reset_state")
     graph = _traced(model)
     nodes = [node for node in graph.nodes if node.op not in ("output", "get_attr")]
-    parts = _parts(nodes)
-    cuts = [end for end in parts[:-1] if len(_crossing(nodes, end)) == 1]
-    bounds = [0, *cuts, len(nodes)]
+    calls = [place for place, node in enumerate(nodes) if node.op == "call_module"]
+    if len(calls) < 2:
+        raise _OneBlock("its forward pass calls fewer than two children")
+    bounds = [0, *(place for place in calls[1:] if len(_crossing(nodes, place)) == 1), len(nodes)]
     (result,) = [node for node in graph.nodes if node.op == "output"]
-    found: OrderedDict[str, nn.Module] = OrderedDict()
+    blocks: OrderedDict[str, nn.Module] = OrderedDict()
     for start, end in pairwise(bounds):
         called = next(str(node.target) for node in nodes[start:end] if node.op == "call_module").replace(".", "_")
-        again = [name for name in found if name.partition("__")[0] == called]
+        again = [name for name in blocks if name.partition("__")[0] == called]
         name = f"{called}__{len(again) + 1}" if again else called
         entering = next(iter(_crossing(nodes, start))) if start else nodes[0]
         leaving = next(iter(_crossing(nodes, end))) if end < len(nodes) else result.args[0]
-        found[name] = _module(model, nodes[start:end], entering, leaving)
-    if len(found) < 2:
+        blocks[name] = _module(model, nodes[start:end], entering, leaving)
+    if len(blocks) < 2:
         raise _OneBlock("its forward pass is no chain of two or more children")
-    if shared := _shared(found.values()):
+    if shared := _shared(blocks.values()):
         raise _OneBlock(f"{shared} is used in two places")
-    return found
+    return blocks
 
 
 def _traced(model: nn.Module) -> fx.Graph:
-    """The operations of a forward pass; _OneBlock where they are not the same for all inputs."""
-    was, graphs = model.training, []
+    """The operations of a forward pass; _OneBlock if they may differ between calls."""
+    training, graphs = model.training, []
     before = random.getstate(), torch.get_rng_state()
     try:
-        for training in (True, False):  # what depends on it would be fixed
-            graphs.append(_Tracer().trace(model.train(training)))
-    except Exception as error:  # whatever of Python a forward pass uses that cannot be traced
+        for mode in (True, False):  # tracing would fix an operation that depends on it
+            graphs.append(_Tracer().trace(model.train(mode)))
+    except Exception as error:  # the forward pass may use anything that cannot be traced
         raise _OneBlock(f"torch.fx cannot trace its forward pass ({' '.join(str(error).split())[:200]})") from None
     finally:
-        model.train(was)
+        model.train(training)
     if (before[0], before[1].tolist()) != (random.getstate(), torch.get_rng_state().tolist()):
         random.setstate(before[0])
         torch.set_rng_state(before[1])
@@ -149,22 +150,14 @@ def _traced(model: nn.Module) -> fx.Graph:
     if str(graphs[0]) != str(graphs[1]):
         raise _OneBlock("its forward pass differs between training and evaluation")
     if constants := [node.target for node in graphs[0].nodes if "_tensor_constant" in str(node.target)]:
-        raise _OneBlock(f"its forward pass makes a tensor of its own ({constants[0]})")
+        raise _OneBlock(f"its forward pass creates a tensor ({constants[0]})")
     return graphs[0]
 
 
-def _parts(nodes: list[fx.Node]) -> list[int]:
-    """Where each child's part ends: before the next child, or at the end."""
-    calls = [place for place, node in enumerate(nodes) if node.op == "call_module"]
-    if len(calls) < 2:
-        raise _OneBlock("its forward pass calls fewer than two children")
-    return [*calls[1:], len(nodes)]
-
-
 def _crossing(nodes: list[fx.Node], end: int) -> dict[fx.Node, None]:
-    """The values made before a place that are used behind it."""
-    behind = {*nodes[end:]}
-    return {node: None for node in nodes[:end] if any(user in behind or user.op == "output" for user in node.users)}
+    """The values computed before node `end` that it or a later one uses."""
+    after = {*nodes[end:]}
+    return {node: None for node in nodes[:end] if any(user in after or user.op == "output" for user in node.users)}
 
 
 def _module(model: nn.Module, nodes: list[fx.Node], entering: fx.Node, leaving: fx.Node) -> fx.GraphModule:
@@ -184,12 +177,13 @@ def _module(model: nn.Module, nodes: list[fx.Node], entering: fx.Node, leaving: 
 
 
 def _each_once(model: nn.Sequential) -> bool:
-    """Whether its children, each named once by torch, are what its forward pass runs, and share nothing."""
+    """Whether its forward pass calls each child once, and children share no parameters. torch lists a repeated child
+    once."""
     return len([*model.children()]) == len(model) and not _shared(model.children())
 
 
 def _shared(blocks: Iterable[nn.Module]) -> str:
-    """A parameter or buffer that two of the blocks have; empty where there is none."""
+    """The name of a parameter or buffer that two of the blocks share; empty if there is none."""
     names: dict[int, str] = {}
     counted: Counter[int] = Counter()
     for block in blocks:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-
 from torch import nn
 
-from repro.models._shapes import image
+from repro.models._shapes import image, sequential
 
 DEVIATION = 0.1  # of the weights, truncated at two deviations
 
@@ -14,14 +12,12 @@ DEVIATION = 0.1  # of the weights, truncated at two deviations
 def network(name: str, input_shape: tuple[int, ...], classes: int) -> nn.Sequential:
     """(N, C, H, W) -> logits (N, classes), in five blocks conv1, conv2, conv3, fc1, fc2."""
     channels, height, width = image(name, input_shape, feature_side)
-    model = nn.Sequential(
-        OrderedDict(
-            conv1=convolution(channels, 32, nn.MaxPool2d(3, 2, ceil_mode=True)),
-            conv2=convolution(32, 32, nn.AvgPool2d(3, 2, ceil_mode=True)),
-            conv3=convolution(32, 64, nn.AvgPool2d(3, 2, ceil_mode=True)),
-            fc1=nn.Sequential(nn.Flatten(), nn.Linear(64 * height * width, 64)),
-            fc2=nn.Sequential(nn.Linear(64, classes)),
-        )
+    model = sequential(
+        conv1=convolution(channels, 32, nn.MaxPool2d(3, 2, ceil_mode=True)),
+        conv2=convolution(32, 32, nn.AvgPool2d(3, 2, ceil_mode=True)),
+        conv3=convolution(32, 64, nn.AvgPool2d(3, 2, ceil_mode=True)),
+        fc1=nn.Sequential(nn.Flatten(), nn.Linear(64 * height * width, 64)),
+        fc2=nn.Sequential(nn.Linear(64, classes)),
     )
     for module in model.modules():
         if isinstance(module, nn.Conv2d | nn.Linear):

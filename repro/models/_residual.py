@@ -89,14 +89,20 @@ def stages(
     blocks: their number for each width, or one number for all. The first stage's inputs have `widths[0]` channels.
     """
     counts = [blocks] * len(widths) if isinstance(blocks, int) else blocks
-    found: dict[str, nn.Module] = {}
+    modules: dict[str, nn.Module] = {}
     inputs = widths[0]
     for stage, (width, count) in enumerate(zip(widths, counts, strict=True), 1):
         for block in range(1, count + 1):
             stride = 2 if stage > 1 and block == 1 else 1
-            found[f"stage{stage}_{block}"] = kind(inputs, width, stride, projection)
+            modules[f"stage{stage}_{block}"] = kind(inputs, width, stride, projection)
             inputs = width * kind.expansion
-    return found
+    return modules
+
+
+def cifar_stem(input_shape: Sequence[int], channels: int) -> nn.Sequential:
+    """3x3 convolution, batch norm, ReLU."""
+    convolution = nn.Conv2d(input_shape[0], channels, 3, padding=1, bias=False)
+    return nn.Sequential(convolution, nn.BatchNorm2d(channels), nn.ReLU())
 
 
 def head(inputs: int, classes: int) -> nn.Sequential:
@@ -105,7 +111,7 @@ def head(inputs: int, classes: int) -> nn.Sequential:
 
 
 def initialise(network: nn.Sequential) -> nn.Sequential:
-    """Convolutions as He et al. (ICCV 2015, fan out); batch norm starts as the identity, as PyTorch makes it."""
+    """Draw convolutions as He et al. do (ICCV 2015, fan out); batch norm keeps PyTorch's start, the identity."""
     for module in network.modules():
         if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")

@@ -6,17 +6,15 @@ dropout in fc6 and fc7: 60,965,224 parameters at 227x227 and 1,000 classes, as i
 adaptive pooling, so the size of fc6 depends on the image (at least 67x67). At 224x224, the size that the paper prints
 (its 55x55 after conv1 needs 227), it has 49,430,888 parameters.
 
-Weights are drawn as in He et al. (2015) and biases are 0, not N(0, 0.01) with ones for some biases, with which the loss
-does not move for epochs of ImageNet. The Pipe-SGD paper names no initialisation.
+Weights are drawn as in He et al. (2015) and biases are 0. With the original's N(0, 0.01) and some biases of 1 the loss
+stays constant for epochs of ImageNet. The Pipe-SGD paper names no initialisation.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-
 from torch import nn
 
-from repro.models._shapes import image, pooled
+from repro.models._shapes import image, initialised, pooled, sequential
 
 SIDE = 227  # image size with the published number of parameters
 HIDDEN = 4096
@@ -25,26 +23,17 @@ HIDDEN = 4096
 def build(input_shape: tuple[int, ...], classes: int) -> nn.Sequential:
     """(N, C, H, W) -> logits (N, classes), in eight blocks; InputError below 67x67."""
     channels, height, width = image("alexnet", input_shape, feature_side)
-    network = nn.Sequential(
-        OrderedDict(
-            conv1=nn.Sequential(nn.Conv2d(channels, 96, 11, stride=4), nn.ReLU(), normalised(), nn.MaxPool2d(3, 2)),
-            conv2=nn.Sequential(
-                nn.Conv2d(96, 256, 5, padding=2, groups=2), nn.ReLU(), normalised(), nn.MaxPool2d(3, 2)
-            ),
-            conv3=nn.Sequential(nn.Conv2d(256, 384, 3, padding=1), nn.ReLU()),
-            conv4=nn.Sequential(nn.Conv2d(384, 384, 3, padding=1, groups=2), nn.ReLU()),
-            conv5=nn.Sequential(nn.Conv2d(384, 256, 3, padding=1, groups=2), nn.ReLU(), nn.MaxPool2d(3, 2)),
-            fc6=nn.Sequential(nn.Flatten(), nn.Linear(256 * height * width, HIDDEN), nn.ReLU(), nn.Dropout(0.5)),
-            fc7=nn.Sequential(nn.Linear(HIDDEN, HIDDEN), nn.ReLU(), nn.Dropout(0.5)),
-            fc8=nn.Sequential(nn.Linear(HIDDEN, classes)),
-        )
+    network = sequential(
+        conv1=nn.Sequential(nn.Conv2d(channels, 96, 11, stride=4), nn.ReLU(), normalised(), nn.MaxPool2d(3, 2)),
+        conv2=nn.Sequential(nn.Conv2d(96, 256, 5, padding=2, groups=2), nn.ReLU(), normalised(), nn.MaxPool2d(3, 2)),
+        conv3=nn.Sequential(nn.Conv2d(256, 384, 3, padding=1), nn.ReLU()),
+        conv4=nn.Sequential(nn.Conv2d(384, 384, 3, padding=1, groups=2), nn.ReLU()),
+        conv5=nn.Sequential(nn.Conv2d(384, 256, 3, padding=1, groups=2), nn.ReLU(), nn.MaxPool2d(3, 2)),
+        fc6=nn.Sequential(nn.Flatten(), nn.Linear(256 * height * width, HIDDEN), nn.ReLU(), nn.Dropout(0.5)),
+        fc7=nn.Sequential(nn.Linear(HIDDEN, HIDDEN), nn.ReLU(), nn.Dropout(0.5)),
+        fc8=nn.Sequential(nn.Linear(HIDDEN, classes)),
     )
-    for module in network.modules():
-        if isinstance(module, nn.Conv2d | nn.Linear):
-            nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
-            if module.bias is not None:
-                nn.init.zeros_(module.bias)
-    return network
+    return initialised(network, last=None)
 
 
 def normalised() -> nn.LocalResponseNorm:

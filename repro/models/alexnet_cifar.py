@@ -11,13 +11,10 @@ N(0, 0.01); biases are 0.
 
 from __future__ import annotations
 
-from collections import OrderedDict
-
 from torch import nn
 
 from repro.core.fields import Positive
-from repro.models._shapes import image, pooled, scaled
-from repro.models.vgg16_imagenet import initialised
+from repro.models._shapes import image, initialised, pooled, scaled, sequential
 
 CHANNELS, HIDDEN = (48, 128, 192, 192, 128), 1024
 
@@ -27,17 +24,15 @@ def build(input_shape: tuple[int, ...], classes: int, *, width: Positive = 1.0) 
     inputs, rows, columns = image("alexnet_cifar", input_shape, feature_side)
     one, two, three, four, five = (scaled(channels, width) for channels in CHANNELS)
     hidden = scaled(HIDDEN, width)
-    network = nn.Sequential(
-        OrderedDict(
-            conv1=nn.Sequential(nn.Conv2d(inputs, one, 5, padding=2), nn.ReLU(), nn.MaxPool2d(3, 2)),
-            conv2=nn.Sequential(nn.Conv2d(one, two, 5, padding=2), nn.ReLU(), nn.MaxPool2d(3, 2)),
-            conv3=nn.Sequential(nn.Conv2d(two, three, 3, padding=1), nn.ReLU()),
-            conv4=nn.Sequential(nn.Conv2d(three, four, 3, padding=1), nn.ReLU()),
-            conv5=nn.Sequential(nn.Conv2d(four, five, 3, padding=1), nn.ReLU(), nn.MaxPool2d(3, 2)),
-            fc6=nn.Sequential(nn.Flatten(), nn.Linear(five * rows * columns, hidden), nn.ReLU(), nn.Dropout(0.5)),
-            fc7=nn.Sequential(nn.Linear(hidden, hidden), nn.ReLU(), nn.Dropout(0.5)),
-            fc8=nn.Sequential(nn.Linear(hidden, classes)),
-        )
+    network = sequential(
+        conv1=nn.Sequential(nn.Conv2d(inputs, one, 5, padding=2), nn.ReLU(), nn.MaxPool2d(3, 2)),
+        conv2=nn.Sequential(nn.Conv2d(one, two, 5, padding=2), nn.ReLU(), nn.MaxPool2d(3, 2)),
+        conv3=nn.Sequential(nn.Conv2d(two, three, 3, padding=1), nn.ReLU()),
+        conv4=nn.Sequential(nn.Conv2d(three, four, 3, padding=1), nn.ReLU()),
+        conv5=nn.Sequential(nn.Conv2d(four, five, 3, padding=1), nn.ReLU(), nn.MaxPool2d(3, 2)),
+        fc6=nn.Sequential(nn.Flatten(), nn.Linear(five * rows * columns, hidden), nn.ReLU(), nn.Dropout(0.5)),
+        fc7=nn.Sequential(nn.Linear(hidden, hidden), nn.ReLU(), nn.Dropout(0.5)),
+        fc8=nn.Sequential(nn.Linear(hidden, classes)),
     )
     return initialised(network)
 

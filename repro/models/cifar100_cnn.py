@@ -8,7 +8,7 @@ them. TensorFlow's "same" padding of an even side is one pixel at the far end th
 PyTorch's ceil_mode. Weights from a normal distribution of deviation 0.1 cut off at two deviations, biases 0. 151,428
 parameters at 3x32x32 and 100 classes.
 
-Theirs, and not here: the mean image taken off pixels of 0 to 255; ours are normalised by channel (see the data set).
+DEVIATION: they subtract the mean image from pixels of 0 to 255; here each channel is normalised (see the data set).
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""CIFAR100-Convex (Pipe-SGD section 4): CIFAR100-CNN with only the last linear layer trained, so a convex objective.
+"""CIFAR100-Convex (Pipe-SGD section 4): CIFAR100-CNN in which only the last linear layer trains, a convex objective.
 
 "The convexity is achieved by training only the last fully connected layer while fixing the parameters of all previous
 layers." The paper does not say where the fixed parameters come from; its accuracy (.4793) suggests a trained network.
-Ours are drawn from the seed and never trained, which costs accuracy. What is communicated and updated is the last layer
-alone: 6,500 parameters at 100 classes.
+Ours are drawn from the seed and never trained, which costs accuracy. Only the last layer is communicated and updated:
+6,500 parameters at 100 classes.
 
 The initialisation is ours too. With CIFAR100-CNN's, one direction of the 64 features, the common mean after ReLU, is 10
 to 2,000 times as strong as the next, and SGD is slow or diverges. So weights are drawn as in He et al. (2015), each
-filter's mean is subtracted, which removes that direction, and fc1's are three times as large, because mean pooling
-shrinks the features.
+filter's mean is subtracted, which removes that direction, and fc1's weights are tripled, because mean pooling shrinks
+the features.
 """
 
 from __future__ import annotations

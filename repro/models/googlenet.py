@@ -23,9 +23,8 @@ from collections import OrderedDict
 from torch import nn
 
 from repro.core.fields import Positive
-from repro.models._shapes import image, pooled, scaled
+from repro.models._shapes import image, initialised, pooled, scaled
 from repro.models.inception_v3 import Branches
-from repro.models.vgg16_imagenet import initialised
 
 # Table 1: #1x1, #3x3 reduce, #3x3, #5x5 reduce, #5x5, pool proj; a pooling ends 3b, 4e
 MODULES = {

@@ -5,11 +5,10 @@ Weights start at 0: the paper names no initialisation, and a convex loss does no
 
 from __future__ import annotations
 
-from collections import OrderedDict
-
 from torch import nn
 
 from repro.core.errors import InputError
+from repro.models._shapes import sequential
 
 TAKES = "vectors"
 
@@ -21,4 +20,4 @@ def build(input_shape: tuple[int, ...], classes: int) -> nn.Sequential:
     linear = nn.Linear(input_shape[0], classes)
     nn.init.zeros_(linear.weight)
     nn.init.zeros_(linear.bias)
-    return nn.Sequential(OrderedDict(fc=nn.Sequential(linear)))
+    return sequential(fc=nn.Sequential(linear))

@@ -1,18 +1,18 @@
 """Inception-v3: Szegedy, Vanhoucke, Ioffe, Shlens, Wojna, "Rethinking the Inception Architecture" (CVPR 2016).
 
-In the form that its authors released (TensorFlow-Slim) and torchvision has: 23,834,568 parameters at 1,000 classes,
-where TensorFlow's batch norm has no scale and 17,216 fewer. Any image of 75x75 or more; the paper's are 299x299. Every
-convolution of the stem is a block, its pooling in it, and every module: a pipeline is cut between them, where there is
-one tensor.
+The network as its authors released it (TensorFlow-Slim) and as in torchvision: 23,834,568 parameters at 1,000 classes;
+TensorFlow's batch norm has no scale, and 17,216 parameters fewer. Images of 75x75 or more; the paper's are 299x299. A
+block is a convolution of the stem, with its pooling, or a module: one tensor passes between them, so that a pipeline
+can be cut there.
 
-With `square=True` it is the form that PipeDream's "157 MB" (section 5.1) are of: that of the same lab's GeePS fork,
+`square=True` gives the form behind PipeDream's "157 MB" (section 5.1), that of the same lab's GeePS fork:
 github.com/cuihenggang/mltuner-geeps, apps/caffe/examples/imagenet/8parts/inception_v3_train_val.prototxt.template, at
-commit 74d302c. In the place of each pair of factorised kernels, 1 x n and n x 1, are 1 x 1 and n x n: 39,464,904
-parameters (157.9 MB) and 9.70 billion multiply-adds an image of 299x299, where the usual network has 5.71. DEVIATION:
-its last module pools by the mean, as the usual network's, there by the maximum (the same parameters and work).
+commit 74d302c. It has 1 x 1 and n x n kernels instead of each factorised pair 1 x n and n x 1: 39,464,904 parameters
+(157.9 MB) and 9.70 billion multiply-adds for an image of 299x299, where the usual network has 5.71. DEVIATION: our last
+module pools by the mean, as the usual network does, theirs by the maximum (the same parameters and work).
 
-DEVIATION: the auxiliary head is left out (27,161,264 parameters with it): its loss on the side would be a second output
-in the middle of a pipeline. The prototxt has none either. iBatch's "27M" (its Table 1) has the head.
+DEVIATION: the auxiliary head is left out (27,161,264 parameters with it), because its loss would be a second output in
+the middle of a pipeline. The prototxt has none either. iBatch's "27M" (its Table 1) includes the head.
 
 Batch norm with TensorFlow-Slim's epsilon of 0.001, dropout of 0.2 before the last layer as there. Convolutions are
 drawn as He et al. (2015) do, not from truncated normal distributions (PipeDream names no initialisation).
@@ -20,13 +20,11 @@ drawn as He et al. (2015) do, not from truncated normal distributions (PipeDream
 
 from __future__ import annotations
 
-from collections import OrderedDict
-
 import torch
 from torch import nn
 
 from repro.models._residual import initialise
-from repro.models._shapes import image, pooled
+from repro.models._shapes import image, pooled, sequential
 
 DROPOUT = 0.2
 
@@ -38,26 +36,24 @@ def build(input_shape: tuple[int, ...], classes: int, *, square: bool = False) -
     """
     channels, _, _ = image("inception_v3", input_shape, feature_side)
     return initialise(
-        nn.Sequential(
-            OrderedDict(
-                conv1a=convolution(channels, 32, 3, stride=2),
-                conv2a=convolution(32, 32, 3),
-                conv2b=nn.Sequential(*convolution(32, 64, 3, padding=1), nn.MaxPool2d(3, 2)),
-                conv3b=convolution(64, 80, 1),
-                conv4a=nn.Sequential(*convolution(80, 192, 3), nn.MaxPool2d(3, 2)),
-                mixed5b=module_a(192, 32),
-                mixed5c=module_a(256, 64),
-                mixed5d=module_a(288, 64),
-                mixed6a=reduction_a(288),
-                mixed6b=module_b(768, 128, square),
-                mixed6c=module_b(768, 160, square),
-                mixed6d=module_b(768, 160, square),
-                mixed6e=module_b(768, 192, square),
-                mixed7a=reduction_b(768, square),
-                mixed7b=module_c(1280, square),
-                mixed7c=module_c(2048, square),
-                fc=nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(DROPOUT), nn.Linear(2048, classes)),
-            )
+        sequential(
+            conv1a=convolution(channels, 32, 3, stride=2),
+            conv2a=convolution(32, 32, 3),
+            conv2b=nn.Sequential(*convolution(32, 64, 3, padding=1), nn.MaxPool2d(3, 2)),
+            conv3b=convolution(64, 80, 1),
+            conv4a=nn.Sequential(*convolution(80, 192, 3), nn.MaxPool2d(3, 2)),
+            mixed5b=module_a(192, 32),
+            mixed5c=module_a(256, 64),
+            mixed5d=module_a(288, 64),
+            mixed6a=reduction_a(288),
+            mixed6b=module_b(768, 128, square),
+            mixed6c=module_b(768, 160, square),
+            mixed6d=module_b(768, 160, square),
+            mixed6e=module_b(768, 192, square),
+            mixed7a=reduction_b(768, square),
+            mixed7b=module_c(1280, square),
+            mixed7c=module_c(2048, square),
+            fc=nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(DROPOUT), nn.Linear(2048, classes)),
         )
     )
 

@@ -1,23 +1,21 @@
 """LSTM-PTB: a word-level language model of an embedding, LSTM layers and a decoder, all of one width.
 
-The gTop-k paper has "a 2-layer LSTM language model ... similar as in [12]" (section IV-A). [12] (Lin et al., Deep
-Gradient Compression, ICLR 2018) has 1,500 units a layer; that width is taken from there (docs/errata.md, GK-20: an
-assumption), and the paper's released code (github.com/hclhkbu/gtopkssgd, `models/lstm.py`) has it too, with dropout
-0.65 and, unlike [12], a decoder of its own. It is the large network of Zaremba, Sutskever, Vinyals (arXiv 1409.2329):
-dropout between layers only. Embedding and decoder start in +-0.1, the decoder's bias at 0, the LSTM as PyTorch draws
-it: 66,034,000 parameters with 10,000 words.
+The gTop-k paper has "a 2-layer LSTM language model ... similar as in [12]" (section IV-A). ASSUMPTION (docs/errata.md,
+GK-20): layers have 1,500 units as in [12] (Lin et al., Deep Gradient Compression, ICLR 2018). The paper's released code
+(github.com/hclhkbu/gtopkssgd, `models/lstm.py`) has this width too, dropout 0.65 and, unlike [12], an untied decoder.
+It is the large network of Zaremba, Sutskever, Vinyals (arXiv 1409.2329): dropout between layers only. Embedding and
+decoder start uniform in +-0.1, the decoder's bias at 0, the LSTM as PyTorch draws it: 66,034,000 parameters with 10,000
+words.
 """
 
 from __future__ import annotations
-
-from collections import OrderedDict
 
 import torch
 from torch import nn
 
 from repro.core.errors import InputError
 from repro.core.fields import Count
-from repro.models._shapes import Dropout
+from repro.models._shapes import Dropout, sequential
 
 TAKES = "text"  # word numbers (N, steps), int64
 RANGE = 0.1
@@ -41,7 +39,7 @@ def build(
     for layer_of_words in (table, decoder):
         nn.init.uniform_(layer_of_words.weight, -RANGE, RANGE)
     nn.init.zeros_(decoder.bias)
-    return nn.Sequential(OrderedDict(blocks))
+    return sequential(**blocks)
 
 
 class Recurrent(nn.Module):

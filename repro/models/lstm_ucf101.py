@@ -10,14 +10,13 @@ the sequence goes to the dense layers, so shorter videos of a minibatch are padd
 
 from __future__ import annotations
 
-from collections import OrderedDict
-
 import torch
 from torch import nn
 
 from repro.core.errors import InputError
 from repro.core.fields import Count
 from repro.models._lstm import Lstm
+from repro.models._shapes import sequential
 
 TAKES = "sequences"
 
@@ -26,12 +25,10 @@ def build(input_shape: tuple[int, ...], classes: int, *, hidden: Count = 2048, d
     """(N, steps, features) of any number of steps -> logits (N, classes), in blocks lstm, fc1, fc2."""
     if len(input_shape) != 2:
         raise InputError(f"model lstm_ucf101 takes sequences of (steps, features), not inputs of {tuple(input_shape)}")
-    return nn.Sequential(
-        OrderedDict(
-            lstm=LastOutput(input_shape[1], hidden),
-            fc1=nn.Sequential(nn.Linear(hidden, dense), nn.ReLU()),
-            fc2=nn.Sequential(nn.Linear(dense, classes)),
-        )
+    return sequential(
+        lstm=LastOutput(input_shape[1], hidden),
+        fc1=nn.Sequential(nn.Linear(hidden, dense), nn.ReLU()),
+        fc2=nn.Sequential(nn.Linear(dense, classes)),
     )
 
 

@@ -6,9 +6,10 @@ The paper names no activation; ReLU here. 784-500-500-10 has 648,010 parameters.
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
 
 from torch import nn
+
+from repro.models._shapes import sequential
 
 HIDDEN = 500
 
@@ -16,10 +17,8 @@ HIDDEN = 500
 def build(input_shape: tuple[int, ...], classes: int) -> nn.Sequential:
     """(N, *input_shape) -> logits (N, classes), in three blocks."""
     pixels = math.prod(input_shape)
-    return nn.Sequential(
-        OrderedDict(
-            fc1=nn.Sequential(nn.Flatten(), nn.Linear(pixels, HIDDEN), nn.ReLU()),
-            fc2=nn.Sequential(nn.Linear(HIDDEN, HIDDEN), nn.ReLU()),
-            fc3=nn.Sequential(nn.Linear(HIDDEN, classes)),
-        )
+    return sequential(
+        fc1=nn.Sequential(nn.Flatten(), nn.Linear(pixels, HIDDEN), nn.ReLU()),
+        fc2=nn.Sequential(nn.Linear(HIDDEN, HIDDEN), nn.ReLU()),
+        fc3=nn.Sequential(nn.Linear(HIDDEN, classes)),
     )

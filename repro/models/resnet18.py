@@ -6,15 +6,14 @@ the last feature map is averaged.
 
 from __future__ import annotations
 
-from collections import OrderedDict
-
 from torch import nn
 
 from repro.models._residual import head, imagenet_stem, initialise, stages
+from repro.models._shapes import sequential
 
 
 def build(input_shape: tuple[int, ...], classes: int) -> nn.Sequential:
     """(N, C, H, W) -> logits (N, classes), in ten blocks."""
     stem = imagenet_stem(input_shape)
     blocks = stages([64, 128, 256, 512], blocks=2, projection=True)
-    return initialise(nn.Sequential(OrderedDict(conv1=stem, **blocks, fc=head(512, classes))))
+    return initialise(sequential(conv1=stem, **blocks, fc=head(512, classes)))

@@ -5,15 +5,14 @@ Shortcuts are identities, padded with zeros where sizes change (option A), as in
 
 from __future__ import annotations
 
-from collections import OrderedDict
-
 from torch import nn
 
-from repro.models._residual import head, initialise, stages
+from repro.models._residual import cifar_stem, head, initialise, stages
+from repro.models._shapes import sequential
 
 
 def build(input_shape: tuple[int, ...], classes: int) -> nn.Sequential:
     """(N, C, H, W) -> logits (N, classes), in eleven blocks."""
-    stem = nn.Sequential(nn.Conv2d(input_shape[0], 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU())
+    stem = cifar_stem(input_shape, 16)
     blocks = stages([16, 32, 64], blocks=3, projection=False)
-    return initialise(nn.Sequential(OrderedDict(conv1=stem, **blocks, fc=head(64, classes))))
+    return initialise(sequential(conv1=stem, **blocks, fc=head(64, classes)))

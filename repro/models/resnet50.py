@@ -8,18 +8,17 @@ averaged. `outputs` sets the width of the last layer: TensorFlow's models reserv
 
 from __future__ import annotations
 
-from collections import OrderedDict
-
 from torch import nn
 
 from repro.core.errors import InputError
 from repro.models._residual import Bottleneck, head, imagenet_stem, initialise, stages
+from repro.models._shapes import sequential
 
 
 def build(input_shape: tuple[int, ...], classes: int, *, outputs: int | None = None) -> nn.Sequential:
-    """(N, C, H, W) -> logits (N, outputs), by default as many as classes, in eighteen blocks."""
+    """(N, C, H, W) -> logits (N, outputs), in eighteen blocks; outputs: by default the number of classes."""
     if outputs is not None and outputs < classes:
         raise InputError(f"model.outputs={outputs}: must be a whole number, {classes} (the classes) or more, or null")
     blocks = stages([64, 128, 256, 512], blocks=(3, 4, 6, 3), projection=True, kind=Bottleneck)
     last = head(512 * Bottleneck.expansion, outputs or classes)
-    return initialise(nn.Sequential(OrderedDict(conv1=imagenet_stem(input_shape), **blocks, fc=last)))
+    return initialise(sequential(conv1=imagenet_stem(input_shape), **blocks, fc=last))

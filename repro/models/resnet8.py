@@ -5,20 +5,16 @@ The smallest of ResNet-20's family, for accuracies from many short runs. A `widt
 
 from __future__ import annotations
 
-from collections import OrderedDict
-
 from torch import nn
 
 from repro.core.fields import Positive
-from repro.models._residual import head, initialise, stages
-from repro.models._shapes import scaled
+from repro.models._residual import cifar_stem, head, initialise, stages
+from repro.models._shapes import scaled, sequential
 
 
 def build(input_shape: tuple[int, ...], classes: int, *, width: Positive = 1.0) -> nn.Sequential:
     """(N, C, H, W) -> logits (N, classes), in five blocks."""
     widths = [scaled(channels, width) for channels in (16, 32, 64)]
-    stem = nn.Sequential(
-        nn.Conv2d(input_shape[0], widths[0], 3, padding=1, bias=False), nn.BatchNorm2d(widths[0]), nn.ReLU()
-    )
+    stem = cifar_stem(input_shape, widths[0])
     blocks = stages(widths, blocks=1, projection=False)
-    return initialise(nn.Sequential(OrderedDict(conv1=stem, **blocks, fc=head(widths[-1], classes))))
+    return initialise(sequential(conv1=stem, **blocks, fc=head(widths[-1], classes)))

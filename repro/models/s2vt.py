@@ -1,19 +1,19 @@
 """S2VT: Venugopalan, Rohrbach, Donahue, Mooney, Darrell, Saenko, "Sequence to Sequence - Video to Text" (ICCV 2015).
 
-Two LSTM layers of 1,000 units over the frames of a clip and then over the words of its caption. The first takes a
-frame's features (4,096 of VGG's fc7, made 500 wide), and zeros while there are words; the second takes the first one's
-outputs beside the words' vectors (500 wide), zeros while there are frames; a linear layer names the next word at every
-step that has one (teacher forcing). The network is unrolled for twice as many steps as there are frames: 80 at the data
-set's 40, S2VT's.
+Two LSTM layers of 1,000 units read the frames of a clip and then the words of its caption. The first layer's input is a
+frame's features (4,096 of VGG's fc7, projected to 500), and zeros during the words; the second layer's input is the
+first one's output with the words' vectors (500), which are zeros during the frames; a linear layer predicts the next
+word at every step of the caption (teacher forcing). The network is unrolled for twice as many steps as there are
+frames: 80 at the data set's default of 40, as in S2VT.
 
-Parameters: 18,056,500 and 1,501 a word. With the 12,594 words of PipeDream's section 5.1 that is 36,960,094 (148 MB in
-float32), not its "349 MB". The network that S2VT's authors released has that: its file s2vt_vgg_rgb.caffemodel is
-349,436,137 bytes long (listed in github.com/singnet/dnn-model-services), its vocabulary file names four corpora
-(yt_coco_mvad_mpiimd_vocabulary.txt). The most words that fit into that many bytes are 46,170, and with
+Parameters: 18,056,500, and 1,501 for each word. With the 12,594 words of PipeDream's section 5.1 they are 36,960,094
+(148 MB in float32), not its "349 MB". That is the size of the network that S2VT's authors released: its file
+s2vt_vgg_rgb.caffemodel has 349,436,137 bytes (listed in github.com/singnet/dnn-model-services), and its vocabulary file
+names four corpora (yt_coco_mvad_mpiimd_vocabulary.txt). At most 46,170 words fit into that many bytes, and with
 `vocabulary=46170` this model has 87,357,670 parameters, 349.4 MB. DEVIATION: the number of words is derived, not read.
 
-One tensor goes between blocks: the last channel carries the word's number from the input to the block that looks its
-vector up. Dropout is before and behind both layers, as in S2VT's section 4. ASSUMPTION: words' vectors start uniform in
+One tensor passes between blocks; its last channel carries the word's number from the input to the block with the word
+vectors. Dropout is before and after both layers, as in S2VT's section 4. ASSUMPTION: words' vectors start uniform in
 +-0.08, the layers as in `repro.models._lstm`.
 """
 
@@ -45,9 +45,8 @@ def build(
 ) -> nn.Sequential:
     """(N, steps, features + 1) -> logits (N * steps, words) of each step's next word, in five blocks.
 
-    The last value of a step is the number of a caption's word, the others the features of a clip's frame.
-    `vocabulary`: words, by default as many as classes. InputError for sizes that are not whole numbers above 0, fewer
-    words than classes, and a dropout outside [0, 1).
+    The last value of a step is the number of a caption's word, the others are the features of a clip's frame.
+    vocabulary: the number of words, by default that of classes. InputError for fewer words than classes.
     """
     words = classes if vocabulary is None else vocabulary
     if words < classes:
@@ -66,7 +65,7 @@ def build(
 
 
 class S2vt(nn.Sequential):
-    """The five blocks, with decoding of captions."""
+    """The five blocks, and greedy decoding of captions."""
 
     frames: Frames
     lstm1: First
@@ -78,17 +77,17 @@ class S2vt(nn.Sequential):
     def captions(self, x: torch.Tensor) -> torch.Tensor:
         """Greedy decoding: word numbers (N, steps) for x (N, steps, features + 1), whose words are ignored. Each clip's
         words end with EOS, followed by PAD. Call it in evaluation mode."""
-        seen = self.lstm1(self.frames(x))[..., :-1]
-        frames, later = seen.chunk(2, 1)
-        _, state = self.lstm2.lstm.run(self.words.beside(frames, frames.new_zeros(*frames.shape[:2], self.words.width)))
+        frames, later = self.lstm1(self.frames(x))[..., :-1].chunk(2, 1)
+        no_words = frames.new_zeros(*frames.shape[:2], self.words.width)
+        _, state = self.lstm2.lstm.run(torch.cat([frames, no_words], -1))
         word = torch.full((len(x),), BOS, device=x.device)
-        ended, chosen = torch.zeros_like(word, dtype=torch.bool), []
+        ended, words = torch.zeros_like(word, dtype=torch.bool), []
         for step in later.split(1, 1):
-            output, state = self.lstm2.lstm.run(self.words.beside(step, self.words.table(word).unsqueeze(1)), state)
+            output, state = self.lstm2.lstm.run(torch.cat([step, self.words.table(word).unsqueeze(1)], -1), state)
             word = self.vocabulary(output).argmax(1).masked_fill(ended, PAD)
             ended |= word == EOS
-            chosen.append(word)
-        return torch.stack(chosen, 1)
+            words.append(word)
+        return torch.stack(words, 1)
 
 
 class Frames(nn.Module):
@@ -128,12 +127,7 @@ class Words(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         outputs, numbers = x[..., :-1], x[:, x.shape[1] // 2 :, -1]
         vectors = self.dropout(self.table(numbers.long()))
-        return self.beside(outputs, torch.cat([torch.zeros_like(vectors), vectors], 1))
-
-    @staticmethod
-    def beside(outputs: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
-        """The input of the second layer."""
-        return torch.cat([outputs, vectors], -1)
+        return torch.cat([outputs, torch.cat([torch.zeros_like(vectors), vectors], 1)], -1)
 
 
 class Second(nn.Module):

@@ -6,9 +6,10 @@ Weights start at 0: convergence bounds for convex objectives do not depend on th
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
 
 from torch import nn
+
+from repro.models._shapes import sequential
 
 
 def build(input_shape: tuple[int, ...], classes: int) -> nn.Sequential:
@@ -16,4 +17,4 @@ def build(input_shape: tuple[int, ...], classes: int) -> nn.Sequential:
     linear = nn.Linear(math.prod(input_shape), classes)
     nn.init.zeros_(linear.weight)
     nn.init.zeros_(linear.bias)
-    return nn.Sequential(OrderedDict(fc=nn.Sequential(nn.Flatten(), linear)))
+    return sequential(fc=nn.Sequential(nn.Flatten(), linear))

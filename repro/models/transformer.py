@@ -12,7 +12,6 @@ second. Padding is a zero vector before and after every block, by which the next
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
 from typing import Any
 
 import torch
@@ -20,7 +19,7 @@ from torch import nn
 
 from repro.core.errors import InputError
 from repro.core.fields import Count
-from repro.models._shapes import Dropout
+from repro.models._shapes import Dropout, sequential
 
 TAKES = "sentence pairs"
 PAD = 0  # the word number of padding, as in repro.data.sets.multi30k
@@ -38,9 +37,7 @@ def build(
 ) -> nn.Sequential:
     """Words (N, 2 L) of any L -> logits (N * L, classes) of the target's next words, in 2 + 2 x layers blocks.
 
-    InputError for sizes that are not whole numbers above 0, an odd width or one that heads do not divide, and for a
-    dropout outside [0, 1).
-    """
+    InputError for an odd width, or one that is not a multiple of `heads`."""
     if width % heads or width % 2:
         raise InputError(f"model.width={width}: must be even and a multiple of model.heads={heads}")
     if len(input_shape) != 1 or input_shape[0] % 2:
@@ -52,7 +49,7 @@ def build(
     for number in range(1, layers + 1):
         blocks[f"decoder{number}"] = Decoder(nn.TransformerDecoderLayer(width, heads, **sizes_of_layer))
     blocks["generator"] = Generator(width, classes)
-    network = nn.Sequential(OrderedDict(blocks))
+    network = sequential(**blocks)
     for block in list(network)[1:]:
         for parameter in block.parameters():
             if parameter.dim() > 1:

@@ -9,14 +9,13 @@ channels, for a network of this shape that trains quickly without a GPU.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 
 from torch import nn
 
 from repro.core.fields import Positive
 from repro.models._residual import head, initialise
-from repro.models._shapes import image, scaled
+from repro.models._shapes import image, scaled, sequential
 
 STAGES = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))  # channels; a pooling ends each
 
@@ -25,7 +24,7 @@ def build(input_shape: tuple[int, ...], classes: int, *, width: Positive = 1.0) 
     """(N, C, H, W) -> logits (N, classes), in fourteen blocks conv1_1 ... conv5_3, fc; InputError below 32x32."""
     inputs, _, _ = image("vgg16", input_shape, lambda side: side // 2 ** len(STAGES))
     blocks, outputs = convolutions(STAGES, inputs, width, batch_norm=True)
-    return initialise(nn.Sequential(OrderedDict(**blocks, fc=head(outputs, classes))))
+    return initialise(sequential(**blocks, fc=head(outputs, classes)))
 
 
 def convolutions(

@@ -1,14 +1,14 @@
 """VGG16 for ImageNet: Simonyan, Zisserman, "Very Deep Convolutional Networks" (ICLR 2015), configuration D.
 
-Thirteen 3x3 convolutions with biases and without batch norm, ReLU behind each, a pooling behind every stage; fc6, fc7
-of 4,096 with dropout, fc8: 138,357,544 parameters at 224x224 and 1,000 classes, 553 MB in float32, PipeDream's "550 MB"
-(section 5.1). There is no adaptive pooling: fc6 is as wide as the last feature map, so that small images make a smaller
-fc6 (32x32 is the least). Every layer is a block, its ReLU, pooling or dropout in it, so that a pipeline can be cut
-between any two; the network for CIFAR-10, with batch norm and one linear layer, is `vgg16`.
+Thirteen 3x3 convolutions with biases and without batch norm, each followed by ReLU, and pooling after every stage; fc6
+and fc7 of 4,096 with dropout, fc8: 138,357,544 parameters at 224x224 and 1,000 classes, 553 MB in float32, PipeDream's
+"550 MB" (section 5.1). There is no adaptive pooling, so the size of fc6 depends on the image (at least 32x32). Every
+layer is a block that includes its ReLU, pooling or dropout, so that a pipeline can be cut between any two. `vgg16` is
+the network for CIFAR-10, with batch norm and one linear layer.
 
 Weights are drawn as He et al. (2015) do, those of fc8 from N(0, 0.01), so that the loss starts near that of guessing;
-biases are 0. The authors start deep networks from shallow ones that they trained before, or (their section 3.1) as
-Glorot does; PipeDream names no initialisation.
+biases are 0. The authors start deep networks from trained shallow ones, or (their section 3.1) as Glorot does;
+PipeDream names no initialisation.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 from torch import nn
 
-from repro.models._shapes import image, scaled
+from repro.models._shapes import image, initialised, scaled, sequential
 from repro.models.vgg16 import STAGES, convolutions
 
 SIDE = 224  # image size with the published number of parameters
@@ -34,29 +34,14 @@ def build(input_shape: tuple[int, ...], classes: int) -> nn.Sequential:
 def network(
     name: str, stages: Sequence[Sequence[int]], input_shape: tuple[int, ...], classes: int, width: float = 1.0
 ) -> nn.Sequential:
-    """Stages of convolutions (their output channels) and three linear layers, all `width` times as wide. name: for
-    errors."""
+    """The network of the given stages (output channels of convolutions) and three linear layers, all `width` times as
+    wide. name: for errors."""
     inputs, height, columns = image(name, input_shape, lambda side: side // 2 ** len(stages))
     blocks, outputs = convolutions(stages, inputs, width)
     hidden = scaled(HIDDEN, width)
-    whole = nn.Sequential(
-        OrderedDict(
-            **blocks,
-            fc6=nn.Sequential(nn.Flatten(), nn.Linear(outputs * height * columns, hidden), nn.ReLU(), nn.Dropout(0.5)),
-            fc7=nn.Sequential(nn.Linear(hidden, hidden), nn.ReLU(), nn.Dropout(0.5)),
-            fc8=nn.Sequential(nn.Linear(hidden, classes)),
-        )
+    linear = OrderedDict(
+        fc6=nn.Sequential(nn.Flatten(), nn.Linear(outputs * height * columns, hidden), nn.ReLU(), nn.Dropout(0.5)),
+        fc7=nn.Sequential(nn.Linear(hidden, hidden), nn.ReLU(), nn.Dropout(0.5)),
+        fc8=nn.Sequential(nn.Linear(hidden, classes)),
     )
-    return initialised(whole)
-
-
-def initialised(network: nn.Sequential) -> nn.Sequential:
-    """Weights of convolutions and linear layers as He et al. (ICCV 2015, fan in), of the last from N(0, 0.01); biases
-    0."""
-    layers = [module for module in network.modules() if isinstance(module, nn.Conv2d | nn.Linear)]
-    for layer in layers:
-        nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
-        if layer.bias is not None:
-            nn.init.zeros_(layer.bias)
-    nn.init.normal_(layers[-1].weight, std=0.01)
-    return network
+    return initialised(sequential(**blocks, **linear))

@@ -1,4 +1,4 @@
-"""The models of eager-SGD and gTop-k: published sizes, forms, options, and the state that an LSTM carries."""
+"""The models of eager-SGD and gTop-k: forms, FLOPs, and the state that an LSTM carries."""
 
 from __future__ import annotations
 
@@ -8,9 +8,6 @@ from torch import nn
 from torch.nn import functional
 
 from repro import data, models
-from repro.core.errors import InputError
-from repro.data.base import Dataset, Split
-from repro.data.readers.text import Text
 from repro.models.lstm_ucf101 import LastOutput
 from repro.testing import small
 from repro.training.device_times import block_flops
@@ -18,7 +15,7 @@ from repro.training.evaluation.evaluate import digest
 from repro.training.model_shard import ModelShard, reset_state
 from tests.support.probes import check, composed
 
-# --- the models of eager-SGD's Table 1 and Figure 3: published parameter counts, forms, bad options
+# --- eager-SGD
 
 
 def test_resnet32_projects_in_all_three_stages():
@@ -32,28 +29,23 @@ def test_resnet32_projects_in_all_three_stages():
 # LSTM
 
 
-def test_one_bias_is_the_lstm_with_two_of_which_one_is_zero():
+def test_an_lstm_with_one_bias_equals_one_with_two_of_which_one_is_zero():
     torch.manual_seed(0)
     ours, theirs, x = LastOutput(5, 7), nn.LSTM(5, 7, batch_first=True), torch.randn(3, 11, 5)
     with torch.no_grad():
         assert ours.bias[7:14].eq(1).all() and ours.bias.sum() == 7, "the forget gate's"
         ours.bias.copy_(torch.randn(28))
-        for mine, other in (
-            (ours.weight_ih, theirs.weight_ih_l0),
-            (ours.weight_hh, theirs.weight_hh_l0),
-            (ours.bias, theirs.bias_ih_l0),
-        ):
-            other.copy_(mine)
+        for name, mine in (("weight_ih", ours.weight_ih), ("weight_hh", ours.weight_hh), ("bias_ih", ours.bias)):
+            getattr(theirs, f"{name}_l0").copy_(mine)
         theirs.bias_hh_l0.zero_()
     assert torch.equal(ours(x), theirs(x)[0][:, -1])
     ours(x).sum().backward()
     theirs(x)[0][:, -1].sum().backward()
-    assert torch.allclose(ours.bias.grad, theirs.bias_hh_l0.grad) and torch.allclose(
-        ours.weight_hh.grad, theirs.weight_hh_l0.grad
-    )
+    assert torch.allclose(ours.bias.grad, theirs.bias_hh_l0.grad)
+    assert torch.allclose(ours.weight_hh.grad, theirs.weight_hh_l0.grad)
 
 
-def test_the_answer_is_that_of_the_last_frame():
+def test_the_output_is_that_of_the_last_frame():
     model = models.build("lstm_ucf101", (4, 3), 5, 0, hidden=8, dense=6)
     x = torch.randn(2, 9, 3)
     other = x.clone()
@@ -103,7 +95,7 @@ def test_padding_stays_zero_between_blocks():
         assert (x == 0).all(-1).tolist() == [[False, False, True] + [False] * 3, [False] * 5 + [True]]
 
 
-# --- the models of the gTop-k paper: published sizes, options, FLOPs, and the state that an LSTM carries
+# --- gTop-k
 
 
 def test_resnet50_halves_the_sides_in_the_middle_convolution():
@@ -115,20 +107,11 @@ def test_resnet50_halves_the_sides_in_the_middle_convolution():
     assert isinstance(model.stage1_1.shortcut, nn.Sequential) and isinstance(model.stage1_2.shortcut, nn.Identity)
 
 
-def test_text_goes_with_text():
-    images = Split(torch.zeros(4, 1, 8, 8), torch.zeros(4, dtype=torch.int64))
-    text = Text(torch.zeros(99, dtype=torch.int64), 5)
-    pictures = Dataset("mnist", False, "", images, images, classes=10, input_shape=(1, 8, 8))
-    words = Dataset("ptb", False, "", text, text, classes=30, input_shape=(5,))
-    softmax, lstm = (
-        check(composed("fig4-mnist") | {"model": given})
-        for given in ({"name": "softmax"}, {"name": "lstm_ptb", "hidden": 8, "layers": None, "dropout": 0.5})
-    )
-    assert models.of(lstm, words).lstm2[0].lstm.hidden_size == 8 and models.of(lstm, words, "meta").lstm1[1].p == 0.5
-    with pytest.raises(InputError, match="model lstm_ptb takes text, and mnist is images; models for it: alexnet, "):
-        models.of(lstm, pictures)
-    with pytest.raises(InputError, match="model softmax takes images, and ptb is text; models for it: lstm_ptb"):
-        models.of(softmax, words)
+def test_options_of_a_configuration():
+    options = {"name": "lstm_ptb", "hidden": 8, "layers": None, "dropout": 0.5}
+    config, words = check(composed("fig4-mnist") | {"model": options}), data.shapes("ptb")
+    model = models.of(config, words, "meta")
+    assert model.lstm2[0].lstm.hidden_size == 8 and model.lstm1[1].p == 0.5
 
 
 def test_flops_are_counted_for_all_of_them():
@@ -141,14 +124,14 @@ def test_flops_are_counted_for_all_of_them():
     assert count("lstm_ptb", (7,), 50, 3, hidden=16) == [0, 21 * 16 * 16**2, 21 * 16 * 16**2, 21 * 2 * 16 * 50]
 
 
-# The state that is carried
+# The state that an LSTM carries
 
 
 def lstm(words: int = 30, **options) -> nn.Sequential:
     return models.build("lstm_ptb", (5,), words, 0, **{"hidden": 8, "dropout": 0.0, **options})
 
 
-def test_a_sequence_goes_on_where_the_one_before_ended():
+def test_a_sequence_continues_the_previous_one():
     model, words = lstm().eval(), torch.randint(30, (3, 10), generator=torch.Generator().manual_seed(0))
     whole = model(words).view(3, 10, 30)
     reset_state(model)
@@ -160,11 +143,11 @@ def test_a_sequence_goes_on_where_the_one_before_ended():
     assert model(words[:2]).shape == (20, 30), "another number of streams after a reset"
 
 
-def test_gradients_do_not_go_back_beyond_a_sequence():
+def test_gradients_stop_at_the_beginning_of_a_sequence():
     model, words = lstm(), torch.randint(30, (3, 5))
     model(words)
     assert not model.lstm1[0].hidden.requires_grad and model.lstm1[0].hidden.abs().sum() > 0
-    model(words).sum().backward()  # would complain of freed buffers, or of a second pass through them
+    model(words).sum().backward()  # would fail with a second pass through freed buffers
     model(words).sum().backward()
 
 
@@ -196,5 +179,5 @@ def test_the_models_and_data_sets_have_configurations():
     }
     assert models.names() == files.group_names("model") and sorted(data.names()) == files.group_names("dataset")
     for name in models.names():
-        found = files.group_file("model", name)
-        models.build(name, *inputs[models.takes(name)], 0, "meta", **plugins.choice("model")(found).options)
+        options = plugins.choice("model")(files.group_file("model", name)).options
+        models.build(name, *inputs[models.takes(name)], 0, "meta", **options)

@@ -1,4 +1,4 @@
-"""How a user's module is cut into blocks: they compute what it does, forward and backward, with its parameters."""
+"""A user's module, cut into blocks, has the same outputs, gradients and parameters."""
 
 from __future__ import annotations
 
@@ -43,18 +43,15 @@ def tied() -> nn.Module:
 RELU = nn.ReLU()
 
 
-@pytest.mark.parametrize(
-    ("net", "names"),
-    [
-        (residual(), ["a", "b", "d"]),
-        (nn.Sequential(nn.Linear(4, 4), RELU, nn.Linear(4, 4), RELU), ["0", "1", "2", "1__2"]),
-        (tied(), ["model"]),
-        (nn.Linear(4, 4), ["model"]),
-        (one_block(lambda net, x: net.b(net.a(x)) if x.sum() > 0 else net.a(x)), ["model"]),
-        (one_block(lambda net, x: net.b(net.a(x)) + 0 * torch.randn(1)), ["model"]),
-        (one_block(lambda net, x: net.b(nn.functional.dropout(net.a(x), 0.5, net.training))), ["model"]),
-    ],
-)
+@pytest.mark.parametrize(("net", "names"), [
+    (residual(), ["a", "b", "d"]),
+    (nn.Sequential(nn.Linear(4, 4), RELU, nn.Linear(4, 4), RELU), ["0", "1", "2", "1__2"]),
+    (tied(), ["model"]),
+    (nn.Linear(4, 4), ["model"]),
+    (one_block(lambda net, x: net.b(net.a(x)) if x.sum() > 0 else net.a(x)), ["model"]),
+    (one_block(lambda net, x: net.b(net.a(x)) + 0 * torch.randn(1)), ["model"]),
+    (one_block(lambda net, x: net.b(nn.functional.dropout(net.a(x), 0.5, net.training))), ["model"]),
+])  # fmt: skip
 def test_blocks_compute_what_the_module_does(net, names):
     net.eval()
     x, was = torch.randn(3, 4), net.training

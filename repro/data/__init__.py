@@ -1,22 +1,21 @@
-"""The data sets, one file each in `sets/`: the real one if its files are found, else a stand-in of another name that
-needs no download.
+"""Data sets: the real one if its files are present, else a stand-in of another name that needs no download.
 
     of(config)                                  -> Dataset (repro.data.base) of a run; InputError
-    load("mnist", root=None, standin="auto")    the data set by name, with the options of its module
+    load("mnist", root=None, standin="auto")    the data set by name, with its options
     shapes("imagenet")                          its sizes without contents, for timing without arithmetic
     ensure("mnist", root=None, standin="auto")  find it, else download it, else use the stand-in; prints which
     status()                                    rows for `repro data list`; imports no torch
 
-A data set's module has `FILES` (file name -> size and checksum), `MIRRORS` (download addresses; with `ARCHIVE` in one
-tarball; without FILES there is no download and `MISSING` says what to do), `OPTIONS` (names of configuration options;
-`validation` and those of `repro.data.augmentation` are applied here), `STANDIN` (the stand-in's name), `find(root)`,
-and, each with the other options as arguments, `read(folder)` and `standin()`, which return a `Dataset`, and `shapes()`.
-Unless it is classification of images, it has `TASK` and `KIND` (see `repro.data.base`).
+Each data set is a module in `sets/` with `FILES` (file name -> size and checksum), `MIRRORS` (download addresses; with
+`ARCHIVE` of one tarball; without FILES there is no download, and `MISSING` says what to do), `OPTIONS` (names of
+configuration options; `validation` and those of `repro.data.augmentation` are applied here), `STANDIN` (the stand-in's
+name), `find(root)`, and, each with the other options as arguments, `read(folder)` and `standin()`, which return a
+`Dataset`, and `shapes()`. Unless it is image classification, it has `TASK` and `KIND` (see `repro.data.base`).
 
-A module may instead have `load(root, standin, **options)` in place of `read` and `standin`, and `timing(root,
-**options)` in place of `shapes`; both return a `Dataset`. With `GENERATED = True` there are no files and no stand-in.
-`besides(root, standin)` describes what is used besides the found files, and raises InputError as `load` does. Packages
-register data sets through the entry-point group `repro.datasets` (NAME = "module").
+Instead of `read` and `standin` a module may have `load(root, standin, **options)`, and instead of `shapes`
+`timing(root, **options)`; both return a `Dataset`. With `GENERATED = True` there are no files and no stand-in.
+`besides(root, standin)` describes other files that are used, and raises InputError as `load` does. Packages register
+data sets through the entry-point group `repro.datasets` (NAME = "module").
 """
 
 from __future__ import annotations
@@ -31,22 +30,20 @@ from typing import TYPE_CHECKING, Any
 from repro.core.errors import InputError, NotHere, unknown
 from repro.core.warnings import warn
 from repro.data import augmentation, files
-from repro.data.sources import REGISTRY, generated, kind, missing, module, module_of, names, task
+from repro.data.sources import REGISTRY, generated, kind, missing, module, names, task  # noqa: F401
 from repro.experiment.schema import RunConfig
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset
 
 STANDIN_MODES = ("auto", "never", "always")
-
-# `ensure` waits so many seconds for a silent mirror, and for a whole download
-QUICK_S, QUICK_TOTAL_S = 5.0, 180.0
+QUICK_S, QUICK_TOTAL_S = 5.0, 180.0  # time limits of `ensure` for a silent mirror, and for a whole download
 
 
 def of(config: RunConfig) -> Dataset:
-    """The data set of a run's configuration; the latest one is cached, because virtual ranks of a process share it.
+    """The data set of a run's configuration; only the real one's shapes if the testbed computes no arithmetic.
 
-    On a simulated testbed without arithmetic it has only shapes, those of the real data set.
+    The last one is cached, because the virtual ranks of a process share it.
     """
     root, name, options = config.data.root, config.dataset.name, dict(config.dataset.options)
     standin = options.pop("standin")
@@ -60,7 +57,7 @@ def _of(name: str, root: str | None, standin: str, shapes_only: bool, places: tu
 
 
 def _frozen(options: Mapping[str, Any]) -> tuple:
-    """The options as a hashable key; an invalid list becomes text, which its own check refuses."""
+    """The options as a hashable key; an invalid list becomes text, which the option's check refuses."""
     return tuple((name, value if isinstance(value, Hashable) else str(value)) for name, value in options.items())
 
 
@@ -72,33 +69,31 @@ def forget() -> None:
 def load(name: str, root: str | None = None, standin: str = "auto", **options: Any) -> Dataset:
     """The data set `name`.
 
-    `root` is searched before $REPRO_DATA and the user's cache. standin: if no file of the real data set is found,
-    "auto" uses the stand-in and "never" raises InputError; "always" does not search. A truncated or corrupt file is an
-    InputError with "auto" too: a damaged copy never becomes the stand-in. options: of the data set's module; None is
-    the default.
+    `root` is searched before $REPRO_DATA and the user's cache. standin: if the files are missing, "auto" uses the
+    stand-in and "never" raises InputError; "always" does not search. A damaged file is an InputError with "auto" too,
+    and never replaced by the stand-in. options: the data set's; None stands for the default.
     """
     source = module(name)
     _check_mode(standin)
-    given = _options(name, options)
+    used = _options(name, options)
     if hasattr(source, "load"):
-        return source.load(root, standin, **given)
+        return source.load(root, standin, **used)
     from repro.data.readers.augment import augmented
     from repro.data.readers.validation import held_out
 
-    changes, given = augmentation.parted(given)
-    validation = given.pop("validation", None)
+    augmentations, used = augmentation.parted(used)
+    validation = used.pop("validation", None)
     folder = None if standin == "always" else source.find(root)
-    if folder is not None:
-        return augmented(held_out(source.read(folder, **given), validation), changes)
-    if standin == "never":
+    if folder is None and standin == "never":
         raise NotHere(missing(name, root))
-    return augmented(held_out(source.standin(**given), validation), changes)
+    dataset = source.standin(**used) if folder is None else source.read(folder, **used)
+    return augmented(held_out(dataset, validation), augmentations)
 
 
 def shapes(name: str, root: str | None = None, **options: Any) -> Dataset:
-    """The data set `name` on the meta device, in the real one's sizes, for timing without arithmetic.
+    """The data set `name` on the meta device, with the real one's sizes, for timing without arithmetic.
 
-    It reads at most the samples' lengths, from files below `root`, $REPRO_DATA or the cache, if there are any.
+    It reads at most the samples' lengths, if their files are found below `root`, $REPRO_DATA or the cache.
     """
     import torch
 
@@ -106,14 +101,14 @@ def shapes(name: str, root: str | None = None, **options: Any) -> Dataset:
     from repro.data.readers import validation
     from repro.data.readers.text import Text
 
-    source, given = module(name), _options(name, options)
+    source, used = module(name), _options(name, options)
     if hasattr(source, "timing"):
-        return source.timing(root, **given)
-    given = augmentation.parted(given)[1]
-    held = given.pop("validation", None)
-    counts, classes, shape = source.shapes(**given)
-    if held is not None:
-        counts = validation.counts(held, counts[0])
+        return source.timing(root, **used)
+    used = augmentation.parted(used)[1]
+    validated = used.pop("validation", None)
+    counts, classes, shape = source.shapes(**used)
+    if validated is not None:
+        counts = validation.counts(validated, counts[0])
     splits: list[AnySplit]
     if kind(name) == "text":
         splits = [Text(torch.empty(count + 1, dtype=torch.int64, device="meta"), *shape) for count in counts]
@@ -126,26 +121,29 @@ def shapes(name: str, root: str | None = None, **options: Any) -> Dataset:
     return Dataset(f"{name} (shapes only)", False, checksum, *splits, classes=classes, input_shape=shape)
 
 
-def extract(name: str, videos: str, root: str | None, device: str, say: Callable[[str], Any], /, **given: Any) -> None:
+def extract(
+    name: str, videos: str, root: str | None, device: str, say: Callable[[str], Any], /, **options: Any
+) -> None:
     """Extract the missing features of the data set `name` from a folder of videos (`data.videos`).
 
-    InputError for a data set without videos. device: as in the configuration; given: the data set's options, which
-    select the videos.
+    InputError for a data set without videos. device: as in the configuration; options: the data set's, which select the
+    videos.
     """
     import torch
 
-    source, options = module(name), _options(name, given)
+    source, used = module(name), _options(name, options)
     if not hasattr(source, "extract"):
         raise InputError(f"data.videos={videos}: data set '{name}' is not made of videos")
-    where = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
-    source.extract(videos, root, where, say, **options)
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    source.extract(videos, root, device, say, **used)
 
 
 def ensure(name: str, root: str | None = None, standin: str = "auto", say: Callable[[str], Any] = print) -> Path | None:
-    """Provide a data set before a run: find it, else download it into the cache, else use the stand-in; prints which.
+    """Find a data set before a run, else download it into the cache, else use the stand-in; prints which.
 
-    Returns the folder of the real files, or None for the stand-in. InputError for a damaged or incomplete copy, and if
-    `standin` is "never" and there are no files.
+    Returns the folder of the real files, or None for the stand-in. InputError for a damaged or incomplete copy, and for
+    missing files if `standin` is "never".
     """
     from repro.data.fetch import fetch
 
@@ -155,7 +153,7 @@ def ensure(name: str, root: str | None = None, standin: str = "auto", say: Calla
         say(f"data: {name}, generated")
         return None
     if standin == "always":
-        say(f"data: {source.STANDIN} (stand-in for {name}, asked for)")
+        say(f"data: {source.STANDIN} (stand-in for {name}, as configured)")
         return None
     if folder := source.find(root):
         say(f"data: {name}, found in {folder}{_checked(source)}{_besides(source, root, standin)}")
@@ -176,14 +174,14 @@ def ensure(name: str, root: str | None = None, standin: str = "auto", say: Calla
 
 
 def status(root: str | None = None) -> list[dict[str, Any]]:
-    """A row for each data set: name, where (folder or None), ok (False for a damaged copy, None for none), detail,
-    megabytes of the real files, standin (its name; None for generated data)."""
+    """A row for each data set: name, where (folder or None), ok (None if missing, False if damaged), detail, megabytes
+    of the real files, standin (its name; None for generated data)."""
     rows = []
     for name, source in REGISTRY.usable().items():
         try:
             rows.append(_row(name, source, root))
         except AttributeError as error:
-            warn(f"data set {name}: {module_of(name)} is not whole ({error})")
+            warn(f"data set {name}: {REGISTRY.module_of(name)} is incomplete ({error})")
     return rows
 
 
@@ -215,14 +213,14 @@ def verify(name: str, root: str | None = None) -> Path:
     return folder
 
 
-def _options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def _options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """The options that are not None; InputError for unknown ones."""
     valid = module(name).OPTIONS
-    for option in given:
+    for option in options:
         if option not in valid:
             allowed = ", ".join(f"dataset.{one}" for one in valid) or "none"
             raise InputError(f"data set '{name}' has no option 'dataset.{option}'; valid: {allowed}")
-    return {option: value for option, value in given.items() if value is not None}
+    return {option: value for option, value in options.items() if value is not None}
 
 
 def _besides(source: ModuleType, root: str | None, standin: str) -> str:
@@ -236,23 +234,3 @@ def _checked(source: ModuleType) -> str:
 def _check_mode(standin: str) -> None:
     if standin not in STANDIN_MODES:
         raise unknown("value of standin", str(standin), STANDIN_MODES)
-
-
-__all__ = [
-    "ensure",
-    "extract",
-    "forget",
-    "generated",
-    "kind",
-    "load",
-    "missing",
-    "module",
-    "module_of",
-    "names",
-    "of",
-    "shapes",
-    "status",
-    "task",
-    "timing_only",
-    "verify",
-]

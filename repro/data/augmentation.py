@@ -1,4 +1,4 @@
-"""The options of random augmentation, which data sets of images share."""
+"""The options of random augmentation, shared by data sets of images."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from pydantic import Field
 from repro.core.fields import Model, NonNegative, checked
 
 CUTS = ("flip", "pad")  # for any images
-ALL = (*CUTS, "crop", "colour")  # for images with ImageNet's colours, which may be stored larger than the model's input
+ALL = (*CUTS, "crop", "colour")  # for images with ImageNet's colours that may be stored larger than the model's input
 
 
 class Augmentation(Model):
-    """Augmentation of training minibatches; evaluations, also of training images, use each image's centre.
+    """Augmentation of training minibatches. Evaluations, also of training images, use each image's centre.
 
     flip    mirror half of the images horizontally
-    pad     pad each side by so many pixels of the channel's mean, and cut a window of the image's size (He et al. 2016,
-            section 4.2: 4)
+    pad     pad each side by this number of pixels with the channel's mean, and cut a random window of the image's size
+            (He et al. 2016, section 4.2: 4)
     crop    random: a window of the model's input size, anywhere in the stored image (Krizhevsky et al. 2012; Caffe: 227
-            of 256). area: a part with 8 to 100 % of the area and an aspect ratio of 3/4 to 4/3, drawn uniformly (the
-            ratio's logarithm), resized bilinearly (Szegedy et al. 2015, section 6). Each is drawn once; what exceeds
-            the image is cut, where others draw again
+            of 256). area: a part with 8 to 100 % of the area and an aspect ratio of 3/4 to 4/3, uniform in area and in
+            the logarithm of the ratio, resized bilinearly (Szegedy et al. 2015, section 6). A part that exceeds the
+            image is clipped, where other implementations draw again
     colour  standard deviation of the shift along the principal components of ImageNet's colours (Krizhevsky et al.
             2012, section 4.1: 0.1)
     """
@@ -32,9 +32,8 @@ class Augmentation(Model):
     colour: NonNegative | None = None
 
 
-def parted(given: dict[str, Any]) -> tuple[Augmentation | None, dict[str, Any]]:
+def parted(options: dict[str, Any]) -> tuple[Augmentation | None, dict[str, Any]]:
     """(augmentation or None, other options) of a data set's options."""
-    ours = {name: value for name, value in given.items() if name in ALL}
-    rest = {name: value for name, value in given.items() if name not in ALL}
-    augmentation = checked(Augmentation, ours, "dataset")
+    rest = {name: value for name, value in options.items() if name not in ALL}
+    augmentation = checked(Augmentation, {name: options[name] for name in ALL if name in options}, "dataset")
     return (augmentation if any(augmentation.model_dump().values()) else None), rest

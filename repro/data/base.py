@@ -1,10 +1,8 @@
 """Loaded data sets and their splits.
 
-A split has a length, targets `y` and `to(device)`. It defines the `task` and the `kind` of inputs, its minibatches
-(`iterations(batch)`, `minibatches(...)`, see `repro.data.minibatches`), its evaluation (`in_order()`) and random parts
-(`subset(samples)`). `Split` has all samples in memory. In `repro.data.readers` are `lazy.LazySplit`, which decodes
-images when they are drawn, `text.Text`, `hyperplane_points.HyperplanePoints`, which computes vectors when they are
-drawn, `sequences.Sequences` of different lengths, and `captioned.Captioned` clips.
+`Split` has all samples in memory. `repro.data.readers` has splits that decode images or compute vectors when they are
+drawn (`lazy.LazySplit`, `hyperplane_points.HyperplanePoints`), of text (`text.Text`), of sequences of different lengths
+(`sequences.Sequences`) and of clips with captions (`captioned.Captioned`).
 """
 
 from __future__ import annotations
@@ -21,16 +19,16 @@ from repro.core.errors import InputError
 from repro.data.minibatches import Batches, Minibatches, seeded_order
 
 TASKS = ("classification", "text", "regression")
-# kinds of inputs, which decide what models fit
+# the kinds of inputs; a model takes one of them
 KINDS = ("images", "text", "vectors", "sequences", "sentence pairs", "captioned clips")
 
-# samples of a piece of `in_order`; fewer for large images, so that their activations take about a gigabyte at most
+# The most samples and values in a piece of `in_order`, so that activations of large images take about a gigabyte.
 EVALUATION_BATCH = 1000
 EVALUATION_VALUES = 2**24
 
 
 def moved(tensor: torch.Tensor, device: torch.device | str) -> torch.Tensor:
-    """The tensor on `device`. The copy to a GPU is asynchronous, so that the host does not wait for earlier kernels."""
+    """The tensor on `device`. A copy to a GPU is asynchronous, so that the host does not wait for earlier kernels."""
     if torch.device(device).type == "cuda" and tensor.device.type == "cpu":
         tensor = tensor.pin_memory()
     return tensor.to(device, non_blocking=True)
@@ -42,7 +40,7 @@ class AnySplit(ABC):
     y   the targets: classes (N,) int64, or values (N,) float32 of a regression
     """
 
-    if TYPE_CHECKING:  # each split has it as a field or as a property
+    if TYPE_CHECKING:  # a field or a property of each split
 
         @property
         def y(self) -> torch.Tensor: ...
@@ -59,7 +57,7 @@ class AnySplit(ABC):
 
     @property
     def changes(self) -> dict[str, object]:
-        """The random augmentation of minibatches, for the record of a run; empty: none."""
+        """The options of random augmentation, for the record of a run; empty without."""
         return {}
 
     @abstractmethod
@@ -71,7 +69,7 @@ class AnySplit(ABC):
 
     @abstractmethod
     def subset(self, samples: int, seed: int = 0) -> AnySplit:
-        """`samples` of the samples (at most all), drawn from `seed` alone, in their order."""
+        """`samples` random samples (at most all) in their original order; the choice depends on `seed` alone."""
 
     @abstractmethod
     def iterations(self, batch: int) -> int:
@@ -79,16 +77,15 @@ class AnySplit(ABC):
 
     @abstractmethod
     def minibatches(self, size: int, workers: int, seed: int, device: torch.device | str | None = None) -> Minibatches:
-        """Minibatches of `size` samples; an epoch has one for each iteration and worker."""
+        """Minibatches of `size` samples, one for each iteration and worker of an epoch."""
 
     @abstractmethod
     def in_order(self, first: int = 0, step: int = 1) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """Every sample once, as (x, y) pieces that a forward pass can take: the `first` piece and every `step`-th after
-        it."""
+        """Every sample once, in pieces (x, y) for one forward pass each: piece `first` and every `step`-th after it."""
 
 
 class Samples(AnySplit):
-    """A split of independent samples: minibatches are drawn at random."""
+    """A split of independent samples, from which minibatches are drawn at random."""
 
     @property
     def device(self) -> torch.device:
@@ -108,15 +105,15 @@ class Samples(AnySplit):
 
     @property
     def lookahead(self) -> int:
-        """The number of minibatches to prefetch with `ahead`; 0: none."""
+        """The number of minibatches to prefetch with `ahead`."""
         return 0
 
     def ahead(self, rows: torch.Tensor) -> None:
-        """Start reading the minibatch of these rows (n,), which will probably be drawn soon."""
+        """Start to read the minibatch of these rows (n,), which will probably be drawn soon."""
 
     def draw(self, rows: torch.Tensor, epoch: str) -> tuple[torch.Tensor, torch.Tensor]:
-        """A training minibatch: as `select`, with random augmentation that depends on the row and on `epoch` alone, a
-        text that names the run's seed and the epoch."""
+        """A training minibatch: like `select`, with random augmentation that depends only on the rows and on `epoch`, a
+        text of the run's seed and the epoch's number."""
         return self.select(rows)
 
     def subset(self, samples: int, seed: int = 0) -> Samples:
@@ -135,13 +132,13 @@ class Samples(AnySplit):
 
 
 def chosen(count: int, samples: int, seed: int) -> torch.Tensor:
-    """`samples` of `count` rows (at most all), in order: (n,) int64 on the CPU."""
+    """`samples` random rows of `count` (at most all), in order: (n,) int64 on the CPU."""
     return seeded_order(count, f"subset/{seed}")[:samples].sort().values
 
 
 @dataclass(frozen=True)
 class View(Samples):
-    """A split that shows the samples of another one."""
+    """A split with the samples of another one; subclasses change some properties."""
 
     whole: Samples
 
@@ -174,6 +171,15 @@ class View(Samples):
     def ahead(self, rows: torch.Tensor) -> None:
         self.whole.ahead(rows)
 
+    def select(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.whole.select(rows)
+
+    def slice(self, start: int, stop: int) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.whole.slice(start, stop)
+
+    def draw(self, rows: torch.Tensor, epoch: str) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.whole.draw(rows, epoch)
+
 
 @dataclass(frozen=True)
 class Subset(View):
@@ -203,10 +209,10 @@ class Subset(View):
 
 @dataclass(frozen=True)
 class Split(Samples):
-    """Samples and labels in memory: x of shape (N, *input_shape), y int64 of shape (N,).
+    """Samples in memory: x of shape (N, *input_shape), labels y int64 of shape (N,).
 
-    x is float32 and normalised, or uint8, which takes a quarter of the memory and becomes (x - mean) / deviation when
-    it is drawn; mean and deviation are float32 (C, 1, 1) in the units of x.
+    x is normalised float32; or uint8, in a quarter of the memory, from which each draw computes (x - mean) / deviation
+    with float32 (C, 1, 1) in the units of x.
     """
 
     x: torch.Tensor
@@ -218,19 +224,17 @@ class Split(Samples):
         return len(self.y)
 
     def to(self, device: torch.device | str) -> Split:
-        """This split on `device`; "meta" keeps the shapes only and cannot be undone."""
+        """This split on `device`; a split on "meta" has only shapes and stays there."""
         if self.x.is_meta:
             return self
         mean, deviation = (one if one is None else one.to(device) for one in (self.mean, self.deviation))
         return Split(self.x.to(device), self.y.to(device), mean, deviation)
 
     def select(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Normalised samples (n, *input_shape) and labels (n,) of the given rows (n,), on the split's device."""
         rows = moved(rows, self.x.device)
         return self._normalised(self.x.index_select(0, rows)), self.y.index_select(0, rows)
 
     def slice(self, start: int, stop: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Normalised samples and labels of the rows from start to stop - 1."""
         return self._normalised(self.x[start:stop]), self.y[start:stop]
 
     def _normalised(self, x: torch.Tensor) -> torch.Tensor:
@@ -241,8 +245,8 @@ class Split(Samples):
 
 @dataclass(frozen=True)
 class Dataset:
-    """A loaded data set. `name` and `standin` go into every record, so that a stand-in is never taken for the real
-    data; `checksum` (SHA-256 of the raw files or of the stand-in's arrays) goes into the run's key.
+    """A loaded data set. `name` and `standin` are in every record, so that a stand-in is never mistaken for the real
+    data; `checksum` (SHA-256 of the raw files or of the stand-in's arrays) is in the run's key.
 
     classes      the width of the model's output: classes, words of a text, or 1 for a regression
     input_shape  the shape of a sample; if lengths differ, of one of nominal length (see `Minibatches.work`)
@@ -264,11 +268,11 @@ class Dataset:
 
     @property
     def kind(self) -> str:
-        """The kind of inputs: one of KINDS."""
+        """One of KINDS."""
         return self.train.kind
 
     def facts(self) -> dict[str, Any]:
-        """What a run's record says of it (`repro.records.record.Data`)."""
+        """The data set's entries in a run's record (`repro.records.record.Data`)."""
         return {
             "name": self.name,
             "standin": self.standin,
@@ -281,12 +285,12 @@ class Dataset:
 
     def iterations(self, batch: int) -> int:
         """Iterations of an epoch with a global batch size; InputError if the data set is too small for one."""
-        if found := self.train.iterations(batch):
-            return found
+        if iterations := self.train.iterations(batch):
+            return iterations
         if self.kind == "text":
             length, least = len(self.train) // batch, self.input_shape[0]
             raise InputError(
-                f"batch={batch}: as many streams of {self.name} have {length} words each, fewer than the "
-                f"{least} of a sequence (dataset.bptt)"
+                f"batch={batch}: as many streams of {self.name} have {length} words each, fewer than the {least} of a "
+                "sequence (dataset.bptt)"
             )
         raise InputError(f"batch={batch}: more than the {len(self.train)} training samples of {self.name}")

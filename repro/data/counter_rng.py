@@ -1,8 +1,8 @@
-"""Counter-based random numbers: any part of a long stream directly, the same on every machine.
+"""Counter-based random numbers: direct access to any part of a long stream, the same on every machine.
 
 Philox (Salmon, Moraes, Dror, Shaw, SC 2011) computes numbers from a counter, so row 30,000 of a table costs as much as
-row 0, and no table is stored. numpy guarantees the raw stream of its bit generators; everything here is computed from
-it in integers or with a single rounding.
+row 0, and no table is stored. numpy guarantees the raw stream of its bit generators; all results are computed from it
+in integers or with a single rounding.
 """
 
 from __future__ import annotations
@@ -45,6 +45,6 @@ def log_normal_lengths(count: int, median: float, spread: float, shortest: int, 
 
 
 def normal(stream: Stream, numbers: Sequence[int]) -> np.ndarray:
-    """Values (n,) float64 of mean 0 and variance 1, one for each number: sums of twelve uniform ones, within +-6."""
+    """Values (n,) float64 of mean 0 and variance 1, one for each number: sums of twelve uniform values, within +-6."""
     drawn = stream.rows(numbers, 12, np.uint16).astype(np.int64)
     return (2 * drawn.sum(1) - 12 * 65535) / 131072.0

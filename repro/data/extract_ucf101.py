@@ -1,11 +1,12 @@
 """Extracts UCF101's features from its videos: `repro run eagersgd/fig13 --scale paper data.videos=DIR`.
 
-Every frame goes through torchvision's Inception-v3 (ImageNet weights, which torchvision downloads) up to its last
-pooling layer: <Class>/<video>.npy, (frames, 2048) float16, which the data set `ucf101` reads. eager-SGD section 6.3
-names the network but publishes neither weights nor preprocessing, so torchvision's are used. It takes about a GPU-hour.
+Every frame is passed through torchvision's Inception-v3 (ImageNet weights, which torchvision downloads) up to its last
+pooling layer, and written to <Class>/<video>.npy, (frames, 2048) float16, which the data set `ucf101` reads. eager-SGD
+section 6.3 names the network but publishes neither weights nor preprocessing, so torchvision's are used. It takes about
+a GPU-hour.
 
 Existing files are kept, so the same command continues an interrupted extraction. Decoders differ by a frame or two at a
-video's end: the features get as many frames as the list says, and the last frame is repeated up to TOLERANCE times. A
+video's end: features are cut to the list's number of frames, or the last frame is repeated up to TOLERANCE times. A
 larger difference is an error.
 """
 
@@ -31,7 +32,7 @@ Network = Callable[[Sequence[np.ndarray]], np.ndarray]  # frames -> features (n,
 
 
 def make(videos: Path, out: Path, wanted: Sequence[Video], device: str, say: Callable[[str], Any]) -> None:
-    """The features of the wanted videos that `out` lacks; without any neither a decoder nor a network is needed."""
+    """Extract the wanted videos' features that `out` lacks. If none is missing, no decoder or network is needed."""
     if todo := plan(videos, out, wanted):
         read, network = video_reader(), inception(device)
         say(f"data: features of {len(todo)} videos in {videos}, extracted to {out} on {device}")
@@ -39,7 +40,7 @@ def make(videos: Path, out: Path, wanted: Sequence[Video], device: str, say: Cal
 
 
 def plan(videos: Path, out: Path, wanted: Sequence[Video]) -> list[tuple[Video, Path, Path]]:
-    """(Video, its file, its features' file) of what is not extracted yet; InputError where video files are missing."""
+    """(video, its file, its features' file) of videos without features; InputError for missing video files."""
     if not videos.is_dir():
         raise InputError(f"videos in {videos}: not a folder")
     todo, absent = [], []
@@ -48,11 +49,11 @@ def plan(videos: Path, out: Path, wanted: Sequence[Video]) -> list[tuple[Video, 
         if target.is_file():
             continue
         places = [videos / f"{video.name}.avi", videos / f"{video.name.rpartition('/')[2]}.avi"]
-        found = next((place for place in places if place.is_file()), None)
-        if found is None:
+        path = next((place for place in places if place.is_file()), None)
+        if path is None:
             absent.append(places[0].name)
         else:
-            todo.append((video, found, target))
+            todo.append((video, path, target))
     if absent:
         raise InputError(
             f"videos in {videos}: {len(absent)} of {len(wanted)} videos are missing: {some_of(absent)}; "
@@ -64,7 +65,7 @@ def plan(videos: Path, out: Path, wanted: Sequence[Video]) -> list[tuple[Video, 
 def extract(
     todo: Sequence[tuple[Video, Path, Path]], read: Reader, network: Network, say: Callable[[str], Any]
 ) -> None:
-    """Write the features of each video; InputError where one cannot be read, or differs too much from the list."""
+    """Write the features of each video; InputError if one cannot be read, or its length differs from the list's."""
     for number, (video, path, target) in enumerate(todo, 1):
         features = np.concatenate([network(batch) for batch in _batches(read(path))] or [np.empty((0, 1))])
         count = len(features)
@@ -73,14 +74,11 @@ def extract(
         features = features[np.minimum(np.arange(video.frames), count - 1)].astype(np.float16)
         write(target, features)
         if number % 100 == 0 or number == len(todo):
-            say(
-                f"{number} of {len(todo)} videos, last {video.name}: {video.frames} frames"
-                + (f" ({count} decoded)" if count != video.frames else "")
-            )
+            say(f"{number} of {len(todo)} videos, last {video.name}: {video.frames} frames ({count} decoded)")
 
 
 def write(path: Path, array: np.ndarray) -> None:
-    """An .npy file, atomically; InputError where it cannot be written."""
+    """Write an .npy file atomically; InputError if that is impossible."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -94,7 +92,7 @@ def write(path: Path, array: np.ndarray) -> None:
 
 
 def inception(device: str) -> Network:
-    """torchvision's Inception-v3 up to its last pooling, with its own preprocessing; NotHere without torchvision."""
+    """torchvision's Inception-v3 up to its last pooling, with its preprocessing; NotHere without torchvision."""
     try:
         from torchvision.models import Inception_V3_Weights, inception_v3
     except ImportError:
@@ -104,9 +102,9 @@ def inception(device: str) -> Network:
     try:
         network = inception_v3(weights=weights)
     except OSError as error:
-        place = Path(torch.hub.get_dir()) / "checkpoints"
+        folder = Path(torch.hub.get_dir()) / "checkpoints"
         raise NotHere(
-            f"torchvision cannot download the weights of Inception-v3 ({error}): put {weights.url} into {place}"
+            f"torchvision cannot download the weights of Inception-v3 ({error}): put {weights.url} into {folder}"
         ) from None
     network.fc = torch.nn.Identity()
     network.to(device).eval()
@@ -120,7 +118,7 @@ def inception(device: str) -> Network:
 
 
 def video_reader() -> Reader:
-    """Reads videos with PyAV, as torchvision no longer does; NotHere without it."""
+    """A reader of videos that uses PyAV; NotHere without it."""
     try:
         import av
     except ImportError:

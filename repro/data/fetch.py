@@ -1,4 +1,4 @@
-"""Downloads a data set's public files, verified, all or none."""
+"""Downloads and verifies a data set's public files."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def fetch(
     """Download the files of data set `name` into `<into>/<name>/` (default: the user's cache); returns that folder.
 
     Existing correct files are kept. The others are downloaded into a temporary folder and moved when all are complete,
-    so that a failed download leaves nothing. The next mirror is tried if one fails. timeout_s: longest silence of a
-    mirror; total_s: longest download. A data set with an `ARCHIVE` is one tarball, which is not kept. InputError for an
-    unknown name, a folder that cannot be written, mirrors without the right files, or data that needs a signature.
+    so that a failed download leaves nothing. Mirrors are tried in order. timeout_s: longest silence of a mirror;
+    total_s: longest download. The tarball of a data set with an `ARCHIVE` is deleted after unpacking. InputError for an
+    unknown name, a folder that cannot be written, mirrors without the right files, or data without download.
     """
     source = module(name)
     if not source.FILES:
@@ -49,7 +49,7 @@ def fetch(
         if not (folder / file).is_file() or files.sha256(folder / file) != expected.sha256
     ]
     if not wanted:
-        say(f"{name}: all there in {folder}, checksums right")
+        say(f"{name}: complete in {folder}, checksums right")
         return folder
     temporary, new = None, not folder.exists()
     try:
@@ -83,13 +83,13 @@ def fetch(
 
 
 class _Refused(Exception):
-    """No mirror has the file; the message has the reason of each."""
+    """No mirror provides the file; the message has each mirror's reason."""
 
 
 def _from_any(
     mirrors: Sequence[str], file: str, expected: files.File, target: Path, timeout_s: float, deadline: float
 ) -> str:
-    """Download a file from the first mirror with the right content; returns the mirror's host."""
+    """Download a file from the first mirror that has the right content; returns the mirror's host."""
     reasons = []
     for mirror in mirrors:
         host = urllib.parse.urlsplit(mirror).netloc
@@ -98,12 +98,12 @@ def _from_any(
             return host
         except _Refused as error:
             reasons.append(f"{host}: {error}")
-    raise _Refused("; ".join(reasons) or "it has no mirrors")
+    raise _Refused("; ".join(reasons) or "no mirrors")
 
 
 def _download(url: str, expected: files.File, target: Path, timeout_s: float, deadline: float) -> None:
     """Download one address into `target`; _Refused for errors of the server, OSError for those of the disk."""
-    digest, size = hashlib.sha256(), 0
+    digest, size, name = hashlib.sha256(), 0, urllib.parse.urlsplit(url).path.rsplit("/", 1)[-1]
     with open(target, "wb") as out:
         try:
             response = urllib.request.urlopen(url, timeout=timeout_s)
@@ -116,21 +116,16 @@ def _download(url: str, expected: files.File, target: Path, timeout_s: float, de
                 try:
                     chunk = response.read(CHUNK)
                 except (OSError, http.client.HTTPException) as error:
-                    raise _Refused(f"{file_name(url)} stopped after {size} bytes ({error})") from None
+                    raise _Refused(f"{name} stopped after {size} bytes ({error})") from None
                 size += len(chunk)
                 if not chunk or size > expected.size:
                     break
                 if time.monotonic() > deadline:
-                    raise _Refused(f"{file_name(url)} too slow, {size} of {expected.size} bytes in the time allowed")
+                    raise _Refused(f"{name} too slow, {size} of {expected.size} bytes within the time limit")
                 digest.update(chunk)
                 out.write(chunk)
     if digest.hexdigest() != expected.sha256 or size != expected.size:
         raise _Refused(
-            f"{file_name(url)} corrupt: expected sha256 {expected.sha256} ({expected.size} bytes), "
-            f"got {digest.hexdigest()} ({size} bytes)"
+            f"{name} corrupt: expected sha256 {expected.sha256} ({expected.size} bytes), got {digest.hexdigest()} "
+            f"({size} bytes)"
         )
-
-
-def file_name(url: str) -> str:
-    """The last part of an address's path."""
-    return urllib.parse.urlsplit(url).path.rsplit("/", 1)[-1]

@@ -33,21 +33,17 @@ def cache_root() -> Path:
 
 def places(root: str | None = None) -> list[Path]:
     """The folders to search in order: `root`, those of $REPRO_DATA (colon-separated), the user's cache."""
-    found = []
-    if root:
-        given = Path(root).expanduser()
-        if not given.is_dir():
-            raise InputError(f"data.root: {given} is not a folder")
-        found.append(given)
-    found += [Path(part).expanduser() for part in os.environ.get("REPRO_DATA", "").split(":") if part]
-    return [place.absolute() for place in [*found, cache_root()]]
+    if root and not Path(root).expanduser().is_dir():
+        raise InputError(f"data.root: {Path(root).expanduser()} is not a folder")
+    folders = [root or "", *os.environ.get("REPRO_DATA", "").split(":"), str(cache_root())]
+    return [Path(folder).expanduser().absolute() for folder in folders if folder]
 
 
 def search(name: str, files: dict[str, File], root: str | None = None, folders: Sequence[str] = ()) -> Path | None:
     """The first folder with all of `files`, verified; None if no place has any of them.
 
-    The files may be in `<place>/<name>/`, in the place itself, or in the given `folders` of the place. InputError for a
-    damaged file (see `check`), and if only some of the files are found.
+    Folders are `<place>/<name>/` and the place itself, or `folders` below each place. InputError for a damaged file
+    (see `check`), and if only some of the files are found.
     """
     incomplete: list[str] = []
     for place in places(root):
@@ -68,16 +64,16 @@ def search(name: str, files: dict[str, File], root: str | None = None, folders: 
 
 def folder(name: str, root: str | None = None) -> Path | None:
     """The first folder `name` in the searched places, with any contents; None if there is none."""
-    return next((found for place in places(root) if (found := place / name).is_dir()), None)
+    return next((folder for place in places(root) if (folder := place / name).is_dir()), None)
 
 
 def check(path: Path, expected: File) -> None:
     """InputError with the expected and the actual checksum, if they differ."""
-    found = sha256(path)
-    if found != expected.sha256:
+    actual = sha256(path)
+    if actual != expected.sha256:
         size = path.stat().st_size
         what = f"truncated, {size} of {expected.size} bytes" if size < expected.size else f"corrupt, {size} bytes"
-        raise InputError(f"{path}: {what}: expected sha256 {expected.sha256}, found {found}; remove it or replace it")
+        raise InputError(f"{path}: {what}: expected sha256 {expected.sha256}, found {actual}; remove it or replace it")
 
 
 def sha256(path: Path) -> str:
@@ -99,20 +95,20 @@ def gzipped_text(path: Path) -> str:
 
 
 def once(kind: str, checksum: str, check: Callable[[], object]) -> None:
-    """Run a check of files, unless a note in the user's cache says that files of this checksum passed it before."""
-    note = cache_root() / kind / checksum
-    if note.exists():
+    """Run a check of files, unless a marker in the user's cache shows that files of this checksum passed it before."""
+    marker = cache_root() / kind / checksum
+    if marker.exists():
         return
     check()
     try:
-        note.parent.mkdir(parents=True, exist_ok=True)
-        note.touch()
+        marker.parent.mkdir(parents=True, exist_ok=True)
+        marker.touch()
     except OSError:
-        log.debug("%s: cannot be written; the files will be checked again", note)
+        log.debug("%s: cannot be written; the files will be checked again", marker)
 
 
 def limit(option: str, value: object, most: int, usual: int | None = None) -> int:
-    """The value of an option that limits a number of `most`; None stands for `usual`, by default all.
+    """The value of an option that limits a number, at most `most`; None stands for `usual`, by default for `most`.
 
     InputError unless it is a whole number of at least 1.
     """
@@ -124,6 +120,6 @@ def limit(option: str, value: object, most: int, usual: int | None = None) -> in
 
 
 def combined(files: dict[str, File]) -> str:
-    """The checksum of a data set: the SHA-256 over its files' names and checksums, sorted by name."""
+    """The SHA-256 over the names and checksums of a data set's files, sorted by name."""
     lines = "".join(f"{files[name].sha256}  {name}\n" for name in sorted(files))
     return hashlib.sha256(lines.encode()).hexdigest()

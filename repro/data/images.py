@@ -1,7 +1,7 @@
-"""Opens image files safely: only JPEG and PNG, with a limit of pixels.
+"""Opens image files safely: only JPEG and PNG, up to a limit of pixels.
 
-Pillow detects formats by content, whatever the name, and would run Ghostscript on an EPS file; and a PNG of a hundred
-bytes can decode to any number of pixels.
+Pillow detects formats by content and would run Ghostscript on an EPS file of any name, and a PNG of a hundred bytes can
+decode to any number of pixels.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _LARGE = threading.Lock()
 
 Source = Path | Entry  # str() names the image, open("rb") reads its bytes
 
-# `_opened` refuses such images
+# `_opened` refuses these images
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
 
 
 class Unreadable(InputError):
-    """A file is no image, damaged, or too large."""
+    """A file is no image, is damaged, or has too many pixels."""
 
     def __init__(self, source: Source, reason: str):
         super().__init__(f"{source} ({reason})")
@@ -41,27 +41,27 @@ class Unreadable(InputError):
 @contextmanager
 def decoded(source: Source) -> Iterator[Image.Image]:
     """A context with the image as RGB; Unreadable."""
-    with ExitStack() as held:
+    with ExitStack() as stack:
         with _named(source):
-            image = _opened(source, held)
+            image = _opened(source, stack)
             if image.width * image.height > LARGE_PIXELS:
-                held.enter_context(_LARGE)
+                stack.enter_context(_LARGE)
             rgb = image.convert("RGB")
         yield rgb
 
 
 def size(source: Source) -> tuple[int, int]:
     """(height, width) from the header; Unreadable."""
-    with ExitStack() as held, _named(source):
-        image = _opened(source, held)
+    with ExitStack() as stack, _named(source):
+        image = _opened(source, stack)
         return image.height, image.width
 
 
-def _opened(source: Source, held: ExitStack) -> Image.Image:
+def _opened(source: Source, stack: ExitStack) -> Image.Image:
     if isinstance(source, Path) and not stat.S_ISREG(source.stat().st_mode):
         raise OSError("no regular file")
     file: IO[bytes] = source.open("rb")
-    image = held.enter_context(Image.open(held.enter_context(file), formats=FORMATS))
+    image = stack.enter_context(Image.open(stack.enter_context(file), formats=FORMATS))
     if image.width * image.height > MOST_PIXELS:
         raise OSError(f"{image.width}x{image.height}, more than {MOST_PIXELS} pixels")
     return image
@@ -69,7 +69,7 @@ def _opened(source: Source, held: ExitStack) -> Image.Image:
 
 @contextmanager
 def _named(source: Source) -> Iterator[None]:
-    """Convert errors of Pillow, whose readers raise almost any exception on malformed bytes, to Unreadable."""
+    """Convert errors to Unreadable. Pillow's readers raise almost any exception on malformed bytes."""
     try:
         yield
     except MemoryError:

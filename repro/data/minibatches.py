@@ -1,4 +1,4 @@
-"""Minibatches by their global id, and shuffled ones, drawn from a seed."""
+"""Minibatches, which are accessed by a global id, and their shuffling from a seed."""
 
 from __future__ import annotations
 
@@ -12,22 +12,18 @@ from repro.core.errors import InputError
 
 
 class Samples(Protocol):
-    """What minibatches need of a split of independent samples: `repro.data.base.Samples` says what each is."""
+    """The members of `repro.data.base.Samples` that minibatches use."""
 
     @property
     def lookahead(self) -> int: ...
-
     def __len__(self) -> int: ...
-
     def to(self, device: torch.device | str) -> Self: ...
-
     def draw(self, rows: torch.Tensor, text: str) -> tuple[torch.Tensor, torch.Tensor]: ...
-
     def ahead(self, rows: torch.Tensor) -> None: ...
 
 
 class Minibatches(ABC):
-    """Minibatches by their global id, which counts from 0 over all epochs and all workers.
+    """Minibatches by their global id, which counts from 0 over all epochs and workers.
 
     size       samples (for text: sequences) of a minibatch
     per_epoch  minibatches of an epoch: epoch e has the ids from e * per_epoch to (e + 1) * per_epoch - 1
@@ -41,7 +37,7 @@ class Minibatches(ABC):
         """x, with `size` samples along its first dimension, and y."""
 
     def begins(self, minibatch_id: int) -> bool:
-        """Whether a minibatch is independent of the previous one of its worker."""
+        """Whether a minibatch does not continue its worker's previous one."""
         return True
 
     def work(self, minibatch_id: int) -> float:
@@ -50,14 +46,14 @@ class Minibatches(ABC):
 
 
 class Shuffled(Minibatches):
-    """Random access to shuffled minibatches by their global id: `batches[minibatch_id] -> (x, y)`.
+    """Random access to shuffled minibatches: `batches[minibatch_id] -> (x, y)`.
 
-    Everything is drawn from (seed, epoch) alone: the minibatches of an epoch are disjoint, an id means the same samples
-    on every rank and after every resume, and nothing has to be saved.
+    The order depends on (seed, epoch) alone: the minibatches of an epoch are disjoint, an id means the same samples on
+    every rank and after every resume, and no state has to be saved.
     """
 
     split: Samples
-    _last = _step = 0  # the id that was drawn last, and its distance from the one before
+    _last = _step = 0  # the last id, and its distance from the one before
 
     def __init__(
         self,
@@ -67,8 +63,8 @@ class Shuffled(Minibatches):
         per_epoch: int | None = None,
         device: torch.device | str | None = None,
     ) -> None:
-        """size: samples of a minibatch; per_epoch: minibatches of an epoch, by default all full ones; device: where the
-        minibatches come from, by default where the split is. InputError if the split is too small."""
+        """size: samples of a minibatch; per_epoch: minibatches of an epoch, by default all full ones; device: the
+        device of the minibatches, by default the split's. InputError if the split is too small."""
         if size < 1:
             raise InputError(f"a minibatch needs at least one sample, not {size}")
         self.full = len(split) // size
@@ -82,20 +78,19 @@ class Shuffled(Minibatches):
     def __getitem__(self, minibatch_id: int) -> tuple[torch.Tensor, torch.Tensor]:
         """x (size, ...) and y of one minibatch; IndexError for ids below 0."""
         rows = self.indices(minibatch_id)
-        drawn = self.split.draw(rows, f"{self.seed}/{minibatch_id // self.per_epoch}")
+        minibatch = self.split.draw(rows, f"{self.seed}/{minibatch_id // self.per_epoch}")
         self.prefetch_next(minibatch_id)
-        return drawn
+        return minibatch
 
     def indices(self, minibatch_id: int) -> torch.Tensor:
-        """The minibatch's rows in the split, shape (size,), on the host: reading them does not wait for a GPU."""
+        """The minibatch's rows in the split, (size,), on the host, so that reading them does not wait for a GPU."""
         if minibatch_id < 0:
             raise IndexError(f"minibatch id {minibatch_id} is below 0")
         epoch, slot = divmod(minibatch_id, self.per_epoch)
         return self._epoch(epoch)[slot]
 
     def prefetch_next(self, minibatch_id: int) -> None:
-        """Start reading the next minibatches if ids advance in equal steps, as those of a data-parallel rank do. What a
-        minibatch contains does not depend on it."""
+        """Start to read the next minibatches if ids advance in equal steps, as those of a data-parallel rank do."""
         step, before = minibatch_id - self._last, self._step
         self._last, self._step = minibatch_id, step
         if step == before > 0:
@@ -107,19 +102,19 @@ class Shuffled(Minibatches):
         rows = self._epochs.get(epoch)
         if rows is None:
             rows = self._shuffle(f"{self.seed}/{epoch}")
-            # A new dictionary, never one changed in place: pipeline threads may be reading the old one.
+            # Replace the dictionary instead of changing it: pipeline threads may be reading the old one.
             self._epochs = dict([*self._epochs.items(), (epoch, rows)][-2:])
         return rows
 
     @abstractmethod
     def _shuffle(self, text: str) -> torch.Tensor:
-        """The rows (full, size) of an epoch, drawn from a text that names seed and epoch."""
+        """The rows (full, size) of an epoch, drawn from a text of seed and epoch."""
 
 
 class Batches(Shuffled):
     """Minibatches that are slices of a permutation of all samples.
 
-    An id means the same samples for every number of workers, too. Samples that fill no minibatch are left out of an
+    An iteration has the same samples for every number of workers. Samples that fill no minibatch are left out of an
     epoch.
     """
 
@@ -128,10 +123,10 @@ class Batches(Shuffled):
 
 
 def seeded_order(count: int, text: str) -> torch.Tensor:
-    """A permutation (count,) that depends on the text alone."""
+    """A random permutation (count,) that depends on the text alone."""
     return torch.randperm(count, generator=seeded(text))
 
 
 def seeded(text: str) -> torch.Generator:
-    """A generator on the CPU whose stream depends on the text alone."""
+    """A random generator on the CPU whose stream depends on the text alone."""
     return torch.Generator().manual_seed(int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1)

@@ -11,26 +11,22 @@ REGISTRY = PLUGINS["dataset"]
 
 
 def names() -> list[str]:
+    """The names of all data sets."""
     return REGISTRY.names()
 
 
-def module_of(name: str) -> str:
-    """The module name of a data set; InputError listing the names for an unknown one."""
-    return REGISTRY.module_of(name)
-
-
 def module(name: str) -> ModuleType:
-    """The imported module of a data set."""
+    """The imported module of a data set; InputError listing the names for an unknown one."""
     return REGISTRY.load(name)
 
 
 def task(name: str) -> str:
-    """The task of a data set, one of `repro.data.base.TASKS`; InputError for an unknown name."""
+    """The task of a data set, one of `repro.data.base.TASKS`."""
     return getattr(module(name), "TASK", "classification")
 
 
 def kind(name: str) -> str:
-    """The kind of its inputs, one of `repro.data.base.KINDS`; InputError for an unknown name."""
+    """The kind of its inputs, one of `repro.data.base.KINDS`."""
     return getattr(module(name), "KIND", "images")
 
 
@@ -40,16 +36,13 @@ def generated(source: ModuleType) -> bool:
 
 
 def missing(name: str, root: str | None = None) -> str:
-    """One line: the searched folders, and where to put which files."""
-    looked = ", ".join(str(place) for place in files.places(root))
-    if generated(module(name)):
+    """The message for missing files: the searched folders, and where to put which files."""
+    source, searched = module(name), ", ".join(map(str, files.places(root)))
+    if generated(source):
         return f"data set '{name}' is generated: there is nothing to download, and nothing to put anywhere"
-    if not module(name).FILES:
-        return (
-            f"data set '{name}' not found (looked in {looked}): {module(name).MISSING} "
-            f"into {files.cache_root() / name}, or into the folder {name} of one that REPRO_DATA names"
-        )
-    return (
-        f"data set '{name}' not found (looked in {looked}): run `repro data fetch {name}`, or put "
-        f"{', '.join(module(name).FILES)} into {files.cache_root() / name}, or set REPRO_DATA"
-    )
+    not_found, folder = f"data set '{name}' not found (looked in {searched})", files.cache_root() / name
+    if not source.FILES:
+        other = f"the folder {name} of one that REPRO_DATA names"
+        return f"{not_found}: {source.MISSING} into {folder}, or into {other}"
+    needed = ", ".join(source.FILES)
+    return f"{not_found}: run `repro data fetch {name}`, or put {needed} into {folder}, or set REPRO_DATA"

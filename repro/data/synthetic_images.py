@@ -2,21 +2,19 @@
 
 Every class has two prototypes, smooth patterns of low frequency. An image is a prototype of its class with random
 strength, shifted by up to a quarter of its sides, plus a weaker pattern that is independent of the class (one of 64,
-shifted anywhere), plus pixel noise. All computation is in integers, so that the bytes are the same on every machine
-(numpy guarantees RandomState's stream, but not the mathematical functions).
+shifted anywhere), plus pixel noise. Integer arithmetic makes the bytes the same on every machine (numpy guarantees
+RandomState's stream, but not mathematical functions).
 """
 
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
 
 from repro.core.errors import InputError
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from repro.data.base import Dataset
+from repro.data.base import Dataset, Split
 
 GRID = 4  # random values along a side of a pattern, with periodic interpolation between them
 PROTOTYPES, DISTRACTORS = 2, 64
@@ -28,11 +26,6 @@ def dataset(name: str, classes: int, shape: tuple[int, int, int], train: int, te
 
     Equal arguments give equal bytes. InputError for more than 8 GiB, or fewer images than classes.
     """
-    import numpy as np
-    import torch
-
-    from repro.data.base import Dataset, Split
-
     size = (train + test) * shape[0] * shape[1] * shape[2]
     if size > LARGEST:
         raise InputError(
@@ -55,8 +48,6 @@ def dataset(name: str, classes: int, shape: tuple[int, int, int], train: int, te
 
 def _patterns(draw: np.random.RandomState, count: int, shape: tuple[int, int, int]) -> np.ndarray:
     """(count, C, 2 H, 2 W) int16 in -128 .. 127: each pattern tiled 2 x 2, so that a window of it is a cyclic shift."""
-    import numpy as np
-
     channels, *sides = shape
     patterns = draw.randint(-128, 128, (count, channels, GRID, GRID)).astype(np.int64)
     for axis, side in zip((2, 3), sides):
@@ -69,8 +60,6 @@ def _patterns(draw: np.random.RandomState, count: int, shape: tuple[int, int, in
 
 def _images(draw: np.random.RandomState, labels: np.ndarray, patterns: np.ndarray, classes: int) -> np.ndarray:
     """(N, C, H, W) uint8 for labels (N,)."""
-    import numpy as np
-
     channels, height, width = patterns.shape[1], patterns.shape[2] // 2, patterns.shape[3] // 2
     count = len(labels)
     which = labels * PROTOTYPES + draw.randint(0, PROTOTYPES, count)

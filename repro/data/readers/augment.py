@@ -1,7 +1,7 @@
 """Random augmentation of training images, the same on every rank and after every resume.
 
-An image's bits do not depend on its minibatch: matrix products, whose order of summation depends on the shape, are
-avoided, and functions whose last bit differs between vectorised and scalar code are computed in float64.
+An image's bits do not depend on its minibatch: there are no matrix products, whose order of summation depends on the
+shape, and functions whose last bit differs between vectorised and scalar code are computed in float64.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ def augmented(dataset: Dataset, augmentation: Augmentation | None) -> Dataset:
     sides = train.slice(0, 1)[0].shape[-2:]
     if augmentation is None and sides == dataset.input_shape[-2:]:
         return dataset
-    chosen = augmentation or Augmentation()
-    if chosen.crop == "random" and sides == dataset.input_shape[-2:] and not dataset.standin:
+    augmentation = augmentation or Augmentation()
+    if augmentation.crop == "random" and sides == dataset.input_shape[-2:] and not dataset.standin:
         raise InputError(
-            f"dataset.crop=random: images are held in {sides[1]}x{sides[0]} pixels, all that the model takes; "
-            "dataset.held must be larger"
+            f"dataset.crop=random: images are stored in {sides[1]}x{sides[0]} pixels, the size of the model's input; "
+            "set a larger dataset.held"
         )
-    return replace(dataset, train=Augmented(train, chosen, dataset.input_shape[-2:]))
+    return replace(dataset, train=Augmented(train, augmentation, dataset.input_shape[-2:]))
 
 
 @dataclass(frozen=True)
@@ -77,9 +77,9 @@ class Augmented(View):
 
 
 def uniform(text: str, samples: torch.Tensor) -> torch.Tensor:
-    """Random numbers (n, NUMBERS) float32 in (0, 1) that depend on the text and each sample's row (n,) alone.
+    """Random numbers (n, NUMBERS) float32 in (0, 1) that depend only on the text and each sample's row (n,).
 
-    SplitMix64 (Steele, Lea, Flood 2014) computes any element of its stream directly, so no generator state is kept.
+    SplitMix64 (Steele, Lea, Flood 2014) computes any element of its stream directly, without a state.
     """
     start = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big", signed=True)
     places = samples[:, None] * NUMBERS + torch.arange(1, NUMBERS + 1, device=samples.device)
@@ -113,7 +113,7 @@ def augment(x: torch.Tensor, numbers: torch.Tensor, augmentation: Augmentation, 
 def _window(
     x: torch.Tensor, size: tuple[int, ...], flipped: torch.Tensor, down: torch.Tensor, right: torch.Tensor
 ) -> torch.Tensor:
-    """A window of `size` of each image, placed by numbers in (0, 1) (0.5: the centre) and flipped where told."""
+    """A window of `size` of each image, placed by numbers in (0, 1) (0.5: the centre), mirrored where `flipped`."""
     n, channels, *sides = x.shape
     places = []
     for held, side, share in zip(sides, size, (down, right)):
@@ -135,7 +135,7 @@ def _resized(
     area: torch.Tensor,
     aspect: torch.Tensor,
 ) -> torch.Tensor:
-    """A part of each image, resized to `size`; numbers in (0, 1) give its area, aspect ratio and place."""
+    """A part of each image, resized to `size`; numbers in (0, 1) determine its area, aspect ratio and place."""
     height, width = x.shape[-2:]
     part = (AREA + (1 - AREA) * area) * height * width
     ratio = ((2 * aspect.double() - 1) * ASPECT).exp().to(aspect.dtype)  # width / height
@@ -153,7 +153,7 @@ def _resized(
 
 
 def _normal(number: torch.Tensor) -> torch.Tensor:
-    """The quantile of the normal distribution."""
+    """The quantiles of the normal distribution at numbers in (0, 1)."""
     return (math.sqrt(2) * torch.erfinv(2 * number.double() - 1)).to(number.dtype)
 
 

@@ -19,16 +19,14 @@ from repro.data.readers.tokens import BOS, EOS, OWN, PAD, UNK
 class Captioned(Samples):
     """A sample is a clip with one of its captions: x (n, steps, features + 1) float32, y (n * steps,) int64.
 
-    Frames are at the end of x's steps, with zeros before those of shorter clips, because the network writes its first
-    word after the last step; frames beyond `steps` are dropped. The last value of a step is the number of a word:
-    <bos>, the caption's words, then PAD. y has the words and <eos>, and IGNORED where x has PAD. Captions are truncated
-    to steps - 1 words.
+    Shorter clips are padded with zeros at the front, because the network writes its first word after the last step;
+    frames beyond `steps` are dropped. The last value of a step is the number of a word: <bos>, the caption's words,
+    then PAD. y has the words and <eos>, and IGNORED where x has PAD. Captions are truncated to steps - 1 words.
 
-    clips    the clips, and `rows`, (clip, caption) of each sample
+    rows     (index in `clips`, index of the caption) of each sample
     numbers  word -> number; other words are UNK
     source   of features; None on the meta device, where there are only shapes
-    scored   the number of clips, the first of the split, whose captions an evaluation decodes
-             (`repro.training.evaluation.meteor`)
+    scored   an evaluation decodes captions for this number of clips (`repro.training.evaluation.meteor`)
     """
 
     task: ClassVar[str] = "text"
@@ -63,7 +61,6 @@ class Captioned(Samples):
         return torch.from_numpy(np.concatenate(words)).to(self.device)
 
     def to(self, device: torch.device | str) -> Captioned:
-        """This split with its minibatches on `device` (meta is kept)."""
         return self._with(self.rows, self.scored, device)
 
     def subset(self, samples: int, seed: int = 0) -> Captioned:
@@ -74,40 +71,37 @@ class Captioned(Samples):
         return Captioned(self.clips, rows, self.numbers, self.source, self.steps, self.features, scored, device)
 
     def select(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        chosen_rows = rows.tolist() if self.source else [0] * len(rows)
-        return self._taken([self.rows[row] for row in chosen_rows])
+        return self._minibatch([self.rows[row] for row in (rows.tolist() if self.source else [0] * len(rows))])
 
     def slice(self, start: int, stop: int) -> tuple[torch.Tensor, torch.Tensor]:
-        return self._taken(self.rows[start:stop])
+        return self._minibatch(self.rows[start:stop])
 
     def frames(self, clips: Sequence[Clip]) -> torch.Tensor:
         """x (n, steps, features + 1) of clips without words."""
         x = torch.zeros(len(clips), self.steps, self.features + 1)
         for place, clip in enumerate(clips):
-            found = torch.from_numpy(not_none(self.source)(clip, self.steps))
-            x[place, self.steps - len(found) :, :-1] = found
+            features = torch.from_numpy(not_none(self.source)(clip, self.steps))
+            x[place, self.steps - len(features) :, :-1] = features
         return moved(x, self.device)
 
     def spelled(self, numbers: Sequence[int]) -> list[str]:
-        """The words with these numbers, up to <eos>; <unk> for unknown ones."""
+        """The words with these numbers up to <eos>; <unk> for unknown numbers."""
         words = list(self.numbers)
         sentence = list(numbers[: numbers.index(EOS)] if EOS in numbers else numbers)
         return [words[n - len(OWN)] if len(OWN) <= n < len(OWN) + len(words) else "<unk>" for n in sentence if n != PAD]
 
-    def _taken(self, rows: Sequence[tuple[int, int]]) -> tuple[torch.Tensor, torch.Tensor]:
+    def _minibatch(self, rows: Sequence[tuple[int, int]]) -> tuple[torch.Tensor, torch.Tensor]:
+        shape = len(rows), self.steps
         if self.source is None:
-            shape = len(rows), self.steps
-            return (
-                torch.empty(*shape, self.features + 1, device="meta"),
-                torch.empty(shape[0] * shape[1], dtype=torch.int64, device="meta"),
-            )
-        x, y = np.full((len(rows), self.steps), PAD), np.full((len(rows), self.steps), IGNORED)
+            x = torch.empty(*shape, self.features + 1, device="meta")
+            return x, torch.empty(shape[0] * shape[1], dtype=torch.int64, device="meta")
+        inputs, labels = np.full(shape, PAD), np.full(shape, IGNORED)
         for place, row in enumerate(rows):
-            given, wanted = self._words(*row)
-            x[place, : len(given)], y[place, : len(wanted)] = given, wanted
-        inputs = self.frames([self.clips[clip] for clip, _ in rows])
-        inputs[..., -1] = moved(torch.from_numpy(x), self.device)
-        return inputs, moved(torch.from_numpy(y.reshape(-1)), self.device)
+            words, targets = self._words(*row)
+            inputs[place, : len(words)], labels[place, : len(targets)] = words, targets
+        x = self.frames([self.clips[clip] for clip, _ in rows])
+        x[..., -1] = moved(torch.from_numpy(inputs), self.device)
+        return x, moved(torch.from_numpy(labels.reshape(-1)), self.device)
 
     def _words(self, clip: int, caption: int) -> tuple[np.ndarray, np.ndarray]:
         """The caption as the network's input and target, of equal length."""

@@ -1,7 +1,7 @@
-"""Shared by CIFAR-10 and CIFAR-100: records of label bytes and 3x32x32 pixels, and their archives.
+"""Reads the files of CIFAR-10 and CIFAR-100: records of label bytes and 3x32x32 pixels, and archives.
 
-Images stay uint8 in memory (184 MB for 60,000) and are normalised when drawn, by the training set's mean and deviation
-of each channel, as usual; the Pipe-SGD paper does not describe its preprocessing.
+Images are uint8 in memory (184 MB for 60,000) and normalised when drawn, by the training set's mean and deviation of
+each channel, as usual; the Pipe-SGD paper does not describe its preprocessing.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from repro.core.errors import InputError
 from repro.data.files import File, limit
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from repro.data.base import Dataset, Split
 
 SHAPE = (3, 32, 32)
@@ -49,10 +49,8 @@ class Archive:
 def records(path: Path, labels: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
     """(pixels (N, 3072), the last of `labels` label bytes (N,)) of a binary file, both uint8.
 
-    InputError for an incomplete record, and for a label that is no class.
+    InputError for an incomplete record, and for an unknown label.
     """
-    import numpy as np
-
     raw = np.fromfile(path, np.uint8)
     if raw.size == 0 or raw.size % (labels + PIXELS):
         raise InputError(f"{path}: {raw.size} bytes are not whole records of {labels + PIXELS} bytes")
@@ -68,9 +66,7 @@ def check_labels(path: Path, labels: np.ndarray, classes: int) -> None:
 
 
 def split(pixels: np.ndarray, labels: np.ndarray, mean: tuple, deviation: tuple, first: int) -> Split:
-    """The first images of pixels (N, 3072) and labels (N,); mean and deviation of each channel, for pixels from 0
-    to 1."""
-    import numpy as np
+    """The `first` images of pixels (N, 3072) and labels (N,); mean, deviation: of each channel, for pixels in 0..1."""
     import torch
 
     from repro.data.base import Split
@@ -81,7 +77,7 @@ def split(pixels: np.ndarray, labels: np.ndarray, mean: tuple, deviation: tuple,
 
 
 def standin(name: str, classes: int, images: int | None = None, test_images: int | None = None) -> Dataset:
-    """A synthetic stand-in in the real shapes (repro.data.synthetic_images), by default of 10,000 and 2,000 images."""
+    """A synthetic stand-in (`repro.data.synthetic_images`), by default of 10,000 and 2,000 images."""
     from repro.data import synthetic_images
 
     train = limit("images", images, TRAIN, STANDIN_TRAIN)

@@ -20,14 +20,13 @@ NOISE, SHOWN = 0.5, 0.1  # deviation of a frame's noise; least share of a clip's
 
 class Source(Protocol):
     def __call__(self, clip: Clip, most: int) -> np.ndarray:
-        """The first frames of a clip, at most `most`: (frames, features) float32."""
+        """The features of a clip's first frames, at most `most`: (frames, features) float32."""
 
 
 class Extracted:
-    """Files <folder>/<clip id>.npy of shape (frames, 4096 or so), float16 or float32, of which `features` values are
-    used.
+    """Features from files <folder>/<clip id>.npy, (frames, `features` or more) float16 or float32.
 
-    The extraction determines the number of frames: S2VT uses every tenth.
+    S2VT extracts every tenth frame.
     """
 
     def __init__(self, folder: Path, features: int):
@@ -42,19 +41,18 @@ class Extracted:
 
     def check(self, clips: Sequence[Clip]) -> str:
         """The SHA-256 over names and sizes of the clips' files; InputError if files are missing or hold no features."""
-        found = feature_files.checksum(self.folder, [clip.name for clip in clips], "clips")
+        checksum = feature_files.checksum(self.folder, [clip.name for clip in clips], "clips")
         for clip in clips:
             self(clip, 1)
-        return found
+        return checksum
 
 
 class Generated:
-    """The stand-in: a clip shows the words of its captions.
+    """The stand-in, generated from a clip's name and captions.
 
-    Every word is a random vector. A clip is the sum of its words' vectors, each times the share of the clip's captions
-    with the word (at least a tenth); a frame is that plus uniform noise. So a network can learn to write what it
-    "sees", also for test clips, and its score says nothing about video understanding. A clip depends on its name and
-    captions only.
+    Every word has a random vector. A clip is the sum of its words' vectors, each times the share of the clip's captions
+    with the word (at least a tenth); a frame is that sum plus uniform noise. So a network can learn captions that
+    generalise to test clips, but its score says nothing about video understanding.
     """
 
     def __init__(self, features: int):
@@ -66,10 +64,10 @@ class Generated:
         noise = counter_rng.Stream("msvd", "noise", clip.name).rows([0], frames * self.features, np.int8)[0]
         values = noise.reshape(frames, self.features).astype(np.float32)
         values *= np.float32(NOISE / 74)
-        values += self.shown(clip)
+        values += self._common(clip)
         return values
 
-    def shown(self, clip: Clip) -> np.ndarray:
+    def _common(self, clip: Clip) -> np.ndarray:
         """(features,) float32: the part that all frames of a clip share."""
         if clip.name not in self._clips:
             counts = Counter(word for caption in clip.captions for word in set(caption))

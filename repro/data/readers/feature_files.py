@@ -1,4 +1,4 @@
-"""Extracted features on disk: a file <folder>/<name>.npy for each clip, a vector for each frame."""
+"""Reads extracted features: a file <folder>/<name>.npy for each clip, with a vector for each frame."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from repro.core.errors import InputError, some_of
 
 
 def load(path: Path, expected: str = "features") -> np.ndarray:
-    """The memory-mapped array (frames, features), float16 or float32; InputError for a file that holds no such array.
+    """The memory-mapped array (frames, features), float16 or float32; InputError for a file without such an array.
 
-    expected: the number of features, as the error names it.
+    expected: the required number of features; "features": any.
     """
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -27,10 +27,7 @@ def load(path: Path, expected: str = "features") -> np.ndarray:
 
 
 def checksum(folder: Path, names: Sequence[str], what: str, remedy: str = "") -> str:
-    """The SHA-256 over the names and sizes of the files; InputError naming files that are missing.
-
-    what: what the names stand for; remedy: what to do about missing files.
-    """
+    """The SHA-256 over the names and sizes of the files; InputError naming missing ones. what: "clips" or "videos"."""
     absent, lines = [], []
     for name in names:
         try:

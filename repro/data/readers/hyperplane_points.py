@@ -1,7 +1,7 @@
 """Noisy points of a hyperplane, each computed from its number when it is drawn.
 
-Coefficients and points are integers over a common divisor, so that a label's sum is exact in float32 in any order: a
-point has the same label, to the bit, in every minibatch and on every machine.
+Coefficients and points are integers over a common divisor, so that sums are exact in float32 in any order, and a point
+has the same label, bit for bit, in every minibatch and on every machine.
 """
 
 from __future__ import annotations
@@ -47,24 +47,23 @@ class HyperplanePoints(Samples):
 
     @cached_property
     def y(self) -> torch.Tensor:
-        """All values (count,) float32, which take a second at full size; training does not need them."""
+        """All values (count,) float32. They take a second at full size; training does not need them."""
         if self._device.type == "meta":
             return torch.empty(self.count, device="meta")
         return torch.cat([self.slice(start, start + 1024)[1] for start in range(0, self.count, 1024)])
 
     def to(self, device: torch.device | str) -> HyperplanePoints:
-        """This split with its minibatches on `device` (meta is kept)."""
         if self._device.type == "meta" or torch.device(device) == self._device:
             return self
         return HyperplanePoints(self.count, self.dimensions, self.noise, self.seed, self.part, device)
 
     def slice(self, start: int, stop: int) -> tuple[torch.Tensor, torch.Tensor]:
-        return self._made(list(range(start, min(stop, self.count))))
+        return self._points(list(range(start, min(stop, self.count))))
 
     def select(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        return self._made(rows.tolist())
+        return self._points(rows.tolist())
 
-    def _made(self, numbers: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+    def _points(self, numbers: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
         if self._device.type == "meta":
             x = torch.empty(len(numbers), self.dimensions, device="meta")
             return x, x[:, 0]

@@ -1,9 +1,9 @@
-"""A torch Dataset as a split: samples are read when they are drawn."""
+"""Splits of a torch Dataset, whose samples are read when they are drawn."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,15 +14,13 @@ from repro.core.errors import InputError
 from repro.data.base import Samples, View, moved
 from repro.data.minibatches import seeded
 
-IMAGE_DIMENSIONS = 3  # of a sample (C, H, W)
-
 
 @dataclass(frozen=True)
 class Items(Samples):
     """The items (x, y) of a Dataset.
 
-    Random numbers of torch's generator, as random transforms draw them, follow from epoch and rows; in evaluations,
-    and when labels are read, from the row alone.
+    Random transforms that use torch's generator depend on epoch and row; in evaluations, and when labels are read, on
+    the row alone.
     """
 
     items: Any
@@ -48,16 +46,15 @@ class Items(Samples):
     def draw(self, rows: torch.Tensor, epoch: str) -> tuple[torch.Tensor, torch.Tensor]:
         return self._read(rows.tolist(), epoch)
 
-    def _read(self, rows: Iterable[int], epoch: str) -> tuple[torch.Tensor, torch.Tensor]:
-        found = [sample(self.items, row, epoch) for row in rows]
-        x = torch.stack([normalised(tensor(each, f"sample {row}")) for row, (each, _) in zip(rows, found)])
+    def _read(self, rows: Sequence[int], epoch: str) -> tuple[torch.Tensor, torch.Tensor]:
+        x = torch.stack([normalised(tensor(sample(self.items, row, epoch)[0], f"sample {row}")) for row in rows])
         y = torch.stack([self.y[row] for row in rows])
         return moved(x, self.place), moved(y, self.place)
 
 
 @dataclass(frozen=True)
 class Typed(View):
-    """A split of a task and kind that its samples say."""
+    """A split with another task and kind."""
 
     of_task: str
     of_kind: str
@@ -70,28 +67,19 @@ class Typed(View):
     def kind(self) -> str:
         return self.of_kind
 
-    def select(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        return self.whole.select(rows)
-
-    def slice(self, start: int, stop: int) -> tuple[torch.Tensor, torch.Tensor]:
-        return self.whole.slice(start, stop)
-
-    def draw(self, rows: torch.Tensor, epoch: str) -> tuple[torch.Tensor, torch.Tensor]:
-        return self.whole.draw(rows, epoch)
-
 
 def sample(items: Any, row: int, epoch: str) -> tuple[Any, Any]:
-    """One item, a pair; InputError for another one."""
+    """One item (x, y); InputError if it is no pair."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seeded(f"{epoch}/{row}").initial_seed())
-        found = items[row]
-    if not isinstance(found, tuple | list) or len(found) != 2:
-        raise InputError(f"sample {row}: must be a pair (x, y), not {_kind(found)}")
-    return found[0], found[1]
+        item = items[row]
+    if not isinstance(item, tuple | list) or len(item) != 2:
+        raise InputError(f"sample {row}: must be a pair (x, y), not {_kind(item)}")
+    return item[0], item[1]
 
 
 def tensor(value: Any, what: str) -> torch.Tensor:
-    """A number, array or tensor as a tensor; InputError for another value."""
+    """A number, array or tensor as a tensor; InputError for other values."""
     if isinstance(value, torch.Tensor):
         return value
     if isinstance(value, bool | int | float | np.ndarray | np.generic):
@@ -100,13 +88,13 @@ def tensor(value: Any, what: str) -> torch.Tensor:
 
 
 def _kind(value: Any) -> str:
-    """What a value is that is not taken, and where to read what to do with one that has parts."""
+    """A wrong value's type, for an error; for a value with parts, the section of the documentation that helps."""
     several = "; docs/model.md: several inputs" if isinstance(value, tuple | list | dict) else ""
     return f"a value of type {type(value).__name__}{several}"
 
 
 def normalised(x: torch.Tensor) -> torch.Tensor:
-    """Inputs as a model takes them: bytes from 0 to 1, other integers as int64, numbers as float32."""
+    """Inputs for a model: bytes scaled to 0 .. 1, other integers as int64, floating-point numbers as float32."""
     if x.dtype == torch.uint8:
         return x.float().div_(255)
     return x.float() if x.is_floating_point() else x.long()
@@ -126,13 +114,14 @@ def labels(y: torch.Tensor, what: str) -> torch.Tensor:
 
 
 def read(items: Any, what: str) -> tuple[Items, torch.Tensor, str]:
-    """A Dataset's split, its first sample, and the checksum of all its samples, which are read once."""
+    """The split of a Dataset, its first sample, and a checksum over all samples, which are read once."""
     if not hasattr(items, "__getitem__") or not hasattr(items, "__len__"):
         raise InputError(f"{what}: must be a Dataset with __getitem__ and __len__, not {type(items).__name__}")
     if not len(items):
         raise InputError(f"{what}: has no samples")
-    digest, found, first = hashlib.sha256(), [], None
-    for row, (x, y) in enumerate(all_of(items)):
+    digest, targets, first = hashlib.sha256(), [], None
+    for row in range(len(items)):
+        x, y = (tensor(each, f"sample {row}: {name}").cpu() for name, each in zip("xy", sample(items, row, "")))
         first = first or (x.shape, y.shape)
         for name, shape, needed in zip("xy", (x.shape, y.shape), first):
             if shape != needed:
@@ -141,13 +130,7 @@ def read(items: Any, what: str) -> tuple[Items, torch.Tensor, str]:
                 )
         digest.update(f"{x.dtype} {tuple(x.shape)}".encode())
         digest.update(x.contiguous().view(-1).view(torch.uint8).numpy().tobytes() if x.numel() else b"")
-        found.append(y)
-    y = labels(torch.stack(found), what)
+        targets.append(y)
+    y = labels(torch.stack(targets), what)
     digest.update(y.numpy().tobytes())
     return Items(items, y), normalised(tensor(sample(items, 0, "")[0], what)), digest.hexdigest()
-
-
-def all_of(items: Any) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    for row in range(len(items)):
-        x, y = sample(items, row, "")
-        yield tensor(x, f"sample {row}: x").cpu(), tensor(y, f"sample {row}: y").cpu()

@@ -1,4 +1,4 @@
-"""Decodes images from files or shards by a pool of threads: all at once, or each when a minibatch draws it."""
+"""Decodes images from files or shards in a pool of threads: all at once, or each when a minibatch draws it."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Decoder:
     """Decodes an image file to pixels (3, H, W), uint8 RGB.
 
     size     (height, width) of the result: the image's shorter side is resized bilinearly to size x 256 / 224, rounded,
-             and the centre is cut out, as usual for evaluation on ImageNet; random augmentation comes later
-             (repro.data.readers.augment)
+             and the centre is cut out, as usual for evaluation on ImageNet; `repro.data.readers.augment` applies random
+             augmentation later
     shorter  the length of that side, instead of size x 256 / 224
-    exact    the file must have that size, and is not resized
+    exact    the image must have this size, and is not resized
     """
 
     def __init__(self, size: tuple[int, int], exact: bool, shorter: int | None = None):
@@ -50,10 +50,9 @@ class Decoder:
 
 
 class LazySplit(Samples):
-    """Like `Split`, for more images than memory holds: a pool of threads decodes them when they are drawn.
+    """Like `Split`, for more images than memory can hold: a pool of threads decodes them when they are drawn.
 
-    The order is that of `Batches`, whatever the threads do. A file that cannot be decoded ends the run with an
-    InputError when its minibatch is drawn.
+    A minibatch with a file that cannot be decoded raises InputError.
     """
 
     y: torch.Tensor
@@ -68,7 +67,7 @@ class LazySplit(Samples):
         ahead: int | None = None,
     ):
         """y: labels (N,) int64 on the device of the samples; mean, deviation: as in `Split`; ahead: minibatches to
-        decode in advance (None: AHEAD for a GPU, none for a CPU, whose cores compute)."""
+        decode in advance (None: AHEAD for a GPU, 0 for a CPU, whose cores are busy)."""
         self.paths, self.y, self.decoder = paths, y, decoder
         self.mean, self.deviation, self._ahead = mean, deviation, ahead
         self.prefetch = PrefetchQueue(self._start)
@@ -93,27 +92,22 @@ class LazySplit(Samples):
         return LazySplit(self.paths, self.y.to(device), self.decoder, mean, deviation, self._ahead)
 
     def select(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Normalised samples (n, 3, H, W) and labels (n,) of the given rows (n,)."""
         return self._decoded(rows.tolist()), self.y.index_select(0, moved(rows, self.y.device))
 
     def slice(self, start: int, stop: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Normalised samples and labels of the rows from start to stop - 1."""
         return self._decoded(range(start, min(stop, len(self)))), self.y[start:stop]
 
     def _decoded(self, rows: Iterable[int]) -> torch.Tensor:
         images = self.prefetch.take(tuple(rows)).images()
-        held = Split(moved(images, self.y.device), self.y, self.mean, self.deviation)
-        return held.slice(0, len(images))[0]
+        split = Split(moved(images, self.y.device), self.y, self.mean, self.deviation)
+        return split.slice(0, len(images))[0]
 
     def _start(self, rows: Sequence[int]) -> Decoding:
         return Decoding([self.paths[row] for row in rows], self.decoder, self.y.device.type == "cuda")
 
 
 class Decoding:
-    """Images that the pool of threads is decoding.
-
-    pinned: into pinned memory, from which a GPU copies asynchronously.
-    """
+    """Images that the pool of threads is decoding. pinned: into pinned memory, for asynchronous copies to a GPU."""
 
     def __init__(self, paths: Sequence[Source], decoder: Decoder, pinned: bool = False):
         self._images = torch.empty(len(paths), 3, *decoder.size, dtype=torch.uint8, pin_memory=pinned)
@@ -125,34 +119,29 @@ class Decoding:
         self._futures = begin(paths, one)
 
     def images(self) -> torch.Tensor:
-        """Wait for the images (N, 3, H, W) uint8; InputError as `finish`."""
+        """Wait for the images (N, 3, H, W) uint8; InputError as in `finish`."""
         finish(self._paths, self._futures)
         return self._images
 
 
 def decode(paths: Sequence[Source], decoder: Decoder) -> np.ndarray:
-    """Images (N, 3, H, W) uint8; InputError naming the first unreadable files and counting all."""
+    """Images (N, 3, H, W) uint8; InputError as in `finish`."""
     return Decoding(paths, decoder).images().numpy()
 
 
 def sizes(paths: Sequence[Source]) -> list[tuple[int, int]]:
-    """(height, width) of each image, from its header; InputError as `decode`."""
-    found: list[tuple[int, int]] = [(0, 0)] * len(paths)
+    """(height, width) of each image, from its header; InputError as in `finish`."""
+    result: list[tuple[int, int]] = [(0, 0)] * len(paths)
 
     def one(row: int) -> None:
-        found[row] = size(paths[row])
+        result[row] = size(paths[row])
 
-    every(paths, one)
-    return found
-
-
-def every(paths: Sequence[Source], work: Callable[[int], Any]) -> None:
-    """Run work(row) for each row of `paths` in the pool of threads; InputError as `finish`."""
-    finish(paths, begin(paths, work))
+    finish(paths, begin(paths, one))
+    return result
 
 
 def begin(paths: Sequence[Source], work: Callable[[int], Any]) -> list[Future[list[str]]]:
-    """Start `every` without waiting; `finish` waits."""
+    """Start work(row) for each row of `paths` in the pool of threads; the futures return errors."""
 
     def stretch(rows: range) -> list[str]:
         errors = []
@@ -168,6 +157,6 @@ def begin(paths: Sequence[Source], work: Callable[[int], Any]) -> list[Future[li
 
 
 def finish(paths: Sequence[Source], begun: Sequence[Future[list[str]]]) -> None:
-    """Wait for started work; InputError naming the first failed files and counting all."""
+    """Wait for the work that `begin` started; InputError with the number of unreadable files and the first names."""
     if failed := [line for future in begun for line in future.result()]:
         raise InputError(f"{len(failed)} of {len(paths)} images cannot be read: {some_of(failed, separator='; ')}")

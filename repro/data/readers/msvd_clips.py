@@ -31,7 +31,7 @@ FORMS = ("a {0} {1} {2}", "the {0} {1} {2}", "there is a {0} who {1} {2}", "a {0
 
 
 class Clip(NamedTuple):
-    """name: ends in its first and last second of the film · captions: their words, in the file's order"""
+    """name: ends in the clip's first and last second in its video; captions: as words, in the file's order"""
 
     name: str
     seconds: int
@@ -50,7 +50,7 @@ def read(folder: Path, part: str) -> list[Clip]:
 
 
 def generate(part: str) -> list[Clip]:
-    """As many generated clips as the real ones, of similar lengths, with eight captions each of who does what."""
+    """Generated clips, as many as the real ones, of similar lengths, with eight captions each of who does what."""
     count = PARTS[part]
     lengths = counter_rng.log_normal_lengths(count, MEDIAN, SPREAD, SHORTEST, LONGEST)
     draws = counter_rng.Stream("msvd", "grammar", part).rows(range(count), 3 + CAPTIONS, np.uint32).astype(int)
@@ -60,7 +60,7 @@ def generate(part: str) -> list[Clip]:
         who, does = WHO[draw[1] % len(WHO)], list(DOES)[draw[2] % len(DOES)]
         seconds, captions = lengths[place], []
         for word in draw[3:]:
-            # three of four captions agree on the action's object
+            # three of four captions name the same object
             what = DOES[does][(draw[2] // len(DOES) if word % 4 else word // 16) % 4]
             captions.append(tuple(FORMS[word // 4 % 4].format(who, does, what).split()))
         clips.append(Clip(f"{part}{number:04d}_0_{seconds}", seconds, tuple(captions)))

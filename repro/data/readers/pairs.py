@@ -1,4 +1,4 @@
-"""Sentence pairs in one tensor, in minibatches of similar length."""
+"""Sentence pairs, in minibatches of similar length."""
 
 from __future__ import annotations
 
@@ -34,7 +34,6 @@ class Pairs(Sequences):
         return self._device
 
     def to(self, device: torch.device | str) -> Pairs:
-        """This split with its minibatches on `device` (meta is kept)."""
         return self if self._device.type == "meta" else Pairs(self.pairs, self.nominal, self.buckets, device)
 
     def take(self, rows: torch.Tensor) -> Pairs:

@@ -1,4 +1,4 @@
-"""Reads and decodes the next minibatches concurrently with the computation."""
+"""A queue of minibatches that threads read during the computation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ AHEAD = 2  # minibatches to prefetch for a GPU, into pinned memory
 
 
 class PrefetchQueue(Generic[T]):
-    """Minibatches in progress, by their rows; thread-safe. begin: starts a minibatch of rows."""
+    """Minibatches in progress, by their rows; thread-safe. begin: starts to read a minibatch."""
 
     def __init__(self, begin: Callable[[tuple[int, ...]], T]):
         self._begin = begin
@@ -28,7 +28,7 @@ class PrefetchQueue(Generic[T]):
             return iter(list(self._pending.values()))
 
     def start(self, rows: tuple[int, ...], most: int) -> None:
-        """Start a minibatch, unless it is started; drop the oldest ones if there are more than `most`."""
+        """Start a minibatch unless it is in progress; drop the oldest ones if there are more than `most`."""
         with self._lock:
             if rows not in self._pending:
                 for old in list(self._pending)[: max(0, len(self._pending) - most)]:
@@ -36,7 +36,7 @@ class PrefetchQueue(Generic[T]):
                 self._pending[rows] = self._begin(rows)
 
     def take(self, rows: tuple[int, ...]) -> T:
-        """Take a minibatch that was started, or start it."""
+        """Remove and return a minibatch in progress, or start it."""
         with self._lock:
             pending = self._pending.pop(rows, None)
         return self._begin(rows) if pending is None else pending
@@ -47,7 +47,7 @@ _lock = threading.Lock()
 
 
 def pool() -> ThreadPoolExecutor:
-    """The pool of this process, with as many threads as cores (at most 16)."""
+    """The thread pool of this process, with as many threads as cores (at most 16)."""
     with _lock:
         process = os.getpid()
         if process not in _pools:

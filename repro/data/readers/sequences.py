@@ -1,4 +1,4 @@
-"""Samples of different lengths: minibatches group similar lengths and are padded to their longest sample."""
+"""Samples of different lengths, in minibatches of similar length, padded to the longest sample."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Sequences(Samples):
     lengths  (N,) int64, always on the CPU
     nominal  the length in the data set's `input_shape`, and the unit of `Buckets.work`
     buckets  the number of groups of similar length; 1: minibatches are drawn at random
-    bucketing  what the groups have equal shares of: "count", the samples, or "width", the range of lengths
-    width    values of a step, which limits the size of an evaluation's pieces
+    bucketing  groups have equal numbers of samples ("count") or equal ranges of lengths ("width")
+    width    values of a step, which limit the size of an evaluation's pieces
     """
 
     lengths: torch.Tensor
@@ -36,7 +36,7 @@ class Sequences(Samples):
 
     @abstractmethod
     def take(self, rows: torch.Tensor) -> Sequences:
-        """The split that consists of these rows."""
+        """The split of these rows."""
 
     def subset(self, samples: int, seed: int = 0) -> Sequences:
         return self.take(chosen(len(self), samples, seed))
@@ -48,10 +48,8 @@ class Sequences(Samples):
         return Buckets(self, size, seed, self.iterations(size * workers) * workers, device)
 
     def in_order(self, first: int = 0, step: int = 1) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """Every sample once, from the shortest to the longest, in pieces with at most a sixteenth of padding.
-
-        Minibatches have no more either, and a recurrent network answers badly to padding that it was not trained on.
-        """
+        """Every sample once, from the shortest to the longest, in pieces with at most a sixteenth of padding, because a
+        recurrent network predicts badly with more padding than in training."""
         order = self.lengths.argsort(stable=True)
         sizes, start, piece = self.lengths[order].tolist(), 0, 0
         while start < len(order):
@@ -67,14 +65,13 @@ class Sequences(Samples):
 class Buckets(Shuffled):
     """Minibatches of samples of similar length.
 
-    All samples are sorted by length and cut into `split.buckets` groups, of equal size or of equal widths. Each epoch
+    All samples are sorted by length and cut into `split.buckets` groups, of equal size or equal width. Each epoch
     shuffles within the groups, cuts the sequence into minibatches of `size`, and shuffles the minibatches. So a
-    minibatch comes from one group (from two at a border), and workers of one iteration have minibatches of different
+    minibatch comes from one group (from two at a border), and the workers of an iteration have minibatches of different
     lengths: the imbalance of eager-SGD section 2.1 ("videos with similar lengths are grouped into buckets").
 
-    With the same `size` an epoch has the same minibatches for any number of workers. Unlike in `Batches`, an
-    iteration's samples depend on the number of workers: one worker's minibatch has one length, eight workers' have
-    several. Samples that fill no minibatch are left out at random.
+    With the same `size` an epoch has the same minibatches for any number of workers; unlike in `Batches`, an
+    iteration's samples depend on that number. Samples that fill no minibatch are left out at random.
     """
 
     split: Sequences
@@ -88,19 +85,19 @@ class Buckets(Shuffled):
         return int(self.split.lengths[self.indices(minibatch_id)].max())
 
     def work(self, minibatch_id: int) -> float:
-        """The padded length divided by the nominal one: a recurrent network computes every step, padding included."""
+        """The padded length relative to the nominal one: a recurrent network computes every step, also of padding."""
         return self.length(minibatch_id) / self.split.nominal
 
     def _shuffle(self, text: str) -> torch.Tensor:
         generator = seeded(text)
         used, count = self.full * self.size, len(self.split)
-        kept = torch.randperm(count, generator=generator)[:used].sort().values
+        chosen_rows = torch.randperm(count, generator=generator)[:used].sort().values
         buckets = min(self.split.buckets, self.full)
         bucket = torch.arange(used) * buckets // used
         if self.split.bucketing == "width":
-            lengths = self.split.lengths[self._by_length[kept]]
+            lengths = self.split.lengths[self._by_length[chosen_rows]]
             least, most = int(self.split.lengths.min()), int(self.split.lengths.max())
             bucket = (lengths - least) * buckets // (most - least + 1)
         places = (bucket + torch.rand(used, generator=generator, dtype=torch.float64)).argsort(stable=True)
-        minibatches = self._by_length[kept][places].view(self.full, self.size)
+        minibatches = self._by_length[chosen_rows][places].view(self.full, self.size)
         return minibatches[torch.randperm(self.full, generator=generator)]

@@ -1,9 +1,8 @@
-"""Images in WebDataset shards: numbered tar files in which adjacent entries with one key are a sample, which has an
-image (jpg, jpeg or png) and the number of its class (cls).
+"""Images in WebDataset shards: numbered tar files, in which consecutive entries with one key are a sample.
 
-The library `webdataset` decides which entries are a sample. It reads shards as streams; here the position of every
-image is read from the tar headers, once for a set of shards, so that images can be drawn in the order of `Batches`,
-which does not depend on ranks, threads or resumes. Shards save having a million files.
+A sample has an image (jpg, jpeg or png) and the number of its class (cls). The library `webdataset` groups entries into
+samples, but reads shards as streams. Here the position of every image is read from the tar headers, once for a set of
+shards, so that images can be drawn in the order of `Batches`. Shards avoid a million files.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from repro.data import files
 PATTERNS = {"train": "*-train-*.tar", "val": "*-val*-*.tar"}
 NUMBERED = re.compile(r"(.*-)(\d+)\.tar")
 IMAGES = ("jpg", "jpeg", "png")
-# Limits on the memory for foreign shards; ImageNet has 1.3 million images, ImageNet22K 14.2.
+# Limits that bound the memory for untrusted shards; ImageNet has 1.3 million images, ImageNet22K 14.2.
 MOST_BYTES = 2**26  # of an image's file
 MOST_DIGITS = 32  # bytes of a class's number
 MOST_HEADER = 2**16  # bytes of an extended header, such as a long name
@@ -51,26 +50,26 @@ class Entry(NamedTuple):
     def open(self, mode: str) -> BytesIO:
         """The image as an open file; OSError if the shard is too short."""
         with open(self.shard, mode) as file:
-            found = os.pread(file.fileno(), self.size, self.offset)
-        if len(found) < self.size:
-            raise OSError("the shard ends before it does")
-        return BytesIO(found)
+            content = os.pread(file.fileno(), self.size, self.offset)
+        if len(content) < self.size:
+            raise OSError("the shard ends before the image does")
+        return BytesIO(content)
 
 
 def of(folder: Path, part: str) -> list[Path]:
-    """The shards of a part in their order; InputError if one is missing."""
-    found = {}
+    """The shards of a part in order; InputError if one is missing."""
+    shards = {}
     for path in folder.glob(PATTERNS[part]):
         if match := NUMBERED.fullmatch(path.name):
-            found[match[1], int(match[2])] = path
-    stems = sorted({stem for stem, _ in found})
+            shards[match[1], int(match[2])] = path
+    stems = sorted({stem for stem, _ in shards})
     if len(stems) > 1:
-        named = " and ".join(f"{stem}*.tar" for stem in stems)
-        raise InputError(f"{folder}: shards of {part} go by {named}; must be one")
-    for number in range(len(found)):
-        if (stems[0], number) not in found:
+        patterns = " and ".join(f"{stem}*.tar" for stem in stems)
+        raise InputError(f"{folder}: shards of {part} have names {patterns}; must have one pattern")
+    for number in range(len(shards)):
+        if (stems[0], number) not in shards:
             raise InputError(f"{folder}: of {stems[0]}*.tar number {number} is missing; they must count from 0")
-    return [found[key] for key in sorted(found)]
+    return [shards[key] for key in sorted(shards)]
 
 
 def classes(folder: Path, most: int) -> list[list[list[Entry]]]:
@@ -80,23 +79,23 @@ def classes(folder: Path, most: int) -> list[list[list[Entry]]]:
     that train does not have.
     """
     parts = {part: index(of(folder, part)) for part in PATTERNS}
-    for part, found in parts.items():
-        if not found:
+    for part, entries in parts.items():
+        if not entries:
             raise InputError(f"{folder}: no image in the shards of {part} ({PATTERNS[part]})")
-        if len(found) > MOST_IMAGES:
+        if len(entries) > MOST_IMAGES:
             raise InputError(f"{folder}: more than {MOST_IMAGES} images in the shards of {part}")
-        for entry, label in found:
+        for entry, label in entries:
             if label >= most:
-                raise InputError(f"{entry}: of class {label}, and {folder.name} has classes 0 to {most - 1}")
+                raise InputError(f"{entry}: class {label}, but {folder.name} has classes 0 to {most - 1}")
     count = 1 + max(label for _, label in parts["train"])
     by_class: list[list[list[Entry]]] = [[[] for _ in range(count)] for _ in parts]
-    for found, of_part in zip(parts.values(), by_class):
-        for entry, label in found:
+    for entries, of_part in zip(parts.values(), by_class):
+        for entry, label in entries:
             if label >= count:
-                raise InputError(f"{entry}: of class {label}, and the shards of train have classes 0 to {count - 1}")
+                raise InputError(f"{entry}: class {label}, but the shards of train have classes 0 to {count - 1}")
             of_part[label].append(entry)
-        for one in of_part:
-            one.sort(key=lambda entry: (entry.name, entry.shard))
+        for of_class in of_part:
+            of_class.sort(key=lambda entry: (entry.name, entry.shard))
     return by_class
 
 
@@ -104,31 +103,26 @@ def index(shards: list[Path]) -> list[tuple[Entry, int]]:
     """Every image and its class; cached in the user's cache while the files are unchanged."""
     states = [(str(path), (state := path.stat()).st_size, state.st_mtime_ns) for path in shards]
     name = hashlib.sha256(json.dumps(states).encode()).hexdigest()
-    note = files.cache_root() / "shards" / f"{name}.json"
+    cache = files.cache_root() / "shards" / f"{name}.json"
     try:
-        rows = json.loads(note.read_bytes())
+        rows = json.loads(cache.read_bytes())
     except (OSError, ValueError):
         rows = [list(images(shard)) for shard in shards]
-        _keep(note, rows)
+        with suppress(OSError):  # without the cache, headers are read again the next time
+            cache.parent.mkdir(parents=True, exist_ok=True)
+            descriptor, temporary = tempfile.mkstemp(dir=cache.parent)
+            with open(descriptor, "w") as file:
+                json.dump(rows, file)
+            os.replace(temporary, cache)
     return [
         (Entry(shard, name, offset, size), label)
-        for shard, found in zip(shards, rows, strict=True)
-        for name, offset, size, label in found
+        for shard, of_shard in zip(shards, rows, strict=True)
+        for name, offset, size, label in of_shard
     ]
 
 
-def _keep(note: Path, rows: list[list[Row]]) -> None:
-    """Write the cache, also concurrently; if that is impossible, headers are read again the next time."""
-    with suppress(OSError):
-        note.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, own = tempfile.mkstemp(dir=note.parent)
-        with open(descriptor, "w") as file:
-            json.dump(rows, file)
-        os.replace(own, note)
-
-
 def images(shard: Path) -> Iterator[Row]:
-    """The row of each sample; InputError naming shard and entry of a malformed one, NotHere without the library."""
+    """The row of each sample; InputError with shard and entry of a malformed one, NotHere without the library."""
     try:
         from webdataset.tariterators import group_by_keys
     except ImportError:
@@ -139,13 +133,13 @@ def images(shard: Path) -> Iterator[Row]:
         with Shard(shard) as file:
             for sample in group_by_keys(_entries(shard, file)):
                 key = sample["__key__"]
-                found = [sample[suffix] for suffix in IMAGES if suffix in sample]
-                if len(found) != 1 or "cls" not in sample:
-                    there = ", ".join(suffix for suffix in sample if not suffix.startswith("__"))
+                own_images = [sample[suffix] for suffix in IMAGES if suffix in sample]
+                if len(own_images) != 1 or "cls" not in sample:
+                    suffixes = ", ".join(suffix for suffix in sample if not suffix.startswith("__"))
                     raise InputError(
-                        f"{shard}: sample {key} has {there}; must have one of {', '.join(IMAGES)}, and cls"
+                        f"{shard}: sample {key} has {suffixes}; must have one of {', '.join(IMAGES)}, and cls"
                     )
-                name, offset, size = found[0]
+                name, offset, size = own_images[0]
                 if size > MOST_BYTES:
                     raise InputError(f"{shard}/{name}: {size} bytes, more than {MOST_BYTES}")
                 yield name, offset, size, _label(shard, file, *sample["cls"])
@@ -156,7 +150,7 @@ def images(shard: Path) -> Iterator[Row]:
 
 
 class Shard(FileIO):
-    """A shard opened to read its headers, with a limit of their size, which `tarfile` lacks."""
+    """A shard opened for `tarfile`, with a limit of the size of headers, which `tarfile` lacks."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         if size is None or not 0 <= size <= MOST_HEADER:
@@ -165,7 +159,7 @@ class Shard(FileIO):
 
 
 def _entries(shard: Path, file: Shard) -> Iterator[dict[str, Any]]:
-    """The entries of a shard for the library, with name, offset and size instead of contents."""
+    """The entries of a shard for the library, with name, offset and size in place of contents."""
     name = "its beginning"
     try:
         with tarfile.open(fileobj=file, mode="r:") as tar:
@@ -173,7 +167,7 @@ def _entries(shard: Path, file: Shard) -> Iterator[dict[str, Any]]:
                 if (entry := tar.next()) is None:
                     break
                 name = entry.name
-                tar.members.clear()  # type: ignore[attr-defined]  # they are not needed again
+                tar.members.clear()  # type: ignore[attr-defined]  # to save memory
                 if count > MOST_MEMBERS:
                     raise InputError(f"{shard}: more than {MOST_MEMBERS} entries")
                 # names like __this__ are metadata of the shard
@@ -181,10 +175,10 @@ def _entries(shard: Path, file: Shard) -> Iterator[dict[str, Any]]:
                     yield {"fname": name, "data": (name, entry.offset_data, entry.size), "__url__": str(shard)}
             end = tar.offset
     except (tarfile.TarError, RecursionError) as error:
-        raise InputError(f"{shard}: no whole tar file, damaged at {name} ({error})") from None
+        raise InputError(f"{shard}: not a complete tar file, damaged at {name} ({error})") from None
     # tarfile also stops at a malformed header
     if os.pread(file.fileno(), tarfile.BLOCKSIZE, end) != bytes(tarfile.BLOCKSIZE):
-        raise InputError(f"{shard}: no whole tar file, damaged after {name}")
+        raise InputError(f"{shard}: not a complete tar file, damaged after {name}")
 
 
 def _label(shard: Path, file: Shard, name: str, offset: int, size: int) -> int:

@@ -1,4 +1,4 @@
-"""Text for language models: words in parallel streams that are read in order."""
+"""Text for language models: parallel streams of words that are read in order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ IGNORED = -100  # the label that cross-entropy ignores
 
 @dataclass(frozen=True)
 class Text(AnySplit):
-    """Word numbers (N + 1,) int64, of which N are predicted, each from the words before it.
+    """Word numbers (N + 1,) int64; all but the first are predicted, each from the words before it.
 
     steps   words of a sequence, the length of backpropagation through time
     """
@@ -38,21 +38,21 @@ class Text(AnySplit):
         return self.words[1:]
 
     def to(self, device: torch.device | str) -> Text:
-        """This text on `device`; "meta" keeps only the length and cannot be undone."""
+        """This text on `device`; a text on "meta" has only a length and stays there."""
         return self if self.words.is_meta else Text(self.words.to(device), self.steps)
 
     def subset(self, samples: int, seed: int = 0) -> Text:
-        """A part with `samples` words to predict (at most all), which starts at a place drawn from `seed`."""
+        """A part with `samples` words to predict (at most all), which starts at a random place, drawn from `seed`."""
         samples = min(samples, len(self))
         start = int(torch.randint(len(self) - samples + 1, (), generator=seeded(f"subset/{seed}")))
         return Text(self.words[start : start + samples + 1], self.steps)
 
     def iterations(self, batch: int) -> int:
-        """Iterations of an epoch with `batch` sequences each: whole sequences of streams of equal length."""
+        """Iterations of an epoch with `batch` sequences each, from as many streams of equal length."""
         return len(self) // batch // self.steps
 
     def minibatches(self, size: int, workers: int, seed: int, device: torch.device | str | None = None) -> Streams:
-        """Minibatches of `size` sequences for each worker; nothing is random, so the seed is ignored."""
+        """Minibatches of `size` sequences for each worker; the seed is unused, because the order is fixed."""
         return Streams(self if device is None else self.to(device), size, workers)
 
     def in_order(self, first: int = 0, step: int = 1) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
@@ -70,13 +70,12 @@ class Text(AnySplit):
 
 
 class Streams(Minibatches):
-    """Random access to the minibatches of a text by their global id: `batches[minibatch_id] -> (x, y)`.
+    """Random access to the minibatches of a text: `batches[minibatch_id] -> (x, y)`.
 
     The text is cut into size x workers streams of equal length (the rest is left out); worker r has the streams from
-    r * size to (r + 1) * size - 1. Ids count as those of `Batches`: minibatch t * workers + r of an epoch is the t-th
-    sequence of r's streams, so a worker's minibatches continue each other, and the next epoch starts from the
-    beginning. An id means the same words on every rank and after every resume, and an iteration for any number of
-    workers.
+    r * size to (r + 1) * size - 1. Minibatch t * workers + r of an epoch is the t-th sequence of r's streams, so a
+    worker's minibatches continue each other. An id means the same words on every rank and after every resume, and an
+    iteration the same words for any number of workers.
     """
 
     def __init__(self, text: Text, size: int, workers: int = 1):

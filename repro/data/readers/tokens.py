@@ -1,4 +1,4 @@
-"""The numbers of words: four special tokens, vocabularies, and pairs of sentences."""
+"""Numbers of words: four special tokens, vocabularies, and pairs of sentences."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Pair = tuple["np.ndarray", "np.ndarray"]  # word numbers of a source and its tar
 
 
 def vocabulary(words: Iterable[str], size: int, first: int = len(OWN)) -> dict[str, int]:
-    """Word -> number from `first` to size - 1, the most frequent word first, ties in alphabetical order."""
+    """word -> number from `first` to size - 1, the most frequent word first, ties in alphabetical order."""
     counts = Counter(words)
     ranked = sorted(counts, key=lambda word: (-counts[word], word))
     return {word: number for number, word in enumerate(ranked[: size - first], first)}

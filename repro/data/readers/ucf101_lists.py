@@ -1,14 +1,15 @@
-"""UCF101's official split lists and the number of frames of every video, or generated videos.
+"""Lists of UCF101's videos with classes and numbers of frames: the official splits, or generated.
 
-The lists are the ucfTrainTestlist files of the data set's authors (crcv.ucf.edu); the frame counts are the rawframes
-lists of the Open-MMLab projects for split 1, which name all 13,320 videos. Of all videos the shortest has 29 frames,
-the longest 1,776, the median is 167, the standard deviation 97.65; of the 9,537 training videos of split 1 the median
-is 168 and the deviation 96.63 (eager-SGD section 2.1 states 29, 1,776, 167 and 97 for these).
+The split lists are the ucfTrainTestlist files of the data set's authors (crcv.ucf.edu); the frame counts are the
+rawframes lists of the Open-MMLab projects for split 1, which name all 13,320 videos. All videos have 29 to 1,776
+frames, with median 167 and standard deviation 97.65; the 9,537 training videos of split 1 have median 168 and deviation
+96.63 (eager-SGD section 2.1 states 29, 1,776, 167 and 97 for these).
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -36,7 +37,7 @@ FILES = {
         152282, "03b0a611bb5d1d327e529bf658e077f498d6016c4eb849e78aa063be57fd7f7e"
     ),
 }
-# Public copies at one commit each; neither has all files, and the checksums decide.
+# Public copies at fixed commits; neither has all files.
 MIRRORS = (
     "https://raw.githubusercontent.com/yjxiong/temporal-segment-networks/"
     "2c5e5e7c9c4f552cfde46fa90a4c0c230d857afe/data/ucf101_splits/",
@@ -49,7 +50,7 @@ GROUPS, TEST_GROUPS = 25, 7  # of each class; those of the test videos of split 
 
 
 class Video(NamedTuple):
-    """name: "Class/v_Class_g01_c01" · label: 0 to 100 · frames: their total number"""
+    """name: "Class/v_Class_g01_c01"; label: 0 to 100; frames: their total number"""
 
     name: str
     label: int
@@ -57,7 +58,7 @@ class Video(NamedTuple):
 
     @property
     def group(self) -> str:
-        """Class and group; clips of a group show the same people in the same place."""
+        """Class and group; the videos of a group show the same people in the same place."""
         return self.name.rpartition("_c")[0]
 
 
@@ -74,7 +75,7 @@ class Frames:
 
 
 def find(root: str | None = None) -> Path | None:
-    """The folder of all lists, verified; None if there is none."""
+    """The folder of the verified lists; None if there is none."""
     return files.search("ucf101", FILES, root, ("ucf101", "ucf101/ucfTrainTestlist", "."))
 
 
@@ -101,7 +102,7 @@ def generate() -> tuple[list[Video], list[Video]]:
     count = TRAIN + TEST
     lengths = log_normal_lengths(count, MEDIAN, SPREAD, SHORTEST, LONGEST)
     lengths[-1] = LONGEST
-    # a hash decides which video has which length, on every machine alike
+    # shuffle lengths by a hash, the same on every machine
     lengths = [lengths[i] for i in sorted(range(count), key=lambda i: hashlib.sha256(f"length/{i}".encode()).digest())]
     train = [_generated(i, TEST_GROUPS + 1, GROUPS - TEST_GROUPS, lengths[i]) for i in range(TRAIN)]
     test = [_generated(i, 1, TEST_GROUPS, lengths[TRAIN + i]) for i in range(TEST)]
@@ -111,11 +112,11 @@ def generate() -> tuple[list[Video], list[Video]]:
 def balanced(videos: list[Video], count: int) -> list[Video]:
     """`count` of the videos, with class sizes that differ by at most one; the choice depends on names only."""
     order = sorted(range(len(videos)), key=lambda i: hashlib.sha256(videos[i].name.encode()).digest())
-    seen: dict[int, int] = {}
+    counts: Counter[int] = Counter()
     turns = []
     for i in order:
-        turn = seen[videos[i].label] = seen.get(videos[i].label, -1) + 1
-        turns.append((turn, videos[i].label, i))
+        turns.append((counts[videos[i].label], videos[i].label, i))
+        counts[videos[i].label] += 1
     return [videos[i] for i in sorted(i for _, _, i in sorted(turns)[:count])]
 
 
@@ -131,11 +132,11 @@ def _lines(path: Path, least: int) -> list[tuple[Path, int, list[str]]]:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read ({error})") from None
-    found = [(path, number, line.split()) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
-    for _, number, words in found:
+    lines = [(path, number, line.split()) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    for _, number, words in lines:
         if len(words) < least:
             raise InputError(f"{path}, line {number}: {len(words)} words, expected {least}")
-    return found
+    return lines
 
 
 def _whole(path: Path, number: int, word: str) -> int:

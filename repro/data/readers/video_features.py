@@ -1,4 +1,4 @@
-"""Features of videos, a vector for each frame: from files, or generated from a seed."""
+"""Features of UCF101's videos, a vector for each frame: from files, or generated from a seed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ class Source(Protocol):
 
 
 class Extracted:
-    """Files <folder>/<Class>/<video>.npy of shape (frames, 2048), float16 or float32; the first `features` are used."""
+    """Features from files <folder>/<Class>/<video>.npy, (frames, 2048) float16 or float32; the first `features` of
+    them."""
 
     def __init__(self, folder: Path, features: int, frames: Frames):
         self.folder, self.features, self.frames = folder, features, frames
@@ -30,7 +31,7 @@ class Extracted:
         return array[:: self.frames.stride][: self.frames.most, : self.features].astype(np.float32)
 
     def load(self, video: Video) -> np.ndarray:
-        """The memory-mapped file; InputError if it cannot be read or its shape does not match the video."""
+        """The memory-mapped file; InputError if it cannot be read or does not match the video."""
         path = self.folder / f"{video.name}.npy"
         array = feature_files.load(path, str(FEATURES))
         if len(array) != video.frames:
@@ -41,26 +42,26 @@ class Extracted:
         """The SHA-256 over names and sizes of the videos' files; InputError if a file is missing or does not match its
         video. Headers are read once for a set of files."""
         remedy = " (data.videos=DIR extracts them from the videos)"
-        found = feature_files.checksum(self.folder, [video.name for video in videos], "videos", remedy)
-        files.once("ucf101-headers", found, lambda: [self.load(video) for video in videos])
-        return found
+        checksum = feature_files.checksum(self.folder, [video.name for video in videos], "videos", remedy)
+        files.once("ucf101-headers", checksum, lambda: [self.load(video) for video in videos])
+        return checksum
 
 
 MOTIFS, STAGES = 24, 3
-MOTIF, PLACE, NOISE = 0.5, 0.1, 1.0  # strength of a stage's motif, of a group's background, of a frame's noise
-GROUP_CHANGES, VIDEO_CHANGES = 20, 38  # of 256: how often a stage has another motif in a whole group, in a single video
+MOTIF, PLACE, NOISE = 0.5, 0.1, 1.0  # strengths of a stage's motif, a group's background, a frame's noise
+GROUP_CHANGES, VIDEO_CHANGES = 20, 38  # of 256: how often a stage's motif differs in a whole group, in a single video
 
 
 class Generated:
-    """The stand-in: each video has its real length and three consecutive stages.
+    """The stand-in, generated from a video's name: three consecutive stages over the video's length.
 
-    A stage shows one of 24 motifs, which are random vectors. A class is an order of three different motifs; classes 2 j
+    A stage has one of 24 motifs, which are random vectors. A class is an order of three different motifs; classes 2 j
     and 2 j + 1 have the same three in opposite orders, so that a mean over time identifies only pairs of classes. The
-    stages' starts vary by up to a sixth of a video's length. A group (the clips of a class with the same people in the
-    same place; test groups are not in the training set) adds a background to every frame, and has another motif than
-    its class in each stage with probability 20 / 256; a single video again with 38 / 256. So some videos look like
-    another class, and no network can be perfect. Each value of a frame has uniform noise. A video depends on its name
-    only; values have about mean 0 and deviation 1, unlike Inception's, which are at least 0.
+    stages' starts vary by up to a sixth of a video's length. Each group (the videos of a class with the same people in
+    the same place; test groups are not in the training set) adds a background to every frame, and replaces the motif of
+    each stage with probability 20 / 256; each video does so again with 38 / 256. So some videos look like another
+    class, and no network can be perfect. Values have uniform noise, about mean 0 and deviation 1, unlike Inception's,
+    which are not negative.
     """
 
     def __init__(self, features: int, frames: Frames):
@@ -71,7 +72,7 @@ class Generated:
     def __call__(self, video: Video) -> np.ndarray:
         used = self.frames.count(video.frames)
         plan = counter_rng.Stream("ucf101", "plan", video.name).rows([0], 2 * STAGES + 2, np.uint8)[0].astype(int)
-        script = self._changed(self._of_group(video), plan[: 2 * STAGES], VIDEO_CHANGES)
+        script = self._changed(self._of_group(video), plan[: 2 * STAGES], VIDEO_CHANGES)  # the motif of each stage
         borders = [
             video.frames * (stage * 512 + plan[2 * STAGES + stage - 1] - 128) // (512 * STAGES)
             for stage in range(1, STAGES)
@@ -80,8 +81,8 @@ class Generated:
         noise = counter_rng.Stream("ucf101", "noise", video.name).rows([0], used * self.features, np.int8)[0]
         values = noise.reshape(used, self.features).astype(np.float32)
         values *= np.float32(NOISE / 74)
-        shown = self.motifs[script] + _vectors(f"group/{video.group}", 1, self.features) * np.float32(PLACE)
-        values += shown[stage]
+        of_stages = self.motifs[script] + _vectors(f"group/{video.group}", 1, self.features) * np.float32(PLACE)
+        values += of_stages[stage]
         return values
 
     def _of_group(self, video: Video) -> np.ndarray:
@@ -102,9 +103,9 @@ def _vectors(name: str, count: int, values: int) -> np.ndarray:
 def _scripts() -> np.ndarray:
     """The motifs of each class's stages: (classes, stages)."""
     draws = counter_rng.Stream("ucf101", "scripts").rows(range(8 * CLASSES), MOTIFS, np.uint32)
-    found: list[tuple[int, ...]] = []
+    scripts: list[tuple[int, ...]] = []
     for draw in draws:
         order = tuple(np.argsort(draw, kind="stable")[:STAGES].tolist())
-        if len(found) < CLASSES and order not in found:
-            found += [order, order[::-1]]
-    return np.array(found[:CLASSES])
+        if len(scripts) < CLASSES and order not in scripts:
+            scripts += [order, order[::-1]]
+    return np.array(scripts[:CLASSES])

@@ -16,7 +16,7 @@ from repro.data.readers.video_features import Source
 
 
 class Videos(Sequences):
-    """Videos with their features: x (n, longest, features) float32, zeros before shorter ones; y (n,) classes.
+    """Videos with their features: x (n, longest, features) float32, padded with zeros at the front; y (n,) classes.
 
     source: computes a video's features when it is drawn; None on the meta device, where there are only shapes.
     """
@@ -45,7 +45,6 @@ class Videos(Sequences):
         return Videos(videos, self.source, self.frames, self.width, self.nominal, self.buckets, self.bucketing, device)
 
     def to(self, device: torch.device | str) -> Videos:
-        """This split with its minibatches on `device` (meta is kept)."""
         return self if self.source is None else self._with(self.videos, device)
 
     def take(self, rows: torch.Tensor) -> Videos:
@@ -60,13 +59,13 @@ class Videos(Sequences):
         return moved(x, self.device), self.y[moved(rows, self.device)]
 
     def _read(self, rows: Sequence[int]) -> torch.Tensor:
-        """The features of the given rows on the host; for a GPU in pinned memory."""
+        """The features of the given rows on the host, in pinned memory for a GPU."""
         source = not_none(self.source)
         longest = int(self.lengths[list(rows)].max())
         x = torch.zeros(len(rows), longest, self.width, pin_memory=self.device.type == "cuda")
         for place, row in enumerate(rows):
-            found = torch.from_numpy(source(self.videos[row]))
-            x[place, longest - len(found) :] = found
+            features = torch.from_numpy(source(self.videos[row]))
+            x[place, longest - len(features) :] = features
         return x
 
     @property

@@ -8,5 +8,5 @@ from repro.core.registry import PLUGINS
 
 
 def defaults(name: str) -> dict[str, Any]:
-    """The default configuration: a stand-in if the real files are missing, and every option null."""
+    """The default configuration of a data set: a stand-in if the real files are missing, and every option null."""
     return {"standin": "auto"} | dict.fromkeys(PLUGINS["dataset"].load(name).OPTIONS)

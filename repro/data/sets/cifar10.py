@@ -2,11 +2,11 @@
 
 Two layouts are supported. One is the official binary version: data_batch_1.bin .. data_batch_5.bin and test_batch.bin,
 with records of a label byte and 1,024 red, green and blue bytes. The other is the lossless copy of convnetjs: 51 PNGs
-of 1,000 images each, an image in each row, and cifar10_labels.js. That copy has all training images but only the first
-1,000 test images, and the data set's name says so.
+of 1,000 images each, one in each row, and cifar10_labels.js. It has all training images but only the first 1,000 test
+images, as the data set's name shows.
 
-Options: `images` and `test_images`: use the first n images (null: all; of the stand-in 10,000 and 2,000). A part is
-named `cifar10-subset`.
+Options: `images` and `test_images`: use the first n images (null: all; of the stand-in 10,000 and 2,000). A part of the
+data set is named `cifar10-subset`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from repro.core.errors import InputError
 from repro.data import files
 from repro.data.augmentation import CUTS
@@ -25,8 +27,6 @@ from repro.data.readers import cifar
 from repro.data.readers.cifar import TRAIN, Archive, check_labels, records, split
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from repro.data.base import Dataset
 
 CLASSES = 10
@@ -67,8 +67,6 @@ def find(root: str | None = None) -> Path | None:
 
 def read(folder: Path, images: int | None = None, test_images: int | None = None) -> Dataset:
     """The real CIFAR-10 in a folder that `find` returned; InputError for a malformed file."""
-    import numpy as np
-
     from repro.data.base import Dataset
 
     official = (folder / "test_batch.bin").is_file()
@@ -93,20 +91,16 @@ standin, shapes = partial(cifar.standin, STANDIN, CLASSES), partial(cifar.shapes
 
 def read_labels(path: Path) -> np.ndarray:
     """The 51,000 labels of `var labels=[...];`, uint8: 50,000 for training, 1,000 for the test."""
-    import numpy as np
-
     match = re.search(r"\[[\d,\s]*\]", path.read_text(encoding="utf-8", errors="replace"))
     labels = np.array(json.loads(match[0]) if match else [])
     if labels.shape != (51000,):
-        raise InputError(f"{path}: holds {labels.size} labels, expected 51000")
+        raise InputError(f"{path}: has {labels.size} labels, expected 51000")
     check_labels(path, labels, CLASSES)
     return labels.astype(np.uint8)
 
 
 def strip(path: Path) -> np.ndarray:
     """A PNG of 1,024 x 1,000 pixels as images (1000, 3072), channel by channel as in the binary version."""
-    import numpy as np
-
     from repro.data.images import Unreadable, decoded
 
     try:

@@ -1,10 +1,10 @@
 """CIFAR-100 (Krizhevsky 2009): 50,000 + 10,000 colour images of 32x32 in 100 classes.
 
-The official binary version: train.bin and test.bin, records of a coarse and a fine label byte and 1,024 red, green and
-blue bytes. The fine labels are used.
+The official binary version: train.bin and test.bin, with records of a coarse and a fine label byte and 1,024 red, green
+and blue bytes. The fine labels are used.
 
-Options: `images` and `test_images`: use the first n images (null: all; of the stand-in 10,000 and 2,000). A part is
-named `cifar100-subset`.
+Options: `images` and `test_images`: use the first n images (null: all; of the stand-in 10,000 and 2,000). A part of the
+data set is named `cifar100-subset`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ FILES = {
 
 
 def find(root: str | None = None) -> Path | None:
-    """The folder of the two files, or None; their names are too common to search for them elsewhere."""
+    """The folder of the two files, or None. Their names are too common to search other folders."""
     return files.search("cifar100", FILES, root, ("cifar100", "cifar100/cifar-100-binary", "cifar-100-binary"))
 
 

@@ -5,24 +5,22 @@ It cannot be downloaded without a signature: put the two folders, or all shards,
 Any images in that layout work; classes are the folder names of train/ in sorted order, or the numbers in the shards'
 entries *.cls. If both exist, the folders are read.
 
-_Options, all null by default:
+Options, all null by default:
   image_size   pixels of a side (null: 227, AlexNet's; the stand-in's 64)
   classes      use the first n classes (null: all; the stand-in's 10)
-  images, test_images  use the first n images, class after class the first, then the second image of each, by name
-                       (null:
-               all; the stand-in's 1,024 and 256)
+  images, test_images   use the first n images: the first of every class by name, then the second of every class, and so
+               on (null: all; the stand-in's 1,024 and 256)
   resize       crop (null): resize each image's shorter side to image_size x 256 / 224 and cut out the centre; never:
                images of another size than image_size (null: than the first) are an InputError
-  held         with resize=crop: pixels of the shorter side, instead of image_size x 256 / 224, and of the side of the
-               centre that is stored of training images, for augmentation to cut from (null: image_size)
-  decode       memory: decode all images before training, and name and count unreadable ones; lazy: decode each image
-               when it is drawn, and read only the headers before training. null: memory up to 4 GiB, else lazy
-  ahead        with decode=lazy: the number of training minibatches that a rank decodes in advance, by a thread for each
-               core up to 16, into pinned memory for a GPU (null: 2 for a GPU, else 0). It does not change the
-               minibatches
+  held         with resize=crop: pixels of the shorter side instead of image_size x 256 / 224; the central square of
+               this side is stored of training images, for augmentation to crop (null: image_size)
+  decode       memory: decode all images before training, and report unreadable ones; lazy: decode each image when it is
+               drawn, and read only the headers before training. null: memory up to 4 GiB, else lazy
+  ahead        with decode=lazy: the number of training minibatches that a rank decodes in advance, with a thread for
+               each core up to 16, into pinned memory for a GPU (null: 2 for a GPU, else 0). Minibatches are the same
 
 In memory an image takes 3 x image_size^2 bytes: 100 classes at 64x64 take 1.6 GB for each rank, all of ImageNet at
-227x227 206 GB, which is what lazy is for. Without all classes and images the data set is named `imagenet-subset`. The
+227x227 206 GB, which requires lazy. Without all classes and images the data set is named `imagenet-subset`. The
 checksum covers the names and sizes of the files, because hashing a million images takes too long. Pixels are normalised
 by the usual mean and deviation of each channel.
 """
@@ -33,13 +31,14 @@ import hashlib
 import itertools
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+
+from pydantic import Field
 
 from repro.core.errors import InputError
 from repro.core.fields import Count, Model, Whole, checked
 from repro.data import files
 from repro.data.augmentation import ALL
-from repro.data.files import limit
 from repro.data.readers import shards
 
 if TYPE_CHECKING:
@@ -63,16 +62,19 @@ PARTS = tuple(shards.PATTERNS)
 IN_MEMORY = 4 * 2**30  # bytes of decoded images of a rank
 
 
+Side = Annotated[int, Field(ge=1, le=2**15)]
+
+
 class _Options(Model):
     """Options of the configuration; None stands for the default in the module's docstring."""
 
-    image_size: Count | None = None
+    image_size: Side | None = None
     classes: Count | None = None
     images: Count | None = None
     test_images: Count | None = None
     resize: Literal["crop", "never"] | None = None
     decode: Literal["memory", "lazy"] | None = None
-    held: Count | None = None
+    held: Side | None = None
     ahead: Whole | None = None
 
 
@@ -94,17 +96,16 @@ def find(root: str | None = None, name: str = "imagenet") -> Path | None:
     return None
 
 
-def read(folder: Path, **given: Any) -> Dataset:
-    """The images in a folder that `find` returned; InputError for too few classes, and before training for wrong sizes
-    and unreadable files."""
-    return of_images(folder, checked(_Options, given, "dataset"), "imagenet", (CLASSES, TRAIN, TEST))
+def read(folder: Path, **values: Any) -> Dataset:
+    """The images in a folder that `find` returned; InputError for too few classes, wrong sizes and unreadable files."""
+    return of_images(folder, checked(_Options, values, "dataset"), "imagenet", (CLASSES, TRAIN, TEST))
 
 
 def of_images(
     folder: Path, options: _Options, name: str, whole: tuple[int, int, int | None], size: int = SIZE
 ) -> Dataset:
-    """A data set in ImageNet's layout. whole: its classes, training and test images (None: any number), without which
-    it is named `name`-subset; size: the default of `image_size`."""
+    """A data set in ImageNet's layout. whole: the numbers of classes, training and test images (None: any) of the
+    complete data set; others are named `name`-subset. size: the default of `image_size`."""
     from repro.data.base import Dataset
     from repro.data.readers import lazy
 
@@ -112,32 +113,31 @@ def of_images(
         classes = of_folders(folder, options.classes)
     else:
         classes = of_shards(folder, options.classes, whole[0])
-    limits = ("images", options.images), ("test_images", options.test_images)
-    listed = []
-    for part, found, (option, most) in zip(PARTS, classes, limits):
-        rows = by_turns(found)
+    images = []
+    for part, of_part, most in zip(PARTS, classes, (options.images, options.test_images)):
+        rows = by_turns(of_part)
         if not rows:
-            raise InputError(f"{folder}: no image of classes 0 to {len(found) - 1} in {part}")
-        listed.append(rows[: limit(option, most, len(rows))])
-    sources = [[row.source for row in rows] for rows in listed]
+            raise InputError(f"{folder}: no image of classes 0 to {len(of_part) - 1} in {part}")
+        images.append(rows[:most])
+    sources = [[row.source for row in rows] for rows in images]
     exact = options.resize == "never"
-    sides = (limit("image_size", options.image_size, 2**15, size),) * 2
+    sides = (options.image_size or size,) * 2
     if exact:
         sides = common_size(sources[0] + sources[1], sides if options.image_size else None)
-    held = None if options.held is None else limit("held", options.held, 2**15)
-    decode = options.decode
+    held, decode = options.held, options.decode
     if decode is None:
         side = held or sides[0]
         decode = "memory" if 3 * side**2 * sum(map(len, sources)) <= IN_MEMORY else "lazy"
-    checksum = checksum_of(listed)
+    lines = sorted(f"{row.name} {row.size}\n" for rows in images for row in rows)
+    checksum = hashlib.sha256("".join(lines).encode()).hexdigest()
     if decode == "lazy" and not exact:
         files.once("imagenet-headers", checksum, lambda: lazy.sizes(sources[0] + sources[1]))
     splits = [
         split(part, [row.label for row in rows], decoder, decode, options.ahead)
-        for part, rows, decoder in zip(sources, listed, _decoders(sides, exact, held))
+        for part, rows, decoder in zip(sources, images, _decoders(sides, exact, held))
     ]
     counts = len(classes[0]), len(sources[0]), len(sources[1])
-    if any(wanted not in (None, count) for wanted, count in zip(whole, counts)):
+    if any(complete not in (None, count) for complete, count in zip(whole, counts)):
         name = f"{name}-subset"
     return Dataset(name, False, checksum, *splits, classes=counts[0], input_shape=(3, *sides))
 
@@ -149,12 +149,12 @@ def _decoders(sides: tuple[int, int], exact: bool, held: int | None) -> tuple[De
     if held is None:
         return (lazy.Decoder(sides, exact),) * 2
     if exact or held < max(sides):
-        raise InputError(f"dataset.held={held}: goes with dataset.resize=crop, and must be {max(sides)} or more")
+        raise InputError(f"dataset.held={held}: requires dataset.resize=crop, and must be {max(sides)} or more")
     return lazy.Decoder((held, held), exact, held), lazy.Decoder(sides, exact, held)
 
 
 class Row(NamedTuple):
-    """An image to use. name: its path below the data set's folder, for the checksum."""
+    """An image. name: its path below the data set's folder, for the checksum."""
 
     name: str
     size: int
@@ -168,8 +168,8 @@ def of_folders(folder: Path, wanted: int | None) -> list[list[list[Row]]]:
     InputError for too few classes, and for a class without folder or images.
     """
     names = sorted(entry.name for entry in os.scandir(folder / "train") if entry.is_dir())
-    some = ", ".join(names[:5]) + (" ..." if len(names) > 5 else "")
-    count = class_count(wanted, len(names), f"{folder / 'train'}: {len(names)} class folders ({some or 'none'})")
+    shown = ", ".join(names[:5]) + (" ..." if len(names) > 5 else "")
+    count = class_count(wanted, len(names), f"{folder / 'train'}: {len(names)} class folders ({shown or 'none'})")
     return [[_class(folder, f"{part}/{name}", label) for label, name in enumerate(names[:count])] for part in PARTS]
 
 
@@ -178,7 +178,7 @@ def _class(folder: Path, inner: str, label: int) -> list[Row]:
         entries = [entry for entry in os.scandir(folder / inner) if entry.name.lower().endswith(SUFFIXES)]
     except OSError as error:
         raise InputError(
-            f"{folder / inner}: cannot be read ({error.strerror}); every class of train/ needs a folder in val/ too"
+            f"{folder / inner}: cannot be read ({error.strerror}); every class of train/ needs a folder in val/"
         ) from None
     if not entries:
         raise InputError(f"{folder / inner}: no image ({', '.join(SUFFIXES)}) in it")
@@ -187,7 +187,7 @@ def _class(folder: Path, inner: str, label: int) -> list[Row]:
 
 
 def of_shards(folder: Path, wanted: int | None, most: int) -> list[list[list[Row]]]:
-    """As `of_folders`, for shards; `most`: the data set's number of classes."""
+    """Like `of_folders`, for shards; most: the data set's number of classes."""
     parts = shards.classes(folder, most)
     count = class_count(wanted, len(parts[0]), f"{folder}: classes 0 to {len(parts[0]) - 1} in the shards of train")
     return [
@@ -199,13 +199,12 @@ def of_shards(folder: Path, wanted: int | None, most: int) -> list[list[list[Row
     ]
 
 
-def class_count(wanted: int | None, found: int, what: str) -> int:
-    """The number of classes to use; InputError if there are fewer than wanted, or fewer than two."""
-    count = limit("classes", wanted, 2**31, found)
-    if not 2 <= count <= found:
-        reason = f"dataset.classes={wanted} asks for {wanted}" if wanted else "at least 2 are needed"
-        raise InputError(f"{what}, but {reason}")
-    return count
+def class_count(wanted: int | None, available: int, what: str) -> int:
+    """The number of classes to use, at least two; InputError if there are fewer."""
+    if not 2 <= (wanted or available) <= available:
+        rule = f"dataset.classes={wanted} must be 2 to {available}" if wanted else "at least 2 are needed"
+        raise InputError(f"{what}, but {rule}")
+    return wanted or available
 
 
 def by_turns(classes: list[list[Row]]) -> list[Row]:
@@ -217,23 +216,17 @@ def common_size(paths: list[Source], wanted: tuple[int, int] | None) -> tuple[in
     """The common (height, width) of all images; InputError naming two that differ, and how many do."""
     from repro.data.readers import lazy
 
-    found = lazy.sizes(paths)
-    size = wanted or found[0]
-    others = [row for row, one in enumerate(found) if one != size]
+    sizes = lazy.sizes(paths)
+    size = wanted or sizes[0]
+    others = [row for row, one in enumerate(sizes) if one != size]
     if others:
-        row = next((row for row, one in enumerate(found) if one == size), others[-1])
-        shown = ", ".join(f"{paths[i]} is {found[i][1]}x{found[i][0]}" for i in dict.fromkeys((others[0], row)))
+        row = next((row for row, one in enumerate(sizes) if one == size), others[-1])
+        shown = ", ".join(f"{paths[i]} is {sizes[i][1]}x{sizes[i][0]}" for i in dict.fromkeys((others[0], row)))
         raise InputError(
             f"{len(others)} of {len(paths)} images are not {size[1]}x{size[0]} pixels, and "
             f"dataset.resize=never: {shown}; resize them, or use dataset.resize=crop"
         )
     return size
-
-
-def checksum_of(listed: list[list[Row]]) -> str:
-    """The SHA-256 over the sorted names and sizes of the images."""
-    lines = sorted(f"{row.name} {row.size}\n" for part in listed for row in part)
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def split(
@@ -252,34 +245,33 @@ def split(
     return Split(torch.from_numpy(lazy.decode(paths, decoder)), y, mean, deviation)
 
 
-def standin(**given: Any) -> Dataset:
-    """Drawn from a seed (repro.data.synthetic_images): 1,024 and 256 images of 64x64 in 10 classes by default.
+def standin(**values: Any) -> Dataset:
+    """Synthetic images (repro.data.synthetic_images), by default 1,024 and 256 of 64x64 in 10 classes.
 
-    The options for files have no effect."""
-    return drawn(checked(_Options, given, "dataset"), STANDIN, (CLASSES, TRAIN, TEST))
+    Options of files have no effect."""
+    return synthetic(checked(_Options, values, "dataset"), STANDIN, (CLASSES, TRAIN, TEST))
 
 
-def drawn(options: _Options, name: str, whole: tuple[int, int, int]) -> Dataset:
-    """The stand-in of a data set in ImageNet's layout; `whole`: the real one's classes, training and test images."""
+def synthetic(options: _Options, name: str, whole: tuple[int, int, int]) -> Dataset:
+    """The stand-in of a data set in ImageNet's layout; whole: the real one's classes, training and test images."""
     from repro.data import synthetic_images
 
-    side = limit("image_size", options.image_size, 2**15, STANDIN_SIZE)
-    classes = limit("classes", options.classes, whole[0], STANDIN_CLASSES)
-    train = limit("images", options.images, whole[1], STANDIN_TRAIN)
-    test = limit("test_images", options.test_images, whole[2], STANDIN_TEST)
-    return synthetic_images.dataset(name, classes, (3, side, side), train, test)
+    (train, test), classes, shape = sizes_of(
+        options, whole, (STANDIN_CLASSES, STANDIN_TRAIN, STANDIN_TEST), STANDIN_SIZE
+    )
+    return synthetic_images.dataset(name, classes, shape, train, test)
 
 
-def shapes(**given: Any) -> tuple[tuple[int, int], int, tuple[int, int, int]]:
+def shapes(**values: Any) -> tuple[tuple[int, int], int, tuple[int, int, int]]:
     """((training images, test images), classes, shape of an image), by default of all of ImageNet at 227x227."""
-    return sizes_of(checked(_Options, given, "dataset"), (CLASSES, TRAIN, TEST), SIZE)
+    whole = CLASSES, TRAIN, TEST
+    return sizes_of(checked(_Options, values, "dataset"), whole, whole, SIZE)
 
 
 def sizes_of(
-    options: _Options, whole: tuple[int, int, int], size: int
+    options: _Options, whole: tuple[int, int, int], default: tuple[int, int, int], size: int
 ) -> tuple[tuple[int, int], int, tuple[int, int, int]]:
-    """As `shapes`, for a data set with the classes, training and test images of `whole`."""
-    classes, train, test = whole
-    side = limit("image_size", options.image_size, 2**15, size)
-    counts = limit("images", options.images, train), limit("test_images", options.test_images, test)
-    return counts, limit("classes", options.classes, classes), (3, side, side)
+    """Like `shapes`. whole, default: the most and the default classes, training and test images; size: of a side."""
+    wanted = options.classes, options.images, options.test_images
+    classes, train, test = (min(value or usual, most) for value, usual, most in zip(wanted, default, whole))
+    return (train, test), classes, (3, *(options.image_size or size,) * 2)

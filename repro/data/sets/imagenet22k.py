@@ -1,8 +1,8 @@
 """ImageNet22K: all of ImageNet (Deng et al. 2009, release of 2011), 14,197,122 images in 21,841 classes.
 
 Layout, options and conditions are those of the data set `imagenet`, in a folder `imagenet22k`. No official split
-exists: val/ has any images kept for evaluation; for timing, without images, their number is that of ILSVRC-2012.
-`image_size` is 224 by default, VGG's. Without all classes and training images it is named `imagenet22k-subset`.
+exists: val/ has any images for evaluation; timing without images assumes as many as in ILSVRC-2012. `image_size` is 224
+by default, VGG's. Without all classes and training images it is named `imagenet22k-subset`.
 """
 
 from __future__ import annotations
@@ -33,16 +33,17 @@ def find(root: str | None = None) -> Path | None:
     return imagenet.find(root, "imagenet22k")
 
 
-def read(folder: Path, **given: Any) -> Dataset:
-    """The images in a folder that `find` returned; InputError as `imagenet.read`."""
-    return imagenet.of_images(folder, checked(_Options, given, "dataset"), "imagenet22k", (CLASSES, TRAIN, None), SIZE)
+def read(folder: Path, **values: Any) -> Dataset:
+    """The images in a folder that `find` returned; InputError as in `imagenet.read`."""
+    return imagenet.of_images(folder, checked(_Options, values, "dataset"), "imagenet22k", (CLASSES, TRAIN, None), SIZE)
 
 
-def standin(**given: Any) -> Dataset:
-    """A synthetic stand-in, by default with as many images and classes as that of `imagenet`."""
-    return imagenet.drawn(checked(_Options, given, "dataset"), STANDIN, (CLASSES, TRAIN, TEST))
+def standin(**values: Any) -> Dataset:
+    """A synthetic stand-in, by default with the sizes of the stand-in of `imagenet`."""
+    return imagenet.synthetic(checked(_Options, values, "dataset"), STANDIN, (CLASSES, TRAIN, TEST))
 
 
-def shapes(**given: Any) -> tuple[tuple[int, int], int, tuple[int, int, int]]:
-    """((training images, test images), classes, shape of an image), by default of all of it at 224x224."""
-    return imagenet.sizes_of(checked(_Options, given, "dataset"), (CLASSES, TRAIN, TEST), SIZE)
+def shapes(**values: Any) -> tuple[tuple[int, int], int, tuple[int, int, int]]:
+    """((training images, test images), classes, shape of an image), by default of all images at 224x224."""
+    whole = CLASSES, TRAIN, TEST
+    return imagenet.sizes_of(checked(_Options, values, "dataset"), whole, whole, SIZE)

@@ -1,10 +1,10 @@
 """MNIST (LeCun, Cortes, Burges): 60,000 + 10,000 grey images of 28x28 in the four original IDX files.
 
-Pixels become (x / 255 - 0.1307) / 0.3081 by the training set's mean and deviation, as usual; the Pipe-SGD paper does
-not describe its preprocessing. The stand-in is scikit-learn's copy of the UCI digits: 1,797 grey images of 8x8 with 17
-levels, (x / 16 - 0.3056) / 0.3763 by the same rule, 1,437 for training and 360 for testing.
+Pixels are normalised to (x / 255 - 0.1307) / 0.3081, by the training set's mean and deviation, as usual; the Pipe-SGD
+paper does not describe its preprocessing. The stand-in is scikit-learn's copy of the UCI digits: 1,797 grey images of
+8x8 with 17 levels, (x / 16 - 0.3056) / 0.3763 by the same rule, 1,437 for training and 360 for testing.
 
-Option: `images`: use the first n training images (null: all). A part is named `mnist-subset`.
+Option: `images`: use the first n training images (null: all). A part of the data set is named `mnist-subset`.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from repro.core.errors import InputError
 from repro.data import files
 from repro.data.files import File, combined, limit
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from repro.data.base import Dataset, Split
 
 FILES = {
@@ -64,13 +64,11 @@ def read(folder: Path, images: int | None = None) -> Dataset:
 
 def standin(images: int | None = None) -> Dataset:
     """scikit-learn's digits, images of shape (1, 8, 8); the split is the same on every machine."""
-    import numpy as np
-
     from repro.data.base import Dataset
 
     pixels, labels = _digits()
     checksum = hashlib.sha256(pixels.tobytes() + labels.tobytes()).hexdigest()
-    order = np.random.RandomState(0).permutation(len(labels))  # the numpy generator whose stream is frozen
+    order = np.random.RandomState(0).permutation(len(labels))  # numpy guarantees this generator's stream
     train = order[DIGITS_TEST:]
     splits = [
         _split(pixels[rows], labels[rows], 16.0, DIGITS_MEAN, DIGITS_DEVIATION)
@@ -80,9 +78,7 @@ def standin(images: int | None = None) -> Dataset:
 
 
 def _digits() -> tuple[np.ndarray, np.ndarray]:
-    """scikit-learn's digits, (1797, 8, 8) and (1797,) bytes, from its file, because its import takes seconds."""
-    import numpy as np
-
+    """scikit-learn's digits, (1797, 8, 8) and (1797,) uint8, from its file, because its import takes seconds."""
     package = importlib.util.find_spec("sklearn")
     folders = package.submodule_search_locations if package else None
     file = Path(folders[0]) / "datasets" / "data" / "digits.csv.gz" if folders else None
@@ -93,8 +89,8 @@ def _digits() -> tuple[np.ndarray, np.ndarray]:
         from sklearn.datasets import load_digits
     except ImportError as error:
         raise InputError(f"the stand-in of mnist needs scikit-learn ({error}): pip install scikit-learn") from None
-    found = load_digits()
-    return found.images.astype(np.uint8), found.target.astype(np.uint8)
+    digits = load_digits()
+    return digits.images.astype(np.uint8), digits.target.astype(np.uint8)
 
 
 def shapes(images: int | None = None) -> tuple[tuple[int, int], int, tuple]:
@@ -104,8 +100,6 @@ def shapes(images: int | None = None) -> tuple[tuple[int, int], int, tuple]:
 
 def read_idx(path: Path) -> np.ndarray:
     """The uint8 array of a gzipped IDX file; InputError for a bad gzip stream or header, or a wrong length."""
-    import numpy as np
-
     try:
         with gzip.open(path, "rb") as file:
             raw = file.read()

@@ -1,27 +1,26 @@
 """MSVD (Chen, Dolan, ACL 2011): 1,970 clips with 80,827 English captions, 12,592 different words in them.
 
-It uses S2VT's standard split (1,200 training, 100 validation, 670 test clips), whose 567,874 words S2VT's Table 1
-counts; the validation clips only add to the vocabulary. Two things are searched below `data.root`, $REPRO_DATA and the
+It uses S2VT's standard split (1,200 training, 100 validation, 670 test clips), with the 567,874 words of S2VT's Table
+1; the validation clips only add to the vocabulary. These files are searched below `data.root`, $REPRO_DATA and the
 cache:
 
   msvd/MSVD_{train,val,test}.tsv.gz   one clip a line: captions joined by ", ", a tab, the clip's id, which ends in its
                                       first and last second; upstream has no licence, so there is no mirror
   msvd/features/<clip id>.npy         (frames, 4096) float16 or float32, such as VGG's fc7 of every tenth frame
 
-Missing files are replaced, and the data set's name says so: `msvd-standin-features` has the real captions and lengths
-(three frames a second) with features generated from the captions (repro.data.readers.clip_features);
-`msvd-standin-grammar` generates the captions too (repro.data.readers.msvd_clips). A part of the real data set is named
-`msvd-subset`.
+Missing files are replaced, under another name: `msvd-standin-features` has the real captions and lengths (three frames
+a second) with features generated from the captions (`repro.data.readers.clip_features`); `msvd-standin-grammar` has
+generated captions too (`repro.data.readers.msvd_clips`). A part of the real data set is named `msvd-subset`.
 
-_Options:
+Options:
   clips, test_clips          use the first n clips (null: all)
-  captions, test_captions    use the first n captions of each clip for training and for the test loss (null: all). All
-                             captions of a test clip are references of its score
-  vocabulary                 words, the most frequent ones of all clips (ties in alphabetical order), after <pad>,
-                             <bos>, <eos>, <unk> (null: 12,594 as in PipeDream: 12,592 words and two of S2VT's tokens)
+  captions, test_captions    use the first n captions of each clip for training and for the test loss (null: all). The
+                             score uses all captions of a test clip
+  vocabulary                 number of words: <pad>, <bos>, <eos>, <unk> and the most frequent ones of all clips, ties
+                             in alphabetical order (null: 12,594 as in PipeDream: 12,592 words and two of S2VT's tokens)
   features                   the number of values used of a frame's (null: 4,096)
-  steps                      frames of a clip that the network reads, and words that it writes, <eos> included (null:
-                             40, which makes S2VT's 80 steps). ASSUMPTION: half for each; in S2VT's code the words of a
+  steps                      frames of a clip that the network reads, and words that it writes, with <eos> (null: 40,
+                             which gives S2VT's 80 steps). ASSUMPTION: half for each; in S2VT's code the words of a
                              caption follow the frames of its clip, up to 80 of both together
   scored                     test clips whose captions are decoded and scored at every evaluation (null: 100)
 
@@ -80,14 +79,12 @@ def find(root: str | None = None) -> Path | None:
     return files.search("msvd", FILES, root)
 
 
-def load(root: str | None = None, standin: str = "auto", **given: Any) -> Dataset:
-    """The data set, from the files that are found; InputError for a malformed caption or feature file.
-
-    NotHere if `standin` is "never" and the captions or the extracted features are missing.
-    """
+def load(root: str | None = None, standin: str = "auto", **values: Any) -> Dataset:
+    """The data set; InputError for a malformed caption or feature file, NotHere if `standin` is "never" and files are
+    missing."""
     from repro.data.readers.clip_features import Extracted, Generated
 
-    options = checked(_Options, given, "dataset")
+    options = checked(_Options, values, "dataset")
     folder = None if standin == "always" else find(root)
     extracted = None if folder is None else files.folder("msvd/features", root)
     if standin == "never" and extracted is None:
@@ -102,13 +99,13 @@ def load(root: str | None = None, standin: str = "auto", **given: Any) -> Datase
     else:
         source = Extracted(extracted, features)
         checksum.update(source.check([*train, *test]).encode())
-        name = "msvd-subset" if any(given.get(option) for option in OPTIONS if option != "scored") else "msvd"
+        name = "msvd-subset" if any(values.get(option) for option in OPTIONS if option != "scored") else "msvd"
     return _dataset(name, extracted is None, checksum.hexdigest(), train, rest, test, source, options)
 
 
-def timing(root: str | None = None, **given: Any) -> Dataset:
-    """Sizes only, on the meta device: the real ones if the captions are found, else generated (the name says so)."""
-    options = checked(_Options, given, "dataset")
+def timing(root: str | None = None, **values: Any) -> Dataset:
+    """Sizes only, on the meta device: the real ones if the captions are found, else those of the stand-in."""
+    options = checked(_Options, values, "dataset")
     folder = find(root)
     name = f"{'msvd' if folder else STANDIN} (shapes only)"
     parts = _clips(folder, options)
@@ -118,7 +115,7 @@ def timing(root: str | None = None, **given: Any) -> Dataset:
 
 
 def besides(root: str | None, standin: str) -> str:
-    """Which features are used beside the captions."""
+    """A note on the features that are used with the captions."""
     if extracted := files.folder("msvd/features", root):
         return f"; features in {extracted}"
     if standin == "never":
@@ -127,14 +124,14 @@ def besides(root: str | None, standin: str) -> str:
 
 
 def missing(root: str | None, folder: Path | None) -> str:
-    """One line: which files were not found, and where to put them."""
+    """The message for missing files."""
     from repro.data import sources
 
     if folder is None:
         return sources.missing("msvd", root)
-    looked = ", ".join(map(str, files.places(root)))
+    searched = ", ".join(map(str, files.places(root)))
     return (
-        f"data set 'msvd': captions in {folder}, but no extracted features (looked for msvd/features in {looked}): "
+        f"data set 'msvd': captions in {folder}, but no extracted features (looked for msvd/features in {searched}): "
         f"put <clip id>.npy of VGG's fc7, (frames, {FEATURES}), into {files.cache_root() / 'msvd' / 'features'}"
     )
 

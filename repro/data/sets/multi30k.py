@@ -1,12 +1,12 @@
 """Multi30k English-German (Elliott et al. 2016; WMT16's multimodal task): 29,000 pairs of sentences, 1,014 to evaluate.
 
-eager-SGD's Figure 3 has runtimes of a Transformer on "the WMT16 dataset", its news task with millions of sentences of
-up to hundreds of words. This is a small corpus of the same campaign, captions of 1 to 39 words, which shows the same
-effect on shorter sentences: the longest sentence determines a batch's time. Words are separated by white space.
+eager-SGD's Figure 3 shows runtimes of a Transformer on "the WMT16 dataset", its news task with millions of sentences of
+up to hundreds of words. This is a small corpus of the same campaign, captions of 1 to 39 words, with the same effect on
+shorter sentences: the longest sentence determines a batch's time. Words are separated by white space.
 
 Options: `pairs` and `test_pairs`: use the first n pairs; `vocabulary` (null: 10,000): words of both languages together,
-the most frequent of the training text (ties in alphabetical order) after <pad>, <bos>, <eos>, <unk>; `batching`:
-bucketed (null: minibatches of similar length) or random. A part is named `multi30k-subset`.
+<pad>, <bos>, <eos>, <unk> and the most frequent ones of the training text (ties in alphabetical order); `batching`:
+bucketed (null: minibatches of similar length) or random. A part of the data set is named `multi30k-subset`.
 
 A minibatch is one tensor: x (n, 2 L) int64 has the source's words and <eos> in its first half, and <bos> and the
 target's words in its second, each padded at the end to the longest of both, L; y (n L,) has the target's words and
@@ -23,11 +23,15 @@ import hashlib
 import statistics
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from repro.core.errors import InputError, unknown
-from repro.data import files
-from repro.data.files import File, combined, gzipped_text, limit
+import numpy as np
+from pydantic import Field
+
+from repro.core.errors import InputError
+from repro.core.fields import Count, Model, checked
+from repro.data import counter_rng, files
+from repro.data.files import File, combined, gzipped_text
 from repro.data.readers.tokens import OWN, UNK, Pair, length, vocabulary
 
 if TYPE_CHECKING:
@@ -44,15 +48,22 @@ MIRRORS = (
 )
 TASK, KIND = "text", "sentence pairs"
 STANDIN = "multi30k-standin-seeded"
-OPTIONS = ("pairs", "test_pairs", "vocabulary", "batching")
 TRAIN, TEST, VOCABULARY = 29_000, 1_014, 10_000
 BUCKETS = 50
-SHORTEST, LONGEST, MEDIAN, SPREAD = (
-    3,
-    37,
-    11,
-    0.397,
-)  # of the stand-in's sources; the mean, median * e^(SPREAD^2 / 2) is 11.9
+# lengths of the stand-in's sources; the mean, MEDIAN * e^(SPREAD^2 / 2), is 11.9
+SHORTEST, LONGEST, MEDIAN, SPREAD = 3, 37, 11, 0.397
+
+
+class _Options(Model):
+    """Options of the configuration; None stands for the default in the module's docstring."""
+
+    pairs: Count | None = None
+    test_pairs: Count | None = None
+    vocabulary: Annotated[int, Field(ge=len(OWN) + 1)] | None = None
+    batching: Literal["bucketed", "random"] | None = None
+
+
+OPTIONS = tuple(_Options.model_fields)
 
 
 def find(root: str | None = None) -> Path | None:
@@ -60,33 +71,36 @@ def find(root: str | None = None) -> Path | None:
     return files.search("multi30k", FILES, root, ("multi30k", "multi30k_wmt16", "."))
 
 
-def read(folder: Path, **given: Any) -> Dataset:
+def read(folder: Path, **values: Any) -> Dataset:
     """The real pairs in a folder that `find` returned; InputError for a malformed file, or different numbers of
     lines."""
-    import numpy as np
-
+    options = checked(_Options, values, "dataset")
     parts = [sentences(folder, part) for part in ("train", "val")]
-    numbers = vocabulary((word for pair in parts[0] for side in pair for word in side), _words(given))
-
-    def numbered(side: list[str]) -> np.ndarray:
-        return np.array([numbers.get(word, UNK) for word in side])
-
-    train, test = ([(numbered(source), numbered(target)) for source, target in part] for part in parts)
-    return _dataset("multi30k", False, combined(FILES), train, test, len(OWN) + len(numbers), given)
+    words = (word for pair in parts[0] for side in pair for word in side)
+    numbers = vocabulary(words, options.vocabulary or VOCABULARY)
+    train, test = ([(encoded(source, numbers), encoded(target, numbers)) for source, target in part] for part in parts)
+    return _dataset("multi30k", False, combined(FILES), train, test, len(OWN) + len(numbers), options)
 
 
-def standin(**given: Any) -> Dataset:
+def encoded(sentence: list[str], numbers: dict[str, int]) -> np.ndarray:
+    """The numbers of a sentence's words."""
+    return np.array([numbers.get(word, UNK) for word in sentence])
+
+
+def standin(**values: Any) -> Dataset:
     """Generated pairs, the same on every machine."""
-    train, test = (_generated(part, count, _words(given)) for part, count in (("train", TRAIN), ("test", TEST)))
+    options = checked(_Options, values, "dataset")
+    words = options.vocabulary or VOCABULARY
+    train, test = (_generated(part, count, words) for part, count in (("train", TRAIN), ("test", TEST)))
     digest = hashlib.sha256(b"".join(side.astype("<i8").tobytes() for pair in train + test for side in pair))
-    return _dataset(STANDIN, True, digest.hexdigest(), train, test, _words(given), given)
+    return _dataset(STANDIN, True, digest.hexdigest(), train, test, words, options)
 
 
-def timing(root: str | None = None, **given: Any) -> Dataset:
+def timing(root: str | None = None, **values: Any) -> Dataset:
     """Lengths only, on the meta device: the real ones if the files are found, else the stand-in's."""
     folder = find(root)
-    found = read(folder, **given) if folder else standin(**given)
-    return replace(found, name=f"{found.name} (shapes only)", train=found.train.to("meta"), test=found.test.to("meta"))
+    made = read(folder, **values) if folder else standin(**values)
+    return replace(made, name=f"{made.name} (shapes only)", train=made.train.to("meta"), test=made.test.to("meta"))
 
 
 def sentences(folder: Path, part: str) -> list[tuple[list[str], list[str]]]:
@@ -100,38 +114,21 @@ def sentences(folder: Path, part: str) -> list[tuple[list[str], list[str]]]:
     return list(zip(*texts))
 
 
-def _words(given: dict[str, Any]) -> int:
-    size = limit("vocabulary", given.get("vocabulary"), 2**31, VOCABULARY)
-    if size <= len(OWN):
-        raise InputError(f"dataset.vocabulary={size}: must be more than the {len(OWN)} words of our own")
-    return size
-
-
 def _dataset(
-    name: str, standin: bool, checksum: str, train: list[Pair], test: list[Pair], classes: int, given: dict[str, Any]
+    name: str, standin: bool, checksum: str, train: list[Pair], test: list[Pair], classes: int, options: _Options
 ) -> Dataset:
     from repro.data.base import Dataset
     from repro.data.readers.pairs import Pairs
 
-    batching = given.get("batching") or "bucketed"
-    if batching not in ("bucketed", "random"):
-        raise unknown("value of dataset.batching", str(batching), ("bucketed", "random"))
-    counts = limit("pairs", given.get("pairs"), len(train)), limit("test_pairs", given.get("test_pairs"), len(test))
-    if not standin and counts != (len(train), len(test)):
+    parts = train[: options.pairs], test[: options.test_pairs]
+    if not standin and sum(map(len, parts)) < len(train) + len(test):
         name = f"{name}-subset"
     nominal = round(statistics.fmean(map(length, train)))
-    splits = [
-        Pairs(part[:count], nominal, BUCKETS if batching == "bucketed" else 1)
-        for part, count in zip((train, test), counts)
-    ]
+    splits = [Pairs(part, nominal, 1 if options.batching == "random" else BUCKETS) for part in parts]
     return Dataset(name, standin, checksum, *splits, classes=classes, input_shape=(2 * nominal,))
 
 
 def _generated(part: str, count: int, words: int) -> list[Pair]:
-    import numpy as np
-
-    from repro.data import counter_rng
-
     lengths = np.array(counter_rng.log_normal_lengths(count, MEDIAN, SPREAD, SHORTEST, LONGEST))
     draw = counter_rng.Stream("multi30k", part).rows(range(count), 3 * LONGEST + 8, np.uint32).astype(np.int64)
     lengths = lengths[np.argsort(draw[:, 0], kind="stable")]
@@ -140,12 +137,12 @@ def _generated(part: str, count: int, words: int) -> list[Pair]:
         counter_rng.Stream("multi30k", "dictionary").rows([0], others[1], np.uint64)[0], kind="stable"
     )
     # a product of two uniform numbers makes low word numbers frequent
-    chosen = others[0] + (draw[:, 8:] % 2**16) * (draw[:, 8:] // 2**16) * others[1] // 2**32
+    drawn = others[0] + (draw[:, 8:] % 2**16) * (draw[:, 8:] // 2**16) * others[1] // 2**32
     pairs = []
     for row, (size, extra) in enumerate(zip(lengths.tolist(), (draw[:, 1] % 3 - 1).tolist())):
-        source, spare = chosen[row, :size], chosen[row, LONGEST : 2 * LONGEST + 1]
+        source, spare = drawn[row, :size], drawn[row, LONGEST : 2 * LONGEST + 1]
         target = np.append(translated[source - others[0]], spare[-1])
-        anew = draw[row, 8 + 2 * LONGEST : 8 + 2 * LONGEST + size] % 10 == 0
-        target[:size][anew] = spare[:size][anew]
+        replaced = draw[row, 8 + 2 * LONGEST : 8 + 2 * LONGEST + size] % 10 == 0
+        target[:size][replaced] = spare[:size][replaced]
         pairs.append((source, target[: size + extra]))
     return pairs

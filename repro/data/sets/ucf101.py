@@ -1,34 +1,34 @@
 """UCF101 (Soomro, Zamir, Shah 2012): 13,320 videos of 101 actions, as sequences of a 2,048-wide feature a frame.
 
-eager-SGD section 6.3 extracts the features with Inception-v3 beforehand and trains an LSTM on them. Two things are
-looked for, each below any place that is searched (`data.root`, $REPRO_DATA, the cache):
+eager-SGD section 6.3 extracts the features with Inception-v3 beforehand and trains an LSTM on them. These files are
+searched below `data.root`, $REPRO_DATA and the cache:
 
   ucf101/*.txt                         lists and frame counts (repro.data.readers.ucf101_lists), downloaded if possible
-  ucf101/features/<Class>/<video>.npy  (frames, 2048) float16 or float32, with as many frames as the list says; a run
-                                       with `data.videos=DIR` extracts them (repro.data.extract_ucf101)
+  ucf101/features/<Class>/<video>.npy  (frames, 2048) float16 or float32, with the list's number of frames; a run with
+                                       `data.videos=DIR` extracts them (repro.data.extract_ucf101)
 
-Missing files are replaced, and the data set's name says so: `ucf101-standin-features` has the real videos in their real
-lengths with generated features (repro.data.readers.video_features); `ucf101-standin-lengths` generates the lengths too,
-from the paper's distribution. A part of the real data set is named `ucf101-subset`.
+Missing files are replaced, under another name: `ucf101-standin-features` has the real videos in their real lengths with
+generated features (`repro.data.readers.video_features`); `ucf101-standin-lengths` has generated lengths too, from the
+paper's distribution. A part of the real data set is named `ucf101-subset`.
 
-_Options:
+Options:
   split         1, 2 or 3 of the official lists (null: 1)
   videos, test_videos   the number of videos, equally many of each class (null: all)
   features      the number of values used of a frame's 2,048 (null: all)
   stride        use every n-th frame (null: 1)
   max_frames    use at most the first n frames of a video, counted after `stride` (null: all). The paper's runtimes of
-                201 to 3,410 ms with a mean of 1,235 ms fit 6.6 ms a frame at the mean of 187 frames, and then a longest
+                201 to 3,410 ms with a mean of 1,235 ms imply 6.6 ms a frame at the mean of 187 frames, and so a longest
                 sequence of about 516 frames: the authors' code may have truncated longer ones; the paper does not say.
   buckets       groups of similar length from which minibatches are drawn (null: 50, some 190 videos each)
-  bucketing     count: every group has as many videos; width: as wide a range of lengths (null: count). The authors'
-                sampler has 30 groups of equal width up to 500 frames, and longer videos each alone (github.com/
-                Shigangli/eager-SGD, eager-SGD-modules/deep500/deep500/lv2/sampler.py:173 to 202, and
+  bucketing     groups have equal numbers of videos (count) or equal ranges of lengths (width; null: count). The
+                authors' sampler has 30 groups of equal width up to 500 frames, and longer videos each alone
+                (github.com/Shigangli/eager-SGD, eager-SGD-modules/deep500/deep500/lv2/sampler.py:173 to 202, and
                 eager-SGD-modules/deep500/samples/ucf101_resnetlstm.py:95, a sample of another network). Minibatches
                 have one size here, so longer videos must be cut (max_frames)
 
 Minibatches are those of `repro.data.readers.sequences.Buckets`: x (size, longest, features), y (size,). Shorter videos
-are padded with zeros at the front, because the network's answer is its last output. `input_shape` is (mean length of
-the training videos, features), and `work` is relative to that length.
+are padded with zeros at the front, because the network uses its last output. `input_shape` is (mean length of the
+training videos, features), and `work` is relative to that length.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class _Options(Model):
         return self.features or FEATURES
 
     def chosen(self, videos: tuple[list[Video], list[Video]]) -> list[list[Video]]:
-        """The training and test videos to use; InputError if a class would have no training video."""
+        """The training and test videos to use; InputError if a class has no training video."""
         if self.videos is not None and self.videos < CLASSES:
             raise InputError(f"dataset.videos={self.videos} is fewer than the {CLASSES} classes")
         counts = self.videos or len(videos[0]), self.test_videos or len(videos[1])
@@ -89,14 +89,12 @@ class _Options(Model):
 OPTIONS = tuple(_Options.model_fields)
 
 
-def load(root: str | None = None, standin: str = "auto", **given: Any) -> Dataset:
-    """The data set, from the files that are found; InputError for a malformed list or feature file.
-
-    NotHere if `standin` is "never" and the lists or the extracted features are missing.
-    """
+def load(root: str | None = None, standin: str = "auto", **values: Any) -> Dataset:
+    """The data set; InputError for a malformed list or feature file, NotHere if `standin` is "never" and files are
+    missing."""
     from repro.data.readers.video_features import Extracted, Generated
 
-    options = checked(_Options, given, "dataset")
+    options = checked(_Options, values, "dataset")
     folder = None if standin == "always" else find(root)
     extracted = None if folder is None else files.folder("ucf101/features", root)
     if standin == "never" and extracted is None:
@@ -115,25 +113,25 @@ def load(root: str | None = None, standin: str = "auto", **given: Any) -> Datase
     return _dataset(name, extracted is None, checksum.hexdigest(), (train, test), source, options)
 
 
-def extract(videos: str, root: str | None, device: str, say: Callable[[str], Any], /, **given: Any) -> None:
+def extract(videos: str, root: str | None, device: str, say: Callable[[str], Any], /, **values: Any) -> None:
     """Extract the missing features of the videos that the options select, from a folder of videos.
 
-    They go into the existing folder of features, else into the cache. InputError if a video is missing or cannot be
-    decoded; NotHere without the lists, a video decoder or the network's weights.
+    They are written to the existing folder of features, else to the cache. InputError if a video is missing or cannot
+    be decoded; NotHere without the lists, a video decoder or the network's weights.
     """
     from repro.data import extract_ucf101
     from repro.data.fetch import fetch
 
-    options = checked(_Options, given, "dataset")
+    options = checked(_Options, values, "dataset")
     lists = find(root) or fetch("ucf101")
     wanted = [video for part in options.chosen(_videos(lists, options.split or 1)) for video in part]
     out = files.folder("ucf101/features", root) or files.cache_root() / "ucf101" / "features"
     extract_ucf101.make(Path(videos).expanduser(), out, wanted, device, say)
 
 
-def timing(root: str | None = None, **given: Any) -> Dataset:
-    """Lengths only, on the meta device: the real ones if the lists are found, else generated (the name says so)."""
-    options = checked(_Options, given, "dataset")
+def timing(root: str | None = None, **values: Any) -> Dataset:
+    """Lengths only, on the meta device: the real ones if the lists are found, else those of the stand-in."""
+    options = checked(_Options, values, "dataset")
     folder = find(root)
     parts = options.chosen(_videos(folder, options.split or 1))
     name = "ucf101 (shapes only)" if folder else f"{STANDIN} (shapes only)"
@@ -142,7 +140,7 @@ def timing(root: str | None = None, **given: Any) -> Dataset:
 
 
 def besides(root: str | None, standin: str) -> str:
-    """Which features are used beside the lists."""
+    """A note on the features that are used with the lists."""
     if extracted := files.folder("ucf101/features", root):
         return f"; features in {extracted}"
     if standin == "never":
@@ -151,7 +149,7 @@ def besides(root: str | None, standin: str) -> str:
 
 
 def missing(root: str | None, lists: Path | None) -> str:
-    """One line: which files were not found, and where to put them."""
+    """The message for missing files."""
     from repro.data import sources
 
     if lists is None:

@@ -1,4 +1,4 @@
-"""What tests of data sets share: a machine without any, where there are real ones, a web server, a folder of images."""
+"""Fixtures of the tests of data sets: a machine without data, real files, a web server, a folder of images."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import torch
 from PIL import Image
 
+from repro import models
 from repro.data import files
 from repro.data.sets import ucf101
+from repro.training import losses
+from repro.training.evaluation.evaluate import evaluate
 
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "data"
 
@@ -58,13 +62,50 @@ def folders(tmp_path) -> Path:
 
 
 def real(name: str, source: ModuleType) -> Path | None:
-    """The folder with all files of a data set's module, or None; to be asked before the fixture `nowhere` hides it."""
+    """The folder with all files of a data set's module, or None. Call it before the fixture `nowhere` hides them."""
     places = [*files.places(), SHARED]
     folders = [folder for place in places for folder in (place / name, *place.glob(f"{name}_*"), place)]
     return next((folder for folder in folders if all((folder / file).is_file() for file in source.FILES)), None)
 
 
+def needs(path: Path | None, name: str) -> pytest.MarkDecorator:
+    """Skips tests without the real files."""
+    return pytest.mark.skipif(path is None, reason=f"the real {name} is neither in $REPRO_DATA nor in ../shared/data")
+
+
+def write_table(folder: Path, contents: dict[str, bytes]) -> dict[str, files.File]:
+    """Write small files; the table that a data set's module has for them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in contents.items():
+        (folder / name).write_bytes(content)
+    return table(folder)
+
+
+def table(folder: Path) -> dict[str, files.File]:
+    """Size and checksum of all files in a folder."""
+    return {
+        path.name: files.File(path.stat().st_size, files.sha256(path))
+        for path in sorted(folder.iterdir())
+        if path.is_file()
+    }
+
+
+def trained(dataset, optimizer, steps: int, batch: int, model: str, **options) -> list[dict[str, float]]:
+    """The scores of a model on the test set, after the first step and after the last one."""
+    network, spare = (models.build(model, dataset.input_shape, dataset.classes, 0, **options) for _ in range(2))
+    rule, batches, scores = optimizer(network.parameters()), dataset.train.minibatches(batch, 1, 0), []
+    for step in range(steps):
+        x, y = batches[step]
+        rule.zero_grad()
+        losses.of(dataset.task)(network(x), y).backward()
+        rule.step()
+        if step in (0, steps - 1):
+            scores.append(evaluate(spare, network.state_dict(), dataset.test, torch.device("cpu")))
+    return scores
+
+
 LISTS = real("ucf101", ucf101)
+needs_lists = needs(LISTS, "UCF101 lists")
 
 
 @pytest.fixture

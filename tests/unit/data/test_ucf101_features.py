@@ -1,4 +1,4 @@
-"""UCF101's features: files of them, how they are extracted from videos, what is trained and judged on them."""
+"""UCF101's features: their files, extraction from videos, and a training on them."""
 
 from __future__ import annotations
 
@@ -19,67 +19,48 @@ from repro.data.readers.ucf101_lists import Frames, Video
 from repro.data.readers.video_features import Extracted
 from repro.data.sets import ucf101
 from tests.support.records import summaries
-from tests.unit.data.conftest import LISTS
-from tests.unit.data.test_ucf101 import needs_lists
+from tests.unit.data.conftest import LISTS, needs_lists
+
+SMALLEST = {"videos": 101, "test_videos": 2}
 
 
-def write_features(folder: Path, videos: list[Video], dtype=np.float16) -> None:
-    for video in videos:
-        values = np.full((video.frames, 2048), video.label + 1, dtype) + np.arange(2048, dtype=dtype) / 2048
-        extract_ucf101.write(folder / f"{video.name}.npy", values)
-
-
-@pytest.fixture
-def extracted(place) -> tuple[Path, list[Video]]:
-    """The features of 101 training videos and two of the test."""
-    options = ucf101._Options(videos=101, test_videos=2)
-    train, test = options.chosen(ucf101_lists.read(LISTS, 1))
-    short = [video for video in train + test]
-    write_features(place / "ucf101" / "features", short)
-    return place, short
+def smallest() -> list[Video]:
+    """101 training videos and two test videos."""
+    return [video for part in ucf101._Options(**SMALLEST).chosen(ucf101_lists.read(LISTS, 1)) for video in part]
 
 
 @needs_lists
-def test_extracted_features(extracted, monkeypatch):
-    place, _ = extracted
-    given = {"videos": 101, "test_videos": 2}
-    dataset = data.load("ucf101", str(place), "never", **given)
+def test_extracted_features(place, monkeypatch):
+    videos, folder = smallest(), place / "ucf101" / "features"
+    for video in videos:
+        values = np.full((video.frames, 2048), video.label + 1, np.float16) + np.arange(2048, dtype=np.float16) / 2048
+        extract_ucf101.write(folder / f"{video.name}.npy", values)
+    dataset = data.load("ucf101", str(place), "never", **SMALLEST)
     assert (dataset.name, dataset.standin, dataset.input_shape[1]) == ("ucf101-subset", False, 2048)
     x, y = dataset.train.minibatches(4, 1, 0)[5]
     assert x.dtype == torch.float32 and torch.equal(x[:, -1, 0], y + 1.0) and torch.equal(x[:, -1, 1024], y + 1.5)
-    narrow = data.load("ucf101", str(place), features=4, stride=3, max_frames=20, **given)
+    narrow = data.load("ucf101", str(place), features=4, stride=3, max_frames=20, **SMALLEST)
     assert narrow.train.slice(0, 3)[0].shape == (3, 20, 4)
     assert narrow.checksum != dataset.checksum and narrow.input_shape[1] == 4
-    monkeypatch.setattr(Extracted, "load", None)  # headers are read once: the note in the cache is there
-    assert data.load("ucf101", str(place), **given).checksum == dataset.checksum
-
-
-@needs_lists
-@pytest.mark.parametrize(
-    "damage, complaint",
-    [
-        ("short", r"v_.*npy: features of \d+ frames, but the list has \d+ for this video"),
-        ("narrow", r"expected \(frames, 2048\) float16 or float32"),
-        ("not numpy", "not a readable .npy file"),
-        ("absent", r"1 of 103 videos have no features: .*npy .data.videos=DIR"),
-    ],
-)
-def test_bad_feature_files(extracted, damage, complaint):
-    place, videos = extracted
-    path = place / "ucf101" / "features" / f"{videos[50].name}.npy"
-    frames = videos[50].frames
-    if damage == "absent":
+    with monkeypatch.context() as patch:
+        patch.setattr(Extracted, "load", None)  # headers are read once, as a marker in the cache shows
+        assert data.load("ucf101", str(place), **SMALLEST).checksum == dataset.checksum
+    path, frames = folder / f"{videos[50].name}.npy", videos[50].frames
+    for array, complaint in (
+        (np.zeros((frames - 1, 2048), np.float16), r"v_.*npy: features of \d+ frames, but the list has \d+ for this"),
+        (np.zeros((frames, 1024), np.float16), r"expected \(frames, 2048\) float16 or float32"),
+        (b"features", "not a readable .npy file"),
+        (None, r"1 of 103 videos have no features: .*npy .data.videos=DIR"),
+    ):
         path.unlink()
-    elif damage == "not numpy":
-        path.write_bytes(b"features")
-    else:
-        np.save(path, np.zeros({"short": (frames - 1, 2048), "narrow": (frames, 1024)}[damage], np.float16))
-    with pytest.raises(InputError, match=complaint) as caught:
-        data.load("ucf101", str(place), videos=101, test_videos=2)
-    assert str(path.parent.parent) in str(caught.value) and "\n" not in str(caught.value)
+        if array is not None:
+            path.write_bytes(array) if isinstance(array, bytes) else np.save(path, array)
+        with pytest.raises(InputError, match=complaint) as caught:
+            data.load("ucf101", str(place), **SMALLEST)
+        assert str(folder) in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_extraction_goes_on_where_it_stopped(tmp_path):
+def test_extraction_continues_where_it_stopped(tmp_path):
     videos = [Video(f"A/v_A_g01_c0{i}", 0, 70 + i) for i in range(3)]
     for video in videos:
         path = tmp_path / "videos" / f"{video.name}.avi"
@@ -95,12 +76,12 @@ def test_extraction_goes_on_where_it_stopped(tmp_path):
         assert len(frames) <= extract_ucf101.BATCH
         return np.stack([np.full(2048, frame[0, 0, 0], np.float32) for frame in frames])
 
-    out, said = tmp_path / "out", []
+    out, lines = tmp_path / "out", []
     todo = extract_ucf101.plan(tmp_path / "videos", out, videos)
-    extract_ucf101.extract(todo[:1], read, network, said.append)
+    extract_ucf101.extract(todo[:1], read, network, lines.append)
     todo = extract_ucf101.plan(tmp_path / "videos", out, videos)
-    assert [video for video, _, _ in todo] == videos[1:], "what is there is kept"
-    extract_ucf101.extract(todo, read, network, said.append)
+    assert [video for video, _, _ in todo] == videos[1:], "existing files are kept"
+    extract_ucf101.extract(todo, read, network, lines.append)
     source = Extracted(out, 2048, Frames())
     for video, last in zip(videos, (69, 69, 71)):  # exact; one repeated; two cut
         assert source(video)[-1, 0] == last and len(source(video)) == video.frames
@@ -108,12 +89,12 @@ def test_extraction_goes_on_where_it_stopped(tmp_path):
     decoded[videos[0].name] = 75
     (out / f"{videos[0].name}.npy").unlink()
     with pytest.raises(InputError, match=r"v_A_g01_c00\.avi: 75 frames decoded, but the list has 70"):
-        extract_ucf101.extract(extract_ucf101.plan(tmp_path / "videos", out, videos), read, network, said.append)
+        extract_ucf101.extract(extract_ucf101.plan(tmp_path / "videos", out, videos), read, network, lines.append)
     assert not (out / f"{videos[0].name}.npy").exists()
 
 
 def small_inception(device: str) -> extract_ucf101.Network:
-    """In the place of Inception-v3: the mean of each corner of a frame, times fixed random weights."""
+    """Instead of Inception-v3: the mean of each corner of a frame, times fixed random weights."""
     weights = torch.randn(12, 2048, generator=torch.Generator().manual_seed(0)) / 12**0.5
 
     def features(frames):
@@ -124,7 +105,7 @@ def small_inception(device: str) -> extract_ucf101.Network:
 
 
 def write_clip(path: Path, video: Video) -> None:
-    """A real film of as many frames as the list has, of 16x16 pixels: its class's colour, and a moving square."""
+    """A film of 16x16 pixels with the list's number of frames: its class's colour, and a moving square."""
     import av
 
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -141,55 +122,52 @@ def write_clip(path: Path, video: Video) -> None:
 @needs_lists
 @pytest.mark.usefixtures("pooled")
 def test_one_command_goes_from_videos_to_features_to_a_trained_lstm(tmp_path, place, capsys, monkeypatch):
-    """The films of 101 training and two test videos, decoded by PyAV; a small network in the place of Inception-v3."""
+    """The films of 101 training and two test videos, decoded by PyAV, with a small network instead of Inception-v3."""
     pytest.importorskip("av", reason="PyAV is not installed: pip install av (the extra [dev])")
     monkeypatch.setenv("REPRO_DATA", str(place))
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path / "results"))
     monkeypatch.setattr(extract_ucf101, "inception", small_inception)
     films, run = tmp_path / "films", ["run", "eagersgd/fig13", "--scale", "quick", "--no-mlflow", "--no-report"]
     run += ["testbed=paper/eagersgd-lstm", "strategy=dsync", "workers=2", "batch=8", "dataset.features=2048"]
-    run += ["dataset.standin=never", "eval_train=0"]
+    run += ["dataset.standin=never", "eval_train=0", "model.hidden=16", "model.dense=8"]
     run += ["dataset.test_videos=2", f"data.videos={films}"]
 
-    def told() -> str:
+    def error() -> str:
         assert cli.main(run) == 2
-        error = capsys.readouterr().err.strip().splitlines()[-1]
-        assert error.startswith("repro: error: ")
-        return error
+        line = capsys.readouterr().err.strip().splitlines()[-1]
+        assert line.startswith("repro: error: ")
+        return line
 
-    assert f"videos in {films}: not a folder" in told()
     films.mkdir()
-    assert "103 of 103 videos are missing: v_" in told()
-    wanted = [
-        video
-        for part in ucf101._Options(videos=101, test_videos=2).chosen(ucf101_lists.read(LISTS, 1))
-        for video in part
-    ]
-    for video in wanted:
+    assert "103 of 103 videos are missing: v_" in error()
+    videos = smallest()
+    for video in videos:
         write_clip(films / f"{video.name}.avi", video)
-    broken = films / f"{wanted[7].name}.avi"
+    broken = films / f"{videos[7].name}.avi"
     whole = broken.read_bytes()
     broken.write_bytes(b"no film" * 99)
-    assert f"{broken}: not a readable video" in told()
+    assert f"{broken}: not a readable video" in error()
     broken.write_bytes(whole)
     assert cli.main([*run, "--json"]) == 0
     shown = capsys.readouterr()
-    assert f"features of 96 videos in {films}" in shown.err and "ucf101/features" in shown.err, "seven were there"
+    assert f"features of 96 videos in {films}" in shown.err and "ucf101/features" in shown.err, "seven are complete"
     (summary,) = summaries(shown.out)
     assert summary["dataset"]["name"] == "ucf101-subset" and not summary["dataset"]["standin"]
     assert summary["final"]["top1"] >= 0
     films.rename(tmp_path / "elsewhere")
     films.mkdir()
-    assert cli.main(run) == 0 and "features of" not in capsys.readouterr().err, "what is there is kept"
+    assert cli.main(run) == 0 and "features of" not in capsys.readouterr().err, "existing files are kept"
 
 
-def test_only_what_is_made_of_videos_takes_a_folder_of_them():
+def test_a_wrong_folder_and_a_data_set_without_videos(tmp_path):
     with pytest.raises(InputError, match=r"data\.videos=films: data set 'mnist' is not made of videos"):
         data.extract("mnist", "films", None, "cpu", print)
+    with pytest.raises(InputError, match=f"videos in {tmp_path / 'films'}: not a folder"):
+        extract_ucf101.plan(tmp_path / "films", tmp_path, [])
 
 
 def test_no_claim_judges_generated_features():
-    """A claim about accuracy is not testable with a stand-in; each that reads a score of these runs is one."""
+    """Claims about accuracy are not tested with a stand-in, so claims that read these scores must be of that kind."""
     file = claims.read(PROJECT / "reports/eagersgd/claims.yaml")
-    read = [claim for claim in file.claims if "fig13" in claim.experiment and "final" in str(claim.value)]
-    assert read and {claim.about for claim in read} == {"accuracy"}
+    of_scores = [claim for claim in file.claims if "fig13" in claim.experiment and "final" in str(claim.value)]
+    assert of_scores and {claim.about for claim in of_scores} == {"accuracy"}

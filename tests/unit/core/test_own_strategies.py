@@ -1,0 +1,88 @@
+"""A user's own strategies and imbalances, named by their file."""
+
+from __future__ import annotations
+
+import pytest
+
+from repro.cli.main import main
+from repro.core.errors import InputError
+from repro.experiment.expand import expand
+from repro.records import catalogue, reference
+from repro.records.catalogue import WORKSPACE, Found
+from repro.testing import StrategyConformance
+from tests.support.own_files import FIG4, WAYS, planned, refused, trained
+
+DATA = ("dataset=./mine.npz", "batch=20")
+
+
+def test_a_strategy_in_a_file_trains_and_its_content_is_in_the_key(mine):
+    sha256 = [
+        trained(mine / name, f"strategy={strategy}", "dataset=./mine.npz", "epochs=1")["weights_sha256"]
+        for name, strategy in (("theirs", "dsync"), ("own", "./my_ways.py:Mine"))
+    ]
+    assert sha256[0] == sha256[1]
+    (run,) = planned("strategy=./my_ways.py:Mine", *DATA)
+    (mine / "my_ways.py").write_text(WAYS + "\n# changed\nX = 1\n")
+    (after,) = planned("strategy=./my_ways.py:Mine", *DATA)
+    assert run.key != after.key and run.users_code["strategy"] != after.users_code["strategy"]
+
+
+def test_runs_before_and_after_a_change_of_the_file_are_two_variants():
+    record = next(record for record in reference.read("pipesgd") if record.trained)
+    changed = [
+        record.model_copy(update={"provenance": record.provenance | {"users_code": {"strategy": code}}})
+        for code in ("0123abcd", "0123abce")
+    ]
+    runs = catalogue.table("runs", [Found(WORKSPACE, each) for each in (record, *changed)])
+    assert runs["label"].nunique() == runs["configuration"].nunique() == 3 and runs["besides"].nunique() == 1
+
+
+def test_files_and_names_in_one_command(mine):
+    both = ["strategy=./my_ways.py:Mine,dsync", "imbalance=./my_ways.py:Late,none", "testbed=virtual", *DATA]
+    runs = expand(FIG4, both)
+    assert {run.config.strategy.name for run in runs} == {"./my_ways.py:Mine", "dsync"} and len(runs) == 4
+
+
+MUTE = "\nclass Mute(DSync):\n    def step(self):\n        super().step()\n"
+
+
+@pytest.mark.parametrize(("content", "override", "complaint"), [
+    *((WAYS.replace("DELAYS", delays), "imbalance=./my_ways.py:Late", r"Late: delays\(0\)")
+      for delays in ("[0.5, 0.5]", "[-0.1, 0.0]", "[0.1]")),
+    (WAYS + MUTE, "strategy=./my_ways.py:Mute", "must return a StepReport"),
+])  # fmt: skip
+def test_wrong_delays_and_a_wrong_step_end_the_run(mine, content, override, complaint):
+    (mine / "my_ways.py").write_text(content)
+    with pytest.raises(InputError, match=complaint):
+        trained(mine / "run", override, "dataset=./mine.npz", "epochs=1")
+
+
+def test_a_strategy_in_a_file_can_be_tested(mine):
+    class TestMine(StrategyConformance):
+        strategy = "./my_ways.py:Mine"
+
+    tests = TestMine()
+    tests.test_one_worker_is_plain_sgd(TestMine.name.__wrapped__(tests))
+
+
+def test_a_wrong_file_is_one_line(mine):
+    (mine / "my_ways.py").write_text(WAYS + "\nclass Abstract(Strategy):\n    name = 'abstract'\n")
+    (mine / "empty.py").write_text("")
+    several = refused("strategy=./my_ways.py")
+    assert "add :CLASS" in several and "Mine" in several and "Abstract" in several
+    assert "must define step" in refused("strategy=./my_ways.py:Abstract")
+    assert "derived from Strategy" in refused("strategy=./empty.py")
+    assert "derived from Strategy" in refused("strategy=./my_ways.py:Other")
+    assert "docs/strategy.md" in refused("strategy=./mine.npz")
+    assert "./FILE.npz" in refused("dataset=./mine.npy") and "./FILE.py:NAME" in refused("model=./mine.pt")
+
+
+def test_commands_accept_files(mine, capsys):
+    model = ["--model", "./my_nets.py:Vit", "--dataset", "./mine.npz"]
+    assert main(["price", "./my_ways.py:Mine", *model, "--steps", "1"]) == 0
+    assert main(["profile", *model[1:], "--minibatches", "1"]) == 0
+    assert main(["profile", "./my_nets.py:Vit"]) == 2
+    assert "--dataset" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as refusal:
+        main(["price", "dsync", "--model", "./gone.py:Vit"])
+    assert refusal.value.code == 2 and "./gone.py: no such file" in capsys.readouterr().err

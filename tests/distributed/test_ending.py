@@ -144,20 +144,20 @@ RIGHT = "super().setup(worker)"
 @pytest.mark.parametrize(
     ("setup", "exchange", "words"),
     [
-        (RIGHT, "1 / (3 - self.iteration)", ["own.py:11: ZeroDivisionError", "fails again"]),
+        (RIGHT, "unnamed", ["class Own has no attribute 'name'"]),
+        (RIGHT, "1 / (3 - self.iteration)", [".py:11: ZeroDivisionError", "fails again"]),
         (RIGHT, "self.worker.fabric.recv(gradient, 0)", ["deadlock", "fails again"]),
         ("pass", "pass", ["Own.setup does not call super().setup(worker), which sets self.worker"]),
         ("self.worker.rank", "pass", ["Own.setup does not call super().setup(worker) before it uses self.worker"]),
     ],
 )
 def test_an_error_in_own_code_names_it_and_promises_no_resume(tmp_path, monkeypatch, capfd, setup, exchange, words):
-    (tmp_path / "own.py").write_text(
-        OWN.format(name="no" if exchange == "unnamed" else "name", setup=setup, exchange=exchange)
-    )
+    file = tmp_path / f"{tmp_path.name}.py"  # a module name of its own: this process may import it
+    file.write_text(OWN.format(name="no" if exchange == "unnamed" else "name", setup=setup, exchange=exchange))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path / "results"))
     command = ["run", "pipesgd/fig4-mnist", "--no-mlflow", "--no-report", *OVERRIDES]
-    assert cli.main([*command, "strategy=./own.py:Own", "testbed=virtual"]) in (1, 2)
+    assert cli.main([*command, f"strategy=./{file.name}:Own", "testbed=virtual"]) in (1, 2)
     last = capfd.readouterr().err.splitlines()[-1]
     assert all(word in last for word in words) and "resumes" not in last and "base.py" not in last
 

@@ -227,9 +227,7 @@ def test_forked_processes_end_with_their_pool_whose_temporary_folder_may_have_a_
     assert not Path(own.python).parent.exists() and not list(long.iterdir())
 
 
-@pytest.mark.parametrize(
-    "testbed", [["testbed=here"], ["testbed=here", "testbed.launcher=torchrun"], ["testbed=paper/pipesgd"]]
-)
+@pytest.mark.parametrize("testbed", [["testbed=here", "testbed.launcher=torchrun"], ["testbed=paper/pipesgd"]])
 def test_weights_and_losses_are_those_of_fresh_ranks_bit_for_bit(tmp_path, monkeypatch, several, testbed):
     results = []
     for pools_of_ranks in (several, Pools(fresh=True)):

@@ -1,6 +1,6 @@
-"""How a run looks in MLflow: the names and values of its metrics, tags and parameters. No MLflow needed.
+"""The names and values of a run's metrics, tags and parameters in MLflow, without importing MLflow.
 
-Names before a slash are the sections of MLflow's chart page; the curve's metrics have none.
+The part of a metric's name before the slash is its section on MLflow's chart page; metrics of the curve have none.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from repro.records.identity import Identity
 from repro.records.record import Data, Record, TrainResult
 
 TARGET = "target"  # section of the targets' lines
-# What says where a value is from, or names the run: no configured value.
+# entries that name the run or the origin of values, and configure nothing
 NOT_PARAMETERS = ("changed", "sources", "inputs", "bounds", "claims", "paper", "experiment")
 
 
@@ -34,7 +34,7 @@ class Point(NamedTuple):
         return self[:3]
 
 
-# sections of the metrics that a run ends with, in their order on the chart page
+# sections of the metrics of a finished run, in the order of the chart page
 SECTIONS = (
     *("final", "time_to", "step", "phases", "communication", "speed", "staleness", "counters"),
     *("server_phases", "memory"),
@@ -48,18 +48,18 @@ OWN_TAGS = (
 
 
 def is_own_metric(name: str) -> bool:
-    """Whether a mirror makes a metric of that name, of whichever run; of others see `curve_points`."""
+    """Whether mirrors make a metric of this name, besides those of `curve_points`."""
     section, slash, _ = name.partition("/")
     return bool(slash) and section in (*SECTIONS, TARGET)
 
 
 def experiment_name(identity: Identity, kind: str) -> str:
-    """The MLflow experiment of a run: its experiment, and its kind, for kinds never meet in one chart."""
+    """The MLflow experiment of a run; each kind has its own, so that charts never mix kinds."""
     return f"{place(identity)} ({kind})"
 
 
 def curve_points(evaluations: Iterable[Mapping[str, Any]], base: int) -> list[Point]:
-    """The curve metrics' points; base: the timestamp, in milliseconds, at which the training clock stood at 0."""
+    """The points of the curve; base: the timestamp, in milliseconds, of 0 on the training clock."""
     points, anchored = [], set()
     for evaluation in evaluations:
         timestamp = base + round(1000 * evaluation["train_s"])
@@ -75,38 +75,38 @@ def curve_points(evaluations: Iterable[Mapping[str, Any]], base: int) -> list[Po
 
 
 def target_lines(curve: Sequence[Point], targets: Iterable[float | str], over: bool) -> list[Point]:
-    """A metric for each target, constant from the curve's first point on, to its last once the run is over."""
+    """A constant metric for each target, from the first point of the curve to its last if the run is over."""
     places = dict.fromkeys((point.step, point.timestamp) for point in curve)
     ends = list(places)[:1] + (list(places)[-1:] if over and len(places) > 1 else [])
     return [Point(_name(f"{TARGET}/{target}"), *place, float(target)) for target in targets for place in ends]
 
 
 def final_metrics(record: Record) -> dict[str, float]:
-    """The numbers of a finished run. The part before the slash is the section in which the UI shows it."""
+    """The numbers of a finished run."""
     result = record.result
-    found = _of_training(result, record) if isinstance(result, TrainResult) else dict(result.metrics)
-    numbers = {_name(key): value for key, value in found.items() if isinstance(value, int | float)}
+    metrics = _of_training(result, record) if isinstance(result, TrainResult) else dict(result.metrics)
+    numbers = {_name(key): value for key, value in metrics.items() if isinstance(value, int | float)}
     return {key: float(value) for key, value in numbers.items() if math.isfinite(value)}
 
 
 def _of_training(result: TrainResult, record: Record) -> dict[str, Any]:
-    found: dict[str, Any] = {f"final/{key}": value for key, value in result.final.items()}
-    # A target that was not reached has no metric: MLflow would turn infinity into a number.
-    found |= {f"time_to/{target}_s": reached.train_s for target, reached in result.targets.items() if reached}
+    metrics: dict[str, Any] = {f"final/{key}": value for key, value in result.final.items()}
+    # a missed target has no metric: MLflow would store a number for infinity
+    metrics |= {f"time_to/{target}_s": reached.train_s for target, reached in result.targets.items() if reached}
     parts = result.model_dump(include={"step", "phases", "server_phases", "communication"})
     for group, unit in (("step", "_s"), ("phases", ""), ("server_phases", ""), ("communication", "_s")):
         for key, seconds in (parts[group] or {}).items():
-            found[f"{group}/{key.removesuffix(unit)}_ms"] = None if seconds is None else 1000 * seconds
-    found |= {f"counters/{key}": total for key, total in result.counters.items()}
+            metrics[f"{group}/{key.removesuffix(unit)}_ms"] = None if seconds is None else 1000 * seconds
+    metrics |= {f"counters/{key}": total for key, total in result.counters.items()}
     for rank, histogram in enumerate(result.staleness):
-        found |= {f"staleness/rank_{rank}_{name}": value for name, value in staleness(histogram).items()}
-    found["speed/samples_per_s"] = record.identity.batch / result.step.mean_s if result.step.mean_s else None
-    found |= {"speed/bytes_sent_per_step": result.bytes_sent, "speed/wall_s": record.wall.get("total_s")}
-    return found | ({"memory/peak_mb": 1e-6 * max(result.memory.peak_bytes)} if result.memory else {})
+        metrics |= {f"staleness/rank_{rank}_{name}": value for name, value in staleness(histogram).items()}
+    metrics["speed/samples_per_s"] = record.identity.batch / result.step.mean_s if result.step.mean_s else None
+    metrics |= {"speed/bytes_sent_per_step": result.bytes_sent, "speed/wall_s": record.wall.get("total_s")}
+    return metrics | ({"memory/peak_mb": 1e-6 * max(result.memory.peak_bytes)} if result.memory else {})
 
 
 def staleness(histogram: dict[str, int]) -> dict[str, float]:
-    """{mean, late}: of one rank's gradients, mean staleness and the share that came late; {} where there are none."""
+    """{mean, late}: the mean staleness of one rank's gradients and the share of late ones; {} without gradients."""
     total = sum(histogram.values())
     if not total:
         return {}
@@ -115,7 +115,7 @@ def staleness(histogram: dict[str, int]) -> dict[str, float]:
 
 
 def run_name(identity: Identity) -> str:
-    """`Pipe-SGD + T, 3 epochs, seed 0`: the variant, what differs from the experiment's own, and the seed."""
+    """`Pipe-SGD + T, 3 epochs, seed 0`: the variant, changes of the experiment's configuration, and the seed."""
     return ", ".join(filter(None, [identity.variant, _changed(identity), f"seed {identity.seed}"]))
 
 
@@ -125,53 +125,52 @@ def place(identity: Identity) -> str:
 
 
 def tags(source: Source) -> dict[str, str]:
-    """What runs are grouped and filtered by. `group` is the same for the seeds of one variant in one configuration;
-    `figure` is what the paper's file says that the experiment shows."""
+    """The tags for grouping and filtering. Seeds of a variant with equal configuration share `group`; `figure` is what
+    the experiment shows by the paper's file."""
     own, record, launcher = source.identity, source.record, source.identity.testbed.launcher
     plain = ("paper", "experiment", "variant", "seed", "scale", "breakdown", "workers")
     shown = {entry.experiment: entry.shows for entry in papers.entries(own.paper)}
-    # A configuration says of a stand-in "auto": what that came to is known from the record.
+    # the record resolves a stand-in that is "auto" in the configuration
     data = (record and record.result.dataset) or own.dataset
     name = data.name if data else None
-    found = {key: getattr(own, key) for key in plain} | {"kind": source.kind, "figure": shown.get(own.experiment)}
-    found |= {SOURCE: f"repro run {place(own)}", SOURCE_TYPE: "JOB" if launcher == "srun" else "LOCAL"}
-    found |= {"launcher": launcher, "imbalance": own.imbalance.name, "strategy": own.strategy.name}
-    found |= {"testbed": own.testbed.name, "dataset": name, "group": _group(own, name)}
-    found |= {"repro.key": source.key, "repro.run": source.run, COMMIT: source.provenance.get("commit")}
+    values = {key: getattr(own, key) for key in plain} | {"kind": source.kind, "figure": shown.get(own.experiment)}
+    values |= {SOURCE: f"repro run {place(own)}", SOURCE_TYPE: "JOB" if launcher == "srun" else "LOCAL"}
+    values |= {"launcher": launcher, "imbalance": own.imbalance.name, "strategy": own.strategy.name}
+    values |= {"testbed": own.testbed.name, "dataset": name, "group": _group(own, name)}
+    values |= {"repro.key": source.key, "repro.run": source.run, COMMIT: source.provenance.get("commit")}
     if record:
-        found |= {"fabric": record.fabric, "hardware": record.hardware.class_}
+        values |= {"fabric": record.fabric, "hardware": record.hardware.class_}
     if isinstance(data, Data):
-        found["stand_in"] = data.standin
-    return {key: str(value) for key, value in found.items() if value is not None}
+        values["stand_in"] = data.standin
+    return {key: str(value) for key, value in values.items() if value is not None}
 
 
 def _group(own: Identity, data: str | None) -> str:
-    """Variant, testbed, scale, where the configuration is not the experiment's own, and the data; last a digest of the
-    whole configuration, for what the name of a variant stands for may change."""
-    exact = "breakdown" if own.breakdown else None  # its steps are synchronised: no run like the others
+    """Variant, testbed, scale, changes of the configuration, data, and the digest of the whole configuration, as the
+    meaning of a variant's name may change."""
+    exact = "breakdown" if own.breakdown else None  # its steps are synchronised, unlike those of other runs
     parts = own.variant, own.testbed.name, own.scale, exact, _changed(own), data, variants.digest(own.values)
     return " / ".join(part for part in parts if part)
 
 
 def _changed(own: Identity) -> str:
-    """What is not as the experiment has it: `H=40, 9 epochs`."""
+    """The changes of the experiment's configuration: `H=40, 9 epochs`."""
     return identity.described(own.values, own.changes)
 
 
 def parameters(config: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """The configuration, flattened: {"optimizer.lr": "0.1", ...}; without what describes the whole experiment, and what
-    has no value."""
-    found: dict[str, str] = {}
+    """The flat configuration, {"optimizer.lr": "0.1", ...}, without NOT_PARAMETERS and entries without a value."""
+    flat: dict[str, str] = {}
     for key, value in config.items():
         if key in NOT_PARAMETERS or value is None:
             continue
         if isinstance(value, dict):
-            found |= parameters(value, f"{prefix}{key}.")
+            flat |= parameters(value, f"{prefix}{key}.")
         else:
-            found[_name(f"{prefix}{key}")] = str(value)[:500]
-    return found
+            flat[_name(f"{prefix}{key}")] = str(value)[:500]
+    return flat
 
 
 def _name(text: str) -> str:
-    """As MLflow allows names: letters, digits, and _ - . space : /"""
+    """A name with the characters that MLflow allows: letters, digits, and _ - . space : /"""
     return re.sub(r"[^\w\-. :/]", "_", text)

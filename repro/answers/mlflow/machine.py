@@ -1,8 +1,7 @@
-"""What a run does to the machine while it trains: CPU, memory and, with NVIDIA's library, GPUs, sampled now and then.
+"""Samples of the machine's CPU, memory and, with NVIDIA's library, GPUs while a run trains.
 
-Of the whole machine that launched the run, whoever uses it: runs that are simulated side by side show the same. The
-launching process takes the samples, ranks know nothing of it; they go to a file in the run's folder, from which the
-mirror tells MLflow, which shows them as system metrics under the names that its own monitors have.
+They are of the whole machine that launched the run, so that runs side by side show the same. The launching process
+writes them to a file in the run's folder, and the mirror sends them to MLflow under the names of its own monitors.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from repro.answers.mlflow.format import Point
 from repro.core import safe_files
 from repro.core.errors import InputError
 
-SAMPLES = "system.jsonl"  # in a run's folder: a line a sample, {"time": milliseconds since 1970, name: value, ...}
+SAMPLES = "system.jsonl"  # in a run's folder, a sample a line: {"time": milliseconds since 1970, name: value, ...}
 SECTION = "system/"  # of the metrics' names
 EVERY_S = 10.0  # a sample takes about a millisecond of a core
 
@@ -38,7 +37,7 @@ def sampled(folder: Path, every_s: float = EVERY_S) -> Iterator[None]:
 
 
 def sampled_points(folder: Path) -> list[Point]:
-    """The samples in a run's folder as points of MLflow's metrics, a step each; half a line at its end is none."""
+    """The samples in a run's folder as points of metrics, a step each; an incomplete line is ignored."""
     try:
         lines = safe_files.read(folder / SAMPLES).decode("utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
@@ -47,24 +46,24 @@ def sampled_points(folder: Path) -> list[Point]:
     for step, line in enumerate(lines):
         with contextlib.suppress(ValueError):
             values: dict[str, float] = json.loads(line)
-            taken = round(values.pop("time"))
-            points += [Point(f"{SECTION}{name}", step, taken, float(value)) for name, value in values.items()]
+            timestamp = round(values.pop("time"))
+            points += [Point(f"{SECTION}{name}", step, timestamp, float(value)) for name, value in values.items()]
     return points
 
 
 def _sample(path: Path, over: threading.Event, every_s: float) -> None:
     monitors = _monitors()
-    _values(monitors)  # the processor's first is of no time at all
+    _values(monitors)  # the first sample of the CPU is over no time
     while not over.is_set():
         over.wait(every_s)
         values = {"time": round(1000 * time.time())} | _values(monitors)
-        # a full disk is not ours to say
+        # the run reports a full disk
         with contextlib.suppress(OSError, InputError), safe_files.open_file(path, "a", encoding="utf-8") as file:
             file.write(json.dumps(values) + "\n")
 
 
 def _monitors() -> list[Any]:
-    """MLflow's, of CPU and memory, and of GPUs where there are some and the package nvidia-ml-py."""
+    """MLflow's monitors of CPU and memory, and of GPUs if there are GPUs and the package nvidia-ml-py."""
     from mlflow.system_metrics.metrics.cpu_monitor import CPUMonitor
     from mlflow.system_metrics.metrics.gpu_monitor import GPUMonitor
 
@@ -75,9 +74,9 @@ def _monitors() -> list[Any]:
 
 
 def _values(monitors: list[Any]) -> dict[str, float]:
-    found: dict[str, float] = {}
+    values: dict[str, float] = {}
     for monitor in monitors:
         monitor.collect_metrics()
-        found |= monitor.aggregate_metrics()
+        values |= monitor.aggregate_metrics()
         monitor.clear_metrics()
-    return found
+    return values

@@ -1,20 +1,19 @@
-"""One run in MLflow, brought up to date from what its folder holds. Errors are MLflow's own: who calls this decides
-what they stop.
+"""Create or update one run in MLflow from its folder. Errors are MLflow's own.
 
-One MLflow experiment for the runs of one kind of an experiment (`<paper>/<experiment> (<kind>)`), because all that it
-holds meets in one chart; one MLflow run a run, found again by its tag `repro.key`. Runs are flat (the UI collapses
-nested ones and leaves them out of its charts); tags group them.
+Each kind of an experiment's runs has an MLflow experiment (`<paper>/<experiment> (<kind>)`), because MLflow draws all
+its runs in one chart. Each run has one MLflow run, which the tag `repro.key` identifies. Runs are not nested (the UI
+collapses nested runs and leaves them out of charts); tags group them.
 
-A resumed or repeated run updates its MLflow run. MLflow cannot take a point back: where it has one that the record no
-longer has (iterations done again at other times, other numbers of a repetition), a new MLflow run takes the old one's
-place, with the old one's name and the tags and notes that a user added. A run that is complete has the tag
-`repro.mirrored`, a digest of what the folder held, from the last request.
+A resumed or repeated run updates its MLflow run. MLflow cannot delete a point: if it has one that the record lacks
+(repeated iterations, other numbers of a repetition), a new MLflow run replaces the old one and keeps its name and the
+tags and notes that a user added. The last request of a complete run sets the tag `repro.mirrored`, a digest of the
+folder's content.
 
-Time axis: MLflow draws a metric over "relative time" as the time since that metric's first point. So a curve point
-gets the timestamp `base + train_s`, where base is the start of the run, and each metric a first point at base: the
-evaluation before training if there is one, else NaN, which the charts leave out. Relative time is then the training
-clock: without evaluation, checkpoints and logging, in virtual seconds if the run is simulated. What is sampled of the
-machine (`repro.answers.mlflow.machine`) has the wall clock's time instead.
+Time axis: MLflow draws a metric over "relative time", the time since the metric's first point. A curve point has the
+timestamp `base + train_s`, where base is the start of the run, and each metric has a first point at base: the
+evaluation before training, or NaN, which charts leave out. Relative time is then the training clock: without
+evaluation, checkpoints and logging, and in virtual seconds for simulated runs. Samples of the machine
+(`repro.answers.mlflow.machine`) have the time of the wall clock.
 """
 
 from __future__ import annotations
@@ -53,31 +52,31 @@ from repro.core.not_none import not_none
 from repro.experiment import config
 from repro.records.record import Data
 
-METRICS_A_CALL, PARAMETERS_A_CALL = 800, 100  # MLflow's limits: 1000 of all together, 100 of them tags
-MOST_RUNS = 1000  # of an experiment, that its view is made from
-ARTIFACTS = ("summary.json", "config.yaml", "events.jsonl", SAMPLES, "trace.rank*.json")  # the last of `profile_steps`
-MIRRORED, FAILED = "repro.mirrored", "failed"  # tags: the digest of a complete run's source; why there is no more
-DIGEST = 36  # characters of a data set's that MLflow takes
+METRICS_A_CALL, PARAMETERS_A_CALL = 800, 100  # MLflow's limits are 1000 in total, 100 of them tags
+MOST_RUNS = 1000  # of an experiment, to make its view
+ARTIFACTS = ("summary.json", "config.yaml", "events.jsonl", SAMPLES, "trace.rank*.json")  # traces: `profile_steps`
+MIRRORED, FAILED = "repro.mirrored", "failed"  # tags: digest of a complete run's source; reason of a failure
+DIGEST = 36  # MLflow's limit of characters in a data set's digest
 VIEW = f"mlflow.sharedViewState.{SHARED_VIEW}"
 
 
 class Mirror:
-    """Mirrors one run: `update` now and then while it runs, and once when it is over."""
+    """Mirrors one run: call `update` while it runs, and once when it is over."""
 
     def __init__(self, store: Store):
         self.store = store
-        self.experiment = ""  # MLflow's id of it, once the run is opened
-        self.viewed = False  # whether it had a shared view before
+        self.experiment = ""  # MLflow's id, once the run is open
+        self.viewed = False  # whether the experiment has a shared view
         self._run: str | None = None  # MLflow's id
-        self._twice = False  # whether it was there more than once: a request that was made again made it again
-        # what MLflow has of the run
+        self._twice = False  # whether a repeated request had created it twice
+        # the state of the run in MLflow
         self._status = ""
-        self._points: dict[tuple[str, int, int], float] | None = None  # not asked for yet
+        self._points: dict[tuple[str, int, int], float] | None = None  # not loaded yet
         self._parameters: dict[str, str] = {}
         self._tags: dict[str, str] = {}
 
     def is_complete(self, source: Source) -> bool:
-        """Whether MLflow has all of a run that is over, once."""
+        """Whether MLflow has all content of a finished run, once."""
         self._source = source
         if self._run is None:
             self._open()
@@ -86,7 +85,7 @@ class Mirror:
     def update(self, source: Source, running: bool = False) -> None:
         """Bring MLflow up to date.
 
-        running: a command is at work on the run; else it is FINISHED, FAILED or KILLED, as the source says.
+        running: a command runs it now; else its status is that of the source: FINISHED, FAILED or KILLED.
         """
         self._source = source
         if self._run is None:
@@ -100,7 +99,7 @@ class Mirror:
         wanted = self._wanted_points(running)
         if self._is_contradicted_by(wanted):
             self._replace()
-            wanted = self._wanted_points(running)  # the start of the run may be another
+            wanted = self._wanted_points(running)  # the start of the run may differ
         last_tags: dict[str, str] = {}
         if not running:
             if source.record:
@@ -113,18 +112,18 @@ class Mirror:
         self._twice = False
 
     def show(self) -> None:
-        """Make the shared view of the run's experiment from all runs that it has by now."""
+        """Update the shared view of the run's experiment from all its runs."""
         client = self.store.client
         runs = client.search_runs([self.experiment], max_results=MOST_RUNS)
         view = shared_view(self._source.identity.metric, [run.data for run in runs])
         client.set_experiment_tag(self.experiment, VIEW, json.dumps(view, separators=(",", ":")))
 
     def _open(self) -> None:
-        """Find the run in MLflow, or make it."""
+        """Find the run in MLflow, or create it."""
         identity = self._source.identity
         experiment = self.store.experiment(experiment_name(identity, self._source.kind), title(place(identity)))
         self.experiment, self.viewed = experiment.experiment_id, VIEW in experiment.tags
-        first, *others = self._found() or [None]
+        first, *others = self._existing() or [None]
         if first is None:
             self._create({})
             return
@@ -137,26 +136,26 @@ class Mirror:
                 self.store.client.set_tag(self._run, key, value)
             self.store.client.delete_run(other.info.run_id)
 
-    def _found(self) -> list[Any]:
-        """What MLflow has of this run. Two runs may have one configuration, and so one key."""
+    def _existing(self) -> list[Any]:
+        """The MLflow runs of this run. Two runs of equal configuration have one key."""
         if self.experiment in self.store.made:
             return []
         key = f"tags.`repro.key` = '{self._source.key}'"
-        found = self.store.client.search_runs([self.experiment], key, max_results=100)
-        return [run for run in found if run.data.tags.get("repro.run") == self._source.run]
+        runs = self.store.client.search_runs([self.experiment], key, max_results=100)
+        return [run for run in runs if run.data.tags.get("repro.run") == self._source.run]
 
     def _create(self, by_hand: dict[str, str], name: str | None = None) -> None:
         source = self._source
         name = name or run_name(source.identity)
         base = _milliseconds(source.provenance.get("started_at")) or round(1000 * time.time())
-        # all of the tags with it, or a run that gets no further would not be found again
+        # with all tags, so that it can be identified if the next request fails
         self._tags = tags(source) | {NOTE: f"{name}. {title(place(source.identity))}"} | by_hand
         run = self.store.client.create_run(self.experiment, start_time=base, tags=self._tags, run_name=name)
         self._run, self._artifacts, self._base = run.info.run_id, run.info.artifact_uri, base
         self._status, self._points, self._parameters = "RUNNING", {}, {}
 
     def _replace(self) -> None:
-        old = self.store.client.get_run(self._run)  # with what was added by hand meanwhile
+        old = self.store.client.get_run(self._run)  # with what users added
         self._create(added_by_hand(old), old.info.run_name)
         self.store.client.delete_run(old.info.run_id)
 
@@ -166,12 +165,12 @@ class Mirror:
         lines = target_lines(curve, source.identity.targets, over=source.record is not None)
         points = curve + lines + sampled_points(source.folder)
         if source.record and not running:
-            # at step 0 of the base: the UI draws a metric without any later step as bars
+            # at step 0: the UI draws metrics without other steps as bars
             points += [Point(key, 0, self._base, value) for key, value in final_metrics(source.record).items()]
         return points
 
     def _is_contradicted_by(self, wanted: Sequence[Point]) -> bool:
-        """Whether MLflow has what the record has not, and cannot take it back."""
+        """Whether MLflow has points or parameters that differ from the record and cannot be deleted."""
         if self._points is None:
             history = self.store.client.get_metric_history
             points = [point for key in self._keys for point in history(self._run, key)]
@@ -179,14 +178,14 @@ class Mirror:
         values = {point.place: point.value for point in wanted}
         keys = {point.key for point in wanted}
         for point, value in self._points.items():
-            own = point[0] in keys or is_own_metric(point[0])
-            if own and not point[0].startswith(SECTION) and not _same(values.get(point), value):
+            mirrored = point[0] in keys or is_own_metric(point[0])
+            if mirrored and not point[0].startswith(SECTION) and not _same(values.get(point), value):
                 return True
-        there = parameters(self._source.identity.plain())
-        return any(key in self._parameters and self._parameters[key] != value for key, value in there.items())
+        own = parameters(self._source.identity.plain())
+        return any(key in self._parameters and self._parameters[key] != value for key, value in own.items())
 
     def _send_files(self) -> None:
-        """MLflow takes a folder: of copies, for it would follow links of the run's folder."""
+        """Send copies of the run's files: MLflow would follow links in the folder."""
         with tempfile.TemporaryDirectory() as wanted:
             for pattern in ARTIFACTS:
                 for path in self._source.folder.glob(pattern):
@@ -196,7 +195,7 @@ class Mirror:
                 self.store.put_files(self._artifacts, wanted)
 
     def _send_dataset(self, data: Data | None) -> None:
-        """The data set as the run's input; of shapes only, which have no checksum, none."""
+        """Log the data set as input of the run, if it has a checksum (bare shapes have none)."""
         from mlflow.entities import Dataset, DatasetInput, InputTag
 
         if data is None or not (checksum := (data.model_extra or {}).get("checksum")):
@@ -207,7 +206,7 @@ class Mirror:
         self.store.client.log_inputs(self._run, [DatasetInput(entity, [InputTag("mlflow.data.context", "training")])])
 
     def _send(self, points: Sequence[Point], wanted_tags: Mapping[str, str]) -> None:
-        """Send what MLflow lacks, in as few requests as may be."""
+        """Send what MLflow lacks, in few requests."""
         from mlflow.entities import Metric, Param, RunTag
 
         client, sent = self.store.client, not_none(self._points)
@@ -231,15 +230,15 @@ class Mirror:
 
 @cache
 def title(experiment: str) -> str:
-    """What an experiment says that it is; of one that is not here any more its name."""
+    """The title of an experiment; its name if it does not exist any more."""
     return config.titles([experiment])[experiment] if experiment in config.experiment_names() else experiment
 
 
 def added_by_hand(run: Any) -> dict[str, str]:
-    """The tags of an MLflow run that no mirror makes, and the note."""
+    """The tags of an MLflow run that a user added, and its note."""
     own = {*OWN_TAGS, MIRRORED, FAILED}
-    found = run.data.tags.items()
-    return {key: value for key, value in found if key == NOTE or (key not in own and not key.startswith("mlflow."))}
+    every = run.data.tags.items()
+    return {key: value for key, value in every if key == NOTE or (key not in own and not key.startswith("mlflow."))}
 
 
 def _same(one: float | None, other: float) -> bool:

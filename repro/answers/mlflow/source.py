@@ -1,4 +1,4 @@
-"""What there is to mirror of a run: what its folder holds, or its record in the reference."""
+"""The content of a run to mirror, from its folder or its record in the reference."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ENDS = ("failed", "diverged")  # events
 
 @dataclass(frozen=True)
 class Source:
-    """evaluations: its curve; digest: stands for all of it; record: of a finished run; failure: why there is none."""
+    """evaluations: its curve; digest: of all content; record: of a finished run; failure: why a run failed."""
 
     identity: Identity
     key: str
@@ -49,7 +49,7 @@ class Source:
 
 
 def of_folder(folder: Path) -> Source | None:
-    """Of the folder `<paper>/<experiment>/<run>`; None where it holds no run yet, only a torn first line perhaps."""
+    """The run in the folder `<paper>/<experiment>/<run>`; None without a complete first event or a configuration."""
     record, events = store.read(folder), read_events(folder / "events.jsonl")
     evaluations = [event for event in events if event["event"] == "evaluation"]
     if record:
@@ -69,7 +69,7 @@ def of_folder(folder: Path) -> Source | None:
 
 
 def of_record(record: Record, folder: Path, evaluations: list[dict[str, Any]] | None = None) -> Source:
-    """Of a finished run. folder: with the files to mirror; evaluations: the record's, where its events are not here."""
+    """A finished run. folder: with the files to mirror; evaluations: default: those of the record."""
     if evaluations is None:
         evaluations = record.result.curve if isinstance(record.result, TrainResult) else []
     digest = _digest(json.dumps(record.plain(), sort_keys=True).encode())

@@ -25,12 +25,12 @@ from repro.records.store import run_folders
 
 FILES = ("summary.json", "events.jsonl")  # a run has one of these
 PROGRESS_S = 2.0  # between two lines of progress
-# what Python says where a value is not of its type, or beyond all numbers
+# Python's errors for values of a wrong type or range
 OF_VALUES = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
 class Synced(NamedTuple):
-    """How many runs were mirrored now, were there already, and are being run (and mirrored) by another command."""
+    """The number of runs mirrored now, mirrored before, and running (and mirrored) in another command."""
 
     done: int
     already: int
@@ -40,13 +40,13 @@ class Synced(NamedTuple):
 def sync_all(
     root: Path | None = None, uri: str | None = None, paper: str | None = None, say: Callable[[str], None] | None = None
 ) -> Synced:
-    """Mirror every run folder below `root`, and of a reference in it, that is not in MLflow as it is now.
+    """Mirror all runs below `root`, and of a reference in it, that differ from those in MLflow.
 
-    paper: of this one alone; InputError where it has no runs. say: called with how far it is, every few seconds.
+    paper: only its runs; InputError if there are none. say: called with the progress every few seconds.
 
-    Finished runs come from their summary and, where it is still there, their event log. A run without a summary gets
-    its curve so far and the status KILLED or FAILED; one whose files cannot be read is left out, with a warning.
-    FaultError where MLflow cannot be reached or does not take something: the next call goes on from there.
+    Finished runs are read from their summary and, if present, their event log. A run without a summary gets its curve
+    and the status KILLED or FAILED. A run whose files cannot be read is skipped with a warning. FaultError if MLflow
+    cannot be reached or refuses something; the next call continues from there.
     """
     root = root or results_root()
     store = Store(uri, root)
@@ -60,12 +60,11 @@ def sync_all(
     ]
     if paper and not (own or published):
         raise InputError(f"no runs of {paper!r} in {root}; `repro results` lists what is there")
-    todo: list[tuple[str, Callable[[], Mirror | str | None]]] = [
-        *((str(folder), partial(sync_one, store, folder)) for folder in own.values()),
-        *((f"{REFERENCE}: {run.name}", partial(sync_published, store, run)) for run in published),
-    ]
+    todo: list[tuple[str, Callable[[], Mirror | str | None]]]
+    todo = [(str(folder), partial(sync_one, store, folder)) for folder in own.values()]
+    todo += [(f"{REFERENCE}: {run.name}", partial(sync_published, store, run)) for run in published]
     counts = {"done": 0, "already": 0, "running": 0}
-    changed: dict[str, Mirror] = {}  # of each MLflow experiment one whose view is of all its runs
+    changed: dict[str, Mirror] = {}  # one for each MLflow experiment, to update its view
     said_at = time.monotonic()
     with hurried():
         for number, (name, one) in enumerate([*todo, ("views", lambda: show(changed))]):
@@ -92,13 +91,13 @@ def sync_all(
 
 
 def is_of_run(error: Exception) -> bool:
-    """Whether it comes of what a run's files hold, which anybody may have written, and not of MLflow's being away."""
+    """Whether an error is caused by the content of a run's files, which anybody may have written."""
     from mlflow.exceptions import MlflowException
 
     if isinstance(error, MlflowException):
-        # what a database says of a value has MLflow's own words around it
+        # MLflow wraps errors of the database about values
         return error.error_code == "INVALID_PARAMETER_VALUE" or isinstance(error.__cause__, OF_VALUES)
-    return isinstance(error, OF_VALUES) and not isinstance(error, OSError)  # as requests' own ValueErrors are
+    return isinstance(error, OF_VALUES) and not isinstance(error, OSError)  # requests raises both
 
 
 def show(mirrors: Mapping[str, Mirror]) -> None:
@@ -107,14 +106,13 @@ def show(mirrors: Mapping[str, Mirror]) -> None:
 
 
 def sync_published(store: Store, run: Record) -> Mirror | str:
-    """Mirror one run of the reference, which has no folder: its files are written where MLflow lacks them."""
+    """Mirror a run of the reference, which has no folder: its files are written if MLflow lacks them."""
     mirror = Mirror(store)
     with tempfile.TemporaryDirectory() as folder:
         source = of_record(run, Path(folder))
         if mirror.is_complete(source):
             return "already"
-        # not waiting for the disk, and on one line, which MLflow's page folds out: an indented one takes Python as long
-        # as MLflow takes for the run
+        # without fsync and on one line, which MLflow's page unfolds: indenting takes as long as mirroring the run
         Path(folder, "summary.json").write_text(json.dumps(run.plain(), sort_keys=True), encoding="utf-8")
         Path(folder, "config.yaml").write_text(yaml_of(run.identity.plain()), encoding="utf-8")
         mirror.update(source)
@@ -122,8 +120,7 @@ def sync_published(store: Store, run: Record) -> Mirror | str:
 
 
 def sync_one(store: Store, folder: Path) -> Mirror | str | None:
-    """Mirror one run's folder: the mirror that did, or which other of `Synced`'s fields it counts for, or None where it
-    holds no run yet."""
+    """Mirror a run folder; returns its mirror, or the field of `Synced` that it counts for, or None without a run."""
     if _is_running(folder):
         return "running"
     if (source := of_folder(folder)) is None:
@@ -136,12 +133,12 @@ def sync_one(store: Store, folder: Path) -> Mirror | str | None:
 
 
 def _is_running(folder: Path) -> bool:
-    """Whether a command holds the run (`repro.launch.runner.run_folder`): that command mirrors it too."""
+    """Whether a command runs it now (`repro.launch.runner.run_folder`), which mirrors it too."""
     try:
         with safe_files.open_file(folder / "run.lock") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except OSError:  # no such file, or a file system without locks
+    except OSError:  # no file, or a file system without locks
         return False
     return False

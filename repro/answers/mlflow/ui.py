@@ -1,4 +1,4 @@
-"""`repro ui`: MLflow's own web page over the mirror, on this machine only, gone when the command ends."""
+"""`repro ui`: serve the mirror with MLflow's web server on this machine until the command ends."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ from repro.core.paths import results_root
 from repro.core.processes import end_with_parent
 from repro.records.record import Record
 
-HOST, PORT = "127.0.0.1", 5000  # that it listens on by default
+HOST, PORT = "127.0.0.1", 5000
 START_LIMIT_S = 120.0  # 7 s on an idle machine
 STOP_LIMIT_S = 10.0
 
 
 def where(records: Collection[Record]) -> str:
-    """Where MLflow shows these runs: a server's address, or `repro ui` and, if they are of one MLflow experiment, the
-    address of its page then."""
+    """Where MLflow shows these runs: the address of the server, or `repro ui` and, if they belong to one MLflow
+    experiment, the address of its page."""
     try:
         if is_server(uri := tracking_uri()):
             return public(uri)
-        found = {each.name: each.experiment_id for each in Store().client.search_experiments()} if records else {}
-    except Exception:  # whatever it is: nothing of MLflow stops a command
-        found = {}
-    names = {experiment_name(record.identity, record.kind) for record in records} & found.keys()
-    return f"repro ui, then {page(f'http://{HOST}:{PORT}', found[names.pop()])}" if len(names) == 1 else "repro ui"
+        ids = {each.name: each.experiment_id for each in Store().client.search_experiments()} if records else {}
+    except Exception:  # no error of MLflow stops a command
+        ids = {}
+    names = {experiment_name(record.identity, record.kind) for record in records} & ids.keys()
+    return f"repro ui, then {page(f'http://{HOST}:{PORT}', ids[names.pop()])}" if len(names) == 1 else "repro ui"
 
 
 def serve(host: str = HOST, port: int = PORT, root: Path | None = None) -> None:
-    """Serve the results' MLflow database until Ctrl-C (or SIGTERM); prints the links to open.
+    """Serve the MLflow database of the results until Ctrl-C or SIGTERM; prints the links to open.
 
-    InputError: no database yet, the port is taken, or $MLFLOW_TRACKING_URI names a server, which has its own page.
+    InputError: no database yet, the port is in use, or $MLFLOW_TRACKING_URI is a server, which has its own page.
     """
     root = root or results_root()
     uri = tracking_uri(None, root)
@@ -64,16 +64,13 @@ def serve(host: str = HOST, port: int = PORT, root: Path | None = None) -> None:
 
 
 def _links(uri: str, root: Path, base: str) -> list[str]:
-    """For each kind of runs of an experiment the page that opens their table."""
-    client = open_store(uri, root)  # here and not in the server, whose processes would make or migrate it in a race
-    found = sorted((each.name, each.experiment_id) for each in client.search_experiments() if each.name != "Default")
-    width = max((len(name) for name, _ in found), default=0)
-    lines = [f"{name:{width}}  {page(base, number)}" for name, number in found]
-    return (
-        [*lines, "Each opens the table of runs; their charts: its button Chart view."]
-        if lines
-        else [f"{base} (nothing was mirrored yet)"]
-    )
+    """The link to the table of runs of each MLflow experiment."""
+    client = open_store(uri, root)  # before the server, whose processes would create or migrate it in a race
+    ids = {each.name: each.experiment_id for each in client.search_experiments() if each.name != "Default"}
+    if not ids:
+        return [f"{base} (nothing was mirrored yet)"]
+    lines = [f"{name:{max(map(len, ids))}}  {page(base, ids[name])}" for name in sorted(ids)]
+    return [*lines, "Each opens the table of runs; their charts: its button Chart view."]
 
 
 def check_port(host: str, port: int) -> None:
@@ -82,21 +79,20 @@ def check_port(host: str, port: int) -> None:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind, protocol) as probe:
-            # As servers do: a port whose last connections are only fading away is free.
+            # like servers: a port whose last connections are closing is free
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
     except OSError as error:
-        other = port + 1 if port < 65535 else 5001
-        why = error.strerror or error
-        raise InputError(f"cannot listen on {host}:{port} ({why}): choose another, as in --port {other}") from None
+        reason, other = error.strerror or error, port + 1 if port < 65535 else 5001
+        raise InputError(f"cannot listen on {host}:{port} ({reason}): choose another, as in --port {other}") from None
 
 
 @contextlib.contextmanager
 def _server(uri: str, host: str, port: int) -> Iterator[subprocess.Popen]:
-    """MLflow's server in a session of its own, so that one signal reaches all of its processes, and only them."""
+    """MLflow's server in its own session, so that one signal reaches all its processes and no other."""
     command = [sys.executable, "-m", "mlflow", "server", "--workers", "1", "--host", host, "--port", str(port)]
     command += ["--backend-store-uri", uri]
-    # Jobs are for language-model evaluation; they start a dozen processes and take half a minute.
+    # jobs are for language models; they start a dozen processes and take half a minute
     settings = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true"}
     settings |= {"MLFLOW_LOGGING_LEVEL": "WARNING", "PYTHONWARNINGS": "ignore"}
     server = subprocess.Popen(
@@ -114,25 +110,15 @@ def _server(uri: str, host: str, port: int) -> Iterator[subprocess.Popen]:
 
 
 def _stop(server: subprocess.Popen) -> None:
-    """End the server and whatever it started: politely, then not."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError):
+    """End the server and all processes that it started: SIGTERM, then SIGKILL."""
+    with contextlib.suppress(ProcessLookupError):  # all have ended
+        for number in (signal.SIGTERM, signal.SIGKILL):
             os.killpg(server.pid, number)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            server.wait(STOP_LIMIT_S)
             until = time.monotonic() + STOP_LIMIT_S
-            while _group_lives(server.pid) and time.monotonic() < until:
+            while time.monotonic() < until:
+                server.poll()
+                os.killpg(server.pid, 0)
                 time.sleep(0.05)
-            if not _group_lives(server.pid):
-                return
-
-
-def _group_lives(group: int) -> bool:
-    try:
-        os.killpg(group, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def _wait_until_healthy(server: subprocess.Popen, host: str, port: int) -> None:
@@ -150,7 +136,7 @@ def _wait_until_healthy(server: subprocess.Popen, host: str, port: int) -> None:
 
 
 def _address(host: str) -> str:
-    """What to type into a browser for the address that the server listens on."""
+    """The host in the URL of a server that listens on `host`."""
     if host in ("0.0.0.0", "::", ""):
         return "127.0.0.1"
     return f"[{host}]" if ":" in host else host
@@ -158,10 +144,10 @@ def _address(host: str) -> str:
 
 @contextlib.contextmanager
 def _sigterm_like_ctrl_c() -> Iterator[None]:
-    """`kill` ends this command as Ctrl-C does, so that the server goes with it."""
+    """Handle SIGTERM like Ctrl-C, so that the server ends too."""
     try:
         before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    except ValueError:  # not the main thread: signals are somebody else's
+    except ValueError:  # not in the main thread
         yield
         return
     try:

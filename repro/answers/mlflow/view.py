@@ -1,7 +1,7 @@
-"""How MLflow's pages of an experiment open: its runs by variant, what tells them apart as columns, targets as lines.
+"""The state in which MLflow's pages of an experiment open: runs by variant, columns that differ, lines of targets.
 
-MLflow keeps the state of a page as a tag of the experiment, under a name that a link can ask for. The format is its own
-and not promised: without it the pages are merely in their usual state.
+MLflow stores the state of a page as a tag of the experiment, and a link can name it. The format is undocumented; if it
+changes, pages open in MLflow's default state.
 """
 
 from __future__ import annotations
@@ -15,31 +15,36 @@ from repro.training.evaluation.metrics import METRICS
 
 SHARED_VIEW = "time-to-accuracy"  # the name of the state
 CURVES = "Time to accuracy"
-CLOSED = (TARGET, "Model metrics", "System metrics")  # sections, two of them MLflow's own
+CLOSED = (TARGET, "Model metrics", "System metrics")  # collapsed sections; two are MLflow's own
 NAME = "attributes.`Run Name`"
-SAID = ("strategy", "workers", "testbed", "kind", "scale", "seed")  # tags that are columns in any case
+TAGS = ("strategy", "workers", "testbed", "kind", "scale", "seed")  # columns of every table
 MOST_COLUMNS = 8  # of parameters that differ
 NUMBERS = ("speed/samples_per_s", "step/mean_ms")
 
 
 def page(base: str, experiment: str) -> str:
-    """The address of an MLflow experiment's table of runs, in the state of its shared view.
+    """The address of an experiment's table of runs in the shared state.
 
-    Without the rest of the address MLflow opens its page for language-model projects, which is empty.
+    Without the query MLflow opens its page for language models, which is empty.
     """
     shown = f"workflowType=machine_learning&compareRunsMode=TABLE&viewStateShareKey={SHARED_VIEW}"
     return f"{base}/#/experiments/{experiment}/runs?{shown}"
 
 
 def shared_view(metric: str, runs: Sequence[Any]) -> dict[str, Any]:
-    """The state of the page for an experiment scored by `metric` that has these runs (MLflow's `data` of each)."""
+    """The state of the page of an experiment with these runs (MLflow's `data` of each) and the score `metric`."""
     targets = sorted({name for run in runs for name in run.metrics if name.startswith(f"{TARGET}/")})
     by_time = {"xAxisKey": "time-relative", "useGlobalXaxisKey": True}
     by_epoch = {"xAxisKey": "metric", "selectedXAxisMetricKey": "epoch", "useGlobalXaxisKey": False}
     range_y = where_it_matters(metric, runs)
     charts = [
         (f"{metric} over time (s)", [metric, *targets], range_y, by_time),
-        (f"{metric} over epochs", [metric], range_y, by_epoch),  # where MLflow draws a line of two points too short
+        (
+            f"{metric} over epochs",
+            [metric],
+            range_y,
+            by_epoch,
+        ),  # no targets: MLflow draws a line of two points too short
         ("test_loss over time (s)", ["test_loss"], {}, by_time),
     ]
     shared = {"type": "LINE", "metricSectionId": CURVES, "isGenerated": False, "deleted": False}
@@ -49,7 +54,7 @@ def shared_view(metric: str, runs: Sequence[Any]) -> dict[str, Any]:
         "groupBy": {"aggregateFunction": "average", "groupByKeys": [{"mode": "tag", "groupByData": "group"}]},
         "selectedColumns": columns(metric, runs),
         "columnOrder": [NAME],
-        "columnWidths": {NAME: 330},  # pixels: MLflow's own are too few for a variant's name
+        "columnWidths": {NAME: 330},  # pixels; MLflow's default cuts off names of variants
         "globalLineChartConfig": {"xAxisKey": "time-relative"},
         "runsHiddenMode": "SHOW_ALL",
         "isAccordionReordered": True,
@@ -65,24 +70,23 @@ def shared_view(metric: str, runs: Sequence[Any]) -> dict[str, Any]:
 
 
 def columns(metric: str, runs: Sequence[Any]) -> list[str]:
-    """What tells runs apart: a few tags, the parameters that differ (the grid's factors first), the score, the times
-    to targets and the speed."""
+    """The columns of the table: tags, parameters that differ (factors first), score, times to targets, speed."""
     values: dict[str, set[str | None]] = {}
     for name in sorted({name for run in runs for name in run.params}, key=lambda name: not name.startswith("factors.")):
         values[name] = {run.params.get(name) for run in runs}
-    differ = [name for name, found in values.items() if len(found) > 1 and name.split(".")[0] not in (*SAID, "variant")]
+    differ = [name for name, of in values.items() if len(of) > 1 and name.split(".")[0] not in (*TAGS, "variant")]
     numbers = {name for run in runs for name in run.metrics}
     shown = [f"final/{metric}", *sorted(name for name in numbers if name.startswith("time_to/")), *NUMBERS]
     return [
-        *(f"tags.`{name}`" for name in SAID),
+        *(f"tags.`{name}`" for name in TAGS),
         *(f"params.`{name}`" for name in differ[:MOST_COLUMNS]),
         *(f"metrics.`{name}`" for name in shown if name in numbers),
     ]
 
 
 def where_it_matters(metric: str, runs: Sequence[Any]) -> dict[str, float]:
-    """The range of a chart of the metric: all final scores and targets, and below them (above them, where lower is
-    better) as much room again; {}, which is MLflow's own range, where they are one value or none."""
+    """The range of the metric's chart: the final scores and targets, and as much room again below them (above, if lower
+    is better); {}, MLflow's default, for less than two values."""
     ends = [
         value
         for run in runs

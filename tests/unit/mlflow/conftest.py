@@ -9,7 +9,7 @@ from repro.answers.mlflow import open_store, tracking_uri
 
 @pytest.fixture(scope="session")
 def template(tmp_path_factory):
-    """One migrated database; copying it is ten times as fast as making another."""
+    """A migrated database; copying it is ten times as fast as creating one."""
     root = tmp_path_factory.mktemp("template")
     open_store(tracking_uri(None, root), root)
     return root / "mlflow.db"

@@ -1,4 +1,4 @@
-"""What the tests of the mirror send, and how they look at what came of it."""
+"""Runs to mirror, and the MLflow runs that come of them."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from repro.core.phases import PHASES
 from repro.experiment.files import yaml_of
 from repro.records.events import EventLog
 from repro.records.identity import Identity
-from tests.support.records import record_of
+from tests.support.records import record_of, write_summary
 
 CHECKSUM = "0123456789abcdef" * 4
 
@@ -21,11 +21,9 @@ def summary_of(curve, **more):
     return {
         **{"key": "k1", "paper": "pipesgd", "experiment": "fig4-mnist", "run": "pipe-sgd-t-s3", "seed": 3},
         **{"variant": "Pipe-SGD + T", "strategy": "pipe_sgd", "kind": "measured", "testbed": "here"},
-        "dataset": {"name": "mnist-standin-digits", "standin": True, "checksum": CHECKSUM},
-        "hardware": {"class": "cpu-2core-x"},
         **{"workers": 4, "batch": 100, "scale": "full", "fabric": "mpi", "ranks": 4, "launcher": "mpirun"},
-        "iterations": 20,
-        "curve": curve,
+        "dataset": {"name": "mnist-standin-digits", "standin": True, "checksum": CHECKSUM},
+        **{"hardware": {"class": "cpu-2core-x"}, "iterations": 20, "curve": curve},
         "final": {"top1": 0.9, "train_s": 2.0, "test_loss": None},
         "targets": {"0.8": {"train_s": 1.5}, "0.99": None},
         "step": {"mean_s": 0.1, "median_s": 0.1, "min_s": 0.1, "max_s": 0.2},
@@ -45,11 +43,18 @@ def runs_of(root, name="pipesgd/fig4-mnist (measured)"):
     return client, client.search_runs([experiment.experiment_id]) if experiment else []
 
 
+def write_finished(folder, curve=(), config=None, **more):
+    """A finished run."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_summary(folder, summary_of(list(curve), **{"run": folder.name, **more}), config)
+    return folder
+
+
 CONFIG = record_of(summary_of([]), {"optimizer": {"lr": 0.1}}).identity.plain()
 
 
 def write_events(folder, *evaluations, end=None, key="k1", **config):
-    """Of a run that is not finished."""
+    """A run that is not finished."""
     with EventLog(folder / "events.jsonl") as log:
         log.append("run_start", key=key, iteration=0)
         for each in evaluations:
@@ -60,12 +65,12 @@ def write_events(folder, *evaluations, end=None, key="k1", **config):
 
 
 def mirrored(root, folder, running=False, mirror=None):
-    """The mirror that brought MLflow up to date with the folder."""
+    """The mirror of the run in the folder, after an update."""
     mirror = mirror or Mirror(Store(root=root))
     mirror.update(of_folder(folder), running)
     return mirror
 
 
 def planned(key="k1", folder=Path("pipe-sgd-t-s3"), **config):
-    """What there is of a run that wrote nothing."""
+    """A run that wrote nothing yet."""
     return Source(Identity.model_validate(CONFIG | config), key, folder.name, folder, [], "digest")

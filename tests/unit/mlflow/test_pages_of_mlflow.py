@@ -1,4 +1,4 @@
-"""What MLflow is told of a run, how its pages open, and `repro ui`."""
+"""The metrics and tags of a run, the state of MLflow's pages, and `repro ui`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -20,12 +22,11 @@ from repro.answers.mlflow.ui import serve, where
 from repro.answers.mlflow.view import MOST_COLUMNS, shared_view, where_it_matters
 from repro.cli import main as cli
 from repro.core.errors import InputError
-from tests.reports.data.summaries import make
-from tests.support.records import record_of, write_summary
+from tests.support.records import record_of
 from tests.support.waiting import LIMIT_S, wait_until
-from tests.unit.mlflow.made import evaluation, planned, summary_of
+from tests.unit.mlflow.made import evaluation, planned, runs_of, summary_of, write_finished
 
-# --- what MLflow is told of a run, and how its pages open: names, kinds, points, columns, ranges
+# --- metrics, tags and pages
 
 
 def test_a_run_of_slept_computation_is_emulated_before_its_summary_says_so():
@@ -49,7 +50,7 @@ def test_formats():
 
 
 class Data:
-    """What MLflow has of a run."""
+    """The data of a run in MLflow."""
 
     def __init__(self, params, metrics):
         self.tags, self.params, self.metrics = {}, params, metrics
@@ -81,12 +82,7 @@ def test_a_page_shows_what_differs_the_targets_and_the_scores_where_they_end():
     assert len(json.dumps(shared_view("top1", many))) < 5000  # MLflow's limit of an experiment's tag
 
 
-# --- `repro ui`: refuses what cannot work in one line, and leaves no process behind
-
-
-@pytest.fixture(autouse=True)
-def no_other_store(monkeypatch):
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+# --- `repro ui`
 
 
 def free_port():
@@ -95,22 +91,19 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def test_without_a_database_it_says_how_to_fill_it(tmp_path):
+def test_without_a_database_it_says_how_to_fill_it(tmp_path, monkeypatch):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     with pytest.raises(InputError, match="run an experiment, or `repro ui --sync`"):
         serve(port=free_port(), root=tmp_path)
 
 
-def test_sync_fills_the_database_before_the_page(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
-    run = tmp_path / "pipesgd" / "fig4-mnist" / "one"
-    run.mkdir(parents=True)
-    write_summary(run, make("D-Sync"))
+def test_sync_fills_the_database_before_the_page(root, folder, monkeypatch, capsys):
+    monkeypatch.setenv("REPRO_RESULTS", str(root))
+    write_finished(folder)
     served = []
-    monkeypatch.setattr(
-        "repro.answers.mlflow.ui.serve", lambda *where: served.append((tmp_path / "mlflow.db").is_file())
-    )
+    monkeypatch.setattr("repro.answers.mlflow.ui.serve", lambda *where: served.extend(runs_of(root)[1]))
     assert cli.main(["ui", "--sync", "--port", str(free_port())]) == 0
-    assert served == [True] and "1 runs mirrored to MLflow" in capsys.readouterr().out
+    assert len(served) == 1 and "1 runs mirrored to MLflow" in capsys.readouterr().out
 
 
 def test_a_server_elsewhere_has_its_own_page(tmp_path, monkeypatch):
@@ -119,36 +112,32 @@ def test_a_server_elsewhere_has_its_own_page(tmp_path, monkeypatch):
         serve(port=free_port(), root=tmp_path)
 
 
-def test_a_port_in_use_is_one_line_with_another_to_choose(tmp_path):
-    (tmp_path / "mlflow.db").touch()
+def test_a_port_in_use_is_one_line_with_another_to_choose(root):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(InputError, match=rf"127\.0\.0\.1:{port} .*in use.*--port {port + 1}") as caught:
-            serve(port=port, root=tmp_path)
+            serve(port=port, root=root)
     assert caught.value.status == 2 and "\n" not in str(caught.value)
     with pytest.raises(InputError, match="no such port"):
-        serve(port=70000, root=tmp_path)
+        serve(port=70000, root=root)
 
 
 def processes_with(text):
     found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/cmdline", "rb") as file:
-                found += [pid] if text.encode() in file.read() else []
-        except OSError:
-            continue
+    for command in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            found += [command] if text.encode() in command.read_bytes() else []
     return found
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc"), reason="looks for processes in /proc")
-def test_the_page_comes_up_and_goes_without_leaving_a_process(tmp_path):
-    mirror = Mirror(Store(root=tmp_path))
-    mirror.update(planned(folder=tmp_path))
+def test_the_page_comes_up_and_goes_without_leaving_a_process(root):
+    mirror = Mirror(Store(root=root))
+    mirror.update(planned(folder=root))
     mirror.show()
     port = free_port()
-    root = f"Path({str(tmp_path)!r})"
-    code = f"from repro.answers.mlflow.ui import serve; from pathlib import Path; serve(port={port}, root={root})"
+    code = "from repro.answers.mlflow.ui import serve; from pathlib import Path; "
+    code += f"serve(port={port}, root=Path({str(root)!r}))"
     command = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         lines = [command.stdout.readline() for _ in range(3)]
@@ -157,13 +146,13 @@ def test_the_page_comes_up_and_goes_without_leaving_a_process(tmp_path):
         assert lines[0] == f"pipesgd/fig4-mnist (measured)  {url}/#/experiments/1/runs?{state}\n"
         with urllib.request.urlopen(f"{url}/health", timeout=LIMIT_S) as answer:
             assert answer.read() == b"OK"
-        assert processes_with(str(tmp_path / "mlflow.db"))
+        assert processes_with(str(root / "mlflow.db"))
         command.send_signal(signal.SIGINT)
         assert command.wait(LIMIT_S) == 0
     finally:
         command.kill()
         command.communicate()
-    wait_until(lambda: not processes_with(str(tmp_path / "mlflow.db")), "the server's processes end")
+    wait_until(lambda: not processes_with(str(root / "mlflow.db")), "the server's processes end")
     with pytest.raises(urllib.error.URLError):
         urllib.request.urlopen(f"{url}/health", timeout=2)
 

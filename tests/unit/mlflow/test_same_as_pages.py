@@ -8,19 +8,13 @@ from repro.answers.mlflow import sync_all
 from repro.answers.tables import loading
 from repro.answers.tables.runs import TARGET, Runs
 from repro.records import tidy
-from tests.reports.data.summaries import make
-from tests.support.records import write_summary
+from tests.reports.data.summaries import make, put
 from tests.unit.mlflow.made import runs_of
 
 
 @pytest.mark.parametrize("best", [0.985, 0.96])  # which reaches every target, and the lowest alone
 def test_a_page_and_mlflow_have_the_same_time_to_accuracy_and_phases(root, best):
-    for variant in ("D-Sync", "Pipe-SGD + T"):
-        summary = make(variant, best=best)
-        folder = root / "pipesgd" / "fig4-mnist" / summary["run"]
-        folder.mkdir(parents=True)
-        write_summary(folder, summary)
-
+    put(root, [make(variant, best=best) for variant in ("D-Sync", "Pipe-SGD + T")])
     assert sync_all(root).done == 2
     page = Runs.of(loading.read("pipesgd", root))
     client, mirrored = runs_of(root)

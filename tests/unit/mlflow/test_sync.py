@@ -1,4 +1,4 @@
-"""Mirroring a whole workspace: what is missing, once; and what happens where MLflow cannot be had."""
+"""Mirroring a whole workspace: each missing run once; and a tracking store that does not work."""
 
 import fcntl
 import json
@@ -13,21 +13,16 @@ from repro.answers.mlflow.store import database_file
 from repro.answers.mlflow.view import SHARED_VIEW
 from repro.core.errors import FaultError, InputError, ReproError
 from repro.records import reference
-from tests.support.records import plain_of, record_of, write_summary
-from tests.unit.mlflow.made import evaluation, planned, runs_of, summary_of, write_events
+from tests.support.records import plain_of, record_of
+from tests.unit.mlflow.made import evaluation, planned, runs_of, summary_of, write_events, write_finished
 
 
-def test_runs_of_one_configuration_are_two(root):
-    """An end of an input that is what was guessed has the configuration, and so the key, of the base."""
-    runs = [record_of(summary_of([], run=name), {"optimizer": {"lr": 0.5}}) for name in ("base", "beta-low")]
-    reference.write("pipesgd", runs, root / "reference")
-    assert sync_all(root) == (2, 0, 0)
-    assert sync_all(root) == (0, 2, 0)
-    assert {run.data.tags["repro.run"] for run in runs_of(root)[1]} == {"base", "beta-low"}
-
-
-def test_a_database_that_is_none_costs_one_warning(tmp_path, folder):
-    (tmp_path / "mlflow.db").write_text("not a database " * 100)
+@pytest.mark.parametrize("make", [lambda path: path.write_text("not a database " * 100), lambda path: path.mkdir()])
+def test_an_invalid_database_costs_one_warning_or_one_line(tmp_path, folder, monkeypatch, make):
+    """MLflow itself would try for 150 s."""
+    monkeypatch.setattr("mlflow.MlflowClient", lambda uri: pytest.fail("MLflow was called"))
+    (tmp_path / "mlflow.db").unlink()
+    make(tmp_path / "mlflow.db")
     warnings = []
     mirrors = BestEffort(Store(f"sqlite:///{tmp_path}/mlflow.db", tmp_path), warnings.append)
     write_events(folder, evaluation(10, 1.0, 0.5))
@@ -37,6 +32,8 @@ def test_a_database_that_is_none_costs_one_warning(tmp_path, folder):
         mirrors.end(folder)
     [warning] = warnings
     assert warning.startswith("warning: MLflow") and "repro track sync" in warning and "\n" not in warning
+    with pytest.raises(ReproError, match=rf"{tmp_path}/mlflow\.db"):
+        sync_all(tmp_path)
 
 
 def test_a_results_folder_with_a_question_mark_keeps_its_database(tmp_path, monkeypatch):
@@ -46,11 +43,8 @@ def test_a_results_folder_with_a_question_mark_keeps_its_database(tmp_path, monk
     folder = root / "pipesgd" / "fig4-mnist" / "pipe-sgd-t-s3"
     write_events(folder, evaluation(10, 1.0, 0.5))
     assert sync_all(root).done == 1 and len(runs_of(root)[1]) == 1
-    assert (
-        {path.parent for path in tmp_path.rglob("mlflow.db*")}
-        == {root}
-        == {database_file(tracking_uri(None, root)).parent}
-    )
+    assert {path.parent for path in tmp_path.rglob("mlflow.db*")} == {root}
+    assert database_file(tracking_uri(None, root)).parent == root
     assert [path.name for path in tmp_path.iterdir()] == ["quest?x=1"]
 
 
@@ -75,8 +69,7 @@ def test_a_wrong_address_is_refused_in_one_line(tmp_path):
 
 def test_sync_all_mirrors_what_is_missing_once(root, folder):
     curve = [evaluation(10, 1.0, 0.8), evaluation(20, 2.0, 0.9)]
-    folder.mkdir(parents=True)
-    write_summary(folder, summary_of(curve), {"optimizer": {"lr": 0.1}})  # as in a fresh clone: no events
+    write_finished(folder, curve, {"optimizer": {"lr": 0.1}})  # as in a fresh clone: no events
     ends = [("killed", None), ("failed", {"event": "failed", "reason": "no"})]
     for name, end in ends:
         write_events(folder.with_name(name), curve[0], end=end, key=name, variant=name)
@@ -84,33 +77,18 @@ def test_sync_all_mirrors_what_is_missing_once(root, folder):
     assert sync_all(root) == (0, 3, 0)
     client, runs = runs_of(root)
     by_variant = {run.data.tags["variant"]: run for run in runs}
-    assert {key: run.info.status for key, run in by_variant.items()} == {
-        "Pipe-SGD + T": "FINISHED",
-        "killed": "KILLED",
-        "failed": "FAILED",
-    }
+    statuses = {"Pipe-SGD + T": "FINISHED", "killed": "KILLED", "failed": "FAILED"}
+    assert {key: run.info.status for key, run in by_variant.items()} == statuses
     run = by_variant["Pipe-SGD + T"]
     assert run.info.start_time == 1769860800000 and run.info.end_time == run.info.start_time + 9000
     assert [point.step for point in client.get_metric_history(run.info.run_id, "top1")] == [0, 10, 20]
     assert run.data.params["optimizer.lr"] == "0.1"
-    write_summary(folder, summary_of([evaluation(10, 1.1, 0.8)]))
+    write_finished(folder, [evaluation(10, 1.1, 0.8)])
     assert sync_all(root) == (1, 2, 0)
     assert len(runs_of(root)[1]) == 3
     with open(folder / "run.lock", "w") as lock:  # as a command that is at work on the run holds it
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert sync_all(root) == (0, 2, 1)
-
-
-def test_a_run_whose_files_cannot_be_read_keeps_no_other_from_being_mirrored(root, folder, capsys):
-    for place, text in ((folder.with_name("a-broken"), "{"), (folder, None)):
-        place.mkdir(parents=True)
-        write_summary(place, summary_of([]))
-        if text:
-            (place / "summary.json").write_text(text)
-    assert sync_all(root) == (1, 0, 0)
-    assert [
-        line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: ") and "a-broken" in line
-    ]
 
 
 MALFORMED = {
@@ -124,71 +102,58 @@ MALFORMED = {
 }
 
 
-def test_a_run_that_mlflow_cannot_show_keeps_no_other_from_being_mirrored(root, folder, capsys):
+def test_a_run_that_cannot_be_read_or_shown_keeps_no_other_from_being_mirrored(root, folder, capsys):
     for name, more in {**MALFORMED, "whole": {}}.items():
         place = folder.with_name(name)
         place.mkdir(parents=True)
         (place / "summary.json").write_text(json.dumps(plain_of(summary_of([], run=name, key=name) | more)))
+    write_finished(folder.with_name("broken"))
+    (folder.with_name("broken") / "summary.json").write_text("{")
+    # each level holds the one before it ten times: some hundred bytes, and a thousand million values if followed
+    write_events(folder.with_name("aliases"))
+    levels = [f"l{level}: &l{level} [{', '.join(10 * [f'*l{level - 1}'])}]" for level in range(1, 10)]
+    (folder.with_name("aliases") / "config.yaml").write_text("\n".join(["l0: &l0 [lol]", *levels]))
     assert sync_all(root).done == 1
     assert any(run.data.tags["repro.key"] == "whole" for run in runs_of(root)[1])
     warnings = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: ")]
-    for name in MALFORMED:
+    for name in (*MALFORMED, "broken", "aliases"):
         assert any(f"/{name}" in line for line in warnings), name
 
 
-def test_aliases_of_a_configuration_are_not_followed(root, folder, capsys):
-    """Each level holds the one before it ten times: some hundred bytes, and a thousand million values."""
-    write_events(folder)
-    levels = [f"l{level}: &l{level} [{', '.join(10 * [f'*l{level - 1}'])}]" for level in range(1, 10)]
-    (folder / "config.yaml").write_text("\n".join(["l0: &l0 [lol]", *levels]))
-    assert sync_all(root).done == 0
-    assert "config.yaml" in capsys.readouterr().err
-
-
-def test_a_folder_in_the_place_of_the_database_costs_one_line(tmp_path, monkeypatch):
-    """MLflow, once asked, tries for 150 s."""
-    monkeypatch.setattr("mlflow.MlflowClient", lambda uri: pytest.fail("asked"))
-    (tmp_path / "mlflow.db").mkdir()
-    write_events(tmp_path / "pipesgd" / "x" / "y", evaluation(10, 1.0, 0.8))
-    with pytest.raises(ReproError, match=rf"{tmp_path}/mlflow\.db"):
-        sync_all(tmp_path)
-
-
 def test_sync_all_mirrors_published_runs_that_the_workspace_has_not(root, folder):
-    folder.mkdir(parents=True)
-    write_summary(folder, summary_of([evaluation(20, 2.0, 0.9)], run=folder.name))
-    elsewhere = summary_of([evaluation(20, 2.0, 0.8)], run="published", key="published")
-    same = summary_of([], run=folder.name)
-    places = {"variant": "D-Sync"}
-    runs = [record_of(each | places, {"optimizer": {"lr": 0.5}}) for each in (elsewhere, same)]
+    """Two of equal configuration, and so of equal key, are two runs."""
+    write_finished(folder, [evaluation(20, 2.0, 0.9)])
+    names = ("base", "beta-low", folder.name)
+    runs = [record_of(summary_of([], run=name, key="published"), {"optimizer": {"lr": 0.5}}) for name in names]
     reference.write("pipesgd", runs, root / "reference")
-    assert sync_all(root) == (2, 0, 0)
-    assert sync_all(root) == (0, 2, 0)
+    assert sync_all(root) == (3, 0, 0)
+    assert sync_all(root) == (0, 3, 0)
     client, found = runs_of(root)
-    (mirrored,) = [run for run in found if run.data.tags["repro.key"] == "published"]
-    assert mirrored.info.status == "FINISHED" and mirrored.data.params["optimizer.lr"] == "0.5"
-    files = {file.path for file in client.list_artifacts(mirrored.info.run_id)}
-    assert {"summary.json", "config.yaml"} <= files
+    mirrored = {run.data.tags["repro.run"]: run for run in found if run.data.tags["repro.key"] == "published"}
+    assert set(mirrored) == {"base", "beta-low"}
+    run = mirrored["base"]
+    assert run.info.status == "FINISHED" and run.data.params["optimizer.lr"] == "0.5"
+    assert {"summary.json", "config.yaml"} <= {file.path for file in client.list_artifacts(run.info.run_id)}
 
 
-def test_a_lock_that_is_never_free_costs_one_line_and_only_the_mirror(tmp_path, folder, monkeypatch):
+def test_a_lock_that_is_never_free_costs_one_line_and_only_the_mirror(root, folder, monkeypatch):
     monkeypatch.setattr(store, "LOCK_S", 0.1)
     hold = "import fcntl, sys; fcntl.flock(file := open(sys.argv[1], 'w'), 2); print('held', flush=True); input()"
-    command = [sys.executable, "-c", hold, str(tmp_path / "mlflow.lock")]
-    said = []
+    command = [sys.executable, "-c", hold, str(root / "mlflow.lock")]
+    warnings = []
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         holder.stdout.readline()
-        mirrors = BestEffort(Store(root=tmp_path), said.append)
+        mirrors = BestEffort(Store(root=root), warnings.append)
         write_events(folder, evaluation(10, 1.0, 0.5))
         mirrors.begin(folder)
         mirrors.end(folder)
-        (line,) = said
-        assert f"{tmp_path}/mlflow.lock is held by process {holder.pid}, not free within 0.1 s" in line
+        (line,) = warnings
+        assert f"{root}/mlflow.lock is held by process {holder.pid}, not free within 0.1 s" in line
         assert "results are complete without it" in line
         with pytest.raises(FaultError, match=f"is held by process {holder.pid}"):
-            sync_all(tmp_path)
+            sync_all(root)
         holder.communicate(b"\n")
-    assert sync_all(tmp_path).done == 1
+    assert sync_all(root).done == 1
 
 
 def test_sync_all_says_when_it_cannot(tmp_path, folder, monkeypatch):
@@ -209,8 +174,7 @@ def test_kinds_are_apart(root, folder):
     others = client.create_experiment("pipesgd/fig4-mnist-other")
     client.create_run(others, tags=tags(planned()))
     Mirror(Store(root=root)).update(planned("k2", testbed={"name": "a", "kind": "simulated", "launcher": "virtual"}))
-    folder.mkdir(parents=True)
-    write_summary(folder, summary_of([evaluation(10, 1.0, 0.8), evaluation(20, 2.0, 0.9)]))
+    write_finished(folder, [evaluation(10, 1.0, 0.8), evaluation(20, 2.0, 0.9)])
     assert sync_all(root).done == 1
     assert len(client.search_runs([others])) == 1
     assert len(runs_of(root, "pipesgd/fig4-mnist (simulated)")[1]) == 1

@@ -1,4 +1,4 @@
-"""The MLflow mirror: what it logs, and that it can be repeated."""
+"""The mirror of one run: its content, and that it can be repeated."""
 
 import math
 from dataclasses import replace
@@ -11,15 +11,14 @@ from repro.answers.mlflow.machine import sampled, sampled_points
 from repro.answers.mlflow.source import of_folder
 from repro.core.errors import InputError
 from repro.records.events import EventLog
-from tests.support.records import write_summary
 from tests.support.waiting import wait_until
-from tests.unit.mlflow.made import CHECKSUM, evaluation, mirrored, planned, runs_of, summary_of, write_events
+from tests.unit.mlflow.made import CHECKSUM, evaluation, mirrored, planned, runs_of, write_events, write_finished
 
 
 def test_a_finished_run_has_curve_numbers_tags_parameters_and_files(root, folder, capfd):
     write_events(folder, evaluation(0, 0.0, 0.1), evaluation(10, 1.0, 0.8), evaluation(20, 2.0, 0.9))
     mirror = mirrored(root, folder, running=True)
-    write_summary(folder, summary_of([]), {"optimizer": {"lr": 0.1}})
+    write_finished(folder, config={"optimizer": {"lr": 0.1}})
     mirrored(root, folder, mirror=mirror)
     client, [run] = runs_of(root)
     assert run.info.status == "FINISHED" and run.info.run_name == "Pipe-SGD + T, seed 3"
@@ -27,23 +26,19 @@ def test_a_finished_run_has_curve_numbers_tags_parameters_and_files(root, folder
     assert [(point.step, point.value) for point in history] == [(0, 0.1), (10, 0.8), (20, 0.9)]
     # Relative time in the UI is the time since the first point: the training clock.
     assert [point.timestamp - run.info.start_time for point in history] == [0, 1000, 2000]
-    assert run.data.metrics["final/top1"] == 0.9 and run.data.metrics["time_to/0.8_s"] == 1.5
-    assert "time_to/0.99_s" not in run.data.metrics
-    assert run.data.metrics["phases/forward_ms"] == pytest.approx(40)
-    assert run.data.metrics["communication/overlapped_ms"] == pytest.approx(40)
-    assert run.data.metrics["speed/samples_per_s"] == pytest.approx(1000)
+    metrics, tags = run.data.metrics, run.data.tags
+    expected = {"final/top1": 0.9, "time_to/0.8_s": 1.5, "speed/samples_per_s": 1000}
+    expected |= {"phases/forward_ms": 40, "communication/overlapped_ms": 40}
+    assert {name: metrics[name] for name in expected} == pytest.approx(expected)
+    assert "time_to/0.99_s" not in metrics
     assert run.data.params["optimizer.lr"] == "0.1" and "epochs" not in run.data.params  # has no value
-    assert run.data.tags["stand_in"] == "True" and run.data.tags["paper"] == "pipesgd"
-    assert (
-        run.data.tags["figure"].startswith("Figure 4") and "pipesgd/fig4-mnist" in run.data.tags["mlflow.source.name"]
-    )
-    assert run.info.run_name in run.data.tags["mlflow.note.content"]
+    assert tags["stand_in"] == "True" and tags["paper"] == "pipesgd" and tags["figure"].startswith("Figure 4")
+    assert "pipesgd/fig4-mnist" in tags["mlflow.source.name"] and run.info.run_name in tags["mlflow.note.content"]
     [given] = run.inputs.dataset_inputs
     assert given.dataset.name == "mnist-standin-digits" and CHECKSUM.startswith(given.dataset.digest)
-    assert run.data.tags["kind"] == "measured" and run.data.tags["hardware"] == "cpu-2core-x"
-    assert {file.path for file in client.list_artifacts(run.info.run_id)} == {
-        *("summary.json", "events.jsonl", "config.yaml")
-    }
+    assert tags["kind"] == "measured" and tags["hardware"] == "cpu-2core-x"
+    files = {file.path for file in client.list_artifacts(run.info.run_id)}
+    assert files == {"summary.json", "events.jsonl", "config.yaml"}
     assert (root / "mlflow-artifacts" / "pipesgd" / "fig4-mnist (measured)").is_dir()
     assert capfd.readouterr().out == ""
 
@@ -52,13 +47,6 @@ def test_a_run_s_name_says_what_is_not_as_the_experiment_has_it(root, folder):
     write_events(folder, evaluation(10, 1.0, 0.8), epochs=9, changed=["epochs", "eval_every"])
     mirrored(root, folder)
     assert runs_of(root)[1][0].info.run_name == "Pipe-SGD + T, 9 epochs, seed 3"
-
-
-def test_one_paper_s_runs_are_mirrored_alone_and_its_name_is_checked(root, folder):
-    write_events(folder, evaluation(10, 1.0, 0.8))
-    with pytest.raises(InputError, match="gtopk"):
-        sync_all(root, paper="gtopk")
-    assert sync_all(root, paper="pipesgd").done == 1
 
 
 def test_a_resumed_run_goes_on_in_its_mlflow_run_and_repeats_no_point(root, folder):
@@ -88,11 +76,8 @@ def add_by_hand(client, run):
 
 def has_what_was_added(run):
     tags = run.data.tags
-    return (tags["checked by"], tags["mlflow.note.content"], run.info.run_name) == (
-        "Ann",
-        "the fan was off",
-        "the good one",
-    )
+    added = (tags["checked by"], tags["mlflow.note.content"], run.info.run_name)
+    return added == ("Ann", "the fan was off", "the good one")
 
 
 def test_iterations_done_again_replace_the_points_and_keep_what_was_added_by_hand(root, folder):
@@ -114,7 +99,7 @@ def test_a_failed_run_says_why_until_it_is_carried_out_again(root, folder):
     mirrored(root, folder)
     [failed] = runs_of(root)[1]
     assert failed.info.status == "FAILED" and failed.data.tags["failed"] == "rank 2 was lost"
-    write_summary(folder, summary_of([], run=folder.name))
+    write_finished(folder)
     mirrored(root, folder)
     [run] = runs_of(root)[1]
     assert run.info.run_id == failed.info.run_id
@@ -124,7 +109,7 @@ def test_a_failed_run_says_why_until_it_is_carried_out_again(root, folder):
 def test_a_run_that_stopped_half_way_is_completed_and_made_once(root, folder):
     """Whatever request was the last: no run twice, no point twice, nothing missing."""
     write_events(folder, evaluation(0, 0.0, 0.1), evaluation(10, 1.0, 0.8))
-    write_summary(folder, summary_of([]))
+    write_finished(folder)
     client = open_store(tracking_uri(None, root), root)
     writes = ("create_experiment", "set_experiment_tag", "create_run", "log_batch", "log_artifacts", "set_tag")
     writes += ("set_terminated", "delete_tag", "update_run", "delete_run")
@@ -150,8 +135,7 @@ def test_a_run_that_stopped_half_way_is_completed_and_made_once(root, folder):
             attempt(key, 100)
         count += 1
     client, runs = runs_of(root)
-    assert len(runs) == len({run.data.tags["repro.key"] for run in runs}) == count
-    assert count > again_after
+    assert len(runs) == len({run.data.tags["repro.key"] for run in runs}) == count > again_after
     for run in runs:
         assert run.info.status == "FINISHED" and run.data.params["workers"] == "4"
         assert run.data.tags["repro.mirrored"]
@@ -177,7 +161,7 @@ def test_a_run_made_again_shows_its_new_numbers_and_keeps_what_was_added_by_hand
     write_events(folder)
     ids = []
     for top1 in (0.9, 0.9, 0.7):
-        write_summary(folder, summary_of([], final={"top1": top1, "train_s": 2.0}))
+        write_finished(folder, final={"top1": top1, "train_s": 2.0})
         mirrored(root, folder)
         client, [run] = runs_of(root)
         assert run.data.metrics["final/top1"] == top1
@@ -196,7 +180,9 @@ def test_of_two_mlflow_runs_of_one_run_one_stays_with_what_was_added_to_either(r
     again = client.create_run(run.info.experiment_id, tags=tags(planned()))
     client.set_tag(run.info.run_id, "one", "1")
     client.set_tag(again.info.run_id, "two", "2")
-    assert sync_all(root).done == 1
+    with pytest.raises(InputError, match="gtopk"):
+        sync_all(root, paper="gtopk")
+    assert sync_all(root, paper="pipesgd").done == 1
     _, [run] = runs_of(root)
     assert (run.data.tags["one"], run.data.tags["two"]) == ("1", "2")
 
@@ -205,10 +191,8 @@ def test_a_configuration_is_enough(root):
     testbed = {"name": "paper/pipesgd", "kind": "simulated", "launcher": "virtual"}
     Mirror(Store(root=root)).update(planned(testbed=testbed, strategy={"name": "dsync", "codec": "none"}))
     [run] = runs_of(root, "pipesgd/fig4-mnist (simulated)")[1]
-    assert run.info.run_name == "Pipe-SGD + T, seed 3"
     assert run.data.tags["testbed"] == "paper/pipesgd" and run.data.tags["strategy"] == "dsync"
-    assert run.data.params["strategy.codec"] == "none" and run.data.params["testbed.kind"] == "simulated"
-    assert not {"paper", "experiment", "changed"} & set(run.data.params)
+    assert run.data.params["strategy.codec"] == "none" and not {"paper", "experiment", "changed"} & set(run.data.params)
 
 
 def test_a_configuration_that_is_none_is_named(folder):
@@ -224,12 +208,10 @@ def test_the_machine_is_sampled_while_a_run_trains_and_shown_with_it(root, folde
     with open(folder / "system.jsonl", "a") as file:
         file.write('{"time": 17')  # as a command that was killed leaves it
     points = sampled_points(folder)
-    assert {point.key for point in points} >= {
-        "system/cpu_utilization_percentage",
-        "system/system_memory_usage_megabytes",
-    }
+    names = {"system/cpu_utilization_percentage", "system/system_memory_usage_megabytes"}
+    assert names <= {point.key for point in points}
     assert all(point.value >= 0 for point in points) and points[0].timestamp <= points[-1].timestamp
-    write_summary(folder, summary_of([]))
+    write_finished(folder)
     for _ in range(2):
         mirrored(root, folder, mirror=mirrored(root, folder, running=True))
     client, [run] = runs_of(root)

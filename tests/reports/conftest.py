@@ -14,8 +14,7 @@ from tests.reports.data.undrawn import without_drawing
 
 @pytest.fixture(scope="session")
 def reported(tmp_path_factory):
-    """Paper -> `out`, its folder; `text`, of its page; `said`, what the overview is told; `page`, what templates ask.
-    Figures are not drawn."""
+    """Paper -> `out`, its folder; `text` of its page; its `summary` for the overview; `page`. Figures are not drawn."""
     made = {}
 
     def of(paper):
@@ -24,8 +23,8 @@ def reported(tmp_path_factory):
             page = PaperPage.of(paper, reference_root(), Files(paper, out))
             with pytest.MonkeyPatch.context() as patch:
                 without_drawing(patch)
-                pages, said = page.write()
-            made[paper] = SimpleNamespace(out=out, text=pages[0].read_text(), said=said, page=page)
+                pages, summary = page.write()
+            made[paper] = SimpleNamespace(out=out, text=pages[0].read_text(), summary=summary, page=page)
         return made[paper]
 
     return of

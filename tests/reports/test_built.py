@@ -1,4 +1,4 @@
-"""A page, and a figure, is built again where something of it changed, and only there."""
+"""A page or figure is built again if something of it changed, and only then."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def drawn(monkeypatch):
 
 def test_nothing_is_built_again_whose_inputs_are_the_same(tmp_path, drawn):
     results = put(tmp_path / "results", [make("D-Sync", "simulated"), make("Pipe-SGD", "simulated")])
-    out, said = tmp_path / "out", []
-    first = build("pipesgd", results, out, said.append)
-    assert drawn and said
+    out, lines = tmp_path / "out", []
+    first = build("pipesgd", results, out, lines.append)
+    assert drawn and lines
     before = {path: path.stat().st_mtime_ns for path in first}
     drawn.clear()
-    said.clear()
-    assert build("pipesgd", results, out, said.append) == first
-    assert {path: path.stat().st_mtime_ns for path in first} == before and not drawn and not said
+    lines.clear()
+    assert build("pipesgd", results, out, lines.append) == first
+    assert {path: path.stat().st_mtime_ns for path in first} == before and not drawn and not lines
 
 
 def test_figures_are_pdfs_too_from_when_that_is_asked_for(tmp_path, drawn):
@@ -66,23 +66,22 @@ def test_another_result_builds_the_page_and_draws_what_shows_it(tmp_path, drawn)
     assert drawn and set(drawn) < first
 
 
-@pytest.mark.parametrize("change", ["gone", "edited", "record"])
-def test_what_somebody_changed_is_built_again(tmp_path, drawn, change):
+def test_changed_files_are_built_again(tmp_path, drawn):
     results, out = put(tmp_path / "results", [make("D-Sync")]), tmp_path / "out"
     (page, *_) = build("pipesgd", results, out)
-    text = page.read_text()
-    if change == "record":
-        (out / FOLDER / "pipesgd.json").write_text(json.dumps({"inputs": 1, "more": 2}))
-    elif change == "edited":
-        page.write_text("mine")
-    else:
-        page.unlink()
-    build("pipesgd", results, out)
-    assert page.read_text() == text
+    text, record = page.read_text(), out / FOLDER / "pipesgd.json"
+    for change in (
+        page.unlink,
+        lambda: page.write_text("mine"),
+        lambda: record.write_text(json.dumps({"inputs": 1, "more": 2})),
+    ):
+        change()
+        build("pipesgd", results, out)
+        assert page.read_text() == text and "more" not in json.loads(record.read_bytes())
 
 
-def test_what_a_page_says_of_itself_may_be_infinite(tmp_path):
+def test_a_summary_may_be_infinite(tmp_path):
     """As the end of an interval may be: the page is not built again for it."""
-    made = Built("gtopk", tmp_path, said={"headlines": [{"low": 1.0, "high": math.inf}]})
+    made = Built("gtopk", tmp_path, summary={"headlines": [{"low": 1.0, "high": math.inf}]})
     made.keep()
     assert Built.before("gtopk", tmp_path) == made

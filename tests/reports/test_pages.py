@@ -1,4 +1,4 @@
-"""What all pages have in common: few words, only their own figures, the same bytes, what they say without results."""
+"""Properties of all pages: length, figures, reasons, equal bytes, and their text without results."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+from html import unescape
 from pathlib import Path
 
 import pandas as pd
@@ -16,10 +17,11 @@ from bs4 import BeautifulSoup
 from repro.answers.claims import published_verdicts
 from repro.answers.claims.claims import Finding, Untried
 from repro.answers.claims.stats import number
-from repro.answers.pages import answers, claim_tables, files, overview, untried, wording
+from repro.answers.pages import claim_tables, overview, untried, wording
 from repro.answers.pages.build import build, page
 from repro.answers.pages.files import Files
 from repro.answers.pages.paper_page import PaperPage
+from repro.answers.pages.writing import write_text
 from repro.cli import gpu_hours
 from repro.cli.pages import built
 from repro.core.errors import InputError
@@ -31,12 +33,11 @@ from tests.reports.data.undrawn import without_drawing
 
 PAPERS, ACROSS = overview.papers(), overview.across()
 OF_RUNS = [name for name in (*PAPERS, *ACROSS) if name != "recommend"]  # which is of committed tables
-WORDS = 2500  # of a paper's page
-FEW = 15  # of a reason in a table
+WORDS = 2500  # limit of a paper's page
 
 
 def words(text):
-    """As a reader counts them who opens no fold: neither bars of tables nor the targets of links."""
+    """The number of words outside of folds, bars of tables and targets of links."""
     shown = re.sub(r"\]\([^)]*\)", "]", re.sub(r"<details>.*?</details>", "", text, flags=re.DOTALL))
     return len(re.findall(r"[^\s|]*\w[^\s|]*", shown))
 
@@ -44,30 +45,27 @@ def words(text):
 @pytest.mark.parametrize("paper", PAPERS)
 def test_a_papers_page_is_short_and_shows_what_is_there(reported, paper):
     made = reported(paper)
-    assert words(made.text) <= WORDS and made.said["answer"] in made.text and made.said["method"] in made.text
+    assert words(made.text) <= WORDS and made.summary["answer"] in made.text and made.summary["method"] in made.text
     assert "not run yet" not in made.text and not re.search(r"\{\{|\{%|\bnan\b|\bNone\b", made.text)
     for target in re.findall(r"\]\(([^)]+)\)", made.text):
         across = target.removesuffix(".md") in ACROSS
         assert across or target.startswith(("https://", "#")) or (made.out / target).exists(), target
+    assert made.page.findings and all("{" not in each and each in made.text for each in made.page.findings)
     shown = made.page.specs.shown
-    assert 4 <= len(shown.figures) <= 13
     for name, figure in shown.figures.items():
         assert f"![{figure.alt}](figures/{paper}/{name}.png)" in made.text and len(figure.alt.split()) > 10
     assert all(f"*{table.title}" in made.text for table in shown.tables.values())
-    every = plain((made.out / f"{paper}-claims.md").read_text())
-    assert all(of_kinds[0].claim.text.split("|")[0][:40] in every for of_kinds in made.page.by_claim.values())
-
-
-def plain(text):
-    return re.sub(r"&lt;", "<", re.sub(r"&gt;", ">", re.sub(r"&#42;", "*", text.replace("&amp;", "&"))))
+    every = unescape((made.out / f"{paper}-claims.md").read_text())
+    assert all(of_kinds[0].claim.text[:40] in every for of_kinds in made.page.by_claim.values())
 
 
 @pytest.mark.parametrize("paper", PAPERS)
-def test_headlines_are_few_and_what_does_not_hold_says_why(reported, paper):
-    page = reported(paper).page
-    headlines = [claim for claim in page.file.claims if claim.headline]
-    assert 0 < len(headlines) <= 13
-    assert all(claim.scope or page.file.scope for claim in headlines)
+def test_refuted_headlines_have_reasons_in_few_words_and_in_full_below(reported, paper):
+    page, text = reported(paper).page, unescape(reported(paper).text)
+    assert page.claims.headlines and all(one.claim.scope or page.file.scope for one in page.claims.headlines)
+    for one in page.claims.headlines:
+        assert len(wording.short_reason(one, page.file).split()) <= 15
+        assert all(unescape(reason.cause) in text for reason in wording.reasons([one], page.file))
     for one in page.judged:
         if one.claim.headline and one.verdict.answer == "refuted":
             of = [reason for reason in page.file.reasons if one.claim.id in reason.claims]
@@ -81,25 +79,12 @@ def test_headlines_are_few_and_what_does_not_hold_says_why(reported, paper):
 
 
 @pytest.mark.parametrize("paper", PAPERS)
-def test_reasons_of_headlines_are_few_words_and_stand_in_full_below(reported, paper):
-    made = reported(paper)
-    for one in made.page.claims.headlines:
-        assert len(wording.short(one, made.page.file).split()) <= FEW
-        for reason in wording.reasons([one], made.page.file):
-            assert plain(reason.cause) in plain(made.text)
-
-
-@pytest.mark.parametrize("paper", PAPERS)
-def test_every_claim_is_judged_as_when_it_was_published(reported, paper):
-    count, different = published_verdicts.differences(paper, reported(paper).page.judged)
-    assert count and not different
-
-
-@pytest.mark.parametrize("paper", PAPERS)
-def test_what_is_not_judged_says_what_it_would_take(reported, paper):
+def test_every_claim_is_judged_as_when_it_was_published_or_says_what_it_would_take(reported, paper):
     page = reported(paper).page
-    deciding = [(of[0].claim, wording.deciding(of)) for of in page.by_claim.values()]
-    assert not [claim.id for claim, one in deciding if wording.place(one) == wording.NOT_JUDGED and not claim.takes]
+    count, different = published_verdicts.differences(paper, page.judged)
+    assert count and not different
+    for of in page.by_claim.values():
+        assert wording.place(wording.deciding(of)) != wording.NOT_JUDGED or of[0].claim.takes, of[0].claim.id
 
 
 @pytest.mark.parametrize("paper", PAPERS)
@@ -114,14 +99,12 @@ def test_claims_stand_by_verdict_each_once_and_so_does_a_reason(reported, paper)
         assert len(re.findall(rf"^\| *C{place}\. ", text, re.MULTILINE)) == 1, claim
     for groups in page.claims.by_verdict.values():
         assert all(text.count(f"**{why}**") == 1 for why in groups if why and not why.startswith("As C"))
-    rows = [
-        [cell.strip() for cell in line.split("|")[6:-1]] for line in text.splitlines() if re.match(r"\| *C\d+\.", line)
-    ]
-    of_group = {len(row) for row in rows}
-    assert of_group <= {0, 1, 2, 3} and not any(row and set(row) == {"\N{EN DASH}"} for row in rows)
+    lines = [line for line in text.splitlines() if re.match(r"\| *C\d+\.", line)]
+    rows = [[cell.strip() for cell in line.split("|")[6:-1]] for line in lines]
+    assert all(len(row) <= 3 for row in rows) and not any(row and set(row) == {"\N{EN DASH}"} for row in rows)
 
 
-def test_numbers_of_claims_are_told_as_ranges():
+def test_numbers_of_claims_are_ranges():
     assert claim_tables.ranges([1, 2, 3, 7, 9, 10]) == "C1 to C3, C7, C9 to C10" and claim_tables.ranges([]) == ""
 
 
@@ -129,9 +112,9 @@ def test_numbers_of_claims_are_told_as_ranges():
 def test_provenance_names_the_claims_of_an_experiment(reported, paper):
     page = reported(paper).page
     for one in page.judged:
-        there = (one.claim.experiment, one.kind) in page.found.shown
+        there = (one.claim.experiment, one.kind) in page.results.shown
         if there and one.evidence.values:
-            numbers = page.claims.speaks(one.claim.experiment, one.kind)
+            numbers = page.claims.with_numbers(one.claim.experiment, one.kind)
             spans = [[int(end[1:]) for end in part.split(" to ")] for part in numbers.split(", ")]
             assert any(span[0] <= page.claims.numbers[one.claim.id] <= span[-1] for span in spans)
 
@@ -147,55 +130,41 @@ def test_what_could_not_be_tried_costs_what_its_training_takes(reported, paper):
 
 
 def test_dollars_are_hours_times_the_list_price():
-    one = Untried(what="Accuracies", data="ImageNet", runs=10, gpu_hours=3.0)
-    other = Untried(what="Times", data="none", instead="32 machines")
-    made = untried.table([one, other])
+    hours = Untried(what="Accuracies", data="ImageNet", runs=10, gpu_hours=3.0)
+    made = untried.table([hours, Untried(what="Times", data="none", instead="32 machines")])
     assert made["H100-hours"].tolist() == ["30", "32 machines"]
     assert made["dollars"].tolist() == [f"{float(f'{30 * untried.DOLLARS:.2g}'):,.0f}", "\N{EN DASH}"]
 
 
 def test_an_answer_says_where_the_runs_here_change_what_it_rests_on(reported):
     page = reported("pipesgd").page
-    own = dataclasses.replace(page, results=None)
+    own = dataclasses.replace(page, folder=None)
     finding = Finding(
         text="It is {alexnet-speedup-vs-dsync:emulated:verdict}.",
         rests_on={"alexnet-speedup-vs-dsync:emulated": "refuted"},
     )
     with pytest.raises(InputError, match="rests on"):
-        page.found_out(finding)
+        page.finding(finding)
     word = page.one("alexnet-speedup-vs-dsync", "emulated").verdict.answer
-    assert own.found_out(finding) == f"It is {word}. *With the runs here: C1 is {word} (emulated), no longer refuted.*"
+    assert own.finding(finding) == f"It is {word}. *With the runs here: C1 is {word} (emulated), no longer refuted.*"
 
 
-@pytest.mark.parametrize("paper", PAPERS)
-def test_findings_hold_and_their_numbers_are_there(reported, paper):
-    made = reported(paper)
-    assert 3 <= len(made.page.findings) <= 9
-    assert all("{" not in finding and finding in made.text for finding in made.page.findings)
-
-
-def test_the_overview_is_one_screen(reported, tmp_path, monkeypatch):
+def test_the_overview_is_one_screen_and_marks_the_users_own_results(reported, tmp_path, monkeypatch):
     without_drawing(monkeypatch)
-    across = {name: f"What {name} says." for name in ACROSS}
-    overview.build({paper: reported(paper).said for paper in PAPERS} | across, tmp_path)
+    papers, across = {paper: reported(paper).summary for paper in PAPERS}, dict.fromkeys(ACROSS, "A line.")
+    overview.build(papers | across, tmp_path)
     text = (tmp_path / "index.md").read_text()
     assert words(text) <= 900
     for paper, short in PAPERS.items():
-        assert f"[{short}]({paper}.md)" in text and reported(paper).said["answer"] in text
-    assert "yours" not in text
-    assert all(f"({name}.md)" in text for name in ACROSS)
-
-
-def test_the_overview_marks_the_users_own_results(reported, tmp_path, monkeypatch):
-    without_drawing(monkeypatch)
-    said = {paper: reported(paper).said for paper in PAPERS}
-    overview.build(said | {"gtopk": said["gtopk"] | {"own": 3}}, tmp_path)
+        assert f"[{short}]({paper}.md)" in text and reported(paper).summary["answer"] in text
+    assert "yours" not in text and all(f"({name}.md)" in text for name in ACROSS)
+    overview.build(papers | {"gtopk": papers["gtopk"] | {"own": 3}}, tmp_path)
     text = (tmp_path / "index.md").read_text()
     assert re.search(r"\(gtopk.md\)\*\* \(\*yours: 3 of \d+ headlines\*\)", text) and text.count("*yours: ") == 1
     assert "validation" in text.split("Not built here yet")[1]
 
 
-def test_the_users_own_runs_stand_on_the_papers_page_also_where_they_decide_nothing(tmp_path, monkeypatch):
+def test_the_users_own_runs_are_on_the_papers_page_even_if_they_decide_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
     summary = make("D-Sync", scale="quick")
     put(tmp_path, [summary])
@@ -205,26 +174,23 @@ def test_the_users_own_runs_stand_on_the_papers_page_also_where_they_decide_noth
     assert [cell.strip() for cell in row.split("|")[1:-1]] == [
         "fig4-mnist, D-Sync", "measured, quick", step_ms, score, "1",
     ]  # fmt: skip
-    assert not any(one.ours and wording.mine(one) for one in made.claims.headlines)
+    assert not any(one.ours and wording.is_own(one) for one in made.claims.headlines)
 
 
-def test_the_readme_says_what_the_pages_say(reported):
-    """Where it does not: `repro verify --write`."""
+def test_the_readme_has_the_answers_of_the_pages(reported):
+    """If not: `repro verify --write`."""
     readme = (PROJECT / "README.md").read_text()
     for paper in PAPERS:
-        assert f"| {' | '.join(answers.row(paper, reported(paper).said))} |" in readme, paper
+        assert f"| {' | '.join(overview.readme_row(paper, reported(paper).summary))} |" in readme, paper
 
 
 def test_the_site_opens_with_the_overview_after_the_runs_of_one_paper(reported, tmp_path, monkeypatch):
-    """Pages of other papers are those of the reference; here each is a line."""
+    """Here each page is a title."""
 
     def pages(names, results, out, say, *_):
-        written = {name: out / f"{name}.md" for name in names}
-        for name, path in written.items():
-            out.mkdir(exist_ok=True)
-            path.write_text(f"# {name}\n")
-        said = {name: reported(name).said if name in PAPERS else f"What {name} says." for name in names}
-        return {name: files.Files(name, out).built("", [path], said[name]) for name, path in written.items()}
+        written = {name: write_text(out / f"{name}.md", f"# {name}\n") for name in names}
+        summaries = {name: reported(name).summary if name in PAPERS else "A line." for name in names}
+        return {name: Files(name, out).built("", [path], summaries[name]) for name, path in written.items()}
 
     without_drawing(monkeypatch)
     monkeypatch.setattr("repro.answers.pages.build._pages", pages)
@@ -238,10 +204,8 @@ def test_the_site_opens_with_the_overview_after_the_runs_of_one_paper(reported, 
 @pytest.mark.parametrize("name", OF_RUNS)
 def test_without_results_a_page_says_so(tmp_path, monkeypatch, name):
     without_drawing(monkeypatch)
-    (text, *_), _ = page(name, put(tmp_path / "results", []), tmp_path / "out").written()
-    text = text.read_text()
-    assert "not run yet" in text or "No results yet" in text
-    assert name not in PAPERS or "No results yet" in text
+    text = page(name, put(tmp_path / "results", []), tmp_path / "out").written()[0].read_text()
+    assert "No results yet" in text or (name not in PAPERS and "not run yet" in text)
     assert name not in PAPERS or f"repro run {name}" in text
 
 
@@ -255,7 +219,8 @@ def test_the_same_results_give_the_same_bytes_and_old_figures_go(tmp_path):
     assert first == second and not old.exists()
 
 
-def test_bad_input_is_one_line(tmp_path, capsys):
+def test_bad_input_is_one_line(tmp_path, capsys, monkeypatch):
+    without_drawing(monkeypatch)
     with pytest.raises(InputError, match="unknown paper 'pipe'"):
         build("pipe", tmp_path, tmp_path / "out")
     results = put(tmp_path / "results", [make("D-Sync")])
@@ -272,7 +237,8 @@ def test_reports_import_neither_training_nor_tracking():
     assert not {"torch", "mlflow", "mpi4py", "repro.strategies", "repro.training"} & set(loaded)
 
 
-def test_a_strategy_of_ones_own_is_a_curve_among_the_papers(tmp_path):
+def test_a_strategy_of_ones_own_is_a_curve_among_the_papers(tmp_path, monkeypatch):
+    without_drawing(monkeypatch)
     own = make("D-Sync", "simulated", best=0.5) | {"variant": "mine", "strategy": "mine"}
     longer = make("D-Sync", "simulated", epochs=30) | {"variant": "longer", "strategy": "mine"}
     results = put(tmp_path / "results", [make("D-Sync", "simulated"), own, longer])

@@ -108,7 +108,7 @@ def test_the_testbed_s_selection_lies_in_what_was_released():
 
 
 def test_a_selection_on_a_gpu_is_over_that_on_the_cpu(page):
-    group = deepcopy(page.found.shown["fig11", "measured"])
+    group = deepcopy(page.results.shown["fig11", "measured"])
     for run in group.records.values():
         run["result"]["rows"] = [row for row in run["result"]["rows"] if row["device"].lower().startswith("cpu")]
     assert "both CPU and GPU" in derived.gpu_gain(group, "VGG-16").reason

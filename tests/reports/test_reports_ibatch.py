@@ -86,7 +86,7 @@ def test_what_an_overlap_can_save_follows_from_the_paper_s_numbers(page):
     assert printed["low"] == pytest.approx(72 / 26.5 - 72 / 44.5) and printed["low"] > 1
     assert most.loc[f"{VGG}, 72 nodes", "high"] == tables.FORWARD
     assert most.loc["GoogLeNet, 30 nodes", "low"] == pytest.approx((30 / 26.5 - 1) / 2)
-    sums = tables.sums(page.found).set_index("what")["off"]
+    sums = tables.sums(page.results).set_index("what")["off"]
     assert list(sums[sums == "agrees"].index) == [what for what in sums.index if "improvement" in what]
 
 
@@ -94,7 +94,7 @@ def test_what_an_overlap_can_save_follows_from_the_paper_s_numbers(page):
 
 
 def test_weights_are_equal_where_all_three_modes_end_alike(page):
-    runs = [*deepcopy(page.found.find("measured-vgg", "measured")).records.values()]
+    runs = [*deepcopy(page.results.find("measured-vgg", "measured")).records.values()]
     assert {*derived.equal_weights(Runs.of(runs)).values.values()} == {1.0}
     for number, run in enumerate(runs):
         run["weights_sha256"] = str(number)

@@ -75,8 +75,8 @@ def test_pieces_of_a_pass_are_one_box():
 
 
 def test_memory_that_was_not_predicted_is_seen(page):
-    group = deepcopy(page.found.shown["memory", "measured"])
-    assert derived_schedules.memory_off(group).values == page.found.court.evidence(
+    group = deepcopy(page.results.shown["memory", "measured"])
+    assert derived_schedules.memory_off(group).values == page.results.court.evidence(
         CLAIMS["memory-predicted"], "measured").outcome.values  # fmt: skip
     for run in group.records.values():
         for rank in run["per_rank"]:
@@ -87,7 +87,7 @@ def test_memory_that_was_not_predicted_is_seen(page):
 
 
 def test_contradictions_are_arithmetic_on_the_paper_s_numbers(page):
-    off = contradictions.table(page.found).set_index("what")["off"]
+    off = contradictions.table(page.results).set_index("what")["off"]
     assert off["VGG16, 8 (B): BSP over one machine"] == "-75 %"
     assert "VGG16, 8 (A): bytes less than BSP" in off and "VGG16, 4 (A): bytes less than BSP" not in off
     layers = [{"name": n, "activation_bytes": a, "parameter_bytes": w} for n, a, w in (("a", 4, 1), ("b", 1, 9))]

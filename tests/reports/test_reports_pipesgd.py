@@ -45,7 +45,7 @@ def emulated(summaries):
 
 def table(page, name):
     """What a figure or table of the page shows."""
-    return specs.table(SPECS.figures.get(name) or SPECS.tables[name], page.found, tables.TABLES)
+    return specs.table(SPECS.figures.get(name) or SPECS.tables[name], page.results, tables.TABLES)
 
 
 # --- the page
@@ -92,7 +92,7 @@ def test_steps_and_parts_of_an_iteration_are_those_of_the_runs(page, summaries):
 
 
 def test_the_percentages_of_cifar100_convex_follow_from_one_of_them_as_shorter_times(page):
-    found = tables.percentages(page.found).set_index("what")
+    found = tables.percentages(page.results).set_index("what")
     computation = 1 / 0.63 - 1  # of communication: Pipe-SGD takes 63 % of computation + communication
     shorter = {
         "D-Sync faster than PS-Sync": 1 - (computation + 1) / (computation + 2),
@@ -107,17 +107,17 @@ def test_the_percentages_of_cifar100_convex_follow_from_one_of_them_as_shorter_t
 def test_reductions_are_the_closed_forms_of_the_errata(page, summaries):
     assert tables.incast_reduction(4) == pytest.approx(1 - 1.5 / 8)
     assert tables.staggered_reduction(4) == pytest.approx(1 - 1.5 / 5)
-    found = tables.reductions(page.found).set_index(["of", "kind"])["less"]
+    found = tables.reductions(page.results).set_index(["of", "kind"])["less"]
     assert found["all four", "paper"] == 0.5
     slow, computing = emulated(summaries), 0.0534 * 1.05
     expected = 1 - (slow["D-Sync"] - computing) / (slow["PS-Sync"] - computing)
     assert found["AlexNet", "emulated"] == pytest.approx(expected, rel=0.01)
-    (sixteen,) = set(tables.ring(page.found).query("kind == 'paper'")["factor"].round(9))
+    (sixteen,) = set(tables.ring(page.results).query("kind == 'paper'")["factor"].round(9))
     assert sixteen == 32 / 2
 
 
 def test_gaps_of_accuracy_are_held_against_the_test_set(page):
-    found = tables.resolution(page.found).set_index(["benchmark", "variant"])
+    found = tables.resolution(page.results).set_index(["benchmark", "variant"])
     one = found.loc["MNIST-MLP", "Pipe-SGD + T"]
     assert one["gap"] == pytest.approx(0.0003) and one["error"] == pytest.approx((2 * 0.9833 * 0.0167 / 10_000) ** 0.5)
     gains = found[found["gap"] > 0]

@@ -1,1 +1,1 @@
-"""Figures from specifications, and what draws them."""
+"""Figures: specifications, their rows, and drawing with matplotlib."""

@@ -1,4 +1,4 @@
-"""Figures from their specifications: panels, axes and one legend; what is in a panel is drawn by `marks`."""
+"""Draw a figure by its specification: panels, axes and one legend; `marks` draws the content of a panel."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from repro.answers.figures.specification import Figure, View
 if TYPE_CHECKING:
     import pandas as pd
 
-WIDTH = 8.5  # inches of every figure, so that letters are as large in all of them
+WIDTH = 8.5  # inches; the same for all figures, so that their type has one size
 LARGE, SMALL = 9, 8  # points
-LETTERS = 135  # of the smallest type in a line of that width
-ROW_LETTERS = 10  # of a name beside a panel, an inch
-LINES = ("line", "dot", "scatter")  # kinds whose legend shows lines and marks, not boxes
-REFERENCE: dict[str, Any] = {"color": "0.4", "linewidth": 0.8, "linestyle": "--"}  # a line to compare with
+LETTERS = 135  # of the small type in one line
+ROW_LETTERS = 10  # per inch, in the name of a row of panels
+LINES = ("line", "dot", "scatter")  # kinds with lines and markers in the legend; others have boxes
+REFERENCE: dict[str, Any] = {"color": "0.4", "linewidth": 0.8, "linestyle": "--"}
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes: where it stands, what it is of, and its rows."""
+    """One pair of axes with its rows."""
 
-    place: tuple[int, int]
-    of: tuple[Any, Any]  # row, column: values, or None
+    place: tuple[int, int]  # row, column
+    of: tuple[Any, Any]  # values of the figure's `row` and `col`, or None
     view: View
     rows: pd.DataFrame
 
     @property
     def title(self) -> str:
-        """Above it; in a grid of rows and columns the column's alone, and of the first row."""
+        """The text above it; in a grid the column's name, above the first row only."""
         row, column = (None if value is None else looks.called(value) for value in self.of)
         if row is None or column is None:
             return self.view.title or column or row or ""
@@ -43,7 +43,7 @@ class Panel:
 
     @property
     def side(self) -> str:
-        """In a grid the row's name, beside its first panel."""
+        """In a grid, the row's name, beside its first panel."""
         return looks.called(self.of[0]) if None not in self.of and self.place[1] == 0 else ""
 
 
@@ -56,7 +56,7 @@ def draw(figure: Figure, shown: pd.DataFrame) -> Any:
 
     figure = figure.model_copy(update={"y": figure.column_y})
     along, shared = (figure.y, figure.share_y) if figure.kind == "dot" else (figure.x, figure.share_x)
-    if shared and figure.kind in ("dot", "bar", "stack", "box"):  # names of an axis stand in the same place everywhere
+    if shared and figure.kind in ("dot", "bar", "stack", "box"):  # equal places of names in all panels
         figure = figure.model_copy(update={"order": figure.order or looks.ordered(shown[along])})
     panels = list(_panels(figure, shown))
     down, across = (1 + max(panel.place[side] for panel in panels) for side in (0, 1))
@@ -78,7 +78,7 @@ def draw(figure: Figure, shown: pd.DataFrame) -> Any:
 
 
 def _panels(figure: Figure, shown: pd.DataFrame) -> Iterator[Panel]:
-    """A panel for each value of `row` and `col`, each view of the rows, that has rows."""
+    """A panel for each view, or for each value of `row` and `col` that has rows."""
     if figure.views:
         for place, view in enumerate(figure.views):
             yield Panel((0, place), (None, None), view, shown)
@@ -93,7 +93,7 @@ def _panels(figure: Figure, shown: pd.DataFrame) -> Iterator[Panel]:
 
 
 def _axes(axis: Any, figure: Figure) -> None:
-    """A light grid behind the marks, small type."""
+    """Set a light grid, small type and logarithmic scales."""
     axis.set_axisbelow(True)
     axis.grid(True, color="0.9", linewidth=0.7)
     axis.tick_params(labelsize=SMALL, length=2, color="0.6", labelbottom=True, labelleft=True)
@@ -104,11 +104,10 @@ def _axes(axis: Any, figure: Figure) -> None:
 
 
 def _finish(axis: Any, figure: Figure, panel: Panel, lowest: bool) -> None:
-    """Title, names of axes, ticks, limits and the lines of `at`."""
+    """Add title, labels, ticks, limits and reference lines."""
     axis.set_title(panel.title, fontsize=LARGE)
-    names = {"x": figure.x, "y": "share" if figure.stat == "percent" else "count"}
-    names |= {} if figure.kind == "hist" else {"y": figure.column_y or ""}
-    for side, name in names.items():
+    counts = "share" if figure.stat == "percent" else "count"
+    for side, name in (("x", figure.x), ("y", counts if figure.kind == "hist" else figure.column_y or "")):
         panels = figure.panel_x if side == "x" else figure.panel_y
         own = next((panels[str(value)] for value in panel.of if str(value) in panels), None)
         outer = (lowest or not figure.share_x) if side == "x" else (panel.place[1] == 0 or not figure.share_y)
@@ -136,7 +135,7 @@ def _finish(axis: Any, figure: Figure, panel: Panel, lowest: bool) -> None:
 
 
 def _reference(axis: Any, side: str, value: float, name: str) -> None:
-    """A thin dashed line, and what it is; of one across, under whose name curves would pass, the legend says it."""
+    """A thin dashed line; a vertical one has its name beside it, a horizontal one in the legend."""
     (axis.axvline if side == "x" else axis.axhline)(value, **REFERENCE, zorder=1)
     if name and side == "x":
         axis.annotate(name, (value, 1), xycoords=("data", "axes fraction"), xytext=(3, -2), textcoords="offset points",
@@ -144,7 +143,7 @@ def _reference(axis: Any, side: str, value: float, name: str) -> None:
 
 
 def _ticks(axis: Any, figure: Figure, side: str, rows: pd.DataFrame) -> None:
-    """Ticks as everyday numbers; of lines on a logarithmic axis where their points are, if these are few."""
+    """Plain numbers as tick labels; on a logarithmic axis of lines, ticks at their points if these are few."""
     from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
     own = getattr(axis, f"{side}axis")
@@ -161,22 +160,22 @@ def _ticks(axis: Any, figure: Figure, side: str, rows: pd.DataFrame) -> None:
 
 
 def _decades(axis: Any, side: str) -> list[float]:
-    """Round numbers of a logarithmic axis, each a quarter of it from the last, so that their labels have room."""
+    """Round numbers on a logarithmic axis, at least a quarter of the axis apart, so that labels have room."""
     low, high = (float(end) for end in getattr(axis, f"get_{side}lim")())
     ticks: list[float] = []
     for steps in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 7), tuple(1 + tenth / 10 for tenth in range(90))):
         ticks = [step * 10.0**power for power in range(-15, 16) for step in steps if low <= step * 10.0**power <= high]
         if len(ticks) >= 3:
             break
-    kept = ticks[:1]
+    spaced = ticks[:1]
     for value in ticks[1:]:
-        if math.log(value / kept[-1]) >= math.log(high / low) / 4:
-            kept.append(value)
-    return kept
+        if math.log(value / spaced[-1]) >= math.log(high / low) / 4:
+            spaced.append(value)
+    return spaced
 
 
 def _legend(drawn: Any, figure: Figure, shown: pd.DataFrame, hues: Sequence[Any]) -> None:
-    """Below the panels: what colours are, then what dashes and marks are; nothing where there is one of each."""
+    """Add the legend below the panels: colours, then dashes and markers; none if there is one of each."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -185,7 +184,7 @@ def _legend(drawn: Any, figure: Figure, shown: pd.DataFrame, hues: Sequence[Any]
     if len(hues) > 1 and figure.hue not in ((figure.y,) if figure.kind == "dot" else (figure.x,)):
         for place, hue in enumerate(hues):
             look, name = looks.look(hue, place), looks.called(hue)
-            if figure.kind == "dot" and shown.loc[shown[figure.hue] == hue, figure.x].isna().all():  # ranges alone
+            if figure.kind == "dot" and shown.loc[shown[figure.hue] == hue, figure.x].isna().all():  # only ranges
                 handles.append(Line2D([], [], **RANGE, color=look.colour, label=name))
             elif figure.kind in LINES:
                 dash = look.dash if figure.kind == "line" and not styles else "none" if figure.kind != "line" else "-"

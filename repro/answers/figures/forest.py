@@ -1,4 +1,4 @@
-"""All headlines of a paper in one picture: the paper's range, ours with its interval, and the colour of the verdict."""
+"""The forest plot of headline claims: the paper's range, our number with its interval, and the verdict as colour."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
     from repro.answers.pages.files import Files
 
 WORDS = (CONFIRMED, IN_DIRECTION, REFUTED, OPEN)
-OTHER, PAPER = "not judged", "paper's range"  # in the palette, as the words are
-LETTERS = 104  # of a line of a claim's text, above its interval
-ROW, LINE, WIDTH = 0.4, 0.16, 8.0  # inches: a row without its text, a line of that
-TEXT = "-"  # of claims whose numbers an axis of ratios has no place for
+OTHER, PAPER = "not judged", "paper's range"  # names in the palette, like WORDS
+LETTERS = 104  # in a line of a claim's text
+ROW, LINE, WIDTH = 0.4, 0.16, 8.0  # inches: a row without its text, a line of text, the figure
+TEXT = "-"  # unit of claims whose numbers do not fit on an axis of ratios
 PANELS = {
     "x": "times as fast, or as much (dashed: no effect)",
     "": "ours over the paper's number (dashed: the same)",
-    TEXT: "differences and other claims that no axis of ratios shows",
+    TEXT: "differences and other claims that do not fit on an axis of ratios",
 }
 
 
 def picture(files: Files, rows: pd.DataFrame, which: str = "The headline claims") -> str:
-    """The picture on a page, as Markdown; rows as of `draw`; which: of the headlines they are, for the caption."""
+    """The picture on a page, as Markdown. rows: as for `draw`; which: the beginning of the caption."""
     counts = ", ".join(f"{count} {verdict}" for verdict, count in rows["verdict"].value_counts().items())
     alt = f"A line for each headline claim with the paper's number and ours: {counts}."
     caption = (
-        f"{which}: the paper's number (diamond) or range; ours with nine in ten of the draws of what the paper does "
-        "not print (or all seeds), in the colour of the verdict. Each claim by the kind of number that decides it: "
+        f"{which}: the paper's number (diamond) or range, and ours in the colour of the verdict, with nine in ten "
+        "draws of the inputs that the paper does not print (or all seeds). The kind of number that decides: "
         + ", ".join(f"**{kind}**" for kind in dict.fromkeys(rows["kind"]))
         + "."
     )
@@ -41,8 +41,7 @@ def picture(files: Files, rows: pd.DataFrame, which: str = "The headline claims"
 
 
 def draw(rows: pd.DataFrame) -> Any:
-    """The matplotlib figure. rows: claim, unit (`x`, or nothing where ours stands over the paper's), paper_low and
-    paper_high (NaN where open), low, ours, high, verdict, share, kind, own, said."""
+    """The matplotlib figure. rows: as of `wording.headlines`."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -62,8 +61,8 @@ def draw(rows: pd.DataFrame) -> Any:
     )
     for axis, (unit, of) in zip(axes[:, 0], panels, strict=True):
         if unit == TEXT:
-            for place, said in enumerate(of["said"]):
-                axis.text(0, place, said, transform=axis.get_yaxis_transform(), fontsize=8, va="center", color="0.35")
+            for place, text in enumerate(of["text"]):
+                axis.text(0, place, text, transform=axis.get_yaxis_transform(), fontsize=8, va="center", color="0.35")
             axis.set_xticks([])
         else:
             for place, row in enumerate(of.to_dict("records")):
@@ -95,18 +94,18 @@ def draw(rows: pd.DataFrame) -> Any:
 
 
 def _wide(limits: tuple[float, float]) -> tuple[float, float]:
-    """Limits of a logarithmic axis on which what is nearly the same looks so: at least from a half to twice."""
+    """Limits from a half to 2 at least, so that ratios near 1 look near 1."""
     return min(limits[0], 0.5), max(limits[1], 2.0)
 
 
 def _line(axis: Any, place: int, row: Mapping[Any, Any]) -> None:
     colour = _colour(row["verdict"])
     low, high = row["paper_low"], row["paper_high"]
-    if low == high:  # a number
+    if low == high:
         axis.plot([low], [place], color=_colour(PAPER), marker="D", markersize=8, linestyle="")
-    elif low == low and high == high:  # both ends
+    elif low == low and high == high:
         axis.plot([low, high], [place, place], color=_colour(PAPER), linewidth=7, solid_capstyle="butt")
-    elif low == low or high == high:  # a bound, and on which side of it
+    elif low == low or high == high:  # one bound
         at = low if low == low else high
         axis.plot([at], [place], color=_colour(PAPER), marker=">" if low == low else "<", markersize=9, linestyle="")
     axis.plot([row["low"], row["high"]], [place, place], color=colour, linewidth=2)
@@ -114,5 +113,5 @@ def _line(axis: Any, place: int, row: Mapping[Any, Any]) -> None:
 
 
 def _colour(word: str) -> str:
-    """Of a verdict, or of what has none."""
+    """The colour of a verdict, or of claims without one."""
     return str(looks.look(word if word in (*WORDS, PAPER) else OTHER).colour)

@@ -1,5 +1,5 @@
-"""How figures tell things apart: one colour, marker and dash, and one display name, for each kind of number, strategy,
-network and part of an iteration in the whole project (`reports/palette.yaml`)."""
+"""The palette (`reports/palette.yaml`): colour, marker, dash and display name of each kind of number, strategy, network
+and part of an iteration, the same in all figures."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from repro.core.fields import Model, Text, checked
 from repro.core.paths import REPORTS
 
 PALETTE = REPORTS / "palette.yaml"
-# of what the palette does not know, as a user's own strategy: (Petroff's colours, for the colour-blind too)
+# for values that are not in the palette, such as a user's strategy (Petroff's colours, safe for the colour-blind)
 SPARE = ("#3f90da", "#ffa90e", "#bd1f01", "#832db6", "#a96b59", "#717581")
 
 
 class Look(Model):
-    """dash: of lines; none: marks alone. called: its display name, where that is not what stands in the results."""
+    """dash: of lines; `none`: markers only. called: the display name, if it differs from the name in the results."""
 
     part = "look"
 
@@ -30,13 +30,13 @@ class Look(Model):
 
 @cache
 def palette() -> dict[str, Look]:
-    """Every look by what stands in the results, in the order in which figures show them; read once."""
+    """Name in the results -> look, in the order of legends; read once."""
     sections = yaml_files.entries(PALETTE, "palette")
     return {name: checked(Look, entry, name) for section in sections.values() for name, entry in section.items()}
 
 
 def look(value: Any, place: int = 0) -> Look:
-    """The look of a value; with a spare colour, by its place in a figure, for what the palette does not know."""
+    """The look of a value; a value outside the palette gets a spare colour by its place in the figure."""
     known = palette().get(str(value), Look())
     return known if known.colour else known.model_copy(update={"colour": SPARE[place % len(SPARE)]})
 
@@ -49,9 +49,9 @@ def called(value: Any) -> str:
 
 
 def ordered(values: Iterable[Any]) -> list[Any]:
-    """Each value once: those of the palette in its order, then all others as they come."""
+    """Each value once: first those of the palette, in its order."""
     import pandas as pd
 
-    found = list(dict.fromkeys(value for value in values if not pd.isna(value)))
+    distinct = list(dict.fromkeys(value for value in values if not pd.isna(value)))
     places = {name: place for place, name in enumerate(palette())}
-    return sorted(found, key=lambda value: places.get(str(value), len(places)))
+    return sorted(distinct, key=lambda value: places.get(str(value), len(places)))

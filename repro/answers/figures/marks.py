@@ -1,7 +1,7 @@
-"""What is drawn in a panel, a function for each kind of figure: (axis, figure, its rows, the values of hue in order).
+"""The functions that draw a panel, one for each kind of figure: (axis, figure, its rows, the values of hue in order).
 
-Bars, dots and lines are medians over the rows that share their place, with all that these range over, or from `low`
-to `high` where the figure says that it shows intervals.
+Bars, dots and lines are medians over the rows at the same place, with their range, or with the range from `low` to
+`high` if the figure has `interval`.
 """
 
 from __future__ import annotations
@@ -14,20 +14,22 @@ import numpy as np
 import pandas as pd
 
 from repro.answers.claims.stats import number
-from repro.answers.figures import gantt, looks
+from repro.answers.figures import looks
 from repro.answers.figures.looks import Look
 
 if TYPE_CHECKING:
     from repro.answers.figures.specification import Figure
 
 SMALL = 8  # points
-LETTER = 0.066  # inches of one of them
-RANGE: dict[str, Any] = {"linewidth": 5, "alpha": 0.45, "solid_capstyle": "butt"}  # without a point in it
+LETTER = 0.066  # inches, the mean width of a letter
+RANGE: dict[str, Any] = {"linewidth": 5, "alpha": 0.45, "solid_capstyle": "butt"}  # of a range without a point
+BOX = 0.84  # height of a box of a Gantt chart, whose rows are 1 apart
+DIGIT = 0.012  # width of a digit in it, as a share of the axis
 INTERVAL = {"linewidth": 1.4, "capsize": 2, "capthick": 1.0}
 
 
 def summary(figure: Figure, rows: pd.DataFrame, by: str, column: str) -> pd.DataFrame:
-    """value, low and high by place."""
+    """The columns value, low and high, by the values of `by`."""
     groups = rows.groupby(by, sort=False)
     of = groups[column].agg(["median", "min", "max"]).set_axis(["value", "low", "high"], axis=1)
     if figure.interval and "low" in rows:
@@ -37,7 +39,7 @@ def summary(figure: Figure, rows: pd.DataFrame, by: str, column: str) -> pd.Data
 
 
 def split(figure: Figure, rows: pd.DataFrame, hues: Sequence[Any]) -> Iterator[tuple[int, Look, pd.DataFrame]]:
-    """(place, look, rows) of each hue that a panel has."""
+    """(place in the legend, look, rows) of each hue in the panel."""
     for place, hue in enumerate(hues):
         own = rows if hue is None else rows[rows[figure.hue] == hue]
         if len(own):
@@ -45,15 +47,15 @@ def split(figure: Figure, rows: pd.DataFrame, hues: Sequence[Any]) -> Iterator[t
 
 
 def error(of: pd.DataFrame) -> Any:
-    """What matplotlib draws around values."""
+    """Lengths of the error bars below and above."""
     return np.maximum([of["value"] - of["low"], of["high"] - of["value"]], 0)
 
 
 def categories(figure: Figure, rows: pd.DataFrame, column: str) -> list[Any]:
-    """The values of an axis of names, in the order of the figure or the palette."""
-    found = looks.ordered(rows[column])
+    """The names on an axis, in the order of the figure or the palette."""
+    names = looks.ordered(rows[column])
     shared = figure.share_y if figure.kind == "dot" else figure.share_x
-    return [name for name in figure.order if shared or name in found] if figure.order else found
+    return [name for name in figure.order if shared or name in names] if figure.order else names
 
 
 def bar(axis: Any, figure: Figure, rows: pd.DataFrame, hues: Sequence[Any]) -> None:
@@ -78,8 +80,7 @@ def stack(axis: Any, figure: Figure, rows: pd.DataFrame, hues: Sequence[Any]) ->
         axis.bar(range(len(places)), height, 0.75, bottom=base, color=look.colour, hatch=look.hatch, edgecolor="none")
         base = base + height
     if figure.text:
-        said = rows.groupby(figure.x)[figure.text].first().reindex(places)
-        for place, text in enumerate(said):
+        for place, text in enumerate(rows.groupby(figure.x)[figure.text].first().reindex(places)):
             axis.annotate("" if pd.isna(text) else str(text), (place, base[place]), xytext=(0, 2), ha="center",
                           textcoords="offset points", fontsize=SMALL)  # fmt: skip
         axis.margins(y=0.2)
@@ -87,9 +88,9 @@ def stack(axis: Any, figure: Figure, rows: pd.DataFrame, hues: Sequence[Any]) ->
 
 
 def names_below(axis: Any, places: Sequence[Any]) -> None:
-    """The names of an axis of names, on as many lines as they need."""
+    """Label the x axis with names, wrapped to fit, or tilted if a word is too long."""
     inches = axis.figure.get_figwidth() * axis.get_position().width / max(1, len(places))
-    letters = max(5, int(1.1 * inches / LETTER))  # the layout leaves more room than there is now
+    letters = max(5, int(1.1 * inches / LETTER))  # the final layout has more room
     names = ["\n".join(textwrap.wrap(looks.called(name), letters, break_long_words=False)) for name in places]
     tilted = any(len(line) > letters for name in names for line in name.split("\n"))
     axis.set_xticks(range(len(places)), [looks.called(name) for name in places] if tilted else names)
@@ -101,7 +102,7 @@ def names_below(axis: Any, places: Sequence[Any]) -> None:
 
 
 def dot(axis: Any, figure: Figure, rows: pd.DataFrame, hues: Sequence[Any]) -> None:
-    """Names downwards, numbers across; those of one name a little apart, so that none hides another."""
+    """Names on y, numbers on x; the hues of one name are drawn a little apart."""
     places = categories(figure, rows, str(figure.y))
     apart = 0.0 if figure.hue in (None, figure.y) else 0.7 / len(hues)
     for place, look, own in split(figure, rows, hues):
@@ -110,11 +111,11 @@ def dot(axis: Any, figure: Figure, rows: pd.DataFrame, hues: Sequence[Any]) -> N
         if (figure.interval or not (of["low"] < of["high"]).any()) and len(of):
             axis.errorbar(of["value"], at, xerr=error(of), fmt=look.marker, color=look.colour, markersize=5,
                           elinewidth=1.4, capsize=0)  # fmt: skip
-        else:  # every row its own mark
-            each = own[str(figure.y)].map({name: y for name, y in zip(places, at, strict=True)})
+        else:  # a marker for each row
+            each = own[str(figure.y)].map(dict(zip(places, at, strict=True)))
             axis.plot(own[figure.x], each, look.marker, color=look.colour, markersize=4, alpha=0.8)
         for y, (value, low, high) in zip(at, of[["value", "low", "high"]].to_numpy(), strict=True):
-            if value != value and low == low:  # a range without a point in it
+            if value != value and low == low:  # a range without a point
                 axis.plot([low, high], [y, y], color=look.colour, **RANGE)
     for line in range(1, len(places)):
         axis.axhline(line - 0.5, color="0.93", linewidth=0.7, zorder=0)
@@ -143,7 +144,7 @@ def scatter(axis: Any, figure: Figure, rows: pd.DataFrame, hues: Sequence[Any]) 
 
 
 def hist(axis: Any, figure: Figure, rows: pd.DataFrame, hues: Sequence[Any]) -> None:
-    """Shares, or counts; above them from `low` to `high`, with a mark at x, for rows that have these."""
+    """Shares or counts; rows with `low` and `high` are drawn above them, as a range with a marker at x."""
     spread = figure.interval and "low" in rows
     known = rows[rows["low"].isna()] if spread else rows
     bins = np.histogram_bin_edges(known[figure.x].astype(float), bins=40)
@@ -170,6 +171,25 @@ def box(axis: Any, figure: Figure, rows: pd.DataFrame, hues: Sequence[Any]) -> N
     names_below(axis, places)
 
 
+def gantt(axis: Any, figure: Figure, rows: pd.DataFrame, hues: Sequence[Any]) -> None:
+    """Draw boxes from `x` to `end` in the row `y`, coloured by `hue`, with `text` if it fits."""
+    column = str(figure.y)
+    lines = list(dict.fromkeys(rows[column]))
+    end = float(rows[figure.end].max())
+    for box in rows.to_dict("records"):
+        place, start, width = lines.index(box[column]), box[figure.x], box[figure.end] - box[figure.x]
+        look = looks.look(box[figure.hue])
+        axis.broken_barh([(start, width)], (place - BOX / 2, BOX), facecolor=look.colour, hatch=look.hatch,
+                         edgecolor="white", linewidth=0.5)  # fmt: skip
+        text = "" if not figure.text or pd.isna(box[figure.text]) else f"{box[figure.text]:g}"
+        if text and width > DIGIT * (len(text) + 0.5) * end:
+            axis.text(start + width / 2, place, text, ha="center", va="center", fontsize=SMALL)
+    axis.set_xlim(0, end)
+    axis.set_yticks(range(len(lines)), [looks.called(line) for line in lines])
+    axis.set_ylim(len(lines) - 0.45, -0.55)
+    axis.grid(False, axis="y")
+    axis.spines["left"].set_visible(False)
+
+
 Draw = Callable[[Any, "Figure", pd.DataFrame, Sequence[Any]], None]
-MARKS: dict[str, Draw] = {made.__name__: made for made in (bar, stack, dot, line, scatter, hist, box)}
-MARKS["gantt"] = gantt.draw
+MARKS: dict[str, Draw] = {made.__name__: made for made in (bar, stack, dot, line, scatter, hist, box, gantt)}

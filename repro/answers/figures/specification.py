@@ -1,9 +1,12 @@
-"""Figures and tables as specifications: which runs stand together, which rows of a table are shown, what is on the
-axes, what tells marks apart; `drawing` draws the figures."""
+"""Specifications of a page's experiments, figures and tables (`figures.yaml`), and the rows that each one shows.
+
+`drawing` draws the figures.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -20,13 +23,12 @@ from repro.core.fields import Model, Positive, Text, checked
 if TYPE_CHECKING:
     import pandas as pd
 
-
-MEASURE, VALUE = "measure", "value"  # columns of rows that are made of several columns
+MEASURE, VALUE = "measure", "value"  # columns that hold several columns of a table, one a row
 
 
 class Shown(Model):
-    """Where the rows are from. table: runs, points, rows or intervals of these experiments (`repro.records.tidy`), or
-    one that the page makes by that name."""
+    """The rows of a figure or table. table: `runs`, `points`, `rows` or `intervals` of the experiments
+    (`repro.records.tidy`), or a table of that name in the page's `tables.py`."""
 
     part = "figure"
 
@@ -34,14 +36,14 @@ class Shown(Model):
     table: Text
     experiment: Text | list[Text] = Field(default_factory=list)
     where: Filter = Field(default_factory=dict)
-    caption: str = ""  # what has to be said beside it, Markdown
+    caption: str = ""  # Markdown, after the title
 
 
 Range = Annotated[list[float | None], Field(min_length=2, max_length=2)]  # from and to; None: where the data end
 
 
 class View(Model):
-    """One look at the rows of a figure, in a panel of its own: from and to on each axis."""
+    """A panel with its own limits of the axes."""
 
     part = "view"
 
@@ -51,54 +53,61 @@ class View(Model):
 
 
 class Figure(Shown):
-    """One figure. kind: bar (names below), dot (names of `y` at the side, numbers of `x` across), line, scatter, hist,
-    box; stack: bars of `y` on top of each other by `hue`, with `text` above; gantt: boxes from `x` to `end` in lines of
-    `y`, with `text` in them. Colours, marks, dashes, names and their order are of `reports/palette.yaml`.
+    """A figure.
 
-    Bars, dots and lines are medians over the rows that share their place, with all that they range over; interval: from
-    the columns `low` to `high` instead, where rows have these. style: what tells dashes and marks of lines apart, where
-    that is not their hue.
+    kind: `bar` (names on x), `dot` (names on y, numbers on x), `line`, `scatter`, `hist`, `box`; `stack`: bars stacked
+    by `hue`, with `text` above; `gantt`: boxes from `x` to `end` in the row `y`, with `text` inside.
+    `reports/palette.yaml` defines colours, markers, dashes, display names and their order.
+
+    Bars, dots and lines show medians over the rows at the same place, with their range; with `interval`, the columns
+    `low` and `high` are the range, in rows that have them. style: the column for dashes and markers, if not hue.
     """
 
-    alt: str  # what somebody who cannot see it is told
+    alt: str  # the text for readers who cannot see the picture
     kind: Literal["bar", "dot", "line", "scatter", "hist", "box", "stack", "gantt"]
     x: Text
-    y: Text | dict[str, str] | None = None  # several columns: column -> what it is called as a value of `measure`
+    y: Text | dict[str, str] | None = None  # several columns: column -> its name in the column `measure`
     hue: Text | None = None
     style: Text | None = None
     col: Text | None = None
     row: Text | None = None
-    wrap: int | None = None  # panels side by side, of `col` alone
-    views: list[View] = Field(default_factory=list)  # instead of panels by values
-    end: Text | None = None  # of a Gantt chart: where a box that begins at x ends
+    wrap: int | None = None  # panels in a row, if there is only `col`
+    views: list[View] = Field(default_factory=list)  # instead of `row` and `col`
+    end: Text | None = None  # Gantt chart: end of the box that begins at x
     text: Text | None = None
-    order: list[str] = Field(default_factory=list)  # of names, where it is not the palette's
+    order: list[str] = Field(default_factory=list)  # of names, if not the palette's
     log: Literal["", "x", "y", "xy"] = ""
-    stat: Literal["count", "percent"] = "count"  # of a histogram; percent: of the rows of each panel and hue
+    stat: Literal["count", "percent"] = "count"  # of a histogram; percent of the rows of a panel and hue
     interval: bool = False
-    marked: bool = True  # lines with a mark at each point
+    marked: bool = True  # a marker at each point of a line
     share_x: bool = True
     share_y: bool = True
-    # thin lines: a value, or name -> value, or the place of the paper's (place, row, variant, quantity)
+    # reference lines: a value; name -> value; name -> place of the paper's number (place, row, variant, quantity)
     at: dict[Literal["x", "y"], float | dict[str, float | list[str]]] = Field(default_factory=dict)
-    diagonal: bool = False  # a thin line where x and y are equal
+    diagonal: bool = False  # a line at x = y
     limits: dict[Literal["x", "y"], Range] = Field(default_factory=dict)
-    values: bool = True  # on top of bars
-    labels: dict[str, str] = Field(default_factory=dict)  # column -> what an axis calls it, with its unit
-    panel_x: dict[str, str] = Field(default_factory=dict)  # value of col or row -> what that panel's axis is called
+    values: bool = True  # numbers above bars
+    labels: dict[str, str] = Field(default_factory=dict)  # column -> label of its axis, with the unit
+    panel_x: dict[str, str] = Field(default_factory=dict)  # value of col or row -> label of that panel's axis
     panel_y: dict[str, str] = Field(default_factory=dict)
-    si: dict[Literal["x", "y"], str] = Field(default_factory=dict)  # axes whose ticks have prefixes: `10 MB`, `1 ms`
+    si: dict[Literal["x", "y"], str] = Field(
+        default_factory=dict
+    )  # units of axes whose ticks have SI prefixes: `10 MB`, `1 ms`
     height: Positive = 2.6  # inches, of a panel
 
     @property
     def column_y(self) -> str | None:
-        """The column that stands on y, of `rows`."""
+        """The column of `rows` on the y axis."""
         return VALUE if isinstance(self.y, dict) else self.y
 
 
 class Table(Shown):
-    """One table. columns: column, or arithmetic on several, -> its heading, of every row, or medians over the rows of
-    the same `index`; or index, with a cell of `values` for each value of `across`."""
+    """A table.
+
+    columns: column, or arithmetic on columns, -> heading; of every row, or medians over the rows with equal `index`.
+    ranges: columns whose medians have their range in brackets. With `across`: a row for each `index`, a column for
+    each value of `across`, and medians of `values` in the cells.
+    """
 
     part = "table"
 
@@ -106,17 +115,18 @@ class Table(Shown):
     index: list[Text] = Field(default_factory=list)
     across: Text | None = None
     values: Text | None = None
+    ranges: list[Text] = Field(default_factory=list)
     digits: int = 3
 
 
 class Experiment(Model):
-    """An experiment as its page shows it: which runs stand together.
+    """An experiment of a page: which runs it shows together.
 
-    family: patterns of names of experiments, which stand together under this one's name, each with its best runs.
-    joins: other experiments whose runs are of this one. where: which of the runs. named: ending of a name -> model or
-    data set of the runs that are called so. varies: conditions in which its variants differ (`selection.conditions`),
-    or `all`. variants: their order. beside: experiments whose runs its claims read too. every_machine:
-    all of them side by side. run: what makes its runs, if that is not the experiment of this name.
+    family: patterns of experiment names that are shown under this name, each with its best runs. joins: other
+    experiments whose runs belong to this one. where: a filter of the runs. named: ending of a variant's name -> model
+    or data set of these runs. varies: conditions in which its variants differ (`selection.conditions`), or `all`.
+    variants: their order. beside: experiments whose runs its claims read too. every_machine: show the runs of all
+    machines. run: the argument of `repro run` that makes its runs, if not this name.
     """
 
     part = "experiment"
@@ -132,23 +142,22 @@ class Experiment(Model):
     run: Text | None = None
 
     def is_of(self, experiment: str) -> bool:
-        """Whether a family has this member."""
+        """Whether an experiment belongs to the family."""
         return any(fnmatch(experiment, pattern) for pattern in self.family)
 
 
 class File(Model):
-    """A file of experiments, figures and tables, by name."""
+    """The experiments, figures and tables of a page, by name."""
 
     part = "figures"
 
     experiments: dict[str, Experiment] = Field(default_factory=dict)
-
     figures: dict[str, Figure] = Field(default_factory=dict)
     tables: dict[str, Table] = Field(default_factory=dict)
 
 
 def read(path: Path) -> File:
-    """The figures and tables of a file; InputError in one line for anything else."""
+    """A file of specifications; InputError, in one line, if it is not one."""
     content = yaml_files.read(path, "figures file")
     try:
         return checked(File, content, "figures")
@@ -157,50 +166,61 @@ def read(path: Path) -> File:
 
 
 def rows(figure: Figure, table: pd.DataFrame) -> pd.DataFrame:
-    """What a figure shows: the rows and columns that stand in the CSV beside it; empty where nothing has been run."""
+    """The rows and columns that a figure shows and its CSV file holds; empty without runs."""
     if isinstance(figure.y, dict):
         table = _long(figure, table, figure.y)
     named = (figure.x, figure.end, figure.column_y, figure.hue, figure.style, figure.col, figure.row, figure.text)
     axes = list(dict.fromkeys(column for column in named if column))
-    if missing := next((column for column in axes if column not in table), None):
-        raise unknown(f"column of figure '{figure.title}'", missing, table.columns)
+    _require(axes, table, f"figure '{figure.title}'")
     shown = chosen(table, figure.where)
     more = ("kind", "seed", *(("low", "high") if figure.interval else ()))
-    told = [column for column in more if column in table and column not in axes]
-    shown = shown[[*axes, *told]]
-    there = shown[[column for column in (figure.x, figure.column_y) if column]].notna().all(axis=1)
-    return shown[there | shown["low"].notna()] if figure.interval and "low" in shown else shown[there]
+    shown = shown[[*axes, *(column for column in more if column in table and column not in axes)]]
+    complete = shown[[column for column in (figure.x, figure.column_y) if column]].notna().all(axis=1)
+    return shown[complete | shown["low"].notna()] if figure.interval and "low" in shown else shown[complete]
 
 
 def _long(figure: Figure, table: pd.DataFrame, measures: dict[str, str]) -> pd.DataFrame:
-    """A row for each of several columns, with what it is called."""
-    if missing := next((column for column in measures if column not in table), None):
-        raise unknown(f"column of figure '{figure.title}'", missing, table.columns)
+    """The table with the columns `measures` as rows of the column `measure`."""
+    _require(measures, table, f"figure '{figure.title}'")
     rest = [column for column in table.columns if column not in measures]
     long = table.melt(rest, list(measures), MEASURE, VALUE)
     return long.assign(**{MEASURE: long[MEASURE].map(measures)})
 
 
+def _require(columns: Iterable[str], table: pd.DataFrame, what: str) -> None:
+    if missing := next((column for column in columns if column not in table), None):
+        raise unknown(f"column of {what}", missing, table.columns)
+
+
 TARGET = re.compile(r"to_.+_s")  # a column of `runs`: seconds to a target
 
 
-def cells(table: Table, found: pd.DataFrame) -> pd.DataFrame:
-    """The table as text: medians over the rows that share their place, numbers to so many digits."""
-    shown = chosen(found, table.where)
+def cells(table: Table, runs: pd.DataFrame) -> pd.DataFrame:
+    """The table as text: medians over the rows with equal `index`, numbers to `digits` digits."""
+    shown = chosen(runs, table.where)
     targets = [column for column in table.columns if TARGET.fullmatch(column) and column not in shown]
-    shown = shown.assign(**dict.fromkeys(targets, float("nan")))  # that none of these runs had
+    shown = shown.assign(**dict.fromkeys(targets, float("nan")))  # no run has these targets
     used = [name for column in (*table.columns, *table.index) for name in names(column, shown)]
-    if missing := next((column for column in used if column not in shown), None):
-        raise unknown(f"column of table '{table.title}'", missing, shown.columns)
+    _require(used, shown, f"table '{table.title}'")
+    ranges: dict[str, list[str]] = {}
     if table.across and table.values:
         shown = shown.pivot_table(index=table.index, columns=table.across, values=table.values, aggfunc="median",
                                   sort=False).reset_index()  # fmt: skip
         shown.columns.name = None
     else:
-        numbers = {column: computed(shown, column) for column in table.columns if column not in shown}
-        shown = shown.assign(**numbers)
+        shown = shown.assign(**{column: computed(shown, column) for column in table.columns if column not in shown})
         if table.index:
-            shown = shown.groupby(table.index, sort=False).median(numeric_only=True).reset_index()
+            groups = shown.groupby(table.index, sort=False)
+            ranges = {column: [_range(of, table.digits) for _, of in groups[column]] for column in table.ranges}
+            shown = groups.median(numeric_only=True).reset_index()
         shown = shown.reindex(columns=list(table.columns))  # a column without numbers has no median
     text = shown.map(lambda value: number(value, table.digits) if isinstance(value, int | float) else called(value))
+    for column, of in ranges.items():
+        text[column] += of
     return text.rename(columns=table.columns)
+
+
+def _range(values: pd.Series, digits: int) -> str:
+    """` (1.0 to 2.0)`; empty if all values are equal."""
+    low, high = values.min(), values.max()
+    return f" ({number(low, digits)} to {number(high, digits)})" if low < high else ""

@@ -1,4 +1,4 @@
-"""Figures and tables of a page by their specifications (`reports/<page>/figures.yaml`), as Markdown."""
+"""The figures and tables of a page as Markdown, by their specifications in `reports/<page>/figures.yaml`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Specs:
-    """rows: gives the rows of what a specification names, before its filter; empty where nothing has been run."""
+    """rows: returns the rows of a specification's table, unfiltered; empty without runs."""
 
     page: str
     files: Files
@@ -36,7 +36,7 @@ class Specs:
         return figures.read(config_folders.report_folder(self.page) / "figures.yaml")
 
     def figure(self, name: str) -> str:
-        """Picture, caption with its kinds of number, links to what is behind it."""
+        """The picture with its caption, kinds of number, and links to its files."""
         figure = self._known("figure", name, self.shown.figures)
         table = self.rows(figure)
         rows = figures.rows(figure, table) if len(table) else table
@@ -46,7 +46,7 @@ class Specs:
         return self.files.picture(lambda: drawing.draw(figure, rows), repr(figure), name, figure.alt, caption, rows)
 
     def table(self, name: str) -> str:
-        """A caption, and the table below it."""
+        """The table below its caption."""
         spec = self._known("table", name, self.shown.tables)
         table = self.rows(spec)
         cells = figures.cells(spec, table) if len(table) else table
@@ -61,7 +61,7 @@ class Specs:
 
 
 def with_numbers(figure: Figure, paper: str) -> Figure:
-    """The figure with the paper's numbers for their places in `paper_configs/reference/<paper>.csv`."""
+    """The figure with its places in `paper_configs/reference/<paper>.csv` replaced by the numbers there."""
 
     def known(value: float | list[str]) -> float:
         return quoted(paper).value(*value) if isinstance(value, list) else value
@@ -74,32 +74,32 @@ def with_numbers(figure: Figure, paper: str) -> Figure:
 
 
 def _caption(shown: Shown, rows: pd.DataFrame) -> str:
-    """Title, the kinds of number in it, and what else is to be said."""
-    told = "kind" in rows and not (isinstance(shown, Table) and "kind" in (*shown.columns, *shown.index, shown.across))
-    kinds = ", ".join(f"**{kind}**" for kind in dict.fromkeys(rows["kind"])) if told else ""
+    """Title, kinds of number unless a column shows them, and the caption."""
+    in_column = isinstance(shown, Table) and "kind" in (*shown.columns, *shown.index, shown.across)
+    kinds = ", ".join(f"**{kind}**" for kind in dict.fromkeys(rows["kind"])) if "kind" in rows and not in_column else ""
     return f"{shown.title}{f' ({kinds})' if kinds else ''}. {shown.caption}".strip()
 
 
-Made = Mapping[str, Callable[[Results], pd.DataFrame]]  # by name, what a paper's own module makes of the results
+Made = Mapping[str, Callable[[Results], pd.DataFrame]]  # name -> function of a paper's `tables.py`
 
 
 def of_paper(paper: str) -> Made:
-    """The tables that `reports/<paper>/tables.py` makes; none where there is no such file."""
+    """`TABLES` of `reports/<paper>/tables.py`; empty without this file."""
     module = config_folders.report_module(paper, "tables")
     return module.TABLES if module else {}
 
 
-def table(shown: Shown, found: Results, made: Made) -> pd.DataFrame:
-    """The rows of a figure or table, before its filter: of all runs of its experiments that the page shows."""
+def table(shown: Shown, results: Results, made: Made) -> pd.DataFrame:
+    """The unfiltered rows of a figure or table: those of all runs of its experiments that the page shows."""
     if shown.table in made:
-        return made[shown.table](found)
+        return made[shown.table](results)
     if shown.table not in tidy.TABLES:
         raise unknown(f"table of '{shown.title}'", shown.table, (*tidy.TABLES, *made))
     names = [shown.experiment] if isinstance(shown.experiment, str) else shown.experiment
     if not names:
         raise InputError(f"'{shown.title}': table {shown.table} needs experiment")
     rows = []
-    for (experiment, kind), group in found.shown.items():
+    for (experiment, kind), group in results.shown.items():
         for run in group.records.values() if experiment in names else ():
             own = tidy.run(run)
             about = {name: own[name] for name in ("variant", "workers", "testbed", "model", "seed", "breakdown")}

@@ -1,1 +1,1 @@
-"""Pages from templates, written to the workspace."""
+"""Build the pages from templates and results."""

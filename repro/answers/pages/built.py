@@ -1,7 +1,7 @@
-"""What was built of what: a page, or a figure, whose inputs are as they were is not built again.
+"""The record of an earlier build: a page or figure with unchanged inputs and files is not built again.
 
-`<out>/.built/<page>.json` has a digest of what a page was built of, what it says of itself in the overview, its files
-with digests of their content, and of what each figure was drawn. What is gone, or was changed by hand, is built again.
+`<out>/.built/<page>.json` holds the digest of a page's inputs, its summary for the overview, the digests of its files,
+and of the rows that each figure shows. A page whose files are missing or edited is built again.
 """
 
 from __future__ import annotations
@@ -23,53 +23,51 @@ from repro.records.store import run_folders
 
 FOLDER = ".built"
 ANSWERS = PACKAGE / "answers"
-READ = ("answers", "core", "experiment", "ranking", "records")  # rooms that pages are built with
+READ = ("answers", "core", "experiment", "ranking", "records")  # packages that build pages
 DRAWS = (ANSWERS / "pages/writing.py", ANSWERS / "tables/foreign.py", ANSWERS / "figures", REPORTS / "palette.yaml")
 LIBRARIES = ("matplotlib", "pandas", "numpy", "jinja2")
 
 
 @dataclass
 class Built:
-    """The files of a page: what was built of it before, by path below `out`, and what is now."""
+    """The files of a built page."""
 
     page: str
     out: Path
-    files: dict[str, str] = field(default_factory=dict)  # path -> digest of its content
-    figures: dict[str, str] = field(default_factory=dict)  # name -> digest of what it was drawn of
-    pages: list[str] = field(default_factory=list)
+    files: dict[str, str] = field(default_factory=dict)  # path below `out` -> digest of its content, pages first
+    figures: dict[str, str] = field(default_factory=dict)  # name -> digest of its rows and specification
     inputs: str = ""
-    said: Any = None
-    pdf: bool = False  # whether its figures are there as PDF too
+    summary: Any = None  # for the overview
+    pdf: bool = False  # whether its figures are PDF files too
 
     @classmethod
     def before(cls, page: str, out: Path) -> Built:
-        """What an earlier build left; nothing where that cannot be told."""
-        try:
-            return cls(page, out, **json.loads((out / FOLDER / f"{page}.json").read_bytes()))  # an end may be infinite
+        """The earlier build of a page; an empty one if there is none, or its record cannot be read."""
+        try:  # json reads infinity, which ends of intervals may be
+            return cls(page, out, **json.loads((out / FOLDER / f"{page}.json").read_bytes()))
         except (OSError, ValueError, TypeError, RecursionError):
             return cls(page, out)
 
     def has(self, paths: Iterable[str]) -> bool:
-        """Whether files are there as this build wrote them."""
+        """Whether these files are as this build wrote them."""
         return all(path in self.files and content(self.out / path) == self.files[path] for path in paths)
 
-    def is_of(self, inputs: str, pdf: bool = False) -> bool:
-        """Whether it was built of these inputs, with PDFs where they are asked for, and is all there."""
+    def is_current(self, inputs: str, pdf: bool = False) -> bool:
+        """Whether it has these inputs, all its files, and PDF files if they are wanted."""
         return self.inputs == inputs and self.pdf >= pdf and self.has(self.files)
 
-    def written(self) -> tuple[list[Path], list[Path]]:
-        """(pages, other files)"""
-        others = [path for path in self.files if path not in self.pages]
-        return [self.out / path for path in self.pages], [self.out / path for path in others]
+    def written(self) -> list[Path]:
+        """Its files, pages first."""
+        return [self.out / path for path in self.files]
 
     def keep(self) -> None:
-        """Remember it for the next build."""
-        told = {name: value for name, value in vars(self).items() if name not in ("page", "out")}
-        write_text(self.out / FOLDER / f"{self.page}.json", json.dumps(told, indent=1))
+        """Record it for the next build."""
+        values = {name: value for name, value in vars(self).items() if name not in ("page", "out")}
+        write_text(self.out / FOLDER / f"{self.page}.json", json.dumps(values, indent=1))
 
 
 def inputs(page: str, results: Path | None, more: Any = None) -> str:
-    """The digest of all that a page is built of: its runs and those of the validation, code, files, libraries."""
+    """The digest of all inputs of a page: its runs and those of the validation, code, files, libraries."""
     runs: list[Path] = []
     for paper in (page, "validation"):
         if results in (None, reference_root()):
@@ -79,15 +77,15 @@ def inputs(page: str, results: Path | None, more: Any = None) -> str:
     folder = config_folders.report_folder(page)
     others = [] if folder.parent == REPORTS else config_folders.state()
     own = [*_below(folder), *_below(CONFIGS), REPORTS / "palette.yaml"]
-    own += [*REPORTS.glob("*/*.csv"), *REPORTS.glob("*/__init__.py")]  # what pages say of one another
+    own += [*REPORTS.glob("*/*.csv"), *REPORTS.glob("*/__init__.py")]  # pages quote one another
     own += [path for room in READ for path in _below(PACKAGE / room)]
-    whole = results == reference_root()  # whose findings are held against its verdicts
+    whole = results == reference_root()  # whose findings are checked against its verdicts
     return digest(whole, more, others, _libraries(), *((str(path), content(path)) for path in (*sorted(own), *runs)))
 
 
 @cache
 def of_drawing() -> str:
-    """The digest of what makes a picture of rows."""
+    """The digest of the code and libraries that draw figures."""
     paths = [path for each in DRAWS for path in (_below(each) if each.is_dir() else [each])]
     return digest(_libraries(), *(content(path) for path in paths))
 
@@ -97,7 +95,7 @@ def digest(*parts: Any) -> str:
 
 
 def content(path: Path) -> str:
-    """The digest of a file; "" where there is none."""
+    """The digest of a file; "" if there is none."""
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()[:32]
     except OSError:

@@ -1,4 +1,4 @@
-"""The page's tables as data frames of text, and how such a frame becomes Markdown or LaTeX."""
+"""Tables of a page: data frames of text as Markdown or LaTeX."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from repro.answers.tables.loading import Summary
 if TYPE_CHECKING:
     import pandas as pd
 
-LOOSE = re.compile(r"&(?!#?\w+;)")  # no character reference
+LOOSE = re.compile(r"&(?!#?\w+;)")  # & outside of character references
 LATEX = {DASH: "--", TIMES: r"$\times$", "·": r"$\cdot$", "∞": r"$\infty$", "β": r"$\beta$", "µ": r"$\mu$",
          ALPHA: r"$\alpha$", RHO: r"$\rho$",
          "√": r"$\surd$", "≤": r"$\le$", "≥": r"$\ge$", "±": r"$\pm$",
@@ -21,14 +21,14 @@ LATEX = {DASH: "--", TIMES: r"$\times$", "·": r"$\cdot$", "∞": r"$\infty$", "
 
 
 def markdown(table: pd.DataFrame, left: Sequence[str] = ()) -> str:
-    """A Markdown table; columns aligned right but for the first and those in `left`."""
+    """A Markdown table; the first column and those in `left` are aligned left."""
     escaped = table.map(cell).rename(columns=cell)
     align = ["left" if i == 0 or name in left else "right" for i, name in enumerate(table.columns)]
     return escaped.to_markdown(index=False, disable_numparse=True, colalign=align)
 
 
 def cell(value: object) -> str:
-    """Text that stays inside its cell and is not taken for markup."""
+    """The text escaped, so that it stays in its cell and is no markup."""
     text = " ".join(str(value).split()) or DASH
     text = LOOSE.sub("&amp;", text)
     for sign, name in (("<", "&lt;"), (">", "&gt;"), ("|", "&#124;"), ("*", "&#42;")):
@@ -37,7 +37,7 @@ def cell(value: object) -> str:
 
 
 def latex(table: pd.DataFrame) -> str:
-    """A booktabs table, one paper column a column; signs that plain LaTeX lacks are replaced."""
+    """A booktabs table; signs that plain LaTeX lacks are replaced."""
     shown = table.map(foreign.plain).rename(columns=foreign.plain)
     text = shown.to_markdown(index=False, tablefmt="latex_booktabs", disable_numparse=True) + "\n"
     for sign, command in LATEX.items():
@@ -46,7 +46,7 @@ def latex(table: pd.DataFrame) -> str:
 
 
 def testbed_parameters(runs: Iterable[Summary]) -> pd.DataFrame:
-    """The simulated testbeds' parameters: a row a value, with its source and the testbeds that have it."""
+    """The parameters of the simulated testbeds: a row for each value, with its source and its testbeds."""
     import pandas as pd
 
     models = {run["testbed"]: run["testbed_model"] for run in runs if run["kind"] == "simulated"}

@@ -1,4 +1,4 @@
-"""Where a page's figures and tables are written, and how a picture stands on it."""
+"""Write a page's figures and tables, and return the Markdown that shows them."""
 
 from __future__ import annotations
 
@@ -19,28 +19,27 @@ if TYPE_CHECKING:
 
 @dataclass
 class Files:
-    """Writes a page's figures and tables under `out` and remembers them."""
+    """Writes a page's figures and tables under `out`, and remembers them."""
 
     page: str
     out: Path
     written: list[Path] = field(default_factory=list)
     pdf: bool = False  # figures as PDF too
-    drawn_of: dict[str, str] = field(default_factory=dict)  # figure -> digest of what it was drawn of
+    figures: dict[str, str] = field(default_factory=dict)  # name -> digest of its rows and specification
 
     @cached_property
     def before(self) -> Built:
-        """What an earlier build left."""
+        """The earlier build of the page."""
         return Built.before(self.page, self.out)
 
     def picture(self, draw: Callable[[], Any], of: str, name: str, alt: str, caption: str, rows: pd.DataFrame) -> str:
-        """A figure's picture, and the rows that it shows as CSV; the Markdown that shows it: alt, the text in its
-        place, and a caption with links to the files. `of`: what else than the rows it is drawn of; the same is not
-        drawn again."""
+        """Write a figure as PNG, and its rows as CSV; returns Markdown with the picture, a caption, and links to the
+        files. of: what the figure depends on besides its rows; an unchanged figure is not drawn again."""
         path = f"figures/{self.page}/{name}"
         suffixes = [".png", *([".pdf"] if self.pdf else [])]
         pictures = [f"{path}{suffix}" for suffix in suffixes]
-        self.drawn_of[name] = built.digest(built.of_drawing(), of, dict(rows.dtypes), rows.to_csv())
-        if self.before.figures.get(name) == self.drawn_of[name] and self.before.has(pictures):
+        self.figures[name] = built.digest(built.of_drawing(), of, dict(rows.dtypes), rows.to_csv())
+        if self.before.figures.get(name) == self.figures[name] and self.before.has(pictures):
             self.written += [self.out / each for each in pictures]
         else:
             self.written += save(draw(), self.out / path, suffixes)
@@ -49,15 +48,18 @@ class Files:
         return f"![{alt}]({path}.png)\n\n*{caption} {links}*"
 
     def table(self, frame: pd.DataFrame, name: str, left: Sequence[str] = ()) -> str:
-        """A table as LaTeX in a file and as Markdown."""
+        """Write a table as LaTeX; returns it as Markdown, with the columns `left` aligned left."""
         path = self.out / "tables" / self.page / f"{name}.tex"
         self.written.append(write_text(path, tables.latex(frame)))
         return tables.markdown(frame, left)
 
-    def built(self, inputs: str, pages: Sequence[Path], said: Any) -> Built:
-        """What was built, remembered for the next time."""
+    def text_table(self, frame: pd.DataFrame, name: str) -> str:
+        """A table of text, aligned left; "" if it is empty."""
+        return self.table(frame, name, list(frame.columns)) if len(frame) else ""
+
+    def built(self, inputs: str, pages: Sequence[Path], summary: Any) -> Built:
+        """Record the build for the next one."""
         digests = {path.relative_to(self.out).as_posix(): built.content(path) for path in (*pages, *self.written)}
-        of_page = list(digests)[: len(pages)]
-        now = Built(self.page, self.out, digests, self.drawn_of, of_page, inputs, said, self.pdf)
+        now = Built(self.page, self.out, digests, self.figures, inputs, summary, self.pdf)
         now.keep()
         return now

@@ -1,9 +1,10 @@
-"""The overview: each paper's first headlines in one picture, what was found of each, how far to trust it, how to
-start."""
+"""The overview page, index.md, with the first headlines of each paper in one picture and each paper's answer; and the
+table of papers in README."""
 
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,74 +16,89 @@ from repro.answers.pages.built import Built
 from repro.answers.pages.files import Files
 from repro.answers.pages.render import template, write_page
 from repro.core import config_folders
+from repro.records import reference
 
 if TYPE_CHECKING:
     import pandas as pd
 
-PAGE = "overview"
-DRAWN = 3  # headlines a paper in the picture: the first that its axes have a place for
-TITLE = re.compile(r"{% block title %}(.*), reproduced{% endblock %}|^# (.*)$", re.MULTILINE)  # of a page's template
+PAGE, README_TABLE = "overview", "papers"
+DRAWN = 3  # headlines a paper in the picture: the first that fit on its axes
+TITLE = re.compile(r"{% block title %}(.*), reproduced{% endblock %}|^# (.*)$", re.MULTILINE)  # in a page's template
 
 
 def _titles(of_papers: bool) -> dict[str, str]:
-    """folder of `reports/` -> what its page calls it; a paper is what has claims."""
-    folders = [path.parent for root in config_folders.report_folders() for path in sorted(root.glob("*/page.md.j2"))]
-    chosen = [folder for folder in folders if (folder / "claims.yaml").is_file() == of_papers]
-    titles = [TITLE.search((folder / "page.md.j2").read_text(encoding="utf-8")) for folder in chosen]
-    return {
-        folder.name: next(filter(None, title.groups())) if title else folder.name
-        for folder, title in zip(chosen, titles, strict=True)
-    }
+    """Folder of `reports/` -> the title of its page; papers have claims."""
+    templates = [path for root in config_folders.report_folders() for path in sorted(root.glob("*/page.md.j2"))]
+    chosen = [path for path in templates if path.with_name("claims.yaml").is_file() == of_papers]
+    titles = {path.parent.name: TITLE.search(path.read_text(encoding="utf-8")) for path in chosen}
+    return {name: next(filter(None, title.groups())) if title else name for name, title in titles.items()}
 
 
 def papers() -> dict[str, str]:
-    """What has claims, by the folder's name, with the title of its page; the project's own first."""
+    """The folders of papers with the titles of their pages, the project's own first."""
     return _titles(of_papers=True)
 
 
 def across() -> dict[str, str]:
-    """The other pages in the same way."""
+    """The folders of the other pages, with their titles."""
     return _titles(of_papers=False)
 
 
-def build(done: Mapping[str, Any], out: Path, pdf: bool = False) -> Built:
-    """index.md from what each page said of itself."""
+def build(summaries: Mapping[str, Any], out: Path, pdf: bool = False) -> Built:
+    """Write index.md from the pages' summaries (see `PaperPage.write`; a line for a page across papers)."""
     import pandas as pd
 
-    files, inputs = Files(PAGE, out, pdf=pdf), built.inputs(PAGE, None, done)
-    if files.before.is_of(inputs, pdf):
+    files, inputs = Files(PAGE, out, pdf=pdf), built.inputs(PAGE, None, summaries)
+    if files.before.is_current(inputs, pdf):
         return files.before
-    titles = papers()
-    shown = {paper: done[paper] for paper in titles if paper in done}
+    titles, others = papers(), across()
+    shown = {paper: summaries[paper] for paper in titles if paper in summaries}
     rows = pd.DataFrame(
-        [row | {"paper": titles[paper], "page": paper} for paper, said in shown.items() for row in said["headlines"]]
+        [row | {"paper": titles[paper], "page": paper} for paper, of in shown.items() for row in of["headlines"]]
     )
     text = template(
         f"{PAGE}/index.md.j2",
-        papers=[(paper, titles[paper], said) for paper, said in shown.items()],
-        missing=[name for name in (*titles, *across()) if name not in done],
-        own=any(said["own"] for said in shown.values()),
+        papers=[(paper, titles[paper], of) for paper, of in shown.items()],
+        missing=[name for name in (*titles, *others) if name not in summaries],
+        own=any(of["own"] for of in shown.values()),
         forest=_picture(files, rows) if len(rows) else "",
         counts=files.table(_counts(rows), "verdicts", ["verdict"]) if len(rows) else "",
-        others=[(name, title, done[name]) for name, title in across().items() if name in done],
+        others=[(name, title, summaries[name]) for name, title in others.items() if name in summaries],
     )
     return files.built(inputs, write_page(text, "index", files), None)
 
 
 def _picture(files: Files, rows: pd.DataFrame) -> str:
-    """The first headlines of each paper; nothing where no axis has a place for one."""
+    """The first headlines of each paper; "" if none fits on an axis."""
     drawn = rows[rows["unit"] != forest.TEXT].groupby("paper", sort=False).head(DRAWN)
     if drawn.empty:
         return ""
     named = drawn.assign(claim=drawn["paper"] + ". " + drawn["claim"]).drop(columns=["paper", "page"])
     shown, refuted = ((of["verdict"] == REFUTED).sum() for of in (drawn, rows))
-    which = f"The first {DRAWN} of each paper, {shown} of {refuted} refuted ones among them"
+    which = f"The first {DRAWN} of each paper, with {shown} of the {refuted} refuted ones"
     return forest.picture(files, named.astype(dict.fromkeys(wording.NUMBERS, float)), which)
 
 
 def _counts(rows: pd.DataFrame) -> pd.DataFrame:
-    """A column a paper: how many of its headlines have which verdict."""
+    """The number of headlines by verdict, a column a paper."""
     import pandas as pd
 
     counts = pd.crosstab(rows["verdict"], rows["paper"])[rows["paper"].unique()]
     return counts.reindex([word for word in wording.STRIP if word in counts.index]).reset_index()
+
+
+def readme_rows(folder: Path) -> list[tuple[str, ...]]:
+    """The table in README: its head, and a row for each paper with published runs in this folder; InputError if they
+    contradict an answer."""
+    from repro.answers.pages.paper_page import PaperPage
+
+    with tempfile.TemporaryDirectory() as out:
+        committed = [paper for paper in papers() if paper in reference.papers()]
+        pages = [PaperPage.of(paper, folder, Files(paper, Path(out))) for paper in committed]
+        rows = [readme_row(page.paper, {"method": page.method, "answer": page.answer}) for page in pages]
+    return [("paper", "what it proposes and reports", "what we find"), *rows]
+
+
+def readme_row(paper: str, summary: Mapping[str, str]) -> tuple[str, ...]:
+    """summary: of the paper's page (`PaperPage.write`)"""
+    return f"[{papers()[paper]}](reports/out/{paper}.md)", summary["method"], summary["answer"]

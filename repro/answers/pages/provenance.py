@@ -1,4 +1,4 @@
-"""What numbers were made with: a row a group of runs, a column a property with all the values that its runs have."""
+"""Tables of provenance: a row for each group of runs, a column for each property with all values of these runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from repro.answers.tables.selection import optimizer
 if TYPE_CHECKING:
     from repro.answers.tables.runs import Runs
 
-Some = tuple[dict[str, str], Sequence[Summary]]  # what names runs that stand in one row, and these
+Group = tuple[dict[str, str], Sequence[Summary]]  # first columns of a row, and its runs
 SHOWN = ("hardware", "network", "launcher", "data set", "model", "workers", "batch", "optimizer", "epochs",
          "iterations", "scale", "runs", "seed", "results", "commit", "finished")  # fmt: skip
 OTHERS = ("variant", "testbed", "launcher", "hardware", "data set", "options", "epochs", "batch", "scale", "seed",
@@ -22,7 +22,7 @@ OTHERS = ("variant", "testbed", "launcher", "hardware", "data set", "options", "
 
 
 def of_groups(groups: Mapping[tuple[str, str], Runs], claims: Callable[[str, str], str]) -> pd.DataFrame:
-    """Of what a page shows, by experiment and kind, with the claims of which it says something."""
+    """The shown runs by experiment and kind, with the claims that they are evidence for."""
     return table(
         ({"experiment": name, "kind": kind, "claims": claims(name, kind)}, [*group.records.values()])
         for (name, kind), group in groups.items()
@@ -30,38 +30,38 @@ def of_groups(groups: Mapping[tuple[str, str], Runs], claims: Callable[[str, str
 
 
 def others(groups: Iterable[Runs]) -> pd.DataFrame:
-    """Of results that are in no figure of the page."""
+    """The runs that no figure of the page shows."""
     rows = (
         ({"experiment": group.first["experiment"], "kind": group.kind}, [*group.records.values()]) for group in groups
     )
     return table(rows, OTHERS)
 
 
-def by(names: Sequence[str], runs: Iterable[Summary]) -> list[Some]:
-    """The runs by these entries, in order."""
-    found: dict[tuple[str, ...], list[Summary]] = {}
+def by(names: Sequence[str], runs: Iterable[Summary]) -> list[Group]:
+    """The runs grouped by these entries, in order."""
+    groups: dict[tuple[str, ...], list[Summary]] = {}
     for run in runs:
-        found.setdefault(tuple(str(run[name]) for name in names), []).append(run)
-    return [(dict(zip(names, values)), some) for values, some in found.items()]
+        groups.setdefault(tuple(str(run[name]) for name in names), []).append(run)
+    return [(dict(zip(names, values)), of) for values, of in groups.items()]
 
 
-def table(rows: Iterable[Some], columns: Sequence[str] = SHOWN) -> pd.DataFrame:
-    """The text of each column, for each row's runs."""
+def table(rows: Iterable[Group], columns: Sequence[str] = SHOWN) -> pd.DataFrame:
+    """A row of text for each group of runs."""
     return pd.DataFrame([head | {name: _values(name, runs) for name in columns} for head, runs in rows])
 
 
 def versions(runs: Iterable[Summary]) -> list[str]:
-    """The versions of Python, PyTorch and so on that the shown results were made with, each once."""
+    """The versions of Python, PyTorch and other libraries in the provenance of the runs, each combination once."""
     every = (run["provenance"].get("versions") or {} for run in runs)
     return sorted({", ".join(f"{name} {value}" for name, value in sorted(of.items()) if value) for of in every})
 
 
 def _values(name: str, runs: Sequence[Summary]) -> str:
-    """Each value once, numbers by size."""
+    """The distinct values of the runs, sorted."""
     if name == "runs":
         return str(len(runs))
-    found = {OF[name](run) if name in OF else run.get(name) for run in runs} - {None, ""}
-    return " / ".join(map(str, sorted(found, key=lambda value: (isinstance(value, str), value)))) or DASH
+    values = {OF[name](run) if name in OF else run.get(name) for run in runs} - {None, ""}
+    return " / ".join(map(str, sorted(values, key=lambda value: (isinstance(value, str), value)))) or DASH
 
 
 def _hardware(run: Summary) -> str:
@@ -91,23 +91,22 @@ def _model(run: Summary) -> str:
 
 
 def _data(run: Summary) -> str:
-    """Name, how many examples, and what else the run says of the data (image size, classes)."""
+    """Name, number of examples, and other properties of the data in the record (image size, classes)."""
     data = run.get("dataset")
     if not isinstance(data, Mapping) or not data.get("name"):
         return ""
     counts = [f"{data[part]:,} {part}" for part in ("train", "test") if isinstance(data.get(part), int)]
-    known = {"name", "standin", "checksum", "train", "test"}
-    more = [f"{name.replace('_', ' ')} {value}" for name, value in sorted(data.items())
-            if name not in known and value is not None]  # fmt: skip
+    others = sorted(data.keys() - {"name", "standin", "checksum", "train", "test"})
+    more = [f"{name.replace('_', ' ')} {data[name]}" for name in others if data[name] is not None]
     return ", ".join([data["name"] + (" (STAND-IN)" if data.get("standin") else ""), *counts, *more])
 
 
 def _optimizer(run: Summary) -> str:
-    """`lr 0.1, momentum 0`, and the schedule of the learning rate where it is not constant."""
-    return _told(optimizer(run), " ", ", ") if run.get("optimizer") else ""
+    """`lr 0.1, momentum 0`, and the schedule of the learning rate if it is not constant."""
+    return _joined(optimizer(run), " ", ", ") if run.get("optimizer") else ""
 
 
-def _told(of: Mapping[str, Any], between: str, after: str) -> str:
+def _joined(of: Mapping[str, Any], between: str, after: str) -> str:
     return after.join(f"{name}{between}{value:g}" if isinstance(value, float) else f"{name}{between}{value}"
                       for name, value in of.items())  # fmt: skip
 
@@ -121,6 +120,6 @@ OF: Mapping[str, Callable[[Summary], Any]] = {
     "hardware": _hardware, "network": _network, "model": _model, "data set": _data, "optimizer": _optimizer,
     "commit": _commit, "results": lambda run: run.get("root"), "finished": lambda run: finished(run)[:10],
     "torch": lambda run: (run["provenance"].get("versions") or {}).get("torch"),
-    "options": lambda run: _told(run.get("options") or {}, "=", " "),
+    "options": lambda run: _joined(run.get("options") or {}, "=", " "),
     "strategy's own arithmetic": lambda run: "costs nothing in this simulation" if run.get("free_arithmetic") else None,
 }  # fmt: skip

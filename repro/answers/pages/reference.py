@@ -1,4 +1,4 @@
-"""A paper's numbers (`paper_configs/reference/<paper>.csv`), each with its place and source."""
+"""The numbers that a paper prints (`paper_configs/reference/<paper>.csv`), with place and source."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Quoted:
-    """A paper's reference table; every number on a page that is the paper's comes from here."""
+    """The reference table of a paper, the source of all its numbers on pages."""
 
     paper: str
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """As text: place, row, variant, quantity, value, unit, source."""
+        """The columns place, row, variant, quantity, value, unit, source, as text."""
         import pandas as pd
 
         return pd.DataFrame(paper_numbers.table(self.paper), columns=[*paper_numbers.COLUMNS])
 
     def maybe(self, *place: str) -> str | None:
-        """A value as the paper prints it, by place, row, variant and quantity; None where it prints nothing."""
-        found = self._values.get(place, ())
-        if len(found) > 1:
-            raise InputError(f"reference/{self.paper}.csv: {len(found)} rows of {', '.join(place)}; there must be one")
-        return found[0] if found else None
+        """A value as printed, by place, row, variant and quantity; None if there is none."""
+        values = self._values.get(place, ())
+        if len(values) > 1:
+            raise InputError(f"reference/{self.paper}.csv: {len(values)} rows of {', '.join(place)}; there must be one")
+        return values[0] if values else None
 
     def text(self, *place: str) -> str:
-        """The same; a missing row is a mistake in the table."""
-        if (found := self.maybe(*place)) is None:
+        """Like `maybe`; InputError if there is none."""
+        if (value := self.maybe(*place)) is None:
             raise InputError(f"reference/{self.paper}.csv: no row of {', '.join(place)}")
-        return found
+        return value
 
     def value(self, *place: str) -> float:
         return float(self.text(*place))
@@ -49,5 +49,5 @@ class Quoted:
 
 @cache
 def quoted(paper: str) -> Quoted:
-    """Read once."""
+    """The paper's table, read once."""
     return Quoted(paper)

@@ -1,4 +1,4 @@
-"""Templates to Markdown. The site that is read in a browser is made of that by `repro.answers.site`."""
+"""Fill templates, and write pages as Markdown; `repro.answers.site` makes HTML of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 
 def template(name: str, **values: object) -> str:
-    """A filled template; no blank lines pile up where a section is left out."""
+    """The filled template, with at most one blank line in a row."""
     environment = _environment((*config_folders.report_folders(), TEMPLATES))
     return re.sub(r"\n{3,}", "\n\n", environment.get_template(name).render(**values))
 
@@ -36,7 +36,7 @@ def _environment(folders: tuple[Path, ...]) -> Any:
 
 
 def write_page(text: str, name: str, files: Files) -> list[Path]:
-    """<name>.md beside the page's files; InputError where it shows a picture that is none of them."""
+    """Write <name>.md; InputError if it shows a picture that is not one of the page's figures."""
     figures = {path.relative_to(files.out).as_posix() for path in files.written if path.suffix == ".png"}
     for shown in _pictures(text):
         if shown not in figures:

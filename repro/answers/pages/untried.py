@@ -1,4 +1,4 @@
-"""What could not be tried, and what it would take: data, GPU-hours, and dollars at a list price."""
+"""The table of experiments that were not tried, with the data, GPU-hours and dollars that they need."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from repro.answers.claims.stats import DASH
 if TYPE_CHECKING:
     import pandas as pd
 
-# Amazon EC2's list price on demand of p5.48xlarge, which has eight H100 SXM, in us-east-1, as read on 2026-11-09.
+# list price of Amazon EC2 on demand, us-east-1: p5.48xlarge with eight H100 SXM
 DOLLARS, DATE = 55.04 / 8, "2026-11-09"
 PRICE = f"Amazon EC2 p5.48xlarge on demand, us-east-1, read on {DATE}: ${DOLLARS:.2f} an H100-hour"
 
 
 def table(entries: Sequence[Untried]) -> pd.DataFrame:
-    """A row an entry: what, data, runs, H100-hours, dollars."""
+    """The columns what, data, runs, H100-hours, dollars."""
     import pandas as pd
 
     return pd.DataFrame([_row(one) for one in entries], columns=["what", "data", "runs", "H100-hours", "dollars"])
@@ -31,5 +31,5 @@ def _row(one: Untried) -> tuple[str, str, str, str, str]:
 
 
 def _rounded(value: float) -> str:
-    """Two digits: an estimate has no more."""
+    """Two digits, the precision of an estimate."""
     return "< 1" if value < 1 else f"{float(f'{value:.2g}'):,.0f}"

@@ -1,4 +1,4 @@
-"""Writing the files of pages: whole or not at all, the same bytes from the same results, without volatile metadata."""
+"""Write the files of pages atomically; equal results give equal bytes, without dates and versions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DPI = 130
 
 
 def save(figure: Any, stem: Path, suffixes: Sequence[str] = (".png",)) -> list[Path]:
-    """`stem`.png, or .pdf, or both, without dates or versions; then the figure is closed."""
+    """Write and close a figure: `stem`.png, .pdf or both."""
     import matplotlib.pyplot as plt
 
     lay_out(figure)
@@ -23,7 +23,7 @@ def save(figure: Any, stem: Path, suffixes: Sequence[str] = (".png",)) -> list[P
     written = []
     for suffix in suffixes:
         made = io.BytesIO()
-        # what `savefig` does, but that it draws everything once more before, for a layout
+        # `savefig` would draw everything twice, for a layout
         if suffix == ".png":
             from matplotlib.backends.backend_agg import FigureCanvasAgg
 
@@ -38,15 +38,15 @@ def save(figure: Any, stem: Path, suffixes: Sequence[str] = (".png",)) -> list[P
 
 
 def lay_out(figure: Any) -> None:
-    """Give everything its place, and text its words."""
+    """Escape the text of the figure, and lay it out once, which is slow."""
     _readable(figure)
     figure.set_layout_engine("constrained")
-    figure.get_layout_engine().execute(figure)  # which takes long: once is enough
+    figure.get_layout_engine().execute(figure)
     figure.set_layout_engine("none")
 
 
 def _readable(figure: Any) -> None:
-    """The figure's text as it stands in the results; an axis keeps what its ticks are called, so it is told anew."""
+    """Escape the text of the figure, which may come from results; axes keep their tick labels, so set them again."""
     from matplotlib.axis import Axis
     from matplotlib.text import Text
 
@@ -63,14 +63,14 @@ def _readable(figure: Any) -> None:
 
 
 def write_bytes(path: Path, content: bytes) -> Path:
-    """Write beside, then rename; a folder that cannot be written is one clear line."""
+    """Write a file, replacing it at once; InputError, in one line, if that is not possible."""
     try:
         safe_files.make_folder(path.parent)
         atomic.replace(path, content, durable=False)
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputError(
-            f"{path}: the report cannot be written ({reason}); set $REPRO_REPORTS to a writable folder"
+            f"{path}: cannot write the report ({reason}); set $REPRO_REPORTS to a writable folder"
         ) from None
     return path
 
@@ -80,5 +80,5 @@ def write_text(path: Path, text: str) -> Path:
 
 
 def write_csv(frame: Any, path: Path) -> Path:
-    """The data behind a figure: nine significant digits, line feeds."""
+    """Write the data of a figure with nine significant digits."""
     return write_text(path, foreign.plain(frame.to_csv(index=False, float_format="%.9g", lineterminator="\n")))

@@ -1,4 +1,4 @@
-"""Sphinx over the built pages and the documentation: `build(pages)` makes `<pages>/site/index.html`."""
+"""Build the HTML site of pages and documentation with Sphinx: `build(pages)` makes `<pages>/site/index.html`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from repro.core.errors import InputError, cannot
 from repro.core.paths import PROJECT
 
 WAIT_S = 120.0  # for another build of the same folder
-PORTIONS = 2  # of the documents for each core, so that none is waited for long alone
+PORTIONS = 2  # of the documents for each core, so that the cores finish together
 IMPORTED = ("repro.answers.site.extension", "sphinx.builders.html", "sphinx.ext.mathjax", "furo", "pygments.formatters")
 STATIC = Path(__file__).parent / "static"
 SETTINGS: Mapping[str, Any] = {
@@ -31,17 +31,17 @@ SETTINGS: Mapping[str, Any] = {
     "html_static_path": [str(STATIC)],
     "html_css_files": ["site.css"],
     "html_js_files": ["claims.js"],
-    # what a site of read-only pages does not need; a preview of what was found would be fetched, which files forbid
+    # not needed on read-only pages; search previews would have to be fetched, which browsers forbid for files
     "html_copy_source": False,
     "html_show_copyright": False,
     "html_show_sourcelink": False,
     "html_show_search_summary": False,
     "html_use_index": False,
     "html_domain_indices": False,
-    # links to headings are those that GitHub makes
+    # anchors of headings as on GitHub
     "myst_heading_anchors": 4,
     "smartquotes": False,
-    "suppress_warnings": ["misc.highlighting_failure"],  # of Mermaid, which GitHub draws, the source is shown
+    "suppress_warnings": ["misc.highlighting_failure"],  # Mermaid is shown as source
 }
 
 
@@ -58,17 +58,17 @@ class Site:
 
 
 def imported() -> None:
-    """Import what a site is built with, which takes a second."""
+    """Import the modules that a build needs, which takes a second."""
     for name in IMPORTED:
         import_module(name)
 
 
 @collecting.rarely()
 def build(pages: Path, checkout: Path = PROJECT) -> Site:
-    """The site of the Markdown pages in the folder `pages` and of the checkout's documentation, in `pages`/site.
+    """Build the site of the Markdown pages in `pages` and of the checkout's documentation in `pages`/site.
 
-    Only what changed since the last time is read and written again. A second build of the same folder waits.
-    InputError where that cannot be written.
+    Only changed documents are read and written again. A second build of the same folder waits for the first.
+    InputError if the site cannot be written.
     """
     from sphinx.application import Sphinx
     from sphinx.errors import SphinxError
@@ -82,31 +82,30 @@ def build(pages: Path, checkout: Path = PROJECT) -> Site:
             raise InputError(f"{site}: another command is building it")
         with lock:
             contents = sources.gather(pages, checkout, work / "source", site)
-            said = io.StringIO()
-            _heard()
+            warnings = io.StringIO()
+            _enable_loggers()
             with patch_docutils(), docutils_namespace():
                 app = Sphinx(
                     srcdir=work / "source", confdir=None, outdir=site, doctreedir=work / "doctrees",
                     buildername="html", confoverrides={**SETTINGS, "contents": contents, "made_by": _made_by()},
-                    status=None, warning=said, parallel=PORTIONS * (os.cpu_count() or 1),
+                    status=None, warning=warnings, parallel=PORTIONS * (os.cpu_count() or 1),
                 )  # fmt: skip
                 app.build()
     except SphinxError as error:
         raise InputError(f"{site}: the site cannot be built ({error})") from None
     except OSError as error:
         raise cannot("write", site, error) from None
-    return Site(site / "index.html", strip_escape_sequences(said.getvalue()).splitlines())
+    return Site(site / "index.html", strip_escape_sequences(warnings.getvalue()).splitlines())
 
 
-def _heard() -> None:
-    """Sphinx's loggers speak again: who configures logging and does not say otherwise, as MLflow's migrations do,
-    disables those that there are."""
+def _enable_loggers() -> None:
+    """Enable Sphinx's loggers again: MLflow's migrations configure logging, which disables all existing loggers."""
     for name, logger in logging.root.manager.loggerDict.items():
         if name.startswith("sphinx") and isinstance(logger, logging.Logger):
             logger.disabled = False
 
 
 def _made_by() -> str:
-    """A digest of this room's code: pages that another version of it has read are read again."""
+    """The digest of this package's code; after a change of it Sphinx reads all pages again."""
     files = sorted(Path(__file__).parent.glob("*.py"))
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()

@@ -1,7 +1,8 @@
-"""What Sphinx is told of this site: the parser, where each document stands, tables of claims, figures, no network."""
+"""The Sphinx extension of the site: parser, order of the documents, figures, tables of claims, no network access."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from docutils import nodes
@@ -10,17 +11,33 @@ from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
 from sphinx.util.nodes import clean_astext
 
-from repro.answers.site import markdown, verdicts
+from repro.answers.site import markdown
 
-# Styles and scripts are files of the site; a page loads nothing else, and sends nothing anywhere.
+# a page loads only styles and scripts of the site, and sends nothing
 POLICY = (
     "default-src 'none'; img-src 'self' file: data:; style-src 'self' file: 'unsafe-inline'; "
     "script-src 'self' file: 'unsafe-inline'; base-uri 'none'; form-action 'self' file:"
 )
+# verdict -> tone, a class in `static/site.css`
+TONES = {
+    "confirmed": "good",
+    "confirmed in direction": "partly",
+    "refuted": "bad",
+    "open": "open",
+    "by construction": "none",
+    "consistent with implied input": "none",
+    "out of scope": "none",
+    "not testable here": "none",
+    "not run": "none",
+}
+_word = "|".join(map(re.escape, sorted(TONES, key=len, reverse=True)))
+# the beginning of a cell or of a bold part: `confirmed in direction (64 of 64)`
+BEGINNING = re.compile(rf"\s*(?:{_word})\b(?:, (?:{_word})\b)*")
+WORD = re.compile(rf"\b({_word})\b")
 
 
 class Contents(SphinxTransform):
-    """The documents that stand below this one, as `sources.contents` has it."""
+    """Add the documents below this one to its table of contents (`sources.contents`)."""
 
     default_priority = 400
 
@@ -31,12 +48,12 @@ class Contents(SphinxTransform):
                 caption=caption or None, rawcaption=caption, rawentries=[], maxdepth=-1, glob=False, hidden=True,
                 includehidden=False, numbered=0, titlesonly=True,
             )  # fmt: skip
-            page = next(self.document.findall(nodes.section), self.document)  # within it: below its title
+            page = next(self.document.findall(nodes.section), self.document)  # inside the section, below the title
             page.append(tree)
 
 
 class Figures(SphinxTransform):
-    """A picture on lines of its own, with the emphasised paragraph behind it as its caption."""
+    """Make figures of pictures that stand alone; an emphasised paragraph after a picture is its caption."""
 
     default_priority = 410
 
@@ -44,7 +61,7 @@ class Figures(SphinxTransform):
         for paragraph in list(self.document.findall(nodes.paragraph)):
             if len(paragraph) != 1 or not isinstance(paragraph[0], nodes.image):
                 continue
-            paragraph[0]["width"] = "100%"  # with which Sphinx makes it a link to its full size, for small screens
+            paragraph[0]["width"] = "100%"  # makes Sphinx link the picture in full size, for small screens
             figure = nodes.figure("", paragraph[0])
             after = paragraph.next_node(siblings=True, descend=False)
             if isinstance(after, nodes.paragraph) and len(after) == 1 and isinstance(after[0], nodes.emphasis):
@@ -55,7 +72,7 @@ class Figures(SphinxTransform):
 
 
 class Claims(SphinxTransform):
-    """Verdicts in tables as chips; a class for the tables that `static/claims.js` filters."""
+    """Show verdicts in tables as coloured chips, and mark the tables that `static/claims.js` filters."""
 
     default_priority = 420
 
@@ -66,27 +83,35 @@ class Claims(SphinxTransform):
                 table["classes"].append("claims")
             for row in (row for body in table.findall(nodes.tbody) for row in body.findall(nodes.row)):
                 for entry in row.children[1:]:
-                    texts = [text for text in entry.findall(nodes.Text) if self._begins(text)]
-                    for text in texts:
+                    for text in filter(self._begins, list(entry.findall(nodes.Text))):
                         self._chips(text)
 
     @staticmethod
     def _begins(text: nodes.Text) -> bool:
-        """Whether a text is the first of its cell, or of what is bold in it."""
+        """Whether a text is the first of its cell, or of a bold part of it."""
         return isinstance(text.parent, nodes.strong | nodes.paragraph) and text.parent.index(text) == 0
 
     @staticmethod
     def _chips(text: nodes.Text) -> None:
-        found: list[nodes.Node] = []
-        for i, part in enumerate(verdicts.parts(str(text)) or ()):
+        chips: list[nodes.Node] = []
+        for i, part in enumerate(parts(str(text)) or ()):
             if i % 2:
-                found.append(nodes.inline("", part, classes=["verdict", verdicts.TONES[part]]))
+                chips.append(nodes.inline("", part, classes=["verdict", TONES[part]]))
             elif part.strip(" ,"):
-                found.append(nodes.Text(part))
-            elif part and found:
-                found.append(nodes.Text(" "))
-        if found:
-            text.parent.replace(text, found)
+                chips.append(nodes.Text(part))
+            elif part and chips:
+                chips.append(nodes.Text(" "))
+        if chips:
+            text.parent.replace(text, chips)
+
+
+def parts(text: str) -> list[str] | None:
+    """A text that begins with verdicts, split: between, verdict, between, verdict, ..., rest; None for other texts."""
+    beginning = BEGINNING.match(text)
+    if beginning is None:
+        return None
+    *before, last = WORD.split(beginning[0])
+    return [*before, last + text[beginning.end() :]]
 
 
 def without_network(

@@ -1,6 +1,6 @@
-"""What the site is built from: one folder with the built pages, their figures, and the documentation.
+"""Gather the site's sources in one folder: the built pages with their figures at the top, the documentation in `docs/`.
 
-Pages lie at its top, `docs/` below it. Files are copied only where they differ, so that Sphinx sees what has changed.
+Only files that differ are copied, so that Sphinx sees what has changed.
 """
 
 from __future__ import annotations
@@ -10,20 +10,17 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT, GUIDE = "index", "docs/README"  # the overview, and the list of the documentation's pages
+ROOT, GUIDE = "index", "docs/README"  # the overview; the list of the documentation's pages
 README = "README.md"
-BESIDE = ("*.md", "*.cff", "LICENSE")  # of the checkout, what the documentation links to
+BESIDE = ("*.md", "*.cff", "LICENSE")  # files of the checkout that the documentation links to
 FILES = ("figures", "tables")  # folders of a page's files
-NO_OVERVIEW = "# Reproductions\n\n`repro report` builds the overview and the pages.\n"  # of a folder without any
+NO_OVERVIEW = "# Reproductions\n\n`repro report` builds the overview and the pages.\n"  # for a folder without one
 
 Contents = dict[str, list[tuple[str, list[str]]]]
 
 
 def gather(pages: Path, checkout: Path, source: Path, site: Path) -> Contents:
-    """Make the folder `source`; returns what stands below which document: (caption, documents).
-
-    What is there no longer is removed, with its HTML in `site`.
-    """
+    """Update the folder `source`, and remove what is outdated there, with its HTML in `site`; returns `contents`."""
     wanted = dict(_built(pages)) | dict(_documentation(checkout))
     wanted.setdefault(f"{ROOT}.md", NO_OVERVIEW.encode())
     for old in [path for path in source.rglob("*") if path.is_file()]:
@@ -51,8 +48,8 @@ def _built(pages: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _documentation(checkout: Path) -> Iterator[tuple[str, bytes]]:
-    """The checkout's, its links to the committed pages led to the built ones; nothing where there is no `docs/`. The
-    overview is in the place of the README, which says the same."""
+    """The documentation; nothing without `docs/`. Its links to committed pages lead to the built ones, those to the
+    README to the overview, which has the same content."""
     if not (checkout / f"{GUIDE}.md").is_file():
         return
     beside = (path for name in BESIDE for path in checkout.glob(name) if path.name != README)
@@ -64,9 +61,9 @@ def _documentation(checkout: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def contents(documents: dict[str, str], built: set[str]) -> Contents:
-    """What stands below which document: pages in the overview's order, documentation in its list's.
+    """Document -> (caption, documents below it): pages in the overview's order, documentation in the order of its list.
 
-    `<paper>-claims` and the like stand below `<paper>`; what nothing links to comes last.
+    `<paper>-claims` and similar pages are below `<paper>`; documents without a link to them come last.
     """
     below: Contents = {}
     children = {name: parent for name in built if (parent := name.rpartition("-")[0]) in built}
@@ -81,14 +78,14 @@ def contents(documents: dict[str, str], built: set[str]) -> Contents:
 
 
 def _linked(document: str, documents: dict[str, str]) -> list[str]:
-    """The documents that one links to, in its order."""
+    """The documents that one links to, in order."""
     from markdown_it import MarkdownIt
 
-    found = []
+    targets = []
     for block in MarkdownIt("commonmark").enable("table").parse(documents[document]):
         for token in block.children or ():
             name = str(token.attrGet("href") or "").partition("#")[0].removesuffix(".md")
             target = posixpath.normpath(posixpath.join(posixpath.dirname(document), name))
             if target in documents and target != document:
-                found.append(target)
-    return list(dict.fromkeys(found))
+                targets.append(target)
+    return list(dict.fromkeys(targets))

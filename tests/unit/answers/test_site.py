@@ -1,4 +1,4 @@
-"""The site: pages of text, tables, figures and links, and nothing that text could turn into."""
+"""The site: pages of text, tables, figures and links; nothing in the text of a page becomes anything else."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from bs4 import BeautifulSoup
 from repro.answers.claims import verdict
 from repro.answers.site import markdown, sources
 from repro.answers.site.build import build
-from repro.answers.site.verdicts import TONES, parts
+from repro.answers.site.extension import TONES, parts
 from repro.core.errors import InputError
 from repro.core.paths import PROJECT
 from tests.reports.data.undrawn import PIXEL
 
+NOWHERE = Path("/nowhere")  # a checkout without documentation
 PAPER = """# A paper
 
 ![Two bars.](figures/paper/bars.png)
@@ -45,11 +46,10 @@ CLAIMS = """# Claims
 
 def put(folder: Path, pages: dict[str, str]) -> Path:
     """The pages, with the files of one figure."""
-    for name, text in pages.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
     figures = folder / "figures" / "paper"
     figures.mkdir(parents=True, exist_ok=True)
+    for name, text in pages.items():
+        (folder / name).write_text(text)
     for suffix, content in ((".png", PIXEL), (".pdf", b"%PDF"), (".csv", b"a,b\n1,2\n")):
         (figures / f"bars{suffix}").write_bytes(content)
     return folder
@@ -63,10 +63,10 @@ def read(path: Path) -> BeautifulSoup:
 def site(tmp_path_factory):
     overview = "# Overview\n\n[First](other.md), [second](paper.md)\n"
     pages = {"index.md": overview, "paper.md": PAPER, "paper-claims.md": CLAIMS, "other.md": "# Another\n"}
-    return build(put(tmp_path_factory.mktemp("site"), pages), Path("/nowhere"))
+    return build(put(tmp_path_factory.mktemp("site"), pages), NOWHERE)
 
 
-def test_pages_stand_in_the_overview_s_order_and_claims_below_their_paper(site):
+def test_pages_are_in_the_order_of_the_overview_and_claims_below_their_paper(site):
     assert site.warnings == []
     tree = read(site.page("paper")).select_one(".sidebar-tree > ul")
     assert [link["href"] for link in tree.select("li.toctree-l1 > a")] == ["other.html", "#"]
@@ -92,12 +92,11 @@ def test_verdicts_are_chips_and_tables_of_claims_can_be_filtered(site):
         [("not testable here", "none")],
     ]  # fmt: skip
     assert "2.10 (2.00 to 2.20): confirmed in direction (64 of 64)" in claims.get_text()
-    assert "not testable here: no data" in claims.get_text()
     assert claims.find_parent(class_="table-wrapper")  # which scrolls
     assert read(site.page("paper-claims")).find("script", src=re.compile("_static/claims.js"))
 
 
-def test_every_answer_of_a_verdict_has_a_tone_that_can_be_read():
+def test_every_verdict_has_a_tone_with_readable_contrast():
     answers = {value for name, value in vars(verdict).items() if name.isupper() and isinstance(value, str)}
     assert answers <= set(TONES)
     assert parts("open (3 of 4)") == ["", "open", " (3 of 4)"] and parts("reopen") is None and parts("openly") is None
@@ -127,86 +126,71 @@ def test_nothing_comes_from_the_network(site):
     assert (site.index.parent / "searchindex.js").is_file()  # a script, so that files may search too
 
 
-WIDE = (
-    "| claim | "
-    + " | ".join(["a column of the table"] * 12)
-    + " |\n"
-    + "| --- " * 13
-    + "|\n"
-    + "| 123456789 " * 13
-    + "|\n"
-)
-MEASURED = """<script>parent.postMessage([document.documentElement.scrollWidth,
-Math.round(document.querySelector(".sidebar-drawer").getBoundingClientRect().right)], "*")</script>"""
-FRAMED = """<title></title><iframe src="{page}" style="width: {width}px; height: 900px; border: 0"></iframe>
-<script>onmessage = (event) => document.title = event.data.join(" ")</script>"""  # no window is narrower than 500
-
-
-def measured(page: Path, width: int, folder: Path) -> tuple[int, int]:
-    """How wide a page is, shown so wide, and where its sidebar ends."""
-    if not (browser := shutil.which("chromium") or shutil.which("google-chrome")):
-        pytest.skip("needs Chromium: apt-get install chromium")
-    copy, frame = page.with_name(f"measured-{page.name}"), folder / "frame.html"
-    copy.write_text(page.read_text().replace("</body>", f"{MEASURED}</body>"))
-    frame.write_text(FRAMED.format(page=copy.as_uri(), width=width))
-    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
-               "--no-first-run", f"--user-data-dir={folder / 'browser'}", "--hide-scrollbars",
-               "--window-size=1400,1000", "--virtual-time-budget=5000", "--dump-dom", frame.as_uri()]  # fmt: skip
-    shown = subprocess.run(command, capture_output=True, text=True, timeout=120).stdout
-    copy.unlink()
-    width, end = map(int, BeautifulSoup(shown, "html.parser").title.text.split())
-    return width, end
-
-
-@pytest.mark.parametrize("width", [390, 1280])
-def test_no_page_is_wider_than_its_window_nor_covered_by_the_sidebar(tmp_path, width):
-    page = build(put(tmp_path, {"index.md": f"# Overview\n\n{WIDE}\n```\n{'x' * 300}\n```\n"}), Path("/nowhere")).index
-    page_width, sidebar_end = measured(page, width, tmp_path)
-    assert page_width <= width
-    assert (sidebar_end > 0) == (width > 1000)
-
-
-@pytest.mark.parametrize("width", [390, 1280])
-def test_no_committed_page_is_wider_than_its_window(tmp_path, width):
-    if not (shutil.which("chromium") or shutil.which("google-chrome")):
-        pytest.skip("needs Chromium: apt-get install chromium")
-    pages = tmp_path / "pages"
-    shutil.copytree(PROJECT / "reports" / "out", pages)
-    index = build(pages).index
-    for name in ("index", "pipesgd", "gtopk", "gtopk-claims", "gtopk-provenance", "validation"):
-        assert measured(index.with_name(f"{name}.html"), width, tmp_path)[0] <= width, name
-
-
-def test_a_fold_opens_and_nothing_else_of_html_does(tmp_path):
-    text = "# P\n\n<details><summary>More & *more*</summary>\n\n| a |\n| --- |\n| inside |\n\n</details>\n\nafter\n"
-    odd = "# P\n\n<details><summary>never closed</summary>\n\n<details open>\n\ntext\n"
-    site = build(put(tmp_path, {"a.md": text, "b.md": odd}), Path("/nowhere"))
-    (fold,) = read(site.page("a"))("details")
-    assert fold.summary.text == "More & *more*" and fold.td.text.strip() == "inside" and "after" not in fold.text
-    assert not read(site.page("b")).select("article details") and "never closed" in read(site.page("b")).article.text
-
-
-def test_the_overview_is_in_the_place_of_the_readme(tmp_path):
-    checkout = tmp_path / "checkout"
-    (checkout / "docs").mkdir(parents=True)
-    (checkout / "docs" / "README.md").write_text("# Documentation\n\n[the README](../README.md)\n")
-    (checkout / "README.md").write_text("# The project\n")
-    site = build(put(tmp_path / "pages", {"index.md": "# Overview\n"}), checkout)
-    assert site.warnings == [] and not site.page("README").exists()
-    assert read(site.page("docs/README")).find("a", string="the README")["href"] == "../index.html"
-
-
-def test_only_what_changed_is_built_again_and_what_went_is_removed(tmp_path):
+def test_only_changed_pages_are_built_again_and_old_ones_are_removed(tmp_path):
     pages = put(tmp_path, {"a.md": "# A\n", "b.md": "# B\n", "c.md": "# C\n"})
-    before = build(pages, tmp_path / "nowhere")
+    before = build(pages, NOWHERE)
     times = {name: before.page(name).stat().st_mtime_ns for name in "abc"}
-    put(pages, {"a.md": "# A\n", "b.md": "# B\n\nmore\n"})
-    build(pages, tmp_path / "nowhere")
+    (pages / "b.md").write_text("# B\n\nmore\n")
+    build(pages, NOWHERE)
     assert [name for name in "abc" if before.page(name).stat().st_mtime_ns != times[name]] == ["b"]
     (pages / "c.md").unlink()
-    build(pages, tmp_path / "nowhere")
+    build(pages, NOWHERE)
     assert not before.page("c").exists() and "c.html" not in before.page("a").read_text()
 
+
+# --- the committed pages and the documentation
+
+WIDE = f"# Wide\n\n| claim {'| a column of the table ' * 12}|\n{'| --- ' * 13}|\n{'| 123456789 ' * 13}|\n"
+MEASURED = """<script>parent.postMessage([location.pathname, innerWidth, document.documentElement.scrollWidth,
+Math.round(document.querySelector(".sidebar-drawer").getBoundingClientRect().right)].join(), "*")</script>"""
+FRAME = '<iframe src="{page}" style="width: {width}px; height: 900px; border: 0"></iframe>'
+COLLECT = "<title>;</title><script>onmessage = (event) => document.title += event.data + ';'</script>"
+
+
+@pytest.fixture(scope="module")
+def committed(tmp_path_factory):
+    """The site of the committed pages and the documentation, with one wide page."""
+    pages = tmp_path_factory.mktemp("committed") / "pages"
+    shutil.copytree(PROJECT / "reports" / "out", pages)
+    (pages / "wide.md").write_text(f"{WIDE}\n```\n{'x' * 300}\n```\n")
+    return build(pages)
+
+
+def test_the_documentation_has_no_warning_and_all_its_links_live(committed):
+    assert committed.warnings == [] and not committed.page("README").exists()  # links to README lead to the overview
+    for path in sorted(PROJECT.glob("docs/*.md")):
+        prose = re.sub(r"```.*?```|`[^`\n]*`", "", path.read_text(), flags=re.DOTALL)
+        links = read(committed.page(f"docs/{path.stem}")).select("article a:not(.headerlink, :has(> img))")
+        assert len(links) == len(re.findall(r"(?<!!)\[[^\]\n]*\]\([^)\n]+\)", prose)), path
+        for href in (unquote(a["href"]).partition("#")[0] for a in links):
+            assert href.startswith("http") or not href or (committed.page("docs/x").parent / href).is_file(), href
+    order = [a["href"] for a in read(committed.index).select(".sidebar-tree li a")]
+    assert order.index("docs/start.html") < order.index("docs/limits.html") and "CONTRIBUTING.html" in order
+
+
+def test_no_page_is_wider_than_its_window_or_covered_by_the_sidebar(committed, tmp_path):
+    """Each page in a frame of each width, as no window is narrower than 500 pixels."""
+    if not (browser := shutil.which("chromium") or shutil.which("google-chrome")):
+        pytest.skip("needs Chromium: apt-get install chromium")
+    frames = []
+    for name in ("wide", "index", "pipesgd", "gtopk", "gtopk-claims", "gtopk-provenance", "validation"):
+        copy = committed.page(f"measured-{name}")
+        copy.write_text(committed.page(name).read_text().replace("</body>", f"{MEASURED}</body>"))
+        frames += [FRAME.format(page=copy.as_uri(), width=width) for width in (390, 1280)]
+    (tmp_path / "frames.html").write_text(COLLECT + "".join(frames))
+    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
+               "--no-first-run", f"--user-data-dir={tmp_path / 'browser'}", "--hide-scrollbars",
+               "--window-size=1400,1000", "--virtual-time-budget=20000", "--dump-dom",
+               (tmp_path / "frames.html").as_uri()]  # fmt: skip
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=300).stdout
+    measured = [each.split(",") for each in BeautifulSoup(shown, "html.parser").title.text.strip(";").split(";")]
+    assert len(measured) == len(frames)
+    for page, width, page_width, sidebar_end in measured:
+        assert int(page_width) <= int(width), page
+        assert (int(sidebar_end) > 0) == (int(width) > 1000), page
+
+
+# --- text is text
 
 TEXTS = (
     "<script>alert(1)</script>", "a <b onclick='alert(1)'>bold</b>", "<!-- hidden -->", "<img src=x onerror=alert(1)>",
@@ -216,77 +200,67 @@ TEXTS = (
     "[a](javascript:alert(1))", "[a](../secret.txt)", "[a](inv:x#y)", "[a](path:../secret.txt)",
     "[a](project:../secret.txt)", "[a](file:///etc/passwd)",
 )  # fmt: skip
-
-
-def test_text_is_text(tmp_path):
-    for name in ("secret.txt", "secret.png"):
-        (tmp_path / name).write_text("the secret")
-    pages = {f"text{i}.md": f"# P\n\n{text}\n\n---\n" for i, text in enumerate(TEXTS)}
-    site = build(put(tmp_path / "pages", pages), tmp_path / "nowhere")
-    for i, text in enumerate(TEXTS):
-        article = read(site.page(f"text{i}")).find("article")
-        assert not article.select("script, b, i, img, iframe, aside, .admonition, .error, .problematic"), text
-        assert not article.find(href=re.compile("^(?!#)")) and "the secret" not in article.get_text(), text
-        shown = re.sub(r"\]\(.*\)|[`~]{3}.*|\{.*\}|\[.*: .*", "", text)
-        assert set(re.findall(r"\w{4,}", shown)) <= set(re.findall(r"\w{4,}", article.get_text())), text
-    assert not list(site.index.parent.rglob("secret*"))
-
-
-def test_settings_in_a_page_are_text(tmp_path):
-    text = "---\nmyst:\n  enable_extensions: [html_image]\n---\n\n# P\n\n<img src='figures/paper/bars.png'>\n"
-    site = build(put(tmp_path, {"page.md": text}), tmp_path / "nowhere")
-    assert not read(site.page("page")).select("article img")
-
-
 LINKS = {
     "https://a.org/x?y=1": True, "http://a.org": True, "#there": True, "link0.md#there": True,
     "figures/paper/bars.csv": True, "not-built.md": False, "figures/paper/not-there.csv": False,
     "javascript:alert(1)": False, "JavaScript:alert(1)": False, "data:text/html,x": False, "vbscript:x": False,
     "file:///etc/passwd": False, "java&#10;script:alert(1)": False, "/etc/passwd": False, "../../../etc/passwd": False,
 }  # fmt: skip
+FOLDED = "# P\n\n<details><summary>More & *more*</summary>\n\n| a |\n| --- |\n| inside |\n\n</details>\n\nafter\n"
+UNFOLDED = "# P\n\n<details><summary>never closed</summary>\n\n<details open>\n\ntext\n"
+SETTINGS = "---\nmyst:\n  enable_extensions: [html_image]\n---\n\n# P\n\n<img src='figures/paper/bars.png'>\n"
 
 
-def test_links_lead_to_the_web_or_beside_the_page(tmp_path):
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    """The site of pages whose text could become something else, beside secret files."""
+    folder = tmp_path_factory.mktemp("hostile")
+    for name in ("secret.txt", "secret.png"):
+        (folder / name).write_text("the secret")
+    pages = {f"text{i}.md": f"# P\n\n{text}\n\n---\n" for i, text in enumerate(TEXTS)}
+    pages |= {f"link{i}.md": f"# P\n\n## There\n\n[text]({link})\n" for i, link in enumerate(LINKS)}
+    pages |= {"folded.md": FOLDED, "unfolded.md": UNFOLDED, "settings.md": SETTINGS}
     markdown.LOGGER.logger.disabled = True  # as MLflow's migrations leave it
-    pages = {f"link{i}.md": f"# P\n\n## There\n\n[text]({link})\n" for i, link in enumerate(LINKS)}
-    site = build(put(tmp_path, pages), tmp_path / "nowhere")
+    return build(put(folder / "pages", pages), NOWHERE)
+
+
+def test_text_is_text(hostile):
+    for i, text in enumerate(TEXTS):
+        article = read(hostile.page(f"text{i}")).find("article")
+        assert not article.select("script, b, i, img, iframe, aside, .admonition, .error, .problematic"), text
+        assert not article.find(href=re.compile("^(?!#)")) and "the secret" not in article.get_text(), text
+        shown = re.sub(r"\]\(.*\)|[`~]{3}.*|\{.*\}|\[.*: .*", "", text)
+        assert set(re.findall(r"\w{4,}", shown)) <= set(re.findall(r"\w{4,}", article.get_text())), text
+    assert not list(hostile.index.parent.rglob("secret*"))
+    assert not read(hostile.page("settings")).select("article img")
+
+
+def test_a_fold_opens_and_no_other_html_does(hostile):
+    (fold,) = read(hostile.page("folded"))("details")
+    assert fold.summary.text == "More & *more*" and fold.td.text.strip() == "inside" and "after" not in fold.text
+    article = read(hostile.page("unfolded")).article
+    assert not article.select("details") and "never closed" in article.text
+
+
+def test_links_lead_to_the_web_or_beside_the_page(hostile):
     for i, (link, lives) in enumerate(LINKS.items()):
-        article = read(site.page(f"link{i}")).find("article")
+        article = read(hostile.page(f"link{i}")).find("article")
         links = [a for a in article("a") if "text" in a.get_text()]
         assert bool(links) == lives and "text" in article.get_text(), link
         for a in links:
-            assert a["href"].startswith(("http", "#")) or (site.index.parent / a["href"].partition("#")[0]).is_file()
-    assert [warning.rpartition("WARNING: ")[2] for warning in site.warnings] == [
-        f"{link} leads out of the site" for link in ("/etc/passwd", "../../../etc/passwd")
-    ]
+            assert a["href"].startswith(("http", "#")) or (hostile.index.parent / a["href"].partition("#")[0]).is_file()
+    outside = [warning.rpartition("WARNING: ")[2] for warning in hostile.warnings if "/link" in warning]
+    assert outside == [f"{link} leads out of the site" for link in ("/etc/passwd", "../../../etc/passwd")]
 
 
-def test_where_it_cannot_be_written_is_one_line(tmp_path):
+def test_an_unwritable_folder_is_an_error_of_one_line(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot write") as caught:
         build(tmp_path / "file")
     assert "\n" not in str(caught.value)
 
 
-def test_the_documentation_has_no_warning_and_all_its_links_live(tmp_path):
-    for path in (PROJECT / "reports" / "out").rglob("*"):
-        if path.suffix in (".md", ".png"):
-            target = tmp_path / path.relative_to(PROJECT / "reports" / "out")
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(f"# {path.stem}\n".encode() if path.suffix == ".md" else path.read_bytes())
-    site = build(tmp_path)
-    assert site.warnings == []
-    for path in sorted(PROJECT.glob("docs/*.md")):
-        prose = re.sub(r"```.*?```|`[^`\n]*`", "", path.read_text(), flags=re.DOTALL)
-        links = read(site.page(f"docs/{path.stem}")).select("article a:not(.headerlink, :has(> img))")
-        assert len(links) == len(re.findall(r"(?<!!)\[[^\]\n]*\]\([^)\n]+\)", prose)), path
-        for href in (unquote(a["href"]).partition("#")[0] for a in links):
-            assert href.startswith("http") or not href or (site.page("docs/x").parent / href).is_file(), href
-    order = [a["href"] for a in read(site.index).select(".sidebar-tree li a")]
-    assert order.index("docs/start.html") < order.index("docs/limits.html") and "CONTRIBUTING.html" in order
-
-
-def test_what_stands_below_what():
+def test_the_contents_of_documents():
     documents = {"index": "# I\n\n[b](b.md) [w](https://a.org/b.md)", "a": "", "b": "", "b-claims": "", "c-d": "",
                  "docs/README": "| [z](z.md) | [C](../CONTRIBUTING.md#x) |", "docs/a": "", "docs/z": "",
                  "CONTRIBUTING": ""}  # fmt: skip

@@ -1,8 +1,8 @@
-// Tables of claims: each cell knows its column, for cards on narrow screens; above a long list of them stand a field for
-// text and a choice of verdicts, which hide the rows, and the tables, without them.
+// Tables of claims: label each cell with its column, for cards on narrow screens; add a filter by text and verdict above
+// long lists.
 "use strict";
 
-const LONG = 20; // rows, from which on a list can be filtered
+const LONG = 20; // rows of a list that can be filtered
 const plain = (text) => text.toLowerCase().replace(/\s+/g, " ").trim();
 
 function labelled(table) {

@@ -1,8 +1,8 @@
-"""Closed forms that tests hold the virtual fabric and its strategies against, and that nothing else needs.
+"""Closed forms that only tests use, to check the virtual fabric and strategies.
 
-Symbols are those of `repro.algorithms.timing`. Pulls (`all_pull`, `one_pulls`) are from a sharded server whose nodes
-share hosts: each of p nodes has a p-th of the vector, b = `largest_block(p, n)` bytes; rank r is on host r mod h; m
-nodes share a host; `local_alpha` and `local_beta` are of messages within one. Pulls are asked for at no cost.
+Symbols: `repro.algorithms.timing`. `all_pull` and `one_pulls` are pulls from a sharded server whose nodes share hosts:
+each of p nodes has a p-th of the vector, b = `largest_block(p, n)` bytes; rank r is on host r mod h; m nodes share a
+host; `local_alpha` and `local_beta` apply within a host. Requests cost nothing.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from repro.algorithms.timing.collective_forms import (
     rounds,
     server,
 )
-from repro.algorithms.timing.eager_forms import MESSAGE_BYTES
 from repro.algorithms.timing.sparse_forms import ELEMENT
 from repro.algorithms.timing.step_forms import pipe_limited, server_step
 from repro.fabric.codecs import Codec
 from repro.fabric.costs import Costs
+
+MESSAGE_BYTES = 16  # of an activation
 
 
 def ring_pipelined_even(p: int, alpha: float, wire: float, work: float, pieces: int) -> float:
@@ -35,25 +36,15 @@ def ring_pipelined_even(p: int, alpha: float, wire: float, work: float, pieces: 
         max( 2(p-1) m c + alpha,
              2 (alpha + c) + r + (m-1) max(c, r) + (p-2) (max(m c, m r, alpha + c + r) + max(m c, alpha + c)) )
 
-    Derivation. Number the pieces of all hops through, q = 0 .. 2(p-1)m - 1; X(q) is when the network card takes piece q
-    up, R(q) when it is summed (in the second half: when it is in). Then
+    Derivation. Number the pieces of all hops, q = 0 .. 2(p-1)m - 1; X(q) is when the network card starts to send piece
+    q, R(q) when it is summed (in the second half: when it has arrived). Then
 
         X(q) = max(X(q-1) + c, R(q-m)),   R(q) = max(X(q) + alpha + c, R(q-1)) + r (no r in the second half)
 
     so the end is the heaviest path from X(0) to the last R, over three moves: to the next piece on the wire (c), to the
     next piece's sum (r), or from the wire through the sum to the next hop (alpha + c + r, alpha + c in the second
-    half), m pieces further. First line: always on the wire, the card never rests. Second line: in each half but for
-    its one crossing (p-2) times m pieces, by the slowest of the moves. It is p = 2, m = 1: 2 (alpha + c) + r, the ring.
-
-    Where one thing is the bottleneck throughout:
-
-        network    r <= c and alpha + c + r <= m c:                    2 (p-1) m c + alpha
-        reduction  r >= 2 c, alpha + c + r <= m r, alpha + c <= m c:   (p-1) m (c + r) + 2 alpha - (m-2) c
-        latency    alpha + c >= m c, alpha + c + r >= m max(c, r):     2 (p-1) (alpha + c) + (p-1) r + (m-1) max(c, r)
-
-    In the first, with m c = n beta / p, all reduction and all latency but one are hidden: 2 (p-1)/p n beta + alpha. In
-    the second the reductions take turns without a pause: what section 3.2 says of complex compression. For pieces that
-    differ by an element, with the largest's times, it is a bound from above.
+    half), m pieces further. First line: the card never rests. Second line: in each half (p-2) times m pieces by the
+    slowest move, and one crossing. For pieces that differ by an element, with the largest's times, an upper bound.
     """
     if p == 1:
         return 0.0
@@ -65,7 +56,7 @@ def ring_pipelined_even(p: int, alpha: float, wire: float, work: float, pieces: 
 def piece_stages(
     p: int, n: int, beta: float, costs: Costs, codec: Codec, pieces: int = PIECES
 ) -> tuple[float, float, int]:
-    """(wire, work, pieces) for `ring_pipelined_even`: of the largest piece, and how many pieces a block really has."""
+    """(wire, work, pieces) for `ring_pipelined_even`: times of the largest piece, and the pieces of a block."""
     block = largest_block(p, n) // FLOAT32
     pieces = max(1, min(pieces, block))
     piece = -(-block // pieces)
@@ -73,57 +64,54 @@ def piece_stages(
 
 
 def gtopk_rounds(p: int, k: int, alpha: float, beta: float, merge: float = 0.0, element: float = ELEMENT) -> float:
-    """Equation (7) with ceil(log2 P) rounds: `gtopk_tree` of a power of two, a bound from above of any other P."""
+    """Equation (7) with ceil(log2 P) rounds: `gtopk_tree` for a power of two, an upper bound for other P."""
     return rounds(p) * (2 * (alpha + k * element * beta) + 2 * k * element * merge)
 
 
 def activation_s(p: int, alpha: float, beta: float) -> float:
-    """From the initiator's call until the last rank knows: ceil(log2 p) messages in a row (section 4.1.1).
-
-    For p not a power of two that is the most: some ranks are told in two ways.
-    """
+    """Seconds until an activation has reached all ranks: ceil(log2 p) messages in a row (section 4.1.1)."""
     return math.ceil(math.log2(p)) * (alpha + MESSAGE_BYTES * beta)
 
 
+def staleness_bound(delays: Sequence[Sequence[float]], compute_s: float, latency_s: float) -> int:
+    """tau of Lemma 5.1 (4) for solo allreduce in rounds, derived from the injected delays (errata.md, EA-3).
+
+    delays     [step][rank]: seconds that an injector adds to `compute_s` of every rank's step
+    latency_s  longest time from a round's start to its end on any rank
+
+    A rank that is not late is level with the first one. From there to step t it needs the sum of compute_s + d(s),
+    while every round takes at least compute_s + min d. So it is behind by the excess of its delays over the least
+    ones, summed over its worst window; plus one round for the latency and one for the round in progress.
+    """
+    least = compute_s + min(min(step) for step in delays)
+    worst = 0.0
+    for rank in range(len(delays[0])):
+        excess = 0.0  # the largest sum over windows that end here
+        for step in delays:
+            excess = max(0.0, excess) + step[rank] - min(step)
+            worst = max(worst, excess)
+    return math.ceil((worst + latency_s) / least) + 1
+
+
 def pipe_sequential(
-    T: int,
-    l_up: float,
-    l_for: float,
-    l_back: float,
-    p: int,
-    n: int,
-    alpha: float,
-    beta: float,
-    gamma: float,
+    T: int, l_up: float, l_for: float, l_back: float, p: int, n: int, alpha: float, beta: float, gamma: float,
     sync: float,
-) -> float:
+) -> float:  # fmt: skip
     """Equation (5): equation (4) with one ring allreduce for the whole gradient."""
     return pipe_limited(T, l_up, l_for + l_back, ring(p, n, alpha, beta, gamma, sync))
 
 
-def segment_allreduces(
-    segments: Sequence[int], p: int, alpha: float, beta: float, gamma: float, sync: float
-) -> list[float]:
-    """Seconds of a ring allreduce of each segment, given in bytes; their sum is equation (6)'s second term."""
-    return [ring(p, n, alpha, beta, gamma, sync) for n in segments]
-
-
 def pipe_segmented_total(
-    T: int,
-    K: int,
-    l_up: float,
-    l_for: float,
-    backward: Sequence[float],
-    communication: Sequence[float],
+    T: int, K: int, l_up: float, l_for: float, backward: Sequence[float], communication: Sequence[float],
     warmup: int = 0,
-) -> float:
-    """T iterations of Pipe-SGD in segments from a standing start until the last gradient is applied, by recursion.
+) -> float:  # fmt: skip
+    """T iterations of Pipe-SGD in segments until the last gradient is applied, by recursion (docs/errata.md, PS-1).
 
-    As `pipe_total`, which it is for one segment: the first `warmup` iterations have K = 1, an update takes place once
-    all segments of its iteration are there, fill and drain are in it.
+    The steady state with the pipeline's fill and drain. The first `warmup` iterations have K = 1. An update starts when
+    all segments of its iteration are summed.
     """
     main = thread = 0.0
-    done: list[float] = []  # when the sum of each iteration is there
+    done: list[float] = []  # when the sum of each iteration is ready
     updates = 0
     for t in range(1, T + 1):
         main += l_for
@@ -140,67 +128,44 @@ def pipe_segmented_total(
 
 
 def server_total(T: int, p: int, n: int, alpha: float, beta: float, gamma: float, l_up: float, l_comp: float) -> float:
-    """T iterations of PS-Sync until the last worker has the weights.
-
-    In the first one all workers push at once (incast: `push`), T-1 steady steps follow, and the last weights go out.
-    """
+    """T iterations of PS-Sync until the last worker has the weights: an incast (`push`), T-1 steady steps, a pull."""
     first = l_comp + push(p, n, alpha, beta, gamma) + l_up
     return first + (T - 1) * server_step(p, n, alpha, beta, gamma, l_up, l_comp) + pull(p, n, alpha, beta)
 
 
 def server_step_incast(p: int, n: int, alpha: float, beta: float, gamma: float, l_up: float, l_comp: float) -> float:
-    """The textbook's step of PS-Sync, where workers start together: l_comp + push + l_up + pull, 2 p n beta.
-
-    It is what fair sharing of the server's link gives: all pulls end at once, so all pushes collide. (p-1) n beta above
-    `server_step`.
-    """
+    """The textbook's step of PS-Sync, where all workers start at once: (p-1) n beta above `server_step`."""
     return l_comp + server(p, n, alpha, beta, gamma) + l_up
 
 
 def on_host(p: int, hosts: int | None, host: int = 0) -> int:
-    """Nodes on a host, m: of host 0, which has the most, unless another is given. hosts None: every node is a host."""
+    """m, the number of nodes on a host; host 0 has the most. hosts None: every node is a host."""
     return 1 if hosts is None else len(range(host, p, hosts))
 
 
 def all_pull(
-    p: int,
-    n: int,
-    alpha: float,
-    beta: float,
-    hosts: int | None = None,
-    local_alpha: float = 0.0,
+    p: int, n: int, alpha: float, beta: float, hosts: int | None = None, local_alpha: float = 0.0,
     local_beta: float = 0.0,
-) -> float:
-    """All nodes pull the whole vector at once:
+) -> float:  # fmt: skip
+    """All nodes pull the whole vector at once: max( alpha + m (p - m) b beta, local_alpha + m (m - 1) b local_beta ).
 
-        max( alpha + m (p - m) b beta,  local_alpha + m (m - 1) b local_beta )
-
-    Each of a host's m nodes gets p - m blocks through its NIC, and m - 1 through its memory, which is another way. With
-    a node a host it is alpha + (p-1)/p n beta. Every node sends to its neighbour first and the next rank's then, so
-    that at any moment no two hosts send to one. That holds where h divides p or p <= h; else it is a bound from below,
-    of the busiest host.
+    Each of a host's m nodes receives p - m blocks through its NIC and m - 1 through its memory. Exact where h divides p
+    or p <= h, because then no two hosts send to one at a time; else a lower bound, of the busiest host.
     """
-    block = largest_block(p, n)
-    found = 0.0
+    block, slowest = largest_block(p, n), 0.0
     for host in range(min(p, hosts or p)):
         m = on_host(p, hosts, host)
         remote = alpha + m * (p - m) * block * beta if p > m else 0.0
         local = local_alpha + m * (m - 1) * block * local_beta if m > 1 else 0.0
-        found = max(found, remote, local)
-    return found
+        slowest = max(slowest, remote, local)
+    return slowest
 
 
 def one_pulls(
-    p: int,
-    n: int,
-    alpha: float,
-    beta: float,
-    hosts: int | None = None,
-    local_alpha: float = 0.0,
+    p: int, n: int, alpha: float, beta: float, hosts: int | None = None, local_alpha: float = 0.0,
     local_beta: float = 0.0,
-) -> float:
-    """One node of host 0 pulls the whole vector while nobody else does: max( alpha + (p-m) b beta, local_alpha + (m-1)
-    b local_beta ). Hosts share nothing then but its own NIC, which does not rest from the first block on."""
+) -> float:  # fmt: skip
+    """One node of host 0 alone pulls the vector: max( alpha + (p-m) b beta, local_alpha + (m-1) b local_beta )."""
     block, m = largest_block(p, n), on_host(p, hosts)
     remote = alpha + (p - m) * block * beta if p > m else 0.0
     return max(remote, local_alpha + (m - 1) * block * local_beta if m > 1 else 0.0)

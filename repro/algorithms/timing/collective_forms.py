@@ -1,4 +1,4 @@
-"""Closed forms of the collectives; symbols and conditions are those of `repro.algorithms.timing`.
+"""Closed forms of the collectives; `repro.algorithms.timing` defines symbols and conditions.
 
 [47] is Pipe-SGD's reference, Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations".
 """
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from repro.fabric.costs import Costs
 
 FLOAT32 = 4
-PIECES = 4  # of a block in the pipelined ring, where no number is given (`repro.fabric.collectives.pipelined`)
+PIECES = 4  # default number of pieces of a block in the pipelined ring (`repro.fabric.collectives.pipelined`)
 
 
 def largest_block(p: int, n: int) -> int:
@@ -35,10 +35,10 @@ def ring(p: int, n: int, alpha: float, beta: float, gamma: float = 0.0, sync: fl
 def ring_encoded(p: int, n: int, alpha: float, beta: float, costs: Costs, codec: Codec) -> float:
     """Ring allreduce with a codec inside each hop (Pipe-SGD section 3.2), on blocks that are compressed already.
 
-    A hop of the first half moves a block's wire bytes, then decompresses two blocks, sums them and compresses the sum,
-    on the thread that communicates (resource "host"); a hop of the second half passes wire bytes on unopened. `costs`
-    has "reduce", "encode/NAME", "decode/NAME" (seconds, by bytes of float32) and "sync". The first compression and the
-    last decompression lie outside, on the computation thread: `codec_device`.
+    A hop of the first half moves a block's wire bytes, then decompresses two blocks, sums them and compresses the sum
+    on the communication thread (resource "host"). A hop of the second half forwards wire bytes unchanged. `costs`:
+    "reduce", "encode/NAME", "decode/NAME" (seconds, by bytes of float32) and "sync". The first compression and the
+    last decompression are `codec_device`.
     """
     block = largest_block(p, n)
     hop = alpha + codec.wire_bytes(block // FLOAT32) * beta
@@ -51,37 +51,18 @@ def codec_device(n: int, costs: Costs, codec: Codec) -> tuple[float, float]:
 
 
 def ring_pipelined(
-    p: int,
-    n: int,
-    alpha: float,
-    beta: float,
-    gamma: float = 0.0,
-    sync: float = 0.0,
-    pieces: int = PIECES,
+    p: int, n: int, alpha: float, beta: float, gamma: float = 0.0, sync: float = 0.0, pieces: int = PIECES
 ) -> float:
-    """Pipelined ring allreduce (Pipe-SGD section 3.2, Figure 3 (a)): each block in `pieces`, exact by recursion.
-
-    What a rank does with one piece after another, its network card, and its left neighbour's; `ring_pipelined_even` is
-    what comes out where p x pieces divides the vector, in closed form.
-    """
+    """Pipelined ring allreduce (Pipe-SGD section 3.2, Figure 3 (a)): each block in `pieces`, exact by recursion."""
     return sync + _pipeline(p, n, alpha, lambda length: length * FLOAT32 * beta, lambda b: b * gamma, pieces, True)
 
 
 def ring_pipelined_encoded(
     p: int, n: int, alpha: float, beta: float, costs: Costs, codec: Codec, pieces: int = PIECES
 ) -> float:
-    """Pipelined ring allreduce with a codec inside each hop (Figure 3 (b)): exact by recursion, as `ring_pipelined`.
-
-    The stages are (decompress, sum, compress) and (compressed communication), a piece being the unit of the codec;
-    `costs` as for `ring_encoded`.
-    """
-
-    def wire(length: int) -> float:
-        return codec.wire_bytes(length) * beta
-
-    return costs.modelled("sync") + _pipeline(
-        p, n, alpha, wire, lambda block: hop_work(block, costs, codec), pieces, codec.lossless
-    )
+    """`ring_pipelined` with a codec inside each hop, on each piece (Figure 3 (b)); costs as in `ring_encoded`."""
+    wire, work = lambda length: codec.wire_bytes(length) * beta, lambda block: hop_work(block, costs, codec)
+    return costs.modelled("sync") + _pipeline(p, n, alpha, wire, work, pieces, codec.lossless)
 
 
 def hop_work(block: int, costs: Costs, codec: Codec) -> float:
@@ -93,20 +74,18 @@ def hop_work(block: int, costs: Costs, codec: Codec) -> float:
 
 
 def _pipeline(
-    p: int,
-    n: int,
-    alpha: float,
-    wire: Callable[[int], float],
-    work: Callable[[int], float],
-    pieces: int,
+    p: int, n: int, alpha: float, wire: Callable[[int], float], work: Callable[[int], float], pieces: int,
     in_place: bool,
-) -> float:
-    """The recursion: `wire` seconds of a piece's elements on the wire, `work` seconds to sum a piece of so many bytes.
+) -> float:  # fmt: skip
+    """The recursion of the pipelined ring.
 
-    Step s of a rank is piece s mod m of hop s div m. It is there alpha and its time on the wire after the left
-    neighbour's network card took it up; then it is summed (in the first p-1 hops), one piece after the other, and goes
-    to the network card for step s + m. `in_place`: a piece of the result may come in only when the piece that lay there
-    in the first half has left.
+    wire      seconds of a piece on the wire, by its elements
+    work      seconds to sum a piece, by its bytes
+    in_place  a piece of the result may arrive only after the piece that it overwrites has left
+
+    Step s of a rank is piece s mod m of hop s div m. The piece arrives alpha and its wire time after the left
+    neighbour's network card started to send it. The rank sums it (in the first p-1 hops) after the piece before, and
+    hands it to its own network card for step s + m.
     """
     if p == 1:
         return 0.0
@@ -115,8 +94,8 @@ def _pipeline(
     m = max(1, min(pieces, max(blocks)))
     lengths = [[(j + 1) * block // m - j * block // m for j in range(m)] for block in blocks]
     half, steps = (p - 1) * m, 2 * (p - 1) * m
-    now, card = [0.0] * p, [0.0] * p  # of each rank: its thread, and when its network card is free
-    left = [[0.0] * steps for _ in range(p)]  # when the piece of a step has left its rank
+    now, card = [0.0] * p, [0.0] * p  # for each rank: the time of its thread, and when its network card is free
+    left = [[0.0] * steps for _ in range(p)]  # when the piece of a step has left the rank
 
     def send(rank: int, step: int, length: int) -> None:
         if length:
@@ -145,32 +124,32 @@ def reduce_scatter(p: int, n: int, alpha: float, beta: float, gamma: float = 0.0
 
 
 def allgather(p: int, n: float, alpha: float, beta: float, gamma: float = 0.0) -> float:
-    """Ring allgather of n bytes from every rank [47]: (p-1)(alpha + n beta). Nothing is summed."""
+    """Ring allgather of n bytes from every rank [47]: (p-1)(alpha + n beta)."""
     return (p - 1) * (alpha + n * beta)
 
 
 def recursive_doubling(p: int, n: int, alpha: float, beta: float, gamma: float = 0.0) -> float:
     """Allreduce by recursive doubling [47]: log2 p (alpha + n beta + n gamma) for p a power of two.
 
-    Else over the largest power of two below p, plus a round in (alpha + n beta + n gamma) and one out (alpha + n beta):
-    exactly that for gamma = 0. Else never more, and exact by recursion: a rank that is a round ahead of its partner
-    sends when the partner's link is free, and so n gamma before the partner has summed. (With neither alpha nor gamma
-    messages come in at the same moment, and the one that lets a rank go on may be behind another's n beta.)
+    For other p: the same over the largest power of two below p, plus a first round (alpha + n beta + n gamma) and a
+    last one (alpha + n beta). That sum is exact for gamma = 0 and an upper bound otherwise; the recursion is exact,
+    because a rank a round ahead of its partner sends as soon as the partner's link is free, before the partner has
+    summed. (With alpha = gamma = 0 messages arrive at the same moment, and a rank may wait n beta longer.)
     """
     core = 1 << (p.bit_length() - 1)
-    folded = [rank < p - core for rank in range(core)]  # whether a vector from outside is in a rank's sum
+    folded = [rank < p - core for rank in range(core)]  # whether a rank's sum has a vector from outside the core
     wire, work = n * beta, n * gamma
-    left = [wire * one for one in folded]  # when the last message to each rank left its sender,
-    came = [(alpha + wire) * one for one in folded]  # when it was in,
-    ready = [(alpha + wire + work) * one for one in folded]  # and when it was summed
+    left = [wire * extra for extra in folded]  # when the last message to each rank left its sender,
+    arrived = [(alpha + wire) * extra for extra in folded]  # when it arrived,
+    ready = [(alpha + wire + work) * extra for extra in folded]  # and when it was summed
     distance = 1
     while distance < core:
         partner = [rank ^ distance for rank in range(core)]
         ahead = [folded[other] and not folded[rank] for rank, other in enumerate(partner)]
         sent = [max(ready[rank], ahead[rank] * (left[other] + alpha)) for rank, other in enumerate(partner)]
         left = [sent[other] + wire for other in partner]
-        came = [max(sent[other] + alpha, came[rank]) + wire for rank, other in enumerate(partner)]
-        ready = [max(came[rank], sent[rank] + wire) + work for rank in range(core)]
+        arrived = [max(sent[other] + alpha, arrived[rank]) + wire for rank, other in enumerate(partner)]
+        ready = [max(arrived[rank], sent[rank] + wire) + work for rank in range(core)]
         folded = [folded[rank] or folded[other] for rank, other in enumerate(partner)]
         distance *= 2
     return max(at + (alpha + wire) * (rank < p - core) for rank, at in enumerate(ready))
@@ -179,9 +158,9 @@ def recursive_doubling(p: int, n: int, alpha: float, beta: float, gamma: float =
 def reduce(p: int, n: float, alpha: float, beta: float, gamma: float = 0.0) -> float:
     """Binomial tree to one rank [47]: log2 p (alpha + n beta + n gamma) for p a power of two.
 
-    Exact for any p on one receiving NIC a node, by the tree's own recursion: children of smaller subtrees than a power
-    of two are ready early, and their vectors queue at the parent in order of arrival; it adds them in order of
-    distance. Never above ceil(log2 p) rounds.
+    Exact for any p with one receiving NIC a node, by the tree's recursion: children with smaller subtrees are ready
+    early, their vectors queue at the parent in order of arrival, and the parent adds them in order of distance. Never
+    above ceil(log2 p) rounds.
     """
 
     def ready(ranks: int) -> float:
@@ -204,8 +183,8 @@ def reduce(p: int, n: float, alpha: float, beta: float, gamma: float = 0.0) -> f
 def broadcast(p: int, n: float, alpha: float, beta: float, gamma: float = 0.0) -> float:
     """Binomial tree from one rank [47]: log2 p (alpha + n beta) for p a power of two.
 
-    Exact for any p by recursion: a rank sends to its farthest partner first, and its NIC takes n beta a message, one
-    after the other, so on links that share too. Never above ceil(log2 p) rounds.
+    Exact for any p by recursion: a rank sends to its farthest partner first, one message after the other, each n beta
+    on its NIC; so also on links with fair sharing. Never above ceil(log2 p) rounds.
     """
 
     def last(ranks: int) -> float:
@@ -214,8 +193,7 @@ def broadcast(p: int, n: float, alpha: float, beta: float, gamma: float = 0.0) -
         while distance > 1:
             distance //= 2
             if distance < ranks:
-                there = min(distance, ranks - distance)
-                latest = max(latest, sent * n * beta + alpha + n * beta + last(there))
+                latest = max(latest, sent * n * beta + alpha + n * beta + last(min(distance, ranks - distance)))
                 sent += 1
         return latest
 
@@ -228,10 +206,10 @@ def tree(p: int, n: float, alpha: float, beta: float, gamma: float = 0.0) -> flo
 
 
 def push(p: int, n: int, alpha: float, beta: float, gamma: float = 0.0) -> float:
-    """p clients send n bytes to a server at once (incast), which adds them in rank order while the next comes in.
+    """p clients send n bytes to a server at once (incast), which adds each vector while the next one arrives.
 
-    alpha + p n beta + n gamma while summing keeps up (gamma <= beta), else alpha + 2 n beta + (p-1) n gamma: the first
-    vector is taken as it is, and the sums wait for each other instead of for the network.
+    alpha + p n beta + n gamma if summing is no slower than the network (gamma <= beta), else
+    alpha + 2 n beta + (p-1) n gamma; the first vector is not summed.
     """
     if p == 0:
         return 0.0
@@ -241,7 +219,7 @@ def push(p: int, n: int, alpha: float, beta: float, gamma: float = 0.0) -> float
 
 
 def pull(p: int, n: int, alpha: float, beta: float) -> float:
-    """A server sends n bytes to each of p clients, one after another through its NIC: alpha + p n beta."""
+    """A server sends n bytes to each of p clients, one after the other: alpha + p n beta."""
     return alpha + p * n * beta if p else 0.0
 
 
@@ -256,22 +234,21 @@ def server(p: int, n: int, alpha: float, beta: float, gamma: float = 0.0) -> flo
 def sharded_server(p: int, n: int, alpha: float, beta: float, gamma: float = 0.0) -> float:
     """Allreduce through a server with a shard on every rank: 2 alpha + 2 (p-1)/p n beta + (p-1)/p n gamma.
 
-    PipeDream section 3.2 counts its 4 (p-1)/p n bytes a rank, sent and received. Every rank begins with its neighbour,
-    so that no two push to one shard at a time: p-1 parts come in one after the other, alpha for all of them. The last
-    rank's shard is the largest; what it adds first, rank 0's part, comes in last, so that it adds all p-1 parts after.
-    It is the last to reply, and its replies leave one after the other. With fewer elements than ranks a bound from
-    above: parts of no length do not keep others off a network card.
+    PipeDream section 3.2 counts its 4 (p-1)/p n bytes a rank, sent and received. Every rank starts with its neighbour,
+    so no two ranks push to one shard at a time: p-1 parts arrive one after the other, with one alpha for all. The last
+    rank's shard is the largest. It first adds rank 0's part, which arrives last, so its p-1 sums follow all arrivals,
+    and its replies leave one after the other. With fewer elements than ranks this is an upper bound.
     """
     return 2 * alpha + (p - 1) * largest_block(p, n) * (2 * beta + gamma) if p > 1 else 0.0
 
 
 def collective(name: str, ranks: int, n: int, alpha: float, beta: float, gamma: float = 0.0) -> float:
-    """The form of a collective by the name that `repro bench collective` knows; `ranks` counts the server."""
+    """The closed form of a collective of `repro bench collective`, by its name; `ranks` includes the server."""
     forms = {
         "ring": ring,
         "ring_pipelined": ring_pipelined,
-        "native": ring,  # what the virtual fabric does natively
-        "auto": ring,  # which is what it takes there
+        "native": ring,  # the virtual fabric's own allreduce is a ring
+        "auto": ring,  # and its automatic choice
         "recursive_doubling": recursive_doubling,
         "tree": tree,
         "sharded_server": sharded_server,

@@ -49,13 +49,11 @@ def simulate(name: str, ranks: int, elements: int, gamma: float, device: str, ne
 @pytest.mark.parametrize("name", sorted(CALLS))
 @pytest.mark.parametrize("ranks", [1, 2, 3, 6])
 def test_collective_agrees_with_its_form(name: str, ranks: int) -> None:
-    for elements, gamma, network in product(
-        (1, 1001, 240_000), (0.0, 3e-9), (NETWORK, virtual.Network(0.0, 2e-9), virtual.Network(1e-3, 1e-9))
-    ):
-        real = simulate(name, ranks, elements, gamma, "cpu", network) if elements < 10_000 else None
+    for elements, gamma, network in product((1, 1001, 240_000), (0.0, 3e-9), (NETWORK, virtual.Network(0.0, 2e-9))):
         meta = simulate(name, ranks, elements, gamma, "meta", network)
         expected = collective_forms.collective(name, ranks, 4 * elements, network.alpha, network.beta, gamma)
-        assert real is None or real == meta
+        if elements < 10_000 and gamma and network is NETWORK:  # arithmetic does not change the time
+            assert simulate(name, ranks, elements, gamma, "cpu", network) == meta
         if name == "recursive_doubling" and ranks & (ranks - 1) and network.alpha == gamma == 0.0:
             # at the same moment as another message, the empty one that lets a rank go on may come in behind it
             assert expected * (1 - ROUNDING) <= meta <= (expected + 4 * elements * network.beta) * (1 + ROUNDING)
@@ -156,18 +154,15 @@ def test_dsync_is_equation_2(name: str, workers: int) -> None:
 
 def check_pipe_sgd(name: str, workers: int, K: int, bound: float, warmup: int, T: int = 8) -> None:
     """`bound`: l_comp as a multiple of l_comm."""
-    given = bound * terms(name, workers, 0.0)[2]
-    l_up, l_comp, l_comm = terms(name, workers, given)
+    compute_s = bound * terms(name, workers, 0.0)[2]
+    l_up, l_comp, l_comm = terms(name, workers, compute_s)
     options = {"K": K, "codec": name, "warmup_epochs": warmup}  # an epoch is one iteration here
-    total, after = run_strategy("pipe_sgd", options, workers, T, CODEC_COSTS, given)
-    assert total == pytest.approx(step_forms.pipe_total(T, K, l_up, l_comp, l_comm, warmup), rel=ROUNDING)
+    total, after = run_strategy("pipe_sgd", options, workers, T, CODEC_COSTS, compute_s)
+    expected = forms.pipe_segmented_total(T, K, l_up, 0.0, [l_comp], [l_comm], warmup)
+    assert total == pytest.approx(expected, rel=ROUNDING)
     if K < 3 or abs(l_comp + l_up - l_comm) > 0.2 * l_comm:  # else the backlog of the fill lasts beyond T
-        step = (
-            step_forms.pipe_limited(1, l_up, l_comp, l_comm)
-            if K > 1
-            else step_forms.sync_total(1, l_up, l_comp, l_comm)
-        )
-        assert after[-1] - after[-2] == pytest.approx(step, rel=1e-9)
+        form = step_forms.pipe_limited if K > 1 else step_forms.sync_total
+        assert after[-1] - after[-2] == pytest.approx(form(1, l_up, l_comp, l_comm), rel=1e-9)
     if warmup:
         assert after[warmup - 1] == pytest.approx(step_forms.sync_total(warmup, l_up, l_comp, l_comm), rel=ROUNDING)
 
@@ -186,15 +181,14 @@ def test_pipe_sgd_with_codecs(name: str, workers: int, K: int, bound: float, war
     check_pipe_sgd(name, workers, K, bound, warmup)
 
 
-@pytest.mark.parametrize("K", [1, 2, 3, 5])
-@pytest.mark.parametrize("T", [1, 2, 3, 8])
-def test_short_runs_of_pipe_sgd(K: int, T: int) -> None:
-    for share, update_s_per_byte in product((0.02, 0.7, 1.0, 3.0), (0.0, 1e-8)):
+@pytest.mark.parametrize("K", [2, 3, 5])
+def test_short_runs_of_pipe_sgd(K: int) -> None:
+    for T, share, update_s_per_byte in product((1, 2, 3, 8), (0.02, 1.0, 3.0), (0.0, 1e-8)):
         costs = Costs(True, {"reduce": 1e-10, "update": update_s_per_byte}, {"sync": 0.0})
-        l_comm = terms("none", 2, 0.0, costs)[2]
-        l_up, l_comp, l_comm = terms("none", 2, share * l_comm, costs)
+        l_up, l_comp, l_comm = terms("none", 2, share * terms("none", 2, 0.0, costs)[2], costs)
         total, _ = run_strategy("pipe_sgd", {"K": K}, 2, T, costs, l_comp)
-        assert total == pytest.approx(step_forms.pipe_total(T, K, l_up, l_comp, l_comm), rel=ROUNDING), (share, l_up)
+        expected = forms.pipe_segmented_total(T, K, l_up, 0.0, [l_comp], [l_comm])
+        assert total == pytest.approx(expected, rel=ROUNDING), (T, share, l_up)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 6])
@@ -204,10 +198,10 @@ def test_ps_sync_on_a_first_come_first_served_network_card(workers: int, l_comp:
     costs = Costs(True, {"reduce": gamma, "update": 3e-11}, {"sync": 0.0})
     l_up, T = costs.seconds("update", BYTES), 6
     total, after = run_strategy("ps_sync", {}, workers, T, costs, l_comp)
-    known = (workers, BYTES, ALPHA, BETA, gamma, l_up, l_comp)
-    assert total == pytest.approx(forms.server_total(T, *known), rel=ROUNDING)
-    assert after[-1] - after[-2] == pytest.approx(step_forms.server_step(*known), rel=1e-9)
-    assert step_forms.server_step(*known) <= forms.server_step_incast(*known) * (1 + ROUNDING)
+    case = (workers, BYTES, ALPHA, BETA, gamma, l_up, l_comp)
+    assert total == pytest.approx(forms.server_total(T, *case), rel=ROUNDING)
+    assert after[-1] - after[-2] == pytest.approx(step_forms.server_step(*case), rel=1e-9)
+    assert step_forms.server_step(*case) <= forms.server_step_incast(*case) * (1 + ROUNDING)
 
 
 # --- the paper's other equations, and fitting

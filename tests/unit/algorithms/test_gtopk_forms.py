@@ -1,8 +1,9 @@
-"""Closed forms of gTop-k's collectives, also on links that share."""
+"""Closed forms of gTop-k's collectives, published iteration times, and collectives on links with fair sharing."""
 
 from __future__ import annotations
 
 import math
+from itertools import product
 
 import pytest
 import torch
@@ -23,7 +24,7 @@ from repro.fabric.virtual.fabric import Network, run
 from repro.training.device_times import BACKWARD_TO_FORWARD, block_flops, block_seconds
 from tests.support import forms, probes
 
-# --- table I of gTop-k: the closed forms against the collectives on the virtual fabric; devices with published times
+# --- Table I
 
 
 ALPHA, BETA, GAMMA, MERGE = 4.36e-4, 9e-9, 3e-10, 2.5e-8
@@ -53,17 +54,13 @@ def seconds(name: str, p: int, elements: int, k: int, device: str = "meta", code
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("p", [1, 2, 3, 5, 6, 8, 12, 32])
+@pytest.mark.parametrize("p", [1, 2, 3, 6, 12, 16])
 def test_the_virtual_fabric_takes_the_closed_form_s_time(name: str, p: int) -> None:
     for elements, k in ((1000, 1), (25_000_000, 25_000)):
         expected = sparse_forms.sparse_collective(name, p, 4 * elements, k, ALPHA, BETA, GAMMA, MERGE)
         assert seconds(name, p, elements, k) == pytest.approx(expected, **EXACT)
-
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("p", [3, 4])
-def test_arithmetic_does_not_change_the_time(name: str, p: int) -> None:
-    assert seconds(name, p, 1000, 10, "cpu") == seconds(name, p, 1000, 10)
+    if p in (3, 6):  # arithmetic does not change the time
+        assert seconds(name, p, 1000, 10, "cpu") == seconds(name, p, 1000, 10)
 
 
 @pytest.mark.parametrize("codec", ["truncate16", "quantize8"])
@@ -145,18 +142,18 @@ def test_a_device_that_cannot_be_used_is_one_clear_line(device, says) -> None:
         testbeds.testbed_of(probes.TESTBED | {"device": device})
 
 
-# --- the trees' rounds on links that share: a broadcast's closed form holds there too, to rounding
+# --- trees and recursive doubling on links with fair sharing
 
 
-SOME = [2, 3, 4, 5, 6, 7, 11, 16, 17, 31, 33]
+SOME = [2, 3, 4, 6, 7, 16, 17]
 FAIR_ALPHA, FAIR_BETA, N = 1e-4, 1e-9, 400_000
 FAIR = Network(FAIR_ALPHA, FAIR_BETA, fair=True)
 FAIR_ROUNDING = 1e-9  # relative
 
 
-def on_shared_links(call, p: int, network: Network, gamma: float = 0.0) -> float:
+def timed(call, p: int, network: Network, gamma: float = 0.0, n: int = N) -> float:
     def main(fabric) -> float:
-        call(fabric, torch.empty(N // 4, device="meta"))
+        call(fabric, torch.empty(n // 4, device="meta"))
         return fabric.now()
 
     return max(run(p, main, network, Costs(True, {"reduce": gamma, "merge": gamma}, {"sync": 0.0})))
@@ -170,97 +167,52 @@ def gtopk_of(fabric, vector: torch.Tensor) -> None:
 @pytest.mark.parametrize("p", SOME)
 def test_a_broadcast_takes_its_rounds_where_links_share(p: int) -> None:
     """ceil(log2 p) (alpha + n beta): all of it for a power of two, its n beta for any p, and never more."""
-    found, rounds = on_shared_links(collectives.binomial_broadcast, p, FAIR), collective_forms.rounds(p)
+    found, rounds = timed(collectives.binomial_broadcast, p, FAIR), collective_forms.rounds(p)
     assert found == pytest.approx(collective_forms.broadcast(p, N, FAIR_ALPHA, FAIR_BETA), rel=FAIR_ROUNDING)
     assert found <= rounds * (FAIR_ALPHA + N * FAIR_BETA) * (1 + FAIR_ROUNDING)
     if p & (p - 1) == 0:
         assert found == pytest.approx(rounds * (FAIR_ALPHA + N * FAIR_BETA), rel=FAIR_ROUNDING)
-    no_latency = Network(0.0, FAIR_BETA, fair=True)
-    assert on_shared_links(collectives.binomial_broadcast, p, no_latency) == pytest.approx(
-        rounds * N * FAIR_BETA, rel=FAIR_ROUNDING
-    )
+    no_latency = timed(collectives.binomial_broadcast, p, Network(0.0, FAIR_BETA, fair=True))
+    assert no_latency == pytest.approx(rounds * N * FAIR_BETA, rel=FAIR_ROUNDING)
 
 
 @pytest.mark.parametrize("gamma", [0.0, 3e-10, 3e-9])
-@pytest.mark.parametrize("p", [2, 3, 4, 7, 11, 16, 23])
+@pytest.mark.parametrize("p", [2, 3, 7, 11, 16])
 def test_trees_stay_within_their_rounds_where_links_share(p: int, gamma: float) -> None:
     """Exactly the form's for a power of two; for other p two children's messages may come in together."""
     exchange = FAIR_ALPHA + N * (FAIR_BETA + gamma)
     reduce = collective_forms.rounds(p) * exchange
     broadcast = collective_forms.rounds(p) * (FAIR_ALPHA + N * FAIR_BETA)
-    found = (
-        on_shared_links(collectives.binomial_reduce, p, FAIR, gamma),
-        on_shared_links(collectives.tree_allreduce, p, FAIR, gamma),
-    )
+    found = timed(collectives.binomial_reduce, p, FAIR, gamma), timed(collectives.tree_allreduce, p, FAIR, gamma)
     assert found[0] <= reduce * (1 + FAIR_ROUNDING) and found[1] <= (reduce + broadcast) * (1 + FAIR_ROUNDING)
     if p & (p - 1) == 0:
         assert found == (pytest.approx(reduce, rel=FAIR_ROUNDING), pytest.approx(reduce + broadcast, rel=FAIR_ROUNDING))
     merged = reduce + collective_forms.rounds(p) * N * gamma + broadcast  # a merge reads both messages
-    assert on_shared_links(gtopk_of, p, FAIR, gamma) <= merged * (1 + FAIR_ROUNDING)
-
-
-# --- recursive doubling over any number of ranks takes the time that is printed, on links that share too
-
-
-DOUBLING_BETA, ROUNDING = 1e-9, 1e-9
-ALPHAS, GAMMAS, SIZES = (1e-6, 2e-3), (0.0, 3e-10, 3e-9), (4, 400_000)
-
-
-def of_doubling(p: int, n: int, network: Network, gamma: float = 0.0) -> float:
-    def main(fabric) -> float:
-        collectives.recursive_doubling_allreduce(fabric, torch.empty(n // 4, device="meta"))
-        return fabric.now()
-
-    return max(run(p, main, network, Costs(True, {"reduce": gamma}, {"sync": 0.0})))
+    assert timed(gtopk_of, p, FAIR, gamma) <= merged * (1 + FAIR_ROUNDING)
 
 
 def textbook(p: int, n: int, alpha: float, gamma: float) -> float:
-    """A round in, one for each doubling, one out."""
-    rounds, message = p.bit_length() - 1, alpha + n * DOUBLING_BETA
+    """Recursive doubling: a first round, one for each doubling, a last one."""
+    rounds, message = p.bit_length() - 1, alpha + n * FAIR_BETA
     return rounds * (message + n * gamma) + (0.0 if p == 1 << rounds else 2 * message + n * gamma)
 
 
 @pytest.mark.parametrize("p", SOME)
-def test_the_time_is_the_printed_one(p: int) -> None:
-    """To rounding the closed form, which is the textbook's sum of rounds, or less where summing takes time."""
-    for n, alpha, gamma in ((n, alpha, gamma) for n in SIZES for alpha in ALPHAS for gamma in GAMMAS):
-        form = collective_forms.recursive_doubling(p, n, alpha, DOUBLING_BETA, gamma)
-        assert of_doubling(p, n, Network(alpha, DOUBLING_BETA), gamma) == pytest.approx(form, rel=ROUNDING), (
-            n,
-            alpha,
-            gamma,
-        )
+@pytest.mark.parametrize("n", [4, N])
+def test_recursive_doubling_takes_the_time_of_its_form(p: int, n: int) -> None:
+    """The closed form, which is the textbook's sum of rounds, or less if summing takes time; also with fair sharing,
+    because no two messages share a link."""
+    for alpha, gamma in product((1e-6, 2e-3), (0.0, 3e-10, 3e-9)):
+        form = collective_forms.recursive_doubling(p, n, alpha, FAIR_BETA, gamma)
+        found = timed(collectives.recursive_doubling_allreduce, p, Network(alpha, FAIR_BETA), gamma, n)
+        assert found == pytest.approx(form, rel=FAIR_ROUNDING), (alpha, gamma)
         bound = textbook(p, n, alpha, gamma)
-        assert form <= bound * (1 + ROUNDING)
+        assert form <= bound * (1 + FAIR_ROUNDING)
         if gamma == 0.0 or p & (p - 1) == 0:
-            assert form == pytest.approx(bound, rel=ROUNDING)
-
-
-@pytest.mark.parametrize("p", SOME)
-def test_no_two_messages_share_a_link(p: int) -> None:
-    """So that links on which they would hold each other up change nothing; a sum's time is at most what may be lost."""
-    n = 400_000
-    for alpha in (1e-4, 2e-3):
-        fair = Network(alpha, DOUBLING_BETA, fair=True)
-        assert of_doubling(p, n, fair) == pytest.approx(textbook(p, n, alpha, 0.0), rel=ROUNDING)
-        for gamma in GAMMAS[1:]:
-            assert of_doubling(p, n, fair, gamma) <= (textbook(p, n, alpha, gamma) + n * gamma) * (1 + ROUNDING)
-
-
-@pytest.mark.parametrize("p", [3, 6, 7, 13, 21])
-def test_the_sums_are_right_and_the_same_everywhere(p: int) -> None:
-    noise = torch.randn(p, 33, generator=torch.Generator().manual_seed(1))
-
-    def main(fabric):
-        found = []
-        for late in range(3):  # several in a row, ranks being late in turn
-            fabric.sleep(1e-3 * ((fabric.rank * 5 + late * 3) % 7))
-            vector = noise[fabric.rank].clone()
-            collectives.recursive_doubling_allreduce(fabric, vector)
-            found.append(vector)
-        return found
-
-    found = run(p, main, Network(1e-4, DOUBLING_BETA))
-    for vector in (vector for each in found for vector in each):
-        assert torch.equal(vector, found[0][0])
-    torch.testing.assert_close(found[0][0], noise.sum(0))
+            assert form == pytest.approx(bound, rel=FAIR_ROUNDING)
+        if n == N:
+            shared = Network(alpha, FAIR_BETA, fair=True)
+            found = timed(collectives.recursive_doubling_allreduce, p, shared, gamma)
+            assert found <= (bound + n * gamma) * (1 + FAIR_ROUNDING)
+            if gamma == 0.0:
+                assert found == pytest.approx(bound, rel=FAIR_ROUNDING)

@@ -36,12 +36,12 @@ def reducing(gamma: float, sync: float = 0.0) -> Costs:
 
 
 @pytest.mark.parametrize("p", RANKS)
-@pytest.mark.parametrize("m", [1, 2, 4, 7])
+@pytest.mark.parametrize("m", [1, 2, 7])
 def test_equal_pieces(p: int, m: int) -> None:
-    """alpha none, small, about a piece, large; reducing free, faster than the wire, as fast, slower, much slower."""
+    """alpha none, about a piece, large; reducing free, as fast as the wire, slower, much slower."""
     piece = 25
     c = 4 * piece * BETA
-    for alpha, ratio in product((0.0, 0.1 * c, 1.3 * c, 50 * c), (0.0, 0.3, 1.0, 1.1, 2.5, 20.0)):
+    for alpha, ratio in product((0.0, 1.3 * c, 50 * c), (0.0, 1.0, 1.1, 2.5, 20.0)):
         costs, network = reducing(ratio * BETA, 3e-6), virtual.Network(alpha, BETA)
         n = 4 * piece * p * m
         found = simulate(p, n // 4, network, costs, m)
@@ -58,14 +58,14 @@ def test_equal_pieces(p: int, m: int) -> None:
 def test_any_length(p: int, elements: int) -> None:
     """Pieces that differ by an element, empty ones, fewer elements than ranks: exact by recursion, bounded in closed
     form with the largest piece."""
-    for pieces, alpha, gamma in product((1, 2, 3, 4, 9), (0.0, 3e-9, 1e-4), (0.0, 4e-10, 3e-9)):
+    for pieces, alpha, gamma in product((1, 3, 9), (0.0, 1e-4), (0.0, 4e-10, 3e-9)):
         network, costs = virtual.Network(alpha, BETA), reducing(gamma)
         found = simulate(p, elements, network, costs, pieces)
         exact = collective_forms.ring_pipelined(p, 4 * elements, alpha, BETA, gamma, pieces=pieces)
         assert found == pytest.approx(exact, rel=ROUNDING), (pieces, alpha, gamma)
         wire, work, m = forms.piece_stages(p, 4 * elements, BETA, costs, codec("none"), pieces)
         assert exact <= forms.ring_pipelined_even(p, alpha, wire, work, m) * (1 + ROUNDING)
-        if elements < 20:
+        if elements < 20 and gamma:
             assert simulate(p, elements, network, costs, pieces, "cpu") == found
 
 
@@ -80,13 +80,11 @@ CODEC_COSTS = Costs(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["none", "truncate16", "quantize8", "ternary"])
+@pytest.mark.parametrize("name", ["none", "quantize8", "ternary"])
 @pytest.mark.parametrize("p", [1, *RANKS])
-@pytest.mark.parametrize("alpha", [1e-7, 1e-4])
-def test_with_a_codec(name: str, p: int, alpha: float) -> None:
-    network = virtual.Network(alpha, BETA)
-    for elements, pieces in product((1, 1001, 2400), (1, 4, 5)):
-        n = 4 * elements
+def test_with_a_codec(name: str, p: int) -> None:
+    for elements, pieces, alpha in product((1, 1001, 2400), (1, 4, 5), (1e-7, 1e-4)):
+        n, network = 4 * elements, virtual.Network(alpha, BETA)
 
         def main(fabric: virtual.VirtualFabric, elements: int = elements, pieces: int = pieces) -> float:
             allreduce = CompressedAllreduce(fabric, elements, name, "ring_pipelined", pieces=pieces)
@@ -108,9 +106,9 @@ def test_with_a_codec(name: str, p: int, alpha: float) -> None:
 
 
 def test_the_closed_form_is_the_recursion() -> None:
-    """In whole numbers, so that it is exact: all regimes and what lies between them."""
+    """In whole numbers, so that it is exact: all regimes and transitions."""
     draw = random.Random(1)
-    for _ in range(1000):
+    for _ in range(400):
         p, m, c = draw.randint(2, 9), draw.randint(1, 9), draw.randint(1, 12)
         r = draw.choice([0, draw.randint(0, 40), c, c + 1])
         alpha = draw.choice([0, draw.randint(0, 20), draw.randint(0, 200)])
@@ -121,7 +119,7 @@ def test_the_closed_form_is_the_recursion() -> None:
 
 def test_regimes() -> None:
     draw, seen = random.Random(2), {"network": 0, "reduction": 0, "latency": 0}
-    for _ in range(4000):
+    for _ in range(1500):
         p, m, c = draw.randint(2, 9), draw.randint(1, 9), draw.randint(1, 12)
         r, alpha = draw.choice([0, draw.randint(0, 60)]), draw.choice([0, draw.randint(0, 200)])
         found = forms.ring_pipelined_even(p, alpha, c, r, m)
@@ -137,7 +135,7 @@ def test_regimes() -> None:
         assert found >= 2 * (p - 1) * m * c + alpha  # never faster than the network
         assert found >= (p - 1) * m * r  # nor than the reductions
         assert found <= 2 * (p - 1) * (alpha + m * c) + (p - 1) * m * r  # nor slower than the ring
-    assert min(seen.values()) > 100
+    assert min(seen.values()) > 30
 
 
 def test_pieces_are_at_least_one() -> None:

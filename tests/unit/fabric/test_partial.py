@@ -141,7 +141,7 @@ def test_staleness_has_the_bound_that_follows_from_the_delays(delays):
     size = len(delays[0])
     with_compute = [[COMPUTE + delay for delay in step] for step in delays]
     latency = 4 * forms.activation_s(size, ALPHA, BETA) + 8 * 4 * ALPHA
-    bound = eager_forms.staleness_bound(delays, COMPUTE, latency)
+    bound = forms.staleness_bound(delays, COMPUTE, latency)
     for rank in run(with_compute, "solo"):
         assert max(rank.delays, default=0) <= bound
 

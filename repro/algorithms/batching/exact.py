@@ -1,7 +1,7 @@
-"""The optima of iBatch's problem by dynamic programming, to compare its greedy algorithms with.
+"""The optima of iBatch's problem by dynamic programming, as a reference for its greedy algorithms.
 
-`exact` minimises the executed time, for which the paper's objective stands; `exact_exetime` solves the paper's problem,
-Equation (4) under constraint (5). Layers without parameters stay with the layer before; those at the front are batch 0.
+`exact` minimises the executed time; `exact_exetime` solves the paper's problem, Equation (4) under constraint (5).
+Layers without parameters stay with the layer before; those at the front are batch 0.
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ NONE = 2**62  # above the sum of all times, without overflow of int64 in sums
 
 
 def exact(profile: PullProfile) -> Batches:
-    """The batches with the least executed time, over all partitions of the layers, including a single batch.
+    """The partition of the layers, also into a single batch, with the least executed time.
 
     F(j, k), the time when the first j layers end in k batches, is the min over i of
-    max(F(i, k - 1), k T_s + T(1..j)) + C(i+1..j). It starts after the l layers at the front without parameters, which
-    are batch 0: F(l, 0) = C(1..l). Ties: the fewest batches, then, from the last cut to the first, the earliest cut.
-    O(L^3).
+    max(F(i, k - 1), k T_s + T(1..j)) + C(i+1..j). After batch 0 of l layers F(l, 0) = C(1..l). Ties: the fewest
+    batches, then, from the last cut to the first, the earliest cut. O(L^3).
     """
     ticks, groups = joined(profile)
     layers, leading = ticks.layers, ticks.leading
@@ -38,19 +37,19 @@ def exact(profile: PullProfile) -> Batches:
         ends = paths.min(axis=0)
         if ends[layers] < least:
             least, cuts = ends[layers], k
-    chosen = [layers]
+    path = [layers]
     for table in reversed(tables[:cuts]):
-        chosen.append(int(table[chosen[-1]]))
-    return originals(chosen[::-1], groups)
+        path.append(int(table[path[-1]]))
+    return originals(path[::-1], groups)
 
 
 def exact_exetime(profile: PullProfile, fewest: int = 2) -> Batches | None:
-    """The batches with the least EXETime (4) of those that meet constraint (5); None if none does.
+    """The batches with the least EXETime (4) of those that meet constraint (5); None if none do.
 
-    fewest: the least number of pulled batches, 1 or 2. The paper cuts at least once, and then none may meet (5); one
-    batch always does, unless batch 0 computes longer. Ties: the fewest batches, then the shortest last batch.
+    fewest: the least number of pulled batches, 1 or 2. The paper cuts at least once; a single batch meets (5), unless
+    batch 0 computes longer. Ties: the fewest batches, then the shortest last batch.
 
-    Let D(i, j) be the fewest batches, all meeting (5), of layers 1..j of which the last is i+1..j. EXETime is
+    D(i, j) is the least number of batches of layers 1..j that meet (5) and end with i+1..j. EXETime is
     D(i, L) T_s + T(1..L) + C(i+1..L), and D(j, m) = 1 + the least D(i, j) with C(i+1..j) <= T_s + T(j+1..m). After
     batch 0 of l layers, D(l, m) = 1 if C(1..l) <= T_s + T(l+1..m).
     """
@@ -75,11 +74,11 @@ def exact_exetime(profile: PullProfile, fewest: int = 2) -> Batches | None:
             best = min(best, (rank, i)) if best else (rank, i)
     if best is None:
         return None
-    chosen, i = [layers], best[1]
+    path, i = [layers], best[1]
     while i > leading:
-        chosen.append(i)
-        i = int(froms[i, chosen[-2]])
-    return originals([leading, *chosen[::-1]], groups)
+        path.append(i)
+        i = int(froms[i, path[-2]])
+    return originals([leading, *path[::-1]], groups)
 
 
 def exact_s(profile: PullProfile) -> float:

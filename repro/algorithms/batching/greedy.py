@@ -2,24 +2,21 @@
 
 Our decisions where the paper is ambiguous:
 
-- *The pairs in S1* are all with 1 <= l_1 < l_2 <= L, and 0 <= l_{N-2} < l_{N-1} < L: two batches alone are allowed
-  (l_2 = L, l_{N-2} = 0), and then nothing is repeated, because the repeat loop tests its end first.
-- *No pair meets (5)*, or no l_x meets line 10: the nearest one is taken, with the least computation that its
-  communication does not cover. In Algorithm 1 that is [1], [2, L], or one last batch of all remaining layers; in
-  Algorithm 2 a batch of a single layer. Communication then ends before the computation that it should cover. If its S2
-  is empty, an algorithm finds batches of the least possible executed time, T_s + T_t^1 + all C.
+- *The pairs in S1* are all with 1 <= l_1 < l_2 <= L, and 0 <= l_{N-2} < l_{N-1} < L. So two batches are allowed
+  (l_2 = L, l_{N-2} = 0); the repeat loop tests its end first and then does nothing.
+- *No pair meets (5)*, or no l_x meets line 10: the one with the least computation that its communication does not
+  cover. In Algorithm 1 that is [1], [2, L], or one last batch of all remaining layers; in Algorithm 2 a batch of a
+  single layer. If S2 is empty, the result has the least possible executed time, T_s + T_t^1 + all C.
 - *Line 5 of Algorithm 1 does not determine l_2*: all pairs with the same l_1 have the same value. The value that line
-11
-  minimises decides, T_s + T_t(l_1+1..l_2) - C(1..l_1): the smallest l_2. In Algorithm 2 it decides ties of lines 4 and
-  5.
-- *Line 5 of Algorithm 2* is printed as the sum of C over L_{N-1} <= i <= L; "the computation time in the last batch",
-  EXE_3, starts at l_{N-1} + 1, which we take. Both sums are least for the largest l_{N-1}, so the result is the same.
+  11 minimises, T_s + T_t(l_1+1..l_2) - C(1..l_1), decides: the smallest l_2. In Algorithm 2 it decides ties of lines 4
+  and 5.
+- *Line 5 of Algorithm 2* is printed as the sum of C over L_{N-1} <= i <= L; we use "the computation time in the last
+  batch", EXE_3, which starts at l_{N-1} + 1. Both sums are least for the largest l_{N-1}.
 - *Ties of line 11* (layers that take no time): the largest batch, so the fewest batches.
 - *A network of one layer*, or with parameters in only one: one batch. With two, [1], [2]: the algorithms always cut. So
-  greedy may be worse than the default, if T_s exceeds what is overlapped.
+  greedy may be worse than the default, if T_s exceeds the overlap.
 - *Layers without parameters at the front*, which the paper does not have, are batch 0. The algorithms run as printed on
-  the layers after it, and ignore what batch 0 hides. (Adding its computation to the first of these layers, as if it had
-  to wait for a pull, is about twice as far from `exact`.)
+  the layers after it. (Adding its computation to the first of these layers is about twice as far from `exact`.)
 """
 
 from __future__ import annotations
@@ -45,9 +42,8 @@ def algorithm2(profile: PullProfile) -> Batches:
 def greedy(profile: PullProfile) -> Batches:
     """The better of Algorithms 1 and 2: "the one with the minimal execution time", the paper's EXETime of Equation (4).
 
-    Ties: Algorithm 1's. EXETime may omit computation that no communication covers, so the result may have the longer
-    executed time, but only if it violates constraint (5): EXETime is at most the executed time, and equal to it if (5)
-    holds.
+    Ties: Algorithm 1's. If the result violates constraint (5), it may have the longer executed time, because EXETime
+    may omit computation that no communication covers.
     """
 
     def better(ticks: Ticks) -> list[int]:
@@ -81,9 +77,9 @@ def forwards(ticks: Ticks) -> list[int]:
         # 9: current layer l_k
         # 10: from [l_{k-1} + 1, L], all l_x whose communication covers the computation of the batch before
         covered = ticks.forward(l_k2 + 1, l_k1)
-        of_each = {l_x: ticks.pull(l_k1 + 1, l_x) - covered for l_x in range(l_k1 + 1, L + 1)}
+        difference = {l_x: ticks.pull(l_k1 + 1, l_x) - covered for l_x in range(l_k1 + 1, L + 1)}
         # 11: the one with the minimum difference; ties: the largest
-        l_k = min(_nearest(list(of_each), of_each), key=lambda l_x: (of_each[l_x], -l_x))
+        l_k = min(_nearest(list(difference), difference), key=lambda l_x: (difference[l_x], -l_x))
         chosen.append(l_k)
         l_k2 = l_k1  # 12
         l_k1 = l_k  # 13
@@ -113,11 +109,11 @@ def backwards(ticks: Ticks) -> list[int]:
     # 8 and 14: repeat until l_{k+1} = 0
     while l_k1 != 0:
         # 9: current layer l_k
-        # 10: from [0, l_{k+1} - 1], all l_x whose computation the communication of the batch behind covers
+        # 10: from [0, l_{k+1} - 1], all l_x whose computation is covered by the communication of the next batch
         covering = ticks.pull(l_k1 + 1, l_k2)
-        of_each = {l_x: covering - ticks.forward(l_x + 1, l_k1) for l_x in range(l_k1)}
+        difference = {l_x: covering - ticks.forward(l_x + 1, l_k1) for l_x in range(l_k1)}
         # 11: the one with the minimum difference; ties: the largest batch
-        l_k = min(_nearest(list(of_each), of_each), key=lambda l_x: (of_each[l_x], l_x))
+        l_k = min(_nearest(list(difference), difference), key=lambda l_x: (difference[l_x], l_x))
         chosen.append(l_k)
         l_k2 = l_k1  # 12
         l_k1 = l_k  # 13
@@ -125,10 +121,9 @@ def backwards(ticks: Ticks) -> list[int]:
 
 
 def _nearest(candidates: list, differences: dict) -> list:
-    """The candidates whose communication minus computation is at least 0; if none, those with the largest
-    difference."""
+    """Candidates whose communication minus computation is at least 0; if none, those with the largest difference."""
     limit = min(0, max(differences.values()))
-    return [one for one in candidates if differences[one] >= limit]
+    return [candidate for candidate in candidates if differences[candidate] >= limit]
 
 
 def _pairs(ends: list[int]) -> Batches:

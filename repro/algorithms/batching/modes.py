@@ -1,4 +1,4 @@
-"""All ways to decide which layers' parameters to pull together, by name."""
+"""The modes of iBatch's decision: functions from a profile to batches, by name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def default(profile: PullProfile) -> Batches:
 
 
 def layerwise(profile: PullProfile) -> Batches:
-    """A pull for each layer with parameters (Figure 4(b)); others compute with the layer before, or are batch 0."""
+    """A pull for each layer with parameters (Figure 4(b)); the others join the layer before, or are batch 0."""
     return tuple(groups(profile))
 
 

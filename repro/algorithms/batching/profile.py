@@ -34,10 +34,10 @@ class PullProfile:
     startup_s   T_s of each pull, for any size
     transfer_s  T_t of each layer, (L,); 0: a layer without parameters, which is not pulled
     forward_s   C of each layer, (L,)
-    layers      their names, (L,); empty: unknown
+    layers      the layers' names, (L,); empty: unknown
     parameters  trainable elements of each layer, (L,); empty: unknown
-    workers, servers, batch  of the cluster: servers besides the workers (0: each worker is a server too), and samples
-                             of a worker's minibatch; None: unknown
+    servers     server ranks besides the workers; 0: each worker is a server too; None: unknown
+    batch       samples of a worker's minibatch; None: unknown
     hardware, source  of the measurement, in words
     """
 
@@ -59,9 +59,9 @@ class PullProfile:
         if not self.transfer_s:
             raise InputError("transfer_s: has no layers; must have at least one")
         for name in ("forward_s", "layers", "parameters"):
-            found = len(getattr(self, name))
-            if found != len(self.transfer_s) and (found or name == "forward_s"):
-                raise InputError(f"{name}: must have an entry for each of {len(self.transfer_s)} layers, has {found}")
+            entries = len(getattr(self, name))
+            if entries != len(self.transfer_s) and (entries or name == "forward_s"):
+                raise InputError(f"{name}: must have an entry for each of {len(self.transfer_s)} layers, has {entries}")
         if not self.startup_s * len(self.transfer_s) + sum(self.transfer_s) + sum(self.forward_s) < math.inf:
             raise InputError("times: must together be a finite number of seconds")
 
@@ -71,12 +71,12 @@ class PullProfile:
         return self.layers or tuple(str(layer) for layer in range(1, len(self.transfer_s) + 1))
 
     @classmethod
-    def parse(cls, given: Any, where: str) -> PullProfile:
+    def parse(cls, decoded: Any, where: str) -> PullProfile:
         """The profile in a decoded mapping; InputError that starts with `where` for anything else."""
-        if not isinstance(given, Mapping):
+        if not isinstance(decoded, Mapping):
             raise InputError(f"{where}: not a profile: must be a mapping with startup_s, transfer_s, forward_s")
         try:
-            return checked(cls, given)
+            return checked(cls, decoded)
         except InputError as error:
             raise InputError(f"{where}: {error}") from None
 
@@ -86,11 +86,10 @@ class PullProfile:
 
 
 def groups(profile: PullProfile) -> list[tuple[int, int]]:
-    """The first and last layer, counted from 1, of each group: a layer with parameters and the layers without that
-    follow.
+    """(first, last) layer from 1 of each group: a layer with parameters, and the layers without that follow it.
 
-    A layer without parameters computes along with the layer before it, as the paper's Figure 3 counts pooling layers.
-    Those at the front are a group of their own, of which nothing is pulled.
+    The paper's Figure 3 counts pooling layers this way. Layers without parameters at the front are one group, which is
+    not pulled.
     """
     with_parameters = [layer for layer, seconds in enumerate(profile.transfer_s, 1) if seconds > 0]
     firsts = sorted({1, *with_parameters})
@@ -100,14 +99,13 @@ def groups(profile: PullProfile) -> list[tuple[int, int]]:
 def read(path: Path | str) -> PullProfile:
     """The profile in a JSON or YAML file, or in the summary of a run that measured one; InputError otherwise."""
     path = Path(path)
-    text = read_profile(path, "must be a JSON or YAML file")
-    found = _decoded(text, path)
-    if isinstance(found, Mapping) and isinstance(result := found.get("result"), Mapping):
+    decoded = _decoded(read_profile(path, "must be a JSON or YAML file"), path)
+    if isinstance(decoded, Mapping) and isinstance(result := decoded.get("result"), Mapping):
         pipeline = result.get("pipeline")
-        found = pipeline.get("profile") if isinstance(pipeline, Mapping) else None
-        if found is None:
+        decoded = pipeline.get("profile") if isinstance(pipeline, Mapping) else None
+        if decoded is None:
             raise InputError(f"{path}: a summary of a run that measured no profile of its pulls")
-    return PullProfile.parse(found, str(path))
+    return PullProfile.parse(decoded, str(path))
 
 
 def write(path: Path | str, profile: PullProfile) -> None:

@@ -1,8 +1,7 @@
 """A profile's times as integers of one decimal unit, so that sums, comparisons and ties are exact.
 
-With floats 0.1 + 0.2 >= 0.3 depends on the order of the terms, and so would the pairs that meet constraint (5). The
-unit is the last decimal of the given times, or as fine as 62 bits allow (about 1e-18 of their sum, finer than a float's
-1e-16).
+With floats the result of 0.1 + 0.2 >= 0.3, and so constraint (5), depends on the order of the terms. The unit is the
+last decimal of the profile's times, or as fine as 62 bits allow (about 1e-18 of their sum; a float has 1e-16).
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ class Ticks:
 
     startup   T_s
     pulled    (L + 1,): transfer time of the first 0, 1, ... L layers
-    computed  (L + 1,): their forward computation
-    owning    (L + 1,): the number of them with parameters
+    computed  (L + 1,): forward time of these layers
+    owning    (L + 1,): how many of these layers have parameters
     """
 
     startup: int
@@ -43,7 +42,7 @@ class Ticks:
         return self.owning.count(0) - 1
 
     def behind_leading(self) -> Ticks:
-        """The ticks of the layers after these, counted from 1."""
+        """The ticks of the layers behind batch 0, counted from 1."""
         start = self.leading
         pulled, computed, owning = (
             tuple(s - each[start] for s in each[start:]) for each in (self.pulled, self.computed, self.owning)
@@ -74,33 +73,30 @@ class Ticks:
 @functools.lru_cache(maxsize=64)
 def ticks_of(profile: PullProfile) -> Ticks:
     """A profile's ticks, exact if its times have few enough decimals, else rounded to the unit."""
-    startup, *others = (Decimal(repr(float(s))) for s in (profile.startup_s, *profile.transfer_s, *profile.forward_s))
-    written = max(-int(one.normalize().as_tuple().exponent) for one in (startup, *others))
-    most = startup * len(profile.transfer_s) + sum(others)  # no batches take longer
-    decimals = min(written, DIGITS - 1 - most.adjusted()) if most else 0
+    times = [Decimal(repr(float(s))) for s in (profile.startup_s, *profile.transfer_s, *profile.forward_s)]
+    written = max(-int(time.normalize().as_tuple().exponent) for time in times)
     layers = len(profile.transfer_s)
-    began, *ticks = (int(one.scaleb(decimals).to_integral_value()) for one in (startup, *others))
+    most = times[0] * layers + sum(times[1:])  # no batches take longer
+    decimals = min(written, DIGITS - 1 - most.adjusted()) if most else 0
+    startup, *ticks = (int(time.scaleb(decimals).to_integral_value()) for time in times)
     pulled, computed, owning = (
-        tuple(accumulate(one, initial=0))
-        for one in (ticks[:layers], ticks[layers:], [int(seconds > 0) for seconds in profile.transfer_s])
+        tuple(accumulate(each, initial=0))
+        for each in (ticks[:layers], ticks[layers:], [int(seconds > 0) for seconds in profile.transfer_s])
     )
-    return Ticks(began, pulled, computed, owning, decimals)
+    return Ticks(startup, pulled, computed, owning, decimals)
 
 
 def joined(profile: PullProfile) -> tuple[Ticks, list[tuple[int, int]]]:
     """The ticks of the layers' `groups`, and the groups; only the first may be without parameters."""
-    found = groups(profile)
-    whole, ends = ticks_of(profile), [0, *(last for _, last in found)]
+    pairs = groups(profile)
+    whole, ends = ticks_of(profile), [0, *(last for _, last in pairs)]
     pulled, computed, owning = (
         tuple(each[end] for end in ends) for each in (whole.pulled, whole.computed, whole.owning)
     )
-    return Ticks(whole.startup, pulled, computed, owning, whole.decimals), found
+    return Ticks(whole.startup, pulled, computed, owning, whole.decimals), pairs
 
 
 def originals(ends: list[int], groups: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Batches of groups as batches of layers.
-
-    ends: the number of groups in batch 0, then the last group of each batch.
-    """
+    """Batches of groups as batches of layers; ends: the number of groups in batch 0, then the last group of each."""
     ends = [0, *ends] if ends[0] else ends
     return tuple((groups[start][0], groups[end - 1][1]) for start, end in pairwise(ends))

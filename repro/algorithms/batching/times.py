@@ -1,9 +1,9 @@
 """The duration of batches of layers: by the paper's equations, and in the executed pipeline.
 
-The two differ. EXETime, Equation (4), adds all pulls and the forward computation of the last batch. The executed time
-is the end of the forward pass if pulls follow each other, and a batch computes as soon as its parameters have arrived
-and the batch before is computed. EXETime is at most the executed time. If constraint (5) holds for every batch they are
-equal; otherwise computation continues without a pull that could hide it, and EXETime may omit it.
+EXETime, Equation (4), is the sum of all pulls and the forward computation of the last batch. The executed time is the
+end of the forward pass if pulls follow each other, and a batch computes as soon as its parameters have arrived and the
+batch before is computed. EXETime is at most the executed time, and equal to it if constraint (5) holds for every batch;
+otherwise EXETime may omit computation that no pull hides.
 
 Batches are a tuple of (first, last) layer, inclusive and numbered from 1 as in the paper. A batch without parameters is
 not pulled and costs no T_s. At the front it is batch 0, which the paper does not have: it computes from the start,
@@ -55,9 +55,9 @@ def executed_s(profile: PullProfile, batches: Batches) -> float:
 
 
 def meets_constraint(profile: PullProfile, batches: Batches) -> bool:
-    """Whether Equation (5) holds for every k < N: the pull of batch k + 1 takes at least as long as computing
-    batch k."""
-    return constrained(checked(profile, batches), batches)
+    """Whether (5) holds for every k < N: the pull of batch k + 1 takes at least as long as computing batch k."""
+    ticks = checked(profile, batches)
+    return all(ticks.pull(*following) >= ticks.forward(*batch) for batch, following in pairwise(batches))
 
 
 def pulls(profile: PullProfile, batches: Batches) -> int:
@@ -72,42 +72,34 @@ def numbered(profile: PullProfile, batches: Batches) -> list[tuple[int, tuple[in
 
 
 def timeline(profile: PullProfile, batches: Batches) -> list[Interval]:
-    """The pipeline of `executed_s` box by box: the pulls one after another, then the forward computation (Figure 4).
-
-    Layers without parameters have no transfer.
-    """
+    """The boxes of `executed_s`: all pulls, then the forward computation (Figure 4)."""
     ticks = checked(profile, batches)
-    found: list[Interval] = []
+    pulls: list[Interval] = []
     forwards: list[Interval] = []
     pulled = computed = 0
 
-    def box(kind: str, batch: int, layer: int | None, start: int, length: int) -> int:
-        (forwards if kind == "forward" else found).append(
-            Interval(kind, batch, layer, ticks.seconds(start), ticks.seconds(start + length))
-        )
+    def add(boxes: list[Interval], what: tuple[str, int, int | None], start: int, length: int) -> int:
+        boxes.append(Interval(*what, ticks.seconds(start), ticks.seconds(start + length)))
         return start + length
 
-    for batch, (first, last) in numbered(profile, batches):
+    for number, (first, last) in numbered(profile, batches):
         if ticks.pulls(first, last):
-            pulled = box("startup", batch, None, pulled, ticks.startup)
+            pulled = add(pulls, ("startup", number, None), pulled, ticks.startup)
         for layer in range(first, last + 1):
             if profile.transfer_s[layer - 1] > 0:
-                pulled = box("transfer", batch, layer, pulled, ticks.transfer(layer, layer))
+                pulled = add(pulls, ("transfer", number, layer), pulled, ticks.transfer(layer, layer))
         computed = max(computed, pulled)
         for layer in range(first, last + 1):
-            computed = box("forward", batch, layer, computed, ticks.forward(layer, layer))
-    return found + forwards
+            computed = add(forwards, ("forward", number, layer), computed, ticks.forward(layer, layer))
+    return pulls + forwards
 
 
 def checked(profile: PullProfile, batches: Sequence[Sequence[int]]) -> Ticks:
     """The profile's ticks; InputError unless the batches contain all its layers in order."""
     layers = len(profile.transfer_s)
     ends = [0, *(last for _, last in batches)]
-    if (
-        ends[-1] != layers
-        or any(one >= other for one, other in pairwise(ends))
-        or [first - 1 for first, _ in batches] != ends[:-1]
-    ):
+    in_order = all(end < following for end, following in pairwise(ends))
+    if ends[-1] != layers or not in_order or [first - 1 for first, _ in batches] != ends[:-1]:
         raise InputError(f"batches {as_text(batches)}: must be all layers from 1 to {layers} in order")
     return ticks_of(profile)
 
@@ -132,7 +124,3 @@ def executed(ticks: Ticks, batches: Batches) -> int:
         pulled += ticks.pull(first, last)
         computed = max(computed, pulled) + ticks.forward(first, last)
     return computed
-
-
-def constrained(ticks: Ticks, batches: Batches) -> bool:
-    return all(ticks.pull(*behind) >= ticks.forward(*batch) for batch, behind in pairwise(batches))

@@ -1,12 +1,8 @@
-"""Injected load imbalance: delays of the workers' steps, for every strategy. One file each.
+"""Injected load imbalance: delays of the workers' steps, for every strategy.
 
 A file `repro/algorithms/imbalance/NAME.py` with a class whose `name` is NAME is an injector
 (`repro.algorithms.imbalance.base.Imbalance`). Packages register theirs through the entry-point group `repro.imbalances`
 (NAME = "module:Class").
-
-    of(config, seed) -> Imbalance    the injector of a run's configuration; None for `none`
-    check(config)                    InputError for an unusable injector
-    checksum(config)                 of the file of delays, if there is one
 """
 
 from __future__ import annotations
@@ -30,26 +26,25 @@ def load(name: str) -> type[Imbalance]:
 
 
 def of(config: RunConfig, seed: int | None = None) -> Imbalance | None:
-    """The injector of a run; None for `none`.
+    """The injector of a run, None for `none`; InputError for options that do not fit the number of workers.
 
-    seed: the run's, if `config` does not have it. InputError for options that do not fit the number of workers.
+    seed: of the run, if not that of `config`.
     """
-    chosen = config.imbalance
-    if chosen.name == NONE:
+    choice = config.imbalance
+    if choice.name == NONE:
         return None
-    return load(chosen.name)(chosen.options, config.workers, config.seed if seed is None else seed)
+    return load(choice.name)(choice.options, config.workers, config.seed if seed is None else seed)
 
 
 def check(config: RunConfig) -> None:
     """InputError for unusable injectors or padding: a delay must be shorter than the other ranks' time limit."""
     injector, limit = of(config), config.timeout_s
     if injector and injector.longest > limit:
-        options = config.imbalance.plain_options()
-        given = ", ".join(f"imbalance.{key}={value}" for key, value in options.items())
-        named = f"imbalance={injector.name}{f' with {given}' if given else ''}"
+        options = [f"imbalance.{key}={value}" for key, value in config.imbalance.plain_options().items()]
         raise InputError(
-            f"{named}: a delay of {injector.longest:g} s is longer "
-            f"than timeout_s={limit:g}, after which the other ranks give up; must be 0 to {limit:g} s"
+            f"imbalance={injector.name}{' with ' if options else ''}{', '.join(options)}: a delay of "
+            f"{injector.longest:g} s is longer than timeout_s={limit:g}, after which the other ranks give up; must be "
+            f"0 to {limit:g} s"
         )
     min_compute_s = config.min_compute_s
     if min_compute_s is not None and min_compute_s > limit:

@@ -1,4 +1,4 @@
-"""The interface of injectors of load imbalance: each worker's delay in each iteration."""
+"""The base class of injectors of load imbalance."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Imbalance(ABC):
     """An injector; `delays(iteration)` are the seconds (workers,) that each worker sleeps before its forward pass.
 
     `Options` is a dataclass of the options with their defaults; its `__post_init__` raises InputError for unusable
-    values. Delays depend only on the options, the number of workers, the seed and the iteration: all strategies of an
-    experiment meet the same delays, in whatever order their ranks ask, and after every resume.
+    values. Delays depend only on the options, the number of workers, the seed and the iteration. So they are the same
+    for all strategies of an experiment, on every rank and after every resume.
     """
 
     name: ClassVar[str]
@@ -33,9 +33,9 @@ class Imbalance(ABC):
         self.options, self.workers, self.seed = options, workers, seed
 
     @classmethod
-    def parse(cls, given: Mapping[str, Any]) -> Any:
+    def parse(cls, options: Mapping[str, Any]) -> Any:
         """The options from a mapping; InputError naming an unknown one and the valid ones."""
-        return registry.parse("imbalance", cls.name, cls.Options, given, "imbalance")
+        return registry.parse("imbalance", cls.name, cls.Options, options, "imbalance")
 
     @classmethod
     def checksum(cls, options: Any) -> str | None:

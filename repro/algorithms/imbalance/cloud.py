@@ -1,9 +1,9 @@
-"""The noise of a cloud instance (eager-SGD section 2.3, Figure 4): the time of a batch beyond the fastest one.
+"""The noise of a cloud instance (eager-SGD section 2.3, Figure 4): a batch's time in excess of the fastest batch.
 
 Figure 4's batches of ResNet-50 have equal work and take 399 to 1,892 ms, mean 454 ms, standard deviation 116 ms. The
-paper says no more of the distribution. Here the excess over the minimum is log-normal, truncated at the maximum (1.493
-s), with the parameters that give the truncated distribution the published mean (55 ms) and deviation, which a test
-verifies. Delays are independent draws for every worker and step, in addition to the computation.
+paper does not print the distribution. Here the excess over the minimum is log-normal, truncated at the maximum
+(1.493 s), with the published mean (55 ms) and deviation (verified by a test). Delays are independent draws for every
+worker and step, in addition to the computation.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from repro.core.fields import NonNegative
 
 @dataclass
 class Options:
-    """delay_s: its delay in seconds"""
+    """delay_s: the delay in seconds"""
 
     delay_s: NonNegative = 0.2
 

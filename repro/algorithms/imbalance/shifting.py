@@ -25,8 +25,8 @@ class Shifting(Imbalance):
     """Delays that grow linearly from low to high over the ranks, and shift by one rank after each step.
 
     "All 8 processes are skewed by injecting load imbalance from 50 ms to 400 ms at every training step. The injection
-    amount over the processes is shifted after each step"; the paper does not say by how many ranks. With eight ranks
-    the delays are 50, 100 ... 400 ms. They are not random. A single worker has the shortest delay.
+    amount over the processes is shifted after each step": with eight ranks 50, 100 ... 400 ms. The paper does not print
+    the size of the shift. A single worker has the shortest delay.
     """
 
     name = "shifting"

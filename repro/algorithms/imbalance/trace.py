@@ -1,8 +1,7 @@
-"""Delays from a file, measured or invented.
+"""Delays from a file, in seconds.
 
-A row for each step, a column for each worker, in seconds; after the last row follows the first. The format is CSV or
-JSON lines (a list of numbers each). Empty lines and lines that start with # are ignored. The number of columns must be
-the number of workers.
+A row for each step, a column for each worker; after the last row the file starts again. The format is CSV or JSON lines
+(a list of numbers each). Empty lines and lines that start with # are ignored.
 """
 
 from __future__ import annotations
@@ -69,15 +68,15 @@ def read(path: Path, workers: int) -> list[list[float]]:
 
 def _row(text: str, where: str, workers: int) -> list[float]:
     try:
-        found = strict_json.parse(text) if text.startswith("[") else [float(column) for column in text.split(",")]
+        row = strict_json.parse(text) if text.startswith("[") else [float(column) for column in text.split(",")]
     except ValueError:
         raise InputError(f"{where}: '{text[:40]}' is neither numbers with commas between nor a JSON list") from None
-    for seconds in found:
+    for seconds in row:
         if not is_number(seconds) or seconds < 0:
             raise InputError(f"{where}: '{str(seconds)[:40]}' must be a number of seconds, 0 or more")
-    if len(found) != workers:
-        raise InputError(f"{where}: {len(found)} columns; must have one a worker, workers={workers}")
-    return [float(seconds) for seconds in found]
+    if len(row) != workers:
+        raise InputError(f"{where}: {len(row)} columns; must have one a worker, workers={workers}")
+    return [float(seconds) for seconds in row]
 
 
 def _bytes(path: Path) -> bytes:

@@ -29,11 +29,11 @@ from repro.training.clock import Clock
 class Client:
     """A worker's client.
 
-    weights   (n,) of the worker's model, which pulls overwrite; its parameters are views of it
+    weights   (n,) of the worker's model, which pulls overwrite; the model's parameters are views of it
     servers   the servers' ranks, in the order of the shards
     own       the server on this rank, if any, which is called without messages
-    dropping  of gradients; None: they are sent whole
-    wire      the number format of what is sent whole
+    dropping  of gradients; None: dense gradients
+    wire      the number format of weights and dense gradients
     """
 
     def __init__(
@@ -51,17 +51,17 @@ class Client:
         self.fabric, self.clock, self.shards, self.servers = fabric, clock, shards, servers
         self.weights, self.own, self.dropping = weights, own, dropping
         self.sends: list[Work] = []
-        # starting with the next rank, so that not all workers ask the same server first
-        here = fabric.rank % len(servers)
-        self.order = [*range(here + 1, len(servers)), *range(here + 1)]
+        # the next rank first, so that not all workers start with the same server
+        place = fabric.rank % len(servers)
+        self.order = [*range(place + 1, len(servers)), *range(place + 1)]
 
     # --- pulls, on any task
     def pull(self, first: int, last: int, iteration: int) -> None:
         """Fetch the weights of the layers `first` to `last`, inclusive, as iteration `iteration` needs them.
 
-        It asks all servers at once, after the testbed's startup time, if any.
+        Requests go to all servers at once, after the testbed's startup time, if any.
         """
-        fabric, asks, expected, buffers = self.fabric, [], [], []
+        fabric, requests, receives, buffers = self.fabric, [], [], []
         self.start_up(sum(self.shards.size(server, first, last) > 0 for server in self.order))
         with self.clock.phase("communicate"):
             local = None
@@ -78,11 +78,11 @@ class Client:
                 runs = self.shards.runs(server, first, last)
                 in_place = self.weights[slice(*runs[0])] if len(runs) == 1 and self.wire.plain else None
                 buffer = self.wire.empty(elements, self.weights.device) if in_place is None else in_place
-                expected.append(fabric.irecv(buffer, self.servers[server], PULLED, BACKGROUND))
+                receives.append(fabric.irecv(buffer, self.servers[server], PULLED, BACKGROUND))
                 if in_place is None:
                     buffers.append((server, buffer))
-                asks.append(self._ask(message, server))
-            fabric.wait_all([*asks, *expected])
+                requests.append(self._request(message, server))
+            fabric.wait_all([*requests, *receives])
             for server, buffer in buffers:
                 self.shards.scatter(self.wire.decode(buffer), self.weights, server, first, last)
             if local:
@@ -96,13 +96,13 @@ class Client:
             for server in self.order:
                 if self.servers[server] != self.fabric.rank:
                     works.append(self.fabric.irecv(torch.empty(1), self.servers[server], PULLED, BACKGROUND))
-                    works.append(self._ask(request(NOTHING), server))
+                    works.append(self._request(request(NOTHING), server))
             self.fabric.wait_all(works)
 
     def start_up(self, servers: int) -> None:
         """Wait for the testbed's startup time of a pull from so many servers (iBatch's T_s minus the network's alpha).
 
-        Where the testbed has `pull_threads`, that is of one server, and so many of them are asked at once.
+        With `pull_threads` the startup time is that of one server, and so many start concurrently.
         """
         costs = self.fabric.costs
         if seconds := costs.seconds("startup"):
@@ -111,22 +111,18 @@ class Client:
 
     def _copy_own(self, server: int, first: int, last: int) -> Callable[[], None]:
         def copy() -> None:
-            held = not_none(self.own).encoded(first, last)
-            self.shards.scatter(self.wire.decode(held), self.weights, server, first, last)
+            encoded = not_none(self.own).encoded(first, last)
+            self.shards.scatter(self.wire.decode(encoded), self.weights, server, first, last)
 
         return copy
 
-    def _ask(self, message: torch.Tensor, server: int) -> Work:
+    def _request(self, message: torch.Tensor, server: int) -> Work:
         return self.fabric.isend(message, self.servers[server], REQUEST, SIGNALS)
 
     # --- pushes, on the main task
     def push(self, first: int, last: int, gradient: torch.Tensor) -> None:
-        """Start to send the gradients of these layers from the whole gradient (n,), which may be overwritten
-        afterwards.
-
-        `sent` waits for the sends.
-        """
-        announced = request(PUSH, first, last)
+        """Start to send these layers' part of a gradient (n,), which is copied; `sent` waits for the sends."""
+        announcement = request(PUSH, first, last)
         for server in self.order:
             if not self.shards.size(server, first, last):
                 continue
@@ -137,7 +133,7 @@ class Client:
             if self.servers[server] == self.fabric.rank:
                 not_none(self.own).push(self.fabric.rank, first, last, part)
                 continue
-            self.sends.append(self._ask(announced, server))
+            self.sends.append(self._request(announcement, server))
             self.sends.append(self.fabric.isend(part, self.servers[server], PUSHED, MAIN))
 
     def sent(self) -> None:
@@ -149,4 +145,4 @@ class Client:
         """Tell the servers that this worker sends nothing more."""
         for server in self.order:
             if self.servers[server] != self.fabric.rank:
-                self._ask(request(LEAVE), server).wait()
+                self._request(request(LEAVE), server).wait()

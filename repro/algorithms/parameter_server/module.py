@@ -1,4 +1,4 @@
-"""iBatch for any PyTorch module that runs an ordered list of blocks, one after the other.
+"""iBatch for any PyTorch module that runs a list of blocks in order.
 
 server = ServedModule(fabric, module, module.layers, {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.0})
 server.batch(server.profile(lambda: module(x)))
@@ -41,10 +41,10 @@ class ServedModule:
     """A module whose weights are on a sharded parameter server, with a shard on each rank of the fabric, in BSP.
 
     Every rank constructs it with the same module and weights, and makes the same calls. The module's forward pass is
-    unchanged: a hook before each block waits for its parameters, which arrive in batches.
+    unchanged: a hook before each block waits for the block's parameters.
 
-    blocks     of the module, in the order in which a forward pass runs them, each once. Together they have all
-               trainable parameters; InputError otherwise
+    blocks     in the order in which a forward pass runs them, each once; InputError unless they have all trainable
+               parameters
     optimizer  as in a run's configuration: lr, momentum, weight_decay, ... A step's gradient is the mean over the ranks
     """
 
@@ -100,15 +100,15 @@ class ServedModule:
     def profile(self, forward: Callable[[], Any], repeats: int = 5) -> PullProfile:
         """T_s, T_t and C, measured on this fabric; every rank calls it before its first step and gets the same profile.
 
-        forward: runs the module's forward pass on a minibatch; it is called several times. A block's time is from its
-        start to that of the next block.
+        forward: runs the module's forward pass on a minibatch; called `repeats` times. A block's time lasts until the
+        next block starts.
         """
         startup, transfers = profiler.pulls(self.fabric, self.client, self.sizes, self.fabric.size)
         times: list[list[float]] = []
         for _ in range(repeats):
             marks: list[float] = []
             hooks = [
-                block.register_forward_pre_hook(lambda *_, seen=marks: seen.append(_now(self.vector)))
+                block.register_forward_pre_hook(lambda *_, marks=marks: marks.append(_now(self.vector)))
                 for block in self.blocks
             ]
             forward()
@@ -120,17 +120,15 @@ class ServedModule:
                     f"blocks: {len(marks) - 1} of {len(self.blocks)} ran in a forward pass; each must run once"
                 )
             times.append([end - start for start, end in pairwise(marks)])
-        mine = [statistics.median(column) for column in zip(*times)]
-        everybody = self.fabric.exchange(mine)
-        means = tuple(statistics.fmean(column) for column in zip(*everybody))
+        medians = self.fabric.exchange([statistics.median(column) for column in zip(*times)])
+        means = tuple(statistics.fmean(column) for column in zip(*medians))
         sizes, ranks = tuple(self.sizes), self.fabric.size
         return PullProfile(
             startup, tuple(transfers), means, workers=ranks, servers=0, parameters=sizes, source="measured"
         )
 
     def batch(self, profile: PullProfile | None, mode: str = "greedy") -> tuple[tuple[int, int], ...]:
-        """Pull in the batches that `mode` chooses for a profile (None: everything at once); returns them, counted from
-        1."""
+        """Pull in the batches of `mode` for a profile (None: a single batch); returns the batches, counted from 1."""
         batches = ((1, len(self.blocks)),) if profile is None else decide(profile, mode)
         self.pulling.close()
         self.pulling = Pulling(self.client, [(first - 1, last - 1) for first, last in batches])

@@ -1,4 +1,4 @@
-"""Measures iBatch's profile on the fabric in use: the startup time, and each layer's transfer and forward time."""
+"""Measures iBatch's profile on a fabric: the startup time, and each layer's transfer and forward time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from repro.algorithms.batching import exact
+from repro.algorithms.batching.exact import exact_s
 from repro.algorithms.batching.profile import PullProfile
 from repro.algorithms.batching.times import Batches, executed_s, exetime_s, meets_constraint
 from repro.algorithms.parameter_server.client import Client
@@ -24,15 +24,13 @@ LEAST_S = 1e-9  # the least transfer time; 0 means a layer without parameters
 
 
 def measured(worker: Worker, client: Client | None, sizes: Sequence[int], servers: int) -> PullProfile:
-    """The profile of a run, the same on all ranks, which all call this before training; weights stay unchanged.
+    """The profile of a run, the same on all ranks; all ranks call this before training. Weights stay unchanged.
 
     startup_s   of a pull of one element from each server (the paper: the time of `getWeights` beyond `fetchBlockSync`)
-    transfer_s  of each layer: a pull of it alone minus the startup time, with all workers pulling at once as in
-                training
+    transfer_s  of each layer: a pull of it alone minus the startup time, at least 1 ns; all workers pull at once
     forward_s   of each layer: in virtual time the testbed's, else measured with minibatches of the model
 
-    Each is the median of repetitions, then the mean over the workers. A layer that arrives within the startup time
-    counts as 1 ns.
+    Each is the median of repetitions, then the mean over the workers.
     """
     repeats = 1 if worker.blocks else REPEATS
     startup, transfers = pulls(worker.fabric, client, sizes, worker.workers, repeats)
@@ -63,24 +61,16 @@ def of_sizes(worker: Worker, sizes: Sequence[int], servers: int) -> PullProfile:
 
 def described(profile: PullProfile, batches: Batches) -> dict[str, Any]:
     """A decision for the record of a run; times are None if the profile has none."""
-    found = {
+    timed = profile.source != "sizes"
+    return {
         "batches": [list(batch) for batch in batches],
         "layers": list(profile.layers),
         "parameters": list(profile.parameters),
-        "profile": None,
-        "exetime_s": None,
-        "executed_s": None,
-        "exact_s": None,
-        "meets_constraint": None,
-    }
-    if profile.source == "sizes":
-        return found
-    return found | {
-        "profile": profile.as_dict(),
-        "exetime_s": exetime_s(profile, batches),
-        "executed_s": executed_s(profile, batches),
-        "exact_s": executed_s(profile, exact.exact(profile)),
-        "meets_constraint": meets_constraint(profile, batches),
+        "profile": profile.as_dict() if timed else None,
+        "exetime_s": exetime_s(profile, batches) if timed else None,
+        "executed_s": executed_s(profile, batches) if timed else None,
+        "exact_s": exact_s(profile) if timed else None,
+        "meets_constraint": meets_constraint(profile, batches) if timed else None,
     }
 
 
@@ -97,25 +87,22 @@ def _median(fabric: Fabric, workers: int, repeats: int, client: Client | None, p
         fabric.exchange(None)
         if client:  # in a task, as in training
             seconds.append(fabric.spawn(partial(timed, client), "pull").join())
-    found = fabric.exchange(statistics.median(seconds) if client else None)
-    return statistics.fmean(found[:workers])
+    medians = fabric.exchange(statistics.median(seconds) if client else None)
+    return statistics.fmean(medians[:workers])
 
 
 def _forward_s(worker: Worker) -> list[float]:
     """Each block's forward time, averaged over the workers."""
     if worker.blocks:
         return list(worker.blocks.forward)
-    if worker.is_server:
-        mine = None
-    else:
+    times = None
+    if not worker.is_server:
         state = torch.random.get_rng_state()
-        model = copy.deepcopy(worker.model_shard.model)
-        device = worker.model_shard.device
-        how = worker.batches, worker.loss_function, device, MINIBATCHES, WARMUP
-        mine = [layer.forward_s for layer in layer_times.measure(model, *how)]
+        model, device = copy.deepcopy(worker.model_shard.model), worker.model_shard.device
+        layers = layer_times.measure(model, worker.batches, worker.loss_function, device, MINIBATCHES, WARMUP)
+        times = [layer.forward_s for layer in layers]
         torch.random.set_rng_state(state)
-    found = [one for one in worker.fabric.exchange(mine) if one is not None]
-    return [statistics.fmean(column) for column in zip(*found)]
+    return [statistics.fmean(column) for column in zip(*worker.fabric.exchange(times)[: worker.workers])]
 
 
 def _profile(

@@ -1,4 +1,4 @@
-"""A worker's pulls of an iteration, concurrent with its forward pass, and a measurement of their overlap."""
+"""A worker's pulls of an iteration, concurrent with its forward pass, and their measured overlap."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Span = tuple[float, float]
 class Pulling:
     """A task, `pull`, which runs `iBatchgetWeights` while the main task runs `iBatchforward` (iBatch, Implementation).
 
-    batches   (first, last) layers, from 0, inclusive, in the order of their pulls. A batch without parameters is not
-              pulled; at the front, it computes during the first pull
+    batches: (first, last) layers, from 0, inclusive, in the order of their pulls. A batch without parameters is not
+    pulled; at the front it computes during the first pull.
     """
 
     def __init__(self, client: Client, batches: Sequence[tuple[int, int]]):
@@ -50,7 +50,7 @@ class Pulling:
         self.requests.put(iteration)
 
     def before_block(self, block: int) -> None:
-        """Wait for the batch that starts with this layer; the pulls have a time limit of their own."""
+        """Wait for the batch that starts with this layer, without a time limit: pulls have their own."""
         if block not in self.firsts:
             return
         now = self.fabric.now()
@@ -62,38 +62,29 @@ class Pulling:
         self.since = self.fabric.now()
 
     def watched(self, run: Callable[[], Loss]) -> Loss:
-        """Run the forward pass and record its end."""
+        """Run the forward pass, and record the times of the iteration's pulls and passes."""
         loss = run()
         if self.since is not None:
             self.computing.append((self.since, self.fabric.now()))
-        self._keep()
-        return loss
-
-    def _keep(self) -> None:
-        """Record the times of the iteration's pulls and forward pass.
-
-        If this rank has a server, pulls count from when it had the weights: waiting for them is not the pull's time.
-        """
+        # if this rank has a server, pulls start when its weights are updated: waiting for them is not the pull's time
         updated_at = self.client.own.updated_at if self.client.own else 0.0
         began = max(self.began, min(updated_at, self.pulls[0][1]))
         pulls = [(max(start, began), end) for start, end in self.pulls]
-        hidden = overlap(pulls, self.computing)
-        pulling = sum(end - start for start, end in pulls)
-        forward = sum(end - start for start, end in self.computing)
         self.steps.append(
             {
                 "forward_end_s": self.computing[-1][1] - began,
-                "pull_s": pulling,
-                "forward_s": forward,
-                "overlap_s": hidden,
+                "pull_s": sum(end - start for start, end in pulls),
+                "forward_s": sum(end - start for start, end in self.computing),
+                "overlap_s": overlap(pulls, self.computing),
             }
         )
+        return loss
 
     def describe(self) -> dict[str, Any]:
-        """The medians of the steps, and the first step, which waits for no other worker, in seconds.
+        """Medians of the steps, and the first step, which waits for no other worker, in seconds.
 
-        forward_end_s is from the first pull (or, if later, the servers' weights) to the end of the forward pass; pull_s
-        in pulls; forward_s in forward computation; overlap_s in both at once.
+        forward_end_s: from the first pull (or, if later, the servers' weights) to the end of the forward pass; pull_s:
+        in pulls; forward_s: in forward computation; overlap_s: in both at once.
         """
         if not self.steps:
             return {"steps": 0}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import torch
@@ -19,7 +19,7 @@ from repro.training.clock import Clock
 
 REQUEST, PULLED, PUSHED = 0, 0, 0  # tags, of channels SIGNALS, BACKGROUND and MAIN
 PULL, PUSH, LEAVE, NOTHING = range(4)  # kinds of requests; NOTHING: a pull of one dummy element
-MOST_REPLIES = 256  # replies in progress before the oldest is waited for
+MOST_REPLIES = 256  # replies in progress; the server waits for the oldest before it sends another
 
 
 def request(kind: int, first: int = 0, last: int = 0, iteration: int = 0) -> torch.Tensor:
@@ -29,7 +29,7 @@ def request(kind: int, first: int = 0, last: int = 0, iteration: int = 0) -> tor
 
 @dataclass
 class Waiting:
-    """A pull that waits until the layers have the updates that it needs."""
+    """A pull that waits for updates of its layers."""
 
     first: int
     last: int
@@ -44,13 +44,13 @@ class Server:
 
     sync       bsp: when all workers' gradients of an iteration have arrived, their mean, summed in rank order, is one
                update; a pull of iteration t waits for t updates of its layers.
-               ssp: each worker's gradient is an update of its own on arrival, with 1 / workers of the learning rate; a
-               pull of iteration t waits until every worker has pushed t - bound times (Ho et al., NIPS 2013).
-               asp: as ssp, without a bound. (1 / workers, so that an epoch has the same effect as in BSP; as
-               `ps_async`.)
-    pushed     [worker][layer]: the number of pushes, of the layers that it holds. An iteration's layers may be pushed
-               in any groups, which are the same for all workers
-    staleness  of each update since it was last taken: the other workers' updates between the worker's pull and its push
+               ssp: each worker's gradient is an update of its own on arrival, with 1 / workers of the learning rate
+               (as `ps_async`, so that an epoch has the same effect as in BSP); a pull of iteration t waits until every
+               worker has pushed t - bound times (Ho et al., NIPS 2013).
+               asp: ssp without a bound.
+    pushed     [worker][layer]: the number of pushes. Workers may push an iteration's layers in any groups, the same on
+               all workers
+    staleness  of each update since `take_staleness`: the other workers' updates between the worker's pull and its push
                (of the first layer; ssp and asp only)
     """
 
@@ -66,7 +66,9 @@ class Server:
         self.pulled = [0] * workers  # the updates of the first layer that a worker's weights contain
         self.staleness: list[int] = []
         self.waiting: list[Waiting] = []
-        self.parts: dict[tuple[int, int], dict[int, torch.Tensor]] = {}  # (first, last) layer -> worker -> gradient
+        self.parts: dict[
+            tuple[int, int], dict[int, torch.Tensor]
+        ] = {}  # bsp: (first, last) layer -> worker -> gradient
         self.replies: list[Work] = []
         self.lock = fabric.lock()
         self.held = list(shard.parameters) or [0]  # the layers of which this server holds elements
@@ -77,7 +79,7 @@ class Server:
         self.announced = fabric.queue()
         self.tasks = [
             fabric.spawn(lambda: self._serve(len(clients)), "server"),
-            fabric.spawn(self._take_in, "server's pushes"),
+            fabric.spawn(self._process_pushes, "server's pushes"),
         ] if clients else []  # fmt: skip
 
     # --- requests of other ranks, on the tasks
@@ -94,42 +96,42 @@ class Server:
                 with self.lock:
                     self._reply(torch.empty(1), worker)
             elif kind == PULL:
-                self._answer_later(worker, first, last, iteration)
+                self._queue_reply(worker, first, last, iteration)
             else:
-                self._await(worker, first, last)
+                self._receive(worker, first, last)
         self.announced.put(None)
         with self.lock:
-            self._reap(0)
+            self._finish_replies()
 
-    def _await(self, worker: int, first: int, last: int) -> None:
-        """Start to receive the gradients that a push announced.
+    def _receive(self, worker: int, first: int, last: int) -> None:
+        """Start to receive the gradients of an announced push.
 
-        Pushes are received concurrently: ranks that wait for their turn at one server would leave their links idle, and
+        Pushes are received concurrently: a rank that waited for its turn at one server would leave its link idle, and
         be late at the next server.
         """
         elements = self.shard.shards.size(self.shard.server, first, last)
         device = self.shard.values.device
-        part = dropping.empty(elements, self.drop, device) if self.drop else self.wire.empty(elements, device)
+        part = dropping.wire_of(elements, self.drop).empty(device) if self.drop else self.wire.empty(elements, device)
         self.announced.put((worker, first, last, part, self.fabric.irecv(part, worker, PUSHED, MAIN)))
 
-    def _take_in(self) -> None:
+    def _process_pushes(self) -> None:
         """Wait for the gradients in the order of their announcements."""
         while announced := self.announced.get(timeout=float("inf")):
-            worker, first, last, part, coming = announced
+            worker, first, last, part, receive = announced
             with self.clock.phase("communicate"):
-                coming.wait()
+                receive.wait()
             self.push(worker, first, last, part)
 
-    def _answer_later(self, worker: int, first: int, last: int, iteration: int) -> None:
+    def _queue_reply(self, worker: int, first: int, last: int, iteration: int) -> None:
         def send() -> None:
             weights = self.encoded(first, last)
-            # in BSP they do not change until all workers have them
+            # in BSP the weights do not change before all workers have received them
             self._reply(weights if self.together or not self.wire.plain else weights.clone(), worker)
 
         self._wait(Waiting(first, last, iteration, worker, send))
 
     def encoded(self, first: int, last: int) -> torch.Tensor:
-        """The weights of these layers as they are sent, encoded once an update."""
+        """The weights of these layers in the wire format, encoded once an update."""
         if self.wire.plain:
             return self.shard.stretch(first, last)
         if (first, last) not in self.sendable:
@@ -138,10 +140,11 @@ class Server:
 
     def _reply(self, weights: torch.Tensor, worker: int) -> None:
         self.replies.append(self.fabric.isend(weights, worker, PULLED, BACKGROUND))
-        self._reap(MOST_REPLIES)
+        self._finish_replies(MOST_REPLIES)
 
-    def _reap(self, keep: int) -> None:
-        while len(self.replies) > keep:
+    def _finish_replies(self, in_progress: int = 0) -> None:
+        """Wait for the oldest replies until at most `in_progress` remain."""
+        while len(self.replies) > in_progress:
             self.replies.pop(0).wait()
 
     # --- requests of the rank's own worker
@@ -163,12 +166,10 @@ class Server:
         return ready
 
     # --- all requests
-    def _wait(self, one: Waiting) -> None:
+    def _wait(self, pull: Waiting) -> None:
         with self.lock:
-            if self._new_enough(one):
-                self._answer(one)
-            else:
-                self.waiting.append(one)
+            if not self._answered(pull):
+                self.waiting.append(pull)
 
     def push(self, worker: int, first: int, last: int, part: torch.Tensor) -> None:
         """Receive this server's part (m,) of the gradients of these layers, or the message of `dropping`."""
@@ -189,27 +190,23 @@ class Server:
             part = self._dense(parts[worker], first, last)
             with self.fabric.compute(reduce_cost(self.fabric, part.numel(), NoCodec()), "host"):
                 add(total, part)
-        self._reap(0)
+        self._finish_replies()
         self._update(first, last, div(total, self.workers), 1.0)
-        for pushes in self.pushed:
-            self._count(pushes, first, last)
-        self._find_least(first, last)
+        self._count(range(self.workers), first, last)
         self.updated_at = self.fabric.now()
 
     def _update_alone(self, worker: int, first: int, last: int, part: torch.Tensor) -> None:
         if first <= self.held[0] <= last:
             self.staleness.append(self.shard.updates[self.held[0]] - self.pulled[worker])
         self._update(first, last, self._dense(part, first, last), 1 / self.workers)
-        self._count(self.pushed[worker], first, last)
-        self._find_least(first, last)
+        self._count([worker], first, last)
 
-    def _find_least(self, first: int, last: int) -> None:
+    def _count(self, workers: Iterable[int], first: int, last: int) -> None:
+        """Count a push of these layers by each of the workers."""
         for layer in range(first, last + 1):
+            for worker in workers:
+                self.pushed[worker][layer] += 1
             self.least[layer] = min(pushes[layer] for pushes in self.pushed)
-
-    def _count(self, pushes: list[int], first: int, last: int) -> None:
-        for layer in range(first, last + 1):
-            pushes[layer] += 1
 
     def _update(self, first: int, last: int, gradient: torch.Tensor, lr_factor: float) -> None:
         with self.fabric.compute(self.fabric.costs.seconds("update", 4 * gradient.numel()), "host"):
@@ -222,44 +219,38 @@ class Server:
         return dropping.dense(part, self.shard.shards.size(self.shard.server, first, last), self.drop)
 
     def _answer_waiting(self) -> None:
-        """Answer the pulls that need not wait any longer, in the order of their arrival."""
-        waiting, self.waiting = self.waiting, []
-        for one in waiting:
-            if self._new_enough(one):
-                self._answer(one)
-            else:
-                self.waiting.append(one)
+        """Answer the pulls whose layers are new enough, in the order of their arrival."""
+        self.waiting = [pull for pull in self.waiting if not self._answered(pull)]
 
-    def _answer(self, one: Waiting) -> None:
-        if one.worker >= 0 and one.first <= self.held[0] <= one.last:
-            self.pulled[one.worker] = self.shard.updates[self.held[0]]
-        one.answer()
-
-    def _new_enough(self, one: Waiting) -> bool:
-        bound = 0 if one.worker < 0 else self.bound
-        if bound is None:
-            return True
-        wanted = one.iteration - bound
-        return wanted <= 0 or all(self.least[layer] >= wanted for layer in self.held if one.first <= layer <= one.last)
+    def _answered(self, pull: Waiting) -> bool:
+        """Answer a pull if its layers are new enough; whether they are."""
+        bound = 0 if pull.worker < 0 else self.bound
+        layers = (layer for layer in self.held if pull.first <= layer <= pull.last)
+        if bound is not None and not all(self.least[layer] >= pull.iteration - bound for layer in layers):
+            return False
+        if pull.worker >= 0 and pull.first <= self.held[0] <= pull.last:
+            self.pulled[pull.worker] = self.shard.updates[self.held[0]]
+        pull.answer()
+        return True
 
     # --- the run
     def take_staleness(self) -> tuple[int, ...]:
         """The staleness of the updates since the last call."""
-        found, self.staleness = tuple(self.staleness), []
-        return found
+        staleness, self.staleness = tuple(self.staleness), []
+        return staleness
 
     def state_dict(self) -> dict:
         """The state, once no pull waits."""
-        counts = {"pushed": [list(one) for one in self.pushed], "pulled": [*self.pulled]}
+        counts = {"pushed": [list(pushes) for pushes in self.pushed], "pulled": [*self.pulled]}
         return counts | {"shard": self.shard.state_dict()}
 
     def load_state_dict(self, state: dict) -> None:
-        """Restore a `state_dict`; it may contain what earlier ranks' pulls wait for."""
+        """Restore a `state_dict`, and answer pulls of ranks that have resumed before this one."""
         with self.lock:
             self.shard.load_state_dict(state["shard"])
             self.sendable.clear()
-            self.pushed, self.pulled = [list(one) for one in state["pushed"]], [*state["pulled"]]
-            self._find_least(0, self.shard.shards.layers - 1)
+            self.pushed, self.pulled = [list(pushes) for pushes in state["pushed"]], [*state["pulled"]]
+            self._count([], 0, self.shard.shards.layers - 1)
             self._answer_waiting()
 
     def close(self) -> None:

@@ -22,12 +22,7 @@ class Shard:
     """
 
     def __init__(
-        self,
-        weights: torch.Tensor,
-        shards: Shards,
-        server: int,
-        optimizer: Optimizer,
-        iterations_per_epoch: int,
+        self, weights: torch.Tensor, shards: Shards, server: int, optimizer: Optimizer, iterations_per_epoch: int
     ):
         """weights: (n,) of the whole model. optimizer: as in the configuration."""
         self.shards, self.server = shards, server
@@ -52,7 +47,7 @@ class Shard:
     def update(self, first: int, last: int, gradient: torch.Tensor | None, lr_factor: float = 1.0) -> None:
         """One optimizer step of these layers with their gradient, of the shape of `stretch`; None: no arithmetic.
 
-        The step is elementwise, so the bits do not depend on how layers are grouped and the model is sharded.
+        The step is elementwise, so the bits do not depend on the groups of layers and the sharding.
         """
         rate = self.schedule.rate(1 + self.updates[first] // self.updates_per_iteration)
         for layer in range(first, last + 1):
@@ -72,11 +67,7 @@ class Shard:
         self.optimizer.step()
 
     def state_dict(self) -> dict[str, Any]:
-        return {
-            "values": self.values.clone(),
-            "optimizer": self.optimizer.state_dict(),
-            "updates": list(self.updates),
-        }
+        return {"values": self.values.clone(), "optimizer": self.optimizer.state_dict(), "updates": list(self.updates)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.values.copy_(state["values"])

@@ -16,8 +16,7 @@ class Shards:
     """How a vector (n,) of consecutive layers, counted from 0, is distributed over servers.
 
     pieces[server][layer]  (start, end) in the vector; empty if the server holds nothing of the layer
-    offsets[server]        where each layer's piece starts in the server's elements, and their number at the end; layers
-                           are contiguous there
+    offsets[server]        where each layer's piece starts among the server's elements, and their number at the end
     """
 
     pieces: tuple[tuple[tuple[int, int], ...], ...]
@@ -27,9 +26,9 @@ class Shards:
     def of(cls, sizes: Sequence[int], servers: int, placement: str = "layers") -> Shards:
         """Distribute layers of these sizes, in elements.
 
-        layers: every layer is cut over all servers, so all of them send at every pull, and the layers' transfer times
-        add up for any batching, as in iBatch's equation (2); so does Poseidon. vector: the whole vector is cut into
-        equal parts, as by BigDL's AllReduceParameter; a layer is on few servers.
+        layers: every layer is cut over all servers, as in Poseidon. So all servers send at every pull, and the layers'
+        transfer times add up for any batching, as in iBatch's equation (2). vector: the whole vector is cut into equal
+        parts, as in BigDL's AllReduceParameter; a layer is on few servers.
         """
         starts = list(accumulate(sizes, initial=0))
         if placement == "vector":
@@ -63,15 +62,15 @@ class Shards:
 
     def runs(self, server: int, first: int, last: int) -> list[tuple[int, int]]:
         """The ranges (start, end) of a server's elements of these layers in the vector; adjacent ones are joined."""
-        found: list[tuple[int, int]] = []
+        ranges: list[tuple[int, int]] = []
         for start, end in self.pieces[server][first : last + 1]:
             if start == end:
                 continue
-            if found and found[-1][1] == start:
-                found[-1] = found[-1][0], end
+            if ranges and ranges[-1][1] == start:
+                ranges[-1] = ranges[-1][0], end
             else:
-                found.append((start, end))
-        return found
+                ranges.append((start, end))
+        return ranges
 
     def gather(self, vector: torch.Tensor, server: int, first: int, last: int) -> torch.Tensor:
         """A copy (m,) of a server's elements of these layers, from a vector (n,)."""

@@ -1,4 +1,4 @@
-"""The number format in which parameters and gradients travel between workers and a sharded server."""
+"""The number format of weights and gradients on the wire between workers and a sharded server."""
 
 from __future__ import annotations
 
@@ -7,18 +7,16 @@ import torch
 from repro.fabric.base import Fabric
 from repro.fabric.codecs import codec
 
-FORMATS = {"float32": "none", "truncate16": "truncate16"}  # by the names that options have, their codecs
+FORMATS = {"float32": "none", "truncate16": "truncate16"}  # option -> codec
 
 
 class Wire:
-    """float32 vectors (n,) as the tensors that are sent.
+    """Encodes float32 vectors (n,) for the wire. In virtual time a conversion takes the codec's time on the host.
 
-    float32     as they are
-    truncate16  the upper two bytes of each number: what BigDL calls FP16 and has no alternative to (github.com/
+    float32     unchanged
+    truncate16  the upper two bytes of each number, BigDL's only format, which it calls FP16 (github.com/
                 intel-analytics/BigDL, v0.5.0, spark/dl/src/main/scala/com/intel/analytics/bigdl/parameters/
                 AllReduceParameter.scala:194 and 275, FP16CompressedTensor.scala). A server's weights stay float32.
-
-    On a testbed each conversion takes the host its codec's time.
     """
 
     def __init__(self, fabric: Fabric, name: str = "float32"):
@@ -27,7 +25,7 @@ class Wire:
         self.dtype = torch.float32 if self.plain else torch.bfloat16
 
     def empty(self, elements: int, device: torch.device) -> torch.Tensor:
-        """To receive so many elements."""
+        """A receive buffer for so many elements."""
         return torch.empty(elements, dtype=self.dtype, device=device)
 
     def encode(self, values: torch.Tensor) -> torch.Tensor:

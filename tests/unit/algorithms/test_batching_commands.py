@@ -1,4 +1,4 @@
-"""`repro batches`, what it prints and refuses; and the probe `batching` on random profiles."""
+"""`repro batches`: output and errors; and the probe `batching` on random profiles."""
 
 from __future__ import annotations
 
@@ -18,9 +18,6 @@ from repro.experiment import config as configs
 from repro.probes import batching
 from tests.support.batching import in_ms
 from tests.support.probes import check, run
-
-# --- `repro batches`: what it prints for people and as JSON, and one clear line for what it refuses
-
 
 # the second example of test_batching_greedy.py
 TWO = in_ms(1, [2, 1, 2, 3, 6, 4], [2, 3, 4, 6, 3, 1])
@@ -99,7 +96,7 @@ def test_refuses_other_modes_and_no_profile(two, tmp_path, capsys):
         assert said.out == "" and words in said.err and said.err.count("\n") == 1
 
 
-# --- the probe `batching`: random profiles of every family, and what it says of the greedy algorithms on them
+# --- the probe `batching`
 
 
 PROBE = {"families": ["uniform", "computation"], "layers": [2, 5], "startups": [0, 0.5], "profiles": 3}

@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from repro.algorithms.batching.exact import exact, exact_exetime, exact_s
 from repro.algorithms.batching.greedy import algorithm1, algorithm2, greedy
@@ -88,6 +88,7 @@ def test_the_algorithms_may_be_worse_than_the_default():
 
 
 @given(small_profiles(zeros=False))
+@settings(max_examples=30)
 def test_behind_batch_0_they_decide_as_without_it(profile):
     """Layers at the front without parameters, which take 9 ms: the cuts are those of the layers that are pulled."""
     longer = replace(profile, transfer_s=(0.0, 0.0, *profile.transfer_s), forward_s=(0.004, 0.005, *profile.forward_s))
@@ -134,6 +135,7 @@ def test_decimals_as_they_are_written():
 
 
 @given(small_profiles(zeros=False))
+@settings(max_examples=50)
 def test_every_choice_meets_the_constraint_or_nothing_could(profile):
     """Where (5) fails, Algorithm 1 has nothing left to pull, and Algorithm 2 no less to compute than the last layer."""
     layers = len(profile.transfer_s)
@@ -150,6 +152,7 @@ def test_every_choice_meets_the_constraint_or_nothing_could(profile):
 
 
 @given(small_profiles(zeros=False))
+@settings(max_examples=30)
 def test_where_no_pair_meets_it_both_are_optimal(profile):
     """The first layer, then every layer, made so slow that no pull covers its computation."""
     layers, slow = len(profile.transfer_s), 1.0
@@ -162,6 +165,7 @@ def test_where_no_pair_meets_it_both_are_optimal(profile):
 
 
 @given(small_profiles())
+@settings(max_examples=50)
 def test_greedy_takes_the_less_exetime_and_never_beats_exact(profile):
     one, two, found = algorithm1(profile), algorithm2(profile), greedy(profile)
     assert found == (one if exetime_s(profile, one) <= exetime_s(profile, two) else two)

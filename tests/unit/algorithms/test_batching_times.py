@@ -1,4 +1,4 @@
-"""What batches take, by hand and against simulations, and the dynamic programmes that find the best of them."""
+"""Times of batches by hand and against simulations, and the dynamic programmes against all partitions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repro.algorithms.batching.exact import exact, exact_exetime, exact_s, gap
@@ -17,9 +17,6 @@ from repro.algorithms.batching.times import executed_s, exetime_s, meets_constra
 from repro.core.errors import InputError
 from tests.support import batching as common
 from tests.support.batching import any_profiles, in_ms, partitions, small_profiles
-
-# --- eXETime, the executed time and constraint (5) of batches: by hand, and against simulations in exact arithmetic
-
 
 # T_s = 1 ms; transfers 2, 3, 4 ms; computation 5, 2, 6 ms
 SMALL = in_ms(1, [2, 3, 4], [5, 2, 6])
@@ -60,14 +57,8 @@ def test_timeline_of_figure_4():
     ]
 
 
-@given(any_profiles(), st.data())
-def test_against_a_simulation(profile, data):
-    batches = data.draw(some_batches(len(profile.transfer_s)))
-    assert executed_s(profile, batches) == pytest.approx(float(common.executed(profile, batches)), rel=1e-12)
-    assert exetime_s(profile, batches) == pytest.approx(float(common.exetime(profile, batches)), rel=1e-12)
-
-
 @given(small_profiles(), st.data())
+@settings(max_examples=60)
 def test_in_whole_milliseconds_nothing_is_rounded(profile, data):
     batches = data.draw(some_batches(len(profile.transfer_s)))
     assert executed_s(profile, batches) == float(common.executed(profile, batches))
@@ -76,8 +67,11 @@ def test_in_whole_milliseconds_nothing_is_rounded(profile, data):
 
 
 @given(any_profiles(), st.data())
-def test_exetime_is_never_more_than_executed(profile, data):
+@settings(max_examples=60)
+def test_of_any_times(profile, data):
     batches = data.draw(some_batches(len(profile.transfer_s)))
+    assert executed_s(profile, batches) == pytest.approx(float(common.executed(profile, batches)), rel=1e-12)
+    assert exetime_s(profile, batches) == pytest.approx(float(common.exetime(profile, batches)), rel=1e-12)
     assert exetime_s(profile, batches) <= executed_s(profile, batches)
     if meets_constraint(profile, batches):
         assert exetime_s(profile, batches) == executed_s(profile, batches)
@@ -114,6 +108,7 @@ def test_ticks_of_very_large_and_very_small_times():
 
 
 @given(any_profiles())
+@settings(max_examples=40)
 def test_ticks_are_within_an_int64(profile):
     found = ticks_of(profile)
     assert found.layers * found.startup + found.pulled[-1] + found.computed[-1] <= 10**18 + 2 * found.layers
@@ -130,7 +125,7 @@ def test_batches_that_are_no_partition(batches):
             what(SMALL, batches)
 
 
-# --- the dynamic programmes of iBatch's problem against every partition there is, and what ties choose
+# --- the dynamic programmes
 
 
 def allowed(profile: PullProfile):
@@ -143,6 +138,7 @@ def allowed(profile: PullProfile):
 
 
 @given(small_profiles())
+@settings(max_examples=50)
 def test_least_executed_time_of_all(profile):
     """The least over all partitions of the layers, whatever they do to layers without parameters."""
     found = exact(profile)
@@ -153,6 +149,7 @@ def test_least_executed_time_of_all(profile):
 
 
 @given(st.integers(1, 3), small_profiles(most=6), st.lists(st.integers(0, 20), min_size=3, max_size=3))
+@settings(max_examples=40)
 def test_least_executed_time_of_all_behind_layers_without_parameters(leading, behind, computed):
     """Layers at the front that take from no time to longer than all pulls: none of them ever waits for one."""
     profile = replace(
@@ -183,13 +180,8 @@ def test_batch_0_computes_at_once():
     assert boxes[0] == ("startup", 1, 0.0, 0.1) and ("forward", 0, 0.0, 3.0) in boxes and boxes[-1][1:] == (1, 3.5, 4.0)
 
 
-@given(any_profiles(most=9))
-def test_of_any_times(profile):
-    least = min(common.executed(profile, batches) for batches in partitions(len(profile.transfer_s)))
-    assert executed_s(profile, exact(profile)) == pytest.approx(float(least), rel=1e-12)
-
-
-@given(small_profiles())
+@given(small_profiles(most=8))
+@settings(max_examples=50)
 def test_least_exetime_of_all_that_meet_the_constraint(profile):
     feasible = {
         batches: common.exetime(profile, batches) for batches in allowed(profile) if common.meets(profile, batches)
@@ -233,6 +225,7 @@ def test_gap():
 
 
 @given(any_profiles())
+@settings(max_examples=40)
 def test_every_mode_is_a_partition_and_none_beats_exact(profile):
     """To the last bit: times are compared as whole numbers and rounded alike."""
     least = exact_s(profile)

@@ -1,4 +1,4 @@
-"""Injected load imbalance: what each injector draws, where a step sleeps, and what is refused before anything runs."""
+"""Injected load imbalance: the injectors' delays, the worker's sleeps, errors before a run, and all strategies."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from collections import Counter
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from repro import strategies
 from repro.algorithms import imbalance
@@ -51,11 +49,11 @@ def trace(folder, text):
 def test_one_random_worker_a_step_and_every_one_as_often():
     found = injector("random_one", workers=8, delay_s=0.3)
     late = Counter()
-    for iteration in range(4000):
+    for iteration in range(1600):
         delays = found.delays(iteration)
         assert sorted(delays) == [0.0] * 7 + [0.3]
         late[delays.index(0.3)] += 1
-    assert all(abs(late[worker] - 500) < 5 * math.sqrt(500 * 7 / 8) for worker in range(8))
+    assert all(abs(late[worker] - 200) < 5 * math.sqrt(200 * 7 / 8) for worker in range(8))
 
 
 def test_n_random_workers_a_step_none_twice():
@@ -108,11 +106,8 @@ def test_workers_that_draw_by_themselves_are_late_two_of_64_a_step_and_sometimes
     assert injector("random_draws", workers=1).delays(3) == [0.32]
 
 
-@given(
-    st.sampled_from(EVERY),
-    st.integers(4, 70),
-    st.integers(0, 99),
-)
+@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize(("workers", "seed"), [(4, 0), (8, 99), (70, 3)])
 def test_every_rank_draws_the_same_from_seed_and_iteration_alone(name, workers, seed):
     one, other = injector(name, workers, seed), injector(name, workers, seed)
     backwards = {t: other.delays(t) for t in reversed(range(20))}
@@ -273,16 +268,21 @@ def test_every_injector_has_a_file_of_its_options():
 
 # --- with strategies
 @pytest.mark.parametrize("name", [name for name in strategies.names() if not real.library(name)])
-def test_every_strategy_meets_the_delays(name, tmp_path, monkeypatch):
-    """Through whole virtual runs: time is injected on every strategy's workers, and recorded."""
+def test_every_strategy_sleeps_once_an_iteration(name):
+    how = {"workers": 2, "steps": 4}
+    slept = small.run(name, delays=[[1.0, 1.0]], **how).seconds - small.run(name, **how).seconds
+    pipelines = "pipedream", "gpipe", "one_f_one_b_flush", "model_parallel"  # whose stages wait for each other
+    assert slept == pytest.approx(4.0, abs=0.1) or (name in pipelines and 4.0 <= slept <= 9.0)
+
+
+@pytest.mark.parametrize("name", ["dsync", "pipedream", "ibatch"])
+def test_a_run_records_its_delays(name, tmp_path):
     overrides = [
         f"strategy={name}", "testbed=virtual", "workers=2", "batch=40", "epochs=0.1", "eval_every=0.1",
         "dataset.standin=always", "imbalance=shifting", "imbalance.low_s=0.5", "imbalance.high_s=1.5",
     ]  # fmt: skip
     summary = virtual_runs.ended(virtual_runs.configured(FIG4, overrides), tmp_path)
-    assert (
-        summary["imbalance"] == {"name": "shifting", "low_s": 0.5, "high_s": 1.5} and summary["min_compute_s"] is None
-    )
+    assert summary["imbalance"] == {"name": "shifting", "low_s": 0.5, "high_s": 1.5}
     assert summary["iterations"] == 4 and summary["phases"]["imbalance"] == pytest.approx(1.0)
     assert sum(summary["phases"].values()) == pytest.approx(summary["step"]["mean_s"])
-    assert summary["step"]["mean_s"] > 0.9
+    assert summary["step"]["mean_s"] > 0.9 and summary["min_compute_s"] is None

@@ -1,7 +1,7 @@
-"""The strategies, one file each. A file `strategies/NAME.py` with a class whose `name` is NAME is a strategy.
+"""The strategies. A file `strategies/NAME.py` with a class whose `name` is NAME is a strategy.
 
-Others register theirs through the entry-point group `repro.strategies` (NAME = "module:Class"). What several share is
-in `strategies/shared/`.
+Other packages register theirs through the entry-point group `repro.strategies` (NAME = "module:Class"). Code that
+several strategies use is in `strategies/shared/`.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ def load(name: str) -> type[Strategy]:
 
 
 def check(config: RunConfig, fabric: str, gpu: bool) -> None:
-    """InputError where a run's strategy needs another fabric than this one, or has options that the run cannot use.
+    """InputError if a run's strategy needs another fabric than this one, or has options that the run cannot use.
 
-    gpu: whether its ranks compute on GPUs.
+    gpu: whether the run's ranks compute on GPUs.
     """
-    chosen = load(config.strategy.name)
-    capabilities.check(chosen.name, chosen.requires, fabric, getattr(config.testbed, "backend", "auto"))
-    chosen.check(config.strategy.options, RunFacts(config.workers, config.epochs, gpu))
+    strategy = load(config.strategy.name)
+    capabilities.check(strategy.name, strategy.requires, fabric, getattr(config.testbed, "backend", "auto"))
+    strategy.check(config.strategy.options, RunFacts(config.workers, config.epochs, gpu))
 
 
 def check_model(config: RunConfig, model: nn.Sequential) -> None:
-    """InputError for a model, built without weights, that a run's strategy or number of microbatches does not suit."""
+    """InputError if a run's strategy or number of microbatches does not suit its model, built without weights."""
     if config.accumulate > 1 and carries_state(model):
         raise InputError(
             f"accumulate={config.accumulate}: model {config.model.name} carries its state from one minibatch to the "
-            "next, so a minibatch is not cut; must be 1"
+            "next, which microbatches cannot; must be 1"
         )
     blocks = list(model.children())
     try:

@@ -1,4 +1,4 @@
-"""What a strategy is: how the workers share the work and exchange what they learn."""
+"""The base class of strategies: how workers share the computation and exchange gradients or weights."""
 
 from __future__ import annotations
 
@@ -17,18 +17,21 @@ from repro.training.worker import Worker
 
 @dataclass
 class StepReport:
-    """What one step did: loss (a device tensor, or None where the rank has none) and the minibatches it used."""
+    """The result of one step.
+
+    loss       a device tensor; None if the rank computes no loss
+    staleness  for each update of this rank: the number of other updates between reading the weights and the update
+    """
 
     loss: torch.Tensor | None
     minibatches: tuple[int, ...]
     samples: int
-    # for each update of this rank: how many other updates lie between reading the weights and using the gradient
     staleness: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What is known of a run before its ranks start; gpu: whether they compute on GPUs."""
+    """Facts of a run before its ranks start; gpu: whether they compute on GPUs."""
 
     workers: int
     epochs: float
@@ -41,23 +44,23 @@ class NoOptions:
 
 
 class Strategy(ABC):
-    """One instance a rank. `step` is the primitive; a run calls setup, step ..., drain, close.
+    """One instance a rank. A run calls setup, step ..., drain, close.
 
-    `Options` is a dataclass of the options with their defaults; its `__post_init__` raises InputError on values that
-    cannot be used. Strategies never read a tensor's value on the host inside `step`.
+    `Options` is a dataclass of the options with their defaults; its `__post_init__` raises InputError for unusable
+    values. Strategies never read a tensor's value on the host inside `step`.
     """
 
     name: ClassVar[str]
     requires: ClassVar[frozenset[str]] = frozenset()  # fabric capabilities
     Options: ClassVar[type] = NoOptions
     neutral: ClassVar[Mapping[str, Any]] = {}  # the options with which one worker is plain SGD, bit for bit
-    conformance: ClassVar[Mapping[str, Any]] = {}  # those for `repro.testing`, whose model and runs are tiny
+    conformance: ClassVar[Mapping[str, Any]] = {}  # options for `repro.testing`, whose model and runs are tiny
     identical_replicas: ClassVar[bool] = True  # whenever settled, all ranks hold the same weights, bit for bit
-    # why workers that all compute on the same minibatches do not end as one worker does; "": they do, up to rounding
+    # why workers on equal minibatches end with other weights than one worker; "": they are the same up to rounding
     unlike_one_worker: ClassVar[str] = ""
-    blocking: ClassVar[bool] = False  # whether its library calls an allreduce that blocks, for which MPI takes others
-    # whether `state_dict` needs no `settle` before it: each rank then writes its checkpoints by itself, when it comes
-    # to them, and `load_state_dict` sends again what was on the network
+    blocking: ClassVar[bool] = False  # whether its library calls a blocking allreduce, which MPI implements differently
+    # whether each rank writes checkpoints without `settle` and without the others; `load_state_dict` then repeats the
+    # sends that were in progress
     local_checkpoints: ClassVar[bool] = False
 
     def __init__(self, options: Any = None):
@@ -67,7 +70,7 @@ class Strategy(ABC):
     def deterministic(self) -> bool:
         """Whether the weights, with these options, do not depend on which rank is faster.
 
-        Where they do, evaluating more often changes a run: at a stop all ranks wait for each other.
+        If they do, evaluating more often changes a run, because all ranks wait for each other at an evaluation.
         """
         return True
 
@@ -78,36 +81,33 @@ class Strategy(ABC):
 
     @classmethod
     def check(cls, options: Any, run: RunFacts) -> None:
-        """InputError for options that a run cannot use. Before ranks start."""
+        """InputError for options that a run cannot use; called before ranks start."""
 
     @classmethod
     def check_model(cls, options: Any, sizes: Sequence[int]) -> None:
-        """InputError for options that a model cannot be trained with; `sizes`: its blocks' elements to train.
-
-        Called where the model is known; a run that got past it may rely on it.
-        """
+        """InputError for options that do not suit a model, before `setup`; sizes: its blocks' trainable elements."""
 
     @classmethod
     def files(cls, options: Any) -> Sequence[Path]:
-        """The files that a run with these options reads: their contents count as the options themselves do."""
+        """The files that a run with these options reads; their contents are part of the run's key."""
         return ()
 
     @classmethod
     def twin(cls, options: Any) -> tuple[str, dict[str, Any]] | None:
-        """The strategy of ours, by name and options, that stands for this one in virtual time; None: no model of it.
+        """The strategy, by name and options, that replaces this one in virtual time; None: no model exists.
 
-        Those written on our fabric run there themselves. One that leaves communication to a library needs another
-        that follows the same algorithm, to be compared with on step times; its weights may differ in rounding.
+        A strategy on our fabric is its own twin. One whose library communicates needs a twin with the same algorithm,
+        for comparisons of step times; weights may differ in rounding.
         """
         return cls.name, asdict(options)
 
     @classmethod
     def ranks(cls, options: Any, workers: int) -> int:
-        """How many ranks a run with these options and that many gradient-computing workers needs."""
+        """The number of ranks of a run with so many workers that compute gradients."""
         return workers
 
     def steps(self, minibatches: int) -> int:
-        """How many steps this rank takes until the run has used that many minibatches."""
+        """The number of steps of this rank until the run has used so many minibatches."""
         return minibatches // self.worker.workers
 
     def setup(self, worker: Worker) -> None:
@@ -119,43 +119,40 @@ class Strategy(ABC):
         """One training iteration of this rank."""
 
     def eval_weights(self) -> dict[str, torch.Tensor]:
-        """A copy of the weights that this rank holds, by name; training state stays untouched."""
+        """A copy of this rank's weights, by name; training state stays unchanged."""
         return self.worker.model_shard.snapshot()
 
     def settle(self) -> None:
-        """Wait until nothing that this rank started is on the network, without using what has come in.
+        """Wait for this rank's messages on the network, without using received ones.
 
         Called with the clock running before an evaluation or a checkpoint, so that no communication hides there.
         """
 
     def drain(self) -> None:
-        """End of the run only: use up what is still under way."""
+        """Use all received results; called at the end of the run only."""
 
     def counters(self) -> Mapping[str, torch.Tensor | float]:
-        """What this rank has counted since the run began, by name; the harness adds up the ranks at every stop.
-
-        Totals belong to `state_dict`.
-        """
+        """This rank's totals since the run began, by name; the harness adds up the ranks. Keep them in the state."""
         return {}
 
     def describe(self) -> dict[str, Any] | None:
-        """What the strategy has made of its options in this run, for the summary: the same on every rank, or None."""
+        """The strategy's decisions in this run, for the summary, the same on every rank; None: no decisions."""
 
     def describe_rank(self) -> dict[str, Any] | None:
-        """What this rank was and held, for the summary; called at the end of the run."""
+        """This rank's role and memory, for the summary; called at the end of the run."""
 
     def state_dict(self) -> dict:
-        """All that resume needs besides weights and optimizer: residuals, queues, counters. Called when settled.
+        """The state for a resume besides weights and optimizer: residuals, queues, counters. Called when settled.
 
-        At every stop, also at the last: a tensor in it that is not finite ends the run (`repro.rank.divergence`).
+        At every evaluation and checkpoint a tensor in it that is not finite ends the run (`repro.rank.divergence`).
         """
         return {}
 
     def load_state_dict(self, state: dict) -> None:
-        """Take up where `state_dict` was called."""
+        """Restore a `state_dict`."""
 
     def close(self) -> None:
-        """Stop what `setup` started."""
+        """End the tasks and release the resources of `setup`."""
 
 
 def set_up(strategy: Strategy, worker: Worker) -> None:

@@ -1,4 +1,4 @@
-"""DDP: PyTorch's own DistributedDataParallel, what a user would pick who had read none of the papers."""
+"""DDP: PyTorch's DistributedDataParallel, the common choice outside the papers."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from repro.strategies.base import StepReport
 from repro.strategies.shared.data_parallel import DataParallel
 from repro.training.worker import Worker
 
-PYTORCH_BUCKET_MB = 25  # its default, with which alone the first bucket closes at 1 MiB
+PYTORCH_BUCKET_MB = 25  # PyTorch's default; with it alone the first bucket closes at 1 MiB
 MIB = 2**20
-MIN_COMPRESSION_RATE = 2  # PowerSGD's default: a matrix that would shrink by less is sent whole
+MIN_COMPRESSION_RATE = 2  # PowerSGD's default: a matrix that would shrink by less is sent uncompressed
 # no broadcast of running means before each forward pass: the option's name since PyTorch 2.13, and before
 _NAMES = inspect.signature(nn.parallel.DistributedDataParallel).parameters
 OWN_BUFFERS: Any = {"forward_sync_buffers" if "forward_sync_buffers" in _NAMES else "broadcast_buffers": False}
@@ -31,13 +31,13 @@ POWERSGD_STATE = ("error_dict", "p_memory_dict", "q_memory_dict", "iter")
 class Options:
     hook: Literal["none", "fp16", "powersgd"] = "none"
     bucket_mb: Count = PYTORCH_BUCKET_MB  # MiB of gradients at which a bucket closes
-    powersgd_rank: Count = 1  # of the two factors that stand for a matrix of gradients
-    # iterations without compression before PowerSGD begins: PyTorch moves its buckets after the first
+    powersgd_rank: Count = 1  # of the two factors of a gradient matrix
+    # iterations before PowerSGD begins; at least 2, because PyTorch rebuilds its buckets after the first
     powersgd_start: Annotated[int, Field(ge=2)] = 1000
 
 
 class Passes(nn.Module):
-    """What DistributedDataParallel wraps: it has the model's parameters, and runs the forward pass it is handed."""
+    """The module that DistributedDataParallel wraps: it has the model's parameters, and runs a forward pass."""
 
     def __init__(self, model: nn.Module):
         super().__init__()
@@ -51,17 +51,16 @@ class DDP(DataParallel):
     """Synchronous SGD; DistributedDataParallel averages the gradients during the backward pass (Li et al., VLDB 2020).
 
     `hook` none: buckets of float32. fp16: converted once, divided by the workers, summed in half precision. powersgd:
-    each matrix of gradients as two thin factors with error feedback (Vogels, Karimireddy, Jaggi, NeurIPS 2019), from
-    iteration `powersgd_start` on; float32 before. Its hook waits for one allreduce inside the callback of another, on
-    one of gloo's two threads: with two buckets under way both would wait for ever. So on gloo it has one bucket.
+    each gradient matrix as two thin factors with error feedback (Vogels, Karimireddy, Jaggi, NeurIPS 2019) from
+    iteration `powersgd_start` on, float32 before. On gloo powersgd has one bucket: its hook waits for an allreduce
+    inside the callback of another on one of gloo's two threads, so two buckets would deadlock.
 
-    What is seen of it: PyTorch waits for its buckets inside the backward pass, so phase "backward" has computation,
-    compression and exposed communication in one, "communicate" is 0 and so is what is counted as overlapped. Compare
-    step times, not phases. Bytes are counted from the sizes of gradients and factors, as a ring's share of them,
-    whatever algorithm gloo or NCCL choose.
+    PyTorch waits for its buckets inside the backward pass. So phase "backward" includes compression and exposed
+    communication, and "communicate" and overlapped time are 0: compare step times, not phases. Bytes are a ring's share
+    of the gradients or factors, whatever algorithm gloo or NCCL choose.
 
-    Unlike PyTorch's default it does not broadcast running means before each forward pass: as
-    with every other strategy here each rank has its own and rank 0's are evaluated.
+    DEVIATION from PyTorch's default: no broadcast of running means before each forward pass. As for every other
+    strategy here, each rank has its own, and rank 0's are evaluated.
     """
 
     name = "ddp"
@@ -70,7 +69,7 @@ class DDP(DataParallel):
 
     @classmethod
     def twin(cls, options: Any) -> tuple[str, dict[str, Any]] | None:
-        """`wfbp` with its buckets. fp16: half the bytes too, but converted in each hop. PowerSGD has no model."""
+        """`wfbp` with DDP's buckets; with fp16 it converts in each hop. powersgd has no twin."""
         first = 1 if options.bucket_mb == PYTORCH_BUCKET_MB else options.bucket_mb
         buckets = {"bucket_mb": options.bucket_mb, "first_bucket_mb": first}
         if options.hook == "powersgd":
@@ -84,11 +83,9 @@ class DDP(DataParallel):
         assert isinstance(worker.fabric, TorchFabric)
         options, self.fabric = self.options, worker.fabric
         group = self.fabric.process_group(MAIN)
+        model = Passes(worker.model_shard.model)
         self.ddp = nn.parallel.DistributedDataParallel(
-            Passes(worker.model_shard.model),
-            process_group=group,
-            bucket_cap_mb=self._bucket_mb(),
-            **OWN_BUFFERS,
+            model, process_group=group, bucket_cap_mb=self._bucket_mb(), **OWN_BUFFERS
         )
         self.powersgd: Any = None
         if options.hook == "fp16":
@@ -111,7 +108,7 @@ class DDP(DataParallel):
         self.hook_bytes = ring_share(sent_bytes(options, shapes), self.fabric.size)
 
     def _bucket_mb(self) -> int | None:
-        """For PyTorch; None: its default, with a first bucket of 1 MiB."""
+        """PyTorch's argument; None: its default, with a first bucket of 1 MiB."""
         options, worker = self.options, self.worker
         if options.hook == "powersgd" and self.fabric.backend == "gloo":
             return 1 + 4 * worker.model_shard.size // MIB
@@ -127,26 +124,26 @@ class DDP(DataParallel):
         return self.advanced(loss)
 
     def state_dict(self) -> dict:
-        held = super().state_dict()
+        state = super().state_dict()
         if self.powersgd is None:
-            return held
-        state = {name: _copied(getattr(self.powersgd, name)) for name in POWERSGD_STATE}
+            return state
+        powersgd = {name: _copied(getattr(self.powersgd, name)) for name in POWERSGD_STATE}
         generator, words, *rest = self.powersgd.rng.get_state()
-        return held | {"powersgd": state, "random": [generator, words.tolist(), *rest]}
+        return state | {"powersgd": powersgd, "random": [generator, words.tolist(), *rest]}
 
     def load_state_dict(self, state: dict) -> None:
         super().load_state_dict(state)
-        self._lay_out_buckets()
+        self._rebuild_buckets()
         if self.powersgd is not None:
             for name, value in state["powersgd"].items():
                 setattr(self.powersgd, name, _copied(value, self.worker.model_shard.device))
             self.powersgd.rng.set_state(tuple(state["random"]))
 
-    def _lay_out_buckets(self) -> None:
-        """A pass for nothing, after which buckets are laid out as they were when the state was saved.
+    def _rebuild_buckets(self) -> None:
+        """Run a pass without an update, after which PyTorch has the same buckets as when the state was saved.
 
-        PyTorch lays them out anew after its first pass, in the order in which gradients became ready. Errors and
-        factors of PowerSGD are kept by bucket, and sums have their bits from where buckets begin.
+        PyTorch rebuilds its buckets after the first pass, in the order in which gradients became ready. PowerSGD keeps
+        errors and factors by bucket, and the bits of sums depend on where buckets begin.
         """
         part, batches = self.worker.model_shard, self.worker.batches
         if self.iteration == 0:
@@ -163,7 +160,7 @@ class DDP(DataParallel):
 
 
 def sent_bytes(options: Options, shapes: Sequence[tuple[int, ...]]) -> int:
-    """Bytes of a gradient of such tensors as the hook hands them to its allreduces."""
+    """Bytes of a gradient of these shapes in the hook's allreduces."""
     if options.hook == "fp16":
         return 2 * sum(map(_elements, shapes))
     if options.hook == "powersgd":
@@ -172,7 +169,7 @@ def sent_bytes(options: Options, shapes: Sequence[tuple[int, ...]]) -> int:
 
 
 def ring_share(nbytes: int, size: int) -> int:
-    """What each of `size` ranks sends in a ring's allreduce of so many bytes."""
+    """Bytes that each of `size` ranks sends in a ring allreduce of `nbytes` bytes."""
     return 2 * (size - 1) * nbytes // size
 
 
@@ -181,7 +178,7 @@ def _elements(shape: Sequence[int]) -> int:
 
 
 def _factor_elements(shape: Sequence[int], rank: int) -> int:
-    """Elements that PowerSGD sends for a tensor, seen as a matrix of its first dimension by all others."""
+    """Elements that PowerSGD sends for a tensor, as a matrix of its first dimension by all others."""
     rows, elements = (shape[0], _elements(shape)) if shape else (1, 1)
     columns = elements // rows
     rank = min(rank, rows, columns)
@@ -190,7 +187,7 @@ def _factor_elements(shape: Sequence[int], rank: int) -> int:
 
 
 def _copied(value: Any, device: torch.device | None = None) -> Any:
-    """A number as it is; a dictionary with copies of its tensors."""
+    """A copy of a dictionary of tensors; other values unchanged."""
     if not isinstance(value, dict):
         return value
     return {key: tensor.detach().clone().to(device or tensor.device) for key, tensor in value.items()}

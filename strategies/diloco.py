@@ -30,11 +30,11 @@ class Options:
 
 
 class DiLoCo(DataParallel):
-    """The inner optimizer is the run's (the paper: AdamW) and keeps its state through outer steps. An evaluation takes
-    the common weights, those of the last outer step; where a run ends within a round, that round is a shorter one.
+    """The inner optimizer is the run's (the paper: AdamW) and keeps its state through outer steps. Evaluations use the
+    common weights, those of the last outer step. The run's last round may be shorter.
 
     common    (n,) theta of the last outer step, the same bits on every rank
-    velocity  (n,) of the outer momentum
+    velocity  (n,) of the outer optimizer
     """
 
     name = "diloco"
@@ -58,7 +58,7 @@ class DiLoCo(DataParallel):
     def outer_step(self) -> None:
         """Delta = theta - mean of theta_i; theta <- OuterOpt(theta, Delta) = theta - lr (Delta + momentum velocity).
 
-        Written from the mean, theta - Delta, so that it is the mean itself, to the bit, with lr 1 and no momentum.
+        Computed from the mean, theta - Delta, so that the result is the mean, bit for bit, with lr 1 and no momentum.
         """
         options, worker, weights = self.options, self.worker, self.worker.model_shard.weights
         self.average(weights)
@@ -72,7 +72,7 @@ class DiLoCo(DataParallel):
                 self.common.copy_(weights)
 
     def average(self, weights: torch.Tensor) -> None:
-        """The mean of all theta_i (n,) in the place of this worker's; theta less that is the mean of all deltas."""
+        """Replace this worker's theta_i (n,) by the mean of all."""
         with self.worker.clock.phase("communicate"):
             self.worker.fabric.allreduce(weights, op="mean", algorithm=self.options.algorithm).wait()
 

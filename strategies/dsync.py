@@ -16,8 +16,7 @@ class DSync(AllreduceStrategy, GradientStrategy):
     def step(self) -> StepReport:
         if not self.alone:
             return super().step()
-        # no copy into one vector either
-        loss = self.worker.gradients(self.minibatch())
+        loss = self.worker.gradients(self.minibatch())  # no copy into one vector
         self.worker.update()
         return self.advanced(loss)
 

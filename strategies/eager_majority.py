@@ -7,9 +7,9 @@ from repro.strategies.shared.eager import Eager
 
 
 class EagerMajority(Eager):
-    """On average half of the ranks are there when the drawn one comes; in a single round it may be one, or all.
+    """On average half of the ranks take part in a round, in a single round between one and all.
 
-    The draw is seeded by the run's seed, the same on all ranks.
+    All ranks draw the same initiator from the run's seed.
     """
 
     name, initiator = "eager_majority", MAJORITY

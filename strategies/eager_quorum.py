@@ -1,4 +1,4 @@
-"""eager-SGD on the spectrum between solo and a synchronous allreduce, which section 8 leaves as future work."""
+"""eager-SGD between solo and a synchronous allreduce, the future work of section 8."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from repro.strategies.shared.eager import Eager, EagerOptions
 
 @dataclass
 class QuorumOptions(EagerOptions):
-    quorum: Count = 1  # a round starts when so many ranks have come to it; 1: solo, all: synchronous SGD
+    quorum: Count = 1  # ranks that must have reached a round for it to start; 1: solo, all: synchronous SGD
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -21,7 +21,7 @@ class QuorumOptions(EagerOptions):
 
 
 class EagerQuorum(Eager):
-    """At least `quorum` gradients of every step are in time: a guarantee, where majority's is an expectation."""
+    """At least `quorum` gradients of every step are in time."""
 
     name, initiator = "eager_quorum", QUORUM
     Options = QuorumOptions

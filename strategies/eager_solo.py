@@ -1,4 +1,4 @@
-"""eager-SGD with solo allreduce: whoever is first starts the round (sections 4.1 and 5)."""
+"""eager-SGD with solo allreduce: the fastest rank starts the round (sections 4.1 and 5)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from repro.strategies.shared.eager import Eager
 
 
 class EagerSolo(Eager):
-    """Nobody ever waits for a slower rank. No bound on staleness but the one that the delays have."""
+    """No rank waits for a slower one. Only the delays bound staleness."""
 
     name, initiator = "eager_solo", SOLO

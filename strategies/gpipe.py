@@ -17,8 +17,7 @@ from repro.strategies.shared.pipeline import Pipeline, PipelineOptions
 
 @dataclass
 class Options(PipelineOptions):
-    """flush: minibatches of an update; null: as many as the run has workers, so that an update is of the global batch,
-    as in data parallelism."""
+    """flush: minibatches of an update; null: the number of workers, so that an update has the global batch."""
 
     flush: Count | None = None
 

@@ -20,32 +20,32 @@ from repro.strategies.shared.data_parallel import DataParallel
 from repro.training.worker import Worker
 
 MIB = 2**20
-_given = False  # whether this process has started Horovod with options that are not its own
+_configured = False  # whether this process has started Horovod with options other than Horovod's defaults
 HOW = "`make setup-horovod` builds it against the torch in use"
-HOW_CUDA = "`HOROVOD_GPU_OPERATIONS=NCCL make setup-horovod` builds it with, or device=cpu"
+HOW_CUDA = "`HOROVOD_GPU_OPERATIONS=NCCL make setup-horovod` builds it with CUDA, or use device=cpu"
 LOAD_LIMIT_S = 60
 
 
 @dataclass
 class Options:
     fusion_mb: NonNegative = 128  # MiB in one allreduce; Horovod's default since 0.21 (docs say 64)
-    cycle_ms: NonNegative = 1.0  # between two looks at what is ready; Horovod's default
-    fp16: bool = False  # gradients in half precision, summed so
+    cycle_ms: NonNegative = 1.0  # between two checks for ready gradients; Horovod's default
+    fp16: bool = False  # gradients and their sums in half precision
 
 
 class Horovod(DataParallel):
-    """Synchronous SGD; a thread of Horovod's averages gradients while the backward pass goes on.
+    """Synchronous SGD; a thread of Horovod's averages gradients during the backward pass.
 
-    Each parameter's gradient is handed over as it is ready. Every `cycle_ms` the thread asks through rank 0 which are
-    ready everywhere, copies up to `fusion_mb` of them into one buffer and calls MPI's allreduce. What is fused is a
-    matter of timing, and with it, from three workers on, the order of summation: runs differ in the last bits.
+    Every `cycle_ms` the thread finds out through rank 0 which gradients are ready on all ranks, copies up to
+    `fusion_mb` of them into one buffer and calls MPI's allreduce. What it fuses depends on timing, and with three or
+    more workers so does the order of summation: runs differ in the last bits.
 
-    What is seen of it: phase "communicate" is the wait for the thread after the backward pass. What it does before is
-    in its own memory: nothing is counted as overlapped, and its use of a core slows "backward". Bytes are counted from
-    the gradients' sizes, as a ring's share, without Horovod's own messages about what is ready.
+    Phase "communicate" is the wait for the thread after the backward pass. Its earlier work cannot be observed: it
+    counts as no overlap, and its use of a core slows "backward". Bytes are a ring's share of the gradients, without
+    Horovod's own messages.
 
-    It talks through a duplicate of the fabric's communicator, MPI being started and ended by the fabric. With one
-    worker Horovod exchanges nothing, and so compresses nothing.
+    Horovod uses a duplicate of the fabric's communicator; the fabric starts and ends MPI. With one worker it exchanges
+    and compresses nothing.
     """
 
     name = "horovod"
@@ -56,20 +56,19 @@ class Horovod(DataParallel):
 
     @classmethod
     def check(cls, options: Any, run: RunFacts) -> None:
-        if (lack := missing()) is not None:
-            raise NotHere(f"strategy horovod: {lack}; {HOW}")
+        if (reason := missing()) is not None:
+            raise NotHere(f"strategy horovod: {reason}; {HOW}")
         if run.gpu and not built_with_cuda():
             raise NotHere(f"strategy horovod: it is built without CUDA and takes no gradients on a GPU; {HOW_CUDA}")
 
     @classmethod
     def twin(cls, options: Any) -> tuple[str, dict[str, Any]] | None:
-        """`wfbp` with a bucket a block, as long as MPI's blocking allreduce: what is ready leaves at the next cycle,
-        and most blocks take longer than one.
+        """`wfbp` with a bucket for each block, because most blocks take longer than a cycle.
 
-        Where all of a backward pass fits into a cycle Horovod sends one fused bucket, and its twin too many.
+        If a backward pass fits into one cycle, Horovod sends one fused bucket and its twin too many.
         """
         buckets = {"bucket_mb": 0, "first_bucket_mb": 0}
-        if options.fp16:  # half the bytes too, but converted in each hop
+        if options.fp16:  # as many bytes, but converted in each hop
             return "wfbp", buckets | {"codec": "truncate16", "algorithm": "ring"}
         return "wfbp", buckets | {"algorithm": "native"}
 
@@ -100,8 +99,8 @@ class Horovod(DataParallel):
         return self.advanced(loss)
 
     def _await(self, optimizer: Any) -> None:
-        """Horovod's own wait has no end when a rank is lost; this one has, and names it."""
-        # no public way to the handles: those of the hooks, one a parameter
+        """Wait with a time limit and name lost ranks; Horovod's own wait would not end."""
+        # there is no public access to the hooks' handles, one for each parameter
         handles = [handle for handle, _ in optimizer._handles.values() if handle is not None]
         fabric: Any = self.worker.fabric
         try:
@@ -114,7 +113,7 @@ class Horovod(DataParallel):
 
 
 def missing() -> str | None:
-    """What is lacking of Horovod in this environment, in a few words; None where it is installed. Does not load it."""
+    """Why Horovod cannot be used in this environment; None if it is installed. Does not load it."""
     spec = importlib.util.find_spec("horovod")
     if spec is None:
         return "Horovod is not installed"
@@ -126,8 +125,7 @@ def missing() -> str | None:
 
 @cache
 def built_with_cuda() -> bool:
-    """Whether Horovod's build takes tensors of a GPU, which only the loaded library tells: a process of its own loads
-    it. One that does not load has no CUDA either."""
+    """Whether Horovod is built with CUDA; loads it in a separate process. False if it does not load."""
     code = "import horovod.torch as hvd; raise SystemExit(not hvd.cuda_built())"
     try:
         return not subprocess.run(
@@ -138,23 +136,23 @@ def built_with_cuda() -> bool:
 
 
 def start(fabric: Any, options: Options) -> Any:
-    """`horovod.torch`, started over the fabric's ranks; InputError where it does not load with this torch.
+    """`horovod.torch`, started over the fabric's ranks; InputError if it does not load with this torch.
 
-    Horovod takes its options from the environment. A process that has given it some of its own can start it only once:
-    the second time it would write through a null pointer (ParameterManager::SetValue in 0.28.1).
+    Horovod reads its options from the environment. After a start with other options than its defaults a process cannot
+    start it again: it would write through a null pointer (ParameterManager::SetValue in 0.28.1).
     """
-    global _given
-    if _given:
-        raise InputError("strategy horovod: a process that gave it options of its own cannot start it a second time")
-    usual = variables(Options())
-    own = {variable: value for variable, value in variables(options).items() if value != usual[variable]}
-    for variable in usual:
-        os.environ.pop(variable, None)  # what the user's shell has there is not in the run's key
+    global _configured
+    if _configured:
+        raise InputError("strategy horovod: a process that has set its options cannot start it a second time")
+    defaults = variables(Options())
+    own = {variable: value for variable, value in variables(options).items() if value != defaults[variable]}
+    for variable in defaults:
+        os.environ.pop(variable, None)  # values of the user's shell are not in the run's key
     os.environ |= {"HOROVOD_CONTROLLER": "mpi", "HOROVOD_CPU_OPERATIONS": "mpi"} | own
-    _given = bool(own)
+    _configured = bool(own)
     try:
         import horovod.torch as hvd
-    except Exception as error:  # an ImportError of its own or of the linker's, by what does not fit
+    except Exception as error:  # of Horovod or of the linker
         reason = str(error).strip().splitlines() or [type(error).__name__]
         raise InputError(f"strategy horovod: it does not load ({reason[0]}); {HOW}") from None
     if not hvd.mpi_built():
@@ -164,7 +162,7 @@ def start(fabric: Any, options: Options) -> Any:
 
 
 def variables(options: Options) -> dict[str, str]:
-    """The options as Horovod wants them."""
+    """The options as Horovod's environment variables."""
     return {
         "HOROVOD_FUSION_THRESHOLD": str(round(options.fusion_mb * MIB)),
         "HOROVOD_CYCLE_TIME": str(float(options.cycle_ms)),

@@ -1,4 +1,4 @@
-"""iBatch: parameters are pulled in batches of layers that are decided from a profile (Wang, Pi, Zhou, AAAI 2019)."""
+"""iBatch: workers pull parameters in batches of layers, chosen from a profile (Wang, Pi, Zhou, AAAI 2019)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from repro.algorithms.batching.times import Batches
 from repro.core.config_folders import profile_path
 from repro.core.errors import InputError, unknown
 from repro.strategies.base import RunFacts
-from repro.strategies.shared.pull_schedule import check_batches
 from repro.strategies.shared.sharded_server import ServerOptions, ShardedServer
 
 
 @dataclass
 class IBatchOptions(ServerOptions):
     mode: str = "greedy"  # greedy (the better of Algorithms 1 and 2), algorithm1, algorithm2, exact; default, layerwise
-    batches: list | None = None  # given, in the place of a decision: [[1, 5], [6, 10], [11, 12]]
+    batches: list | None = None  # instead of a decision: [[1, 5], [6, 10], [11, 12]]
     profile: str | None = None  # a file of startup_s, transfer_s, forward_s; null: measured when the run begins
 
     def __post_init__(self) -> None:
@@ -35,10 +34,7 @@ class IBatchOptions(ServerOptions):
 
 
 class IBatch(ShardedServer):
-    """As the default parameter server, but a batch's parameters come while the batch before it computes.
-
-    The profile is measured when the run begins, on the fabric in use; one from a file must be of the same layers.
-    """
+    """As the default parameter server, but a batch's parameters arrive while the batch before it computes."""
 
     name = "ibatch"
     Options = IBatchOptions
@@ -65,7 +61,7 @@ class IBatch(ShardedServer):
         return profile
 
     def _check_fits(self, profile: PullProfile) -> None:
-        """InputError for the profile of another model or cluster; what it does not say is not compared."""
+        """InputError for the profile of another model or cluster; missing entries are not compared."""
         worker, where = self.worker, f"strategy.profile={self.options.profile}"
         blocks = len(self.sizes)
         if len(profile.forward_s) != blocks:
@@ -87,7 +83,7 @@ class IBatch(ShardedServer):
 
     @classmethod
     def check(cls, options: IBatchOptions, run: RunFacts) -> None:
-        """Refuse a profile that cannot be read, or is of another cluster, before ranks start."""
+        """InputError for a profile that cannot be read, or is of another number of workers."""
         if options.profile is not None:
             profile = profiles.read(profile_path(options.profile))
             if profile.workers not in (None, run.workers):
@@ -95,6 +91,22 @@ class IBatch(ShardedServer):
                     f"strategy.profile={options.profile}: is of {profile.workers} workers, but the run has "
                     f"workers={run.workers}"
                 )
+
+
+def check_batches(batches: Any, layers: int | None = None) -> None:
+    """InputError unless batches follow each other from layer 1 to the last."""
+    form = "must be a list of [first, last] layers that follow each other from 1, for instance [[1,5],[6,10],[11,12]]"
+    pairs = isinstance(batches, Sequence) and not isinstance(batches, str) and len(batches) > 0
+    if not pairs or not all(isinstance(one, Sequence) and len(one) == 2 for one in batches):
+        raise InputError(f"strategy.batches={batches}: {form}")
+    expected = 1
+    for first, last in batches:
+        whole = all(isinstance(n, int) and not isinstance(n, bool) for n in (first, last))
+        if not whole or first != expected or last < first:
+            raise InputError(f"strategy.batches={batches}: {form}")
+        expected = last + 1
+    if layers is not None and expected != layers + 1:
+        raise InputError(f"strategy.batches={batches}: end at layer {expected - 1}, but the model has {layers} layers")
 
 
 def _short(value: Any) -> str:

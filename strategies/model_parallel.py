@@ -1,4 +1,4 @@
-"""Model parallelism without pipelining: one minibatch at a time goes through all stages (PipeDream, Figure 3)."""
+"""Model parallelism without pipelining: one minibatch at a time passes through all stages (PipeDream, Figure 3)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Options(PipelineOptions):
 
 
 class ModelParallel(Pipeline):
-    """At most one rank is at work at any time. Plain SGD on the run's minibatches, one after the other."""
+    """At most one rank computes at any time. Plain SGD on the run's minibatches, one after the other."""
 
     name = "model_parallel"
     unlike_one_worker = "each minibatch is an update of its own"

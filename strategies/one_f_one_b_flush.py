@@ -9,7 +9,7 @@ from repro.strategies.gpipe import GPipe
 
 
 class OneFOneBFlush(GPipe):
-    """GPipe's updates, bit for bit, with as few minibatches in flight as PipeDream's stages have."""
+    """GPipe's updates, bit for bit, with as few minibatches in flight as in PipeDream."""
 
     name = "one_f_one_b_flush"
     schedule = "1f1b-flush"

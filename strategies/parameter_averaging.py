@@ -1,4 +1,4 @@
-"""Decentralised SGD that communicates parameters where D-Sync communicates gradients (against Pipe-SGD 3.2)."""
+"""Decentralised SGD that communicates parameters instead of gradients (compare Pipe-SGD 3.2)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from repro.strategies.shared.data_parallel import AllreduceStrategy
 class ParameterAveraging(AllreduceStrategy):
     """Each worker updates its own copy with its own gradient, then all average their parameters by allreduce.
 
-    For the claim of Pipe-SGD 3.2 that gradients bear lossy compression better than parameters do: the same codec sits
-    inside the same ring, and every iteration rounds the model itself (with one worker too).
+    Tests the claim of Pipe-SGD 3.2 that gradients tolerate lossy compression better than parameters: the codec is in
+    the same ring as D-Sync's, and every iteration rounds the model (also with one worker).
 
-    Without a codec the outcome is synchronous SGD up to rounding, also with momentum and weight decay: all start an
+    Without a codec this is synchronous SGD up to rounding, also with momentum and weight decay: all workers start an
     iteration at the same parameters, and the update is linear in gradient and momentum buffer. Each worker's momentum
-    buffer is that of its own gradients; their mean is D-Sync's. With a codec the buffers do not see the rounding.
+    buffer is of its own gradients; their mean is D-Sync's. A codec does not round the buffers.
     """
 
     name = "parameter_averaging"
@@ -27,7 +27,7 @@ class ParameterAveraging(AllreduceStrategy):
         return self.advanced(loss)
 
     def average(self) -> None:
-        """The mean of all workers' parameters, rounded by the codec, into this rank's."""
+        """Set this rank's parameters to the mean of all workers', rounded by the codec."""
         total = self.summed(self.worker.model_shard.weights)
         with self.worker.clock.phase("update"):
             total.div_(self.worker.workers)

@@ -1,4 +1,4 @@
-"""Pipe-SGD: a pipeline of iterations, K wide, with a communication thread (Pipe-SGD Algorithm 1)."""
+"""Pipe-SGD: a pipeline of K iterations with a communication thread (Pipe-SGD Algorithm 1)."""
 
 from __future__ import annotations
 
@@ -19,24 +19,23 @@ from repro.training.worker import Worker
 class PipeSGDOptions(AllreduceOptions):
     K: Count = 2  # iteration dependency: an update uses the gradients of the K-th last iteration
     warmup_epochs: NonNegative = 0  # D-Sync (K = 1) before the pipeline starts
-    segments: Count = 1  # L of equation (6): buckets of blocks whose gradients are communicated one by one
+    segments: Count = 1  # L of equation (6): buckets of blocks, whose gradients are sent one after the other
     staleness_lr: bool = False  # lr / max(1, staleness of the update's gradient)
 
 
 class PipeSGD(DataParallel):
     """Algorithm 1. A step is lines 6 to 10 of iteration t and then lines 3 to 5 of iteration t + 1.
 
-    So a step leaves updated weights behind, and K = 1 is D-Sync step for step. Aggregated gradients of iterations up to
-    0 are zero (communication thread, line 1): an update with them changes nothing and is left out, also where an
-    optimizer with momentum or weight decay would move. Each gradient is applied exactly once: those still under way at
-    the end are applied by `drain`.
+    So a step ends with updated weights, and K = 1 is D-Sync step for step. Aggregated gradients of iterations up to 0
+    are zero (communication thread, line 1); updates with them are left out, also if momentum or weight decay would
+    change the weights. Each gradient is applied exactly once; `drain` applies the last ones.
 
-    With `segments` = L above 1 gradients are communicated inside the iteration too (3.1, "pipelined gradient
-    communication", Figure 2 (b)): the backward pass hands over each bucket as soon as it is complete, the last first.
-    All of them are aggregated before the update. The limits are l_up + l_for + l_back and L allreduces; equation (6)
-    prints only the first bucket's backward pass in the former, which one device cannot do.
+    With `segments` = L above 1 gradients are also sent during the iteration (3.1, "pipelined gradient communication",
+    Figure 2 (b)): each bucket as soon as the backward pass has completed it, the last first. The update waits for all
+    of them. The limits are l_up + l_for + l_back and L allreduces; instead of l_back equation (6) prints only the first
+    bucket's backward pass, which one device cannot do.
 
-    `staleness_lr`: an update with a gradient that is tau updates old takes lr / max(1, tau) (Zhang, Gupta, Lian, Liu,
+    `staleness_lr`: an update with a gradient that is tau updates old uses lr / max(1, tau) (Zhang, Gupta, Lian, Liu,
     "Staleness-aware Async-SGD", IJCAI 2016); tau is K - 1 in steady state, less while the pipeline fills.
     """
 

@@ -13,9 +13,7 @@ from repro.strategies.shared.pipeline import Pipeline, PipelineOptions
 
 @dataclass
 class Options(PipelineOptions):
-    """semantics: which weights passes use, one of `repro.algorithms.pipeline.passes.SEMANTICS`. in_flight: minibatches
-    that each replica of the input stage has in flight at most; null: NOAM. overlap: whether replicas go on while they
-    synchronise."""
+    """semantics, in_flight (null: NOAM), overlap: see `repro.algorithms.pipeline.passes.Plan`."""
 
     semantics: str = "stashing"
     in_flight: Count | None = None
@@ -28,15 +26,15 @@ class Options(PipelineOptions):
 
 
 class PipeDream(Pipeline):
-    """1F1B: NOAM minibatches are admitted, then each stage does one backward and one forward pass in turn.
+    """1F1B: NOAM minibatches are admitted, then each stage alternates between backward and forward passes.
 
-    With weight stashing the gradient of minibatch t in stage s of n, straight, is of the weights after t - n + s
-    minibatches (s from 1; section 3.4). One stage on one rank is plain SGD; one stage on all of them is BSP.
+    With weight stashing the gradient of minibatch t in stage s of a straight pipeline of n stages is of the weights
+    after t - n + s minibatches (s from 1; section 3.4). One stage on one rank is plain SGD; one stage on all is BSP.
 
     A stage on m ranks updates in rounds: round r averages the gradients of minibatches r m to r m + m - 1
-    (errata.md, PD-5). Where more than one minibatch is in flight the replicas do not wait for a round before their next
-    forward pass, which uses the weights before it: so that communication hides behind computation, as the paper's cost
-    model has it.
+    (errata.md, PD-5). With more than one minibatch in flight the replicas do not wait for a round before their next
+    forward pass, which uses the weights before the round. So communication overlaps computation, as in the paper's cost
+    model.
     """
 
     name = "pipedream"
@@ -44,10 +42,5 @@ class PipeDream(Pipeline):
 
     def plan(self, configuration: Configuration, minibatches: int) -> Plan:
         options = self.options
-        return Plan(
-            configuration.layout,
-            minibatches,
-            in_flight=options.in_flight,
-            semantics=options.semantics,
-            overlap=options.overlap,
-        )
+        how = {"in_flight": options.in_flight, "semantics": options.semantics, "overlap": options.overlap}
+        return Plan(configuration.layout, minibatches, **how)

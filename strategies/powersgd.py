@@ -22,15 +22,15 @@ from repro.training.worker import Worker
 class Options:
     rank: Count = 2  # r: columns of both factors
     algorithm: str = "ring"  # of the allreduces
-    min_compression: NonNegative = 1.0  # a matrix is sent whole unless its factors are smaller, by more than this
-    start: Whole = 0  # iterations without compression first, as in PyTorch's hook; the paper has none
+    min_compression: NonNegative = 1.0  # compress a matrix if it is more than so many times as large as its factors
+    start: Whole = 0  # first iterations without compression, as in PyTorch's hook; the paper has none
 
     def __post_init__(self) -> None:
         check("none", self.algorithm)
 
 
 class Matrix(NamedTuple):
-    """A compressed tensor: its number among the model's parameters, n, m and r of its factors P (n, r), Q (m, r)."""
+    """A compressed tensor: its index among the model's parameters, and the sizes of its factors P (n, r), Q (m, r)."""
 
     number: int
     n: int
@@ -39,23 +39,23 @@ class Matrix(NamedTuple):
 
 
 class PowerSGD(GradientStrategy):
-    """One step of power iteration an update, which starts from the update before: `second` keeps Q (section 3).
+    """One step of power iteration for each update, from the Q of the update before (section 3).
 
-    Means are sums here, which `Worker.update` divides: neither P's nor the last Q's scale counts, for P becomes
-    orthonormal. Lines 2:12 and 2:13 are the run's optimizer, x - lr m; the paper prints x - lr (update + m).
+    Means are sums here, which `Worker.update` divides; the scale of P does not matter, because P becomes orthonormal.
+    Lines 2:12 and 2:13 are the run's optimizer, x - lr m; the paper prints x - lr (update + m).
 
-    ORTHOGONALIZE (1:5) is a QR decomposition, of the same span as the paper's Gram-Schmidt (PyTorch's hook has it above
-    rank 2), and orthonormal whatever P is: where a gradient is zero once, Gram-Schmidt makes zeros of P and Q, and that
-    matrix would never be sent again.
+    ORTHOGONALIZE (1:5) is a QR decomposition, with the span of the paper's Gram-Schmidt (as PyTorch's hook above rank
+    2). It is orthonormal for any P: after a zero gradient Gram-Schmidt would set P and Q to zero for ever.
 
-    memory  (n,) e_w of line 2:9: what this worker's update had and its factors have not. The authors' and PyTorch's
-            code subtract the aggregated factors instead; the workers' mean, and so the weights, are the same
-    first   all P, then the tensors that are sent whole: vectors (line 1:1), and what factors would not make smaller
+    memory  (n,) e_w of line 2:9: this worker's update minus its own factors. The authors' and PyTorch's code subtract
+            the aggregated factors; the workers' mean, and so the weights, are the same
+    first   all P, then the uncompressed tensors: vectors (line 1:1), and matrices smaller than their factors
+    second  all Q
     """
 
     name = "powersgd"
     Options = Options
-    neutral = {"rank": 10**9}  # noqa: RUF012  of every matrix the factors would be larger
+    neutral = {"rank": 10**9}  # noqa: RUF012  every matrix is smaller than its factors
 
     def setup(self, worker: Worker) -> None:
         super().setup(worker)
@@ -102,7 +102,7 @@ class PowerSGD(GradientStrategy):
         return vector
 
     def multiply(self, gradient: torch.Tensor) -> None:
-        """2:7 and 1:3: the update, in the gradient's place, and P = M Q."""
+        """2:7 and 1:3: the update, in place of the gradient, and P = M Q."""
         if not self.worker.arithmetic:
             return
         gradient.add_(self.memory)
@@ -113,7 +113,7 @@ class PowerSGD(GradientStrategy):
             whole.copy_(views[index].view(-1))
 
     def project(self, update: torch.Tensor) -> None:
-        """1:5, 1:6 and 2:9: orthonormal P, Q = M^T P, and what they leave in the memory."""
+        """1:5, 1:6 and 2:9: orthonormal P, Q = M^T P, and the memory M - P Q^T."""
         if not self.worker.arithmetic:
             return
         self.memory.zero_()
@@ -123,7 +123,7 @@ class PowerSGD(GradientStrategy):
             torch.addmm(M, P, Q.T, alpha=-1, out=E)
 
     def decompress(self, out: torch.Tensor) -> None:
-        """1:9 and 2:11: P Q^T, and what was sent whole."""
+        """1:9 and 2:11: P Q^T, and the uncompressed tensors."""
         if not self.worker.arithmetic:
             return
         for M, P, Q in self.factors(out):
@@ -150,11 +150,11 @@ class PowerSGD(GradientStrategy):
 
 
 def matrices(shapes: Sequence[Sequence[int]], options: Options) -> list[Matrix]:
-    """The tensors that are compressed, each as a matrix of its first dimension by all others (1:1)."""
-    found = []
+    """The tensors to compress, each as a matrix of its first dimension by all others (1:1)."""
+    compressed = []
     for index, shape in enumerate(shapes):
         n, m = (shape[0], prod(shape[1:])) if len(shape) > 1 else (1, 1)
         r = min(n, m, options.rank)
         if len(shape) > 1 and (n + m) * r * options.min_compression < n * m:
-            found.append(Matrix(index, n, m, r))
-    return found
+            compressed.append(Matrix(index, n, m, r))
+    return compressed

@@ -11,17 +11,16 @@ from repro.training.worker import Worker
 
 
 class PSAsync(ParameterServer):
-    """Every worker by itself: compute a gradient, push it, pull the new weights. Nobody waits for another worker.
+    """Each worker computes a gradient, pushes it and pulls the new weights, without waiting for another worker.
 
-    The server, the last rank, applies each gradient as it comes in (first come first served; messages that are in at
-    the same virtual time in rank order) and returns the new weights to that worker alone. Pipe-SGD gives no rule for
-    the size of an asynchronous step: ours uses 1 / workers of the learning rate, so that an epoch moves as far as in
-    synchronous SGD; the learning-rate schedule counts `workers` pushes as one update. Momentum and weight decay act at
-    every push, the latter through the shortened rate.
+    The server, the last rank, applies each gradient on arrival (at the same virtual time in rank order) and returns the
+    new weights to that worker. Pipe-SGD prints no learning rate for an asynchronous step. Ours is 1 / workers of the
+    rate, so that an epoch has the same effect as in synchronous SGD; the schedule counts `workers` pushes as one
+    update. Momentum and weight decay act at every push.
 
-    Between two stops of the run (evaluations, checkpoints) a fast worker may be any number of pushes ahead; at a stop
-    all have done the same number of iterations, so evaluating more often changes who is first. A server step is
-    `workers` pushes, whoever they come from.
+    Between two evaluations or checkpoints a fast worker may be any number of pushes ahead; there all workers have done
+    the same number of iterations, so evaluating more often changes the order of pushes. A server step is `workers`
+    pushes, from any workers.
     """
 
     name = "ps_async"
@@ -42,7 +41,7 @@ class PSAsync(ParameterServer):
         for _ in range(worker.workers):
             with worker.clock.phase("communicate"):
                 client = fabric.recv(self.gradient, ANY_SOURCE, PUSH)
-                _finish(reply)  # the weights must stay as they are until they have left
+                _finish(reply)  # the weights must not change before they are sent
             staleness.append(self.version - self.pulled[client])
             worker.update(self.gradient, lr_factor=1 / worker.workers, summands=1)
             self.version += 1
@@ -55,12 +54,12 @@ class PSAsync(ParameterServer):
         return StepReport(None, (), 0, tuple(staleness))
 
     def eval_weights(self) -> dict[str, torch.Tensor]:
-        """The server's weights; what no gradient moves (running means of a batch norm) only workers have."""
-        held = super().eval_weights()
+        """The server's weights; only workers have buffers, such as running means of a batch norm."""
+        weights = super().eval_weights()
         if self.worker.is_server:
-            return held
-        moved = {name for name, _ in self.worker.model_shard.model.named_parameters()}
-        return {name: tensor for name, tensor in held.items() if name not in moved}
+            return weights
+        parameters = {name for name, _ in self.worker.model_shard.model.named_parameters()}
+        return {name: tensor for name, tensor in weights.items() if name not in parameters}
 
     def state_dict(self) -> dict:
         return super().state_dict() | {"version": self.version, "pulled": list(self.pulled)}

@@ -1,17 +1,17 @@
-"""The straightforward overlap of iBatch's case study: parameters are pulled layer by layer (Figure 4 (b))."""
+"""The straightforward overlap of iBatch's case study: workers pull parameters layer by layer (Figure 4 (b))."""
 
 from __future__ import annotations
 
-from repro.algorithms.batching.modes import decide
+from repro.algorithms.batching import modes
 from repro.algorithms.batching.profile import PullProfile
 from repro.algorithms.batching.times import Batches
 from repro.strategies.shared.sharded_server import ShardedServer
 
 
 class PSLayerwise(ShardedServer):
-    """A pull for each layer with parameters, which pays the startup time each time; a layer waits for its own alone."""
+    """A pull, with its startup time, for each layer with parameters; a layer waits for its own parameters only."""
 
     name = "ps_layerwise"
 
     def decide(self, profile: PullProfile) -> Batches:
-        return decide(profile, "layerwise")
+        return modes.layerwise(profile)

@@ -20,7 +20,7 @@ class Options(SparseOptions):
 
 class TopK(Sparsified):
     """Algorithm 1 corrected by docs/errata.md, GK-1 to GK-3: exactly k; line 8's residual is G^g; the sum (lines 15
-    to 18) starts from zero, as every rank's own values are among those gathered, with slices g k .. (g + 1) k.
+    to 18) starts from zero, because the gathered values include the rank's own, with slices g k .. (g + 1) k.
     """
 
     name = "topk"
@@ -32,4 +32,6 @@ class TopK(Sparsified):
             rounding.add_to(self.residual)
         everyone = topk_allgather(fabric, message, wire, self.channel, self.options.allgather)
         with fabric.compute(fabric.costs.seconds("sum", fabric.size * wire.bytes), "host"):
-            return everyone  # which `apply` adds up; modelled, it costs here what gTop-k's merges cost within the tree
+            return (
+                everyone  # `apply` adds them up; their modelled cost counts here, as gTop-k's merges count in its tree
+            )

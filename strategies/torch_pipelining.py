@@ -1,4 +1,4 @@
-"""`torch.distributed.pipelining`: PyTorch's own GPipe, 1F1B and interleaved 1F1B, what a user would pick today."""
+"""`torch.distributed.pipelining`: PyTorch's GPipe, 1F1B and interleaved 1F1B."""
 
 from __future__ import annotations
 
@@ -38,10 +38,9 @@ Flush = Callable[[torch.Tensor | None, torch.Tensor | None], list[torch.Tensor]]
 
 @dataclass
 class Options:
-    """cuts, profile, bandwidth_Bps, cost_model: as of our pipelines, for stages of one rank each.
+    """cuts, profile, bandwidth_Bps, cost_model: as for our pipelines, with stages of one rank each.
 
-    schedule  of torch's
-    stages    that each rank holds, with interleaved_1f1b alone: rank r has stages r, r + ranks, ...
+    stages: of each rank, with interleaved_1f1b only: rank r has stages r, r + ranks, ...
     """
 
     config: ClassVar[str] = "straight"
@@ -53,12 +52,12 @@ class Options:
     bandwidth_Bps: Positive | None = None
     cost_model: str = "paper"
 
-    def a_rank(self) -> int:
-        """How many stages it holds."""
+    @property
+    def stages_of_rank(self) -> int:
         return self.stages if self.schedule == INTERLEAVED else 1
 
     def of_pipeline(self, stages: int) -> PipelineOptions:
-        """The options of a pipeline of ours with these stages; InputError for cuts that are not as many."""
+        """The options of our pipeline with so many stages; InputError for another number of cuts."""
         config = "straight" if self.cuts is None else "-".join(["1"] * stages)
         return PipelineOptions(
             config=config, cuts=self.cuts, profile=self.profile, bandwidth_Bps=self.bandwidth_Bps,
@@ -67,11 +66,11 @@ class Options:
 
 
 def flushing(name: str, stages: list[Any], microbatches: int, loss_function: Any) -> Flush:
-    """A flush by torch's schedule of that name: from inputs (at the first stage) and labels (at the last), of all
-    microbatches one behind the other, to the losses of each (at the last). Gradients end in `.grad`, averaged."""
-    alone = not issubclass(SCHEDULES[name], pipelining.ScheduleInterleaved1F1B)
-    schedule = SCHEDULES[name](stages[0] if alone else stages, microbatches, loss_function)
-    # later versions need not put the outputs together
+    """A flush by torch's schedule of that name, of all microbatches, concatenated: from inputs (at the first stage) and
+    labels (at the last) to the microbatches' losses (at the last). Averages gradients into `.grad`."""
+    single = not issubclass(SCHEDULES[name], pipelining.ScheduleInterleaved1F1B)
+    schedule = SCHEDULES[name](stages[0] if single else stages, microbatches, loss_function)
+    # later versions of torch need not concatenate the outputs
     how = {"return_outputs": False} if "return_outputs" in inspect.signature(schedule.step).parameters else {}
 
     def flush(inputs: torch.Tensor | None, labels: torch.Tensor | None) -> list[torch.Tensor]:
@@ -85,48 +84,48 @@ def flushing(name: str, stages: list[Any], microbatches: int, loss_function: Any
 
 
 class Blocks(nn.Module):
-    """A stage as torch sees it: some blocks of the rank's part, with the random numbers that they have everywhere."""
+    """The module of a torch stage: some of the rank's blocks, with the same random seeds as in every strategy."""
 
-    def __init__(self, worker: Worker, held: range):
+    def __init__(self, worker: Worker, indices: range):
         super().__init__()
         part = worker.model_shard
-        self.blocks = nn.ModuleList(part.blocks[index] for index in held)
-        self.held, self.seeded = held, worker.compute.seeded
+        self.blocks = nn.ModuleList(part.blocks[index] for index in indices)
+        self.indices, self.seeded = indices, worker.compute.seeded
         self.calls = numerics.calls(part.numerics, list(self.blocks), part.device)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        for index, call in zip(self.held, self.calls):
+        for index, call in zip(self.indices, self.calls):
             with self.seeded(index):
                 x = call(x)
         return x
 
 
 class Stage(pipelining.PipelineStage):
-    """Torch's, whose passes are phases of the clock: what it does between them is communication."""
+    """A torch stage whose passes are phases of the clock."""
 
-    def __init__(self, strategy: TorchPipelining, *given: Any, **how: Any):
-        super().__init__(*given, **how)
+    def __init__(self, strategy: TorchPipelining, *args: Any, **kwargs: Any):
+        super().__init__(*args, **kwargs)
         self.strategy = strategy
 
-    def forward_one_chunk(self, fwd_chunk_id: int, *given: Any, **how: Any) -> Any:
-        self.strategy.at_work_on(fwd_chunk_id)
+    def forward_one_chunk(self, fwd_chunk_id: int, *args: Any, **kwargs: Any) -> Any:
+        self.strategy.set_seeds(fwd_chunk_id)
         with self.strategy.worker.clock.interruption("forward"):
-            return super().forward_one_chunk(fwd_chunk_id, *given, **how)
+            return super().forward_one_chunk(fwd_chunk_id, *args, **kwargs)
 
-    def backward_one_chunk(self, *given: Any, **how: Any) -> Any:
+    def backward_one_chunk(self, *args: Any, **kwargs: Any) -> Any:
         with self.strategy.worker.clock.interruption("backward"):
-            return super().backward_one_chunk(*given, **how)
+            return super().backward_one_chunk(*args, **kwargs)
 
 
 class TorchPipelining(Strategy):
-    """Synchronous SGD: an iteration is one flush, of all workers' minibatches, each in `accumulate` microbatches.
+    """Synchronous SGD: an iteration is one flush of all workers' minibatches, each in `accumulate` microbatches.
 
-    gpipe        Huang et al., NeurIPS 2019 · 1f1b  PipeDream-Flush, Narayanan et al., ICML 2021
-    interleaved_1f1b  several stages a rank, so that the pipeline fills in smaller steps (Narayanan et al., SC 2021)
+    gpipe             Huang et al., NeurIPS 2019
+    1f1b              PipeDream-Flush, Narayanan et al., ICML 2021
+    interleaved_1f1b  several stages for each rank (Narayanan et al., SC 2021)
 
-    Its updates are those of `gpipe` and `one_f_one_b_flush`, up to the order of summation. Phase "communicate" is
-    what torch does besides the passes, waiting included; nothing is counted as overlapped. Bytes are counted from the
-    shapes of what goes between stages.
+    Updates are those of `gpipe` and `one_f_one_b_flush`, up to the order of summation. Phase "communicate" is torch's
+    time outside of passes, including waits; overlapped time is 0. Bytes follow from the shapes between stages.
     """
 
     name = "torch_pipelining"
@@ -137,7 +136,7 @@ class TorchPipelining(Strategy):
     @classmethod
     def check(cls, options: Any, run: RunFacts) -> None:
         if options.schedule == INTERLEAVED and run.workers == 1:
-            raise InputError(f"strategy.schedule={INTERLEAVED}: needs 2 workers or more, who have stages in turn")
+            raise InputError(f"strategy.schedule={INTERLEAVED}: needs 2 workers or more")
 
     @classmethod
     def files(cls, options: Any) -> list[Path]:
@@ -145,7 +144,7 @@ class TorchPipelining(Strategy):
 
     @classmethod
     def twin(cls, options: Any) -> tuple[str, dict[str, Any]] | None:
-        """Our pipeline of that schedule; there is none of the interleaved one."""
+        """Our pipeline with the same schedule; none for the interleaved one."""
         if options.schedule not in OURS:
             return None
         stages = 1 + len(options.cuts or [])
@@ -157,54 +156,48 @@ class TorchPipelining(Strategy):
         assert isinstance(worker.fabric, TorchFabric)
         if worker.fabric.backend == "gloo" and worker.model_shard.device.type == "cuda":
             raise InputError(
-                f"strategy {self.name}: torch's stages send tensors where they are, and gloo sends from host memory "
-                "alone; device=cpu, or NCCL with a GPU for each rank"
+                f"strategy {self.name}: torch's stages send tensors from device memory, and gloo only from host "
+                "memory; use device=cpu, or NCCL with a GPU for each rank"
             )
         self.fabric, self.iteration = worker.fabric, 0
         self.first, self.last = worker.rank == 0, worker.rank == worker.workers - 1
-        stages = worker.workers * self.options.a_rank()
+        stages = worker.workers * self.options.stages_of_rank
         sample, _ = worker.batches[0]
         microbatch = sample.chunk(worker.accumulate)[0]
         shapes = outputs(worker.model_shard.blocks, microbatch)
         self.configuration = configure(replace(worker, workers=stages), self.options.of_pipeline(stages), sample)
         layout = self.configuration.layout.stages
-        mine = range(worker.rank, stages, worker.workers)
+        own = range(worker.rank, stages, worker.workers)
         self._check_training(layout[0].last)
-        worker.keep([block for stage in mine for block in range(layout[stage].first, layout[stage].last + 1)])
+        worker.keep([block for stage in own for block in range(layout[stage].first, layout[stage].last + 1)])
         self.microbatches = worker.workers * worker.accumulate
-        self.flush_bytes, at, made = 0, 0, []
-        for stage in mine:
+        self.flush_bytes, at, modules = 0, 0, []
+        for stage in own:
             length = 1 + layout[stage].last - layout[stage].first
-            entering = None if stage == 0 else shapes[layout[stage].first - 1]
-            leaving = shapes[layout[stage].last]
-            if stage > 0:  # a gradient to the stage before it
-                self.flush_bytes += self.microbatches * shapes[layout[stage].first - 1].nbytes
+            inputs, output = torch.empty_like(microbatch, device="meta"), shapes[layout[stage].last]
+            if stage > 0:
+                before = shapes[layout[stage].first - 1]
+                inputs = _like(before)
+                self.flush_bytes += self.microbatches * before.nbytes  # gradients to the stage before
             if stage < stages - 1:
-                self.flush_bytes += self.microbatches * leaving.nbytes
-            made.append(
-                Stage(
-                    self,
-                    Blocks(worker, range(at, at + length)),
-                    stage,
-                    stages,
-                    worker.model_shard.device,
-                    # with shapes torch has no need to find them by a pass, in which running statistics would move
-                    input_args=torch.empty_like(microbatch, device="meta") if entering is None else _like(entering),
-                    output_args=_like(leaving),
-                    group=self.fabric.process_group(MAIN),
-                )
-            )
+                self.flush_bytes += self.microbatches * output.nbytes
+            # without the shapes torch would find them by a pass, which changes running statistics
+            module = Stage(
+                self, Blocks(worker, range(at, at + length)), stage, stages, worker.model_shard.device,
+                input_args=inputs, output_args=_like(output), group=self.fabric.process_group(MAIN),
+            )  # fmt: skip
+            modules.append(module)
             at += length
-        self.flush = flushing(self.options.schedule, made, self.microbatches, worker.loss_function)
+        self.flush = flushing(self.options.schedule, modules, self.microbatches, worker.loss_function)
 
     def _check_training(self, last: int) -> None:
-        """InputError where the first stage, up to block `last`, trains nothing: torch has no backward pass then."""
+        """InputError if the first stage, up to block `last`, trains nothing: torch has no backward pass then."""
         blocks = self.worker.model_shard.blocks[: last + 1]
         if self.worker.workers > 1 and not any(p.requires_grad for block in blocks for p in block.parameters()):
             raise InputError(f"strategy {self.name}: nothing trains in the first stage, blocks 0 to {last}; set cuts")
 
-    def at_work_on(self, microbatch: int) -> None:
-        """Whose random numbers the passes from here on have."""
+    def set_seeds(self, microbatch: int) -> None:
+        """Set the microbatch whose random seeds the following passes use."""
         compute = self.worker.compute
         minibatch, compute.microbatch = divmod(microbatch, self.worker.accumulate)
         compute.minibatch = self.iteration * self.worker.workers + minibatch
@@ -232,7 +225,7 @@ class TorchPipelining(Strategy):
         return StepReport(loss, tuple(minibatches), worker.batches.size * worker.workers)
 
     def describe(self) -> dict[str, Any]:
-        """As of our pipelines; stage s is rank s's, of several on a rank s modulo the ranks."""
+        """As for our pipelines; stage s is on rank s, or s modulo the ranks."""
         configuration = self.configuration
         layout = configuration.layout
         return {
@@ -250,7 +243,7 @@ class TorchPipelining(Strategy):
     def load_state_dict(self, state: dict) -> None:
         cuts = list(self.configuration.layout.cuts)
         if state["cuts"] != cuts:
-            raise InputError(f"the checkpoint is of stages cut at {state['cuts']}, and the run is cut at {cuts}")
+            raise InputError(f"the checkpoint has cuts {state['cuts']}, and the run has {cuts}")
         self.iteration = state["iteration"]
 
 

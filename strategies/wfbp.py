@@ -1,8 +1,8 @@
-"""WFBP: synchronous SGD whose gradients leave in buckets while the backward pass goes on.
+"""WFBP: synchronous SGD that sends gradients in buckets during the backward pass.
 
-Wait-free backpropagation is of Poseidon (Zhang et al., USENIX ATC 2017, section 3.1), layer by layer; buckets are of
-PyTorch's DistributedDataParallel (Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel
-Training", VLDB 2020, Algorithm 1) and, as tensor fusion, of Horovod (Sergeev, Del Balso, 2018).
+Wait-free backpropagation is from Poseidon (Zhang et al., USENIX ATC 2017, section 3.1), layer by layer; buckets are
+from PyTorch's DistributedDataParallel (Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel
+Training", VLDB 2020, Algorithm 1) and, as tensor fusion, from Horovod (Sergeev, Del Balso, 2018).
 """
 
 from __future__ import annotations
@@ -22,16 +22,15 @@ MIB = 2**20
 @dataclass
 class Options(AllreduceOptions):
     bucket_mb: NonNegative = 25  # MiB of gradients at which a bucket closes; the defaults are PyTorch's
-    first_bucket_mb: NonNegative = 1  # the same of the first bucket to leave, which holds the last parameters
+    first_bucket_mb: NonNegative = 1  # the same for the first bucket, which has the last parameters
 
 
 class WFBP(DataParallel):
     """D-Sync with its allreduce cut into buckets, each started as soon as its last gradient is ready.
 
-    All are complete before the update, so the weights are D-Sync's, up to the order of summation; with one bucket bit
-    for bit. What `ddp` and `horovod` leave to a library is written here on our fabric: the same in real and in virtual
-    time, with codecs, and with what is hidden behind computation counted. Gradients become ready by the block, as
-    everywhere in this harness: a bucket that ends inside a block leaves with the whole block.
+    The weights are D-Sync's, up to the order of summation; with one bucket bit for bit. Unlike `ddp` and `horovod` it
+    is written on our fabric: the same in real and in virtual time, with codecs, and with overlapped communication
+    measured. Gradients become ready by the block: a bucket that ends inside a block is sent with the whole block.
     """
 
     name = "wfbp"

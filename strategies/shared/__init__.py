@@ -1,1 +1,1 @@
-"""What several strategies share. No file in here is a strategy."""
+"""Code that several strategies use; no file in this folder is a strategy."""

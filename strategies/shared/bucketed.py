@@ -1,4 +1,4 @@
-"""A gradient summed bucket by bucket on a communication task, while the backward pass goes on."""
+"""Allreduces of a gradient's buckets on a communication task, during the backward pass."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ Sums = list[list[torch.Tensor]]  # of an iteration: wire blocks of each bucket's
 
 
 class BucketedAllreduce:
-    """One allreduce a bucket, on a task of their own, in the same order on every rank.
+    """One allreduce for each bucket, on a separate task, in the same order on every rank.
 
-    buckets     in the order of communication: the last blocks of the model first
-    allreduces  of each bucket; they share codec, algorithm and channel
+    buckets: in the order of communication, the last blocks of the model first.
     """
 
     def __init__(self, worker: Worker, buckets: Sequence[Bucket], options: AllreduceOptions):
@@ -31,17 +30,16 @@ class BucketedAllreduce:
         self.task = worker.fabric.spawn(self._communicate, "communication")
 
     def _communicate(self) -> None:
-        """The communication thread: for t = 1 ... wait for the local gradient, allreduce it, mark the sum as ready."""
+        """The communication thread: repeatedly wait for a local gradient, allreduce it, mark the sum as ready."""
         while (item := self.local.get(timeout=float("inf"))) is not None:
             index, blocks = item
             with self.worker.clock.phase("communicate"):
                 blocks = self.allreduces[index].reduce(blocks)
             self.summed.put(blocks)
 
-    # --- to the task; the vector belongs to it until all of its sums were taken
+    # --- to the task, which owns the vector until all of its sums are received
     def sending(self, gradient: torch.Tensor) -> Callable[[int], None]:
-        """What a backward pass calls with each block that is ready: buckets leave, by way of `gradient` (n,), as soon
-        as they are complete."""
+        """A `gradient_ready` callback that sends each bucket, through `gradient` (n,), as soon as it is complete."""
 
         def complete(index: int) -> None:
             if self.worker.arithmetic:
@@ -51,7 +49,7 @@ class BucketedAllreduce:
         return in_order(self.buckets, complete)
 
     def send(self, gradient: torch.Tensor) -> None:
-        """All buckets of a gradient (n,) that is complete."""
+        """Send all buckets of a complete gradient (n,)."""
         for index in range(len(self.buckets)):
             self._send(index, gradient)
 
@@ -63,12 +61,12 @@ class BucketedAllreduce:
 
     # --- from the task
     def receive(self) -> Sums:
-        """Wait for the sums over workers of the oldest gradient whose sums were not received yet."""
+        """Wait for the sums over workers of the oldest gradient in progress."""
         with self.worker.clock.phase("communicate"):
             return [self.summed.get() for _ in self.buckets]
 
     def decompress(self, sums: Sums, out: torch.Tensor) -> None:
-        """An iteration's sums into the vector (n,) that they came from."""
+        """Decompress an iteration's sums into the vector (n,) that was sent."""
         with compressing(self.worker, self.allreduces[0]):
             for bucket, allreduce, blocks in zip(self.buckets, self.allreduces, sums):
                 allreduce.decompress(blocks, out[bucket.start : bucket.end])
@@ -82,6 +80,6 @@ class BucketedAllreduce:
             allreduce.load_state_dict(saved)
 
     def close(self) -> None:
-        """End the task; nothing may be under way."""
+        """End the task; no allreduce may be in progress."""
         self.local.put(None)
         self.task.join()

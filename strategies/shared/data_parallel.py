@@ -1,4 +1,4 @@
-"""Synchronous data parallelism: every worker computes a gradient on its own minibatch, then they exchange."""
+"""Base classes of data parallelism: every worker computes a gradient on its own minibatch, then they exchange."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class AllreduceOptions:
 
     def __post_init__(self) -> None:
         check(self.codec, self.algorithm)
-        if self.algorithm == "server":  # sums its clients' vectors only: a worker's own would be lost
+        if self.algorithm == "server":  # sums only its clients' vectors, without the vector of the server's rank
             raise InputError("strategy.algorithm=server: the server needs a rank of its own; use strategy=ps_sync")
 
     def allreduce(self, worker: Worker, n: int, channel: int = MAIN, index: int = 0) -> CompressedAllreduce:
-        """An allreduce of vectors (n,); `index` distinguishes those of one rank, so that their codecs' noise differs.
+        """An allreduce of vectors (n,); allreduces of a rank with different `index` have different codec noise.
 
-        On NCCL, whose own allreduce does its sums on the way, an algorithm that is left at its default is `auto`.
+        On NCCL, whose allreduce sums in the network, the default algorithm is `auto`.
         """
         seed, algorithm = 1000 * worker.seed + index, self.algorithm
         if worker.fabric.native_by_default and self.codec == "none" and algorithm == type(self).algorithm:
@@ -42,7 +42,7 @@ class AllreduceOptions:
 
 
 def compressing(worker: Worker, allreduce: CompressedAllreduce) -> AbstractContextManager:
-    """Phase "compress", also in the middle of another phase; without a codec no phase: nothing happens there."""
+    """Phase "compress", also inside another phase; no phase without a codec."""
     return nullcontext() if allreduce.codec.lossless else worker.clock.interruption("compress")
 
 
@@ -55,14 +55,14 @@ class DataParallel(Strategy):
         self.gradient = worker.model_shard.empty()
 
     def minibatch(self) -> int:
-        """Iteration t is minibatches t * workers .. (t + 1) * workers - 1, one a worker in rank order."""
+        """This rank's: iteration t has minibatches t * workers .. (t + 1) * workers - 1, in rank order."""
         return self.iteration * self.worker.workers + self.worker.rank
 
     def local_gradient(self, out: torch.Tensor, gradient_ready: Callable[[int], None] | None = None) -> StepReport:
-        """This rank's gradient on its next minibatch, into `out` (n,).
+        """Compute this rank's gradient on its next minibatch into `out` (n,).
 
-        gradient_ready: called with each block whose gradient is complete, while the backward pass goes on; what it
-        wants of it in `out` it puts there itself.
+        gradient_ready: called during the backward pass with each block whose gradient is complete; it then has to fill
+        `out` itself.
         """
         worker = self.worker
         loss = worker.gradients(self.minibatch(), gradient_ready=gradient_ready)
@@ -72,7 +72,7 @@ class DataParallel(Strategy):
         return self.advanced(loss)
 
     def advanced(self, loss: torch.Tensor | None) -> StepReport:
-        """The report of an iteration whose gradient is computed; `minibatch` is the next one's from here on."""
+        """The report of an iteration whose gradient is computed; starts the next iteration."""
         minibatch = self.minibatch()
         self.iteration += 1
         return StepReport(loss, (minibatch,), self.worker.batches.size)
@@ -90,19 +90,19 @@ class GradientStrategy(DataParallel):
     def step(self) -> StepReport:
         report = self.local_gradient(self.gradient)
         total = self.exchange(self.gradient)
-        if getattr(total, "shape", None) != self.gradient.shape:
-            shape = getattr(total, "shape", None)
-            found = f"a value of type {type(total).__name__}" if shape is None else f"shape {tuple(shape)}"
+        shape = getattr(total, "shape", None)
+        if shape != self.gradient.shape:
+            wrong = f"a value of type {type(total).__name__}" if shape is None else f"shape {tuple(shape)}"
             raise InputError(
                 f"strategy {self.name}: exchange must return the sum of the workers' gradients, shape "
-                f"{tuple(self.gradient.shape)}; it returned {found}"
+                f"{tuple(self.gradient.shape)}; it returned {wrong}"
             )
         self.worker.update(total)
         return report
 
     @abstractmethod
     def exchange(self, gradient: torch.Tensor) -> torch.Tensor:
-        """From this rank's gradient (n,) to what the update uses: the sum over workers (n,), averaged by the update.
+        """The sum of all workers' gradients (n,), which the update averages, from this rank's (n,).
 
         Put communication in `self.worker.clock.phase("communicate")`, compression in phase "compress". `gradient` may
         be overwritten and returned.
@@ -110,7 +110,7 @@ class GradientStrategy(DataParallel):
 
 
 class AllreduceStrategy(DataParallel):
-    """One allreduce of a whole vector (n,) an iteration, through the codec and algorithm of the options."""
+    """One allreduce of a vector (n,) for each iteration, with the codec and algorithm of the options."""
 
     Options = AllreduceOptions
 
@@ -120,13 +120,13 @@ class AllreduceStrategy(DataParallel):
 
     @property
     def alone(self) -> bool:
-        """Whether an allreduce would change nothing: nobody to exchange with, and a codec that rounds nothing."""
+        """Whether an allreduce would change nothing: one worker, and no lossy codec."""
         return self.worker.workers == 1 and self.allreduce.codec.lossless
 
     def summed(self, vector: torch.Tensor) -> torch.Tensor:
-        """The sum of all workers' vectors (n,), in the place of this worker's."""
+        """The sum of all workers' vectors (n,), in place."""
         with compressing(self.worker, self.allreduce):
-            blocks = self.allreduce.compress(vector)  # without a codec views: summed where they are
+            blocks = self.allreduce.compress(vector)  # without a codec views of the vector
         with self.worker.clock.phase("communicate"):
             blocks = self.allreduce.reduce(blocks)
         with compressing(self.worker, self.allreduce):

@@ -1,7 +1,7 @@
-"""What the eager-SGD strategies share: the algorithm of section 5, on a partial allreduce.
+"""The base class of the eager-SGD strategies: the algorithm of section 5, on a partial allreduce.
 
-Figure 7's protocol, the receive buffer and the rounds are `repro.fabric.collectives.partial`; who starts a round is
-`repro.fabric.collectives.activation`, and all that the strategies differ in.
+Figure 7's protocol, the receive buffer and the rounds are `repro.fabric.collectives.partial`. The strategies differ in
+the rank that starts a round: `repro.fabric.collectives.activation`.
 """
 
 from __future__ import annotations
@@ -29,44 +29,43 @@ from repro.training.worker import Worker
 
 @dataclass
 class EagerOptions:
-    """Options that all of them have."""
+    """Options of all eager-SGD strategies."""
 
     algorithm: str = "recursive_doubling"  # of the rounds, as in Figure 6
     codec: str = "none"  # beyond the paper: quantised contributions, inside each hop of a ring
-    density: Share | None = None  # beyond the paper: only this share of the send buffer goes into a round
-    # a gradient that comes late: added to the next one, or dropped as in the authors' released code
+    density: Share | None = None  # beyond the paper: the share of the send buffer that a round sends
+    # add a late gradient to the next one, or drop it as in the authors' released code
     late: Literal["accumulate", "drop"] = "accumulate"
-    repeated: Literal["apply", "skip"] = "apply"  # a result that the rank has applied already
+    repeated: Literal["apply", "skip"] = "apply"  # a result that the rank has already applied
     sync_epochs: Positive | None = None  # between two averages of all ranks' weights (end of section 5)
-    # rounds between two for which everybody waits, so that no gradient is later; 0: all wait in every round
+    # rounds between two synchronous ones, the most by which a gradient is late; 0: every round is synchronous
     limiter: fields.Whole | None = None
     layerwise: bool = False  # a round for each block, as soon as its gradient is ready in the backward pass
 
     def __post_init__(self) -> None:
         check(self.codec, self.algorithm)
-        if self.algorithm == "server":  # sums its clients' vectors only: a worker's own would be lost
-            raise InputError("strategy.algorithm=server: the server needs a rank of its own; a round has none")
+        if self.algorithm == "server":  # sums only its clients' vectors, without the vector of the server's rank
+            raise InputError("strategy.algorithm=server: the server needs a rank of its own, which a round has not")
         if self.density is not None and (self.codec != "none" or self.algorithm != "recursive_doubling"):
-            raise InputError("strategy.density: top-k has an allgather of its own; leave codec and algorithm out")
+            raise InputError("strategy.density: top-k always uses an allgather; leave codec and algorithm out")
         if self.layerwise and (self.density is not None or self.repeated != "apply"):
-            raise InputError("strategy.layerwise: blocks have rounds of their own; leave density and repeated out")
+            raise InputError("strategy.layerwise: not with density or repeated; leave them out")
 
 
 class Eager(DataParallel):
-    """A step: gradient, partial allreduce, update with what is in the receive buffer.
+    """A step: gradient, partial allreduce, update with the receive buffer.
 
-    Ranks that are late do not hold up the others; their gradients go into a later round (`late`). A rank two or more
-    rounds late never applies some results (counted as `missed`) and finds the latest one again at its next step
-    (counted as `repeated`), as the paper's receive buffer has it: the ranks' weights drift apart until the next model
-    synchronisation.
+    Late ranks do not delay the others; their gradients go into a later round (`late`). A rank two or more rounds late
+    never applies some results (counted as `missed`) and applies the latest one again at its next step (counted as
+    `repeated`), as in the paper's receive buffer: the ranks' weights differ until the next model synchronisation.
 
-    With a `limiter` of n every (n + 1)-th round waits for everybody, so that no gradient is accepted more than n rounds
-    late. The authors' code for ImageNet has 32 (github.com/Shigangli/eager-SGD, test-models/tf-models-r1.11/official/
-    utils/opt_esgd_solo_imagenet_imbalance.py:82 and 292; how it counts: fflib2/src/colls/ffsolo_limiter.c), and
-    `layerwise` rounds, one for each of 161 tensors (line 85), which wait for one another there; here one a block.
+    With a `limiter` of n every (n + 1)-th round waits for all ranks, so that no gradient is more than n rounds late.
+    The authors' code for ImageNet has 32 (github.com/Shigangli/eager-SGD, test-models/tf-models-r1.11/official/utils/
+    opt_esgd_solo_imagenet_imbalance.py:82 and 292; it counts in fflib2/src/colls/ffsolo_limiter.c). DEVIATION: it has
+    `layerwise` rounds for each of 161 tensors (line 85), which wait for one another; ours are for each block.
 
-    At a stop of the run (an evaluation, a checkpoint) all have done the same number of iterations: nobody is further
-    ahead than from one stop to the next, so evaluating more often changes who is late.
+    At an evaluation or a checkpoint all ranks have done the same number of iterations, so evaluating more often changes
+    which ranks are late.
     """
 
     requires = frozenset({"threads", "tags", "any_source", "test"})
@@ -86,15 +85,14 @@ class Eager(DataParallel):
         self.result = worker.model_shard.empty()  # G_global, a copy: the receive buffer goes on changing
         self.buckets = block_buckets(worker.model_shard.blocks)[::-1] if options.layerwise else []
         whole = slice(0, worker.model_shard.size)
-        # of the gradient, each with a round of its own in each step, in this order
+        # of the gradient; each has a round in each step, in this order
         self.parts = [slice(bucket.start, bucket.end) for bucket in self.buckets] or [whole]
         self.applied = [-1] * len(self.parts)  # the last step whose result this rank has applied
         self.counts: Counter[str] = Counter()
         self.sync_every = 0
         if options.sync_epochs:
             self.sync_every = max(1, round(options.sync_epochs * worker.iterations_per_epoch))
-        self.partial = None
-        # one worker is never late: plain SGD, without a copy
+        self.partial = None  # a single worker: plain SGD, without a copy
         if worker.workers > 1 or options.codec != "none" or options.density is not None:
             send_buffers = [self.send_buffer(index) for index in range(len(self.parts))]
             self.partial = PartialAllreduce(worker.fabric, send_buffers, self.activation)
@@ -109,12 +107,14 @@ class Eager(DataParallel):
 
     def activation(self, start: Callable[[int], None]) -> Activation:
         worker = self.worker
-        who = worker.fabric, self.initiator, start, worker.seed, self.quorum
-        return Activation(*who, synchronous=self.waits_for_all, parts=len(self.parts))
+        return Activation(
+            worker.fabric, self.initiator, start, worker.seed, self.quorum, synchronous=self.waits_for_all,
+            parts=len(self.parts),
+        )  # fmt: skip
 
     @property
     def quorum(self) -> int | None:
-        """How many ranks start a round, where the initiator asks for a number."""
+        """The number of ranks that start a round; None: the initiator uses none."""
         return None
 
     def waits_for_all(self, round_: int) -> bool:
@@ -140,7 +140,7 @@ class Eager(DataParallel):
         return report
 
     def proposing(self, step: int) -> Callable[[int], None] | None:
-        """For a backward pass to call with each block that is ready, where blocks have rounds of their own."""
+        """A `gradient_ready` callback if each block has a round, else None."""
         if not self.buckets:
             return None
 
@@ -152,7 +152,7 @@ class Eager(DataParallel):
         return in_order(self.buckets, complete)
 
     def propose(self, step: int, index: int) -> None:
-        """A part of the step's gradient, into its send buffer."""
+        """Add a part of the step's gradient to its send buffer."""
         round_ = step * len(self.parts) + index
         with self.worker.clock.interruption("compress"):
             gradient = self.gradient[self.parts[index]]
@@ -160,20 +160,20 @@ class Eager(DataParallel):
         self.counts["late"] += not in_time
 
     def collect(self, step: int, index: int) -> bool:
-        """Wait for a part's round and copy what its receive buffer has; whether this rank had not applied it yet."""
+        """Wait for a part's round and copy its receive buffer; whether this rank has not applied that result yet."""
         partial, round_ = not_none(self.partial), step * len(self.parts) + index
         with self.worker.clock.phase("wait"):
             partial.began(round_)
         with self.worker.clock.phase("communicate"):
             partial.ended(round_)
-            found = partial.latest(self.result[self.parts[index]], index)
-        applied, self.applied[index] = self.applied[index], found
-        self.counts["missed"] += max(0, found - applied - 1)  # never to be applied
-        self.counts["repeated"] += found <= applied
-        return found > applied
+            latest = partial.latest(self.result[self.parts[index]], index)
+        applied, self.applied[index] = self.applied[index], latest
+        self.counts["missed"] += max(0, latest - applied - 1)  # results that this rank never applies
+        self.counts["repeated"] += latest <= applied
+        return latest > applied
 
     def synchronise(self) -> None:
-        """Set all ranks' weights to their mean, bit for bit the same; send buffers keep their contents."""
+        """Set all ranks' weights to their mean, with the same bits; send buffers keep their contents."""
         worker = self.worker
         with worker.clock.phase("communicate"):
             worker.fabric.allreduce(worker.model_shard.weights, op="mean", algorithm="ring")

@@ -1,4 +1,4 @@
-"""Whether what all ranks are to apply is finite, found out without keeping a GPU waiting."""
+"""A check that received gradients are finite, without synchronising a GPU."""
 
 from __future__ import annotations
 
@@ -10,24 +10,23 @@ from repro.fabric.sparse.gradients import Sparse
 
 
 class Finiteness:
-    """What comes in is looked at as soon as the host can have it: at once on a CPU, before the update; on a GPU when it
-    has got there, some steps later (the flags of a gradient that is not finite change no weight), at the latest at the
-    next stop."""
+    """Checks gradients in the order of steps: on a CPU before the update, on a GPU when its flags have reached the
+    host, some steps later, at the latest at the next stop of the run. (The flags change no weight.)"""
 
     def __init__(self, names: list[str]):
         """names: of the parameters that `Sparse.flagged` counts."""
         self.names = names
-        self.coming: deque[tuple[int, Fetched]] = deque()  # of a step
+        self.pending: deque[tuple[int, Fetched]] = deque()  # (step, flags)
 
     def watch(self, part: Sparse, step: int) -> None:
-        """What a step (from 1) is about to apply. Diverged where it, or that of an earlier one, is not finite."""
+        """Check a gradient that a step (from 1) applies; Diverged if it, or that of an earlier step, is not finite."""
         if not part.values.is_meta:
-            self.coming.append((step, streams.here().fetch(part.state())))
-            self.look(step)
+            self.pending.append((step, streams.here().fetch(part.state())))
+            self.check(step)
 
-    def look(self, now: int, wait: bool = False) -> None:
-        """Diverged where something that has come in was not finite; wait: for all. now: the step that is at work."""
-        while self.coming and (wait or self.coming[0][1].ready()):
-            step, state = self.coming.popleft()
-            found = ": the step is not applied on any rank" if step == now and not wait else ""
-            Sparse.check(state.value(), self.names, f"at step {step}{found}")
+    def check(self, current_step: int, wait: bool = False) -> None:
+        """Diverged if a gradient whose flags have arrived is not finite; wait: for all flags."""
+        while self.pending and (wait or self.pending[0][1].ready()):
+            step, state = self.pending.popleft()
+            suffix = ": the step is not applied on any rank" if step == current_step and not wait else ""
+            Sparse.check(state.value(), self.names, f"at step {step}{suffix}")

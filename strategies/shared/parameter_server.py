@@ -1,4 +1,4 @@
-"""What strategies with a parameter server share: the server's rank, and a worker's push and pull."""
+"""The base class of strategies with a parameter server on a separate rank."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PUSH, PULL = 0, 1  # tags
 class ParameterServer(DataParallel):
     """Workers push gradients (n,) and pull weights (n,); the last rank is the server, which holds the optimizer.
 
-    The workers' weights are copies of the server's. Authors write what the server does in a step: `serve`.
+    The workers' weights are copies of the server's. Subclasses implement the server's step, `serve`.
     """
 
     @classmethod
@@ -39,4 +39,4 @@ class ParameterServer(DataParallel):
 
     @abstractmethod
     def serve(self) -> StepReport:
-        """The server's step: as many pushes as there are workers, and their pulls."""
+        """The server's step: a push and a pull for each worker."""

@@ -14,37 +14,33 @@ import torch
 class Pending:
     """An iteration from its gradient to its update."""
 
-    buffer: torch.Tensor  # (n,) its gradient, later what the update uses
+    buffer: torch.Tensor  # (n,) its gradient, later the vector of the update
     updates: int  # made before its weights were read
-    result: Any = None  # of its exchange; None while that is under way
+    result: Any = None  # of its exchange; None: in progress
 
 
 class PendingUpdates:
-    """Iterations that have begun and whose updates were not made yet, oldest first. Each is applied exactly once.
+    """Iterations between the start of their gradient and their update, oldest first. Each is applied exactly once.
 
-    buffers  (n,), as many as there may be iterations at once: the gradient of each needs one of its own
-    receive  waits for the result of the oldest exchange under way, in phases of its own
-    apply    makes the update of an iteration whose result is there; given also its staleness: how many updates were
-             made since its weights were read
+    buffers  (n,), for the gradients; as many as iterations may be in progress
+    receive  waits for the result of the oldest exchange in progress, and times its phases
+    apply    updates with an iteration's result and its staleness, the number of updates since its weights were read
     """
 
     def __init__(
-        self,
-        buffers: Sequence[torch.Tensor],
-        receive: Callable[[], Any],
-        apply: Callable[[Pending, int], None],
+        self, buffers: Sequence[torch.Tensor], receive: Callable[[], Any], apply: Callable[[Pending, int], None]
     ):
         self.buffers, self.pending = deque(buffers), deque[Pending]()
         self.receive, self.apply = receive, apply
         self.updates = 0
 
     def begin(self) -> torch.Tensor:
-        """Admit the next iteration; the buffer (n,) for its gradient."""
+        """Start the next iteration; returns the buffer (n,) for its gradient."""
         self.pending.append(Pending(self.buffers.popleft(), self.updates))
         return self.pending[-1].buffer
 
     def apply_until(self, K: int) -> tuple[int, ...]:
-        """Make the oldest updates until fewer than K are pending; the staleness of each."""
+        """Make the oldest updates until fewer than K are pending; returns their staleness."""
         staleness = []
         while len(self.pending) >= K:
             self._complete(self.pending[0])
@@ -69,11 +65,11 @@ class PendingUpdates:
             pending.result = self.receive()
 
     def state_dict(self, saved: Callable[[Any], Any]) -> dict[str, Any]:
-        """Called when settled; saved: a copy of a result in tensors, lists and tuples."""
+        """The state when settled; saved: copies a result as tensors, lists and tuples."""
         return {"updates": self.updates, "ready": [(one.updates, saved(one.result)) for one in self.pending]}
 
     def load_state_dict(self, state: dict[str, Any], loaded: Callable[[Any], Any]) -> None:
-        """Take up where `state_dict` was called; loaded: the reverse of `saved`."""
+        """Restore a `state_dict`; loaded: the reverse of `saved`."""
         self.updates = state["updates"]
         for updates, result in state["ready"]:
             self.pending.append(Pending(self.buffers.popleft(), updates, loaded(result)))

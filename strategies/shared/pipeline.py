@@ -1,4 +1,4 @@
-"""What pipelines share: a rank holds a stage of the model, minibatches come by (PipeDream sections 3.3, 3.4 and 4)."""
+"""The base class of pipelines, in which each rank holds a stage of the model (PipeDream sections 3.3, 3.4 and 4)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from repro.algorithms.pipeline import deadlock
 from repro.algorithms.pipeline.configuration import Configuration, configure
-from repro.algorithms.pipeline.layout import FOUND, parse_config
+from repro.algorithms.pipeline.layout import AUTOMATIC, parse_config
 from repro.algorithms.pipeline.messages import Messages, Shape
 from repro.algorithms.pipeline.passes import BACKWARD, FORWARD, Op, Plan
 from repro.algorithms.pipeline.shapes import outputs
@@ -32,13 +32,14 @@ from repro.training.worker import Worker
 class PipelineOptions(AllreduceOptions):
     """Options of all pipelines.
 
-    config        "auto", the partitioner's; "straight", the same with one rank a stage; or the replicas of each stage
-    cuts          with replicas given: the first block of every stage but the first; [] leaves them to the partitioner
-    profile       a file of `repro profile`, what the partitioner goes by; from the project's folder. Without one: in
-                  virtual time the testbed's device, in real time an estimate from FLOPs
-    bandwidth_Bps of the network, for the partitioner (bytes/s); without it 1 Gbit/s
-    cost_model    the partitioner's
-    algorithm     by which replicas of a stage synchronise
+    config         "auto": the partitioner's; "straight": the same with one rank for each stage; or the replicas of
+                   each stage, such as "2-1-1"
+    cuts           with replicas: the first block of every stage but the first; []: the partitioner's
+    profile        the partitioner's input, a file of `repro profile`; None: in virtual time the testbed's device, in
+                   real time an estimate from FLOPs
+    bandwidth_Bps  of the network, for the partitioner (bytes/s); None: the fabric's, or 1 Gbit/s
+    cost_model     of the partitioner
+    algorithm      of the allreduce between replicas of a stage
     """
 
     config: str = "auto"
@@ -50,18 +51,18 @@ class PipelineOptions(AllreduceOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.config not in FOUND:
+        if self.config not in AUTOMATIC:
             parse_config(self.config)
         elif self.cuts:
-            raise InputError(f"strategy.cuts={self.cuts}: config {self.config} finds its own; give config as in 2-1-1")
+            raise InputError(f"strategy.cuts={self.cuts}: config {self.config} finds its own; set config as in 2-1-1")
 
 
 def check_trainable_in_stages(name: str, worker: Worker) -> None:
-    """InputError for a model, or a way to train it, that a strategy which cuts the model into stages cannot have."""
+    """InputError for a model or training options that strategies with stages do not support."""
     if worker.model_shard.stateful:
         raise InputError(
-            f"strategy {name}: a block carries state from one minibatch to the next, of which a "
-            "pipeline has several under way"
+            f"strategy {name}: a block carries state from one minibatch to the next, but a pipeline processes several "
+            "at once"
         )
     if worker.model_shard.clip_norm is not None and worker.workers > 1:
         raise InputError(
@@ -69,29 +70,28 @@ def check_trainable_in_stages(name: str, worker: Worker) -> None:
         )
     if worker.min_compute_s is not None and worker.blocks is None:
         raise InputError(
-            f"strategy {name}: min_compute_s={worker.min_compute_s}: passes of stages are not padded; null"
+            f"strategy {name}: min_compute_s={worker.min_compute_s}: passes of stages are not padded; must be null"
         )
 
 
 class Pipeline(Strategy):
-    """Authors say how minibatches are scheduled: `plan`. A step is a backward pass and the forward passes before it.
+    """Subclasses schedule minibatches: `plan`. A step is a backward pass and the forward passes before it.
 
-    The learning-rate schedule and everything else that counts iterations go by minibatches: an iteration is as many as
-    there are ranks.
+    An iteration, for the learning-rate schedule for instance, is as many minibatches as there are ranks.
     """
 
     requires = frozenset({"threads"})
     Options = PipelineOptions
     identical_replicas = False  # ranks hold different stages
-    local_checkpoints = True  # at a stage's last backward pass of an epoch, without a word to the others (section 4)
+    local_checkpoints = True  # at a stage's last backward pass of an epoch, without coordination (section 4)
 
     @abstractmethod
     def plan(self, configuration: Configuration, minibatches: int) -> Plan:
-        """The plan for that many minibatches."""
+        """The plan for so many minibatches."""
 
     @classmethod
     def check(cls, options: PipelineOptions, run: RunFacts) -> None:
-        if options.config not in FOUND:
+        if options.config not in AUTOMATIC:
             ranks = sum(parse_config(options.config))
             if ranks != run.workers:
                 raise InputError(
@@ -100,10 +100,10 @@ class Pipeline(Strategy):
 
     @classmethod
     def check_model(cls, options: PipelineOptions, sizes: Sequence[int]) -> None:
-        stages = 1 if options.config in FOUND else len(parse_config(options.config))
+        stages = 1 if options.config in AUTOMATIC else len(parse_config(options.config))
         if stages > len(sizes):
             raise InputError(
-                f"strategy.config={options.config}: {stages} stages, and blocks of the model: {len(sizes)}"
+                f"strategy.config={options.config}: {stages} stages, but the model has {len(sizes)} blocks"
             )
 
     @classmethod
@@ -111,7 +111,7 @@ class Pipeline(Strategy):
         return [] if options.profile is None else [profile_path(options.profile)]
 
     def setup(self, worker: Worker) -> None:
-        """Cut the model, find the plan and check it; the rank keeps the blocks of its stage."""
+        """Partition the model, make and check the plan; the rank keeps the blocks of its stage."""
         super().setup(worker)
         check_trainable_in_stages(self.name, worker)
         sample, _ = worker.batches[0]
@@ -121,26 +121,26 @@ class Pipeline(Strategy):
         deadlock.check(plan)
         layout = plan.layout
         self.stage, self.replica = layout.place(worker.rank)
-        mine = layout.stages[self.stage]
+        own = layout.stages[self.stage]
         groups = [
             worker.fabric.subgroup(layout.replicas_of(stage))
-            for stage, one in enumerate(layout.stages)
-            if one.replicas > 1
+            for stage, blocks in enumerate(layout.stages)
+            if blocks.replicas > 1
         ]
         peers = next((group for group in groups if group is not None), None)
-        worker.keep(range(mine.first, mine.last + 1))
+        worker.keep(range(own.first, own.last + 1))
         worker.model_shard.updates_per_iteration = Fraction(worker.workers, plan.group(self.stage))
         self.versions = Versions(worker.model_shard, keep=plan.semantics != "naive")
         self.updates = Updates(worker, plan, self.versions, peers, self.options, lambda: self.passes.needed())
         received: dict[str, Shape] = {}
         if self.stage > 0:
-            received[FORWARD] = shapes[mine.first - 1]
+            received[FORWARD] = shapes[own.first - 1]
         if self.stage < len(layout.stages) - 1:
-            received[BACKWARD] = shapes[mine.last]
+            received[BACKWARD] = shapes[own.last]
         self.messages = Messages(worker.fabric, worker.clock, plan, worker.rank, received, worker.model_shard.device)
         self.look_ahead = LookAhead(self.messages, worker.workers)
         self.passes = Passes(worker, plan, self.versions, self.updates, self.messages)
-        self.predicted_bytes = sum(shape.kept for shape in shapes[mine.first : mine.last + 1])
+        self.predicted_bytes = sum(shape.kept for shape in shapes[own.first : own.last + 1])
 
     # --- the run
     def steps(self, minibatches: int) -> int:
@@ -148,7 +148,7 @@ class Pipeline(Strategy):
         return plan.count(self.stage, self.replica, plan.stop_at(minibatches))
 
     def step(self) -> StepReport:
-        """This rank's next backward pass, after the forward passes that come before it (1F1B: one)."""
+        """This rank's next backward pass, after the forward passes before it (1F1B: one)."""
         passes, look_ahead, k = self.passes, self.look_ahead, self.passes.done
         boundary = look_ahead.boundary(k)
         for forward in range(passes.forwarded, self.planned.forwarded(self.stage, self.replica, k)):
@@ -156,14 +156,14 @@ class Pipeline(Strategy):
             passes.forward(forward)
         look_ahead.post(Op(BACKWARD, k), boundary)
         report = passes.backward(k)
-        self.messages.reap(2 * self.planned.layout.ranks)
+        self.messages.limit_sends(2 * self.planned.layout.ranks)
         return report
 
     def settle(self) -> None:
         self.updates.reach_contributed()
         with self.worker.clock.phase("communicate"):
             if self.passes.done:
-                self.look_ahead.post_sure(self.look_ahead.boundary(self.passes.done - 1))
+                self.look_ahead.post_certain(self.look_ahead.boundary(self.passes.done - 1))
             self.messages.settle()
         self.versions.use_latest()
 
@@ -173,20 +173,20 @@ class Pipeline(Strategy):
         self.updates.finish()
         self.settle()
 
-    # --- resume: weights, and of the minibatches under way what they came with. Their forward passes are done again,
-    # with the version that they had; in naive pipelining with the one that is left: its bits differ after a resume
+    # --- resume: the state has the weights and the inputs of minibatches in progress, whose forward passes are repeated
+    # with the same version; in naive pipelining with the latest one, so that its bits differ after a resume
     def state_dict(self) -> dict:
-        self.updates.reach_contributed()  # the other replicas of this stage come to the same update
+        self.updates.reach_contributed()  # the other replicas of this stage reach the same update
         layout = self.planned.layout
-        held = {"versions": self.versions.state_dict(), "updates": self.updates.state_dict()}
-        return {"config": layout.config, "cuts": layout.cuts} | self.passes.state_dict() | held
+        weights = {"versions": self.versions.state_dict(), "updates": self.updates.state_dict()}
+        return {"config": layout.config, "cuts": layout.cuts} | self.passes.state_dict() | weights
 
     def load_state_dict(self, state: dict) -> None:
         layout, passes = self.planned.layout, self.passes
         if (state["config"], state["cuts"]) != (layout.config, layout.cuts):
             raise InputError(
-                f"the checkpoint is of configuration {state['config']} cut at {state['cuts']}, and the run is "
-                f"{layout.config} cut at {layout.cuts}"
+                f"the checkpoint has configuration {state['config']} with cuts {state['cuts']}, and the run "
+                f"{layout.config} with cuts {layout.cuts}"
             )
         passes.done, passes.most_flying = state["done"], state["most_flying"]
         passes.forwarded = self.planned.forwarded(self.stage, self.replica, passes.done - 1)
@@ -194,15 +194,15 @@ class Pipeline(Strategy):
         self.updates.load_state_dict(state["updates"])
         self.look_ahead.restart(passes.done)
         model = self.worker.model_shard.model
-        kept = {name: buffer.clone() for name, buffer in model.named_buffers()}
+        buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
         for k, (version, received) in state["flying"].items():
-            passes.bring_back(k, version, received, self.look_ahead.boundary(passes.done - 1))
+            passes.repeat_forward(k, version, received, self.look_ahead.boundary(passes.done - 1))
         for name, buffer in model.named_buffers():
-            # running statistics have seen these minibatches; autograd, which need not know, has kept them for those
-            buffer.data.copy_(kept[name])
+            # running statistics include these minibatches already; `data`, because autograd has saved the buffers
+            buffer.data.copy_(buffers[name])
         self.versions.use_latest()
 
-    # --- what it is and was
+    # --- records
     def describe(self) -> dict[str, Any]:
         plan, configuration = self.planned, self.configuration
         return {
@@ -216,7 +216,7 @@ class Pipeline(Strategy):
         }
 
     def describe_rank(self) -> dict[str, Any]:
-        """This rank's stage and its memory, in bytes, beside what the plan and the model's shapes predict of it."""
+        """This rank's stage and its memory in bytes, measured and predicted by the plan and the model's shapes."""
         plan, weights = self.planned, 4 * self.worker.model_shard.size
         predicted = {
             "weights_bytes": weights,

@@ -1,8 +1,7 @@
-"""When a worker of a sharded parameter server pushes the gradients of which layers."""
+"""Schedules by which workers of a sharded parameter server push gradients."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
@@ -10,37 +9,33 @@ from repro.algorithms.parameter_server.client import Client
 from repro.training.buckets import block_buckets
 from repro.training.worker import Worker
 
-Runs = Sequence[tuple[int, int]]  # (first, last) layers from 0, both in it
+Runs = Sequence[tuple[int, int]]  # (first, last) layers from 0, inclusive
 
 
 class PushSchedule:
-    """One instance a worker; by itself it pushes nothing.
+    """The base class, which pushes nothing; one instance for each worker."""
 
-    gradient_ready  what the backward pass calls with each block whose gradient is complete; None: nothing
-    """
-
-    gradient_ready: Callable[[int], None] | None = None
+    gradient_ready: Callable[[int], None] | None = None  # called in the backward pass with each complete block
 
     def __init__(self, worker: Worker, client: Client, pulls: Runs):
         """pulls: the batches in which parameters are pulled."""
         self.worker, self.client, self.pulls = worker, client, pulls
         self.gradient = worker.model_shard.empty()
 
-    def behind_backward(self) -> None:
-        """The backward pass is over."""
+    def after_backward(self) -> None:
+        """Called after the backward pass."""
 
 
-class BehindBackward(PushSchedule, ABC):
-    """Once all gradients are there, in runs of layers."""
+class InBatches(PushSchedule):
+    """After the backward pass in the batches of the pulls, the first layers first, while the next pulls begin."""
 
-    waits: ClassVar[bool]  # whether they have left before the iteration ends
+    waits: ClassVar[bool] = False  # whether the iteration ends when its gradients are sent
 
     @property
-    @abstractmethod
     def runs(self) -> Runs:
-        """In the order in which they are pushed."""
+        return self.pulls
 
-    def behind_backward(self) -> None:
+    def after_backward(self) -> None:
         worker, client = self.worker, self.client
         if worker.arithmetic:
             with worker.clock.phase("backward"):
@@ -53,8 +48,8 @@ class BehindBackward(PushSchedule, ABC):
                 client.sent()
 
 
-class AtOnce(BehindBackward):
-    """All gradients in one push."""
+class AtOnce(InBatches):
+    """After the backward pass in one push."""
 
     waits = True
 
@@ -63,18 +58,8 @@ class AtOnce(BehindBackward):
         return [(0, len(self.worker.model_shard.blocks) - 1)]
 
 
-class InBatches(BehindBackward):
-    """In the batches of the pulls, the first layers first, while the next iteration's pulls begin."""
-
-    waits = False
-
-    @property
-    def runs(self) -> Runs:
-        return self.pulls
-
-
 class Layerwise(PushSchedule):
-    """Each layer's as soon as it is ready (Poseidon's wait-free backpropagation)."""
+    """Each layer as soon as its gradient is ready (Poseidon's wait-free backpropagation)."""
 
     def __init__(self, worker: Worker, client: Client, pulls: Runs):
         super().__init__(worker, client, pulls)
@@ -85,10 +70,10 @@ class Layerwise(PushSchedule):
         if (bucket := self.bucket_of.get(block)) is None:
             return
         if block == max(self.bucket_of):  # the first of a backward pass
-            self.client.sent()  # of the iteration before: long gone, as this one's pulls needed it
+            self.client.sent()  # of the iteration before; complete, because this iteration's pulls needed it
         if self.worker.arithmetic:
             bucket.gradient(self.gradient)
         self.client.push(block, block, self.gradient)
 
 
-PUSHES = {"after": AtOnce, "layerwise": Layerwise, "batches": InBatches}  # by the names that options have
+PUSHES = {"after": AtOnce, "layerwise": Layerwise, "batches": InBatches}  # by option

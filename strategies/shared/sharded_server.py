@@ -1,4 +1,4 @@
-"""What strategies with a sharded parameter server share: a step is pull, forward, backward, push (iBatch, Figure 2)."""
+"""The base class of strategies with a sharded parameter server (iBatch, Figure 2)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from repro.core.errors import InputError, unknown
 from repro.core.fields import Whole
 from repro.core.not_none import not_none
 from repro.strategies.base import StepReport, Strategy
-from repro.strategies.shared.pull_schedule import PullSchedule
 from repro.strategies.shared.push_schedule import PUSHES
 from repro.training.buckets import block_sizes
 from repro.training.worker import Worker
@@ -33,15 +32,14 @@ from repro.training.worker import Worker
 class ServerOptions:
     """Options of all strategies with a sharded parameter server."""
 
-    push: str = "after"  # which of `repro.strategies.shared.push_schedule`
+    push: str = "after"  # `repro.strategies.shared.push_schedule`
     sync: Literal["bsp", "ssp", "asp"] = "bsp"
     bound: Whole = 3  # of ssp: iterations that a worker may be ahead of the slowest
     servers: Whole = 0  # ranks that serve and do not compute; 0: every worker is a server too, as in BigDL
     placement: Literal["layers", "vector"] = "layers"
-    wire: Literal["float32", "truncate16"] = "float32"  # of parameters, and of gradients that are sent whole
-    # the fraction of the gradients that is not sent (gradient dropping); 0: all are
-    drop: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    measure: bool = False  # measure the profile also where no decision needs it
+    wire: Literal["float32", "truncate16"] = "float32"  # number format of parameters and dense gradients
+    drop: Annotated[float, Field(ge=0, lt=1)] = 0.0  # the fraction of gradients that is not sent (gradient dropping)
+    measure: bool = False  # measure the profile also if no decision needs it
 
     def __post_init__(self) -> None:
         if self.push not in PUSHES:
@@ -49,15 +47,16 @@ class ServerOptions:
 
 
 class ShardedServer(Strategy):
-    """A worker's step is pull, forward, backward, push. Authors say in which batches parameters are pulled: `decide`.
+    """A worker's step is pull, forward, backward, push. Subclasses `decide` in which batches workers pull parameters.
 
-    Every worker pulls an iteration's parameters batch after batch on a task of its own; the forward pass of a layer
-    waits for its own batch alone, and one without parameters at the front for none. How they are batched does not
-    change what is computed: the servers' weights have the same bits in all modes (in BSP, where they do not depend on
-    who is faster).
+    Every worker pulls an iteration's parameters batch after batch on a separate task; a layer's forward pass waits only
+    for the layer's batch. In BSP the batches do not change the results: the servers' weights have the same bits.
 
-    At a stop of the run (an evaluation, a checkpoint) all workers have done the same number of iterations. In SSP and
-    ASP nobody is further ahead than from one stop to the next, so evaluating more often changes who is first.
+    At an evaluation or a checkpoint all workers have done the same number of iterations, so in SSP and ASP evaluating
+    more often changes the order of pushes.
+
+    pull_profile  the input of the decision
+    batches       its result: (first, last) layers from 1, inclusive, in the order of the pulls
     """
 
     requires = frozenset({"threads", "tags", "any_source"})
@@ -65,12 +64,12 @@ class ShardedServer(Strategy):
 
     @property
     def deterministic(self) -> bool:
-        """In BSP alone: in SSP and ASP a server applies each push as it comes in."""
+        """Only in BSP: in SSP and ASP a server applies each push on arrival."""
         return self.options.sync == "bsp"
 
     @abstractmethod
     def decide(self, profile: PullProfile) -> Batches:
-        """The batches of the layers of a profile: (first, last) from 1, both included."""
+        """The batches of the layers of a profile."""
 
     @property
     def measures(self) -> bool:
@@ -78,7 +77,7 @@ class ShardedServer(Strategy):
         return self.options.measure
 
     def profile(self) -> PullProfile | None:
-        """A profile from elsewhere, in the place of a measured one."""
+        """A profile to use instead of a measured one."""
 
     @classmethod
     def ranks(cls, options: ServerOptions, workers: int) -> int:
@@ -108,23 +107,21 @@ class ShardedServer(Strategy):
             where = self.shards, servers, part.weights, self.server
             self.client = Client(fabric, worker.clock, *where, dropping, wire)
         self.iteration = 0
-        self.schedule(self._profile())
+        self.schedule(self.profile() or self._profile())
 
     def _profile(self) -> PullProfile:
-        """Given, or measured by all ranks together, or one of sizes alone, whose times mean nothing."""
-        worker = self.worker
-        if given := self.profile():
-            return given
+        """Measured by all ranks together; or, for decisions without times, of the layers' sizes."""
         if self.measures:
-            return profiler.measured(worker, self.client, self.sizes, self.options.servers)
-        return profiler.of_sizes(worker, self.sizes, self.options.servers)
+            return profiler.measured(self.worker, self.client, self.sizes, self.options.servers)
+        return profiler.of_sizes(self.worker, self.sizes, self.options.servers)
 
     def schedule(self, profile: PullProfile) -> None:
-        """Decide how to batch, and get ready for it."""
-        self.pull_schedule = PullSchedule(profile, self.decide(profile))
+        """Decide on batches, and prepare pulls and pushes."""
+        self.pull_profile, self.batches = profile, self.decide(profile)
         if self.client:
-            self.pulls = Pulling(self.client, self.pull_schedule.runs)
-            self.pushes = PUSHES[self.options.push](self.worker, self.client, self.pull_schedule.runs)
+            runs = [(first - 1, last - 1) for first, last in self.batches]
+            self.pulls = Pulling(self.client, runs)
+            self.pushes = PUSHES[self.options.push](self.worker, self.client, runs)
 
     # --- the run
     def step(self) -> StepReport:
@@ -143,7 +140,7 @@ class ShardedServer(Strategy):
         minibatch = self.iteration * worker.workers + worker.rank
         pulls.begin(self.iteration)
         loss = worker.gradients(minibatch, pulls.before_block, pushes.gradient_ready, pulls.watched)
-        pushes.behind_backward()
+        pushes.after_backward()
         staleness = self.server.take_staleness() if self.server else ()
         return StepReport(loss, (minibatch,), worker.batches.size, staleness)
 
@@ -158,14 +155,14 @@ class ShardedServer(Strategy):
         self.settle()
 
     def eval_weights(self) -> dict[str, torch.Tensor]:
-        """The servers' weights, which no worker has yet; every rank calls it."""
+        """The servers' latest weights; every rank calls it."""
         values = self.worker.fabric.exchange(self.server.shard.values.cpu() if self.server else None)
-        self.shards.assemble([held for held in values if held is not None], self.worker.model_shard.weights)
+        self.shards.assemble([part for part in values if part is not None], self.worker.model_shard.weights)
         return self.worker.model_shard.snapshot()
 
     def describe(self) -> dict[str, Any]:
-        """The profile, the batches decided, and what the paper's equation and the pipeline model say of them."""
-        return self.pull_schedule.describe() | {
+        """The profile, the batches, and their times by the paper's equation and the pipeline model."""
+        return profiler.described(self.pull_profile, self.batches) | {
             "mode": self.mode,
             "push": self.options.push,
             "sync": self.options.sync,
@@ -177,7 +174,7 @@ class ShardedServer(Strategy):
 
     @property
     def mode(self) -> str:
-        """How the batches are decided."""
+        """The name of the decision."""
         return self.name
 
     def describe_rank(self) -> dict[str, Any]:
@@ -188,7 +185,8 @@ class ShardedServer(Strategy):
             "iteration": self.iteration,
             "server": self.server.state_dict() if self.server else None,
             "residual": self.client.dropping.residual.clone() if self.client and self.client.dropping else None,
-        } | self.pull_schedule.state_dict()
+            "profile": self.pull_profile.as_dict(),
+        }
 
     def load_state_dict(self, state: dict) -> None:
         self.iteration = state["iteration"]
@@ -198,7 +196,7 @@ class ShardedServer(Strategy):
             self.client.dropping.residual.copy_(state["residual"])
         if self.client:
             self.pulls.close()
-        self.schedule(PullSchedule.profile_of(state))
+        self.schedule(PullProfile.parse(state["profile"], "checkpoint"))  # a profile measured again would differ
 
     def close(self) -> None:
         if self.client:

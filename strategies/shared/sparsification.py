@@ -1,5 +1,4 @@
-"""Where residual, selection and exchange of sparse gradients happen, beside the computation or on the main line, and
-how many gradients leave a worker."""
+"""Runs residual, selection and exchange of sparse gradients on the main task or on a separate one; densities."""
 
 from __future__ import annotations
 
@@ -23,26 +22,26 @@ class Algorithm(Protocol):
     worker: Worker
 
     def accumulate(self, gradient: torch.Tensor, start: int, end: int) -> None:
-        """Elements `start` to `end` - 1 of a gradient (n,) into the residual."""
+        """Add elements `start` to `end` - 1 of a gradient (n,) to the residual."""
 
     def select(self, iteration: int) -> Sparse:
-        """The largest of the residual, out of it."""
+        """Take the largest elements out of the residual."""
 
     def aggregate(self, mine: Sparse) -> list[Sparse]:
-        """What all workers apply, as sparse vectors to be summed."""
+        """Sparse vectors whose sum all workers apply, from this worker's elements."""
 
 
-class OnMainLine:
-    """All of it between the backward pass and the update, as gTop-k section IV-E measures it."""
+class OnMainTask:
+    """Runs everything between the backward pass and the update, as in the measurements of gTop-k section IV-E."""
 
     def __init__(self, algorithm: Algorithm):
         self.algorithm, self.results = algorithm, deque[list[Sparse]]()
 
     def accumulating(self, gradient: torch.Tensor) -> None:
-        """Nothing to call during a backward pass."""
+        """No `gradient_ready` callback."""
 
     def finish(self, iteration: int, gradient: torch.Tensor) -> None:
-        """The backward pass of an iteration is over, its gradient (n,) complete."""
+        """Called after an iteration's backward pass with its complete gradient (n,)."""
         algorithm, clock = self.algorithm, self.algorithm.worker.clock
         with clock.phase("compress"):
             algorithm.accumulate(gradient, 0, gradient.numel())
@@ -55,12 +54,12 @@ class OnMainLine:
         return self.results.popleft()
 
     def close(self) -> None:
-        """There is nothing to end."""
+        """No task to end."""
 
 
-class Beside:
-    """On a task of its own, which adds a block's gradient to the residual while the backward pass of the blocks before
-    it goes on (gTop-k section III-F). The same bits as on the main line."""
+class OnOwnTask:
+    """Runs on a separate task, which adds a block's gradient to the residual during the backward pass of the blocks
+    before it (gTop-k section III-F). The same bits as on the main task."""
 
     def __init__(self, algorithm: Algorithm):
         self.algorithm, self.worker = algorithm, algorithm.worker
@@ -85,7 +84,7 @@ class Beside:
             self.results.put(result)
 
     def accumulating(self, gradient: torch.Tensor) -> Callable[[int], None]:
-        """What a backward pass calls with each block that is ready, whose gradient goes by way of `gradient` (n,)."""
+        """A `gradient_ready` callback that hands over each block's gradient through `gradient` (n,)."""
 
         def block_ready(block: int) -> None:
             if bucket := self.bucket_of.get(block):
@@ -111,9 +110,7 @@ class Beside:
 
 @dataclass(frozen=True)
 class Densities:
-    """How many gradients leave a worker in which epoch: warm-up densities, then the density (gTop-k section IV-B).
-
-    density: rho, above 0 and at most 1; warmup: one an epoch for the first epochs."""
+    """The share of gradients that a worker sends in each epoch: warm-up densities, then rho (gTop-k section IV-B)."""
 
     density: Share
     warmup: Sequence[Share] = ()
@@ -123,11 +120,11 @@ class Densities:
         return self.warmup[epoch] if epoch < len(self.warmup) else self.density
 
     def k(self, n: int, epoch: int) -> int:
-        """Elements of n."""
+        """The number of elements to send, of n."""
         return round(self.at(epoch) * n)
 
     def check(self, n: int) -> None:
-        """InputError where a density leaves none of a model's n gradients."""
+        """InputError for a density that selects none of n gradients."""
         for density in (self.density, *self.warmup):
             if round(density * n) < 1:
                 raise InputError(

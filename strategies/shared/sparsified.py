@@ -1,4 +1,4 @@
-"""What top-k and gTop-k S-SGD share: Algorithms 1 and 4 of gTop-k but for how the selected gradients are aggregated."""
+"""The base class of top-k and gTop-k S-SGD: Algorithms 1 and 4 of gTop-k without the aggregation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from repro.strategies.base import StepReport
 from repro.strategies.shared.data_parallel import DataParallel
 from repro.strategies.shared.finiteness import Finiteness
 from repro.strategies.shared.pending_updates import Pending, PendingUpdates
-from repro.strategies.shared.sparsification import Beside, Densities, OnMainLine
+from repro.strategies.shared.sparsification import Densities, OnMainTask, OnOwnTask
 from repro.training.buckets import block_sizes
 from repro.training.model_shard import ModelShard
 from repro.training.worker import Worker
@@ -25,15 +25,15 @@ from repro.training.worker import Worker
 
 @dataclass
 class SparseOptions:
-    """Options that both strategies have."""
+    """Options of both strategies."""
 
-    density: Share = 0.001  # rho: k = round(rho x parameters) elements leave each worker
-    warmup_densities: Sequence[Share] = ()  # one an epoch, before `density` (section IV-B)
+    density: Share = 0.001  # rho: each worker sends k = round(rho x parameters) elements
+    warmup_densities: Sequence[Share] = ()  # of the first epochs, before `density` (section IV-B)
     selection: str = "exact"
     codec: str = "none"  # of the values on the wire; indices are int32
     momentum_correction: bool = False
-    thread: bool = True  # residuals, selection and communication in a thread of their own (section III-F)
-    K: Count = 1  # iterations in the pipeline, as Pipe-SGD's: an update uses the gradients of the K-th last iteration
+    thread: bool = True  # residuals, selection and communication in a separate thread (section III-F)
+    K: Count = 1  # iterations in the pipeline, as in Pipe-SGD: an update uses the gradients of the K-th last iteration
 
     def __post_init__(self) -> None:
         selection.check(self.selection)
@@ -48,13 +48,11 @@ class SparseOptions:
 
 
 class Sparsified(DataParallel):
-    """A step: gradient into the residual, select, aggregate, update with what came of it. Authors write `exchange`.
+    """A step: add the gradient to the residual, select, aggregate, update. Subclasses implement `exchange`.
 
-    Where that happens is `repro.strategies.shared.sparsification`; how long a result may be under way until its update
-    `repro.strategies.shared.pending_updates`; what the residual takes in with momentum correction
-    `MomentumCorrection`; how many elements leave `repro.strategies.shared.sparsification`.
+    `sparsification` runs these on the main task or on another; `pending_updates` holds results until their updates.
 
-    residual  (n,) what has not been applied yet, of this rank
+    residual  (n,) this rank's gradients that are not applied yet
     """
 
     requires = frozenset({"threads"})
@@ -82,7 +80,7 @@ class Sparsified(DataParallel):
         self.select_s = worker.fabric.costs.seconds(f"select/{options.selection}", 4 * shard.size)
         self.exchange_s = worker.fabric.costs.seconds("exchange", 4 * shard.size)
         self.channel = BACKGROUND if options.thread else MAIN
-        self.sparsification = Beside(self) if options.thread else OnMainLine(self)
+        self.sparsification = OnOwnTask(self) if options.thread else OnMainTask(self)
         buffers = [self.gradient, *(shard.empty() for _ in range(options.K - 1))]
         self.pending = PendingUpdates(buffers, self.sparsification.receive, self.apply)
 
@@ -122,9 +120,9 @@ class Sparsified(DataParallel):
 
     @abstractmethod
     def exchange(self, mine: Sparse, wire: Wire) -> list[Sparse]:
-        """From this rank's elements to those that all apply, whose sum is the update; the same on every rank.
+        """Sparse vectors whose sum is the update, the same on every rank, from this rank's elements.
 
-        What is not applied goes back into `self.residual`.
+        Adds elements that are not applied to `self.residual`.
         """
 
     def apply(self, pending: Pending, staleness: int) -> None:
@@ -143,7 +141,7 @@ class Sparsified(DataParallel):
 
     def settle(self) -> None:
         self.pending.settle()
-        self.finiteness.look(self.pending.updates, wait=True)
+        self.finiteness.check(self.pending.updates, wait=True)
 
     def drain(self) -> None:
         self.pending.drain()
@@ -151,10 +149,10 @@ class Sparsified(DataParallel):
 
     def state_dict(self) -> dict:
         pending = self.pending.state_dict(lambda parts: [(one.values.clone(), one.indices.clone()) for one in parts])
-        held = {"residual": self.residual.clone(), "totals": self.totals}
+        own = {"residual": self.residual.clone(), "totals": self.totals}
         if self.momentum_correction:
-            held["velocity"] = self.momentum_correction.velocity.clone()
-        return super().state_dict() | pending | held
+            own["velocity"] = self.momentum_correction.velocity.clone()
+        return super().state_dict() | pending | own
 
     def load_state_dict(self, state: dict) -> None:
         super().load_state_dict(state)
@@ -171,17 +169,16 @@ class Sparsified(DataParallel):
 
 
 def starts(parameters: Sequence[torch.nn.Parameter]) -> torch.Tensor:
-    """(parameters,) int32: where each begins in the vector of all."""
+    """(parameters,) int32: where each parameter begins in the vector of all."""
     sizes = torch.tensor([0, *(p.numel() for p in parameters)][:-1])
     return sizes.cumsum(0).to(torch.int32).to(parameters[0].device)
 
 
 class MomentumCorrection:
-    """Momentum before the selection (Lin et al., "Deep Gradient Compression", ICLR 2018, section 3.2).
+    """Momentum before the selection, instead of the optimizer's (Lin et al., "Deep Gradient Compression", ICLR 2018,
+    section 3.2): residuals accumulate velocities, not gradients.
 
-    In the place of the optimizer's: what waits in a residual is then the velocity, not the gradient.
-
-    velocity  (n,) of this rank; cleared where an element was selected
+    velocity  (n,) of this rank; selected elements are cleared
     """
 
     def __init__(self, shard: ModelShard):
@@ -189,7 +186,7 @@ class MomentumCorrection:
         self.velocity = torch.zeros_like(shard.weights)
         [group] = shard.optimizer.param_groups
         if "momentum" not in group:
-            raise InputError("strategy.momentum_correction=true: this optimizer has no momentum to take; must be false")
+            raise InputError("strategy.momentum_correction=true: this optimizer has no momentum; must be false")
         self.momentum, group["momentum"] = group["momentum"], 0.0
 
     def corrected(self, gradient: torch.Tensor, start: int, end: int) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""The forward and backward passes of a rank's stage, and the minibatches between the two."""
+"""The forward and backward passes of a rank's stage."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ class Flying:
     """A minibatch between its forward and its backward pass in this stage."""
 
     version: int
-    received: torch.Tensor | None  # the buffer that its input came in; None at the input stage
+    received: torch.Tensor | None  # the receive buffer of its input; None at the input stage
     x: torch.Tensor | None
     output: torch.Tensor | None
 
 
 class Passes:
-    """k counts this rank's minibatches: pass k is of `plan.minibatch(stage, replica, k)`.
+    """Pass k is of this rank's k-th minibatch, `plan.minibatch(stage, replica, k)`.
 
-    done, forwarded  backward and forward passes that were made
-    flying       k -> the minibatch that has had its forward pass alone; most_flying: at once, so far
-    kept_bytes   that autograd keeps of one minibatch's forward pass
+    done, forwarded  numbers of finished backward and forward passes
+    flying           k -> minibatches between their passes; most_flying: the most at once
+    kept_bytes       bytes that autograd keeps of one minibatch's forward pass
     """
 
     def __init__(self, worker: Worker, plan: Plan, versions: Versions, updates: Updates, messages: Messages):
@@ -51,7 +51,7 @@ class Passes:
         worker, minibatch, version = self.worker, self.minibatch(k), self.plan.version(self.stage, k, self.replica)
         iteration = minibatch // worker.workers
         if k == 0 or self.minibatch(k - 1) // worker.workers != iteration:
-            worker.inject_delay(iteration)  # once an iteration, as everywhere
+            worker.inject_delay(iteration)  # once for each iteration, as in every strategy
         self.updates.reach(version)
         received = None if self.is_input else self._receive(Op(FORWARD, k))
         x, y = self._data(minibatch, received)
@@ -76,19 +76,19 @@ class Passes:
         return x if self.is_input else not_none(x).detach().requires_grad_(), y
 
     def _output(self, minibatch: int, x: torch.Tensor | None, y: torch.Tensor | None) -> torch.Tensor | None:
-        """Every minibatch is of one shape: the first shows what each keeps."""
+        """The forward pass; the first one also measures `kept_bytes`, because all minibatches have the same shape."""
         worker = self.worker
         if self.kept_bytes or not worker.arithmetic:
             return worker.forward(minibatch, x, y)
-        with counted(worker.model_shard.parameters) as kept:
+        with counted(worker.model_shard.parameters) as saved:
             output = worker.forward(minibatch, x, y)
-        self.kept_bytes = kept.nbytes
-        kept.storages.clear()
+        self.kept_bytes = saved.nbytes
+        saved.storages.clear()
         return output
 
-    def bring_back(self, k: int, version: int, received: torch.Tensor | None, boundary: int) -> None:
-        """Do a forward pass again as it was before a resume, and send what the next stage had not used at its
-        checkpoint, which was at that boundary (see `LookAhead`)."""
+    def repeat_forward(self, k: int, version: int, received: torch.Tensor | None, boundary: int) -> None:
+        """Repeat a forward pass after a resume, and send its output if the next stage had not used it at its checkpoint
+        (at that boundary, see `LookAhead`)."""
         worker, output, x = self.worker, None, None
         if received is not None:
             received = received.to(worker.model_shard.device)
@@ -104,18 +104,18 @@ class Passes:
     # --- backward
     def backward(self, k: int) -> StepReport:
         worker, minibatch = self.worker, self.minibatch(k)
-        self.updates.reach(self.plan.applied(self.stage, k))
+        self.updates.reach(self.plan.update_of(self.stage, k))
         flying = self.flying.pop(k)
         gradient = None if self.is_output else self._receive(Op(BACKWARD, k))
         self.versions.use(flying.version)
         worker.backward(
-            minibatch, flying.output, gradient, self.updates.while_backward(k), add=not self.updates.first(k)
+            minibatch, flying.output, gradient, self.updates.gradient_ready(k), add=not self.updates.first(k)
         )
         if gradient is not None:
             self.messages.release(BACKWARD, gradient)
         if not self.is_input:
             with worker.clock.phase("communicate"):
-                sent = not_none(not_none(flying.x).grad) if worker.arithmetic else self._nothing(FORWARD)
+                sent = not_none(not_none(flying.x).grad) if worker.arithmetic else self._empty(FORWARD)
                 self.messages.send(BACKWARD, minibatch, sent)
             self.messages.release(FORWARD, not_none(flying.received))
         self.done = k + 1
@@ -126,7 +126,7 @@ class Passes:
         return StepReport(loss, (minibatch,), worker.batches.size, (staleness,))
 
     def needed(self) -> set[int]:
-        """The versions, up to the latest, that are still to be used: by minibatches under way and by those to come."""
+        """The versions, up to the latest, of minibatches in progress and of later forward passes."""
         to_come = self.plan.versions_to_come(self.stage, self.replica, self.forwarded, self.versions.latest)
         return {flying.version for flying in self.flying.values()}.union(to_come)
 
@@ -136,19 +136,17 @@ class Passes:
             return self.messages.take(op)
 
     def _send_output(self, k: int) -> None:
-        output = self.flying[k].output
-        # without arithmetic there is none
-        output = self._nothing(BACKWARD) if output is None else output.detach()
-        self.messages.send(FORWARD, self.minibatch(k), output)
+        output = self.flying[k].output  # None without arithmetic
+        self.messages.send(FORWARD, self.minibatch(k), self._empty(BACKWARD) if output is None else output.detach())
 
-    def _nothing(self, kind: str) -> torch.Tensor:
-        """A message without contents, of the size of what a pass of that kind receives."""
+    def _empty(self, kind: str) -> torch.Tensor:
+        """A message without data, of the size that a pass of that kind receives."""
         shape = self.messages.shapes[kind]
         return torch.empty(shape.size, dtype=shape.dtype, device="meta")
 
     # --- memory
     def memory(self) -> dict[str, int]:
-        """In bytes: weights, older versions of them, what the forward passes keep, buffers of messages."""
+        """Bytes of weights, older versions, saved activations and message buffers; most minibatches in flight."""
         weights = 4 * self.worker.model_shard.size
         return {
             "weights_bytes": weights,
@@ -160,9 +158,9 @@ class Passes:
 
     # --- resume
     def state_dict(self) -> dict[str, Any]:
-        """Inputs of the minibatches under way; `bring_back` repeats their forward passes."""
-        under_way = {
+        """Inputs of the minibatches in progress; `repeat_forward` repeats their forward passes."""
+        inputs = {
             k: (flying.version, None if flying.received is None else flying.received.clone())
             for k, flying in self.flying.items()
         }
-        return {"done": self.done, "flying": under_way, "most_flying": self.most_flying}
+        return {"done": self.done, "flying": inputs, "most_flying": self.most_flying}

@@ -1,4 +1,4 @@
-"""How a stage's weights get from one version to the next: alone, or as one of several replicas that synchronise."""
+"""Updates of a stage's weights, on a single rank or synchronised between replicas."""
 
 from __future__ import annotations
 
@@ -17,36 +17,30 @@ from repro.training.worker import Worker
 class Updates:
     """One rank's updates, in order; update u makes version u + 1.
 
-    A replica hands its gradient over block by block while the backward pass goes on (wait-free backpropagation, section
-    4), a task sums it over the replicas, and `reach` applies the sum when somebody needs the weights that it makes.
+    A replica sends its gradient block by block during the backward pass (wait-free backpropagation, section 4), a task
+    sums it over the replicas, and `reach` applies the sum when a pass needs the new version.
 
-    peers   the fabric of the stage's replicas; None where there is one
-    needed  which versions passes under way or to come use, asked at every update
+    peers   the fabric of the stage's replicas; None for one replica
+    needed  returns the versions that current and later passes use
     """
 
     def __init__(
-        self,
-        worker: Worker,
-        plan: Plan,
-        versions: Versions,
-        peers: Fabric | None,
-        options: AllreduceOptions,
+        self, worker: Worker, plan: Plan, versions: Versions, peers: Fabric | None, options: AllreduceOptions,
         needed: Callable[[], Collection[int]],
-    ):
+    ):  # fmt: skip
         self.worker, self.plan, self.versions, self.needed = worker, plan, versions, needed
         self.stage, self.replica = plan.layout.place(worker.rank)
-        self.share = plan.group(self.stage) // plan.replicas(self.stage)  # of this rank, in a whole update
+        self.share = plan.group(self.stage) // plan.replicas(self.stage)  # this rank's minibatches of an update
         self.contributed = 0  # updates to which this rank has contributed all of its gradients
         self.allreduce: BucketedAllreduce | None = None
         self.peers = peers
         if peers is not None and worker.model_shard.parameters:
-            # a backward pass comes to the last one first
-            buckets = block_buckets(worker.model_shard.blocks)[::-1]
+            buckets = block_buckets(worker.model_shard.blocks)[::-1]  # in the order of the backward pass
             self.allreduce = BucketedAllreduce(replace(worker, fabric=peers), buckets, options)
             self.gradient = worker.model_shard.empty()
-        self.counted = 0  # bytes of the peers' fabric that the worker's has counted
+        self.counted = 0  # bytes of the peers' fabric that the worker's fabric includes
 
-    # --- a backward pass: its gradients are added to those of this rank's minibatches before it in the same update
+    # --- a backward pass adds its gradients to those of this rank's earlier minibatches of the same update
     def first(self, k: int) -> bool:
         """Whether a rank's k-th minibatch is its first of an update."""
         return k % self.share == 0
@@ -55,12 +49,12 @@ class Updates:
         """Whether a rank's k-th minibatch is its last of an update."""
         return (k + 1) % self.share == 0 or k + 1 == self.plan.count(self.stage, self.replica)
 
-    def while_backward(self, k: int) -> Callable[[int], None] | None:
-        """What to call when a block's gradient is ready in backward pass k."""
+    def gradient_ready(self, k: int) -> Callable[[int], None] | None:
+        """The callback of backward pass k for each block with a complete gradient."""
         return self.allreduce.sending(self.gradient) if self.allreduce and self.last(k) else None
 
     def after_backward(self, k: int) -> None:
-        """Backward pass k is done: the parameters' own gradients have its in them; of the last, the replicas too."""
+        """Called after backward pass k, when the parameters' `.grad` include its gradient."""
         if self.last(k):
             self.contributed += 1
             if self.peers is None:
@@ -68,16 +62,16 @@ class Updates:
 
     # --- versions
     def reach(self, version: int) -> None:
-        """Make sure that there is a version; blocks until the other replicas have given their part of it."""
+        """Apply updates up to a version; blocks until the other replicas have contributed."""
         while self.versions.latest < version:
             self._apply(self.versions.latest)
 
     def reach_contributed(self) -> None:
-        """All updates to which this rank has contributed, and so have the others."""
+        """Apply all updates to which this rank has contributed."""
         self.reach(self.contributed)
 
     def finish(self) -> None:
-        """End of the run: updates that have no minibatch of this rank wait for its part nevertheless."""
+        """At the end of the run, contribute zeros to updates that have no minibatch of this rank."""
         self.reach_contributed()
         for _ in range(self.contributed, self.plan.updates(self.stage)):
             if self.allreduce:

@@ -1,4 +1,4 @@
-"""The stages of a run: given, or found by the partitioner for the run's model, device and network."""
+"""The stages of a run: from its options, or from the partitioner for its model, device and network."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 from repro.algorithms.pipeline import profile as profiles
 from repro.algorithms.pipeline.layers import Profile
-from repro.algorithms.pipeline.layout import FOUND, Layout, layout, parse_config
+from repro.algorithms.pipeline.layout import AUTOMATIC, Layout, layout, parse_config
 from repro.algorithms.pipeline.partition import partition
 from repro.core.config_folders import profile_path
 from repro.training.device_times import BACKWARD_TO_FORWARD, BlockSeconds, block_flops
@@ -27,9 +27,9 @@ NOMINAL_BANDWIDTH = 1.25e8  # bytes/s of a network of unknown rate: 1 Gbit/s
 class Configuration:
     """Stages and their origin.
 
-    source   "given", "partitioner: measured profile" or "partitioner: estimated profile"
+    source   "given" (by the options), "partitioner: measured profile" or "partitioner: estimated profile"
     blocks   the names of each stage's blocks
-    seconds  of each stage and minibatch by the partitioner's cost model; None if the stages are given
+    seconds  of each stage and minibatch by the partitioner's cost model; None for stages from the options
     """
 
     layout: Layout
@@ -41,8 +41,8 @@ class Configuration:
     def stages(self) -> list[dict[str, Any]]:
         """The stages for a run's record: {first, last (block), replicas, blocks, seconds}."""
         return [
-            {"first": one.first, "last": one.last, "replicas": one.replicas, "blocks": names, "seconds": seconds}
-            for one, names, seconds in zip(self.layout.stages, self.blocks, self.seconds)
+            stage._asdict() | {"blocks": names, "seconds": seconds}
+            for stage, names, seconds in zip(self.layout.stages, self.blocks, self.seconds)
         ]
 
 
@@ -52,20 +52,20 @@ def configure(worker: Worker, options: Any, sample: torch.Tensor) -> Configurati
     sample: a minibatch (N, ...). InputError if the model, the number of ranks and the options do not fit together.
     """
     names = [name for name, _ in worker.model_shard.model.named_children()]
-    given = options.config not in FOUND
-    if given and (options.cuts is not None or "-" not in options.config):
-        found = layout(options.config, options.cuts or [], len(names))
-        return Configuration(found, "given", _names(found, names), (None,) * len(found.stages))
-    known = profiled(worker, options, sample)
+    automatic = options.config in AUTOMATIC
+    if not automatic and (options.cuts is not None or "-" not in options.config):
+        stages = layout(options.config, options.cuts or [], len(names))
+        return Configuration(stages, "given", _names(stages, names), (None,) * len(stages.stages))
+    profile = profiled(worker, options, sample)
     best = partition(
-        known,
+        profile,
         (worker.workers,),
         (options.bandwidth_Bps or worker.fabric.bandwidth_Bps or NOMINAL_BANDWIDTH,),
         options.cost_model,
         straight=options.config == "straight",
-        replicas=parse_config(options.config) if given else None,
+        replicas=None if automatic else parse_config(options.config),
     )
-    source = f"partitioner: {known.source} profile"
+    source = f"partitioner: {profile.source} profile"
     return Configuration(best.layout, source, _names(best.layout, names), tuple(stage.seconds for stage in best.stages))
 
 
@@ -73,10 +73,10 @@ def profiled(worker: Worker, options: Any, sample: torch.Tensor) -> Profile:
     """The partitioner's input: the profile in the options' file, else from the testbed's device or from FLOPs."""
     model = worker.model_shard.model
     if options.profile is not None:
-        known = profiles.read(profile_path(options.profile))
-        profiles.check_model(known, [name for name, _ in model.named_children()])
-        return known
-    model = copy.deepcopy(model)  # it is moved to the meta device
+        profile = profiles.read(profile_path(options.profile))
+        profiles.check_model(profile, [name for name, _ in model.named_children()])
+        return profile
+    model = copy.deepcopy(model)  # `estimated` moves it to the meta device
     seconds, hardware = worker.blocks, "the testbed's device"
     if seconds is None:
         flops = block_flops(model, tuple(sample.shape[1:]), sample.shape[0])
@@ -86,5 +86,5 @@ def profiled(worker: Worker, options: Any, sample: torch.Tensor) -> Profile:
     return profiles.estimated(model, seconds, sample, hardware)
 
 
-def _names(found: Layout, names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    return tuple(tuple(names[stage.first : stage.last + 1]) for stage in found.stages)
+def _names(stages: Layout, names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(names[stage.first : stage.last + 1]) for stage in stages.stages)

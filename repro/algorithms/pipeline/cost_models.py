@@ -1,23 +1,20 @@
 """The partitioner's three cost models: seconds of every possible stage and cut, on one network level.
 
-With T the computation of a stage's layers, w their parameter bytes, m its replicas, B the bandwidth in bytes/s, and a_i
-the bytes that cross cut i, which are outputs of layers before it that a layer behind it uses:
+T: computation of a stage's layers; w: their parameter bytes; m: replicas of the stage; B: bandwidth in bytes/s; a_i:
+bytes that cross cut i, the outputs of layers before it that a layer behind it uses.
 
-    paper          max(T, 4(m-1)w / (mB)) / m            each cut takes 2 a_i / B (section 3.2 as written)
-    released-sum   (T + 4(m-1)w / (mB)) / m              a stage takes 2 a / (mB) for its inputs, unless it is the
-                   first,
-                                                         and for its outputs, unless it is the last
-    released-max   max(T, 4(m-1)w / (mB)) / m            the same
+    paper          max(T, 4(m-1)w / (mB)) / m    each cut takes 2 a_i / B (section 3.2 as written)
+    released-sum   (T + 4(m-1)w / (mB)) / m      a stage takes 2 a / (mB) for its inputs, and for its outputs
+    released-max   max(T, 4(m-1)w / (mB)) / m    the same
 
-The released code counts an output for a cut as soon as another layer at the cut comes after its layer but not after all
-of its users, though these may all be before the cut: never less than a_i, which has to be sent.
+DEVIATION: the released code may count more bytes than a_i for a cut, of outputs whose users are all before the cut.
 
 T(i -> j, m) of section 3.2 divides both terms by m though W already depends on m (docs/errata.md, PD-1); so do the
 authors' code and we. `paper` does not divide 2 C_i by the replicas; the authors' code does.
 
 On two levels (M1 machines with B1 in a group, M2 groups with B2) the T of the outer level is the time of the best
-pipeline of the layers in a group. Section 3.2 has one level only; `paper` nests its formulas unchanged. As the released
-code does, the other models divide the synchronisation of the outer level by M1, but only in the first stage.
+pipeline of the layers in a group. Section 3.2 has one level only; `paper` nests its formulas unchanged. The other
+models divide the synchronisation of the outer level by M1 in the first stage only, as the released code does.
 """
 
 from __future__ import annotations
@@ -61,9 +58,9 @@ class Layers:
 class Costs:
     """Seconds of the stages from cut i to cut j + 1, each (N, N, M) with m - 1 as the last index.
 
-    first      of a stage that begins the pipeline
+    first      of the pipeline's first stage
     later      of any other stage
-    transfers  of the values that cross the borders of such a stage, 0 if they do not count
+    transfers  of the values that cross the stage's borders; 0 if transfers do not count
     """
 
     first: np.ndarray
@@ -71,11 +68,10 @@ class Costs:
     transfers: np.ndarray
 
     def between(self, cuts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """For pipelines from the first to the last of these cuts: each stage's seconds, without and with its
-        transfers."""
+        """Each stage's seconds without and with its transfers, for pipelines from the first to the last cut."""
         stages = np.ix_(cuts[:-1], cuts[1:] - 1)
         seconds = self.later[stages]
-        seconds[0] = self.first[cuts[0], cuts[1:] - 1]  # exactly the stages that start there begin the pipeline
+        seconds[0] = self.first[cuts[0], cuts[1:] - 1]
         slowest = np.maximum(seconds, self.transfers[stages])
         slowest[0] = seconds[0]
         return seconds, slowest
@@ -86,29 +82,25 @@ def costs(
 ) -> Costs:
     """The costs with up to `machines` replicas. inside: machines of a group, 1 on the first level."""
     replicas = np.arange(1, machines + 1)
-    given = layers.computation[:, :, None], layers.parameters[:, :, None], replicas, bandwidth
-    later = stage_seconds(model, *given)
-    first = stage_seconds(model, *given, inside) if inside > 1 else later
+    terms = layers.computation[:, :, None], layers.parameters[:, :, None], replicas, bandwidth
+    later = stage_seconds(model, *terms)
+    first = stage_seconds(model, *terms, inside) if inside > 1 else later
     transfers = np.zeros_like(later)
     if activations:
         seconds = 2 * layers.activations / bandwidth
-        crossing = np.concatenate(([0.0], seconds[:-1]))[:, None, None]  # the stage's inputs
+        inputs = np.concatenate(([0.0], seconds[:-1]))[:, None, None]
         if model == "paper":
-            transfers += crossing
+            transfers += inputs
         else:
-            leaving = np.append(seconds[:-1], 0.0)[None, :, None]  # its outputs
-            transfers += np.maximum(crossing, leaving) / replicas
+            outputs = np.append(seconds[:-1], 0.0)[None, :, None]
+            transfers += np.maximum(inputs, outputs) / replicas
     return Costs(first, later, transfers)
 
 
 def stage_seconds(
-    model: str,
-    computation: np.ndarray | float,
-    parameters: np.ndarray | float,
-    replicas: np.ndarray | int,
-    bandwidth: float,
-    inside: int = 1,
-) -> np.ndarray:
+    model: str, computation: np.ndarray | float, parameters: np.ndarray | float, replicas: np.ndarray | int,
+    bandwidth: float, inside: int = 1,
+) -> np.ndarray:  # fmt: skip
     """T(i -> j, m) of a cost model; the arguments are broadcast. inside: machines of a group, for the first stage."""
     synchronisation = 4 * (replicas - 1) * parameters / (bandwidth * replicas)
     if model != "paper":

@@ -1,8 +1,8 @@
 """Simulates a plan: checks that it does not deadlock, and computes the time of each pass.
 
-A forward pass needs the one of the stage before, a backward pass the one of the stage behind. Both need the version of
-the weights that they use, and so the synchronisation of the replicas' updates before it, for which each replica must
-have done its backward passes. Messages are sent without waiting.
+A forward pass needs the forward pass of the stage before, a backward pass the backward pass of the stage behind. Both
+need their version of the weights, and so the backward passes of all replicas in the updates before it. Sends do not
+block.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from repro.algorithms.pipeline.passes import BACKWARD, FORWARD, Op, Plan
 from repro.core.errors import InputError
 
-LONGEST = 4096  # minibatches that a check simulates: after its start every plan is periodic
+LONGEST = 4096  # most minibatches that a check simulates: after its start every plan is periodic
 
 
 class Pass(NamedTuple):
@@ -58,15 +58,15 @@ def run(
         minibatch = plan.minibatch(stage, replica, op.k)
         forward = op.kind == FORWARD
         neighbour = stage - 1 if forward else stage + 1
-        version = plan.version(stage, op.k, replica) if forward else plan.applied(stage, op.k)
-        there = synchronised(stage, version)
-        if there is None or not 0 <= neighbour < stages:
-            return there
-        if (came := ended.get((neighbour, op.kind, minibatch))) is None:
+        version = plan.version(stage, op.k, replica) if forward else plan.update_of(stage, op.k)
+        weights = synchronised(stage, version)
+        if weights is None or not 0 <= neighbour < stages:
+            return weights
+        if (sent := ended.get((neighbour, op.kind, minibatch))) is None:
             return None
-        return max(there, came + message_s(min(stage, neighbour)))
+        return max(weights, sent + message_s(min(stage, neighbour)))
 
-    found: list[Pass] = []
+    passes: list[Pass] = []
     waiting = set(range(layout.ranks))
     while waiting:
         moved = False
@@ -84,18 +84,19 @@ def run(
                     key = stage, plan.update_of(stage, op.k)
                     counted[key] = counted.get(key, 0) + 1
                     latest[key] = max(latest.get(key, 0.0), end)
-                found.append(Pass(rank, stage, op.kind, minibatch, start, end))
+                passes.append(Pass(rank, stage, op.kind, minibatch, start, end))
                 at[rank] += 1
                 moved = True
             if at[rank] == len(lists[rank]):
                 waiting.discard(rank)
         if waiting and not moved:
-            raise InputError(_stuck(plan, lists, at, min(waiting)))
-    return sorted(found, key=lambda one: (one.end, one.rank))
+            rank = min(waiting)
+            raise InputError(_deadlock(plan, rank, lists[rank][at[rank]]))
+    return sorted(passes, key=lambda one: (one.end, one.rank))
 
 
 def check(plan: Plan) -> None:
-    """InputError if the plan deadlocks; simulated on as many minibatches as are needed to see it."""
+    """InputError if the plan deadlocks; simulates as many minibatches as a deadlock needs to appear."""
     layout = plan.layout
     enough = 4 * (layout.ranks + plan.aligned)
     tail = plan.minibatches % plan.aligned
@@ -103,9 +104,8 @@ def check(plan: Plan) -> None:
     run(replace(plan, minibatches=tried))
 
 
-def _stuck(plan: Plan, lists: list[list[Op]], at: list[int], rank: int) -> str:
+def _deadlock(plan: Plan, rank: int, op: Op) -> str:
     stage, replica = plan.layout.place(rank)
-    op = lists[rank][at[rank]]
     name = "forward" if op.kind == FORWARD else "backward"
     return (
         f"the schedule {plan.schedule} of {plan.layout.config} deadlocks: rank {rank} (stage {stage}) waits for "

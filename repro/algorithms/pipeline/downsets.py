@@ -1,13 +1,13 @@
 """The cuts of a model's graph: its downsets, sets of layers that contain with a layer all layers that it uses.
 
 A pipeline stage is the difference of two nested downsets. The downsets of a chain are its prefixes. For graphs the
-authors' code (github.com/msr-fiddle/pipedream, `graph/graph.py`) uses antichains, which stand for a downset each: their
-layers and all before them. If several layers have no inputs, its antichains start with one of them and miss the
-downsets without it; here none is missing.
+authors' code (github.com/msr-fiddle/pipedream, `graph/graph.py`) uses antichains, each of which defines a downset: its
+layers and all before them. DEVIATION: if several layers have no inputs, their antichains miss downsets; here none is
+missing.
 
-Parallel branches have many downsets. If there are more than `LIMIT` besides the prefixes of the profile's order, only a
-part is searched, equally many of each size: the prefix, so that no result is worse than that of the layers in a line,
-and of those that add a layer to a kept one, those with the fewest outgoing bytes.
+Parallel branches have many downsets. If there are more than `LIMIT` besides the prefixes of the profile's order, the
+search keeps equally many of each size: the prefix, so that no result is worse than that of the layers in a line, and
+those with the fewest outgoing bytes.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ LIMIT = 600  # the partitioner's tables grow with the square of the number of do
 
 @dataclass(frozen=True)
 class Downsets:
-    """The downsets to search, from the empty one to that of all layers, in the order of their sizes.
+    """The S downsets to search, from the empty one to that of all N layers, in the order of their sizes.
 
     members  (S, N) bool: the layers of each, in the profile's order
     leaving  (S,): bytes of its layers' outputs that a layer outside uses
-    width    how many of each size were kept; None: all
+    width    the most downsets of each size; None: all
     """
 
     members: np.ndarray
@@ -52,21 +52,20 @@ class Downsets:
         return cls(members, _leaving(members, uses, sent), width)
 
     def sums(self, values: Sequence[float]) -> np.ndarray:
-        """(S - 1, S - 1): [i, j] is the sum over the layers in downset j + 1 but not in downset i; only valid if the
-        one contains the other."""
+        """(S - 1, S - 1): [i, j] is the sum over the layers in downset j + 1 but not in i, if j + 1 contains i."""
         outside = ~self.members.T
         places = {row.tobytes(): place for place, row in enumerate(self.members)}
-        found = np.zeros((len(self.members), len(self.members)))  # [j, i]
+        sums = np.zeros((len(self.members), len(self.members)))  # [j, i]
         for place, own in enumerate(self.members):
             layers = np.flatnonzero(own).tolist()
-            # without its last layer, which no other layer of it uses, it is a downset too, maybe one of those searched
+            # no layer of a downset uses its last one: without it, it is a downset too, perhaps one with known sums
             rest = own.copy()
             rest[layers[-1:]] = False
             if layers and (before := places.get(rest.tobytes())) is not None:
-                found[place], layers = found[before], layers[-1:]
+                sums[place], layers = sums[before], layers[-1:]
             for layer in layers:  # always in the profile's order, for reproducible bits
-                found[place, outside[layer]] += values[layer]
-        return np.ascontiguousarray(found.T[:-1, 1:])
+                sums[place, outside[layer]] += values[layer]
+        return np.ascontiguousarray(sums.T[:-1, 1:])
 
     def nested(self) -> np.ndarray:
         """(S - 1, S - 1) bool: [i, j], whether downset i is a proper subset of downset j + 1."""
@@ -92,28 +91,28 @@ class Downsets:
 
 
 def _grow(uses: np.ndarray, sent: np.ndarray, width: int | None) -> np.ndarray | None:
-    """The downsets by increasing size, at most `width` of each size; None if width is None and they are too many."""
+    """The downsets by increasing size, at most `width` of each size; None if width is None and there are too many."""
     level = np.zeros((1, len(sent)), bool)
     lacking = uses.sum(axis=0, keepdims=True)  # [downset, layer]: the number of layers outside that the layer uses
     outside = uses.sum(axis=1)[None, :]  # [downset, layer]: the number of layers outside that use the layer
-    found, count = [level], 1
+    levels, count = [level], 1
     for _ in sent:
         grown, added = np.nonzero(~level & (lacking == 0))
         level = level[grown]
         level[np.arange(len(added)), added] = True
         # in decreasing order, so the prefix is first
         places = {row.tobytes(): place for place, row in enumerate(level)}
-        kept = np.array([places[row] for row in sorted(places, reverse=True)])
+        order = np.array([places[row] for row in sorted(places, reverse=True)])
         if width is not None:
-            leaving = (level[kept[1:]] & (outside[grown] - uses[:, added].T > 0)[kept[1:]]) @ sent
-            kept = kept[[0, *np.sort(np.argsort(leaving, kind="stable")[: width - 1]) + 1]]
-        grown, added, level = grown[kept], added[kept], level[kept]
+            leaving = (level[order[1:]] & (outside[grown] - uses[:, added].T > 0)[order[1:]]) @ sent
+            order = order[[0, *np.sort(np.argsort(leaving, kind="stable")[: width - 1]) + 1]]
+        grown, added, level = grown[order], added[order], level[order]
         lacking, outside = lacking[grown] - uses[added], outside[grown] - uses[:, added].T
-        found.append(level)
+        levels.append(level)
         count += len(level)
         if width is None and count > LIMIT + len(sent) + 1:
             return None
-    return np.concatenate(found)
+    return np.concatenate(levels)
 
 
 def _leaving(members: np.ndarray, uses: np.ndarray, sent: np.ndarray) -> np.ndarray:

@@ -52,10 +52,10 @@ class Layer:
 class Profile:
     """The layers of a model, first to last; InputError for impossible values.
 
-    batch        samples of the minibatch; None if a published file does not say
-    hardware     the hardware of the measurement or estimate, in words
-    minibatches  the number timed, after `warmup` others; None if nothing was measured here
-    input_bytes  of the minibatch itself
+    batch        samples of the minibatch; None if a published file does not print it
+    hardware     of the measurement or estimate, in words
+    minibatches  the number timed, after `warmup` others; None for a profile that is not measured
+    input_bytes  of the minibatch
     edges        (layer, a later layer that uses its outputs), counted from 0; None: each layer uses the one before
     """
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from repro.core.errors import InputError
 
-FOUND = ("auto", "straight")  # the partitioner chooses: any configuration, or one without replicas
+AUTOMATIC = ("auto", "straight")  # the partitioner chooses: any configuration, or one without replicas
 
 
 class StageBlocks(NamedTuple):
@@ -71,30 +71,27 @@ class Layout:
 
     def replicas_of(self, stage: int) -> list[int]:
         """The ranks that hold a stage."""
-        first = self.first_rank(stage)
-        return list(range(first, first + self.stages[stage].replicas))
+        return list(range(self.first_rank(stage), self.first_rank(stage + 1)))
 
 
 def layout(config: str, cuts: Sequence[int], blocks: int) -> Layout:
     """The layout of a configuration like "2-1-1" whose stages start at block 0 and at the `cuts`.
 
-    InputError if a model of `blocks` blocks cannot be cut so.
+    InputError if the cuts do not fit the configuration and a model of `blocks` blocks.
     """
     replicas = parse_config(config)
     if len(replicas) > blocks:
-        raise InputError(
-            f"strategy.config={config}: {len(replicas)} stages, but the model has {blocks} blocks to share"
-        )
+        raise InputError(f"strategy.config={config}: {len(replicas)} stages, but the model has {blocks} blocks")
     if len(cuts) != len(replicas) - 1:
         raise InputError(
-            f"strategy.cuts={list(cuts)}: config {config} has {len(replicas)} stages, so {len(replicas) - 1} cuts, "
-            "each the first block of a stage behind the first one"
+            f"strategy.cuts={list(cuts)}: config {config} has {len(replicas)} stages and so {len(replicas) - 1} cuts, "
+            "the first block of each stage but the first"
         )
     whole = all(isinstance(cut, int) and not isinstance(cut, bool) for cut in cuts)
     firsts = [0, *cuts, blocks]
     if not whole or any(after <= before for before, after in pairwise(firsts)):
         raise InputError(
-            f"strategy.cuts={list(cuts)}: must be block numbers that grow, from 1 to {blocks - 1} (the model has "
+            f"strategy.cuts={list(cuts)}: must be increasing block numbers, from 1 to {blocks - 1} (the model has "
             f"{blocks} blocks)"
         )
     return Layout(tuple(StageBlocks(a, b - 1, m) for a, b, m in zip(firsts, firsts[1:], replicas)))
@@ -107,6 +104,6 @@ def parse_config(config: str) -> list[int]:
     except ValueError:
         replicas = []
     if not replicas or min(replicas) < 1:
-        found = ", ".join(FOUND)
-        raise InputError(f"strategy.config={config}: must be {found} or the replicas of each stage, as in 2-1-1")
+        names = ", ".join(AUTOMATIC)
+        raise InputError(f"strategy.config={config}: must be {names} or the replicas of each stage, as in 2-1-1")
     return replicas

@@ -41,60 +41,55 @@ class Chain:
 
     def stages(self) -> list[Stage]:
         """The stages of the chosen pipeline."""
-        found, first = [], 0
+        stages, first = [], 0
         for last, replicas in choose(self.good, self.stage_seconds, self.allowed, self.seconds):
             seconds = float(self.stage_seconds[first, last, replicas - 1])
-            found.append(Stage(self.cuts[first], self.cuts[last + 1] - 1, replicas, seconds))
+            stages.append(Stage(self.cuts[first], self.cuts[last + 1] - 1, replicas, seconds))
             first = last + 1
-        return found
+        return stages
 
 
 def one_level(
     model: str, layers: Layers, machines: int, bandwidth: float, activations: bool, allowed: np.ndarray
 ) -> tuple[list[Stage], float, int]:
-    """(stages, seconds, number) of the optimal pipelines of all layers; the stages are those of the chosen one."""
+    """(stages of the chosen pipeline, its seconds, number of optimal pipelines), of all layers."""
     whole = layers.cuts(0, len(layers.activations))
     chain = Chain(costs(model, layers, machines, bandwidth, activations), allowed, whole)
     return chain.stages(), chain.seconds, chain.optima()
 
 
 def two_levels(
-    model: str,
-    layers: Layers,
-    machines: tuple[int, ...],
-    bandwidths: tuple[float, ...],
-    activations: bool,
+    model: str, layers: Layers, machines: tuple[int, ...], bandwidths: tuple[float, ...], activations: bool,
     allowed: tuple[np.ndarray, np.ndarray],
-) -> tuple[list[Stage], float, int]:
-    """As `one_level`, for pipelines over groups of machines, each with a pipeline of its own.
+) -> tuple[list[Stage], float, int]:  # fmt: skip
+    """As `one_level`, for groups of machines.
 
-    A stage of the outer level runs on some groups, which share the minibatches; each group has the best pipeline of the
-    stage's layers on all of its machines. The result has the stages of these inner pipelines, with the replicas of all
-    groups together.
+    The groups of an outer stage share its minibatches, and each group runs the best pipeline of the stage's layers on
+    its machines. The result has the stages of these inner pipelines, with the replicas of all groups together.
     """
     inner = costs(model, layers, machines[0], bandwidths[0], activations)
     within = Layers(group_seconds(layers, inner, allowed[0]), layers.parameters, layers.activations)
     outer = costs(model, within, machines[1], bandwidths[1], activations, inside=machines[0])
     chain = Chain(outer, allowed[1], layers.cuts(0, len(layers.activations)))
-    found = []
+    stages = []
     for run in chain.stages():
         inside = 1 if run.first else machines[0]
         for stage in Chain(inner, allowed[0], layers.cuts(run.first, run.last + 1)).stages():
-            given = stage.seconds, layers.parameters[stage.first, stage.last], run.replicas, bandwidths[1], inside
-            seconds = float(stage_seconds(model, *given))
-            found.append(Stage(stage.first, stage.last, stage.replicas * run.replicas, seconds))
+            terms = stage.seconds, layers.parameters[stage.first, stage.last], run.replicas, bandwidths[1], inside
+            seconds = float(stage_seconds(model, *terms))
+            stages.append(Stage(stage.first, stage.last, stage.replicas * run.replicas, seconds))
     ways = np.zeros(layers.parameters.shape, object)
     for first, last in np.argwhere(optimum.on_paths(chain.good, chain.allowed).any(axis=2)).tolist():
         ways[first, last] = Chain(inner, allowed[0], layers.cuts(first, last + 1)).optima()
-    return found, chain.seconds, chain.optima(ways)
+    return stages, chain.seconds, chain.optima(ways)
 
 
 def group_seconds(layers: Layers, inner: Costs, allowed: np.ndarray) -> np.ndarray:
     """(N, N): seconds of the best pipeline from cut i to cut j + 1 on all machines of a group; inf if none exists."""
     count = len(layers.activations)
-    found = np.full((count, count), np.inf)
+    seconds = np.full((count, count), np.inf)
     for start in range(count):
         cuts = layers.cuts(start, count)
         _, slowest = inner.between(cuts)
-        found[start, cuts[1:] - 1] = optimum.least(slowest, allowed)[1:, -1]
-    return found
+        seconds[start, cuts[1:] - 1] = optimum.least(slowest, allowed)[1:, -1]
+    return seconds

@@ -1,4 +1,4 @@
-"""The fabric between neighbouring stages: the run's own, or one for each direction of each pair of ranks."""
+"""The fabric of messages between stages: the run's, or a group for each direction of each pair of ranks."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ TAGS = {FORWARD: 1, BACKWARD: 2}  # messages of a kind between two ranks are in 
 
 
 class Links:
-    """The links of one rank. On a fabric without tags (NCCL) its transfers run one after the other, whatever their
-    peer, so a receive that is posted ahead would block later sends. There each direction between two ranks gets a
-    group of the two ranks, with an order of its own; the first message opens its connection."""
+    """The links of one rank. On a fabric without tags (NCCL) transfers to all peers run one after the other, so a
+    receive that is posted early would block later sends. There each direction between two ranks gets a group of its
+    own; the first message opens its connection."""
 
     def __init__(self, fabric: Fabric, layout: Layout, device: torch.device):
         """All ranks call this. device: of the messages."""
@@ -25,17 +25,17 @@ class Links:
         self.groups: dict[tuple[str, int], Fabric] = {}  # by kind and peer
         if "tags" in fabric.capabilities:
             return
-        word = torch.zeros(1, device=device)
+        message = torch.zeros(1, device=device)
         for kind, source, to in directions(layout):  # in the same order on all ranks
             group = fabric.subgroup([source, to])
             if group is None:
                 continue
             if fabric.rank == source:
                 self.groups[kind, to] = group
-                group.send(word, 1)
+                group.send(message, 1)
             else:
                 self.groups[kind, source] = group
-                group.recv(word, 0)
+                group.recv(message, 0)
 
     def isend(self, kind: str, tensor: torch.Tensor, to: int) -> Work:
         if not self.groups:

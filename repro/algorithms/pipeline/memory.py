@@ -10,7 +10,7 @@ import torch
 
 
 @dataclass
-class Kept:
+class Saved:
     """The distinct storages that autograd keeps for a backward pass, without those of the weights."""
 
     storages: dict[int, torch.UntypedStorage] = field(default_factory=dict)
@@ -21,16 +21,16 @@ class Kept:
 
 
 @contextmanager
-def counted(weights: Iterable[torch.Tensor]) -> Iterator[Kept]:
+def counted(weights: Iterable[torch.Tensor]) -> Iterator[Saved]:
     """A context that collects what its forward passes keep besides the weights; also on the meta device."""
-    kept = Kept()
+    saved = Saved()
     own = {weight.untyped_storage()._cdata for weight in weights}  # identifies the storage, also on the meta device
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:
         storage = tensor.untyped_storage()
         if storage._cdata not in own:
-            kept.storages[storage._cdata] = storage  # a reference, so that its address is not reused
+            saved.storages[storage._cdata] = storage  # a reference, so that its address is not reused
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        yield kept
+        yield saved

@@ -1,4 +1,4 @@
-"""A rank's messages to and from the neighbouring stages: sent without waiting, received before they are needed.
+"""A rank's messages to and from the neighbouring stages, in both directions without blocking.
 
 The plan determines all messages, so they have no header. A receive is posted only if its message is certain to be sent
 before the run's next possible stop, so that no message is left on the network there.
@@ -47,12 +47,12 @@ class Messages:
         self.free: dict[str, list[torch.Tensor]] = {kind: [] for kind in shapes}
         self.made = dict.fromkeys(shapes, 0)  # buffers of each kind
         self.waiting: dict[Op, torch.Tensor] = {}  # posted receives, in order
-        self.here: dict[Op, torch.Tensor] = {}
+        self.arrived: dict[Op, torch.Tensor] = {}
         watched = bool(shapes) and not fabric.progresses
         self.receives = Transfers(fabric, "receive", watched)
         self.sends = Transfers(fabric, "send", watched, clock)
 
-    def comes(self, op: Op) -> bool:
+    def needed(self, op: Op) -> bool:
         """Whether a pass needs a message."""
         return op.kind in self.shapes
 
@@ -72,14 +72,14 @@ class Messages:
 
     def take(self, op: Op) -> torch.Tensor:
         """Wait for a pass's input; the caller owns it until `release`."""
-        while op not in self.here:
-            self._collect()
-        return self.here.pop(op)
+        while op not in self.arrived:
+            self._receive_next()
+        return self.arrived.pop(op)
 
-    def _collect(self) -> None:
+    def _receive_next(self) -> None:
         self.receives.end_next()
         op = next(iter(self.waiting))
-        self.here[op] = self.waiting.pop(op)
+        self.arrived[op] = self.waiting.pop(op)
 
     def release(self, kind: str, buffer: torch.Tensor) -> None:
         """Return a buffer of `take` for reuse."""
@@ -90,16 +90,16 @@ class Messages:
         neighbour = self.stage + 1 if kind == FORWARD else self.stage - 1
         self.sends.begin(self.links.isend(kind, tensor, self.plan.layout.rank_of(neighbour, minibatch)))
 
-    def reap(self, under_way: int) -> None:
-        """Wait for the oldest sends until at most `under_way` are in progress."""
-        while len(self.sends) > under_way:
+    def limit_sends(self, in_progress: int) -> None:
+        """Wait for the oldest sends until at most `in_progress` are in progress."""
+        while len(self.sends) > in_progress:
             self.sends.end_next()
 
     def settle(self) -> None:
         """Wait for all posted receives and all sends."""
         while self.waiting:
-            self._collect()
-        self.reap(0)
+            self._receive_next()
+        self.limit_sends(0)
 
     def close(self) -> None:
         self.receives.close()

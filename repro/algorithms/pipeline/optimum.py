@@ -1,7 +1,7 @@
 """The dynamic programme of PipeDream section 3.2, and the number of its optimal partitions.
 
-A partition is a path in a graph. Node (k, m) means that the layers before cut k (in a chain, the first k layers) are on
-m machines; an edge from (k, m) to (l + 1, m + r) is the stage between the cuts k and l + 1 (in a chain, the layers k to
+A partition is a path in a graph. At node (k, m) the layers before cut k (in a chain, the first k layers) are on m
+machines. An edge from (k, m) to (l + 1, m + r) is the stage between the cuts k and l + 1 (in a chain, the layers k to
 l) with r replicas. Tables of stages are (N, N, M), indexed [k, l, r - 1], with `inf` where no stage exists. All
 machines are used, as in the paper's A(N, M).
 """
@@ -14,25 +14,24 @@ TOLERANCE = 1e-9  # relative difference below which partitions are equally good
 
 
 def least(table: np.ndarray, allowed: np.ndarray, combine: np.ufunc = np.maximum) -> np.ndarray:
-    """A(k, m), (N + 1, M + 1): the least total over all partitions of the first k layers on m machines; inf if none
-    exists.
+    """A(k, m), (N + 1, M + 1): the least total over partitions of the first k layers on m machines; inf if none exists.
 
-    combine: of a partition's stages, np.maximum for the slowest or np.add for the sum. allowed (M + 1, M): whether a
-    stage may have r replicas, [m, r - 1], if the stages before it use m machines.
+    combine  a partition's stages: np.maximum for the slowest, np.add for the sum
+    allowed  (M + 1, M), [m, r - 1]: whether a stage may have r replicas if the stages before it use m machines
     """
     layers, _, machines = table.shape
     # columns before `machines` stand for negative numbers of machines
     padded = np.full((layers + 1, 2 * machines + 1), np.inf)
-    found = padded[:, machines:]
-    found[0, 0] = 0.0
-    # before[k, r - 1, m] is a view of found[k, m - r]
+    totals = padded[:, machines:]
+    totals[0, 0] = 0.0
+    # before[k, r - 1, m] is a view of totals[k, m - r]
     windows = np.lib.stride_tricks.sliding_window_view(padded, machines + 1, axis=1)
     before = windows[:, machines - 1 :: -1]
     barred = np.where(_by_target(allowed), 0.0, np.inf)
     for last in range(layers):
         through = combine(before[: last + 1], table[: last + 1, last, :, None]) + barred
-        found[last + 1] = through.min(axis=(0, 1))
-    return found
+        totals[last + 1] = through.min(axis=(0, 1))
+    return totals
 
 
 def on_paths(good: np.ndarray, allowed: np.ndarray) -> np.ndarray:
@@ -40,12 +39,12 @@ def on_paths(good: np.ndarray, allowed: np.ndarray) -> np.ndarray:
     table = np.where(good, 0.0, np.inf)
     begun = np.isfinite(least(table, allowed))
     ended = np.isfinite(least(reverse(table), reverse_allowed(allowed))[::-1, ::-1])
-    found = np.zeros_like(good)
+    used = np.zeros_like(good)
     for replicas in range(1, good.shape[2] + 1):
         before = begun[:-1, : begun.shape[1] - replicas] & allowed[: begun.shape[1] - replicas, replicas - 1]
         joined = before.astype(np.int32) @ ended[1:, replicas:].astype(np.int32).T  # [k, l]: over the machines before
-        found[:, :, replicas - 1] = good[:, :, replicas - 1] & (joined > 0)
-    return found
+        used[:, :, replicas - 1] = good[:, :, replicas - 1] & (joined > 0)
+    return used
 
 
 def any_replicas(machines: int) -> np.ndarray:

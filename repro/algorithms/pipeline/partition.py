@@ -1,12 +1,12 @@
 """PipeDream's partitioner (section 3.2): layers into stages, replicas of each, minibatches in flight.
 
 `partition` minimises the slowest stage or transfer, on one network level or on two nested ones (groups of machines with
-a faster network inside), under one of the cost models of `repro.algorithms.pipeline.cost_models`. All machines are
-used, as in A(N, M) of the paper. The layers may be a graph: stages are cut from it between two of its downsets
-(`repro.algorithms.pipeline.downsets`), so a stage uses only layers of its own and of stages before it.
+a faster network inside), under one of the cost models of `cost_models`. All machines are used, as in A(N, M) of the
+paper. The layers may be a graph: a stage is the difference of two of its downsets (`downsets`), so it uses only layers
+of its own and of stages before it.
 
-Ties: `repro.algorithms.pipeline.ties`, from the outer level inwards. `optima` counts the partitions whose time is
-within 1e-9 of the least; with two levels those in which every group also has one of the best pipelines of its layers.
+Ties: `ties`, from the outer level inwards. `optima` counts the partitions whose time is within 1e-9 of the least; with
+two levels those in which every group also has one of the best pipelines of its layers.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class Partition:
     pipeline_s       seconds between two minibatches: the slowest stage or transfer
     data_parallel_s  seconds of a minibatch with all layers on every machine
     single_s         seconds of a minibatch on one machine
-    optima           the number of partitions that are equally good
-    order            the profile's layers, stage after stage; a stage has the places from its `first` to its `last`
-    searched         a description of the search: a chain, or a graph with all or some of its downsets
+    optima           the number of equally good partitions
+    order            the profile's layers, stage after stage; `first` and `last` of a stage are places in it
+    searched         describes the search: a chain, or a graph with all or some of its downsets
     """
 
     stages: tuple[Stage, ...]
@@ -84,19 +84,19 @@ def partition(
     permitted = optimum.unreplicated if straight else optimum.any_replicas
     if len(machines) == 1:
         allowed = optimum.exactly(tuple(replicas)) if replicas else permitted(machines[0])
-        found = one_level(cost_model, layers, machines[0], bandwidths[0], activations, allowed)
+        best = one_level(cost_model, layers, machines[0], bandwidths[0], activations, allowed)
     else:
         both = permitted(machines[0]), permitted(machines[1])
-        found = two_levels(cost_model, layers, machines, bandwidths, activations, both)
-    stages, seconds, optima = found
-    alike = data_parallel_seconds(cost_model, layers, machines, bandwidths)
+        best = two_levels(cost_model, layers, machines, bandwidths, activations, both)
+    between_cuts, seconds, optima = best
+    data_parallel = data_parallel_seconds(cost_model, layers, machines, bandwidths)
     order: list[int] = []
-    runs = []
-    for stage in stages:
+    stages = []
+    for stage in between_cuts:
         own = cuts.between(stage.first, stage.last)
-        runs.append(Stage(len(order), len(order) + len(own) - 1, stage.replicas, stage.seconds))
+        stages.append(Stage(len(order), len(order) + len(own) - 1, stage.replicas, stage.seconds))
         order += own
-    return Partition(tuple(runs), seconds, alike, profile.seconds, optima, tuple(order), cuts.about(profile))
+    return Partition(tuple(stages), seconds, data_parallel, profile.seconds, optima, tuple(order), cuts.about(profile))
 
 
 def data_parallel_seconds(
@@ -114,8 +114,8 @@ def check_network(machines: Sequence[int], bandwidths: Sequence[float]) -> None:
     """InputError unless there are one or two levels, each with at least one machine and a positive bandwidth."""
     if len(machines) != len(bandwidths):
         raise InputError(
-            f"machines={_listed(machines)} on {len(machines)} levels and bandwidth={_listed(bandwidths)} on "
-            f"{len(bandwidths)}: the network has a bandwidth for each level of machines"
+            f"machines={_listed(machines)} has {len(machines)} levels and bandwidth={_listed(bandwidths)} "
+            f"{len(bandwidths)}: must have a bandwidth for each level"
         )
     if len(machines) not in (1, 2):
         raise InputError(f"machines={_listed(machines)}: must be N, or N1,N2 (N2 groups of N1 machines)")
@@ -138,9 +138,7 @@ def check_stages(
     if replicas is not None:
         config = "-".join(map(str, replicas))
         if len(machines) > 1:
-            raise InputError(
-                f"config {config}: given replicas need a network of one level, not machines of {len(machines)}"
-            )
+            raise InputError(f"config {config}: needs a network of one level, not machines of {len(machines)} levels")
         if not replicas or any(type(count) is not int or count < 1 for count in replicas) or sum(replicas) != total:
             raise InputError(f"config {config}: must be whole numbers, 1 or more, whose sum is the {total} machines")
         if straight and max(replicas) > 1:

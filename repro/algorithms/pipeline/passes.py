@@ -1,9 +1,8 @@
 """A pipeline's static plan: the order of every rank's passes, and the weights that each pass uses.
 
-Both policies of the paper's section 3.3 are static, so every rank computes the whole plan. A rank counts its own
-minibatches: replica q of m has the minibatches q, q + m, ..., and its k-th is k m + q.
-
-Step k of a rank consists of the forward passes before its k-th backward pass, and that pass:
+Both policies of the paper's section 3.3 are static, so every rank computes the whole plan. Replica q of m has the
+minibatches q, q + m, ..., and its k-th is k m + q. Step k of a rank consists of the forward passes before its k-th
+backward pass, and that pass:
 
     1f1b        (section 3.3) at start-up as many forward passes as the rank has minibatches in flight, then alternately
                 one backward and one forward pass, at the end backward passes only
@@ -41,12 +40,12 @@ class Op(NamedTuple):
 class Plan:
     """A layout, the number of minibatches to train on, and their order.
 
-    flush      minibatches between two flushes, for schedules with flushes
+    flush      minibatches of a flush, for schedules with flushes
     in_flight  the most minibatches in flight at a replica of the input stage; None: NOAM
     semantics  the weights that passes use: "stashing" (section 3.4: a backward pass uses those of its forward pass),
                "vertical_sync" (those that the input stage used), "naive" (a backward pass uses the latest)
     overlap    whether replicas continue while they synchronise a round: the forward passes until their next backward
-               pass then use the weights before it. With one minibatch in flight there is nothing to overlap
+               pass then use the weights before it. No effect with one minibatch in flight
     """
 
     layout: Layout
@@ -84,12 +83,12 @@ class Plan:
 
         For the input stage this is NOAM (section 3.2).
         """
-        behind = sum(one.replicas for one in self.layout.stages[stage:])
-        mine = math.ceil(behind / self.replicas(stage))
+        machines = sum(one.replicas for one in self.layout.stages[stage:])
+        window = math.ceil(machines / self.replicas(stage))
         if self.in_flight is None:
-            return mine
+            return window
         admitted = self.in_flight * self.replicas(0)
-        return max(1, min(mine, math.ceil(admitted / self.replicas(stage))))
+        return max(1, min(window, math.ceil(admitted / self.replicas(stage))))
 
     def forwarded(self, stage: int, replica: int, k: int) -> int:
         """The number of forward passes before backward pass k; 0 for k = -1."""
@@ -118,13 +117,10 @@ class Plan:
         return min(most, share, self.count(stage, 0))
 
     def stashes(self, stage: int, replica: int = 0) -> int:
-        """The most versions of a stage's weights that a replica holds besides the latest, in a long run.
-
-        Computed from the passes of a run that is long enough to reach its steady state.
-        """
+        """The most versions of a stage's weights that a replica holds besides the latest, in a long run."""
         if self.semantics == "naive":
             return 0
-        rounds = 4 * (self.window(0) + self.window(stage) + 1)
+        rounds = 4 * (self.window(0) + self.window(stage) + 1)  # enough to reach the steady state
         plan = replace(self, minibatches=rounds * self.aligned)
         latest, most, flying = 0, 0, dict[int, int]()
 
@@ -140,14 +136,14 @@ class Plan:
                 reach(version := plan.version(stage, k, replica), forwarded)
                 flying[k], forwarded = version, k + 1
                 continue
-            reach(plan.applied(stage, k), forwarded)
+            reach(plan.update_of(stage, k), forwarded)
             del flying[k]
             if plan.replicas(stage) == 1:  # no synchronisation to wait for
-                reach(plan.applied(stage, k + 1), forwarded)
+                reach(plan.update_of(stage, k + 1), forwarded)
         return most
 
     def versions_to_come(self, stage: int, replica: int, forwarded: int, latest: int) -> Iterator[int]:
-        """The versions, up to the latest, that the forward passes after the first `forwarded` use, in their order."""
+        """The versions up to `latest` that the forward passes after the first `forwarded` use, in order."""
         for k in range(forwarded, self.count(stage, replica)):
             if (version := self.version(stage, k, replica)) > latest:
                 return
@@ -159,7 +155,10 @@ class Plan:
         return self.flush or self.replicas(stage)
 
     def update_of(self, stage: int, k: int) -> int:
-        """The update, counted from 0, to which a rank's k-th minibatch contributes."""
+        """The update, from 0, to which a rank's k-th minibatch contributes.
+
+        Also the number of updates that the rank has applied, at least, when its k-th backward pass starts.
+        """
         return k // (self.group(stage) // self.replicas(stage))
 
     def updates(self, stage: int) -> int:
@@ -190,27 +189,18 @@ class Plan:
             return self.update_of(stage, k)
         return max(0, k - self.window(stage) + 1 - self.overlaps(stage))
 
-    def applied(self, stage: int, k: int) -> int:
-        """The least number of updates that a rank has applied when its k-th backward pass starts: all before its
-        own."""
-        return self.update_of(stage, k)
-
     # --- possible stops of a run
     @property
     def aligned(self) -> int:
-        """A number of minibatches after whose multiples no stage is within an update."""
+        """A number of minibatches after whose multiples no stage has an incomplete update."""
         return math.lcm(*(self.group(stage) for stage in range(len(self.layout.stages))))
 
     def stop_at(self, minibatches: int) -> int:
-        """The number of minibatches after which ranks stop if asked to stop after `minibatches`: no update is
-        incomplete.
-
-        The remaining minibatches follow after the stop. At the end of the run all are done.
-        """
+        """The stop for `minibatches`: the last number up to it without incomplete updates; at the run's end all."""
         return minibatches if minibatches >= self.minibatches else minibatches - minibatches % self.aligned
 
     def next_stop(self, minibatch: int, iteration: int) -> int:
-        """The first stop of a run after `minibatch`, if it stops after whole iterations of `iteration` minibatches."""
+        """The first possible stop after `minibatch`; iteration: minibatches of an iteration."""
         iterations = minibatch // iteration + 1
         while (stop := self.stop_at(iterations * iteration)) <= minibatch:
             iterations += 1

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def read(path: Path | str) -> Profile:
-    """The profile in a file, as our JSON or the authors' text; InputError for any other file."""
+    """The profile in a file, in our JSON or the authors' text format; InputError for any other file."""
     path = Path(path)
     text = read_profile(path, "`repro profile MODEL --out FILE` makes one")
     try:
@@ -42,11 +42,11 @@ def read(path: Path | str) -> Profile:
         raise InputError(f"{path}: {error}") from None
 
 
-def from_json(found: Any) -> Profile:
+def from_json(decoded: Any) -> Profile:
     """A profile from decoded JSON; InputError naming missing, unknown and wrong entries."""
-    if not isinstance(found, dict):
+    if not isinstance(decoded, dict):
         raise InputError(f"the profile: must be a mapping with {', '.join(field.name for field in fields(Profile))}")
-    return checked(Profile, found)
+    return checked(Profile, decoded)
 
 
 def write(path: Path | str, profile: Profile) -> None:
@@ -55,26 +55,19 @@ def write(path: Path | str, profile: Profile) -> None:
     write_atomically(Path(path), as_text(profile))
 
 
-def check_model(profile: Profile, model_blocks_names: Sequence[str]) -> None:
+def check_model(profile: Profile, blocks: Sequence[str]) -> None:
     """InputError unless the profile's layers are the blocks of the model, by name and in order."""
-    ours, theirs = list(model_blocks_names), [layer.name for layer in profile.layers]
-    if ours == theirs:
-        if set(profile.uses) != set(pairwise(range(len(theirs)))):
-            raise InputError(
-                f"the profile is of another model ({profile.model}): its layers are a graph and the model's blocks "
-                "a chain"
-            )
+    layers = [layer.name for layer in profile.layers]
+    if len(blocks) != len(layers):
+        difference = f"it has {len(layers)} layers and the model {len(blocks)} blocks"
+    elif wrong := [at for at, (block, layer) in enumerate(zip(blocks, layers)) if block != layer]:
+        at = wrong[0]
+        difference = f"its layer {at} is '{layers[at]}' and the model's block {at} is '{blocks[at]}'"
+    elif set(profile.uses) != set(pairwise(range(len(layers)))):
+        difference = "its layers are a graph and the model's blocks a chain"
+    else:
         return
-    if len(ours) != len(theirs):
-        raise InputError(
-            f"the profile is of another model ({profile.model}): it has {len(theirs)} layers and the model "
-            f"{len(ours)} blocks"
-        )
-    at = next(index for index, (one, other) in enumerate(zip(ours, theirs)) if one != other)
-    raise InputError(
-        f"the profile is of another model ({profile.model}): its layer {at} is '{theirs[at]}' and the model's block "
-        f"{at} is '{ours[at]}'"
-    )
+    raise InputError(f"the profile is of another model ({profile.model}): {difference}")
 
 
 def estimated(
@@ -82,13 +75,13 @@ def estimated(
 ) -> Profile:
     """A profile with modelled times: `blocks` of a testbed's device for the minibatch `x`, real or on the meta device.
 
-    The blocks run on the meta device, to which `model` is moved, to find the sizes of their outputs. name: of the
-    model.
+    Moves `model` to the meta device and runs it there to find the sizes of outputs. name: of the model.
     """
-    found = zip(block_bytes(model, x), blocks.forward, blocks.backward, strict=True)
     layers = tuple(
         Layer(block, forward, backward, activations, parameters)
-        for (block, activations, parameters), forward, backward in found
+        for (block, activations, parameters), forward, backward in zip(
+            block_bytes(model, x), blocks.forward, blocks.backward, strict=True
+        )
     )
     return Profile(name, len(x), hardware, layers, None, None, "estimated", tensor_bytes(x))
 
@@ -97,12 +90,12 @@ def block_bytes(model: nn.Sequential, x: torch.Tensor) -> list[tuple[str, int, i
     """(name, output bytes, parameter bytes) of each block for the minibatch `x`; moves `model` to the meta device."""
     import torch
 
-    value, found = x.to("meta"), []
+    value, sizes = x.to("meta"), []
     with torch.no_grad():
         for name, block in model.to("meta").named_children():
             value = block(value)
-            found.append((name, tensor_bytes(value), parameter_bytes(block)))
-    return found
+            sizes.append((name, tensor_bytes(value), parameter_bytes(block)))
+    return sizes
 
 
 def nominal_inputs(model: nn.Sequential, input_shape: Sequence[int], batch: int) -> torch.Tensor:

@@ -4,8 +4,8 @@ Each block runs alone, as on a stage: forward from the detached output of the bl
 gradient of its output. The loss is part of the last block. As in training, a block without trainable blocks before it
 computes no gradient of its inputs. T_l excludes data loading and the update.
 
-The result is the median over minibatches, for each block and pass separately, because other programs may disturb the
-measurement. The paper takes 1,000 minibatches and says only that they vary little.
+Times are medians over minibatches, for each block and pass separately, to exclude disturbances by other programs. The
+paper uses 1,000 minibatches, which "vary little".
 """
 
 from __future__ import annotations
@@ -47,11 +47,9 @@ def profile_model(
     dataset_options: Mapping[str, Any] | None = None,
     seed: int = 0,
 ) -> Profile:
-    """The measured profile of a model on this machine, on its data set or the stand-in; InputError for impossible
-    options.
+    """The measured profile of a model on this machine, on its data set or the stand-in; InputError for wrong options.
 
-    device: auto (a GPU if torch has a working one), cpu or cuda. The number of threads is torch's; the precision is the
-    default of runs: fp32, without TF32.
+    device: auto (a GPU if torch has a working one), cpu or cuda. torch's number of threads; fp32 without TF32, as runs.
     """
     for what, value, least in (("batch", batch, 1), ("minibatches", minibatches, 1), ("warmup", warmup, 0)):
         if value < least:
@@ -84,18 +82,17 @@ def of_model(
 
 
 def check_forward(name: str, model: nn.Sequential, batches: Minibatches, dataset: str) -> None:
-    """InputError where the model, perhaps a user's own module, cannot compute a forward pass of the data."""
+    """InputError if the model, perhaps a user's own module, cannot compute a forward pass of the data."""
     x, _ = batches[0]
-    shape = " x ".join(map(str, x.shape))
     try:
         with torch.no_grad():
             model(x)
     except torch.OutOfMemoryError:
         raise
-    except Exception as error:  # whatever a module of the user's raises
-        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+    except Exception as error:  # a user's module may raise anything
+        shape, reason = " x ".join(map(str, x.shape)), (str(error).strip() or type(error).__name__).splitlines()[0]
         raise InputError(
-            f"model {name}: its forward pass fails on a minibatch of {dataset} ({shape}): {first}"
+            f"model {name}: its forward pass fails on a minibatch of {dataset} ({shape}): {reason}"
         ) from None
     finally:
         if carries_state(model):
@@ -112,37 +109,36 @@ def inputs(name: str, dataset: str, options: dict[str, Any]) -> tuple[Dataset, i
         raise InputError(
             f"model {name} takes {models.takes(name)}, and {dataset} is {data.kind(dataset)}; must be of {fitting}"
         )
-    given = {option: value for option, value in options.items() if option != "standin"}
-    real = data.shapes(dataset, **given)
+    own = {option: value for option, value in options.items() if option != "standin"}
     if "image_size" in data.module(dataset).OPTIONS:
-        given = {"image_size": real.input_shape[-1]} | given
-    found = data.load(dataset, standin=options.get("standin", "auto"), **given)
-    return found, classes_of(found, dataset, given)
+        own = {"image_size": data.shapes(dataset, **own).input_shape[-1]} | own
+    loaded = data.load(dataset, standin=options.get("standin", "auto"), **own)
+    return loaded, classes_of(loaded, dataset, own)
 
 
 def classes_of(loaded: Dataset, name: str, options: Mapping[str, Any]) -> int:
-    """The real data set's number of classes, also for its stand-in, because it determines the last layer's size."""
+    """The real data set's number of classes, also for its stand-in: it determines the last layer's size."""
     return data.shapes(name, **options).classes if loaded.standin else loaded.classes
 
 
 def usual_dataset(name: str) -> str:
     """The data set on which most experiments train a model; without any, the one in the model's name, else the smallest
-    that fits. InputError for an unknown model, and where none fits."""
+    that fits. InputError for an unknown model, and if none fits."""
     kind = models.takes(name)
-    found: Counter[str] = Counter()
+    uses: Counter[str] = Counter()
     for experiment in files.group_names("experiment"):
-        chosen: dict[str, str] = {}
+        overrides: dict[str, str] = {}
         for default in files.own_file(experiment).get("defaults", []):
-            chosen |= default if isinstance(default, dict) else {}
-        if chosen.get("override /model") == name and "override /dataset" in chosen:
-            found[chosen["override /dataset"]] += 1
-    if found:
-        return found.most_common(1)[0][0]
+            overrides |= default if isinstance(default, dict) else {}
+        if overrides.get("override /model") == name and "override /dataset" in overrides:
+            uses[overrides["override /dataset"]] += 1
+    if uses:
+        return uses.most_common(1)[0][0]
     fitting = sorted((dataset for dataset in data.names() if data.kind(dataset) == kind), key=_size)
     named = [dataset for dataset in fitting if dataset in name]
     usual = max(named, key=len, default=None) or next((each for each in fitting if _takes(name, each)), None)
     if usual is None:
-        raise InputError(f"model {name}: no data set of the project is known to fit; name one by --dataset")
+        raise InputError(f"model {name}: no data set of the project fits; name one by --dataset")
     return usual
 
 
@@ -164,13 +160,13 @@ def _takes(name: str, dataset: str) -> bool:
 
 def hardware(device: torch.device) -> str:
     """The hardware in words: its class, the device, threads, torch."""
-    found = provenance.hardware("none", device.type if device.type == "cpu" else "auto")
+    facts = provenance.hardware("none", device.type if device.type == "cpu" else "auto")
     if device.type == "cpu":
         threads = torch.get_num_threads()
-        used = f"{found['cpu']}, {threads} thread{'s' * (threads != 1)}"
+        used = f"{facts['cpu']}, {threads} thread{'s' * (threads != 1)}"
     else:
         used = torch.cuda.get_device_name(device)
-    return f"{found['class']} ({used}, torch {torch.__version__})"
+    return f"{facts['class']} ({used}, torch {torch.__version__})"
 
 
 def measure(
@@ -203,8 +199,7 @@ def measure(
     columns = [statistics.median(column) for column in zip(*timed)]
     activations = [statistics.fmean(column) for column in zip(*sizes)]  # lengths differ between minibatches
     forward, backward = columns[: len(blocks)], columns[len(blocks) :][::-1]
-    found = zip(blocks, forward, backward, activations, map(parameter_bytes, blocks.values()))
-    return [Layer(*values) for values in found]
+    return list(map(Layer, blocks, forward, backward, activations, map(parameter_bytes, blocks.values())))
 
 
 def passes(blocks: list[nn.Module], x: torch.Tensor, y: torch.Tensor, loss_function: Loss, watch: Watch) -> list[int]:
@@ -212,25 +207,25 @@ def passes(blocks: list[nn.Module], x: torch.Tensor, y: torch.Tensor, loss_funct
 
     Returns the bytes of the blocks' outputs.
     """
-    entries, outputs, produced, value = [], [], [], x
+    inputs, outputs, sizes, value = [], [], [], x
     for index, block in enumerate(blocks):
-        entry = value.detach()
+        block_input = value.detach()
         if value.requires_grad:
-            entry.requires_grad_()
+            block_input.requires_grad_()
         with watch:
-            value = block(entry)
-            produced.append(value)
+            value = block(block_input)
+            sizes.append(tensor_bytes(value))
             if index == len(blocks) - 1:
                 value = loss_function(value, y)
-        entries.append(entry)
+        inputs.append(block_input)
         outputs.append(value)
     gradient = None
-    for entry, output in zip(reversed(entries), reversed(outputs)):
+    for block_input, output in zip(reversed(inputs), reversed(outputs)):
         with watch:
             if output.requires_grad:
                 torch.autograd.backward(output, gradient)
-        gradient = entry.grad
-    return [tensor_bytes(value) for value in produced]
+        gradient = block_input.grad
+    return sizes
 
 
 class Watch:

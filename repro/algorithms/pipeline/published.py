@@ -4,10 +4,9 @@ Each node of the model's graph has a line,
 
     node2 -- Conv2d -- forward_compute_time=22.3, backward_compute_time=24.6, activation_size=1.6e9, parameter_size=7168
 
-in milliseconds and bytes of a minibatch, then each edge, `(tab)node2 -- node3`. As in their partitioner, nodes `Input`
-and unused `__getitem__` nodes are omitted: reading the input does not count.
-
-The nodes become the profile's layers in topological order (lowest number first), the edges its edges.
+in milliseconds and bytes of a minibatch; then each edge has a line, `(tab)node2 -- node3`. The nodes become the
+profile's layers in topological order (lowest number first). As in the authors' partitioner, `Input` nodes and unused
+`__getitem__` nodes are omitted.
 """
 
 from __future__ import annotations
@@ -68,11 +67,11 @@ def _graph(text: str) -> tuple[dict[str, Node], dict[str, list[str]]]:
     nodes: dict[str, Node] = {}
     edges: list[tuple[str, str]] = []
     for number, line in enumerate(text.splitlines(), 1):
-        if found := NODE.match(line):
-            name, what, *numbers = found.groups()
+        if match := NODE.match(line):
+            name, what, *numbers = match.groups()
             nodes[name] = Node(name, what, *[_number(value, number) for value in numbers])
-        elif found := EDGE.match(line):
-            edges.append((found[1], found[2]))
+        elif match := EDGE.match(line):
+            edges.append((match[1], match[2]))
         elif line.strip():
             raise InputError(f"line {number}: neither a node 'node1 -- NAME -- {NUMBERS[0]}=..., ...' nor an edge")
     after: dict[str, list[str]] = {name: [] for name in nodes}

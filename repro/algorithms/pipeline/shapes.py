@@ -1,4 +1,4 @@
-"""The outputs of a model's blocks and the memory of their passes, found by running the blocks on the meta device."""
+"""The shapes of blocks' outputs and the memory of their passes, from a run on the meta device."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from repro.core.errors import InputError
 def outputs(blocks: Sequence[nn.Module], x: torch.Tensor) -> list[Shape]:
     """The shape of each block's output for inputs like x (N, ...), and what autograd keeps of its forward pass.
 
-    InputError if an output is no tensor of floats. The blocks are not changed: they run with substitute weights and
+    InputError if an output is no tensor of floats. The blocks stay unchanged: they run with substitute weights and
     buffers on the meta device.
     """
     activation = torch.empty_like(x, device="meta")
-    found = []
+    shapes = []
     for number, block in enumerate(blocks):
         weights = {name: torch.empty_like(p, device="meta").requires_grad_(p.requires_grad)
                    for name, p in block.named_parameters()}  # fmt: skip
@@ -29,12 +29,12 @@ def outputs(blocks: Sequence[nn.Module], x: torch.Tensor) -> list[Shape]:
         activation = activation.detach()
         if activation.is_floating_point():
             activation.requires_grad_()
-        with torch.enable_grad(), counted(weights.values()) as kept:
+        with torch.enable_grad(), counted(weights.values()) as saved:
             activation = functional_call(block, dict(chain(weights.items(), buffers)), (activation,))
         if not isinstance(activation, torch.Tensor) or not activation.is_floating_point():
             what = type(activation).__name__ if not isinstance(activation, torch.Tensor) else activation.dtype
             raise InputError(
                 f"block {number} of the model returns {what}: a pipeline needs one tensor of floats between blocks"
             )
-        found.append(Shape(tuple(activation.shape), activation.dtype, kept.nbytes))
-    return found
+        shapes.append(Shape(tuple(activation.shape), activation.dtype, saved.nbytes))
+    return shapes

@@ -18,9 +18,10 @@ Stage = tuple[int, int]  # last layer, replicas
 
 
 def choose(good: np.ndarray, seconds: np.ndarray, allowed: np.ndarray, limit: float) -> list[Stage]:
-    """The chosen partition into good stages (N, N, M), of which there is at least one.
+    """The chosen partition into good stages (N, N, M); at least one exists.
 
-    seconds (N, N, M): of the stages; limit: of the partition's slowest component, the scale for equality of seconds.
+    seconds  (N, N, M): of the stages
+    limit    seconds of the partition's slowest component, the scale for equality of seconds
     """
     graph = Graph.of(good, seconds, allowed)
     close = TOLERANCE * limit
@@ -40,7 +41,7 @@ def choose(good: np.ndarray, seconds: np.ndarray, allowed: np.ndarray, limit: fl
 class Graph:
     """The edges on paths with the fewest stages, sorted by target; node (k, m) has the number k (M + 1) + m.
 
-    levels  for each stage of a path the slice of its edges
+    levels  the slice of edges for each stage of a path
     """
 
     source: np.ndarray
@@ -67,29 +68,26 @@ class Graph:
             at = np.flatnonzero(fits)
             rows = first[at] * (machines + 1) + used, (last[at] + 1) * (machines + 1) + with_it[at]
             pieces.append((*rows, r[at] + 1, seconds[first[at], last[at], r[at]], reached[first[at], used]))
-        source, target, replicas, taken, level = (np.concatenate(column) for column in zip(*pieces))
+        source, target, replicas, times, level = (np.concatenate(column) for column in zip(*pieces))
         order = np.lexsort((target, level))
         borders = np.searchsorted(level[order], np.arange(fewest + 1))
         levels = [slice(begin, end) for begin, end in pairwise(borders)]
         nodes = (layers + 1) * (machines + 1)
-        return cls(source[order], target[order], replicas[order], taken[order], levels, machines, nodes)
+        return cls(source[order], target[order], replicas[order], times[order], levels, machines, nodes)
 
     def least_slowest(self, floor: float) -> float:
-        """The minimum over paths, whose stages all take at least `floor` seconds, of their slowest stage; one must
-        exist."""
+        """The minimum of the slowest stage over paths whose stages all take at least `floor` seconds."""
         weights = np.where(self.seconds >= floor, self.seconds, np.inf)
         return self._through(weights, np.maximum, np.minimum, (0.0, np.inf))
 
     def greatest_fastest(self, cap: float) -> float | None:
-        """The maximum over paths, whose stages all take at most `cap` seconds, of their fastest stage; None if none
-        exists."""
+        """The maximum of the fastest stage over paths whose stages all take at most `cap` seconds; None: no path."""
         weights = np.where(self.seconds <= cap, self.seconds, -np.inf)
-        found = self._through(weights, np.minimum, np.maximum, (np.inf, -np.inf))
-        return None if found == -np.inf else found
+        fastest = self._through(weights, np.minimum, np.maximum, (np.inf, -np.inf))
+        return None if fastest == -np.inf else fastest
 
     def _through(self, weights: np.ndarray, along: np.ufunc, among: np.ufunc, ends: tuple[float, float]) -> float:
-        """Combines edges `along` a path, and paths to the last node by `among`; ends: values of the empty path and of
-        none."""
+        """Combine edges by `along`, and paths to the last node by `among`; ends: values of an empty path, of none."""
         values = np.full(self.nodes, ends[1])
         values[0] = ends[0]
         for level in self.levels:
@@ -105,10 +103,10 @@ class Graph:
         leads[-1] = True
         for level in reversed(self.levels):
             leads[self.source[level][inside[level] & leads[self.target[level]]]] = True
-        found, node = [], 0
+        path, node = [], 0
         for level in self.levels:
             fits = (self.source[level] == node) & inside[level] & leads[self.target[level]]
             at = int(np.flatnonzero(fits)[0])  # edges are sorted by target: layer, then machines
             node = int(self.target[level][at])
-            found.append((node // (self.machines + 1) - 1, int(self.replicas[level][at])))
-        return found
+            path.append((node // (self.machines + 1) - 1, int(self.replicas[level][at])))
+        return path

@@ -1,5 +1,4 @@
-"""Draws a schedule as text, like the paper's Figures 3 and 8: a line for each machine, a column for each unit of
-time."""
+"""Draws a schedule as text, like the paper's Figures 3 and 8: a line for each machine, a column for each time unit."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ IDLE = "."
 
 
 def text(plan: Plan, forward: int = 1, backward: int = 1) -> str:
-    """Draw a plan whose passes take the given units."""
+    """Draw a plan whose forward and backward passes take so many time units."""
     return drawn(plan, passes(plan, forward, backward))
 
 

@@ -1,4 +1,4 @@
-"""A rank's messages in one direction, which are waited for in the order of their start."""
+"""A rank's messages in one direction, completed in the order of their start."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from repro.training.clock import Clock
 class Transfers:
     """Sends or receives in progress; `end_next` waits for the oldest.
 
-    watched   a task waits for each, so that it progresses while the main task computes; useless on fabrics whose
-              transfers progress by themselves (`Fabric.progresses`)
+    watched   a task waits for each transfer, so that it progresses while the main task computes; not needed on fabrics
+              whose transfers progress by themselves (`Fabric.progresses`)
     clock     records how long watched transfers were in progress, as the rank's communication
     """
 
@@ -35,8 +35,9 @@ class Transfers:
     def end_next(self) -> None:
         work = self.under_way.popleft()
         if self.task:
-            # the watching task's wait has the time limit, and its error names the peer
-            self.ended.get(timeout=float("inf"))
+            self.ended.get(
+                timeout=float("inf")
+            )  # the task's `work.wait` has a time limit, and its error names the peer
         else:
             work.wait()
 

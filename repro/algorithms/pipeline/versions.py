@@ -12,8 +12,7 @@ from repro.training.model_shard import ModelShard
 class Versions:
     """Version v is the stage's weights after v updates. Versions that passes still need are kept unchanged.
 
-    An update works on a copy if passes still need the current weights, else in place. Vectors are allocated when there
-    are more versions than before, and reused (section 3.5).
+    An update works on a copy if passes still need the current weights, else in place. Vectors are reused (section 3.5).
 
     keep    False: a single vector, always updated in place (naive pipelining)
     peak    the most versions held at once
@@ -45,17 +44,17 @@ class Versions:
         if self.keep:
             for version in [v for v in self.held if v != self.latest and v not in needed]:
                 self.spare.append(self.held.pop(version))
-        before, following = self.held[self.latest], self.latest + 1
         if self.keep and self.latest in needed:
-            mine = self.spare.pop() if self.spare else torch.empty_like(before)
-            mine.copy_(before)
+            vector = self.spare.pop() if self.spare else torch.empty_like(self.held[self.latest])
+            vector.copy_(self.held[self.latest])
         else:
-            mine = self.held.pop(self.latest)
-        self.held[following], self.latest = mine, following
+            vector = self.held.pop(self.latest)
+        self.latest += 1
+        self.held[self.latest] = vector
         self.peak = max(self.peak, len(self.held))
         self.use_latest()
-        # An update in place changes tensors that autograd has saved, which it must not detect: with stashing their
-        # passes get their own version back, without it they use the new weights.
+        # Autograd must not detect that the update changes tensors that it has saved: with stashing their passes get
+        # their own version back, without stashing they use the new weights.
         with torch.autograd._unsafe_preserve_version_counter(tuple(self.shard.parameters)):
             update()
 

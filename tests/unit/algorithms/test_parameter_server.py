@@ -1,4 +1,4 @@
-"""The sharded parameter server: nothing lost or counted twice, the same weights however they are pulled and pushed."""
+"""The sharded parameter server: exact weights for every pull and push schedule, timing, resume, wrong input."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from repro.fabric.codecs import Truncate16
 from repro.fabric.costs import Costs
 from repro.fabric.virtual import fabric as virtual
 from repro.strategies import load
-from repro.strategies.shared.pull_schedule import check_batches
+from repro.strategies.ibatch import check_batches
 from repro.strategies.shared.sharded_server import ShardedServer
 from repro.testing import small
 from repro.training.device_times import BlockSeconds
@@ -55,7 +55,7 @@ def run(name: str, options: dict | None = None, **how):
 # --- the cut
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=30)
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=9), st.integers(1, 8), st.sampled_from(["layers", "vector"]))
 def test_every_element_is_on_one_server(sizes, servers, placement):
     shards = Shards.of(sizes, servers, placement)
@@ -102,7 +102,7 @@ def serial(workers: int, steps: int) -> list[torch.Tensor]:
     return found
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3, 6])
+@pytest.mark.parametrize("workers", [1, 2, 5])
 @pytest.mark.parametrize("name", MODES)
 def test_every_step_has_the_weights_of_synchronous_sgd(name, workers):
     expected = serial(workers, 6)
@@ -112,21 +112,17 @@ def test_every_step_has_the_weights_of_synchronous_sgd(name, workers):
         assert torch.equal(found.weights[0], expected[steps - 1])
 
 
-@pytest.mark.parametrize("options", [
-    {"push": "layerwise"}, {"push": "batches"}, {"placement": "vector"}, {"servers": 1}, {"servers": 3},
-    {"placement": "vector", "push": "layerwise", "servers": 2}, {"placement": "vector", "push": "batches"},
+@pytest.mark.parametrize(("name", "options"), [
+    *(("ibatch", options) for options in (
+        {"push": "layerwise"}, {"push": "batches"}, {"placement": "vector"}, {"servers": 1}, {"servers": 3},
+        {"placement": "vector", "push": "layerwise", "servers": 2}, {"placement": "vector", "push": "batches"},
+        {"mode": "algorithm2"}, {"mode": "exact"},
+    )),
+    ("ps_default", {"push": "layerwise", "servers": 2}), ("ps_layerwise", {"push": "batches", "placement": "vector"}),
 ])  # fmt: skip
-@pytest.mark.parametrize("name", MODES)
 def test_whatever_the_pushes_the_placement_and_the_servers(name, options):
-    expected = serial(3, 6)[-1]
     found = run(name, options, workers=3)
-    assert all(torch.equal(weights, expected) for weights in found.weights)
-
-
-@pytest.mark.parametrize("mode", ["greedy", "algorithm2", "exact"])
-def test_whatever_decides(mode):
-    found = run("ibatch", {"mode": mode}, workers=2)
-    assert torch.equal(found.weights[0], serial(2, 6)[-1])
+    assert all(torch.equal(weights, serial(3, 6)[-1]) for weights in found.weights)
 
 
 def test_a_network_of_one_layer():
@@ -157,12 +153,10 @@ def test_whoever_is_late(late):
     {"sync": "asp"}, {"sync": "ssp", "bound": 1}, {"push": "batches", "drop": 0.5},
 ])  # fmt: skip
 def test_resume(options):
-    for name in ("ps_default", "ibatch"):
-        whole = run(name, options, workers=3)
-        resumed = run(name, options, workers=3, stop_and_resume_at=3)
-        if options.get("sync", "bsp") == "bsp":  # otherwise who is first decides, and a stop is a race anew
-            assert whole.digests == resumed.digests
-        assert len(set(resumed.digests)) == 1
+    resumed = run("ibatch", options, workers=3, stop_and_resume_at=3)
+    if options.get("sync", "bsp") == "bsp":  # otherwise the order of pushes decides, which a stop changes
+        assert resumed.digests == run("ibatch", options, workers=3).digests
+    assert len(set(resumed.digests)) == 1
 
 
 # --- two bytes a number
@@ -184,10 +178,12 @@ def test_two_bytes_are_the_upper_ones_of_weights_and_gradients(workers):
             for worker in range(workers)
         ]
         part.update(functools.reduce(torch.add, sent).div(workers))
-    for name in MODES:
-        for options in ({}, {"placement": "vector"}, {"servers": 2}, {"push": "layerwise"}):
-            found = run(name, {"wire": "truncate16"} | options, workers=workers)
-            assert torch.equal(found.weights[0], part.weights) and len(set(found.digests)) == 1
+    for name, options in (
+        ("ps_default", {}), ("ibatch", {"placement": "vector"}), ("ibatch", {"servers": 2}),
+        ("ps_layerwise", {"push": "layerwise"}),
+    ):  # fmt: skip
+        found = run(name, {"wire": "truncate16"} | options, workers=workers)
+        assert torch.equal(found.weights[0], part.weights) and len(set(found.digests)) == 1
 
 
 def test_two_bytes_are_half_the_bytes():
@@ -264,28 +260,23 @@ def test_it_says_whether_who_is_late_decides(sync):
 
 
 def step_seconds(name: str, options: dict, blocks: BlockSeconds, startup: float, alpha: float, beta: float) -> dict:
-    """What the one worker of a run with one server says of its pulls and forward pass."""
-    from repro.training.clock import Clock
-    from repro.training.model_shard import ModelShard
-    from repro.training.worker import Worker
-
+    """(`describe`, `describe_rank`) of the only worker of a run with one server."""
     costs = Costs(True, {"reduce": 0.0, "update": 0.0}, {"sync": 0.0, "startup": startup})
 
     def main(fabric):
-        worker = Worker(
-            workers=1, fabric=fabric, clock=Clock(fabric),
-            model_shard=ModelShard(deep(), small.SGD, torch.device("meta")),
-            batches=small.NoBatches(), iterations_per_epoch=1, seed=0, blocks=blocks, arithmetic=False,
-        )  # fmt: skip
+        part = small.ModelShard(deep(), small.SGD, torch.device("meta"))
+        worker = small.Worker(
+            1, fabric, small.Clock(fabric), part, small.NoBatches(), 1, 0, blocks=blocks, arithmetic=False
+        )
         strategy = load(name)(load(name).parse({"servers": 1, "measure": True} | options))
         strategy.setup(worker)
         worker.clock.start()
         for _ in range(3):
             strategy.step()
         strategy.settle()
-        said = strategy.describe(), strategy.describe_rank()
+        described = strategy.describe(), strategy.describe_rank()
         strategy.close()
-        return said
+        return described
 
     return virtual.run(2, main, virtual.Network(alpha, beta), costs)[0]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -28,6 +29,10 @@ def profile(chain) -> Profile:
     return Profile("chain", 1, "none", tuple(layers), None, None, "estimated")
 
 
+def graph(chain) -> brute_force.Graph:
+    return chain, list(pairwise(range(len(chain))))
+
+
 def path(found) -> tuple[tuple[int, int], ...]:
     return tuple((stage.last, stage.replicas) for stage in found.stages)
 
@@ -50,8 +55,8 @@ def test_the_authors_answers(answer):
         assert [[stage.first, stage.last, stage.replicas] for stage in found.stages] == answer.stages
 
 
-@pytest.mark.parametrize("gpu_s", [0.16813, 0.25724, 0.38556])  # of 32 images: the profile's, both Titan Xs'
-@pytest.mark.parametrize(("machines", "expected"), [(4, [3, 1]), (8, [7, 1]), (16, [15, 1])])
+@pytest.mark.parametrize("gpu_s", [0.16813, 0.38556])  # of 32 images: the profile's, the slower Titan X's
+@pytest.mark.parametrize(("machines", "expected"), [(4, [3, 1]), (16, [15, 1])])
 def test_the_authors_profile_of_vgg16_on_cluster_a(machines, expected, gpu_s):
     """PipeDream's Table 1 has 2-1-1 and 9-5-1-1 on 4 and 16 machines; its authors' released profile gives neither."""
     share = gpu_s / sum(layer.forward_s + layer.backward_s for layer in VGG16.layers)
@@ -69,21 +74,22 @@ def test_the_authors_profile_of_vgg16_on_cluster_a(machines, expected, gpu_s):
 
 
 @given(chains, st.integers(1, 5), models, st.booleans(), st.booleans(), st.integers(1, 3))
-@settings(max_examples=300)
+@settings(max_examples=120)
 def test_brute_force(chain, machines, model, activations, straight, bandwidth):
     if straight and machines > len(chain):
         return
     found = partition(profile(chain), (machines,), (bandwidth,), model, activations, straight)
-    expected = brute_force.best(model, chain, machines, bandwidth, activations, straight)
+    expected = brute_force.best(model, graph(chain), machines, bandwidth, activations, straight)
     assert found.pipeline_s == pytest.approx(float(expected.seconds), rel=1e-12, abs=1e-12)
-    assert found.optima == expected.optima
-    assert path(found) == expected.path
+    assert found.optima == len(expected.pipelines)
+    assert path(found) == brute_force.path(expected.chosen)
     assert [stage.seconds for stage in found.stages] == pytest.approx([float(one) for one in expected.stage_seconds])
     whole = brute_force.stage(model, sum(one[0] for one in chain), sum(one[2] for one in chain), machines, bandwidth)
     assert found.data_parallel_s == pytest.approx(float(whole), rel=1e-12)
 
 
 @given(chains, models, st.integers(1, 4))
+@settings(max_examples=30)
 def test_a_level_of_one_is_none(chain, model, machines):
     one = partition(profile(chain), (machines,), (2.0,), model)
     assert partition(profile(chain), (machines, 1), (2.0, 1.0), model) == one
@@ -107,15 +113,16 @@ def test_two_levels_by_hand():
 
 
 @given(chains, st.lists(st.integers(1, 3), min_size=1, max_size=4), models)
+@settings(max_examples=60)
 def test_given_replicas_get_the_best_cuts(chain, replicas, model):
     if len(replicas) > len(chain):
         return
     machines = sum(replicas)
     found = partition(profile(chain), (machines,), (1.0,), model, replicas=replicas)
-    expected = brute_force.best(model, chain, machines, 1, replicas=replicas)
+    expected = brute_force.best(model, graph(chain), machines, 1, replicas=replicas)
     assert found.layout.config == "-".join(map(str, replicas))
     assert found.pipeline_s == pytest.approx(float(expected.seconds), rel=1e-12, abs=1e-12)
-    assert (found.optima, path(found)) == (expected.optima, expected.path)
+    assert (found.optima, path(found)) == (len(expected.pipelines), brute_force.path(expected.chosen))
 
 
 @pytest.mark.parametrize(

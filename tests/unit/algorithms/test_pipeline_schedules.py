@@ -1,4 +1,4 @@
-"""Schedules of pipelines: as text beside golden files, what holds of every one of them, and `repro schedule`."""
+"""Schedules of pipelines against golden files, invariants of random schedules, and `repro schedule`."""
 
 from __future__ import annotations
 
@@ -89,12 +89,11 @@ def any_plan(seed: int) -> Plan:
     return plan(config, minibatches, semantics=draw.choice(SEMANTICS), overlap=draw.random() < 0.5)
 
 
-SEEDS = range(80)
+PLANS = [any_plan(seed) for seed in range(50)]
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_every_pass_happens_once_on_its_rank_and_in_order(seed):
-    one = any_plan(seed)
+@pytest.mark.parametrize("one", PLANS)
+def test_every_pass_happens_once_on_its_rank_and_in_order(one):
     passes = deadlock.run(one, seconds=lambda stage, kind: 1.0 + 0.5 * stage + (kind == BACKWARD))
     last, every = stages(one) - 1, range(one.minibatches)
     wanted = {(stage, kind, t) for stage in range(last + 1) for kind in (FORWARD, BACKWARD) for t in every}
@@ -120,15 +119,14 @@ def most_in_flight(one: Plan, stage: int, replica: int) -> int:
     return most
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_never_more_in_flight_than_the_window(seed):
-    one = any_plan(seed)
-    assert one.window(0) == one.layout.noam
-    for stage in range(stages(one)):
-        share = one.flush // one.replicas(stage) if one.flush else one.minibatches
-        allowed = share if one.schedule == "gpipe" else min(one.window(stage), share)
-        for replica in range(one.replicas(stage)):
-            assert most_in_flight(one, stage, replica) == min(allowed, one.count(stage, replica))
+def test_never_more_in_flight_than_the_window():
+    for one in PLANS:
+        assert one.window(0) == one.layout.noam
+        for stage in range(stages(one)):
+            share = one.flush // one.replicas(stage) if one.flush else one.minibatches
+            allowed = share if one.schedule == "gpipe" else min(one.window(stage), share)
+            for replica in range(one.replicas(stage)):
+                assert most_in_flight(one, stage, replica) == min(allowed, one.count(stage, replica))
 
 
 @pytest.mark.parametrize("config", ["1-1-1-1", "2-1-1", "1-3"])
@@ -138,29 +136,29 @@ def test_no_more_are_admitted_than_asked_for(config, in_flight):
     assert most_in_flight(one, 0, 0) == min(in_flight, one.layout.noam)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_1f1b_alternates_between_start_up_and_drain(seed):
-    config, minibatches, _ = chosen(seed)
-    one = plan(config, minibatches)
-    for stage in range(stages(one)):
-        for replica in range(one.replicas(stage)):
-            mine = one.count(stage, replica)
-            ahead = min(one.window(stage), mine)
-            kinds = "".join(op.kind for op in one.ops(stage, replica))
-            assert kinds == "F" * ahead + "BF" * (mine - ahead) + "B" * ahead
+def test_1f1b_alternates_between_start_up_and_drain():
+    for seed in range(50):
+        config, minibatches, _ = chosen(seed)
+        one = plan(config, minibatches)
+        for stage in range(stages(one)):
+            for replica in range(one.replicas(stage)):
+                count = one.count(stage, replica)
+                ahead = min(one.window(stage), count)
+                kinds = "".join(op.kind for op in one.ops(stage, replica))
+                assert kinds == "F" * ahead + "BF" * (count - ahead) + "B" * ahead
 
 
 @pytest.mark.parametrize("semantics", SEMANTICS)
 @pytest.mark.parametrize("overlap", [True, False])
 def test_noam_minibatches_in_flight_never_deadlock(semantics, overlap):
-    for seed in range(60):
+    for seed in range(25):
         config, minibatches, _ = chosen(seed)
         deadlock.run(plan(config, minibatches, semantics=semantics, overlap=overlap))
         deadlock.check(plan(config, 10_000 + seed, semantics=semantics, overlap=overlap))
 
 
 @pytest.mark.parametrize("units", [(1, 1), (1, 2), (2, 3), (3, 1)])
-@pytest.mark.parametrize("length", range(1, 9))
+@pytest.mark.parametrize("length", [1, 2, 5, 8])
 def test_a_balanced_straight_pipeline_is_never_idle_in_its_steady_state(length, units):
     """Section 3.3, also where a backward pass takes longer than a forward pass."""
     passes = timeline.passes(plan("-".join(["1"] * length), 3 * length + 5), *units)
@@ -187,28 +185,25 @@ def test_a_flush_that_replicas_cannot_share_is_refused():
 # --- versions of the weights
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_versions_start_with_the_first_and_never_go_back(seed):
-    """Nor is a gradient of weights that have updates of later minibatches in them."""
-    one = any_plan(seed)
-    for stage in range(stages(one)):
+def test_versions_start_with_the_first_and_never_go_back():
+    """And no gradient uses weights that include updates of later minibatches."""
+    for one, stage in [(each, stage) for each in PLANS for stage in range(stages(each))]:
         versions = [one.version(stage, k, 0) for k in range(one.count(stage, 0))]
         assert versions[:1] == [0] and all(a <= b for a, b in pairwise(versions))
         assert all(version <= one.update_of(stage, k) for k, version in enumerate(versions))
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_vertical_sync_has_one_version_in_all_stages(seed):
-    """Counted in minibatches, where the groups of updates divide each other; else the whole updates among them."""
-    config, minibatches, draw = chosen(seed)
-    one = plan(config, minibatches, semantics="vertical_sync", overlap=draw.random() < 0.5)
-    for t in range(minibatches):
-        seen = [one.version(s, t // m, t % m) * m for s, m in enumerate(map(one.group, range(stages(one))))]
-        for stage, here in enumerate(seen):
-            if one.group(0) % one.group(stage) == 0:
-                assert here == seen[0]
-            else:
-                assert seen[0] - one.group(stage) < here <= seen[0]
+def test_vertical_sync_has_one_version_in_all_stages():
+    """Counted in minibatches, if the groups of updates divide each other; else the whole updates among them."""
+    for config, minibatches, draw in map(chosen, range(50)):
+        one = plan(config, minibatches, semantics="vertical_sync", overlap=draw.random() < 0.5)
+        for t in range(minibatches):
+            counts = [one.version(s, t // m, t % m) * m for s, m in enumerate(map(one.group, range(stages(one))))]
+            for stage, count in enumerate(counts):
+                if one.group(0) % one.group(stage) == 0:
+                    assert count == counts[0]
+                else:
+                    assert counts[0] - one.group(stage) < count <= counts[0]
 
 
 def held(config: str, options: dict, monkeypatch) -> tuple[Plan, list[int]]:

@@ -76,8 +76,7 @@ def test_equal_workers_are_served_in_rank_order(workers):
     assert run.states[-1]["pulled"] == [4 * workers + rank + 1 for rank in range(workers)]
 
 
-@pytest.mark.parametrize("workers", [2, 4])
-def test_uneven_runs_repeat_and_survive_settling(workers):
+def test_uneven_runs_repeat_and_survive_settling(workers=4):
     how = dict(workers=workers, blocks=uneven(workers), optimizer=small.SGD.model_copy(update={"momentum": 0.9}))
     whole = small.run("ps_async", **how)
     assert small.run("ps_async", **how).digests == whole.digests
@@ -140,7 +139,7 @@ def frozen(seed: int = 0) -> nn.Sequential:
     return nn.Sequential(OrderedDict(a=first, b=second, c=third))
 
 
-@pytest.mark.parametrize("workers", [1, 3, 6])
+@pytest.mark.parametrize("workers", [1, 3])
 def test_a_frozen_first_block_changes_no_weight(workers):
     how = {"build_model": frozen, "blocks": lambda rank: BlockSeconds([9e-3, 1e-3, 1e-3], [2e-3] * 3), "steps": 6}
     default = small.run("ps_default", workers=workers, **how)
@@ -186,9 +185,9 @@ def served(mode: str | None, ranks: int, steps: int = 3) -> list[tuple[dict[str,
     return virtual.run(ranks, main, virtual.Network(0.1, 0.0), small.COSTS)
 
 
-@pytest.mark.parametrize("ranks", [2, 3, 6])
+@pytest.mark.parametrize("ranks", [2, 3])
 def test_a_frozen_first_block_of_a_served_module(ranks):
-    """Pulls of 0.2 s: two of them fit into the frozen block's second, where the default waits for its one first."""
+    """Pulls of 0.2 s: two of them fit into the frozen block's second; the default waits for its pull first."""
     default = served(None, ranks)
     for mode in ("layerwise", "exact", "greedy"):
         for (weights, seconds, batches), (expected, longer, _) in zip(served(mode, ranks), default):

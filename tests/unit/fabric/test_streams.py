@@ -184,11 +184,11 @@ def test_finiteness_is_reported_at_a_later_step_without_waiting(fabric, monkeypa
     device.reach((0, 1))  # the device goes on by itself
     with pytest.raises(Diverged, match=r"NaN or infinity in the gradient of weight on rank 0 at step 1$"):
         finiteness.watch(fine, 3)
-    finiteness.look(3, wait=True)  # at a stop: all of it
-    assert device.done == ["copy"] * 3 and not finiteness.coming
+    finiteness.check(3, wait=True)  # at a stop: all of it
+    assert device.done == ["copy"] * 3 and not finiteness.pending
     finiteness.watch(broken, 4)
     with pytest.raises(Diverged, match=r"at step 4$"):
-        finiteness.look(4, wait=True)
+        finiteness.check(4, wait=True)
 
 
 def test_the_tensors_in_nested_objects():

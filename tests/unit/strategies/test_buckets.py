@@ -81,8 +81,7 @@ def test_frozen_blocks_are_no_segments():
 
 
 @pytest.mark.parametrize("L", [2, TRAINED])
-@pytest.mark.parametrize("workers", [1, 3, 6])
-@pytest.mark.parametrize("algorithm", ["recursive_doubling", "tree"])
+@pytest.mark.parametrize(("workers", "algorithm"), [(1, "tree"), (3, "tree"), (3, "recursive_doubling")])
 def test_K_1_is_dsync(L, workers, algorithm):
     """With algorithms that add in the same order wherever the gradient is cut."""
     dsync = run({"algorithm": algorithm}, "dsync", workers=workers, steps=6)
@@ -138,9 +137,7 @@ def delayed_sgd(K, L, workers, steps, staleness_lr=False, warmup=0):
     return before, weights
 
 
-@pytest.mark.parametrize("K", [1, 3])
-@pytest.mark.parametrize("L", [1, 3, TRAINED])
-@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize(("K", "L", "workers"), [(1, 1, 3), (1, 3, 3), (3, 1, 3), (3, 3, 3), (3, TRAINED, 1)])
 def test_it_is_delayed_sgd(K, L, workers):
     """In ring order within each segment; the drain applies the rest, each gradient once."""
     before, after = delayed_sgd(K, L, workers, steps=8)
@@ -155,7 +152,7 @@ def test_every_codec_and_every_resume(codec, workers=3):
     whole = run(options, workers=workers)
     assert len(set(whole.digests)) == 1 and torch.isfinite(whole.weights[0]).all()
     assert not torch.equal(whole.weights[0], initial())
-    for stop in (1, 4, 11):
+    for stop in (1, 5):
         assert run(options, workers=workers, stop_and_resume_at=stop).digests == whole.digests
     assert run(options, workers=workers, settle_every=1).digests == whole.digests
 
@@ -224,27 +221,26 @@ SLOW = Costs(True, small.COSTS.seconds_per_byte, {"sync": MANY_S})
 
 
 @pytest.mark.parametrize("L", [1, 3, TRAINED])
-@pytest.mark.parametrize("workers", [2, 4])
 @pytest.mark.parametrize("blocks", [BUSY, QUICK], ids=["busy", "quick"])
 @pytest.mark.parametrize("costs", [small.COSTS, SLOW], ids=["fast", "slow"])
-def test_K_1_takes_the_recursion_over_segments(L, workers, blocks, costs):
+def test_K_1_takes_the_recursion_over_segments(L, blocks, costs, workers=4):
     done = 0.0
     for ready, allreduce in zip(ready_times(blocks, L), communication(L, workers, costs), strict=True):
         done = max(ready, done) + allreduce
     step = max(done, sum(blocks.forward) + sum(blocks.backward)) + UPDATE_S
-    took = run({"K": 1, "segments": L}, workers=workers, blocks=blocks, steps=10, costs=costs).seconds
-    assert took == pytest.approx(10 * step, rel=1e-9)
+    seconds = run({"K": 1, "segments": L}, workers=workers, blocks=blocks, steps=5, costs=costs).seconds
+    assert seconds == pytest.approx(5 * step, rel=1e-9)
 
 
-@pytest.mark.parametrize("L", [1, 2, 3, TRAINED])
+@pytest.mark.parametrize("L", [1, 3, TRAINED])
 @pytest.mark.parametrize("K", [2, 3])
 @pytest.mark.parametrize("blocks", [BUSY, QUICK], ids=["busy", "quick"])
-def test_K_2_takes_what_limited_resources_allow(L, K, blocks):
-    """max(l_up + l_for + l_back, L allreduces): equation (6) with the whole backward pass on the main line."""
-    steps = [run({"K": K, "segments": L}, workers=4, blocks=blocks, steps=n, costs=SLOW).seconds for n in (10, 30)]
+def test_K_2_takes_the_time_of_limited_resources(L, K, blocks):
+    """max(l_up + l_for + l_back, L allreduces): equation (6) with the whole backward pass on the main task."""
+    seconds = [run({"K": K, "segments": L}, workers=4, blocks=blocks, steps=n, costs=SLOW).seconds for n in (10, 20)]
     computation = sum(blocks.forward) + sum(blocks.backward) + UPDATE_S
     expected = max(computation, sum(communication(L, 4, SLOW)))
-    assert (steps[1] - steps[0]) / 20 == pytest.approx(expected, rel=1e-9)
+    assert (seconds[1] - seconds[0]) / 10 == pytest.approx(expected, rel=1e-9)
 
 
 # --- staleness
@@ -259,15 +255,13 @@ def test_staleness_is_K_less_one_once_the_pipeline_is_full(K):
     assert warm == ([0] * 4 + fill + [K - 1] * 20)[: 12 - (K - 1)]
 
 
-@pytest.mark.parametrize("K", [1, 2, 5])
-@pytest.mark.parametrize("L", [1, 3])
-@pytest.mark.parametrize("warmup", [0, 3])
+@pytest.mark.parametrize(("K", "L", "warmup"), [(1, 1, 0), (2, 3, 0), (2, 1, 3), (5, 1, 0), (5, 3, 3)])
 def test_staleness_aware_learning_rate(K, L, warmup):
     """lr / max(1, staleness), computed serially; K = 1 and 2 are as without it."""
     options = {"K": K, "segments": L, "staleness_lr": True, "warmup_epochs": warmup / 10}
     before, after = delayed_sgd(K, L, 2, steps=12, staleness_lr=True, warmup=warmup)
     assert torch.equal(run(options, drain=False).weights[0], before)
-    assert torch.equal(run(options).weights[0], after)
-    plain = run(options | {"staleness_lr": False})
-    assert (plain.digests == run(options).digests) == (K <= 2)
-    assert run(options, stop_and_resume_at=6).digests == run(options).digests
+    whole = run(options)
+    assert torch.equal(whole.weights[0], after)
+    assert (run(options | {"staleness_lr": False}).digests == whole.digests) == (K <= 2)
+    assert run(options, stop_and_resume_at=6).digests == whole.digests

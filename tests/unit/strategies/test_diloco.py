@@ -54,8 +54,7 @@ def test_momentum_correction_needs_a_momentum():
 # --- DiLoCo
 
 
-@pytest.mark.parametrize("workers", [1, 3, 6])
-@pytest.mark.parametrize("steps", [12, 10])
+@pytest.mark.parametrize(("workers", "steps"), [(1, 10), (3, 12), (3, 10)])
 def test_it_is_algorithm_1_by_pytorchs_optimizers(workers, steps):
     """AdamW inside, SGD with Nesterov momentum outside; ten steps end within a round of four."""
     H = 4
@@ -77,7 +76,7 @@ def test_it_is_algorithm_1_by_pytorchs_optimizers(workers, steps):
     torch.testing.assert_close(found.weights[0], common.detach(), rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3, 6])
+@pytest.mark.parametrize("workers", [1, 3])
 def test_an_outer_step_each_iteration_of_rate_1_is_averaging_of_parameters(workers):
     """To the bit; and so synchronous SGD up to rounding (`parameter_averaging`)."""
     found = small.run("diloco", {"H": 1} | LOCAL, workers=workers)
@@ -96,7 +95,7 @@ def test_on_the_same_data_it_is_one_worker(workers, options):
     assert set(several.digests) == set(one.digests)
 
 
-@pytest.mark.parametrize("workers", [3, 6])
+@pytest.mark.parametrize("workers", [3])
 def test_it_sends_one_model_a_round_and_all_hold_the_common_weights(workers):
     found, dsync = (small.run(name, workers=workers, steps=12) for name in ("diloco", "dsync"))
     rounds = 3  # of five, five and two iterations

@@ -1,4 +1,4 @@
-"""eager-SGD's strategies: equal to synchronous SGD where nobody is late, conservation where somebody is, resume."""
+"""eager-SGD's strategies: equal to synchronous SGD without late ranks, conservation with late ranks, resume."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def late(name, options=None, workers=3, delays=SHIFTING, **how):
 # --- nobody late
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3, 6])
+@pytest.mark.parametrize("workers", [1, 2, 6])
 def test_a_quorum_of_all_is_dsync_bit_for_bit(workers):
-    """Whatever the delays: everybody waits for the last."""
+    """For any delays: all ranks wait for the last one."""
     dsync = late("dsync", {"algorithm": "recursive_doubling"}, workers)
     found = late("eager_quorum", {"quorum": workers}, workers)
     assert found.digests == dsync.digests and found.losses == dsync.losses
@@ -61,10 +61,9 @@ def test_all_in_step_is_dsync(name):
 
 
 @pytest.mark.parametrize("options", [{"limiter": 0}, {"limiter": 0, "layerwise": True}])
-@pytest.mark.parametrize("workers", [2, 3, 6])
 @pytest.mark.parametrize("name", ["eager_solo", "eager_majority"])
-def test_a_limiter_of_0_is_dsync_bit_for_bit(name, workers, options):
-    """Whatever the delays: in every round everybody waits for the last."""
+def test_a_limiter_of_0_is_dsync_bit_for_bit(name, options, workers=3):
+    """For any delays: in every round all ranks wait for the last one."""
     dsync = late("dsync", {"algorithm": "recursive_doubling"}, workers)
     found = late(name, options, workers)
     assert found.digests == dsync.digests and found.losses == dsync.losses
@@ -72,23 +71,22 @@ def test_a_limiter_of_0_is_dsync_bit_for_bit(name, workers, options):
 
 
 @pytest.mark.parametrize("layerwise", [False, True])
-@pytest.mark.parametrize("limiter", [1, 2, 5])
-@pytest.mark.parametrize("delays", [SHIFTING, FAR_BEHIND, [[0.0, 0.05, 0.0, 0.0, 0.0, 0.0]]])
+@pytest.mark.parametrize("limiter", [1, 5])
+@pytest.mark.parametrize("delays", [FAR_BEHIND, [[0.0, 0.05, 0.0, 0.0, 0.0, 0.0]]])
 @pytest.mark.parametrize("name", NAMES)
 def test_no_gradient_is_later_than_the_limiter(name, delays, limiter, layerwise):
     options = {"limiter": limiter, "layerwise": layerwise}
     found = late(name, options, 6, delays)
     assert max(map(max, found.staleness)) <= limiter
     assert_conserved(found, STEPS * (2 if layerwise else 1))
-    if delays == FAR_BEHIND and name == "eager_solo":
+    if delays == FAR_BEHIND and name == "eager_solo" and limiter == 1:
         assert max(map(max, late(name, {"layerwise": layerwise}, 6, delays).staleness)) > 2
-    if STEPS % (limiter + 1) == 0:  # the last round waits for everybody: nothing is left over
-        assert all(counted["pending"] == 0 for counted in found.counters)
+    # the last round waits for all ranks (12 is a multiple of 2 and 6): no gradient is left over
+    assert all(counted["pending"] == 0 for counted in found.counters)
 
 
-@pytest.mark.parametrize("workers", [2, 4])
 @pytest.mark.parametrize("name", NAMES)
-def test_rounds_of_blocks_are_dsync_where_all_are_in_step(name, workers):
+def test_rounds_of_blocks_are_dsync_where_all_are_in_step(name, workers=4):
     how = {"workers": workers, "optimizer": MOMENTUM, "blocks": lambda rank: BlockSeconds([0.5, 0.5], [0.5, 0.5])}
     dsync = small.run("dsync", {"algorithm": "recursive_doubling"}, **how)
     found = small.run(name, {"layerwise": True} | ({"quorum": workers} if name == "eager_quorum" else {}), **how)
@@ -121,8 +119,7 @@ def assert_conserved(found, steps=STEPS):
     assert [len(of_rank) for of_rank in found.staleness] == [int(c["accepted"]) for c in found.counters]
 
 
-@pytest.mark.parametrize("delays", [SHIFTING, FAR_BEHIND])
-@pytest.mark.parametrize("workers", [2, 6])
+@pytest.mark.parametrize(("workers", "delays"), [(2, SHIFTING), (6, FAR_BEHIND)])
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(
     "options",
@@ -169,7 +166,7 @@ def test_a_computing_rank_takes_part_at_once(options):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("workers", [2, 3, 6])
+@pytest.mark.parametrize("workers", [2, 6])
 def test_weights_are_the_same_on_all_ranks_after_every_synchronisation(name, workers):
     """0.3 of 10 iterations an epoch: after iterations 3, 6, 9, 12."""
     found = late(name, {"sync_epochs": 0.3}, workers, FAR_BEHIND)
@@ -209,20 +206,17 @@ def test_real_ranks_conserve_and_synchronise(name):
 def test_resume_loses_nothing(name, options):
     """Ranks that were apart go on together after a resume, so weights may differ; contributions are all there."""
     steps = STEPS * (2 if "layerwise" in options else 1)
-    for stop in (1, 5, 11):
-        found = late(name, options, delays=FAR_BEHIND, stop_and_resume_at=stop)
-        for counted in found.counters:
-            assert counted["accepted"] + counted["pending"] == steps == counted["rounds"]
+    found = late(name, options, delays=FAR_BEHIND, stop_and_resume_at=5)
+    for counted in found.counters:
+        assert counted["accepted"] + counted["pending"] == steps == counted["rounds"]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_resume_of_ranks_in_step_has_the_same_bits(name):
-    how = {"workers": 3, "optimizer": MOMENTUM}
-    how["blocks"] = lambda rank: BlockSeconds([0.5, 0.5], [0.5, 0.5])
-    whole = small.run(name, {"quorum": 3} if name == "eager_quorum" else {}, **how)
-    for stop in (1, 7):
-        options = {"quorum": 3} if name == "eager_quorum" else {}
-        assert small.run(name, options, stop_and_resume_at=stop, **how).digests == whole.digests
+    how = {"workers": 3, "optimizer": MOMENTUM, "blocks": lambda rank: BlockSeconds([0.5, 0.5], [0.5, 0.5])}
+    options = {"quorum": 3} if name == "eager_quorum" else {}
+    whole = small.run(name, options, **how)
+    assert small.run(name, options, stop_and_resume_at=7, **how).digests == whole.digests
 
 
 # --- faults and bad input

@@ -28,7 +28,7 @@ MOMENTUM = small.SGD.model_copy(update={"momentum": 0.9})
 
 
 @pytest.mark.parametrize("name", BOTH)
-@pytest.mark.parametrize("workers", [2, 3, 6])
+@pytest.mark.parametrize("workers", [2, 3])
 def test_density_1_is_dense_to_rounding(name, workers):
     dense = small.run("dsync", workers=workers, optimizer=MOMENTUM)
     found = small.run(name, {"density": 1.0}, workers=workers, optimizer=MOMENTUM)
@@ -142,7 +142,7 @@ def apply_given(
     return results[0][0], [state for _, state in results]
 
 
-def whole_numbers(workers: int, kind: str, n: int = 60, iterations: int = 15) -> list[list[torch.Tensor]]:
+def whole_numbers(workers: int, kind: str, n: int = 60, iterations: int = 8) -> list[list[torch.Tensor]]:
     draw = torch.Generator().manual_seed(workers)
     found = []
     for t in range(iterations):
@@ -158,7 +158,7 @@ def whole_numbers(workers: int, kind: str, n: int = 60, iterations: int = 15) ->
     return found
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3, 6])
+@pytest.mark.parametrize("workers", [1, 3, 6])
 @pytest.mark.parametrize("kind", ["random", "cancelling", "one index", "huge and tiny"])
 @pytest.mark.parametrize(("name", "options"), [
     ("topk", {}), ("gtopk", {"residual": "exact"}), ("gtopk", {"aggregation": "allgather"}),
@@ -319,10 +319,10 @@ class Largest(TorchDispatchMode):
 @pytest.mark.parametrize("selection_name", ["exact", "sampled"])
 @pytest.mark.parametrize("name", BOTH)
 def test_memory_is_a_gradient_a_residual_and_a_multiple_of_k(name, selection_name, monkeypatch):
-    """What a rank holds between steps, and the largest tensor that the sparsification of a step makes."""
-    n, k = 4_000_000, 4_000
-    monkeypatch.setattr(selection, "CHUNK", 1 << 14)
-    monkeypatch.setattr(selection, "SAMPLE", 1 << 14)
+    """A rank's vectors between steps, and the largest tensor of a step's sparsification."""
+    n, k = 1_000_000, 1_000
+    monkeypatch.setattr(selection, "CHUNK", 1 << 12)
+    monkeypatch.setattr(selection, "SAMPLE", 1 << 12)
     found = {}
 
     def rank(fabric: virtual.VirtualFabric) -> None:
@@ -344,4 +344,4 @@ def test_memory_is_a_gradient_a_residual_and_a_multiple_of_k(name, selection_nam
 
     virtual.run(4, rank, small.NETWORK, small.COSTS)
     many = 4 if name == "topk" else 2  # messages held together
-    assert max(found.values()) <= max(8 * (1 << 14), many * 8 * k)
+    assert max(found.values()) <= max(8 * (1 << 12), many * 8 * k)

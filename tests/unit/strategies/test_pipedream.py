@@ -1,4 +1,4 @@
-"""PipeDream's staleness, exactly: runs are replayed serially, and the weights are the very same."""
+"""Pipelines against serial replays with the same weights, bit for bit; resume, real ranks, memory, wrong input."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def replayed(config: str, cuts: list[int], steps: int, version) -> Replay:
     return replay
 
 
-STRAIGHT = [("1", []), ("1-1", [2]), ("1-1-1", [1, 3]), ("1-1-1-1", [1, 2, 4]), ("1-1-1-1-1", [1, 2, 3, 4])]
+STRAIGHT = [("1", []), ("1-1-1", [1, 3]), ("1-1-1-1", [1, 2, 4])]
 
 
 @pytest.mark.parametrize(("config", "cuts"), STRAIGHT)
@@ -168,9 +168,7 @@ def test_naive_mixes_two_versions_in_a_gradient(config, cuts):
         assert not torch.allclose(got.weights[0], run(config, cuts, steps=6).weights[0], rtol=1e-6, atol=1e-7)
 
 
-REPLICATED = [
-    ("3", []), ("2-1", [3]), ("1-2", [2]), ("2-1-1", [1, 3]), ("1-2-1", [2, 4]), ("2-3", [2]), ("3-2-1", [1, 2]),
-]  # fmt: skip
+REPLICATED = [("3", []), ("2-1", [3]), ("1-2-1", [2, 4]), ("2-3", [2])]
 
 
 def rounds(config: str, overlap: bool, vertical: bool):
@@ -197,8 +195,7 @@ def test_replicated_stages_update_in_rounds(config, cuts, overlap, vertical):
     replayed(config, cuts, 5, rounds(config, overlap, vertical)).assert_same(found)
 
 
-@pytest.mark.parametrize("workers", [2, 3, 6])
-@pytest.mark.parametrize("algorithm", ["sharded_server", "tree"])
+@pytest.mark.parametrize(("workers", "algorithm"), [(2, "sharded_server"), (6, "sharded_server"), (3, "tree")])
 def test_one_replicated_stage_is_data_parallel_bsp(workers, algorithm):
     options = {"algorithm": algorithm}
     optimizer = small.SGD.model_copy(update={"momentum": 0.9, "weight_decay": 1e-3})
@@ -214,9 +211,9 @@ def test_model_parallelism_is_plain_sgd(config, cuts):
 
 
 @pytest.mark.parametrize("name", ["gpipe", "one_f_one_b_flush"])
-@pytest.mark.parametrize(("config", "cuts", "flush"), [
-    ("1-1-1-1", [1, 2, 4], 4), ("1-1", [2], 3), ("2-1", [3], 4), ("1-2-1", [1, 3], 2), ("3", [], 3),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("config", "cuts", "flush"), [("1-1-1-1", [1, 2, 4], 4), ("1-1", [2], 3), ("1-2-1", [1, 3], 2)]
+)
 def test_flushes_are_synchronous_sgd(name, config, cuts, flush):
     replay = Replay(config, cuts, 5)
     for start in range(0, replay.minibatches, flush):
@@ -238,7 +235,7 @@ def test_flushes_are_synchronous_sgd(name, config, cuts, flush):
 # --- what holds besides
 
 
-@pytest.mark.parametrize(("config", "cuts"), [("1-1-1", [1, 3]), ("2-1", [3]), ("1-2-1", [2, 4]), ("3-1", [2])])
+@pytest.mark.parametrize(("config", "cuts"), [("1-1-1", [1, 3]), ("1-2-1", [2, 4])])
 @pytest.mark.parametrize("semantics", ["stashing", "vertical_sync", "naive"])
 def test_resume_changes_nothing_wherever_it_happens(config, cuts, semantics):
     options, optimizer = {"semantics": semantics}, small.SGD.model_copy(update={"momentum": 0.9})

@@ -88,7 +88,7 @@ def test_a_gradient_of_zero_does_not_end_a_matrix():
 # --- whole runs
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3, 6])
+@pytest.mark.parametrize("workers", [1, 3])
 def test_at_full_rank_it_is_synchronous_sgd(workers):
     """Up to rounding: of 5 x 6 and 3 x 5 matrices P is square. Where factors would be larger nothing is compressed."""
     dsync = small.run("dsync", workers=workers)
@@ -100,8 +100,7 @@ def test_at_full_rank_it_is_synchronous_sgd(workers):
     torch.testing.assert_close(whole.weights[0], dsync.weights[0])
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3, 6])
-@pytest.mark.parametrize("rank", [1, 2])
+@pytest.mark.parametrize(("workers", "rank"), [(1, 2), (3, 1), (3, 2), (6, 1)])
 def test_it_is_algorithm_2_on_the_mean_gradient(workers, rank):
     """The compression is linear (Lemma 3): what all workers do is what one would do with the mean of their updates.
 
@@ -140,7 +139,7 @@ def test_without_error_feedback_it_would_be_another_algorithm():
     assert found.states[0]["memory"].norm() > 0.1
 
 
-@pytest.mark.parametrize("workers", [2, 3, 6])
+@pytest.mark.parametrize("workers", [2, 3])
 def test_bytes_are_those_of_the_factors(workers):
     found = matrices([p.shape for p in deep().parameters()], Options(rank=1))
     assert [(n, m, r) for _, n, m, r in found] == [(8, 6, 1), (8, 8, 1), (3, 8, 1)]

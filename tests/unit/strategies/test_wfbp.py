@@ -61,7 +61,7 @@ def test_a_bucket_closes_with_the_parameter_that_fills_it(first, limit, elements
 
 def test_buckets_cover_the_vector_from_its_end():
     blocks = list(model().children())
-    for limit in range(0, 130, 3):
+    for limit in range(0, 130, 9):
         found = ddp_buckets(blocks, 4 * limit, 4 * limit)
         assert found[0].end == sum(SIZES) and found[-1].start == 0
         assert all(later.end == sooner.start for sooner, later in pairwise(found))
@@ -109,7 +109,7 @@ def test_one_bucket_is_dsync_bit_for_bit(workers, options):
     assert (one.digests, one.losses, one.bytes_sent) == (dsync.digests, dsync.losses, dsync.bytes_sent)
 
 
-@pytest.mark.parametrize("workers", [2, 3, 4])
+@pytest.mark.parametrize("workers", [2, 3])
 @pytest.mark.parametrize("limit", [0, 13, 40])
 def test_buckets_change_the_order_of_summation_alone(workers, limit):
     small_buckets = {"bucket_mb": mib(limit), "first_bucket_mb": mib(limit)}
@@ -131,11 +131,10 @@ def test_it_resumes_in_the_middle(codec_name):
 # --- time
 
 
-@pytest.mark.parametrize("workers", [2, 4])
 @pytest.mark.parametrize("name", ["none", "quantize8"])
-@pytest.mark.parametrize("limit", [0, 13, 40, 200])
+@pytest.mark.parametrize("limit", [0, 13, 200])
 @pytest.mark.parametrize("scale", [1e-2, 10.0])
-def test_a_step_takes_what_the_closed_form_says(workers, name, limit, scale):
+def test_a_step_takes_the_time_of_its_closed_form(name, limit, scale, workers=4):
     """Forward, then backward passes with each bucket's allreduce behind the one before, then the update."""
     costs = Costs(True, {"reduce": 1e-8, "update": 1e-7, "encode/quantize8": 9e-8, "decode/quantize8": 7e-8}, {})
     blocks = BlockSeconds([scale * 1e-4] * 4, [scale * each for each in (2e-4, 1e-4, 3e-4, 2e-4)])

@@ -156,8 +156,8 @@ class TorchPipelining(Strategy):
         assert isinstance(worker.fabric, TorchFabric)
         if worker.fabric.backend == "gloo" and worker.model_shard.device.type == "cuda":
             raise InputError(
-                f"strategy {self.name}: torch's stages send tensors from device memory, and gloo only from host "
-                "memory; use device=cpu, or NCCL with a GPU for each rank"
+                f"strategy {self.name}: torch's stages send from device memory, and gloo sends from host memory alone; "
+                "use device=cpu, or NCCL with a GPU for each rank"
             )
         self.fabric, self.iteration = worker.fabric, 0
         self.first, self.last = worker.rank == 0, worker.rank == worker.workers - 1

@@ -103,7 +103,7 @@ class Pipeline(Strategy):
         stages = 1 if options.config in AUTOMATIC else len(parse_config(options.config))
         if stages > len(sizes):
             raise InputError(
-                f"strategy.config={options.config}: {stages} stages, but the model has {len(sizes)} blocks"
+                f"strategy.config={options.config}: {stages} stages, and blocks of the model: {len(sizes)}"
             )
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Profiles for tests of iBatch's decision, and every way to batch a few layers, written out and sharing nothing."""
+"""Profiles for tests of iBatch's decision, and its equations in exact arithmetic, independent of the code."""
 
 from __future__ import annotations
 
@@ -66,17 +66,11 @@ def pulls(profile: PullProfile, batches: Sequence[tuple[int, int]]) -> int:
 
 def executed(profile: PullProfile, batches: Sequence[tuple[int, int]]) -> Fraction:
     """The end of a simulation in exact arithmetic."""
-    pulled = {}
-    now = Fraction(0)
-    for batch in batches:
-        now += pull(profile, batch)
-        pulled[batch] = now
-    now = Fraction(0)
-    for batch in batches:
-        now = max(now, pulled[batch])
-        for layer in range(batch[0], batch[1] + 1):
-            now += as_written(profile.forward_s[layer - 1])
-    return now
+    pulled = computed = Fraction(0)
+    for first, last in batches:
+        pulled += pull(profile, (first, last))
+        computed = max(computed, pulled) + sum(map(as_written, profile.forward_s[first - 1 : last]))
+    return computed
 
 
 def exetime(profile: PullProfile, batches: Sequence[tuple[int, int]]) -> Fraction:
@@ -88,7 +82,7 @@ def exetime(profile: PullProfile, batches: Sequence[tuple[int, int]]) -> Fractio
 
 def meets(profile: PullProfile, batches: Sequence[tuple[int, int]]) -> bool:
     """Equation (5) in exact arithmetic."""
-    for (first, last), behind in pairwise(batches):
-        if pull(profile, behind) < sum(map(as_written, profile.forward_s[first - 1 : last])):
-            return False
-    return True
+    return all(
+        pull(profile, following) >= sum(map(as_written, profile.forward_s[first - 1 : last]))
+        for (first, last), following in pairwise(batches)
+    )

@@ -1,6 +1,8 @@
-"""A strategy's steps in virtual time, without arithmetic."""
+"""Virtual times of a strategy's steps and of collectives; costs of codecs."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import torch
 from torch import nn
@@ -14,18 +16,34 @@ from repro.training.device_times import BlockSeconds
 from repro.training.model_shard import ModelShard
 from repro.training.worker import Worker
 
+CODEC_COSTS = Costs(
+    True,
+    {
+        "reduce": 1e-10, "update": 3e-11,
+        "encode/truncate16": 5e-11, "decode/truncate16": 4e-11, "encode/quantize8": 9e-11, "decode/quantize8": 7e-11,
+        "encode/ternary": 4e-9, "decode/ternary": 2e-9,
+    },
+    {"sync": 2e-5, "encode/quantize8": 3e-6, "decode/ternary": 1e-7},
+)  # fmt: skip
+
+
+def timed_call(
+    call: Callable, ranks: int, elements: int, network: virtual.Network, costs: Costs, device: str = "meta"
+) -> float:
+    """Seconds until the last rank has ended `call(fabric, vector)`."""
+
+    def main(fabric: virtual.VirtualFabric) -> float:
+        call(fabric, torch.ones(elements, device=device))
+        return fabric.now()
+
+    return max(virtual.run(ranks, main, network, costs))
+
 
 def timed_steps(
-    name: str,
-    options: dict,
-    workers: int,
-    steps: int,
-    blocks: list[nn.Module],
-    seconds: BlockSeconds,
-    network: virtual.Network,
-    costs: Costs,
-) -> tuple[float, list[float]]:
-    """(the time when the last rank is done, rank 0's time after each step) of a model on meta tensors."""
+    name: str, options: dict, workers: int, steps: int, blocks: list[nn.Module], seconds: BlockSeconds,
+    network: virtual.Network, costs: Costs,
+) -> tuple[float, list[float]]:  # fmt: skip
+    """(time when the last rank ends, rank 0's time after each step) of a model on meta tensors."""
     strategy_class = load(name)
     parsed = strategy_class.parse(options)
 

@@ -1,4 +1,4 @@
-"""What the tests of the virtual fabric share: a network of round numbers, messages, times to rounding."""
+"""Helpers of the virtual fabric's tests: a network of round numbers, messages, comparison of times."""
 
 import pytest
 import torch

@@ -45,12 +45,12 @@ def _quick(*overrides: str) -> RunConfig:
 
 
 def run(folder: Path, *overrides: str) -> dict[str, Any]:
-    """The summary of a run of 24 iterations of three workers, with a checkpoint every second."""
+    """The summary of a run of 24 iterations of three workers, with a checkpoint every second iteration."""
     return ended(_quick(*overrides), folder)
 
 
 def killed(folder: Path, monkeypatch, steps: int, *overrides: str) -> dict[int, list[Path]]:
-    """`run` that ends after so many steps of all ranks together: the checkpoints that it leaves, newest first."""
+    """`run`, ended after so many steps of all ranks together; returns its checkpoints, newest first."""
     step, left = StepLog.step, [steps]
 
     def dies(self, work):

@@ -43,11 +43,10 @@ def exact(profile: PullProfile) -> Batches:
     return originals(path[::-1], groups)
 
 
-def exact_exetime(profile: PullProfile, fewest: int = 2) -> Batches | None:
+def exact_exetime(profile: PullProfile) -> Batches | None:
     """The batches with the least EXETime (4) of those that meet constraint (5); None if none do.
 
-    fewest: the least number of pulled batches, 1 or 2. The paper cuts at least once; a single batch meets (5), unless
-    batch 0 computes longer. Ties: the fewest batches, then the shortest last batch.
+    At least two batches are pulled, as in the paper. Ties: the fewest batches, then the shortest last batch.
 
     D(i, j) is the least number of batches of layers 1..j that meet (5) and end with i+1..j. EXETime is
     D(i, L) T_s + T(1..L) + C(i+1..L), and D(j, m) = 1 + the least D(i, j) with C(i+1..j) <= T_s + T(j+1..m). After
@@ -67,7 +66,7 @@ def exact_exetime(profile: PullProfile, fewest: int = 2) -> Batches | None:
         froms[j, j + 1 :] = allowed.argmin(axis=0)
         counts[j, j + 1 :] = np.minimum(allowed.min(axis=0) + 1, NONE)
     best = None
-    for i in range(leading + fewest - 1, layers):
+    for i in range(leading + 1, layers):
         if counts[i, layers] < NONE:
             count = int(counts[i, layers])
             rank = count * ticks.startup + ticks.forward(i + 1, layers), count, -i

@@ -43,11 +43,6 @@ def pipe_segmented(
     return T * max(l_up + l_for + l_b, 2 * (p - 1) * L * alpha + share * (2 * beta + gamma) + L * sync)
 
 
-def scaling_efficiency(l_up: float, l_comp: float, l_comm: float) -> float:
-    """Equation (7), a fraction: (l_up + l_comp) / max(l_up + l_comp, l_comm)."""
-    return (l_up + l_comp) / max(l_up + l_comp, l_comm)
-
-
 # --- derived here
 
 

@@ -1,4 +1,4 @@
-"""Algorithms 1 and 2 of iBatch: two examples worked out by hand, line by line, and what the paper leaves open."""
+"""Algorithms 1 and 2 of iBatch: examples by hand, line by line, and our decisions where the paper is ambiguous."""
 
 from __future__ import annotations
 

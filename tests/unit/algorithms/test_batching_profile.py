@@ -1,4 +1,4 @@
-"""iBatch's profiles: what they may hold, files in JSON and YAML, layers without parameters."""
+"""iBatch's profiles: valid values, files in JSON and YAML, layers without parameters."""
 
 from __future__ import annotations
 
@@ -13,22 +13,11 @@ from repro.core.errors import InputError
 from tests.support.batching import any_profiles, in_ms, small_profiles
 
 GIVEN = {"startup_s": 0.001, "transfer_s": [0.002, 0.004], "forward_s": [0.01, 0.005]}
-FULL = PullProfile(
-    0.5,
-    (1.0, 2.0),
-    (3.0, 4.0),
-    layers=("conv", "fc"),
-    model="some",
-    workers=4,
-    servers=0,
-    parameters=(10, 20),
-    batch=32,
-    hardware="here",
-    source="measured",
-)
+FACTS = {"model": "some", "workers": 4, "servers": 0, "batch": 32, "hardware": "here", "source": "measured"}
+FULL = PullProfile(0.5, (1.0, 2.0), (3.0, 4.0), layers=("conv", "fc"), parameters=(10, 20), **FACTS)
 
 
-def test_parse_takes_what_is_needed():
+def test_parse():
     found = PullProfile.parse(GIVEN, "here")
     assert found == PullProfile(0.001, (0.002, 0.004), (0.01, 0.005))
     assert found.names == ("1", "2") and found.model is None and found.layers == ()
@@ -75,7 +64,7 @@ def test_files_that_cannot_be_read_or_written(tmp_path):
 @pytest.mark.parametrize(
     "text", ["{", "a: [1\nb: {", "a: !!python/object:os.system 1", "d: 2024-13-45", "[" * 5000, "? [1]\n: 2"]
 )
-def test_text_that_is_neither(tmp_path, text):
+def test_text_that_is_neither_json_nor_yaml(tmp_path, text):
     (tmp_path / "p").write_text(text)
     with pytest.raises(InputError, match="neither JSON nor YAML") as refusal:
         read(tmp_path / "p")
@@ -87,23 +76,20 @@ def test_text_that_is_neither(tmp_path, text):
     [
         ({"startup_s": -0.1}, "startup_s=-0.1"),
         ({"startup_s": True}, "startup_s=True"),
-        ({"startup_s": "0.1"}, "startup_s='0.1'"),
         ({"transfer_s": [math.nan, 1]}, "transfer_s.0=nan"),
-        ({"forward_s": [1, 10**400]}, "forward_s.1=1000"),
         ({"forward_s": [1, "a\nb"]}, "forward_s.1='a\\nb'"),
         ({"transfer_s": [1e308, 1e308]}, "must together be a finite number"),
         ({"transfer_s": 1.5}, "transfer_s=1.5: must be a list"),
         ({"transfer_s": [], "forward_s": []}, "transfer_s: has no layers"),
         ({"forward_s": [1]}, "forward_s: must have an entry for each of 2 layers"),
         ({"layers": ["a"]}, "layers: must have an entry for each of 2 layers"),
-        ({"layers": ["a", 3]}, "layers.1=3"),
         ({"parameters": [1, 2.5]}, "parameters.1=2.5"),
         ({"workers": 0}, "workers=0"),
         ({"model": 5}, "model=5"),
         ({"transfers": [1]}, "transfers: unknown entry"),
     ],
 )
-def test_what_no_profile_is(change, words):
+def test_wrong_entries(change, words):
     with pytest.raises(InputError) as refusal:
         PullProfile.parse(GIVEN | change, "some.yaml")
     assert str(refusal.value).startswith("some.yaml: ") and words in str(refusal.value)
@@ -112,11 +98,8 @@ def test_what_no_profile_is(change, words):
 
 def test_missing_entries():
     for content, words in (
-        ({"startup_s": 1, "transfer_s": [1]}, "forward_s: is missing"),
-        ({"name": "another kind of file"}, "startup_s: is missing"),
         ({"startup_s": 1, "transfer": [1], "forward_s": [1]}, "transfer_s: is missing"),
         ([1, 2], "must be a mapping with startup_s, transfer_s, forward_s"),
-        (None, "must be a mapping"),
     ):
         with pytest.raises(InputError, match=words):
             PullProfile.parse(content, "here")

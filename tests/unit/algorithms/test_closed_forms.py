@@ -17,7 +17,7 @@ from repro.fabric.costs import Costs
 from repro.fabric.virtual import fabric as virtual
 from repro.training.device_times import BlockSeconds
 from tests.support import forms
-from tests.support.stepping import timed_steps
+from tests.support.stepping import CODEC_COSTS, timed_call, timed_steps
 
 ALPHA, BETA = 1e-4, 1e-9
 NETWORK = virtual.Network(ALPHA, BETA)
@@ -39,11 +39,7 @@ CALLS = {
 
 
 def simulate(name: str, ranks: int, elements: int, gamma: float, device: str, network=NETWORK) -> float:
-    def main(fabric: virtual.VirtualFabric) -> float:
-        CALLS[name](fabric, torch.ones(elements, device=device))
-        return fabric.now()
-
-    return max(virtual.run(ranks, main, network, Costs(True, {"reduce": gamma}, {"sync": 0.0})))
+    return timed_call(CALLS[name], ranks, elements, network, Costs(True, {"reduce": gamma}, {"sync": 0.0}), device)
 
 
 @pytest.mark.parametrize("name", sorted(CALLS))
@@ -84,16 +80,6 @@ def test_a_sharded_server_whose_messages_share_the_network_card(p: int) -> None:
     found = simulate("sharded_server", p, elements, gamma, "meta", shared)
     form = collective_forms.sharded_server(p, 4 * elements, ALPHA, BETA, gamma)
     assert found == pytest.approx(form, rel=ROUNDING)
-
-
-CODEC_COSTS = Costs(
-    True,
-    {
-        "reduce": 1e-10, "update": 3e-11,
-        "encode/truncate16": 5e-11, "decode/truncate16": 4e-11, "encode/quantize8": 9e-11, "decode/quantize8": 7e-11,
-    },
-    {"sync": 2e-5, "encode/quantize8": 3e-6},
-)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["none", "truncate16", "quantize8"])
@@ -209,14 +195,13 @@ def test_ps_sync_on_a_first_come_first_served_network_card(workers: int, l_comp:
 
 def test_printed_equations() -> None:
     assert step_forms.pipe_limited(10, 1, 2, 4) == 40
-    assert step_forms.scaling_efficiency(1, 2, 4) == 0.75
     whole = forms.pipe_sequential(1, 0, 0, 0, 4, 4000, ALPHA, BETA, 1e-10, 1e-5)
     cut = step_forms.pipe_segmented(1, 3, 0, 0, 0, 4, 4000, ALPHA, BETA, 1e-10, 1e-5)
     assert cut - whole == pytest.approx(2 * (2 * 3 * ALPHA + 1e-5))  # (L-1) more latencies and synchronisations
     assert step_forms.pipe_segmented(1, 1, 0, 0, 0, 4, 4000, ALPHA, BETA, 1e-10, 1e-5) == pytest.approx(whole)
 
 
-def test_fit_finds_what_the_points_were_made_with() -> None:
+def test_fit_recovers_alpha_and_beta() -> None:
     ring = collective_forms.ring
     points = [(n, ring(4, n, 3e-5, 2e-9)) for n in (4000, 40_000, 4_000_000)]
     found = fit.fit_alpha_beta(points, lambda n: (ring(4, n, 1.0, 0.0), ring(4, n, 0.0, 1.0)))

@@ -1,4 +1,4 @@
-"""Partitions of graphs: every pair of nested downsets, the released code's recurrence, chains, too many downsets."""
+"""Partitions of graphs against brute force, chains, graphs with too many downsets, files and the command."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def side_by_side(branches: int, length: int) -> Graph:
     return [(draw.randrange(1, 9), draw.randrange(1, 9), draw.randrange(9)) for _ in range(count)], edges
 
 
-def test_too_many_downsets_are_a_part_of_them():
+def test_too_many_downsets_are_searched_in_part():
     graph = side_by_side(8, 4)  # 5 ** 8 + 2 downsets
     found = partition(profile(*graph), (4,), (2,))
     assert found.searched.startswith("a graph of 34 layers, 1 of them used by several: more than 635 downsets, ")
@@ -194,7 +194,7 @@ def test_edges_survive_the_file(tmp_path):
         ([[0, True]], "edges.0.1=True: must be a whole number"),
     ],
 )
-def test_edges_that_cannot_be(tmp_path, edges, words):
+def test_wrong_edges(tmp_path, edges, words):
     path = diamond_file(tmp_path)
     path.write_text(json.dumps(json.loads(path.read_text()) | {"edges": edges}))
     with pytest.raises(InputError) as refusal:
@@ -202,7 +202,7 @@ def test_edges_that_cannot_be(tmp_path, edges, words):
     assert words in str(refusal.value) and "\n" not in str(refusal.value)
 
 
-def test_what_the_command_says(tmp_path, capsys):
+def test_command(tmp_path, capsys):
     arguments = ["partition", str(diamond_file(tmp_path)), "--machines", "2", "--bandwidth", "100", "--straight"]
     assert main(arguments) == 0
     assert "layers     a graph of 5 layers, 1 of them used by several: all 8 downsets" in capsys.readouterr().out
@@ -212,7 +212,7 @@ def test_what_the_command_says(tmp_path, capsys):
     assert found["searched"] == "a graph of 5 layers, 1 of them used by several: all 8 downsets"
 
 
-def test_a_profile_that_branches_is_of_no_model_of_blocks():
+def test_a_graph_fits_no_model_of_blocks():
     names = [f"l{layer}" for layer in range(5)]
     with pytest.raises(InputError, match="its layers are a graph and the model's blocks a chain"):
         check_model(profile(*DIAMOND), names)

@@ -212,7 +212,7 @@ def test_the_work_of_a_minibatch_scales_modelled_passes_and_padding():
         (["min_compute_s=500"], ["min_compute_s=500", "timeout_s=120"]),
     ],
 )
-def test_what_no_run_could_use_is_refused_in_one_line(overrides, words):
+def test_wrong_configurations(overrides, words):
     with pytest.raises(InputError) as refusal:
         expand(FIG4, overrides)
     for word in words:
@@ -271,8 +271,7 @@ def test_every_injector_has_a_file_of_its_options():
 def test_every_strategy_sleeps_once_an_iteration(name):
     how = {"workers": 2, "steps": 4}
     slept = small.run(name, delays=[[1.0, 1.0]], **how).seconds - small.run(name, **how).seconds
-    pipelines = "pipedream", "gpipe", "one_f_one_b_flush", "model_parallel"  # whose stages wait for each other
-    assert slept == pytest.approx(4.0, abs=0.1) or (name in pipelines and 4.0 <= slept <= 9.0)
+    assert slept == pytest.approx(4.0, abs=0.01)
 
 
 @pytest.mark.parametrize("name", ["dsync", "pipedream", "ibatch"])

@@ -120,29 +120,9 @@ def test_every_step_has_the_weights_of_synchronous_sgd(name, workers):
     )),
     ("ps_default", {"push": "layerwise", "servers": 2}), ("ps_layerwise", {"push": "batches", "placement": "vector"}),
 ])  # fmt: skip
-def test_whatever_the_pushes_the_placement_and_the_servers(name, options):
+def test_every_push_placement_and_server_has_the_same_weights(name, options):
     found = run(name, options, workers=3)
     assert all(torch.equal(weights, serial(3, 6)[-1]) for weights in found.weights)
-
-
-def test_a_network_of_one_layer():
-    def build(seed: int = 0) -> nn.Sequential:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            return nn.Sequential(OrderedDict(only=nn.Linear(small.INPUTS, small.CLASSES)))
-
-    found = {
-        name: small.run(name, workers=3, build_model=build, blocks=lambda rank: BlockSeconds([1e-3], [2e-3])).digests
-        for name in (*MODES, "ps_sync")
-    }
-    assert len({digest for digests in found.values() for digest in digests}) == 1
-
-
-@pytest.mark.parametrize("late", [0, 1, 2])
-def test_whoever_is_late(late):
-    delays = [[0.05 if worker == late else 0.0 for worker in range(3)], [0.0, 0.0, 0.0]]
-    found = run("ibatch", {"push": "batches"}, workers=3, delays=delays)
-    assert torch.equal(found.weights[0], serial(3, 6)[-1])
 
 
 # --- resume, with everything that a server and a worker keep
@@ -197,7 +177,7 @@ def test_two_bytes_are_half_the_bytes():
 # --- gradient dropping
 
 
-def test_what_is_dropped_is_kept():
+def test_dropped_gradients_stay_in_the_residual():
     """Without momentum and at one worker: weights + lr x residual are where plain gradients have led."""
     options = {"drop": 0.75}
     dropped = run("ps_default", options, workers=1, steps=1, optimizer=small.SGD)
@@ -238,7 +218,7 @@ def test_every_push_is_an_update_once(workers):
 
 
 @pytest.mark.parametrize("bound", [0, 1, 3])
-def test_a_worker_is_just_so_many_iterations_ahead(bound):
+def test_a_worker_is_ahead_by_the_bound(bound):
     """The slow one's first gradient is as old as all iterations that the other is let go: those up to the bound."""
     found = run("ps_default", {"sync": "ssp", "bound": bound, "servers": 1}, workers=2, steps=12,
                 delays=[[0.0, 0.2]], drain=False)  # fmt: skip
@@ -246,7 +226,7 @@ def test_a_worker_is_just_so_many_iterations_ahead(bound):
 
 
 @pytest.mark.parametrize("sync", ["bsp", "ssp", "asp"])
-def test_it_says_whether_who_is_late_decides(sync):
+def test_only_bsp_is_deterministic(sync):
     """And whether a stop does, at which all wait for each other."""
     chosen = load("ps_default")
     ways: list[dict] = [{}, {"delays": [[0.0, 0.0, 0.05]]}, {"delays": [[0.05, 0.0, 0.0]]}]
@@ -370,7 +350,7 @@ def test_the_end_of_a_run_waits_for_the_slowest_push(tmp_path):
 
 
 @pytest.mark.parametrize("name", MODES)
-def test_a_rank_that_resumes_late_answers_what_was_asked_of_it_before(name, monkeypatch):
+def test_a_rank_that_resumes_late_answers_earlier_requests(name, monkeypatch):
     """A pull that came before a server had loaded its state waited for an update that nobody would make."""
     loads = ShardedServer.load_state_dict
 

@@ -1,4 +1,4 @@
-"""The partitioner: the authors' answers, the paper's recursion, brute force, ties, and what it refuses."""
+"""The partitioner: the authors' answers, brute force, two levels, ties, large models, and wrong input."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def test_tables_that_no_memory_holds_are_refused(monkeypatch):
         ((2, 2), (1.0, 1.0), {"replicas": (3, 1)}, "one level"),
     ],
 )
-def test_what_cannot_be_is_one_line(machines, bandwidths, more, words):
+def test_wrong_arguments(machines, bandwidths, more, words):
     with pytest.raises(InputError) as refusal:
         partition(VGG16, machines, bandwidths, **more)
     assert words in str(refusal.value) and "\n" not in str(refusal.value)

@@ -206,21 +206,6 @@ def test_vertical_sync_has_one_version_in_all_stages():
                     assert counts[0] - one.group(stage) < count <= counts[0]
 
 
-def held(config: str, options: dict, monkeypatch) -> tuple[Plan, list[int]]:
-    """The plan of a run, and of each of its ranks the most versions that it held at once."""
-    made = []
-
-    class Recorded(Versions):
-        def __init__(self, *given, **how):
-            super().__init__(*given, **how)
-            made.append(self)
-
-    monkeypatch.setattr(pipelines, "Versions", Recorded)
-    cuts = list(range(1, len(config.split("-"))))
-    train(config, cuts, steps=6, options=options)
-    return Plan(layout(config, cuts, BLOCKS), 1, **options), [versions.peak for versions in made]
-
-
 @pytest.mark.parametrize("config", ["1-1", "1-1-1-1-1", "2-1-1", "3-1", "1-2-1", "2-3"])
 def test_predicted_versions(config):
     """Stashing: as many as minibatches in flight, and one more where replicas go on while they synchronise. Vertical
@@ -240,9 +225,21 @@ def test_predicted_versions(config):
     ("config", "options"), [("1-1-1-1-1", {"in_flight": 2}), ("2-1-1", {}), ("2-1-1", {"overlap": False}), ("2-3", {})]
 )
 @pytest.mark.parametrize("semantics", SEMANTICS)
-def test_a_run_holds_the_predicted_number_of_stashed_versions(config, options, semantics, monkeypatch):
-    one, peaks = held(config, options | {"semantics": semantics}, monkeypatch)
-    assert peaks == [one.stashes(*one.layout.place(rank)) + 1 for rank in range(one.layout.ranks)]
+def test_a_run_holds_the_predicted_versions_and_minibatches(config, options, semantics, monkeypatch):
+    recorded = []
+
+    class Recorded(Versions):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            recorded.append(self)
+
+    monkeypatch.setattr(pipelines, "Versions", Recorded)
+    options, cuts = options | {"semantics": semantics}, list(range(1, len(config.split("-"))))
+    states = train(config, cuts, steps=6, options=options).states
+    one = Plan(layout(config, cuts, BLOCKS), 100, **options)
+    places = [one.layout.place(rank) for rank in range(one.layout.ranks)]
+    assert [versions.peak for versions in recorded] == [one.stashes(*place) + 1 for place in places]
+    assert [state["most_flying"] for state in states] == [one.most_in_flight(place.stage) for place in places]
 
 
 # --- from the shell
@@ -261,18 +258,9 @@ def test_as_json(capsys):
     assert main(["schedule", "2-1", "--minibatches", "3", "--backward", "2", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     passes = found.pop("passes")
-    assert found == {
-        "config": "2-1",
-        "schedule": "1f1b",
-        "minibatches": 3,
-        "flush": None,
-        "in_flight": None,
-        "semantics": "stashing",
-        "overlap": True,
-        "noam": 2,
-        "forward": 1,
-        "backward": 2,
-    }
+    settings = {"config": "2-1", "schedule": "1f1b", "minibatches": 3, "flush": None, "in_flight": None}
+    settings |= {"semantics": "stashing", "overlap": True}
+    assert found == settings | {"noam": 2, "forward": 1, "backward": 2}
     assert len(passes) == 2 * 2 * 3
     assert passes[0] == {"rank": 0, "stage": 0, "kind": "F", "minibatch": 0, "start": 0.0, "end": 1.0}
     [last] = [one for one in passes if (one["stage"], one["kind"], one["minibatch"]) == (1, "B", 0)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 from itertools import product
 
 import pytest
@@ -17,6 +18,7 @@ from repro.fabric.collectives.compressed import CompressedAllreduce
 from repro.fabric.costs import Costs
 from repro.fabric.virtual import fabric as virtual
 from tests.support import forms
+from tests.support.stepping import CODEC_COSTS, timed_call
 
 ROUNDING = 1e-11
 BETA = 1e-9
@@ -24,11 +26,7 @@ RANKS = [2, 3, 6]
 
 
 def simulate(ranks: int, elements: int, network: virtual.Network, costs: Costs, pieces: int, device="meta") -> float:
-    def main(fabric: virtual.VirtualFabric) -> float:
-        collectives.ring_pipelined(fabric, torch.ones(elements, device=device), pieces=pieces)
-        return fabric.now()
-
-    return max(virtual.run(ranks, main, network, costs))
+    return timed_call(partial(collectives.ring_pipelined, pieces=pieces), ranks, elements, network, costs, device)
 
 
 def reducing(gamma: float, sync: float = 0.0) -> Costs:
@@ -67,17 +65,6 @@ def test_any_length(p: int, elements: int) -> None:
         assert exact <= forms.ring_pipelined_even(p, alpha, wire, work, m) * (1 + ROUNDING)
         if elements < 20 and gamma:
             assert simulate(p, elements, network, costs, pieces, "cpu") == found
-
-
-CODEC_COSTS = Costs(
-    True,
-    {
-        "reduce": 1e-10,
-        "encode/truncate16": 5e-11, "decode/truncate16": 4e-11, "encode/quantize8": 9e-11, "decode/quantize8": 7e-11,
-        "encode/ternary": 4e-9, "decode/ternary": 2e-9,
-    },
-    {"sync": 2e-5, "encode/quantize8": 3e-6, "decode/ternary": 1e-7},
-)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["none", "quantize8", "ternary"])

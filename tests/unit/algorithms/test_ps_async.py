@@ -1,4 +1,4 @@
-"""The asynchronous parameter server, and blocks that compute while the first pull is under way."""
+"""The asynchronous parameter server, and blocks that compute during the first pull."""
 
 from __future__ import annotations
 
@@ -16,9 +16,6 @@ from repro.testing import small
 from repro.training.device_times import BlockSeconds
 from tests.unit.algorithms.test_parameter_server import step_seconds
 
-# --- the asynchronous parameter server: every push once, in order of arrival, with the staleness that it really has
-
-
 MILLISECONDS = {1: [3.0], 2: [3.0, 7.3], 4: [3.0, 4.3, 29.3, 5.7], 6: [3.1, 4.3, 41.3, 5.9, 9.7, 3.7]}
 
 
@@ -28,13 +25,9 @@ def uneven(workers):
     return lambda rank: BlockSeconds([seconds[rank] / 4] * 2, [seconds[rank] / 4] * 2)
 
 
-def initial() -> torch.Tensor:
-    return small.ModelShard(small.model(), small.SGD, torch.device("cpu")).weights.clone()
-
-
 def replay(workers, steps):
     """The server's weights and each push's staleness, from the workers' speeds alone, one event after the other."""
-    weights = initial()
+    weights = small.initial()
     transfer = small.NETWORK.alpha + 4 * weights.numel() * small.NETWORK.beta
     update_s = 4 * weights.numel() * small.COSTS.seconds_per_byte["update"]
     compute = [ms * 1e-3 for ms in MILLISECONDS[workers]]
@@ -97,7 +90,7 @@ def test_the_server_holds_what_is_evaluated_and_a_worker_the_running_means():
     assert held[2] == set(normed().state_dict())
 
 
-# --- blocks at the front without parameters to train compute while the first pull is under way, and change no weight
+# --- blocks at the front without trainable parameters compute during the first pull
 
 
 ALPHA = 5e-4  # seconds; a pull is a request and an answer: 1 ms, and STARTUP before

@@ -1,4 +1,4 @@
-"""DiLoCo and local SGD against the algorithm by PyTorch's optimizers, and what they must equal exactly; AdamW."""
+"""DiLoCo and local SGD against the algorithm by PyTorch's optimizers and against other strategies; AdamW."""
 
 from __future__ import annotations
 

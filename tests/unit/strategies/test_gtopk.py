@@ -1,4 +1,4 @@
-"""Top-k and gTop-k S-SGD: what they must equal exactly, what they conserve, and how they stop."""
+"""Top-k and gTop-k S-SGD: equivalences, conservation of gradients, traffic and time, resume, errors, memory."""
 
 from __future__ import annotations
 
@@ -240,7 +240,7 @@ def exchange_s(name: str, workers: int, **per_byte: float) -> float:
 
 
 @pytest.mark.parametrize("workers", [2, 4, 8])
-def test_what_is_gathered_costs_its_sum_as_what_is_merged_costs_its_merges(workers):
+def test_costs_of_sums_and_of_merges(workers):
     message = 8 * 100
     assert exchange_s("topk", workers, sum=1e-6) == pytest.approx(workers * message * 1e-6)
     assert exchange_s("gtopk", workers, merge=1e-6) == pytest.approx((workers.bit_length() - 1) * 2 * message * 1e-6)

@@ -52,7 +52,7 @@ def test_the_rate_decays_every_two_epochs():
     assert [often.rate(t) / 0.045 for t in (2, 3)] == pytest.approx([1, 0.94])
 
 
-def test_a_key_depends_on_what_came_later_only_where_it_says_something():
+def test_a_key_has_optimizer_options_only_if_they_matter():
     def key(*overrides: str) -> dict:
         return keyed(expand(FIG4, ["strategy=dsync", "testbed=virtual", *overrides])[0].config)
 
@@ -66,7 +66,7 @@ def test_a_key_depends_on_what_came_later_only_where_it_says_something():
     assert key(*vgg, "model.width=0.5")["model"]["width"] == 0.5
 
 
-def test_reports_show_what_counts():
+def test_reports_show_options_that_matter():
     old = {"lr": 0.1, "momentum": 0.0, "weight_decay": 0.0, "schedule": "constant", "milestones": [], "decay": 0.1}
     new = old | {"name": "sgd", "alpha": 0.99, "eps": 1e-8, "every": None}
     assert shown({"optimizer": new}) == shown({"optimizer": old}) == dict(list(old.items())[:3])

@@ -131,12 +131,7 @@ def test_it_is_algorithm_2_on_the_mean_gradient(workers, rank):
     torch.testing.assert_close(found.weights[0], weights, rtol=1e-4, atol=1e-5)
     mean = torch.stack([state["memory"] for state in found.states]).mean(0)
     torch.testing.assert_close(mean, memory, rtol=1e-3, atol=1e-5)
-
-
-def test_without_error_feedback_it_would_be_another_algorithm():
-    """The reference above tells the difference: what factors leave out of these gradients is not small."""
-    found = small.run(NAME, {"rank": 1} | ALWAYS, build_model=deep)
-    assert found.states[0]["memory"].norm() > 0.1
+    assert rank == 2 or mean.norm() > 0.1  # so that the test would see an algorithm without error feedback
 
 
 @pytest.mark.parametrize("workers", [2, 3])
@@ -165,7 +160,7 @@ def test_it_begins_after_its_start():
     assert len({small.run(NAME, options, workers=3, steps=6).digests[0] for options in later}) == 2
 
 
-def test_its_arithmetic_costs_what_the_testbed_says():
+def test_arithmetic_costs_the_testbeds_prices():
     """Both products with the gradient, its projection and the reconstruction, by bytes of the whole gradient."""
     n = small.initial().numel()
     per_byte = {f"{way}/powersgd_r1": cost for way, cost in (("encode", 1e-6), ("decode", 3e-6))}

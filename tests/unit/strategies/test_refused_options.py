@@ -1,4 +1,4 @@
-"""What each strategy refuses of its options, in one line that says what is allowed."""
+"""Errors for unusable options of each strategy, which name the allowed values."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from repro.core.errors import InputError
         ("eager_quorum", {"quorum": 0}, "strategy.quorum=0: must be 1 or more"),
         ("eager_solo", {"sync_epochs": 0}, "strategy.sync_epochs=0: must be above 0"),
         ("eager_solo", {"algorithm": "server"}, "strategy.algorithm=server: the server needs a rank of its own"),
-        ("eager_solo", {"density": 0.1, "algorithm": "ring"}, "strategy.density: top-k has an allgather of its own"),
+        ("eager_solo", {"density": 0.1, "algorithm": "ring"}, "strategy.density: top-k always uses an allgather"),
         ("eager_solo", {"limiter": -1}, "strategy.limiter=-1: must be 0 or more"),
-        ("eager_solo", {"layerwise": True, "repeated": "skip"}, "strategy.layerwise: blocks have rounds of their own"),
+        ("eager_solo", {"layerwise": True, "repeated": "skip"}, "strategy.layerwise: not with density or repeated"),
         ("gtopk", {"K": 0}, "1 or more"),
         ("gtopk", {"codec": "ternary"}, "quantize8"),
         ("gtopk", {"aggregation": "ring"}, "tree"),
@@ -49,6 +49,6 @@ from repro.core.errors import InputError
         ("wfbp", {"algorithm": "server"}, "use strategy=ps_sync"),
     ],
 )
-def test_an_option_that_cannot_be_is_named(name, options, words):
+def test_wrong_options_are_named(name, options, words):
     with pytest.raises(InputError, match=words):
         strategies.load(name).parse(options)

@@ -147,7 +147,7 @@ def test_the_state_goes_on_within_an_epoch_and_begins_again_with_the_next():
         (["batch=300"], "batch=300: as many streams of ptb-standin-seeded have 6 words each, fewer than the 10"),
     ],
 )
-def test_what_does_not_go_together_is_said_before_anything_runs(overrides, complaint):
+def test_incompatible_options_are_refused_before_a_run(overrides, complaint):
     text = [one for one in TEXT if not one.startswith("dataset.") or "dataset=mnist" not in overrides]
     keys = {one.partition("=")[0] for one in overrides}
     text = [one for one in text if one.partition("=")[0] not in keys]

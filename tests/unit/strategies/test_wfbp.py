@@ -1,4 +1,4 @@
-"""Wait-free backpropagation: the rule for buckets, D-Sync's weights, and what is hidden behind the backward pass."""
+"""Wait-free backpropagation: buckets, D-Sync's weights, and the time of a step."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from repro.experiment.draws import ITERATIONS
 from repro.experiment.run import Run
 from repro.launch.forecast import estimates, filled, side_by_side
 from repro.launch.progress import duration
-from repro.launch.sweeps import there
+from repro.launch.sweeps import saved_sweep
 from repro.records import catalogue, sweep
 from repro.records.identity import Identity
 
@@ -50,7 +50,7 @@ def of_runs(runs: Sequence[Run], draws: int, force: bool) -> list[Sweeping]:
     sweeps = []
     for run, cost in zip(runs, seconds, strict=True):
         run.config = run.config.model_copy(update={"draws": draws})
-        existing = None if force else there(run)
+        existing = None if force else saved_sweep(run)
         sweeps.append(Sweeping(run, len(existing.draws) if existing else 0, cost))
     return sweeps
 

@@ -124,12 +124,12 @@ def cmd_status(args: argparse.Namespace) -> None:
 def cmd_run_prepared(args: argparse.Namespace) -> None:
     from repro.launch.preempted import Preempted
     from repro.launch.runner import check_results_folder, run_unfinished
-    from repro.launch.slurm.prepared import as_many_cores_as_asked_for, load_all, node
+    from repro.launch.slurm.prepared import limit_cores, load, node
 
     check_results_folder()
-    runs = load_all(args.folders)
+    runs = load(args.folders)
     if any(run.simulated for run in runs):
-        as_many_cores_as_asked_for()
+        limit_cores()
     try:
         _, fault = run_unfinished(runs, track=not args.no_mlflow)
     except InputError as error:

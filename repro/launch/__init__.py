@@ -1,4 +1,4 @@
-"""Launchers: how the ranks of a run are started, by the testbed's `launcher`."""
+"""Launchers start the ranks of a run; the testbed's `launcher` option selects one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LAUNCHERS = (Mpirun, Torchrun, Srun, Virtual, ShapedMpirun, ShapedTorchrun, Emul
 
 
 def of(testbed: Testbed) -> Launcher:
-    """The launcher of a testbed; InputError for one that is unknown or goes with testbeds of another kind."""
+    """The launcher of a testbed; InputError if its name is unknown or belongs to testbeds of another kind."""
     name, kind = testbed.launcher, testbed.kind
     valid = {each.name: each for each in LAUNCHERS if (each.kind, each.limited) == (kind, testbed.limited)}
     if name in valid:

@@ -1,9 +1,8 @@
-"""A command in a network of its own that has nothing but loopback: whatever listens there, nobody outside can reach.
+"""Run a command in a network namespace that has only loopback: `python -m repro.launch.apart COMMAND...`.
 
-mpirun's daemon listens on all interfaces, and Open MPI 4 has no setting for that. mpirun's own files are in a folder of
-this user alone: by default they are in `ompi.HOST.UID` in $TMPDIR or /tmp, and whoever is root of a user namespace has
-UID 0, as root and others do.
-`python -m repro.launch.apart COMMAND...` becomes the command; where no network namespace is permitted it runs as it is.
+mpirun's daemon listens on all interfaces, and Open MPI 4 has no setting to change that. Where network namespaces are
+not permitted, the command runs without one. Open MPI's session files go to a folder that only this user can access: by
+default they are in `ompi.HOST.UID` below $TMPDIR or /tmp, and in a user namespace every user has UID 0.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import NoReturn
 from repro.core.processes import end_with_parent
 from repro.launch.namespaces import linux, private
 
-# where Open MPI 4 and 5 keep a job's files
+# the settings of Open MPI 4 and 5 for the folder of session files
 SESSION_FOLDERS = ("OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base")
 
 
@@ -29,7 +28,7 @@ def main(command: list[str]) -> NoReturn:
             linux.become_root_of_own()
         linux.unshare(linux.NEWNET)
         linux.loopback_up()
-    end_with_parent()  # a user namespace may have cost the process what its parent had set
+    end_with_parent()  # entering a user namespace resets the parent-death signal
     os.execvp(command[0], command)
 
 

@@ -1,11 +1,10 @@
-"""What a launcher is: how the ranks of a run are started somewhere, and what fabric they then talk over."""
+"""The interface of launchers, which start the ranks of a run and determine their fabric."""
 
 from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -16,11 +15,11 @@ from repro.fabric import FABRICS
 
 @dataclass
 class Allocation:
-    """Where the ranks of one run can now be started.
+    """What is needed to start the ranks of one run.
 
-    command      the command line whose process lives as long as the ranks
-    environment  of that process
-    network      facts measured about the links, for the record of the run: rates, latencies; empty where none were
+    command      the command line; its process lives as long as the ranks
+    environment  the environment of that process
+    network      rates and latencies measured on the links, for the run's record; may be empty
     """
 
     command: list[str]
@@ -29,14 +28,14 @@ class Allocation:
 
 
 class Launcher(ABC):
-    """One a testbed; `testbed` is its part of the configuration."""
+    """The launcher of one testbed."""
 
-    name: ClassVar[str]  # a testbed's `launcher`
-    kind: ClassVar[str] = "measured"  # of the testbeds that it goes with
-    limited: ClassVar[bool] = False  # whether it goes with those that have limited links, or with the others
+    name: ClassVar[str]  # the value of the testbed's `launcher` option
+    kind: ClassVar[str] = "measured"  # the kind of testbed that it supports
+    limited: ClassVar[bool] = False  # whether it supports testbeds with or without limited links
     pooled: ClassVar[bool] = True  # whether ranks may be forked on this machine (`repro.launch.pool`)
     no_gpus: ClassVar[str] = "torch sees no working GPU here; use device=cpu or auto"
-    modules: ClassVar[Sequence[str]] = ()  # whose code decides over measured times; their edits have runs repeated
+    modules: ClassVar[Sequence[str]] = ()  # modules that affect measured times; they are part of run keys
 
     def __init__(self, testbed: Testbed):
         self.testbed = testbed
@@ -44,34 +43,32 @@ class Launcher(ABC):
     @property
     @abstractmethod
     def fabric(self) -> str:
-        """The name in `repro.fabric.FABRICS` of what the ranks talk over."""
+        """The name of the ranks' fabric in `repro.fabric.FABRICS`."""
 
     def code_roots(self) -> list[str]:
-        """The modules whose code a run's numbers come from."""
+        """The modules whose code determines a run's numbers."""
         return [*self.modules, FABRICS[self.fabric]]
 
     def check(self, ranks: int) -> None:
-        """InputError where so many ranks cannot be started on this testbed; changes nothing."""
+        """InputError if so many ranks cannot be started on this testbed; has no side effects."""
 
     def settled(self, needs: Needs) -> Testbed:
-        """The testbed with a value in the place of what it leaves to the run's needs."""
+        """The testbed with concrete values for options that depend on the run's needs."""
         return self.testbed
 
     def hardware_class(self) -> str | None:
-        """What stands for the hardware in a run's key; None: this machine's own class."""
+        """The hardware class for a run's key; None: that of this machine."""
         return None
 
     def gpus(self) -> bool:
-        """Whether there are GPUs for the ranks where they will run."""
+        """Whether the ranks will have GPUs."""
         import torch
 
         return torch.cuda.is_available()
 
     @abstractmethod
-    def place(
-        self, ranks: int, program: Sequence[str], threads: int, python: str = sys.executable
-    ) -> AbstractContextManager[Allocation]:
-        """A place to start `ranks` ranks of `program` (arguments to `python`), each with so many threads.
+    def allocate(self, ranks: int, program: Sequence[str], threads: int, python: str = sys.executable) -> Allocation:
+        """What is needed to start `ranks` ranks of `program` (arguments to `python`) with so many threads each.
 
-        InputError where it cannot be had here. Leaving the context gives back whatever had to be set up.
+        InputError if that is impossible here.
         """

@@ -1,7 +1,6 @@
-"""How long runs will take, by what is recorded of the same ones, else of ones like them.
+"""Estimated durations of runs, from records of the same or of similar runs.
 
-A record says when its run began and ended (`provenance`), so its duration is that of the wall clock on its machine, in
-whole seconds, whatever else that machine did.
+A record's duration is the wall-clock time from `started_at` to `finished_at` of its provenance, in whole seconds.
 """
 
 from __future__ import annotations
@@ -18,26 +17,24 @@ from repro.records import kinds
 from repro.records.catalogue import REFERENCE, Found
 from repro.records.record import Record, TrainResult
 
-# what an estimate rests on, best first
+# sources of an estimate, best first
 SAME, SIZE, LIKE = "of the same runs", "of the same variants at another size", "of other runs of the experiment"
 SLOWED = "of their simulations, slowed down"
-UNKNOWN = "of none like them"
-LEAST_S = 0.5  # of a record in whole seconds
-STEADY_S = 10.0  # a pace counts for half where so many seconds speak for it
+UNKNOWN = "of no similar runs"
+LEAST_S = 0.5  # shortest duration that is assumed: timestamps are whole seconds
+STEADY_S = 10.0  # after this many seconds the observed pace and the expected one weigh the same
 
 
 class Estimate(NamedTuple):
-    """How long a run will take; seconds: None where nothing is recorded that says so. machine: the class of the
-    hardware that the record is of."""
+    """Estimated duration of a run; seconds: None if unknown; machine: the hardware class of the record used."""
 
     seconds: float | None = None
     by: str = UNKNOWN
     machine: str | None = None
 
 
-class What(NamedTuple):
-    """What the duration of a run depends on, planned or finished; iterations: of one that trains; device: of a modelled
-    testbed."""
+class Workload(NamedTuple):
+    """What determines the duration of a run. iterations: None for probes; device: of a modelled testbed."""
 
     experiment: tuple[Any, ...]  # paper and name
     variant: tuple[Any, ...]
@@ -46,10 +43,10 @@ class What(NamedTuple):
     scale: str
     iterations: float | None
     device: str = ""
-    time_factor: float = 1.0  # wall seconds of one on the run's own clock
+    time_factor: float = 1.0  # wall-clock seconds per second of the run's own clock
 
     @classmethod
-    def planned(cls, run: Run) -> What:
+    def planned(cls, run: Run) -> Workload:
         config, plain = run.config, run.config.plain()
         variant = (run.variant, run.testbed, config.model.name)
         place = (config.paper, config.experiment)
@@ -58,7 +55,7 @@ class What(NamedTuple):
         return cls(place, variant, kinds.of_config(plain), run.key, config.scale, run.iterations, device, factor)
 
     @classmethod
-    def finished(cls, record: Record) -> What:
+    def finished(cls, record: Record) -> Workload:
         own, result = record.identity, record.result
         variant = (own.variant, own.testbed.name, own.model.name if own.model else None)
         iterations = result.iterations if isinstance(result, TrainResult) else None
@@ -66,17 +63,17 @@ class What(NamedTuple):
         return cls((own.paper, own.experiment), variant, record.kind, record.key, own.scale, iterations, device)
 
     @property
-    def workload(self) -> tuple[Any, ...]:
-        """What is run, on whichever testbed with this device."""
+    def without_testbed(self) -> tuple[Any, ...]:
+        """Equal for an emulated run and its simulation."""
         variant, _, model = self.variant
         return (self.experiment, variant, model, self.device)
 
-    def same(self, other: What) -> bool:
+    def same(self, other: Workload) -> bool:
         """Whether a run of the same variant takes as long."""
         return self.key == other.key or self.scale == other.scale
 
-    def share(self, other: What) -> float:
-        """This one's iterations in those of another run of the variant."""
+    def share(self, other: Workload) -> float:
+        """Own iterations divided by those of another run of the variant."""
         return self.iterations / other.iterations if self.iterations and other.iterations else 1.0
 
 
@@ -85,9 +82,9 @@ def _device(testbed: Mapping[str, Any]) -> str:
 
 
 class Duration(NamedTuple):
-    """How long a finished run took, and what of that were iterations."""
+    """Wall-clock seconds of a finished run; working_s: the part spent in iterations."""
 
-    what: What
+    workload: Workload
     seconds: float
     working_s: float
     machine: str | None
@@ -95,71 +92,65 @@ class Duration(NamedTuple):
 
 
 def duration(record: Record) -> Duration | None:
-    """None of a run that does not say when it began and ended."""
-    ends = [record.provenance.get(name) for name in ("started_at", "finished_at")]
+    """None if the record has no valid timestamps."""
     try:
-        began, ended = (datetime.fromisoformat(end) for end in ends)  # type: ignore[arg-type]
-        took = max((ended - began).total_seconds(), LEAST_S)
-    except (TypeError, ValueError):  # of records from elsewhere
+        start, end = (datetime.fromisoformat(record.provenance[name]) for name in ("started_at", "finished_at"))
+        seconds = max((end - start).total_seconds(), LEAST_S)
+    except (KeyError, TypeError, ValueError):  # records of other people
         return None
-    working = min(record.wall.get("total_s", 0.0), took)
+    working = min(record.wall.get("total_s", 0.0), seconds)
     train_s = record.result.final.get("train_s") if isinstance(record.result, TrainResult) else None
-    return Duration(What.finished(record), took, working, record.hardware.class_, train_s)
+    return Duration(Workload.finished(record), seconds, working, record.hardware.class_, train_s)
 
 
 class Forecast:
-    """Estimates from records, which come in the order in which they finished: the latest count most."""
+    """Estimates from durations in the order in which the runs finished; later ones take precedence."""
 
-    def __init__(self, records: Iterable[Duration]):
+    def __init__(self, durations: Iterable[Duration]):
         self._of_variant: dict[tuple[Any, ...], list[Duration]] = {}
         self._like: dict[tuple[Any, ...], list[Duration]] = {}
         self._simulated: dict[tuple[Any, ...], Duration] = {}
-        for each in records:
-            if each.what.kind == kinds.SIMULATED:
-                self._simulated[each.what.workload] = each
-            self._of_variant.setdefault((each.what.experiment, each.what.variant), []).append(each)
-            self._like.setdefault((each.what.experiment, each.what.kind), []).append(each)
+        for each in durations:
+            if each.workload.kind == kinds.SIMULATED:
+                self._simulated[each.workload.without_testbed] = each
+            self._of_variant.setdefault((each.workload.experiment, each.workload.variant), []).append(each)
+            self._like.setdefault((each.workload.experiment, each.workload.kind), []).append(each)
 
-    def of(self, what: What) -> Estimate:
-        """By the latest record of the same run; else by those of its variant at other sizes, for its part of their
-        iterations; an emulated one by its simulation, which moves as many bytes; else by the experiment's runs of that
-        kind."""
-        own = self._of_variant.get((what.experiment, what.variant), [])
-        if same := [each for each in own if what.same(each.what)]:
+    def of(self, planned: Workload) -> Estimate:
+        """From the latest record of the same run; else of its variant at another size, scaled by iterations; for an
+        emulated run from its simulation, which moves as many bytes; else from runs of that kind in the experiment."""
+        variant = self._of_variant.get((planned.experiment, planned.variant), [])
+        if same := [each for each in variant if planned.same(each.workload)]:
             return Estimate(same[-1].seconds, SAME, same[-1].machine)
-        if own:
-            last = own[-1]
+        if variant:
+            last = variant[-1]
             rest = last.seconds - last.working_s
-            return Estimate(rest + what.share(last.what) * last.working_s, SIZE, last.machine)
-        twin = self._simulated.get(what.workload) if what.kind == kinds.EMULATED else None
+            return Estimate(rest + planned.share(last.workload) * last.working_s, SIZE, last.machine)
+        twin = self._simulated.get(planned.without_testbed) if planned.kind == kinds.EMULATED else None
         if twin and twin.train_s:
-            return Estimate(what.time_factor * what.share(twin.what) * twin.train_s, SLOWED, twin.machine)
-        if like := self._like.get((what.experiment, what.kind)):
+            return Estimate(planned.time_factor * planned.share(twin.workload) * twin.train_s, SLOWED, twin.machine)
+        if like := self._like.get((planned.experiment, planned.kind)):
             return Estimate(median(each.seconds for each in like), LIKE, like[-1].machine)
         return Estimate()
 
 
 def estimates(runs: Sequence[Run], finished: Sequence[Found]) -> list[Estimate]:
-    """How long each run will take: by the workspace where that has the same one, else by all there is."""
-    by_end = sorted(finished, key=lambda found: str(found.record.provenance.get("finished_at")))
-    known = [(found.origin, each) for found in by_end if (each := duration(found.record))]
-    own = Forecast(each for origin, each in known if origin != REFERENCE)
-    every = Forecast(each for _, each in known)
-    found = []
-    for run in runs:
-        what = What.planned(run)
-        first = own.of(what)
-        found.append(first if first.by == SAME else every.of(what))
-    return found
+    """Estimated duration of each run: from the workspace if it has the same run, else from all records."""
+    by_end = sorted(finished, key=lambda each: str(each.record.provenance.get("finished_at")))
+    durations = [(each.origin, known) for each in by_end if (known := duration(each.record))]
+    workspace = Forecast(each for origin, each in durations if origin != REFERENCE)
+    everything = Forecast(each for _, each in durations)
+    planned = map(Workload.planned, runs)
+    return [own if (own := workspace.of(each)).by == SAME else everything.of(each) for each in planned]
 
 
-def pace(took: float, expected: float) -> float:
-    """What to multiply expectations with, after so many seconds of which so many were expected; few change little."""
-    return (took + STEADY_S) / (expected + STEADY_S)
+def pace(observed: float, expected: float) -> float:
+    """The factor by which to correct expected durations, from the observed and expected seconds of finished runs."""
+    return (observed + STEADY_S) / (expected + STEADY_S)
 
 
 class Expected(NamedTuple):
-    """What runs will take together, on the wall; how many of them are known by what, and on which machines."""
+    """Wall-clock seconds of several runs; how many estimates have which source, and which machine."""
 
     seconds: float
     by: Counter[str]
@@ -167,19 +158,23 @@ class Expected(NamedTuple):
 
 
 def together(runs: Sequence[Run], each: Sequence[Estimate], cores: int) -> Expected:
-    """Measured runs go one by one, simulated ones side by side, one a core. One of which nothing is known counts as
-    the median of the others of its kind, or not at all."""
-    alone, beside = ([e.seconds for run, e in zip(runs, each) if run.simulated == simulated] for simulated in (0, 1))
+    """Measured runs go one by one, simulated ones side by side, one per core. A run without an estimate counts as the
+    median of its kind, or as zero."""
+    measured, simulated = (
+        filled([estimate.seconds for run, estimate in zip(runs, each, strict=True) if run.simulated == kind])
+        for kind in (False, True)
+    )
     machines = Counter(estimate.machine for estimate in each if estimate.machine)
-    seconds = sum(filled(alone)) + side_by_side(filled(beside), cores)
+    seconds = sum(measured) + side_by_side(simulated, cores)
     return Expected(seconds, Counter(estimate.by for estimate in each), machines)
 
 
 def filled(times: Sequence[float | None]) -> list[float]:
+    """The times, with the median of those that are known in place of None."""
     known = [each for each in times if each is not None]
     return [each if each is not None else median(known or [0.0]) for each in times]
 
 
 def side_by_side(times: Sequence[float], cores: int) -> float:
-    """Seconds that runs take on so many cores, of which none is divided."""
+    """Seconds that runs of one core each take on so many cores."""
     return max(sum(times) / max(cores, 1), *times) if times else 0.0

@@ -1,4 +1,4 @@
-"""What the command does with each message of rank 0: progress for the user, values for MLflow, a run that leaves."""
+"""The command's handler of rank 0's messages: it shows progress, updates MLflow and notices preemption."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from repro.launch.progress import Progress
 from repro.records.record import Record, TrainResult
 from repro.training.evaluation.metrics import METRICS
 
-SYNC_EVERY_S = 10.0  # MLflow is told at most this often while ranks run: they share the cores
+SYNC_EVERY_S = 10.0  # least seconds between live updates of MLflow, which shares the cores with the ranks
 
 
 class Listener:
-    """What the parent does with each message of rank 0."""
+    """Called with each message of rank 0."""
 
     def __init__(self, run: Run, progress: Progress, mirrors: BestEffort | None):
         self.run, self.progress, self.mirrors = run, progress, mirrors
         self.synced = time.monotonic()
-        self.signalled = False  # whether rank 0 was asked to leave
-        self.left_at: int | None = None  # the iteration at which all did
+        self.signalled = False  # whether rank 0 has received the preemption signal
+        self.left_at: int | None = None  # the iteration of the checkpoint at which all ranks ended
 
     def __call__(self, message: dict[str, Any]) -> None:
         if message["event"] == "start":
@@ -34,7 +34,7 @@ class Listener:
         else:
             if message["event"] == "signalled":
                 self.signalled = True
-                self.progress.note(f"{self.run.label}: asked to leave at iteration {message['iteration']}")
+                self.progress.note(f"{self.run.label}: preempted at iteration {message['iteration']}")
             if message["event"] == "preempted":
                 self.left_at = message["iteration"]
             self.progress.update(self.run.title, message["iteration"], message.get(self.run.config.metric))

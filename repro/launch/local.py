@@ -5,21 +5,20 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 from repro.core.errors import InputError
 from repro.launch.base import Allocation, Launcher
 
-# As root, or with more ranks than cores, OpenMPI refuses unless told; versions 4 and 5 have names of their own for it.
+# Open MPI refuses to run as root, and more ranks than cores, unless configured; versions 4 and 5 name this differently.
 OPENMPI = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
     "OMPI_MCA_rmaps_base_oversubscribe": "1",
     "OMPI_MCA_hwloc_base_binding_policy": "none",
     "OMPI_MCA_mpi_yield_when_idle": "1",
-    # Through shared memory alone: other ways listen on all of the machine's addresses, also where nothing goes there.
+    # Shared memory only: other transports listen on all of the machine's addresses, even when they are not used.
     "OMPI_MCA_pml": "ob1",
     "OMPI_MCA_btl": "^tcp,ofi,openib",
     "PRTE_ALLOW_RUN_AS_ROOT": "1",
@@ -30,19 +29,19 @@ OPENMPI = {
 
 
 def environment(threads: int) -> dict[str, str]:
-    """The environment of ranks on this machine: one thread pool size, loopback, what OpenMPI has to be told."""
-    own = {
+    """The environment of ranks on this machine: thread pool size, loopback interface, Open MPI's settings."""
+    return {
+        **os.environ,
         **OPENMPI,
         "OMP_NUM_THREADS": str(threads),
         "MKL_NUM_THREADS": str(threads),
         "GLOO_SOCKET_IFNAME": os.environ.get("GLOO_SOCKET_IFNAME", "lo"),
         "PYTHONUNBUFFERED": "1",
     }
-    return {**os.environ, **own}
 
 
 def find_mpirun() -> str:
-    """The mpirun beside this Python, else on PATH; InputError with the way to get one."""
+    """The mpirun beside this Python, else on PATH; InputError with installation advice if there is none."""
     beside = Path(sys.executable).with_name("mpirun")
     found = str(beside) if beside.exists() else shutil.which("mpirun")
     if not found:
@@ -53,55 +52,46 @@ def find_mpirun() -> str:
     return found
 
 
-def mpirun_command(ranks: int, program: list[str], python: str = sys.executable) -> list[str]:
-    """`python`: what starts each rank."""
+def mpirun_command(ranks: int, program: Sequence[str], python: str = sys.executable) -> list[str]:
+    """python: the interpreter of each rank."""
     # without -m mpi4py an uncaught exception in one rank would leave the others waiting
     mpirun = [sys.executable, "-m", "repro.launch.apart", find_mpirun()]
     return [*mpirun, "-n", str(ranks), python, "-m", "mpi4py", *program]
 
 
-def torchrun_command(ranks: int, program: list[str], python: str = sys.executable) -> list[str]:
-    """`python`: what starts torchrun; it starts the ranks with $PYTHON_EXEC."""
+def torchrun_command(ranks: int, program: Sequence[str], python: str = sys.executable) -> list[str]:
+    """python: the interpreter of torchrun, which starts the ranks with $PYTHON_EXEC."""
     return [python, "-m", "repro.launch.torchrun", "--nproc-per-node", str(ranks), *program]
 
 
 class Mpirun(Launcher):
-    """The MPI fabric, through shared memory."""
+    """mpirun on this machine: the MPI fabric through shared memory."""
 
     name = "mpirun"
     fabric = "mpi"
-    modules = ("repro.launch.local",)  # threads and waiting
+    modules = ("repro.launch.local",)
 
-    @contextmanager
-    def place(
-        self, ranks: int, program: Sequence[str], threads: int, python: str = sys.executable
-    ) -> Iterator[Allocation]:
-        yield Allocation(mpirun_command(ranks, list(program), python), environment(threads))
+    def allocate(self, ranks: int, program: Sequence[str], threads: int, python: str = sys.executable) -> Allocation:
+        return Allocation(mpirun_command(ranks, program, python), environment(threads))
 
 
 class Torchrun(Launcher):
-    """torch.distributed: gloo over loopback, or NCCL."""
+    """torchrun on this machine: torch.distributed with gloo over loopback, or NCCL."""
 
     name = "torchrun"
     fabric = "torch"
     modules = ("repro.launch.local",)
 
-    @contextmanager
-    def place(
-        self, ranks: int, program: Sequence[str], threads: int, python: str = sys.executable
-    ) -> Iterator[Allocation]:
-        yield Allocation(torchrun_command(ranks, list(program), python), environment(threads) | {"PYTHON_EXEC": python})
+    def allocate(self, ranks: int, program: Sequence[str], threads: int, python: str = sys.executable) -> Allocation:
+        return Allocation(torchrun_command(ranks, program, python), environment(threads) | {"PYTHON_EXEC": python})
 
 
 class Virtual(Launcher):
-    """One process, whose tasks are the ranks."""
+    """One process that simulates all ranks."""
 
     name = "virtual"
     kind = "simulated"
     fabric = "virtual"
 
-    @contextmanager
-    def place(
-        self, ranks: int, program: Sequence[str], threads: int, python: str = sys.executable
-    ) -> Iterator[Allocation]:
-        yield Allocation([python, *program], environment(threads))
+    def allocate(self, ranks: int, program: Sequence[str], threads: int, python: str = sys.executable) -> Allocation:
+        return Allocation([python, *program], environment(threads))

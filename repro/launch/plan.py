@@ -1,4 +1,4 @@
-"""Which runs a command has to do, known without PyTorch: from the cache, or computed by a helper process."""
+"""The plan of a command: its runs with their keys, from a cache or from a helper process, without importing PyTorch."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from repro.experiment.run import Run
 from repro.launch.local import environment
 from repro.launch.pool import Pools
 
-# whose sources decide which runs there are, and with what keys, are all but these
+# a plan depends on the sources of the package, but for these folders
 NOT_READ = ("published", "reports", "site", "static", "testing", "faults")
 SOURCES = (".py", ".yaml", ".csv", ".json", ".txt")
 VARIABLES = ("REPRO_", "XDG_", "CUDA_", "SLURM_", "HOME", "PYTHON", "MPI4PY_", "LD_LIBRARY_PATH")
-WRITTEN_TO = ("REPRO_RESULTS", "REPRO_REPORTS")  # no run depends on where its results go
+OUTPUT_VARIABLES = ("REPRO_RESULTS", "REPRO_REPORTS")  # no run depends on where its results are written
 
 
 @dataclass(frozen=True)
 class Plan:
-    """runs: with keys. left_out: experiments that cannot be done here, or not in all: name, whether some runs of it
-    are here, why."""
+    """runs: with keys. left_out: experiments that this machine cannot run, or not completely: (name, whether some of
+    its runs are planned, reason)."""
 
     runs: list[Run]
     left_out: list[list]
@@ -46,9 +46,9 @@ def plan(
     fetch: bool = True,
     together: bool = False,
 ) -> Plan:
-    """The plan of these experiments; messages about their data go to stderr. Raises what `runs_of` raises.
+    """The plan of these experiments; messages about their data go to stderr. Raises the errors of `runs_of`.
 
-    Where PyTorch is imported already, as in tests and notebooks, nothing is remembered and nobody is asked.
+    If PyTorch is imported already, as in tests and notebooks, it is computed here, without cache and helper process.
     """
     request: dict[str, Any] = {"names": list(names), "overrides": list(overrides), "scale": scale, "draws": draws}
     request |= {"fetch": fetch, "together": together}
@@ -68,8 +68,8 @@ def plan(
 
 
 def check_given(names: Sequence[str], overrides: Sequence[str], scale: str) -> None:
-    """InputError for a scale, or an override, that an experiment does not have, and for a value of a wrong type;
-    without PyTorch, whose import takes seconds."""
+    """InputError for a scale or override that an experiment does not have, or a value of the wrong type; without
+    importing PyTorch, which takes seconds."""
     from repro.experiment import config, grid
     from repro.experiment.compose import Composer, value_of
     from repro.experiment.schema import RunConfig
@@ -79,15 +79,15 @@ def check_given(names: Sequence[str], overrides: Sequence[str], scale: str) -> N
         (plain, swept), base = grid.split(configured), grid.single_valued(configured)
         several = (f"{key}={value}" for key, values in swept.items() for value in values)
         composer = Composer(name, scale)
-        composer.check(given := [*plain, *several])
+        composer.check(words := [*plain, *several])
         if any(key.partition(".")[0] in PLUGINS for key in plain) and not composer.imports(base):
             composer.compose(base)  # its error names the plugin's options
-        for entry in filter(None, map(value_of, given)):
+        for entry in filter(None, map(value_of, words)):
             check_value(RunConfig, *entry)
 
 
 def ask(request: dict[str, Any], pools: Pools) -> dict[str, Any]:
-    """The helper's answer; its errors are raised here."""
+    """The helper's answer; raises its errors."""
     with pools.python(1, environment(1)) as python:
         helper = subprocess.run(
             [python, "-m", "repro.launch.plan_process"],
@@ -105,7 +105,7 @@ def ask(request: dict[str, Any], pools: Pools) -> dict[str, Any]:
 
 
 def surroundings() -> dict[str, Any]:
-    """What runs and their keys depend on besides what is asked for: code, configuration, packages, machine."""
+    """What runs and their keys depend on besides the request: code, configuration, packages, environment, machine."""
     variables = user_cache.select_variables(os.environ, VARIABLES)
     return {
         "code": user_cache.tree_digest([PACKAGE], SOURCES, NOT_READ),
@@ -113,7 +113,7 @@ def surroundings() -> dict[str, Any]:
             map(user_cache.path_state, (info for path in sys.path for info in glob.glob(f"{path}/*-info")))
         ),
         "python": [sys.executable, sys.version],
-        "variables": {name: value for name, value in variables.items() if name not in WRITTEN_TO},
+        "variables": {name: value for name, value in variables.items() if name not in OUTPUT_VARIABLES},
         "machine": [socket.gethostname(), platform.platform(), sorted(os.sched_getaffinity(0))],
         "gpus": sorted(glob.glob("/dev/nvidia[0-9]*")),
         "folder": os.getcwd(),

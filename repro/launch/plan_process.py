@@ -1,6 +1,6 @@
-"""The runs of experiments with their keys, found by a process that imports PyTorch so that the command need not.
+"""The helper process that plans runs: it imports PyTorch, so that the command need not.
 
-`python -m repro.launch.plan_process` reads a request of `repro.launch.plan` on stdin and writes the answer on stdout;
+`python -m repro.launch.plan_process` reads a request of `repro.launch.plan` from stdin and writes the answer to stdout;
 messages about data go to stderr.
 """
 
@@ -21,45 +21,47 @@ from repro.experiment.requested import runs_of
 from repro.experiment.run import Run
 from repro.records import variants
 
-MOST = 500  # files that a plan may rest on and be remembered
+MOST_FILES = 500  # a plan that depends on more files is not cached
 
 
-class Witness:
-    """What this process opens from now on, outside of Python and of what is known to be read: the project's own code
-    and configuration. By an audit hook: which files a user's own data set or model reads, its code alone knows."""
+class FileAccesses:
+    """The files that this process opens from now on, but for Python's own, and the project's code and configuration.
+
+    Recorded by an audit hook, since only the code of a user's data set or model determines which files it reads.
+    """
 
     def __init__(self) -> None:
         self.read: set[str] = set()
         self.written: set[str] = set()
-        self._known = ("/proc/", "/sys/", "/dev/", f"{PACKAGE}{os.sep}", f"{CONFIGS}{os.sep}")
+        self._ignored = ("/proc/", "/sys/", "/dev/", f"{PACKAGE}{os.sep}", f"{CONFIGS}{os.sep}")
         self._python = tuple(f"{prefix}{os.sep}" for prefix in (sys.prefix, sys.base_prefix))
-        sys.addaudithook(self._see)
+        sys.addaudithook(self._record)
 
-    def _see(self, event: str, arguments: tuple) -> None:
+    def _record(self, event: str, arguments: tuple) -> None:
         if event not in ("open", "os.listdir", "os.scandir") or not isinstance(arguments[0], str | bytes | os.PathLike):
             return
-        place = os.path.abspath(os.fsdecode(arguments[0]))
-        # installed source is read for the key of a run of somebody else's plugin
-        library = place.startswith(self._python) and not place.endswith(".py")
-        if library or place.startswith(self._known) or "__pycache__" in place:
+        path = os.path.abspath(os.fsdecode(arguments[0]))
+        # installed source is read for the run keys of other packages' plugins
+        library = path.startswith(self._python) and not path.endswith(".py")
+        if library or path.startswith(self._ignored) or "__pycache__" in path:
             return
         writes = event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR)
-        (self.written if writes else self.read).add(place)
+        (self.written if writes else self.read).add(path)
 
-    def watched(self, runs: Sequence[Run]) -> list[str] | None:
-        """Files and folders whose change may make another plan; None where these are too many, or where data were
-        fetched, which the next command finds."""
+    def dependencies(self, runs: Sequence[Run]) -> list[str] | None:
+        """Files and folders whose change invalidates the plan; None if there are too many, or if data were fetched,
+        because the next command will plan with them."""
         from repro.data.files import places
 
         roots = [place for root in {run.config.data.root for run in runs} for place in places(root)]
         inner = [each for place in roots if place.is_dir() for each in place.iterdir() if each.is_dir()]
         fetched = any(path.startswith(f"{place}{os.sep}") for path in self.written for place in roots)
         watched = {*self.read, *map(str, roots), *map(str, inner)}
-        return None if fetched or len(watched) > MOST else sorted(watched)
+        return None if fetched or len(watched) > MOST_FILES else sorted(watched)
 
 
 class Tee:
-    """A stream that keeps what it passes on."""
+    """A stream that also stores what it writes."""
 
     def __init__(self, stream: TextIO):
         self.stream, self.text = stream, ""
@@ -73,22 +75,22 @@ class Tee:
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """The plan of a request: runs as plain data, experiments left out, messages, files that it depends on; or the name
-    of an error and its message."""
-    witness, stderr = Witness(), Tee(sys.stderr)
+    """The plan of a request: runs as plain data, experiments left out, messages, and files that it depends on; or the
+    name of an error and its message."""
+    accesses, stderr = FileAccesses(), Tee(sys.stderr)
     sys.stderr = stderr
     try:
         runs, left_out = runs_of(**request)
     except ReproError as error:
         return {"error": type(error).__name__, "message": str(error)}
-    except Exception as error:  # of a plugin: a strategy's `check`, a data set's `load`
+    except Exception as error:  # from a plugin: a strategy's `check`, a data set's `load`
         traceback.print_exc()
         return {
             "error": FaultError.__name__,
             "message": f"the runs cannot be planned: {error_location.describe(error)}",
         }
-    plan = {"runs": [run.plain() for run in runs], "watched": witness.watched(runs)}
-    # which is no part of the plan: what it reads is not watched
+    plan = {"runs": [run.plain() for run in runs], "watched": accesses.dependencies(runs)}
+    # afterwards, because the plan does not depend on the files that this reads
     variants.keep_defaults((group, getattr(run.config, group).name) for run in runs for group in PLUGINS)
     return plan | {"left_out": left_out, "stderr": stderr.text}
 

@@ -1,12 +1,12 @@
-"""Ranks that need not import PyTorch: they are forked from one process that has imported it.
+"""A fork server for ranks: each is forked from a process that has imported PyTorch already.
 
 `multiprocessing`'s forkserver forks only for the process that started it; ranks are started by mpirun, torchrun or the
 command, often in a network namespace. So three processes take part:
 
-    stand-in   what a launcher starts in the place of Python: sends the server its arguments, environment, folder and
-               standard streams, passes signals on, and ends as the rank ends
+    stand-in   is started by the launcher in place of Python; sends the server its arguments, environment, folder and
+               standard streams, forwards signals, and ends with the rank's status
     server     imports PyTorch once, then forks an attendant for each stand-in that connects
-    attendant  joins the stand-in's namespaces, forks the rank, and tells the stand-in how the rank ended
+    attendant  joins the stand-in's namespaces, forks the rank, and reports its exit status to the stand-in
 
 A rank is killed with its attendant, an attendant with the server or its stand-in, and the server with the command.
 """
@@ -31,16 +31,16 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCONT, signal.SIGUSR1, signal.SIGUSR2)
-NAMESPACES = ("user", "net", "uts", "ipc", "pid", "mnt")  # the mounts last: they bring another /proc
-LOOK_EVERY_S, STOPPED_LOOKS = 1.0, 10  # a server that is seen stopped so many times in a row is killed
+FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCONT, signal.SIGUSR1, signal.SIGUSR2)
+NAMESPACES = ("user", "net", "uts", "ipc", "pid", "mnt")  # mnt last: it changes /proc
+CHECK_EVERY_S, STOPPED_CHECKS = 1.0, 10  # a server that is stopped at so many checks in a row is killed
 
 
 class Pool:
-    """A server, and the program `python` that is a stand-in; both go with `close`, and all ranks with them."""
+    """A server, and `python`, the path of its stand-in program; `close` ends the server and all ranks."""
 
     def __init__(self, environment: Mapping[str, str]):
-        """environment: of the server. What libraries read of it when they are imported holds for all ranks."""
+        """environment: of the server; variables that libraries read at import take effect for all ranks."""
         self._folder = tempfile.TemporaryDirectory(prefix="repro-pool-", dir="/tmp")  # a socket's path must be short
         path = Path(self._folder.name, "socket")
         self.python = str(path.with_name("python"))
@@ -49,11 +49,11 @@ class Pool:
         Path(self.python).chmod(0o700)
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(str(path))
-            listener.listen(1024)  # so many may wait while it imports
+            listener.listen(1024)  # connections that may wait while the server imports
             self.server = subprocess.Popen(
                 [sys.executable, "-u", "-m", "repro.launch.pool", "--serve", str(listener.fileno())],
                 env=dict(environment),
-                stdin=subprocess.PIPE,  # whose end is that of the command
+                stdin=subprocess.PIPE,  # closed when the command ends
                 pass_fds=[listener.fileno()],
                 start_new_session=True,
             )
@@ -61,13 +61,13 @@ class Pool:
         threading.Thread(target=self._watch, daemon=True).start()
 
     def _watch(self) -> None:
-        """Kill a server that stays stopped; looks are counted, for a command may have been stopped with it."""
-        looks = 0
+        """Kill a server that stays stopped. Counts checks, not seconds: the command may have been stopped with it."""
+        checks = 0
         while self.server.poll() is None and not self.was_stopped:
             state = Path(f"/proc/{self.server.pid}/stat").read_text().rpartition(")")[2].split()[0]
-            looks = looks + 1 if state == "T" else 0
-            self.was_stopped = looks >= STOPPED_LOOKS
-            time.sleep(LOOK_EVERY_S)
+            checks = checks + 1 if state == "T" else 0
+            self.was_stopped = checks >= STOPPED_CHECKS
+            time.sleep(CHECK_EVERY_S)
         self.server.kill()
 
     def close(self) -> None:
@@ -77,10 +77,10 @@ class Pool:
 
 
 class Pools(contextlib.ExitStack):
-    """The pools of one command: one for each number of threads that its runs' ranks have, started when needed."""
+    """The pools of one command, one per number of threads per rank; each is started when it is first needed."""
 
     def __init__(self, fresh: bool = False):
-        """fresh: no pool; every rank is a new Python process."""
+        """fresh: use no pool; each rank is a new Python process."""
         super().__init__()
         self.fresh = fresh
         self._pools: dict[int, Pool] = {}
@@ -88,7 +88,7 @@ class Pools(contextlib.ExitStack):
 
     @contextlib.contextmanager
     def python(self, threads: int, environment: Mapping[str, str]) -> Iterator[str]:
-        """The program that starts Python for the ranks of a run. threads: of each rank; environment: of such ranks."""
+        """The interpreter to start the ranks of a run with. threads: per rank; environment: of ranks with so many."""
         if self.fresh:
             yield sys.executable
             return
@@ -105,14 +105,14 @@ class Pools(contextlib.ExitStack):
             raise type(error)(f"{error} (the process that ranks are forked from was stopped by SIGSTOP)") from None
 
 
-def _awake(*_: object) -> None:
-    """A signal's handler where its number goes to the wake-up descriptor."""
+def _wake_up(*_: object) -> None:
+    """The handler of a signal whose number is written to the wake-up descriptor."""
 
 
 def stand_in(path: str, words: list[str]) -> None:
-    """Have a rank forked that runs `[-u] -m MODULE ...`, and end as it ends. Uses the standard library alone."""
+    """Have a rank forked that runs `[-u] -m MODULE ...`, and end with its status. Uses only the standard library."""
     getattr(ctypes.CDLL(None), "prctl", lambda *_: 0)(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: ends with its launcher
-    signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)  # until they can be passed on
+    signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)  # until they can be forwarded
     answer = b""
     with contextlib.suppress(OSError):  # the server has ended, or ends meanwhile
         link = socket.socket(socket.AF_UNIX)
@@ -122,10 +122,10 @@ def stand_in(path: str, words: list[str]) -> None:
             request.flush()
             socket.send_fds(link, [b"?"], [0, 1, 2, request.fileno()])
         link.setblocking(False)
-        signal.set_wakeup_fd(link.fileno())  # a signal's number is sent at once; a handler would wait for `select`
-        for number in PASSED_ON:
-            signal.signal(number, _awake)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
+        signal.set_wakeup_fd(link.fileno())  # sends a signal's number at once; a handler would wait for `select`
+        for number in FORWARDED:
+            signal.signal(number, _wake_up)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)
         select.select([link], [], [])
         answer = link.recv(8)
     status = int.from_bytes(answer, "little", signed=True) if answer else -signal.SIGKILL
@@ -137,12 +137,12 @@ def stand_in(path: str, words: list[str]) -> None:
 
 
 def serve(listener: socket.socket) -> None:
-    """Fork an attendant for each connection, until standard input ends. Returns in ranks alone, when they have run."""
+    """Fork an attendant for each connection, until standard input is closed. Returns only in ranks, after their run."""
     import repro.rank.preload  # noqa: F401
 
     server = os.getpid()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for attendants
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a KeyboardInterrupt in a rank that is being forked would be lost
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # attendants are not waited for
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a KeyboardInterrupt during the fork of a rank would be lost
     while sys.stdin not in select.select([listener, sys.stdin], [], [])[0]:
         link = listener.accept()[0]
         if os.fork() == 0:
@@ -152,11 +152,11 @@ def serve(listener: socket.socket) -> None:
 
 
 def attend(link: socket.socket, server: int) -> None:
-    """Fork the rank, pass signals on to it, tell how it ended. Returns in the rank alone, when that has run."""
+    """Fork the rank, forward signals to it, report its exit status. Returns only in the rank, after its run."""
     from repro.launch.namespaces import linux
 
     streams = socket.recv_fds(link, 1, 4)[1]
-    if len(streams) < 4:  # the stand-in has ended meanwhile
+    if len(streams) < 4:  # the stand-in has ended
         os._exit(0)
     with open(streams.pop()) as request:
         request.seek(0)
@@ -166,7 +166,7 @@ def attend(link: socket.socket, server: int) -> None:
         theirs = f"/proc/{caller}/ns/{kind}"
         if os.path.exists(theirs) and not os.path.samefile(theirs, f"/proc/self/ns/{kind}"):
             linux.enter(theirs)
-    linux.killed_with_parent(server)  # another user namespace has forgotten it
+    linux.killed_with_parent(server)  # again, because entering a user namespace resets it
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     attendant = os.getpid()
     if (rank := os.fork()) == 0:
@@ -183,11 +183,11 @@ def attend(link: socket.socket, server: int) -> None:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
         return
 
-    waking, woken = socket.socketpair()
-    waking.setblocking(False)
-    signal.set_wakeup_fd(waking.fileno(), warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, _awake)
-    watched = [link, woken]
+    wakeup_write, wakeup_read = socket.socketpair()
+    wakeup_write.setblocking(False)
+    signal.set_wakeup_fd(wakeup_write.fileno(), warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, _wake_up)
+    watched = [link, wakeup_read]
     while True:
         ended, status = os.waitpid(rank, os.WNOHANG)
         if ended:  # and was not stopped
@@ -195,17 +195,17 @@ def attend(link: socket.socket, server: int) -> None:
                 link.send(os.waitstatus_to_exitcode(status).to_bytes(8, "little", signed=True))
             os._exit(0)
         ready = select.select(watched, [], [])[0]
-        if woken in ready:
-            woken.recv(64)
+        if wakeup_read in ready:
+            wakeup_read.recv(64)
         if link in ready:
-            number = _received(link)
+            number = _next_signal(link)
             os.kill(rank, number or signal.SIGKILL)
-            if not number:  # the stand-in has ended
+            if not number:
                 watched.remove(link)
 
 
-def _received(link: socket.socket) -> int:
-    """The number of the next signal; 0 if the stand-in has ended."""
+def _next_signal(link: socket.socket) -> int:
+    """The number of the next signal from the stand-in; 0 if that has ended."""
     try:
         return next(iter(link.recv(1)), 0)
     except OSError:

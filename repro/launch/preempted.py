@@ -1,4 +1,4 @@
-"""The end of a command whose run was asked to leave and goes on from its checkpoint (`repro.rank.preemption`)."""
+"""The error of a preempted run, which resumes from its checkpoint (`repro.rank.preemption`)."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections.abc import Iterable
 
 from repro.core.errors import Diverged, FaultError
 
-STATUS = 75  # of a command whose run goes on when it is started again (EX_TEMPFAIL of sysexits.h)
-# what srun says of a rank that had the signal before it could listen
+STATUS = 75  # exit status of a command whose repetition resumes the run (EX_TEMPFAIL of sysexits.h)
+# srun's message about a rank that received the signal before its handler was installed
 ENDED_EARLY = re.compile(r"srun: error: [^\n]*: tasks? [^\n]*: Terminated")
 
 
 class Preempted(FaultError):
-    """The run was asked to leave; the same command goes on from its checkpoint."""
+    """The run was preempted; the same command resumes it from its checkpoint."""
 
     status = STATUS
 
 
-def judged(error: FaultError, signalled: bool, lines: Iterable[str]) -> FaultError:
-    """The parent's view of a fault: after the signal it is a preemption without a checkpoint of its own."""
+def as_preemption(error: FaultError, signalled: bool, lines: Iterable[str]) -> FaultError:
+    """The error as it is; if it followed the preemption signal, a preemption without a new checkpoint."""
     if isinstance(error, Preempted | Diverged) or not (signalled or any(map(ENDED_EARLY.search, lines))):
         return error
-    return Preempted(f"asked to leave, and ended before a checkpoint: {error}")
+    return Preempted(f"preempted, and ended before a checkpoint: {error}")

@@ -1,4 +1,4 @@
-"""What a person sees of runs under way: a bar on a terminal, a plain line every few seconds elsewhere."""
+"""The progress display of runs: a bar on a terminal, otherwise a line every few seconds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DRAW_EVERY_S = 0.2
 
 @dataclass
 class Running:
-    """How far one run is."""
+    """The progress of one run."""
 
     iterations: int
     iteration: int = 0
@@ -28,41 +28,37 @@ class Running:
 
 
 class Progress:
-    """One bar over all runs of a job, with what is left of it (`repro.launch.remaining`).
+    """One bar over all runs of a command, with the estimated time left (`repro.launch.remaining`).
 
-    Several runs may go on side by side; the one last heard of is shown. Safe to call from several threads.
+    Of runs side by side the one that reported last is shown. Thread-safe.
     """
 
     def __init__(self, runs: Mapping[str, Planned], stream: TextIO | None = None, cores: int = 1):
-        """runs: those still to be done, by the names that they are called by here; cores: that simulated ones share."""
+        """runs: the unfinished ones, by name; cores: shared by simulated runs."""
         self.total = len(runs)
         self.stream = stream or sys.stderr
         self._remaining = Remaining(runs, cores)
         self._finished = 0
         self._running: dict[str, Running] = {}
-        self._name = ""  # of the run last heard of
-        self._next = 0.0  # when to show something again; 0: at once
+        self._name = ""  # of the run that reported last
+        self._next = 0.0  # the earliest time of the next update
         self._lock = threading.RLock()
         self._bar: Any = None
         if self.stream.isatty():
-            from tqdm import tqdm  # 0.1 s, and not needed in a log file
+            from tqdm import tqdm  # takes 0.1 s, and a log file does not need it
 
             layout = "{desc} |{bar}| {postfix} [{elapsed} so far]"
-            # A terminal that does not know its width says 0, and tqdm would then draw nothing.
+            # tqdm draws nothing on a terminal that reports a width of 0
             width = {"dynamic_ncols": True} if os.get_terminal_size(self.stream.fileno()).columns else {"ncols": 100}
             total = max(self.total, 1)
             self._bar = tqdm(total=total, file=self.stream, bar_format=layout, leave=False, **width)
 
     def starting(self, name: str) -> None:
-        """A run is about to start its ranks: from here on its time counts."""
-        with self._lock:
-            self._remaining.begin(name)
-            self._running[name] = Running(0)
-            self._name = name
-            self._show()
+        """A run is about to start its ranks; its time counts from here."""
+        self.begin(name, 0)
 
     def begin(self, name: str, iterations: int, metric: str = "accuracy") -> None:
-        """A run's first rank begins to work; `metric`: what its scores are, for people."""
+        """Rank 0 of a run begins to work; metric: the display name of its scores."""
         with self._lock:
             self._remaining.begin(name)
             self._running[name] = Running(iterations, metric=metric)
@@ -70,7 +66,7 @@ class Progress:
             self._show()
 
     def update(self, name: str, iteration: int, score: float | None = None) -> None:
-        """A run has done `iteration` iterations; score: the last one measured, if there is a new one."""
+        """A run has completed `iteration` iterations; score: a new score, if there is one."""
         with self._lock:
             run = self._running[name]
             run.iteration = min(iteration, run.iterations)
@@ -80,7 +76,7 @@ class Progress:
             self._show()
 
     def done(self, name: str, line: str) -> None:
-        """A run has come to its end, good or bad: print a line that stays."""
+        """A run has finished or failed: print a permanent line."""
         with self._lock:
             self._running.pop(name, None)
             self._remaining.done(name)
@@ -88,8 +84,8 @@ class Progress:
             self.note(line)
 
     def note(self, line: str) -> None:
-        """Print a line that stays, whatever is running."""
-        line = one_line(line)  # names and reasons come from files
+        """Print a permanent line."""
+        line = one_line(line)  # names and reasons may have control characters
         with self._lock:
             if self._bar is not None:
                 self._bar.write(line, file=self.stream)
@@ -133,7 +129,7 @@ class Progress:
 
 
 def duration(seconds: float) -> str:
-    """As in 45 s, 12 min or 3 h 05 min."""
+    """Formatted like `45 s`, `12 min` or `3 h 05 min`."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)

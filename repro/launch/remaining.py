@@ -1,4 +1,4 @@
-"""What is left of a job, in seconds on the wall: what was expected of its runs, corrected by those that have ended."""
+"""The estimated time until all runs of a command are done: expected durations, corrected by those of ended runs."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 from repro.launch.forecast import pace, side_by_side
 
-TELLING = 0.05  # the part of a run's iterations from which on they tell how long it takes
+LEAST_SHARE = 0.05  # a run's own speed is used once this share of its iterations is done
 
 
 class Planned(NamedTuple):
-    """A run to come. seconds: expected of it, None where nobody knows."""
+    """A run to be done; seconds: its expected duration, None if unknown."""
 
     seconds: float | None = None
     simulated: bool = False
@@ -22,50 +22,45 @@ class Planned(NamedTuple):
 
 @dataclass
 class Remaining:
-    """The clock of a job whose simulated runs go side by side, one a core, and all others one by one."""
+    """Estimator for runs of which simulated ones go side by side, one per core, and the others one by one."""
 
     runs: Mapping[str, Planned]
     cores: int = 1
-    _began: dict[str, float] = field(default_factory=dict)
-    _took: dict[str, float] = field(default_factory=dict)
+    _started: dict[str, float] = field(default_factory=dict)
+    _ended: dict[str, float] = field(default_factory=dict)  # seconds that the run lasted
 
     def begin(self, name: str) -> None:
-        self._began.setdefault(name, time.monotonic())
+        self._started.setdefault(name, time.monotonic())
 
     def done(self, name: str) -> None:
-        if name in self._began:
-            self._took[name] = time.monotonic() - self._began.pop(name)
+        if name in self._started:
+            self._ended[name] = time.monotonic() - self._started.pop(name)
 
     def left(self, shares: Mapping[str, float]) -> float | None:
-        """Seconds; None while nothing tells. shares: of their iterations that the runs under way have done."""
-        parts = []
-        for simulated in (False, True):
-            of_kind = {name: run for name, run in self.runs.items() if run.simulated == simulated}
-            if (times := self._of_kind(of_kind, shares)) is None:
-                return None
-            parts.append(side_by_side(times, self.cores) if simulated else sum(times))
-        return sum(parts)
+        """Seconds left; None if unknown. shares: completed shares of the iterations of the active runs."""
+        measured, simulated = (
+            self._of_kind({name: run for name, run in self.runs.items() if run.simulated == kind}, shares)
+            for kind in (False, True)
+        )
+        if measured is None or simulated is None:
+            return None
+        return sum(measured) + side_by_side(simulated, self.cores)
 
     def _of_kind(self, runs: Mapping[str, Planned], shares: Mapping[str, float]) -> list[float] | None:
-        """What is left of each run that has not ended."""
+        """Seconds left of each run that has not ended."""
         now = time.monotonic()
-        going = {name: now - self._began[name] for name in runs if name in self._began}
-        told = {name: going[name] / shares[name] for name in going if shares.get(name, 0.0) >= TELLING}
-        ended = {name: self._took[name] for name in runs if name in self._took}
+        active = {name: now - self._started[name] for name in runs if name in self._started}
+        by_speed = {name: active[name] / shares[name] for name in active if shares.get(name, 0.0) >= LEAST_SHARE}
+        ended = {name: self._ended[name] for name in runs if name in self._ended}
         known = [(ended[name], expected) for name in ended if (expected := runs[name].seconds) is not None]
-        by = pace(sum(took for took, _ in known), sum(expected for _, expected in known))
-        usual = [*ended.values(), *told.values()] or [r.seconds * by for r in runs.values() if r.seconds is not None]
+        factor = pace(sum(seconds for seconds, _ in known), sum(expected for _, expected in known))
+        corrected = {name: run.seconds * factor for name, run in runs.items() if run.seconds is not None}
+        totals = corrected | by_speed
+        similar = [*ended.values(), *by_speed.values()] or [*corrected.values()]
         left = []
-        for name, run in runs.items():
-            if name in ended:
-                continue
-            if name in told:
-                whole = told[name]
-            elif run.seconds is not None:
-                whole = run.seconds * by
-            elif usual:
-                whole = median(usual)
-            else:
+        for name in (name for name in runs if name not in ended):
+            if name not in totals and not similar:
                 return None
-            left.append(max(whole - going.get(name, 0.0), 0.0))
+            total = totals[name] if name in totals else median(similar)
+            left.append(max(total - active.get(name, 0.0), 0.0))
         return left

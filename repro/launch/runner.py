@@ -1,4 +1,4 @@
-"""Carry out an experiment's runs: skip the finished, launch the rest one by one, mirror them, go on after a failure."""
+"""Execution of runs: skip finished ones, launch the others, mirror them in MLflow, continue after a failure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from itertools import groupby
+from itertools import compress, groupby
 from queue import Queue
 
 from repro import launch
@@ -24,7 +24,7 @@ from repro.experiment.run import Run
 from repro.launch.listener import Listener
 from repro.launch.local import environment
 from repro.launch.pool import Pools
-from repro.launch.preempted import Preempted, judged
+from repro.launch.preempted import Preempted, as_preemption
 from repro.launch.progress import Progress
 from repro.launch.remaining import Planned
 from repro.launch.supervise import Ranks, stop_everything
@@ -32,7 +32,7 @@ from repro.records import store
 from repro.records.events import EventLog
 from repro.records.record import Record
 
-RANKS_END_S = 30.0  # that ranks of a killed command may take to end
+RANKS_END_S = 30.0  # time limit for the ranks of an earlier, killed command to end
 
 
 def run_unfinished(
@@ -42,20 +42,18 @@ def run_unfinished(
     expected: Mapping[str, float | None] | None = None,
     pools: Pools | None = None,
 ) -> tuple[list[Record], ReproError | None]:
-    """Run what is not finished; returns the records of all finished runs, and what went wrong, if anything did.
+    """Run the unfinished ones; returns the records of all finished runs, and an error if any run failed.
 
-    A run that fails does not stop the others, whether by a fault or by an InputError (of a library that cannot do what
-    it asks, for instance); the first error is returned, with how many runs failed. One that was asked to leave is the
-    last, and it is returned. An InputError of the only run to carry out is raised. expected: seconds that runs will
-    take, by their titles (`repro.launch.forecast`). pools: of the command; without them, some of its own.
+    A failed run does not stop the others, whether the cause is a fault or an InputError; the first error is returned,
+    with the number of failures. A preempted run stops the command, and its error is the one returned. An InputError of
+    a single run is raised. expected: durations by title (`repro.launch.forecast`). pools: the command's, if it has any.
     """
     check_results_folder()
-    tracking = Store(None, results_root()) if track else None  # a wrong URI is said before anything runs
-    standing = [(run, run.finished and not force) for run in runs]
-    todo = [run for run, done in standing if not done]
-    for run, done in standing:
-        if done:
-            clean_up(run)
+    tracking = Store(None, results_root()) if track else None  # raises for a wrong URI before anything runs
+    finished = [not force and run.finished for run in runs]
+    todo = [run for run, done in zip(runs, finished, strict=True) if not done]
+    for run in compress(runs, finished):
+        clean_up(run)
     planned = {run.title: Planned((expected or {}).get(run.title), run.simulated) for run in todo}
     progress = Progress(planned, sys.stderr, len(os.sched_getaffinity(0)))
     if skipped := len(runs) - len(todo):
@@ -78,10 +76,10 @@ def run_unfinished(
 def run_all(
     todo: Sequence[Run], carry_out: Callable[[Run, int | None], None], progress: Progress
 ) -> list[tuple[Run, ReproError]]:
-    """Measured runs one by one, for nothing may disturb them; then simulated ones side by side, one a core.
+    """Measured runs one by one, undisturbed; then simulated ones side by side, one per core.
 
-    Simulations that compute on a GPU have their turn among the measured runs, an experiment's side by side: they may
-    take the longest, and count for most. Returns what failed. InputError where that is the only run.
+    Simulations that compute on a GPU take their turn among the measured runs, those of an experiment side by side.
+    Returns the failures; raises the InputError of a single run.
     """
     faults: list[tuple[Run, ReproError]] = []
     cores: Queue[int] = Queue()
@@ -90,7 +88,7 @@ def run_all(
 
     def attempt(run: Run) -> None:
         if any(isinstance(fault, Preempted) for _, fault in faults):
-            return  # whoever asked one run to leave wants the place
+            return  # the whole command is preempted
         core = cores.get() if run.simulated else None
         try:
             carry_out(run, core)
@@ -112,7 +110,7 @@ def run_all(
                     future.result()
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
-                while not all(future.done() for future in running):  # one may be about to start its ranks
+                while not all(future.done() for future in running):  # a run may just be starting its ranks
                     stop_everything()
                     time.sleep(0.05)
                 raise
@@ -129,7 +127,7 @@ def run_all(
 
 
 def check_results_folder() -> None:
-    """InputError where the workspace cannot be written to, or is the committed results, which runs only read."""
+    """InputError if the workspace is not writable, or is the folder of the committed results."""
     root = results_root()
     if root.is_relative_to(reference_root()):
         raise InputError(f"results folder {root}: committed results, only read; set REPRO_RESULTS to another")
@@ -144,14 +142,13 @@ def check_results_folder() -> None:
 
 @contextlib.contextmanager
 def run_folder(run: Run, note: Callable[[str], None]) -> Iterator[int]:
-    """The run's folder, for this command alone. Yields the file descriptor that says so for its launcher and ranks.
+    """Lock the run's folder; yields the file descriptor of the lock that its launcher and ranks hold as well.
 
-    Locks go with their processes, however these end. Ranks may outlive a command that is killed: others start when
-    they are gone too. Launchers hand no file descriptors on, so each rank takes the lock for itself
-    (`repro.rank.main`).
+    The kernel releases a lock when its processes end. Ranks may outlive a killed command, so a later command waits for
+    them too. Launchers do not pass file descriptors on, so each rank takes the lock itself (`repro.rank.main`).
     """
     safe_files.make_folder(run.folder)
-    safe_files.check_tree(run.folder)  # ranks, and libraries in them, open files by themselves
+    safe_files.check_tree(run.folder)  # ranks and their libraries open files without these checks
     path = run.folder / locks.RANKS
     with contextlib.ExitStack() as held:
         if (own := locks.take(run.folder / locks.RUN)) is None:
@@ -165,7 +162,7 @@ def run_folder(run: Run, note: Callable[[str], None]) -> Iterator[int]:
                     f"({locks.users(path)}); end them first"
                 )
         held.enter_context(ranks)
-        fcntl.flock(ranks, fcntl.LOCK_SH)  # nobody else asks for it without the command's lock
+        fcntl.flock(ranks, fcntl.LOCK_SH)  # no race: others need the command's lock first
         yield ranks.fileno()
 
 
@@ -177,7 +174,7 @@ def run_one(
     core: int | None = None,
     pools: Pools | None = None,
 ) -> None:
-    """One run from wherever it stands to its summary; `core`: where a simulation is to run."""
+    """Execute one run, from its last checkpoint if there is one, to its summary; core: of a simulation."""
     if not force and (reason := run.diverged):
         raise Diverged(reason)
     progress.starting(run.title)
@@ -187,35 +184,34 @@ def run_one(
     pools = pools if pools and launcher.pooled else Pools(fresh=True)
     with (
         pools.python(threads, environment(threads)) as python,
-        launcher.place(ranks_of(run), program, threads, python) as place,
+        # before the folder is made: it may be impossible
+        contextlib.nullcontext(launcher.allocate(ranks_of(run), program, threads, python)) as allocation,
         run_folder(run, progress.note) as lock,
     ):
         folder = run.folder
         if force:
             clear(run)
-        # not finished, whatever a summary from elsewhere says: an interrupted run must not find itself done
-        safe_files.remove(folder / "summary.json")
-        hardware = run.hardware | ({"links": place.network} if place.network else {})
+        safe_files.remove(folder / "summary.json")  # it may be another run's; an interrupted run must not look finished
+        hardware = run.hardware | ({"links": allocation.network} if allocation.network else {})
         recorded = {"key": run.key, "hardware": hardware, "provenance": run.made_by()}
         files.write_yaml(folder / "config.yaml", run.config.model_copy(update=recorded).plain())
         if mirrors:
             mirrors.begin(folder)
-        # arithmetic on a GPU has threads of CUDA's and autograd's, which would share that one core
+        # on a GPU the threads of CUDA and autograd would share that one core
         pinned = core is not None and not computes_on_gpu(run)
-        own_core = {"REPRO_CORE": str(core)} if pinned else {}
-        environ = place.environment | own_core
-        processes = Ranks(place.command, environ, folder / "ranks.log", keep_open=[lock], count=ranks_of(run))
-        heard = Listener(run, progress, mirrors)
+        environ = allocation.environment | ({"REPRO_CORE": str(core)} if pinned else {})
+        processes = Ranks(allocation.command, environ, folder / "ranks.log", keep_open=[lock], count=ranks_of(run))
+        listener = Listener(run, progress, mirrors)
         try:
-            # a rank's own time limit comes first and names the peer; this one is for when nobody is left to speak
+            # the ranks' own time limit is shorter and names the peer; this one applies if no rank can report
             with machine.sampled(folder) if mirrors else contextlib.nullcontext():
-                processes.follow(heard, 3 * run.config.timeout_s + 60)
-            if heard.left_at is not None:
-                raise Preempted(f"asked to leave: checkpoint at iteration {heard.left_at}")
+                processes.follow(listener, 3 * run.config.timeout_s + 60)
+            if listener.left_at is not None:
+                raise Preempted(f"preempted: checkpoint at iteration {listener.left_at}")
         except ReproError as error:
             if isinstance(error, FaultError):
-                error = judged(error, heard.signalled, processes.lines)
-            # a rank that is lost after its work, on its way out, has spoilt nothing
+                error = as_preemption(error, listener.signalled, processes.lines)
+            # a rank that is lost after the summary is written does no harm
             if not (isinstance(error, FaultError) and (folder / "summary.json").exists()):
                 if not isinstance(error, Preempted):
                     note_failure(run, error)
@@ -229,21 +225,21 @@ def run_one(
             raise
         finally:
             processes.stop()
-        record = store.read(run.folder)
+        record = store.read(folder)
         if record is None:
             raise FaultError("the ranks ended without a summary")
-        safe_files.remove_tree(run.folder / "checkpoints")
+        safe_files.remove_tree(folder / "checkpoints")
         if mirrors:
             mirrors.end(folder)
-        progress.done(run.title, heard.last_line(record))
+        progress.done(run.title, listener.last_line(record))
 
 
 def clean_up(run: Run) -> None:
-    """Remove the checkpoints of a finished run whose command was killed before it did."""
+    """Remove the checkpoints of a finished run whose command was killed before it did so."""
     if not (run.folder / "checkpoints").is_dir() or (own := locks.take(run.folder / locks.RUN)) is None:
         return
     with own:
-        if run.finished:  # still: another command may have begun it anew meanwhile
+        if run.finished:  # again, under the lock: another command may have restarted it
             safe_files.remove_tree(run.folder / "checkpoints")
 
 
@@ -252,7 +248,7 @@ def computes_on_gpu(run: Run) -> bool:
 
 
 def ranks_of(run: Run) -> int:
-    """How many ranks a run needs."""
+    """The number of ranks of a run."""
     if run.ranks is None:
         from repro.experiment import programs
 
@@ -261,8 +257,8 @@ def ranks_of(run: Run) -> int:
 
 
 def note_failure(run: Run, error: ReproError) -> None:
-    """The reason, in the event log; a full disk is perhaps that very reason."""
-    with contextlib.suppress(ReproError):
+    """Append the reason to the event log."""
+    with contextlib.suppress(ReproError):  # the reason may be a full disk
         log = EventLog(run.folder / "events.jsonl")
         if isinstance(error, Diverged):
             log.append("diverged", key=run.key, reason=str(error))
@@ -272,7 +268,7 @@ def note_failure(run: Run, error: ReproError) -> None:
 
 
 def clear(run: Run) -> None:
-    """Forget what an earlier try of this run left."""
+    """Remove the files of an earlier attempt at this run."""
     for name in ("events.jsonl", "summary.json", "ranks.log", machine.SAMPLES, "trace.rank*.json"):
         for path in run.folder.glob(name):
             safe_files.remove(path)

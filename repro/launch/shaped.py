@@ -1,12 +1,11 @@
-"""Ranks in the hosts of a shaped network, one a host: by mpirun, or as processes of torch.distributed."""
+"""Launchers for shaped networks: one rank per host, by mpirun or as processes of torch.distributed."""
 
 from __future__ import annotations
 
 import random
 import sys
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 from repro.core.not_none import not_none
@@ -17,21 +16,21 @@ from repro.launch.namespaces import links, network
 
 ENTER = [sys.executable, "-m", "repro.launch.namespaces.enter"]
 STARTER = [sys.executable, "-m", "repro.launch.namespaces.starter"]
-# OpenMPI, by environment: mpirun in the switch's namespace, a daemon in each host's, TCP over the shaped links alone.
-# Settings for daemons have names of their own in version 5.
+# Open MPI's settings: mpirun runs in the switch's namespace, a daemon in each host's; TCP only over the shaped links.
+# Version 5 has other names for the daemons' settings.
 RSH = " ".join([*ENTER, "--rsh"])
 OPENMPI = {
     "OMPI_MCA_plm": "rsh",
     "OMPI_MCA_plm_rsh_agent": RSH,
-    "OMPI_MCA_plm_rsh_no_tree_spawn": "1",  # only the switch sees the keeper's process
-    "OMPI_MCA_orte_leave_session_attached": "1",  # a daemon that went into the background would end with its shell
+    "OMPI_MCA_plm_rsh_no_tree_spawn": "1",  # only the switch sees the namespace daemon's process
+    "OMPI_MCA_orte_leave_session_attached": "1",  # a daemon in the background would end with its shell
     "OMPI_MCA_oob_tcp_if_include": "br0,eth0",
-    "OMPI_MCA_orte_tmpdir_base": "/dev/shm",  # each host's own, gone with it
+    "OMPI_MCA_orte_tmpdir_base": "/dev/shm",  # private to each host
     "OMPI_MCA_pml": "ob1",
     "OMPI_MCA_btl": "self,tcp",
     "OMPI_MCA_btl_tcp_if_include": "eth0",
-    # Long messages as a pipeline of 128 KB, not in one piece at the receiver's demand: where two ranks send to each
-    # other, a demand would wait behind the other piece, and the full-duplex link would be used one way at a time.
+    # Long messages go as a pipeline of 128 KB pieces, not as one piece on the receiver's request: if two ranks send to
+    # each other, a request would wait behind the other's piece, and the link would carry one direction at a time.
     "OMPI_MCA_btl_tcp_flags": "send",
     "PRTE_MCA_plm": "ssh",
     "PRTE_MCA_plm_ssh_agent": RSH,
@@ -39,12 +38,12 @@ OPENMPI = {
     "PRTE_MCA_prte_leave_session_attached": "1",
     "PRTE_MCA_prte_tmpdir_base": "/dev/shm",
 }
-# NCCL takes ranks of one machine for neighbours, whatever their names.
+# NCCL recognises that the hosts are one machine, and would not use the network.
 NCCL = {"NCCL_SOCKET_IFNAME": "eth0", "NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_IB_DISABLE": "1"}
 
 
 class Shaped(Launcher):
-    """A testbed with `rate_gbit`; `hosts` null: one a rank."""
+    """Launcher of testbeds with `rate_gbit`; with `hosts: null` each rank has its own host."""
 
     limited = True
     testbed: Measured | Emulated
@@ -60,36 +59,32 @@ class Shaped(Launcher):
     @property
     def rate_gbit(self) -> float:
         assert self.testbed.kind == "measured"
-        return not_none(self.testbed.rate_gbit)  # what makes a testbed a shaped one
+        return not_none(self.testbed.rate_gbit)  # every shaped testbed has a rate
 
     def check(self, ranks: int) -> None:
         network.check(self.rate_gbit, self._hosts(ranks), ranks)
 
     def _hosts(self, ranks: int) -> Any:
-        given = self.testbed.hosts
-        return max(ranks, 2) if given is None else given
+        return max(ranks, 2) if self.testbed.hosts is None else self.testbed.hosts
 
-    @contextmanager
-    def place(
-        self, ranks: int, program: Sequence[str], threads: int, python: str = sys.executable
-    ) -> Iterator[Allocation]:
+    def allocate(self, ranks: int, program: Sequence[str], threads: int, python: str = sys.executable) -> Allocation:
         self.check(ranks)
         net = network.acquire(self.rate_gbit, self._hosts(ranks))
         variables = environment(threads) | OPENMPI | NCCL | net.variables | {"GLOO_SOCKET_IFNAME": "eth0"}
-        yield Allocation(self.command(net, ranks, list(program), python), variables | self.buffers, net.facts)
+        return Allocation(self.command(net, ranks, list(program), python), variables | self.buffers, net.facts)
 
     @property
     def buffers(self) -> dict[str, str]:
-        """Variables of what a connection keeps of messages that are not on the link yet: what the kernel has set."""
+        """Variables for the send buffers of connections; none: the kernel's default."""
         return {}
 
     @abstractmethod
     def command(self, net: network.ShapedNetwork, ranks: int, program: list[str], python: str) -> list[str]:
-        """The command line that starts a rank in each of the first `ranks` hosts, by `python`."""
+        """The command line that starts a rank in each of the first `ranks` hosts, with interpreter `python`."""
 
 
 class ShapedMpirun(Shaped):
-    """The MPI fabric, over TCP."""
+    """mpirun: the MPI fabric over TCP."""
 
     name = "mpirun"
     fabric = "mpi"
@@ -102,7 +97,7 @@ class ShapedMpirun(Shaped):
 
 
 class EmulatedMpirun(ShapedMpirun):
-    """A modelled testbed's network with real links at a fraction of its rate; rank r is on host r mod hosts."""
+    """Emulates a modelled network with real links at a fraction of its rate; rank r is on host r mod hosts."""
 
     kind = "emulated"
     fabric = "emulated"
@@ -110,7 +105,7 @@ class EmulatedMpirun(ShapedMpirun):
 
     @property
     def rate_gbit(self) -> float:
-        """Of a link's line, whose payload then takes `slow_down` times beta a byte."""
+        """Line rate of a link, such that payload takes `slow_down` times beta per byte."""
         rate = 8e-9 / (self.testbed.beta_s_per_byte * self.testbed.slow_down * links.GOODPUT_SHARE)
         return round(rate, 6)
 
@@ -119,17 +114,17 @@ class EmulatedMpirun(ShapedMpirun):
 
     @property
     def buffers(self) -> dict[str, str]:
-        """MPI asks the kernel for half of what the kernel then gives."""
-        given = self.testbed.send_buffer
-        return {} if given is None else {"OMPI_MCA_btl_tcp_sndbuf": str(given // 2)}
+        """Half of `send_buffer`, because the kernel doubles what MPI requests."""
+        size = self.testbed.send_buffer
+        return {} if size is None else {"OMPI_MCA_btl_tcp_sndbuf": str(size // 2)}
 
 
 class ShapedTorchrun(Shaped):
-    """torch.distributed without torchrun, which would be a second large process in each host: gloo, or NCCL."""
+    """torch.distributed (gloo or NCCL) without torchrun itself, which would be a second large process in each host."""
 
     name = "torchrun"
     fabric = "torch"
 
     def command(self, net: network.ShapedNetwork, ranks: int, program: list[str], python: str) -> list[str]:
-        port = random.randint(20000, 30000)  # nobody else listens there; the last run's port may still be fading away
+        port = random.randint(20000, 30000)  # no other process listens there, but the last run's port may linger
         return [*STARTER, str(ranks), str(port), python, *program]

@@ -1,6 +1,6 @@
-"""Ranks started by srun inside a Slurm allocation: the MPI fabric through PMIx, or torch.distributed.
+"""The launcher for Slurm: srun inside an allocation, with the MPI fabric through PMIx or with torch.distributed.
 
-On GPUs torch.distributed is NCCL, from one GPU to the other; MPI's messages of a GPU go through host memory.
+torch.distributed uses NCCL between GPUs; MPI stages messages of GPUs through host memory.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -24,10 +23,10 @@ from repro.launch.slurm import client
 from repro.launch.slurm import site as sites
 from repro.launch.slurm.layout import Layout, layout
 
-AUTO = "auto"  # the fabric that suits a run
+AUTO = "auto"  # choose the fabric by the run's needs
 NEEDED = {"mpi": ("torch", "mpi4py", "repro"), "torch": ("torch", "repro")}
-# On every node, before its ranks: what is not there is said in one line that names the node. $0: the checkout, $1: the
-# run's folder, $2: the packages, $3: how many words the command has up to Python.
+# Runs before each rank: what a node lacks is reported in one line that names the node. $0: the checkout, $1: the run's
+# folder, $2: the packages, $3: the number of words that start Python.
 GUARD = r"""
 die() { echo "repro-error[2] node ${SLURMD_NODENAME:-$(hostname)}: $*" >&2; exit 2; }
 cd "$0" 2> /dev/null || die "no checkout at $0: it must lie on a file system that all nodes see"
@@ -43,7 +42,7 @@ exec "$@"
 
 
 class Srun(Launcher):
-    """One job step a run. The site file says how many ranks are on a node and what else srun has to know."""
+    """One job step per run; the site file gives the ranks per node and srun's other options."""
 
     name = "srun"
     testbed: Measured
@@ -63,25 +62,24 @@ class Srun(Launcher):
         return sites.load()
 
     def settled(self, needs: Needs) -> Measured:
-        """The fabric in the place of `auto`, and how many ranks have a GPU where that is not all: servers have none,
-        unless NCCL is asked for, which takes no message from host memory."""
+        """The testbed with a fabric instead of `auto`, and with the number of ranks that have a GPU if not all have.
+        Servers have none, except with NCCL, which cannot send from host memory."""
         from repro.fabric.base import LIBRARIES  # imports PyTorch
 
         bed = self.testbed
-        found: dict[str, Any] = {}
+        settings: dict[str, Any] = {}
         if bed.fabric == AUTO:
             library = {LIBRARIES[each] for each in needs.requires & LIBRARIES.keys()}
-            found["fabric"] = min(library, default="mpi" if without_nccl(self.site, needs) else "torch")
+            settings["fabric"] = min(library, default="mpi" if without_nccl(self.site, needs) else "torch")
         if self.site.gpus_per_node and bed.gpu_ranks is None:
-            nccl = found.get("fabric", bed.fabric) == "torch" and bed.backend != "gloo"
+            nccl = settings.get("fabric", bed.fabric) == "torch" and bed.backend != "gloo"
             if not needs.gpu:
-                found["gpu_ranks"] = 0
+                settings["gpu_ranks"] = 0
             elif needs.ranks > needs.workers and not nccl:
-                found["gpu_ranks"] = needs.workers
-        return bed.model_copy(update=found) if found else bed
+                settings["gpu_ranks"] = needs.workers
+        return bed.model_copy(update=settings) if settings else bed
 
     def layout(self, ranks: int) -> Layout:
-        """Where so many ranks are."""
         return layout(self.site, ranks, self.testbed.gpu_ranks)
 
     def check(self, ranks: int) -> None:
@@ -105,10 +103,7 @@ class Srun(Launcher):
     def gpus(self) -> bool:
         return self.site.gpus_per_node > 0
 
-    @contextmanager
-    def place(
-        self, ranks: int, program: Sequence[str], threads: int, python: str = sys.executable
-    ) -> Iterator[Allocation]:
+    def allocate(self, ranks: int, program: Sequence[str], threads: int, python: str = sys.executable) -> Allocation:
         if not os.environ.get("SLURM_JOB_ID"):
             raise InputError(
                 "testbed slurm: this is not inside a Slurm job; `repro submit EXPERIMENT` starts one for each run, "
@@ -116,46 +111,46 @@ class Srun(Launcher):
             )
         if self.fabric == "mpi":
             client.need_mpi(self.site.mpi)
-        yield Allocation(self.command(ranks, program), self.environment(threads))
+        return Allocation(self.command(ranks, program), self.environment(threads))
 
     def command(self, ranks: int, program: Sequence[str]) -> list[str]:
-        """srun with its options, the check of each node, and Python with `program`, whose last word is the folder."""
+        """srun with its options, the check of each node, and Python with `program`, which ends with the folder."""
         here, mpi, laid_out = self.site, self.fabric == "mpi", self.layout(ranks)
         python = here.ranks_python
         options = [
             f"--ntasks={ranks}",
-            f"--cpus-per-task={here.cpus_per_rank}",  # srun does not take it over from sbatch
+            f"--cpus-per-task={here.cpus_per_rank}",  # srun does not inherit it from sbatch
             "--distribution=block",  # neighbours in a ring share a node
             "--kill-on-bad-exit=1",
             f"--mpi={here.mpi}" if mpi else "--mpi=none",
-            "--export=ALL",  # a job whose own environment is new (sbatch --export=NONE) would hand on nothing else
+            "--export=ALL",  # else a job submitted with sbatch --export=NONE would pass on no variables
         ]
         if laid_out.places:
             options[2:3] = ["--distribution=arbitrary", f"--nodelist={laid_out.hosts(self.hosts(laid_out.nodes))}"]
         if here.gpus_per_task and laid_out.on_gpus == ranks:
-            # Every rank is to see the job's GPUs on its node and take the one of its local number: bound to its own,
-            # as --gpus-per-task has it, it could not copy to and from another's. With --gres nothing is bound, and
-            # Slurm 22.05 (tried) answers --gpu-bind=none there by no longer saying which GPUs are the job's.
+            # --gpus-per-task binds each rank to its own GPU, which prevents copies between GPUs. Without binding a rank
+            # sees all GPUs of the job on its node and uses the one of its local number. --gres does not bind; there
+            # Slurm 22.05 (tested) responds to --gpu-bind=none by not setting CUDA_VISIBLE_DEVICES.
             options.append("--gpu-bind=none")
         guard = ["bash", "-c", GUARD, str(PROJECT), program[-1], " ".join(NEEDED[self.fabric]), str(len(python))]
         # without -m mpi4py an uncaught exception in one rank would leave the others waiting
         return ["srun", *options, *here.srun, *guard, *python, *(["-m", "mpi4py"] if mpi else []), *program]
 
     def hosts(self, nodes: int) -> list[str]:
-        """The names of so many nodes; InputError where the allocation has fewer."""
+        """The names of the allocated nodes; InputError if there are fewer than `nodes`."""
         names = allocated_hosts()
         if len(names) < nodes:
             raise InputError(f"testbed slurm: the ranks are laid out over {nodes} nodes, and the job has {len(names)}")
         return names
 
     def environment(self, threads: int) -> dict[str, str]:
-        """Of srun, which hands it to the ranks."""
+        """The environment of srun, which passes it to the ranks."""
         own = {
             "OMP_NUM_THREADS": str(threads),
             "MKL_NUM_THREADS": str(threads),
             "PYTHONUNBUFFERED": "1",
             "REPRO_PREEMPT": os.environ.get("REPRO_PREEMPT", "2"),
-            MASTER: first_host(),
+            MASTER: allocated_hosts()[0],  # rank 0 runs there
         }
         if interface := self.site.interface:
             names = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "OMPI_MCA_btl_tcp_if_include")
@@ -164,7 +159,7 @@ class Srun(Launcher):
 
 
 def without_nccl(site: sites.Site, needs: Needs) -> str:
-    """Why messages of a run do not go by NCCL at a site; empty where they may."""
+    """Why a run cannot use NCCL at a site; empty if it can."""
     from repro.fabric.base import NCCL  # imports PyTorch
 
     if not (site.gpus_per_node and needs.gpu):
@@ -178,13 +173,8 @@ def without_nccl(site: sites.Site, needs: Needs) -> str:
     return ""
 
 
-def first_host() -> str:
-    """The first host of the allocation, where rank 0 is."""
-    return allocated_hosts()[0]
-
-
 def allocated_hosts() -> list[str]:
-    """The hosts of the allocation; this one where there is none."""
+    """The hosts of the allocation; this host if there is none."""
     hosts = os.environ.get("SLURM_JOB_NODELIST", "")
     shown = subprocess.run(["scontrol", "show", "hostnames", hosts], capture_output=True, text=True)
     return shown.stdout.split() or [socket.gethostname()]

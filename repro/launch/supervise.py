@@ -1,4 +1,4 @@
-"""Follow the ranks of a run to their end: read what rank 0 says, and say in one line why they ended if they failed."""
+"""Supervision of a run's ranks: read rank 0's messages, detect stalls, report the cause of a failure in one line."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from repro.rank.ends import End
 
 KEPT_LINES = 400
 GRACE_S = 5.0
-CAUSES = {str(kind.mark): kind for kind in (Crashed, Diverged, OutOfMemory)}  # of what other ranks report
-KINDS = {str(InputError.status): InputError, **CAUSES}  # FaultError is every other
+CAUSES = {str(kind.mark): kind for kind in (Crashed, Diverged, OutOfMemory)}  # explain the other ranks' errors
+KINDS = {str(InputError.status): InputError, **CAUSES}  # all others are FaultError
 
 _running: set[Ranks] = set()
 
 
 def stop_everything() -> None:
-    """End the ranks of all runs of this process, on an interrupt; who follows them is interrupted too."""
+    """On an interrupt, end the ranks of all runs of this process, and interrupt the threads that follow them."""
     for ranks in list(_running):
         ranks.interrupted = True
         ranks.stop()
 
 
 def descendants(*pids: int) -> list[int]:
-    """Those of these processes that still run, and all that they have started, from /proc: torchrun gives each rank a
-    session of its own. What has ended and was not yet asked for does not run."""
+    """Those of these processes that still run, and all their descendants, zombies excepted. Read from /proc, because
+    torchrun starts each rank in its own session."""
     children: dict[int, list[int]] = {}
     running = set()
     for stat in Path("/proc").glob("[0-9]*/stat"):
@@ -48,14 +48,14 @@ def descendants(*pids: int) -> list[int]:
             if state not in "ZX":
                 running.add(int(stat.parent.name))
                 children.setdefault(int(parent), []).append(int(stat.parent.name))
-    found = list(running.intersection(pids))
-    for each in found:
-        found += [child for child in children.get(each, []) if child not in found]
-    return found
+    tree = list(running.intersection(pids))
+    for each in tree:
+        tree += [child for child in children.get(each, []) if child not in tree]
+    return tree
 
 
 class Ranks:
-    """The processes of one run; none outlives `stop`."""
+    """The processes of one run; `stop` ends all of them."""
 
     def __init__(
         self,
@@ -65,12 +65,12 @@ class Ranks:
         keep_open: Sequence[int] = (),
         count: int = 0,
     ):
-        """log: where their output is kept if they fail; keep_open: file descriptors that the command inherits; count:
-        how many ranks there are, where they may be on other machines."""
+        """log: file for their output if they fail; keep_open: file descriptors that the command inherits; count: the
+        number of ranks, which may be on other machines."""
         self.lines: deque[str] = deque(maxlen=KEPT_LINES)
         self.log = log
-        self.last_word = time.monotonic()
-        self.interrupted = False
+        self.last_output = time.monotonic()
+        self.interrupted = self.stalled = False
         self._ends = log.with_name(ends.FOLDER) if log else Path(tempfile.mkdtemp(prefix="repro-ranks-"))
         ends.prepare(self._ends, count)
         self.process = subprocess.Popen(
@@ -85,7 +85,7 @@ class Ranks:
             preexec_fn=end_with_parent,
             pass_fds=keep_open,
         )
-        self._seen = {self.process.pid}  # of the processes that run, as far as they were looked for
+        self._seen = {self.process.pid}  # running processes at the last look
         self._stderr = threading.Thread(target=self._keep_stderr, daemon=True)
         self._stderr.start()
         _running.add(self)
@@ -93,20 +93,18 @@ class Ranks:
     def _keep_stderr(self) -> None:
         self.lines.extend(not_none(self.process.stderr))
 
-    def follow(self, heard: Callable[[dict], None], stall_s: float) -> None:
-        """Call `heard` with every message of rank 0 until the end.
+    def follow(self, on_message: Callable[[dict], None], stall_s: float) -> None:
+        """Call `on_message` with each message of rank 0 until the ranks end.
 
-        Raises InputError or FaultError with the ranks' own reason, or after `stall_s` seconds without a word;
+        Raises InputError or FaultError with the ranks' own reason, FaultError after `stall_s` seconds without output,
         KeyboardInterrupt after `stop_everything`.
         """
-        watchdog = threading.Thread(target=self._watch, args=(stall_s,), daemon=True)
-        watchdog.start()
-        self.stalled = False
+        threading.Thread(target=self._watch, args=(stall_s,), daemon=True).start()
         for line in not_none(self.process.stdout):
-            self.last_word = time.monotonic()
+            self.last_output = time.monotonic()
             if line.startswith("@{"):
                 with contextlib.suppress(ValueError):
-                    heard(json.loads(line[1:]))
+                    on_message(json.loads(line[1:]))
             else:
                 self.lines.append(line)
         status = self.process.wait()
@@ -117,21 +115,21 @@ class Ranks:
             raise self._reason(status, stall_s)
 
     def _watch(self, stall_s: float) -> None:
-        first_end: float | None = None  # when a rank gave its reason: the others have no more to do
+        first_end: float | None = None  # when a rank first reported a reason; the others then have GRACE_S to end
         while self.process.poll() is None:
             now = time.monotonic()
             if first_end is None and ends.read(self._ends):
                 first_end = now
-            self.stalled = now - self.last_word > stall_s
+            self.stalled = now - self.last_output > stall_s
             if self.stalled or (first_end is not None and now - first_end > GRACE_S):
                 self._end_all()
                 return
             time.sleep(0.5)
 
     def stop(self) -> None:
-        """End every process of the run, politely first; returns when none is left.
+        """End every process of the run by SIGTERM, then SIGKILL; returns when none is left.
 
-        An interrupt meanwhile (Ctrl-C again) only ends the patience.
+        A second interrupt meanwhile only skips the wait after SIGTERM.
         """
         self._end_all()
         safe_files.remove_tree(self._ends)
@@ -145,34 +143,34 @@ class Ranks:
 
     def _end(self, sign: int) -> None:
         """Signal each process once, new ones too, until none is left or GRACE_S seconds have passed."""
-        told: set[int] = set()
+        signalled: set[int] = set()
         until = time.monotonic() + GRACE_S
         while (left := self._left()) and time.monotonic() < until:
-            for pid in left - told:
+            for pid in left - signalled:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, sign)
-            told |= left
+            signalled |= left
             time.sleep(0.02)
 
     def _left(self) -> set[int]:
-        """What still runs; also what was seen before its parent ended."""
+        """Running processes, including those seen earlier whose parent has ended."""
         if self.process.poll() is not None:
-            self._seen.discard(self.process.pid)  # another process may have that number by now
+            self._seen.discard(self.process.pid)  # its number may have been reused
         self._seen = set(descendants(*self._seen))
         return self._seen
 
     def _reason(self, status: int, stall_s: float) -> ReproError:
         text = "".join(self.lines)
         self._save(text)
-        # that a rank has crashed, diverged or run out of memory explains what the others report; else the first counts
-        left = sorted(ends.read(self._ends), key=lambda end: (end.kind not in CAUSES, end.at))
-        if not left and (refused := launcher_output.refused(text)):
-            left = [End(0, *refused, 0.0)]
+        # a crash, a divergence or a lack of memory explains the other ranks' errors; otherwise the first error counts
+        reasons = sorted(ends.read(self._ends), key=lambda end: (end.kind not in CAUSES, end.at))
+        if not reasons and (refused := launcher_output.refused(text)):
+            reasons = [End(0, *refused, 0.0)]
         lost = launcher_output.killed(text)
-        if left:
-            kind = KINDS.get(left[0].kind, FaultError)
+        if reasons:
+            kind = KINDS.get(reasons[0].kind, FaultError)
             also = " ({} had ended by {})".format(*lost) if lost and kind is FaultError else ""
-            return kind(left[0].reason + also)
+            return kind(reasons[0].reason + also)
         if self.stalled:
             return FaultError(f"no sign of life from the ranks for {stall_s:g} s; they were ended")
         if lost:
@@ -186,5 +184,5 @@ class Ranks:
 
     def _save(self, text: str) -> None:
         if self.log:
-            with contextlib.suppress(OSError, InputError):  # a full disk is perhaps the very reason
+            with contextlib.suppress(OSError, InputError):  # the reason may be a full disk
                 safe_files.write(self.log, text.encode("utf-8", "replace"))

@@ -1,4 +1,4 @@
-"""Draw the assumed inputs of simulated runs, the draws side by side on all cores, each kept as soon as it is there."""
+"""Sweeps of simulated runs over draws of their assumed inputs, in parallel on all cores; each draw is saved at once."""
 
 from __future__ import annotations
 
@@ -19,38 +19,38 @@ from repro.records import sweep
 from repro.records.record import Record
 from repro.records.sweep import CONFIGURED, Draw, Sweep
 
-NEWS_S = 5.0  # between lines about how far it is
+PROGRESS_EVERY_S = 5.0
 
 
 @dataclass
-class Sweeping:
-    """A run whose draws are being made; `waiting`: those that come after one that is not there yet."""
+class ActiveSweep:
+    """A sweep that draws are being added to; waiting: unsaved draws, because an earlier one is missing."""
 
     run: Run
-    found: Sweep | None
+    saved: Sweep | None
     waiting: dict[int, Draw] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.begun = self.found is not None
-        self.next = len(self.found.draws) if self.found else 0
+        self.begun = self.saved is not None
+        self.next = len(self.saved.draws) if self.saved else 0
 
     @property
     def missing(self) -> list[int]:
         """The numbers of the draws to make."""
         return [*([] if self.begun else [CONFIGURED]), *range(self.next, self.run.config.draws)]
 
-    def begin(self, found: Record) -> None:
-        """Write what is drawn: the record of the run as configured."""
+    def begin(self, configured: Record) -> None:
+        """Save the first line: the record of the run as configured."""
         run = self.run
         own = {"run": run.name, "key": run.key, "identity": run.config.identity.plain(), "hardware": run.hardware}
-        own["provenance"] = run.made_by() | {"finished_at": found.provenance["finished_at"]}
-        record = Record.of(found.plain() | own)
+        own["provenance"] = run.made_by() | {"finished_at": configured.provenance["finished_at"]}
+        record = Record.of(configured.plain() | own)
         sweep.append(run.folder, [sweep.head(run.key, record)])
         self.begun = True
         self._write()
 
-    def keep(self, draw: Draw) -> None:
-        """Write this draw, and those that follow it, once those before it are written."""
+    def add(self, draw: Draw) -> None:
+        """Save this draw, and the waiting ones that follow it, if all earlier ones are saved."""
         self.waiting[draw.number] = draw
         self._write()
 
@@ -64,21 +64,21 @@ class Sweeping:
 
 
 def run_sweeps(runs: Sequence[Run], force: bool = False) -> int:
-    """Make the draws that the sweeps of these runs lack; how many were made.
+    """Make the missing draws of these runs; returns their number.
 
-    An error of one draw ends all, and what was drawn before is kept.
+    An error in one draw ends the others; draws that are saved stay.
     """
-    todo = [Sweeping(run, None if force else there(run)) for run in runs]
+    todo = [ActiveSweep(run, None if force else saved_sweep(run)) for run in runs]
     todo = [one for one in todo if one.missing]
     if not todo:
         return 0
     context = multiprocessing.get_context("spawn")
-    with contextlib.ExitStack() as held, ProcessPoolExecutor(cores(), context, _prepare) as pool:
+    with contextlib.ExitStack() as locks_held, ProcessPoolExecutor(cores(), context, _prepare) as pool:
         for one in todo:
-            held.enter_context(locked(one.run))
+            locks_held.enter_context(locked(one.run))
             if not one.begun:
                 safe_files.remove(one.run.folder / sweep.FILE)
-        futures = {pool.submit(drawn, one.run.plain(), number): one for one in todo for number in one.missing}
+        futures = {pool.submit(draw, one.run.plain(), number): one for one in todo for number in one.missing}
         try:
             _collect(futures)
         except BaseException:
@@ -91,24 +91,24 @@ def cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def _collect(futures: Mapping[Future, Sweeping]) -> None:
-    started = told = time.monotonic()
+def _collect(futures: Mapping[Future, ActiveSweep]) -> None:
+    started = printed = time.monotonic()
     for done, future in enumerate(as_completed(futures), start=1):
-        one, found = futures[future], future.result()
-        one.keep(Draw(**found)) if "number" in found else one.begin(Record.of(found))
+        one, plain = futures[future], future.result()
+        one.add(Draw(**plain)) if "number" in plain else one.begin(Record.of(plain))
         now = time.monotonic()
-        if done == 1:  # until then processes started, which says nothing of the others
-            started = told = now
-        elif now - told > NEWS_S or done == len(futures):
-            told = now
+        if done == 1:  # the time until then was spent on starting the processes
+            started = printed = now
+        elif now - printed > PROGRESS_EVERY_S or done == len(futures):
+            printed = now
             left = (now - started) / (done - 1) * (len(futures) - done)
             print(f"draws  {done} of {len(futures)}, {left / 60:.0f} min left", file=sys.stderr, flush=True)
 
 
-def there(run: Run) -> Sweep | None:
-    """What is drawn of a run already, by the code and configuration of today."""
-    found = sweep.usable(run.folder)
-    return found if found and found.key == run.key else None
+def saved_sweep(run: Run) -> Sweep | None:
+    """The saved sweep of a run, if it was made with the current code and configuration."""
+    saved = sweep.usable(run.folder)
+    return saved if saved and saved.key == run.key else None
 
 
 def locked(run: Run) -> Any:
@@ -119,7 +119,7 @@ def locked(run: Run) -> Any:
 
 
 def _prepare() -> None:
-    """Of a process that draws: one thread, and an end with its parent."""
+    """Initialise a worker process: one thread, killed with its parent."""
     import signal
 
     import torch
@@ -131,8 +131,8 @@ def _prepare() -> None:
     torch.set_num_threads(1)
 
 
-def drawn(plain: dict[str, Any], number: int) -> dict[str, Any]:
-    """A draw: its number, values and result; of `CONFIGURED` the whole record."""
+def draw(plain: dict[str, Any], number: int) -> dict[str, Any]:
+    """Make one draw: its number, values and result; for `CONFIGURED` the whole record."""
     from repro.core import own_code
     from repro.core.fields import checked
     from repro.experiment import draws

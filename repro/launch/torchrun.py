@@ -1,4 +1,4 @@
-"""torchrun for ranks of this machine: the store in which they meet listens on loopback, torch's own on all interfaces.
+"""torchrun with a rendezvous store that listens on loopback only; torch's own listens on all interfaces.
 
 `python -m repro.launch.torchrun --nproc-per-node RANKS PROGRAM...`, otherwise as torchrun.
 """
@@ -21,7 +21,7 @@ TIMEOUT_S = 600
 
 
 class Loopback(StaticTCPRendezvous):
-    """The one agent's rendezvous; its store is given a socket that is bound already."""
+    """The rendezvous of a single agent, whose store uses a socket bound to loopback."""
 
     def __init__(self, parameters: RendezvousParameters):
         listener = socket.create_server((LOOPBACK, 0))
@@ -37,6 +37,6 @@ class Loopback(StaticTCPRendezvous):
 
 if __name__ == "__main__":
     rendezvous_handler_registry.register(NAME, Loopback)
-    # torchrun leaves its folder of logs behind; this one goes with the run's, if not before
+    # torchrun does not remove its folder of logs
     with tempfile.TemporaryDirectory(prefix="torchrun-", dir=os.environ.get(ends.VARIABLE)) as logs:
         run.main(["--rdzv-backend", NAME, "--local-addr", LOOPBACK, "--log-dir", logs, *sys.argv[1:]])

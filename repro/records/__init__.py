@@ -1,1 +1,1 @@
-"""What a run leaves behind, and how it is read: events, summaries, where they came from."""
+"""Records of runs: schema, event log, storage, reference, provenance, identity and tables."""

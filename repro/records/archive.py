@@ -1,8 +1,8 @@
-"""Finished runs in one file, for somebody else's reference: who has GPUs packs, who keeps the reference publishes.
+"""Archives of finished runs, by which runs of one machine are published in the reference on another.
 
-A zip file with `manifest.json` (schema, and of every other member its bytes and SHA-256) and, of each run,
-`PAPER/EXPERIMENT/RUN/summary.json`, its record. All of it is data: members are read where they are, never unpacked, and
-nothing that they say is run. The same runs give the same bytes.
+A zip file with `manifest.json` (schema, and the size and SHA-256 of every other member) and the record of each run,
+`PAPER/EXPERIMENT/RUN/summary.json`. Archives may come from other people, so members are read as data and never
+extracted or executed. The same runs give the same bytes.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from repro.records import probe_results
 from repro.records.record import SCHEMA, ProbeResult, Record
 
 MANIFEST, SUMMARY = "manifest.json", "summary.json"
-# Limits on what somebody else's archive may take of memory.
+# limits on the memory that an archive may take
 MOST_BYTES = 2**26  # of a member; a summary has some kilobytes, one with intervals a few megabytes
 MOST_TOTAL = 2**28  # of all members
 MOST_RUNS = 10_000
-METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # which take no more memory than what they are asked for
+METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # they decompress no more than the requested bytes
 PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
 def unclean(runs: Sequence[Record]) -> list[str]:
-    """The names of those that were made by code that was not committed, or of which nobody knows."""
+    """The names of the runs that were made by uncommitted code, or by unknown code."""
     return [run.name for run in runs if run.provenance.get("dirty") is not False]
 
 
 def pack(path: Path, runs: Sequence[Record]) -> str:
-    """Write an archive of these runs; returns its SHA-256. InputError for a run that `read` would refuse, and for a
-    place that cannot be written."""
+    """Write an archive of these runs; returns its SHA-256. InputError for a run that `read` would refuse, or a path
+    that cannot be written."""
     members: dict[str, bytes] = {}
     for run in sorted(runs, key=lambda run: run.name):
         text = json.dumps(shareable(run.plain()), sort_keys=True, allow_nan=False, indent=1)
@@ -51,8 +51,7 @@ def pack(path: Path, runs: Sequence[Record]) -> str:
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
         for name, member in members.items():
-            # of no day and no user
-            packed.writestr(zipfile.ZipInfo(name), member, zipfile.ZIP_DEFLATED)
+            packed.writestr(zipfile.ZipInfo(name), member, zipfile.ZIP_DEFLATED)  # without date and user
     if archive.tell() > user_files.LARGEST or sum(map(len, members.values())) > MOST_TOTAL:
         raise InputError(f"{path}: {len(runs)} runs are more than one archive may hold; choose some by --where")
     try:
@@ -63,7 +62,7 @@ def pack(path: Path, runs: Sequence[Record]) -> str:
 
 
 def read(path: Path) -> list[Record]:
-    """The runs of an archive; InputError naming the member that is missing, altered, too much, or no finished run."""
+    """The runs of an archive; InputError names a member that is missing, altered, unexpected, or no finished run."""
     try:
         with zipfile.ZipFile(io.BytesIO(user_files.read_bytes(path))) as packed:
             members = dict(_members(packed))
@@ -72,8 +71,9 @@ def read(path: Path) -> list[Record]:
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
         raise InputError(f"{path}: not an archive of `repro contribute` ({error})") from None
     try:
-        said = strict_json.parse(members.pop(MANIFEST))
-        schema, files = said["schema"], {name: (of["bytes"], of["sha256"]) for name, of in said["files"].items()}
+        manifest = strict_json.parse(members.pop(MANIFEST))
+        schema = manifest["schema"]
+        files = {name: (entry["bytes"], entry["sha256"]) for name, entry in manifest["files"].items()}
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise InputError(f"{path}: {MANIFEST} is not readable ({error!r})") from None
     if schema != SCHEMA:
@@ -93,13 +93,13 @@ def read(path: Path) -> list[Record]:
 def _members(packed: zipfile.ZipFile) -> Iterator[tuple[str, bytes]]:
     infos = packed.infolist()
     if len({info.filename for info in infos}) < len(infos) or len(infos) > MOST_RUNS + 1:
-        raise ValueError("a member stands there twice, or there are too many")
+        raise ValueError("duplicate members, or too many")
     total = 0
     for info in infos:
         if info.compress_type not in METHODS:
             raise ValueError(f"{info.filename} is compressed by a method that `repro contribute` does not use")
         with packed.open(info) as file:
-            member = file.read(MOST_BYTES + 1)  # whatever its head says of its size
+            member = file.read(MOST_BYTES + 1)  # the size in its header may be wrong
         if len(member) > MOST_BYTES:
             raise ValueError(f"{info.filename} is larger than {MOST_BYTES} bytes")
         total += len(member)
@@ -122,7 +122,7 @@ def _run(path: Path, name: str, member: bytes) -> Record:
 
 
 def folder_of(record: Record, what: str) -> str:
-    """PAPER/EXPERIMENT/RUN of a run; InputError where its names are not plain, or its code was not committed."""
+    """PAPER/EXPERIMENT/RUN of a run; InputError if its names are not plain, or its code was not committed."""
     names = record.identity.paper, record.identity.experiment, record.run
     if not all(PLAIN.fullmatch(name) for name in names):
         raise InputError(f"{what}: paper, experiment or run have no plain name")
@@ -132,7 +132,7 @@ def folder_of(record: Record, what: str) -> str:
 
 
 def shareable(value: Any) -> Any:
-    """The same with the last part alone of each text that is a path of a machine."""
+    """The value with only the last component of each text that is an absolute path."""
     if isinstance(value, dict):
         return {name: shareable(entry) for name, entry in value.items()}
     if isinstance(value, list):

@@ -1,9 +1,9 @@
-"""Every finished run that can be shown: those of the workspace and those of the reference."""
+"""All finished runs: those of the workspace and those of the reference."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -26,7 +26,7 @@ REFERENCE, WORKSPACE = "reference", "workspace"
 
 @dataclass(frozen=True)
 class Found:
-    """A run, and where it is from."""
+    """A run, and its origin: REFERENCE or WORKSPACE."""
 
     origin: str
     record: Record
@@ -38,7 +38,7 @@ class Found:
 
 
 def papers(paper: str | None = None) -> list[str]:
-    """Papers with finished runs, or the one that is named; InputError where it has none."""
+    """The papers with finished runs, or the named one; InputError if that has none."""
     known = sorted({*reference.papers(), *(folder.parts[-3] for folder in run_folders(results_root()))})
     if paper is None:
         return known
@@ -48,99 +48,103 @@ def papers(paper: str | None = None) -> list[str]:
 
 
 def runs(paper: str, root: Path | None = None) -> list[Found]:
-    """The finished runs of a paper, in the order of experiments and names.
+    """The finished runs of a paper, sorted by experiment and name.
 
     root: a results folder, or the reference, to be read alone; None: the workspace and the reference. A run of the
-    workspace takes the place of the same run (variant, testbed, seed and key) in the reference. A run of the workspace
-    whose record cannot be read is left out, with a warning.
+    workspace replaces the same run (variant, testbed, seed and key) of the reference. Unreadable records of the
+    workspace are left out, with a warning.
     """
-    found = {}
+    by_name = {}
     if root in (None, reference_root()):
-        found = {record.name: Found(REFERENCE, record) for record in reference.read(paper)}
+        by_name = {record.name: Found(REFERENCE, record) for record in reference.read(paper)}
     for folder in run_folders(root or results_root(), paper) if root != reference_root() else ():
         if record := store.usable(folder):
-            found["/".join(folder.parts[-2:])] = Found(WORKSPACE, record)
-    return [found[name] for name in sorted(found)]
+            by_name["/".join(folder.parts[-2:])] = Found(WORKSPACE, record)
+    return [by_name[name] for name in sorted(by_name)]
 
 
 def sweeps(paper: str, root: Path | None = None) -> list[tuple[Found, Sweep]]:
-    """The sweeps of a paper, in the order of experiments and names, each with its run as configured.
+    """The sweeps of a paper, each with its configured run, sorted by experiment and name.
 
-    root: as of `runs`. A sweep of the workspace takes the place of the same in the reference, if it has as many draws.
+    root: as for `runs`. A sweep of the workspace replaces that of the reference, if it has at least as many draws.
     """
-    found = {}
+    by_name = {}
     if root in (None, reference_root()):
-        found = {each.name: (Found(REFERENCE, each.record), each) for each in reference.sweeps(paper)}
+        by_name = {each.name: (Found(REFERENCE, each.record), each) for each in reference.sweeps(paper)}
     for folder in sweep.folders(root or results_root(), paper) if root != reference_root() else ():
         own = sweep.usable(folder)
         name = "/".join(folder.parts[-2:])
-        if own and own.draws and (name not in found or len(found[name][1].draws) <= len(own.draws)):
-            found[name] = (Found(WORKSPACE, own.record), own)
-    return [found[name] for name in sorted(found)]
+        if own and own.draws and (name not in by_name or len(by_name[name][1].draws) <= len(own.draws)):
+            by_name[name] = (Found(WORKSPACE, own.record), own)
+    return [by_name[name] for name in sorted(by_name)]
 
 
 def table(which: str, found: Sequence[Found]) -> pd.DataFrame:
-    """One of the tables of these runs (`repro.records.tidy`); each row says first where it is from, and whose.
+    """One of the tables of `repro.records.tidy` for these runs; the first columns are `origin` and `paper`.
 
-    Of `runs` each row says last how many cores its hardware has (`cores`), whether its strategy compresses in no time
-    (`free_arithmetic`), with `label` where it is not as its
-    experiment has it, or what tells it from others that would have the same label, and which configuration it has:
-    `configuration`, a digest, and `besides`, the same of all but its strategy and what that may need
-    (`variants.STRATEGY`).
+    The last columns of `runs` are `label` (the variant, and the values that distinguish the run from its experiment's
+    own, or from other runs with the same label), `configuration` (a digest), `besides` (a digest without the strategy
+    and what that may require, `variants.STRATEGY`), `cores` (of the hardware) and `free_arithmetic` (whether the
+    strategy's compression is modelled to take no time).
     """
     rows = [
         [{"origin": each.origin, "paper": each.record.identity.paper} | row for row in tidy.rows(which, each.summary)]
         for each in found
     ]
     if which == "runs":
-        for of_run, more in zip(rows, _identified(found), strict=True):
+        for of_run, more in zip(rows, _last_columns([each.record for each in found]), strict=True):
             of_run[0] |= more
     return tidy.frame([row for of_run in rows for row in of_run])
 
 
-def _identified(found: Sequence[Found]) -> list[dict[str, Any]]:
-    """What `table` says last of each run."""
-    records = [each.record for each in found]
+def _last_columns(records: Sequence[Record]) -> list[dict[str, Any]]:
     own = _comparable(records)
-    places = [(*_place(record), variants.digest(values)) for record, values in zip(records, own, strict=True)]
-    changes: dict[tuple[Any, ...], dict[str, None]] = defaultdict(dict)  # older runs of a configuration do not say them
-    for place, record in zip(places, records, strict=True):
-        changes[place] |= dict.fromkeys(record.identity.changes)
-    paths = [[*changes[place]] for place in places]
+    groups = [_looks(record) for record in records]
+    digests = [variants.digest(values) for values in own]
+    # older runs of a configuration do not record its changes, so they are taken from all of its runs
+    changes: dict[tuple[Any, ...], dict[str, None]] = defaultdict(dict)
+    for group, digest, record in zip(groups, digests, records, strict=True):
+        changes[group, digest] |= dict.fromkeys(record.identity.changes)
+    paths = [[*changes[key]] for key in zip(groups, digests, strict=True)]
 
     def labels() -> list[str]:
-        of = zip(records, own, paths, strict=True)
-        return [identity.label(run.identity.variant, values, shown) for run, values, shown in of]
+        runs = zip(records, own, paths, strict=True)
+        return [identity.label(record.identity.variant, values, shown) for record, values, shown in runs]
 
-    alike: dict[tuple[Any, ...], list[int]] = defaultdict(list)
-    for i, (place, label) in enumerate(zip(places, labels(), strict=True)):
-        alike[*place[:-1], label].append(i)
-    for those in alike.values():
-        apart = variants.differing([own[i] for i in those])
-        for i in those:
-            paths[i] = [*dict.fromkeys([*paths[i], *apart])]
+    for alike in _grouped(zip(groups, labels(), strict=True)):
+        differing = variants.differing([own[i] for i in alike])
+        for i in alike:
+            paths[i] = [*dict.fromkeys([*paths[i], *differing])]
     return [
-        {"label": label, "configuration": place[-1], "besides": variants.digest(values, without=variants.STRATEGY)}
-        | {"cores": run.hardware.cores, "free_arithmetic": getattr(run.result, "free_arithmetic", False)}
-        for run, label, place, values in zip(records, labels(), places, own, strict=True)
+        {"label": label, "configuration": digest, "besides": variants.digest(values, without=variants.STRATEGY)}
+        | {"cores": record.hardware.cores, "free_arithmetic": getattr(record.result, "free_arithmetic", False)}
+        for record, label, digest, values in zip(records, labels(), digests, own, strict=True)
     ]
 
 
 def _comparable(records: Sequence[Record]) -> list[Values]:
-    """The values of each run's identity, comparable with those of the same experiment."""
+    """The values of each run's identity, completed to be comparable within its experiment."""
     own = [record.identity.values for record in records]
-    places: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for i, record in enumerate(records):
-        places[record.identity.paper, record.identity.experiment].append(i)
-    for those in places.values():
-        for i, whole in zip(those, variants.completed([own[i] for i in those]), strict=True):
-            own[i] = whole
-    # what stands in a user's file is another thing after each change
+    for experiment in _grouped((record.identity.paper, record.identity.experiment) for record in records):
+        for i, values in zip(experiment, variants.completed([own[i] for i in experiment]), strict=True):
+            own[i] = values
+    # a user's file is a different plugin after each change
     codes = [record.provenance.get("users_code") or {} for record in records]
-    return [values | {f"{part}.code": of for part, of in code.items()} for values, code in zip(own, codes, strict=True)]
+    return [
+        values | {f"{part}.code": digest for part, digest in code.items()}
+        for values, code in zip(own, codes, strict=True)
+    ]
 
 
-def _place(record: Record) -> tuple[Any, ...]:
-    """Runs that are the same in this look alike in a table."""
+def _grouped(keys: Iterable[Hashable]) -> Iterable[list[int]]:
+    """The indices with equal keys, in order."""
+    groups: dict[Hashable, list[int]] = {}
+    for i, key in enumerate(keys):
+        groups.setdefault(key, []).append(i)
+    return groups.values()
+
+
+def _looks(record: Record) -> tuple[Any, ...]:
+    """Runs with equal values here look alike in a table, except for their labels."""
     own = record.identity
     return own.paper, own.experiment, own.variant, own.testbed.name, record.kind, own.scale, own.breakdown

@@ -1,20 +1,20 @@
-"""The event log of one run: JSON lines, append-only, the truth from which summary, report and MLflow mirror are made.
+"""The event log of one run: append-only JSON lines, from which summary, report and MLflow mirror are made.
 
-Kinds of event (seconds unless said otherwise; `iteration` counts from 1, 0 is "before training"):
+Kinds of event (times in seconds; `iteration` counts from 1, 0 is before training):
 
     run_start   {key, iteration: 0, iterations}   an attempt from the beginning (the configuration is in config.yaml)
-    resume      {iteration}            the run went on from the checkpoint of this iteration
-    steps       {iteration (the last one), n, loss, step_s {...}, phases {...}, ...}   n iterations taken together
+    resume      {iteration}            the run continues from the checkpoint of this iteration
+    steps       {iteration (the last one), n, loss, step_s {...}, phases {...}, ...}   n iterations together
     evaluation  {iteration, epoch, train_s, wall_s, loss, test_loss, top1, ...}        one point of the curve
     checkpoint  {iteration}
-    preempted   {iteration}            asked to leave: ended at the checkpoint of this iteration; goes on from there
-    trace       {...}                  a few iterations' intervals
+    preempted   {iteration}            the run ended early, with a checkpoint of this iteration to resume from
+    trace       {...}                  intervals of a few iterations
     run_end     {...}
     failed      {reason}
-    diverged    {key, reason}          ended for good: a loss or a weight is not finite; there is no summary
+    diverged    {key, reason}          a loss or a weight is not finite; the run has no summary and is not resumed
 
 A number that is not finite (a diverged loss) is written as null, so that every line is standard JSON. The last field
-of a line, `crc`, is the CRC-32 of the line without it: a line that has been changed is not an event.
+of a line, `crc`, is the CRC-32 of the line without it, by which changed lines are detected.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ def line_of(event: str, **fields: Any) -> str:
 
 
 def with_checksum(text: str) -> str:
-    """An object's text with its CRC-32 as the last entry."""
+    """The JSON text of an object with its CRC-32 added as the last entry."""
     return f'{text[:-1]},"crc":{zlib.crc32(text.encode())}}}'
 
 
 def take_checksum(entry: dict[str, Any], text: bytes) -> None:
-    """Take the checksum out of an entry that was read from a text; ValueError where it is not the text's."""
-    whole, _, _ = text.rpartition(b',"crc":')
-    if entry.pop("crc", None) != zlib.crc32(whole + b"}"):
+    """Remove the checksum from a parsed entry; ValueError if it is not the checksum of the text."""
+    content, _, _ = text.rpartition(b',"crc":')
+    if entry.pop("crc", None) != zlib.crc32(content + b"}"):
         raise ValueError("its checksum is missing or another")
 
 
 class EventLog:
-    """Appends to one file; `append` only buffers, `flush` does the input/output (training clock paused).
+    """Appends events to a file: `append` buffers them, `flush` writes them (while the training clock is paused).
 
-    Opening a file that a crash left with half a line at its end removes that half.
+    Opening the file removes an incomplete last line, which a crash may have left.
     """
 
     def __init__(self, path: Path):
@@ -60,18 +60,18 @@ class EventLog:
         self._buffer: list[str] = []
         try:
             safe_files.make_folder(self.path.parent)
-            # Unbuffered: after `flush` the bytes are with the operating system, and outlive this process's SIGKILL.
+            # unbuffered: after `flush` the operating system has the bytes, even if this process is killed
             self._file = safe_files.open_file(self.path, "ab", buffering=0)
             drop_torn_line(self.path)
         except OSError as error:
             raise cannot("write", self.path, error) from None
 
     def append(self, event: str, **fields: Any) -> None:
-        """Remember one event. It is made into text here, so later changes to the fields' objects do not reach it."""
+        """Buffer one event as text, so that later changes of the fields' objects have no effect."""
         self._buffer.append(line_of(event, **fields))
 
     def flush(self) -> None:
-        """Write what was appended, as whole lines. A full disk leaves the file as it was before the call."""
+        """Write the buffered events; if the disk is full, the file stays as it was before the call."""
         if not self._buffer:
             return
         data = "".join(f"{text}\n" for text in self._buffer).encode()
@@ -88,7 +88,7 @@ class EventLog:
         self._buffer.clear()
 
     def sync(self) -> None:
-        """As `flush`, and all of the file is on the disk when this returns."""
+        """Flush, and wait until the file is on the disk."""
         self.flush()
         try:
             os.fsync(self._file.fileno())
@@ -111,10 +111,9 @@ class EventLog:
 
 
 def read_events(path: Path) -> list[dict[str, Any]]:
-    """Every event that counts, in order; a missing file holds none.
+    """The valid events in order, without those that a later `resume` superseded; none if the file is missing.
 
-    Half a line at the end (the writer was killed, or is writing) is left out. A line in the middle that is not an
-    event is an InputError naming file and line. What a `resume` event took back is left out.
+    An incomplete last line (the writer was killed, or is writing) is ignored. InputError names another invalid line.
     """
     try:
         data = safe_files.read(path)
@@ -133,24 +132,23 @@ def read_events(path: Path) -> list[dict[str, Any]]:
 
 
 def superseded(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """`events` without those that a later resume took back.
+    """The events without those that a later resume superseded.
 
-    A run that resumes from the checkpoint of iteration s does s + 1 and the following ones again, so earlier events
-    whose "iteration" is above s no longer count. Events without an iteration stay, and so do earlier resumes, which
-    tell how often the run was started. (A `steps` event must not reach across a checkpoint: the loop
-    writes one there, or the checkpoint holds what the next one will say of the time before it.)
+    A run that resumes from the checkpoint of iteration s repeats iterations s + 1 and later, so earlier events of these
+    no longer count. Events without an iteration stay, and so do resumes, whose number is the number of restarts. (A
+    `steps` event must not span a checkpoint: the loop writes one there, or the checkpoint stores its part.)
     """
-    kept: list[dict[str, Any]] = []
+    valid: list[dict[str, Any]] = []
     for event in events:
         if event["event"] == "resume":
             last = event["iteration"]
-            kept = [old for old in kept if old["event"] == "resume" or (old.get("iteration") or 0) <= last]
-        kept.append(event)
-    return kept
+            valid = [old for old in valid if old["event"] == "resume" or (old.get("iteration") or 0) <= last]
+        valid.append(event)
+    return valid
 
 
 def cut_back(path: Path) -> str | None:
-    """Cut a log off before its first line that is not an event; which line that was and why, or None if all are."""
+    """Truncate a log before its first invalid line; returns that line's number and error, or None if all are valid."""
     end = 0
     for number, line in enumerate(safe_files.read(path).splitlines(keepends=True), 1):
         try:
@@ -164,7 +162,7 @@ def cut_back(path: Path) -> str | None:
 
 
 def _event(text: bytes) -> dict[str, Any]:
-    """What a line of a log says; ValueError where it is not an event as it was written."""
+    """Parse a line; ValueError if it is not an unchanged event."""
     event = strict_json.parse(text)
     if not isinstance(event, dict) or not isinstance(event.get("event"), str):
         raise ValueError("not an object with an 'event'")
@@ -175,7 +173,7 @@ def _event(text: bytes) -> dict[str, Any]:
 
 
 def drop_torn_line(path: Path) -> None:
-    """Cut the file after its last newline: half a line is what a crash left."""
+    """Truncate the file after its last newline; a crash may have left an incomplete line."""
     data = safe_files.read(path)
     if (whole := data.rfind(b"\n") + 1) < len(data):
         with safe_files.open_file(path, "r+b") as file:
@@ -183,7 +181,7 @@ def drop_torn_line(path: Path) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """The value as JSON knows it: NumPy and torch scalars as numbers, numbers that are not finite as None."""
+    """The value in JSON's types: NumPy and torch scalars as numbers, numbers that are not finite as None."""
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

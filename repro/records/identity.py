@@ -1,8 +1,7 @@
-"""What a run is: every value that was configured for it, by its path (`strategy.K`, `optimizer.lr`, `epochs`).
+"""The identity of a run: every configured value by its path (`strategy.K`, `optimizer.lr`, `epochs`).
 
-Two runs are of one variant where these are the same but for the seed; nothing else may be averaged. What the values do
-not say (the data that were found, the hardware, the code) is in the run's key. What several runs have in common, and
-what tells them apart, is in `repro.records.variants`.
+Runs belong to one variant if they differ only in the seed; only such runs may be averaged. The run's key covers in
+addition data, hardware and code. `repro.records.variants` compares the identities of several runs.
 """
 
 from __future__ import annotations
@@ -18,20 +17,20 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from repro.core import safe_files
 from repro.core.registry import TRAIN
 from repro.records import kinds
-from repro.records.units import SAID, check_units
+from repro.records.units import METADATA, check_units
 
 Values = dict[str, Any]  # path -> value: a number, a text, true, false, or a list
 Number = int | Annotated[float, Field(allow_inf_nan=False)]
 
-# of a configuration, what can change a result; the others name a run, or say where its data lie
+# the parts of a configuration that can affect a result; the others are names of the run and paths of its data
 PARTS = (
     *("program", "probe", "strategy", "model", "dataset", "testbed", "imbalance", "workers", "batch", "epochs"),
     *("accumulate", "optimizer", "numerics", "min_compute_s", "metric", "targets", "eval_every", "eval_train"),
     *("checkpoint_every", "breakdown", "breakdown_steps", "trace_steps", "device"),
 )
-DESCRIPTION = "testbed.network"  # words for people
-OF_SIMULATION = ("testbed.fair", "testbed.share_spread")  # an emulated testbed has them of its simulated twin, unused
-# how a value is shown, in this order; others as `NAME=value`, by the last part of their path where that is one's alone
+DESCRIPTION = "testbed.network"  # text for display
+OF_SIMULATION = ("testbed.fair", "testbed.share_spread")  # unused by emulated testbeds, which inherit them
+# formats of values in labels, in this order; others are `NAME=value`, where NAME is the last part of the path if unique
 WORDS = {
     "strategy.name": "{}",
     "workers": "{} workers",
@@ -42,9 +41,9 @@ WORDS = {
     "imbalance.name": "imbalance {}",
     "testbed.name": "{}",
 }
-# shown only where runs differ in them: how often is looked, and what is seen elsewhere
+# in labels only if runs differ in them: they affect what is recorded, or are shown elsewhere
 MINOR = ("dataset.standin", "eval_every", "checkpoint_every", "trace_steps", "targets", "device", "breakdown_steps")
-DEEPEST, LONGEST = 20, 40  # mappings in one another; characters of a value that is shown in full
+DEEPEST, LONGEST = 20, 40  # limits: levels of nested mappings; characters of a value that is shown in full
 
 
 def _plain_name(name: str) -> str:
@@ -57,13 +56,13 @@ Folder = Annotated[str, AfterValidator(_plain_name)]
 
 
 class Part(BaseModel):
-    """A part of a record: unchangeable, each entry of its type."""
+    """A part of a record: frozen, with strict types."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid", populate_by_name=True)
 
 
 class NamedPart(Part):
-    """A part that a name chooses, with its options: strategy, model, data set, testbed, imbalance."""
+    """A plugin's name with its options: strategy, model, data set, testbed, imbalance."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -80,7 +79,7 @@ class NamedPart(Part):
 
 
 class RecordedTestbed(NamedPart):
-    """Where the ranks ran: of a modelled one every parameter."""
+    """The testbed of a run; of a modelled one every parameter."""
 
     kind: kinds.OfTestbed
     launcher: str
@@ -88,14 +87,14 @@ class RecordedTestbed(NamedPart):
 
 
 class Identity(Part):
-    """Every configured value. Runs whose identities differ in the seed alone are of one variant."""
+    """Every configured value. Runs whose identities differ only in the seed belong to one variant."""
 
     paper: Folder
     experiment: Folder
-    variant: str  # the label that the experiment gives it
+    variant: str  # its label in the experiment
     factors: dict[str, str | bool | Number] = {}
     program: str = TRAIN
-    probe: Any = None  # the options of the program, where it is a probe
+    probe: Any = None  # the options of a program that is a probe
     strategy: NamedPart
     model: NamedPart | None = None
     dataset: NamedPart | None = None
@@ -119,7 +118,7 @@ class Identity(Part):
     device: str = "auto"
     scale: str = "custom"
     seed: int
-    changed: list[str] = []  # the paths at which the user's overrides made it another than the experiment's own
+    changed: list[str] = []  # paths at which the user's overrides differ from the experiment's own values
 
     @cached_property
     def values(self) -> Values:
@@ -128,7 +127,7 @@ class Identity(Part):
 
     @property
     def changes(self) -> list[str]:
-        """The paths at which it is not as its experiment has it, if they matter."""
+        """The paths in `changed` that appear in labels."""
         return [path for path in self.changed if path not in MINOR]
 
     @property
@@ -136,37 +135,35 @@ class Identity(Part):
         return self.program == TRAIN
 
     def plain(self) -> dict[str, Any]:
-        """As a file has it."""
+        """As plain data, as in a file."""
         return {**self.model_dump(mode="json"), "testbed": self.testbed.model_dump(mode="json", exclude_unset=True)}
 
 
 def values_of(config: Mapping[str, Any]) -> Values:
     """The values of an identity, or of a resolved configuration, by their paths."""
-    found: Values = {}
+    values: Values = {}
     for name in PARTS:
-        found.update(_flat(name, config.get(name)))
-    found.pop(DESCRIPTION, None)
-    if found.get("testbed.kind") == kinds.EMULATED:
-        for name in OF_SIMULATION:
-            found.pop(name, None)
-    if isinstance(targets := found.get("targets"), list):
-        found["targets"] = sorted(targets, key=str)
-    return found
+        values.update(_flat(name, config.get(name)))
+    ignored = (DESCRIPTION, *(OF_SIMULATION if values.get("testbed.kind") == kinds.EMULATED else ()))
+    values = {path: value for path, value in values.items() if path not in ignored}
+    if isinstance(targets := values.get("targets"), list):
+        values["targets"] = sorted(targets, key=str)
+    return values
 
 
 def _flat(path: str, value: Any, deep: int = 0) -> Iterator[tuple[str, Any]]:
     if isinstance(value, dict) and deep < DEEPEST:
         for name, entry in value.items():
-            if name not in SAID:
+            if name not in METADATA:
                 yield from _flat(f"{path}.{name}", entry, deep + 1)
     elif value is not None:
         yield path, value
 
 
 def described(values: Values, paths: Sequence[str]) -> str:
-    """What an identity has at some paths, in words: `H=40, 9 epochs, tiny_vit on shapes16`."""
-    there = [path for path in paths if path in values]
-    ordered = [path for path in WORDS if path in there] + [path for path in there if path not in WORDS]
+    """The text of an identity's values at some paths: `H=40, 9 epochs, tiny_vit on shapes16`."""
+    present = [path for path in paths if path in values]
+    ordered = [path for path in WORDS if path in present] + [path for path in present if path not in WORDS]
     ordered.sort(key=lambda path: not path.startswith("strategy."))
     last = [path.rpartition(".")[2] for path in ordered]
     words = []
@@ -174,16 +171,16 @@ def described(values: Values, paths: Sequence[str]) -> str:
         text = _text(values[path])
         name = name if last.count(name) == 1 and name != "name" else path
         words.append(WORDS[path].format(text) if path in WORDS else f"{name}={text}")
-    return ", ".join(words).replace(", on ", " on ") if "model.name" in there else ", ".join(words)
+    return ", ".join(words).replace(", on ", " on ") if "model.name" in present else ", ".join(words)
 
 
 def label(variant: str, values: Values, paths: Sequence[str]) -> str:
-    """A variant's name, and what tells this run of it from others."""
+    """The label of a run: its variant's name, and the values at the paths that distinguish it."""
     return ", ".join(filter(None, [variant, described(values, paths)]))
 
 
 def plain_value(value: Any) -> Any:
-    """A value for comparison: whole numbers as others."""
+    """A value for comparisons, with whole numbers converted to float."""
     if isinstance(value, list | tuple):
         return [plain_value(each) for each in value]
     if isinstance(value, dict):

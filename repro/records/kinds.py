@@ -1,16 +1,16 @@
-"""The kinds of number that a run gives (docs/design.md, Kinds of number), and which of them a run's record holds.
+"""The kinds of numbers (docs/design.md, Kinds of number), and the kind of a run.
 
     measured          real processes, a real network, real computation
-    measured, padded  as measured, with steps filled up to a given time by sleeping (`min_compute_s`): never a headline
-    emulated          real processes and a real network; the computation was slept, for published or profiled times
-    simulated         on the virtual fabric: network and computation are modelled
+    measured, padded  as measured, with steps extended to a minimum by sleeping (`min_compute_s`): never a headline
+    emulated          real processes and a real network; computation is replaced by sleeping published or profiled times
+    simulated         virtual fabric; network and computation are modelled
 
-A testbed alone is `measured` or `simulated`; what the run did there decides between the first three. A probe whose
-computation sleeps says so: the `computation` of its options and of its result is `sleep`.
+The first three can occur on a measured testbed. A probe whose computation sleeps has `computation: sleep` in its
+options and its result.
 
-Runs with injected delays, or with a skew with which ranks enter a collective (`partial_collectives`), stay measured.
-These are slept too, but they are the paper's own treatment (eager-SGD, sections 6.1 and 6.2: "we manually inject
-delays"): they take the place of no computation, and what is timed is real.
+Runs with injected delays, or with a skew with which ranks enter a collective (`partial_collectives`), are measured:
+these sleeps are the paper's own method (eager-SGD, sections 6.1 and 6.2: "we manually inject delays") and replace no
+computation.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ SLEEP = "sleep"
 
 
 def kind(testbed: str, computation: str | None = None, min_compute_s: float | None = None) -> str:
-    """One of `KINDS`. testbed: the kind of what the ranks ran on, which stays where it is not `measured`; computation:
-    how a probe's is done, where it says so."""
+    """One of `KINDS`. testbed: its kind, which is the result unless it is `measured`; computation: of a probe."""
     if testbed != MEASURED:
         return testbed
     if computation == SLEEP:
@@ -35,6 +34,6 @@ def kind(testbed: str, computation: str | None = None, min_compute_s: float | No
 
 
 def of_config(config: Mapping[str, Any]) -> str:
-    """Of a run that has no summary yet, by its resolved configuration."""
+    """The kind of a run, from its resolved configuration."""
     computation = (config.get("probe") or {}).get("computation")
     return kind(config["testbed"]["kind"], computation, config.get("min_compute_s"))

@@ -1,4 +1,4 @@
-"""The numbers that a paper prints: `paper_configs/reference/<paper>.csv`, a row a number with its place and source."""
+"""Published numbers of the papers: `paper_configs/reference/<paper>.csv`, one row per number, with place and source."""
 
 from __future__ import annotations
 
@@ -15,38 +15,33 @@ _TABLE = f"must be a table of the paper's numbers with the columns {', '.join(CO
 
 
 def table(paper: str) -> list[dict[str, Any]]:
-    """The rows of a paper's table; InputError where there is none, or one without its columns."""
+    """The rows of a paper's table; InputError if it is missing, or lacks columns."""
     return _read(config_folders.find("reference", f"{paper}.csv"))
 
 
 def printed(paper: str, place: str, row: str, quantity: str, variant: str) -> tuple[str, str, str]:
-    """What a paper's table has there: the value as it stands, its unit, its source. InputError for nothing."""
-    where = (place, row, quantity, variant)
+    """A published number as text, with unit and source; InputError if the table does not have it."""
+    wanted = (place, row, quantity, variant)
     for line in table(paper):
-        if (line["place"], line["row"], line["quantity"], line["variant"]) == where:
+        if (line["place"], line["row"], line["quantity"], line["variant"]) == wanted:
             return line["value"], line["unit"], line["source"]
     raise InputError(f"{paper}.csv has nothing of {variant} in {place}, {row}, {quantity}")
 
 
 def number(value: str, unit: str) -> float:
-    """What stands in a paper's table as a number, of a percentage the share; ValueError where it is none."""
+    """The value as a number, percentages as fractions; ValueError if it is not a number."""
     return float(value) / (100 if unit == "%" else 1)
 
 
 @cache
 def _read(path: Path) -> list[dict[str, Any]]:
-    check_table(path)
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def check_table(path: Path) -> None:
-    """InputError where there is no table of a paper's numbers, or one without its columns."""
+    """InputError if the file is no table of a paper's numbers, or lacks columns."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
-            columns = next(csv.reader(file), [])
+            reader = csv.DictReader(file)
+            if missing := [column for column in COLUMNS if column not in (reader.fieldnames or ())]:
+                raise InputError(f"{path}: has no column '{missing[0]}'; {_TABLE}")
+            return list(reader)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise InputError(f"{path}: {reason}; {_TABLE}") from None
-    if lacking := [column for column in COLUMNS if column not in columns]:
-        raise InputError(f"{path}: has no column '{lacking[0]}'; {_TABLE}")

@@ -1,8 +1,9 @@
-"""Tables of records for a terminal and for a spreadsheet: what they cite may be anybody's, and must be no command."""
+"""Tables as text and CSV. Records may come from other people, so control characters and formulas are escaped."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from repro.core.warnings import one_line
@@ -10,30 +11,30 @@ from repro.core.warnings import one_line
 if TYPE_CHECKING:
     import pandas as pd
 
-CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # characters that a terminal may obey; no tab or line break
-FORMULA = re.compile(r"[=+\-@\t\r]")  # what a cell begins with that a spreadsheet computes
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # control characters, without tab and line break
+FORMULA = re.compile(r"[=+\-@\t\r]")  # the first character of a cell that a spreadsheet evaluates
 
 
 def text(table: pd.DataFrame, index: bool = True) -> str:
-    """For a terminal, without control characters; four digits of what is no whole number."""
-    plain = _mapped(table, one_line)
+    """The table for a terminal, without control characters; floats have four digits."""
+    plain = _map_text(table, one_line)
     return plain.to_string(index=index, na_rep="-", float_format=lambda value: f"{value:.4g}")
 
 
 def csv(table: pd.DataFrame) -> str:
-    """As CSV, without control characters too; a text that would be a formula has an apostrophe before it."""
-    return str(_mapped(table, _no_formula).to_csv(index=False))
+    """The table as CSV, without control characters; a text that would be a formula gets a leading apostrophe."""
+    return str(_map_text(table, _no_formula).to_csv(index=False))
 
 
-def _mapped(table: pd.DataFrame, change: Any) -> pd.DataFrame:
+def _map_text(table: pd.DataFrame, change: Callable[[str], str]) -> pd.DataFrame:
     def changed(value: Any) -> Any:
         return change(value) if isinstance(value, str) else value
 
-    made = table.copy()
+    copy = table.copy()
     for i, dtype in enumerate(table.dtypes):
         if dtype.name in ("object", "str", "string"):
-            made.isetitem(i, list(map(changed, table.iloc[:, i])))
-    return made.rename(columns=changed, index=changed)
+            copy.isetitem(i, list(map(changed, table.iloc[:, i])))
+    return copy.rename(columns=changed, index=changed)
 
 
 def _no_formula(text: str) -> str:

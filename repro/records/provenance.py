@@ -1,4 +1,4 @@
-"""What a result was made with: commit, versions and command (`provenance`), and the machine's class (`hardware`).
+"""The provenance of a result (commit, versions, command), and the hardware of the machine.
 
 Summaries are committed, so nothing here names a host, a user or a folder.
 """
@@ -19,7 +19,7 @@ from typing import Any
 from repro.core.paths import PROJECT
 from repro.records import source
 
-# name -> what stands before its version
+# name -> pattern of the text before its version
 MPI = {
     "Open MPI": r"(?:Open MPI|OpenRTE)\)?\s+v?",
     "Intel MPI": r"Intel\(R\) MPI Library\D*",
@@ -29,10 +29,10 @@ PACKAGES = ("torch", "numpy", "mpi4py", "mlflow")  # read from their metadata: i
 
 
 def provenance() -> dict[str, Any]:
-    """{commit, dirty, versions, started_at (UTC, ISO 8601), command}; what cannot be found out is None.
+    """{commit, dirty, versions, started_at (UTC, ISO 8601), command}; unknown entries are None.
 
-    `dirty` tells of changes to the project that are not committed, leaving out results and reports, which runs write.
-    A copy's manifest says both where every file is as it says (`repro.records.source`), else git, if there is one.
+    dirty: whether the project has uncommitted changes, apart from results and reports, which runs write. Both come from
+    the manifest of an unchanged copy of the checkout (`repro.records.source`), else from git.
     """
     copied = source.standing()
     commit, dirty = copied if copied[1] is False else _by_git() or copied
@@ -46,7 +46,7 @@ def provenance() -> dict[str, Any]:
 
 
 def _by_git() -> tuple[str, bool | None] | None:
-    git = "git", "-c", f"safe.directory={PROJECT}", "-C", str(PROJECT)  # in a container the checkout may be another's
+    git = "git", "-c", f"safe.directory={PROJECT}", "-C", str(PROJECT)  # in a container its owner may differ
     if (commit := _output(*git, "rev-parse", "HEAD")) is None:
         return None
     changes = _output(*git, "status", "--porcelain", "--", ".", ":!results", ":!reports/out")
@@ -59,29 +59,22 @@ def utc_now() -> str:
 
 
 def versions() -> dict[str, str | None]:
-    found: dict[str, str | None] = {"python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            found[package] = None
-    found["mpi"] = _mpi_version()
-    return found
+    packages = {package: _package_version(package) for package in PACKAGES}
+    return {"python": platform.python_version(), **packages, "mpi": _mpi_version()}
 
 
 def command(arguments: Sequence[str]) -> str:
-    """The command line, every absolute path replaced by its last component."""
+    """The command line, with every absolute path replaced by its last component."""
     return " ".join(_shorten(argument) for argument in arguments)
 
 
 def hardware(network: str, device: str = "auto") -> dict[str, Any]:
-    """{class, cpu, cores, memory_gb, gpu, network}: the machine as far as it explains a measured time.
+    """{class, cpu, cores, memory_gb, gpu, network}: the machine, as far as it affects measured times.
 
-    network: the testbed's words for how the ranks are linked. device: as in the config; "cpu" leaves the GPUs out of
-    the class. gpu is "NAME x COUNT" or None; class is a short name that stays the same from run to run, as
-    "cpu-2core-intel-xeon-processor" or "gpu-1x-h200".
+    network: the testbed's description of the links. device: as in the configuration; "cpu" ignores GPUs. gpu is
+    "NAME x COUNT" or None; class is a short, stable name such as "cpu-2core-intel-xeon-processor" or "gpu-1x-h200".
     """
-    cpu, cores = _cpu_name(), _cores()
+    cpu, cores = _cpu_name(), len(os.sched_getaffinity(0))
     gpus = [] if device == "cpu" else _gpus()
     if gpus:
         kind = f"gpu-{len(gpus)}x-{_slug(re.sub(r'(?i)nvidia|geforce|tesla', ' ', gpus[0]))}"
@@ -98,12 +91,12 @@ def hardware(network: str, device: str = "auto") -> dict[str, Any]:
 
 
 def _shorten(argument: str) -> str:
-    # A path starts the argument or follows a separator (as in key=/a/b or -I/a/b); ~name holds a user's name.
+    # a path starts the argument or follows a separator (as in key=/a/b or -I/a/b); ~name has a user's name
     return re.sub(r"(?<![\w.])(?:~[^/\s=:,]*)?/+(?:[^/\s=:,]+/+)*([^/\s=:,]+)/*", r"\1", argument)
 
 
 def _output(*command: str) -> str | None:
-    """What a command prints, or None where it is missing, fails or hangs."""
+    """The output of a command, or None if it is missing, fails or hangs."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL)
     except (OSError, subprocess.TimeoutExpired):
@@ -111,8 +104,15 @@ def _output(*command: str) -> str | None:
     return done.stdout.strip() if done.returncode == 0 else None
 
 
+def _package_version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
 def _mpi_version() -> str | None:
-    """As "Open MPI 4.1.4". The library's own text can hold the name of the host where it was built, so it is cut."""
+    """A version such as "Open MPI 4.1.4", without the build host's name that the library's text may have."""
     if loaded := sys.modules.get("mpi4py.MPI"):
         text = loaded.Get_library_version()
     else:
@@ -135,27 +135,16 @@ def _cpu_name() -> str:
     return " ".join(name.split())
 
 
-def _cores() -> int:
-    """Those that this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not Linux
-        return os.cpu_count() or 1
-
-
 def _memory_gb() -> int:
     return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30)
 
 
 def _gpus() -> list[str]:
-    """Names of the GPUs that torch could use: none with a CPU build of torch or without a driver.
+    """Names of the GPUs that torch can use; none with a CPU build of torch or without a driver.
 
-    Asked of nvidia-smi, not of torch, so that the command line (which has not imported torch) and the ranks agree.
+    From nvidia-smi instead of torch, so that the command, which does not import torch, and the ranks agree.
     """
-    try:
-        if metadata.version("torch").endswith("+cpu"):
-            return []
-    except metadata.PackageNotFoundError:
+    if (_package_version("torch") or "+cpu").endswith("+cpu"):
         return []
     text = _output("nvidia-smi", "--query-gpu=name", "--format=csv,noheader") or ""
     names = [line.strip() for line in text.splitlines() if line.strip()]
@@ -163,7 +152,7 @@ def _gpus() -> list[str]:
     if visible is None:
         return names
     chosen = [entry.strip() for entry in visible.split(",") if entry.strip() not in ("", "-1")]
-    # Entries may be indices or ids of devices (GPU-..., MIG-...); ids are counted and take the first name.
+    # entries are indices or ids of devices (GPU-..., MIG-...); for an id the first name is used
     return [names[int(entry)] if entry.isdigit() and int(entry) < len(names) else names[0] for entry in chosen if names]
 
 

@@ -1,7 +1,7 @@
-"""A finished run: what it is (`repro.records.identity`), what it found, and how it came about.
+"""The record of a finished run: its identity (`repro.records.identity`), result, hardware and provenance.
 
-This is the schema of `summary.json`, of the committed tables, of what MLflow shows and of what `repro results` prints.
-Times are seconds, of one iteration unless the name says otherwise.
+This is the schema of `summary.json`, and the source of the committed tables, of MLflow's values and of `repro results`.
+Times are in seconds, per iteration unless the name says otherwise.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Numbers = dict[str, Number | None]
 
 
 class Data(Part):
-    """The data that were found."""
+    """The data that the run used."""
 
     model_config = ConfigDict(extra="allow")  # checksum, sizes, classes, augmentation
 
@@ -33,14 +33,14 @@ class Data(Part):
 
 
 class Memory(Part):
-    """The most memory that each rank had at once, over all attempts."""
+    """Peak memory of each rank over all attempts."""
 
-    of: str  # gpu: allocated by torch; else resident
+    of: str  # gpu: allocated by torch; otherwise resident memory
     peak_bytes: Annotated[list[Number], Field(min_length=1)]
 
 
 class Reached(Part):
-    """The first evaluation that is as good as a target."""
+    """The first evaluation that reaches a target."""
 
     train_s: Number
     epoch: Number | None = None
@@ -48,7 +48,7 @@ class Reached(Part):
 
 
 class Step(Part):
-    """An iteration on rank 0; the mean is the training clock over the number of iterations."""
+    """Times of iterations on rank 0; mean_s: training time divided by the number of iterations."""
 
     mean_s: Number
     median_s: Number | None = None
@@ -57,7 +57,7 @@ class Step(Part):
 
 
 class Communication(Part):
-    """All of it, what stands on the main line, and what computation hides."""
+    """Time of all communication; exposed: on the main thread; overlapped: hidden behind computation."""
 
     total_s: Number
     exposed_s: Number
@@ -65,27 +65,27 @@ class Communication(Part):
 
 
 class TrainResult(Part):
-    """What a training found."""
+    """The result of training."""
 
     iterations: int
     iterations_per_epoch: int | None = None
     dataset: Data
     parameters: int | None = None  # of the model
     memory: Memory | None = None
-    curve: list[dict[str, Number | None]]  # a point an evaluation: iteration, epoch, train_s, loss, test_loss, scores
+    curve: list[dict[str, Number | None]]  # per evaluation: iteration, epoch, train_s, loss, test_loss, scores
     final: Numbers  # train_s, test_loss, the metric and other scores
     targets: dict[str, Reached | None]
     step: Step
-    phases: dict[str, Number]  # on the main line, means over worker ranks; they sum to the step
+    phases: dict[str, Number]  # on the main thread, means over worker ranks; their sum is the step
     server_phases: dict[str, Number] | None = None
     communication: Communication
-    bytes_sent: Number | None  # a rank and iteration
-    staleness: list[dict[str, int]] = Field(default_factory=list)  # a rank: updates late -> gradients
-    counters: Numbers = Field(default_factory=dict)  # what the strategy counted
-    free_arithmetic: bool = False  # simulated: the strategy compresses, and that takes no time
+    bytes_sent: Number | None  # per rank and iteration
+    staleness: list[dict[str, int]] = Field(default_factory=list)  # per rank: delay in updates -> number of gradients
+    counters: Numbers = Field(default_factory=dict)  # counts by the strategy
+    free_arithmetic: bool = False  # simulated: the strategy compresses, which is modelled to take no time
     pipeline: dict[str, Any] | None = None  # stages, cuts, schedule
     per_rank: list[dict[str, Any]] = Field(default_factory=list)
-    allreduce: dict[str, Any] | None = None  # what `auto` chose, and why
+    allreduce: dict[str, Any] | None = None  # the choice of `auto`, with reasons
     observed: list[dict[str, Any]] = Field(default_factory=list)
     weights_sha256: str | None = None
     trace: list[dict[str, Any]] = Field(default_factory=list)  # intervals of a few iterations
@@ -106,13 +106,13 @@ class TrainResult(Part):
 
 
 class ProbeResult(Part):
-    """What a probe found: of the form that it declares (`repro.probes`)."""
+    """The result of a probe; `found` has the schema that the probe declares (`repro.probes`)."""
 
     found: dict[str, Any]
-    metrics: Numbers = Field(default_factory=dict)  # the few that MLflow shows
-    line: str = ""  # for people
+    metrics: Numbers = Field(default_factory=dict)  # for MLflow
+    line: str = ""  # for display
     dataset: Data | None = None
-    model: dict[str, Any] = Field(default_factory=dict)  # name and parameters, of one that is measured
+    model: dict[str, Any] = Field(default_factory=dict)  # name and parameters, if a model is measured
 
     @model_validator(mode="after")
     def _numbers(self) -> ProbeResult:
@@ -142,22 +142,22 @@ class Record(Part):
     hardware: Hardware
     result: TrainResult | ProbeResult
     provenance: dict[str, Any]
-    wall: dict[str, Number] = Field(default_factory=dict)  # real seconds of rank 0 by activity
+    wall: dict[str, Number] = Field(default_factory=dict)  # wall-clock seconds of rank 0 by activity
 
     @model_validator(mode="before")
     @classmethod
-    def _chosen(cls, given: Any) -> Any:
-        """The result by the program, so that what is wrong with it is said of the one form that it should have."""
-        if isinstance(given, Mapping) and isinstance(result := given.get("result"), Mapping):
-            identity = given.get("identity")
+    def _typed_result(cls, values: Any) -> Any:
+        """Validate the result as the type of its program, so that errors refer to that type alone."""
+        if isinstance(values, Mapping) and isinstance(result := values.get("result"), Mapping):
+            identity = values.get("identity")
             plain = identity.get("program", TRAIN) if isinstance(identity, Mapping) else TRAIN
             program = identity.program if isinstance(identity, Identity) else plain
             kind: type[Part] = TrainResult if program == TRAIN else ProbeResult
             try:
-                return {**given, "result": kind.model_validate(result)}
+                return {**values, "result": kind.model_validate(result)}
             except ValidationError as error:
                 raise ValueError(f"result.{line(error)}") from None
-        return given
+        return values
 
     @model_validator(mode="after")
     def _whole(self) -> Record:
@@ -177,17 +177,17 @@ class Record(Part):
         return self.identity.trains
 
     def plain(self) -> dict[str, Any]:
-        """As a file has it."""
+        """As plain data, as in a file."""
         return {**self.model_dump(mode="json", by_alias=True), "identity": self.identity.plain()}
 
     @classmethod
-    def of(cls, given: Any) -> Record:
-        """A record of plain data; ValueError with one line that names the entry."""
-        if not isinstance(given, dict):
+    def of(cls, plain: Any) -> Record:
+        """A record from plain data; ValueError with one line that names the invalid entry."""
+        if not isinstance(plain, dict):
             raise ValueError("not an object")
-        if (schema := given.get("schema")) != SCHEMA:
+        if (schema := plain.get("schema")) != SCHEMA:
             raise ValueError(f"schema {str(schema)[:40]}, this version reads {SCHEMA}")
         try:
-            return cls.model_validate(given)
+            return cls.model_validate(plain)
         except ValidationError as error:
             raise ValueError(line(error)) from None

@@ -1,18 +1,18 @@
-"""The reference: published runs, a few tables a paper, committed and only read.
+"""The reference: tables of published runs, committed and read-only.
 
 `results/reference/<paper>/` has
 
-- `runs.parquet`       a row a run: the columns of `repro.records.tidy`, and as JSON its `record`, whole but for what
-                       points and intervals hold
-- `points.parquet`     a row an evaluation
-- `rows.parquet`       a row of what a probe found, in columns; the summary has it too
-- `intervals.parquet`  a row an interval of a traced step
-- `sweeps.parquet`     a row a sweep over draws of the assumed inputs: the lines of its file (`repro.records.sweep`)
-- `manifest.json`      the schema, and how many rows each table has and its SHA-256
+- `runs.parquet`       a row per run: the columns of `repro.records.tidy`, and its `record` as JSON, without the parts
+                       in points and intervals
+- `points.parquet`     a row per evaluation
+- `rows.parquet`       a row per entry of a probe's result, which the record has too
+- `intervals.parquet`  a row per interval of a traced step
+- `sweeps.parquet`     a row per sweep over draws of the assumed inputs: the lines of its file (`repro.records.sweep`)
+- `manifest.json`      the schema, and the number of rows and SHA-256 of each table
 
-A publish writes its tables aside (`runs.parquet.new`), then the manifest, by one rename: from there on they are the
-reference. Then each takes the place of the old one. A kill at any point leaves the old reference or the new one whole,
-and what it leaves aside the next publish puts in its place or removes (`settle`).
+A publish writes new tables (`runs.parquet.new`), then replaces the manifest by one rename, which makes the new tables
+valid, then renames each table. Thus a kill at any point leaves either the old reference or the new one complete; the
+next publish moves or removes the remaining new tables (`settle`).
 """
 
 from __future__ import annotations
@@ -37,22 +37,19 @@ from repro.records.sweep import Sweep
 
 MANIFEST = "manifest.json"
 SWEEPS = "sweeps"
-NEW = ".new"  # behind the name of a table that is not in its place yet
-# of a result -> the table that holds it: lists of mappings without inner ones
+NEW = ".new"  # suffix of a table that was not renamed yet
+# part of a result -> its table: lists of flat mappings
 LISTS = {"curve": "points", "trace": "intervals"}
 
 
 def papers(root: Path | None = None) -> list[str]:
-    """Whose runs there are, in order."""
+    """The papers with published runs."""
     folder = root or reference_root()
     return sorted({path.parent.name for name in (MANIFEST, "runs.parquet") for path in folder.glob(f"*/{name}")})
 
 
 def read(paper: str, root: Path | None = None) -> list[Record]:
-    """A paper's runs, in the order of their names; none of one without a reference.
-
-    Raises InputError where a table is not the one that was published.
-    """
+    """The published runs of a paper, sorted by name; InputError if a table was altered."""
     folder = (root or reference_root()) / paper
     if paper not in papers(root):
         return []
@@ -62,86 +59,84 @@ def read(paper: str, root: Path | None = None) -> list[Record]:
 
 @lru_cache(maxsize=16)
 def _records(folder: Path, runs: bytes, of_lists: tuple[bytes, ...]) -> tuple[Record, ...]:
-    """The runs of tables: reading them takes a second, and a command asks for some several times."""
-    lists = {part: _lists(_rows(table)) for part, table in zip(LISTS, of_lists)}
+    """The runs of tables; cached, because reading takes a second, and a command reads some tables several times."""
+    lists = {part: _lists(_rows(table)) for part, table in zip(LISTS, of_lists, strict=True)}
     return tuple(_published(row, lists, folder) for row in _rows(runs))
 
 
 def sweeps(paper: str, root: Path | None = None) -> list[Sweep]:
-    """A paper's sweeps, in the order of their names; InputError as of `read`."""
+    """The published sweeps of a paper, sorted by name; InputError if a table was altered."""
     folder = (root or reference_root()) / paper
     if paper not in papers(root) or SWEEPS not in _digests(folder):
         return []
     rows = check(folder, (SWEEPS,))[SWEEPS]
-    found = [sweep.of_lines(row["lines"].splitlines(), f"{folder / SWEEPS}.parquet, {row['run']}") for row in rows]
-    return [each for each in found if each]
+    parsed = (sweep.of_lines(row["lines"].splitlines(), f"{folder / SWEEPS}.parquet, {row['run']}") for row in rows)
+    return [each for each in parsed if each]
 
 
 def write(paper: str, runs: Sequence[Record], root: Path | None = None, swept: Sequence[Sweep] | None = None) -> Path:
-    """A paper's reference, with these runs and no others; returns its folder. The same runs give the same bytes.
+    """Replace a paper's reference by these runs; returns its folder. The same runs give the same bytes.
 
-    swept: its sweeps; None: those that are there.
+    swept: its sweeps; None: the existing ones.
     """
     import pyarrow
     import pyarrow.parquet
 
-    kept = sweeps(paper, root) if swept is None else swept
+    swept = sweeps(paper, root) if swept is None else swept
     folder = (root or reference_root()) / paper
     safe_files.make_folder(folder)
     settle(folder)
-    # entries in the order in which they are read again, whoever made the record
+    # via JSON, so that entries have a fixed order
     ordered = [Record.of(json.loads(_text(run.plain()))) for run in sorted(runs, key=lambda run: run.name)]
     tables = {name: tidy.frame([row for run in ordered for row in tidy.rows(name, flat(run))]) for name in tidy.TABLES}
     tables["runs"]["record"] = [_text(_without_lists(run.plain())) for run in ordered]
-    if kept:
-        in_order = sorted(kept, key=lambda one: one.name)
-        tables[SWEEPS] = tidy.frame([{"run": one.name, "lines": "".join(sweep.lines_of(one))} for one in in_order])
-    said: dict[str, Any] = {"schema": SCHEMA, "tables": {}}
+    if swept:
+        by_name = sorted(swept, key=lambda one: one.name)
+        tables[SWEEPS] = tidy.frame([{"run": one.name, "lines": "".join(sweep.lines_of(one))} for one in by_name])
+    manifest: dict[str, Any] = {"schema": SCHEMA, "tables": {}}
     for name, table in tables.items():
         sink = pyarrow.BufferOutputStream()
         content = pyarrow.Table.from_pandas(table, preserve_index=False).replace_schema_metadata(None)
         pyarrow.parquet.write_table(content, sink, compression="zstd", compression_level=19)
         data = sink.getvalue().to_pybytes()
         write_atomically(folder / f"{name}.parquet{NEW}", data)
-        said["tables"][name] = {"rows": len(table), "sha256": hashlib.sha256(data).hexdigest()}
-    write_atomically(folder / MANIFEST, json.dumps(said, indent=1) + "\n")
+        manifest["tables"][name] = {"rows": len(table), "sha256": hashlib.sha256(data).hexdigest()}
+    write_atomically(folder / MANIFEST, json.dumps(manifest, indent=1) + "\n")
     settle(folder)
     return folder
 
 
 def unsettled(folder: Path) -> list[Path]:
-    """The tables that a publish has left aside, because it was killed (or is at work)."""
+    """New tables that a publish has not renamed, because it was killed, or is still running."""
     return sorted(folder.glob(f"*.parquet{NEW}"))
 
 
 def settle(folder: Path) -> None:
-    """Put the tables aside that the manifest names into their places, and remove the others."""
+    """Rename the new tables that the manifest refers to, and remove the others."""
     if not (left := unsettled(folder)):
         return
     digests = _digests(folder) if (folder / MANIFEST).is_file() else {}
-    for aside in left:
-        path, data = aside.with_suffix(""), safe_files.read(aside)
+    for new in left:
+        path, data = new.with_suffix(""), safe_files.read(new)
         if hashlib.sha256(data).hexdigest() == digests.get(path.stem):
             write_atomically(path, data)
-        safe_files.remove(aside)
+        safe_files.remove(new)
 
 
 def check(folder: Path, wanted: Sequence[str] = ()) -> dict[str, list[dict[str, Any]]]:
-    """The rows of a paper's tables; InputError naming the file that is missing, altered or of another schema.
-
-    wanted: the tables whose rows are read, all are checked; none: every table.
-    """
-    found = _tables(folder)
-    return {name: _rows(found[name]) for name in wanted or found}
+    """The rows of the wanted tables (default: all); InputError names a table that is missing, altered or of another
+    schema, even if it is not wanted."""
+    tables = _tables(folder)
+    return {name: _rows(tables[name]) for name in wanted or tables}
 
 
 def _tables(folder: Path) -> dict[str, bytes]:
-    """The content of every table; InputError as of `check`."""
+    """The content of every table; raises the errors of `check`."""
     digests = _digests(folder)
     try:
         return {name: _table(folder / f"{name}.parquet", digest) for name, digest in digests.items()}
     except InputError:
-        if _digests(folder) != digests:  # another command has published meanwhile
+        if _digests(folder) != digests:  # another command has published in the meantime
             return _tables(folder)
         raise
 
@@ -152,29 +147,22 @@ def _rows(table: bytes) -> list[dict[str, Any]]:
     return list(pyarrow.parquet.read_table(pyarrow.BufferReader(table)).to_pylist())
 
 
-def _manifest(folder: Path) -> Any:
-    manifest = folder / MANIFEST
-    try:
-        return strict_json.parse(safe_files.read(manifest))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{manifest}: not a readable manifest ({error!r})") from None
-
-
 def _digests(folder: Path) -> dict[str, str]:
-    """The SHA-256 of each table."""
-    said, manifest = _manifest(folder), folder / MANIFEST
+    """The SHA-256 of each table, from the manifest."""
+    path = folder / MANIFEST
     try:
-        there = [*tidy.TABLES, *({SWEEPS} & said["tables"].keys())]
-        digests = {name: said["tables"][name]["sha256"] for name in there}
-    except (KeyError, TypeError) as error:
-        raise InputError(f"{manifest}: not a readable manifest ({error!r})") from None
-    if said.get("schema") != SCHEMA:
-        raise InputError(f"{manifest}: schema {said.get('schema')}, this version reads {SCHEMA}")
+        manifest = strict_json.parse(safe_files.read(path))
+        names = [*tidy.TABLES, *({SWEEPS} & manifest["tables"].keys())]
+        digests = {name: manifest["tables"][name]["sha256"] for name in names}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path}: not a readable manifest ({error!r})") from None
+    if manifest.get("schema") != SCHEMA:
+        raise InputError(f"{path}: schema {manifest.get('schema')}, this version reads {SCHEMA}")
     return digests
 
 
 def _table(path: Path, digest: str) -> bytes:
-    """The content of a table with that digest: in its place, or still aside."""
+    """The content of the table with that digest, whether it was renamed or not."""
     altered = f"if that publish was committed, `git checkout {path.name}` brings it back"
     for place in (path.with_name(path.name + NEW), path):
         try:
@@ -208,20 +196,20 @@ def _published(row: Mapping[str, Any], lists: Mapping[str, Mapping[str, list[Any
 
 
 def _without_lists(record: dict[str, Any]) -> dict[str, Any]:
-    """The record with, in the place of each list that a table holds, the names that all entries of it have."""
-    found = dict(record["result"])
+    """The record, with each list that a table has replaced by the names that all of its entries have."""
+    result = dict(record["result"])
     for part in LISTS:
-        if part in found:
-            found[part] = sorted(set.intersection(*map(set, found[part]))) if found[part] else []
-    return record | {"result": found}
+        if part in result:
+            result[part] = sorted(set.intersection(*map(set, result[part]))) if result[part] else []
+    return record | {"result": result}
 
 
 def _lists(rows: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """run -> its entries in order, with None for what the table leaves empty."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    """The entries of each run in order; empty cells are None."""
+    entries: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
-        found.setdefault(row.pop("run"), []).append(row)
-    return found
+        entries.setdefault(row.pop("run"), []).append(row)
+    return entries
 
 
 def _text(value: Any) -> str:

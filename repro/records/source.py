@@ -1,7 +1,7 @@
-"""The commit that a copy of the checkout was made of, and whether it was changed since.
+"""The commit of a copy of the checkout that has no git, and whether the copy was changed.
 
-`python -m repro.records.source FILE` writes the manifest in the checkout, from git; the copy has it as `.source.json`:
-{commit, files: path -> git's own digest of the file in that commit}. `setup/gpu-bundle.sh` carries it there.
+`python -m repro.records.source FILE` writes a manifest from git's data, which the copy has as `.source.json`:
+{commit, files: path -> git's digest of the file in that commit}. `setup/gpu-bundle.sh` makes such copies.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from repro.core import strict_json
 from repro.core.paths import PROJECT
 
 NAME = ".source.json"
-WRITTEN = ("results", "reports/out")  # by runs: their state is not the code's
-IGNORED = ("__pycache__", ".egg-info")  # ends of names that git does not look at either
+WRITTEN = ("results", "reports/out")  # by runs; no part of the code
+IGNORED = ("__pycache__", ".egg-info")  # suffixes of folders that git ignores too
 
 
 def manifest(root: Path) -> str:
-    """The manifest of the commit that is checked out in `root`, as JSON; CalledProcessError where git has none."""
+    """The manifest of the commit checked out in `root`, as JSON; CalledProcessError if git has none."""
     git = "git", "-c", f"safe.directory={root}", "-C", str(root)
     listed = subprocess.run([*git, "ls-tree", "-r", "-z", "HEAD"], capture_output=True, text=True, check=True).stdout
     commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
@@ -33,10 +33,10 @@ def manifest(root: Path) -> str:
 
 
 def standing(root: Path = PROJECT) -> tuple[str | None, bool | None]:
-    """(commit, dirty) by the copy's manifest; (None, None) without one that can be read."""
+    """(commit, dirty) from the copy's manifest; (None, None) without a readable one."""
     try:
-        said = strict_json.parse((root / NAME).read_bytes())
-        commit, files = str(said["commit"]), dict(said["files"])
+        content = strict_json.parse((root / NAME).read_bytes())
+        commit, files = str(content["commit"]), dict(content["files"])
     except (OSError, ValueError, KeyError, TypeError):
         return None, None
     changed = any(_digest(root / path, len(blob)) != blob for path, blob in files.items())
@@ -44,7 +44,7 @@ def standing(root: Path = PROJECT) -> tuple[str | None, bool | None]:
 
 
 def _digest(path: Path, digits: int) -> str | None:
-    """Git's digest of a file, or of where a link points to: SHA-1, or in a newer repository SHA-256."""
+    """Git's digest of a file, or of a link's target: SHA-1, or SHA-256 in newer repositories."""
     try:
         content = os.fsencode(os.readlink(path)) if path.is_symlink() else path.read_bytes()
     except OSError:
@@ -54,7 +54,7 @@ def _digest(path: Path, digits: int) -> str | None:
 
 
 def _present(root: Path, files: dict[str, str]) -> Iterator[str]:
-    """What is in the folders that the commit has, below the root."""
+    """The files in the folders of the commit, relative to the root."""
     for folder in sorted({path.partition("/")[0] for path in files if "/" in path}):
         for place, inner, names in os.walk(root / folder):
             inner[:] = [name for name in inner if not name.endswith(IGNORED)]

@@ -1,6 +1,6 @@
-"""Where a run's files are: `results/<paper>/<experiment>/<run>/` with `summary.json`, `events.jsonl`, `config.yaml`.
+"""Storage of runs: `results/<paper>/<experiment>/<run>/` with `summary.json`, `events.jsonl`, `config.yaml`.
 
-`summary.json` is the run's record (`repro.records.record`); it is there once the run is finished.
+`summary.json` is the record of a finished run (`repro.records.record`); unfinished runs have none.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from repro.records.record import Record
 
 
 def run_dir(paper: str, experiment: str, run: str, root: Path | None = None) -> Path:
-    """The folder of one run (not created); InputError for names that are no plain ones."""
+    """The folder of a run (not created); InputError for a name that is not plain."""
     names = {"paper": paper, "experiment": experiment, "run": run}
     return (root or results_root()).joinpath(*(safe_files.checked(what, name) for what, name in names.items()))
 
@@ -30,7 +30,7 @@ def write(folder: Path, record: Record) -> None:
 
 
 def read(folder: Path) -> Record | None:
-    """The record of a finished run, or None; InputError for a file that holds none."""
+    """The record of a run, None if it is unfinished; InputError for an invalid file."""
     path = folder / "summary.json"
     try:
         return Record.of(strict_json.parse(safe_files.read(path)))
@@ -41,7 +41,7 @@ def read(folder: Path) -> Record | None:
 
 
 def usable(folder: Path) -> Record | None:
-    """The same where runs are shown, counted or repeated: of a file that is no record a warning, and None."""
+    """Like `read`, but with a warning and None for an invalid file."""
     try:
         return read(folder)
     except InputError as error:
@@ -50,5 +50,5 @@ def usable(folder: Path) -> Record | None:
 
 
 def run_folders(root: Path, paper: str = "*", having: Sequence[str] = ("summary.json",)) -> list[Path]:
-    """The folders of the runs below a results folder, in path order; having: the files of which a run has one."""
+    """The folders of runs in a results folder that have one of the files `having`, sorted."""
     return sorted({path.parent for name in having for path in root.glob(f"{paper}/*/*/{name}")})

@@ -1,7 +1,7 @@
 """A sweep: one variant of an experiment, simulated at many draws of its assumed inputs (docs/design.md, Inputs).
 
-It is one file of JSON lines in the variant's folder: `draws.jsonl`. The first line says what is drawn; each other has a
-draw's number, the values drawn and the result. A sweep goes on from the draws that are there; more of them extend it.
+It is stored as JSON lines, `draws.jsonl`, in the variant's folder. The first line has the record of the configured run;
+each other line a draw's number, values and result. An interrupted sweep continues; more draws extend it.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from repro.records.identity import Identity
 from repro.records.record import Record
 
 FILE = "draws.jsonl"
-CONFIGURED = -1  # the number of the draw at which every input is as configured
-# of a result, what a draw does not keep: it is the same in all, or says nothing of times
+CONFIGURED = -1  # the number of the draw with all inputs as configured
+# parts of a result that a draw does not store: they are equal in all draws, or do not concern times
 LEFT_OUT = ("curve", "trace", "memory", "dataset", "observed", "weights_sha256", "targets", "staleness", "allreduce")
 
 
 @dataclass(frozen=True)
 class Draw:
-    """A draw: of each input the entries that were set, and the result's parts (`Record.result`)."""
+    """A draw; values: the configuration entries set for each input; result: parts of `Record.result`."""
 
     number: int
     values: dict[str, dict[str, Any]]
@@ -37,7 +37,7 @@ class Draw:
 
 @dataclass(frozen=True)
 class Sweep:
-    """record: of the run as configured (its draw `CONFIGURED`), which says what was run; draws: by number, from 0."""
+    """record: of the configured run (draw `CONFIGURED`); draws: by number, from 0."""
 
     key: str
     record: Record
@@ -53,20 +53,17 @@ class Sweep:
 
 
 def shortened(result: dict[str, Any]) -> dict[str, Any]:
-    """What a draw keeps of a result, its numbers to nine digits; of what its ranks say the means."""
-    kept = {name: part for name, part in result.items() if name not in LEFT_OUT}
-    if per_rank := [rank for rank in kept.get("per_rank") or () if rank]:
-        kept["per_rank"] = [_means(per_rank)]
-    return {name: _rounded(part) for name, part in kept.items()}
+    """The parts of a result that a draw stores, with numbers of nine digits, and means over ranks."""
+    stored = {name: part for name, part in result.items() if name not in LEFT_OUT}
+    if per_rank := [rank for rank in stored.get("per_rank") or () if rank]:
+        stored["per_rank"] = [_means(per_rank)]
+    return {name: _rounded(part) for name, part in stored.items()}
 
 
 def _means(ranks: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Of each number the mean over the ranks that say it; of anything else the first."""
-    found: dict[str, list[Any]] = {}
-    for rank in ranks:
-        for name, value in rank.items():
-            found.setdefault(name, []).append(value)
-    return {name: _mean(values) for name, values in found.items()}
+    """The mean of each number over the ranks that have it; the first value of other entries."""
+    names = dict.fromkeys(name for rank in ranks for name in rank)
+    return {name: _mean([rank[name] for rank in ranks if name in rank]) for name in names}
 
 
 def _mean(values: list[Any]) -> Any:
@@ -84,7 +81,7 @@ def _rounded(value: Any) -> Any:
 
 
 def head(key: str, record: Record) -> str:
-    """The first line: the record but for its traced steps, which a run of the same variant has."""
+    """The first line: the record without traced steps, which a run of the same variant has."""
     plain = record.plain()
     result = {name: part for name, part in plain["result"].items() if name != "trace"}
     return _line({"key": key, "record": plain | {"result": result}})
@@ -99,7 +96,7 @@ def _line(entry: dict[str, Any]) -> str:
 
 
 def append(folder: Path, lines: Sequence[str]) -> None:
-    """Write whole lines behind those that are there; half a line that a crash left is removed."""
+    """Append whole lines, after removing an incomplete last line that a crash may have left."""
     path = folder / FILE
     try:
         safe_files.make_folder(folder)
@@ -111,7 +108,7 @@ def append(folder: Path, lines: Sequence[str]) -> None:
 
 
 def read(folder: Path) -> Sweep | None:
-    """The sweep in a folder, None where there is none; InputError for a file that is none."""
+    """The sweep in a folder, None if there is none; InputError for an invalid file."""
     path = folder / FILE
     try:
         data = safe_files.read(path)
@@ -123,7 +120,7 @@ def read(folder: Path) -> Sweep | None:
 
 
 def usable(folder: Path) -> Sweep | None:
-    """The same where sweeps are shown: of a file that is none a warning, and None."""
+    """Like `read`, but with a warning and None for an invalid file."""
     try:
         return read(folder)
     except InputError as error:
@@ -132,44 +129,44 @@ def usable(folder: Path) -> Sweep | None:
 
 
 def of_lines(lines: Sequence[bytes | str], where: str) -> Sweep | None:
-    """A sweep of its lines; None of none."""
+    """The sweep of a file's lines; None if there are none."""
     entries = [_parsed(line, f"{where}, line {number}") for number, line in enumerate(lines, start=1)]
     if not entries:
         return None
     try:
         first = entries[0]
         draws = {each["draw"]: Draw(each["draw"], each["values"], each["result"]) for each in entries[1:]}
-        found = Sweep(first["key"], Record.of(first["record"]), [draws[number] for number in sorted(draws)])
+        key, record, numbers = first["key"], Record.of(first["record"]), sorted(draws)
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{where}: no sweep ({error}); remove the file to draw anew") from None
-    if [draw.number for draw in found.draws] != list(range(len(found.draws))):
+    if numbers != list(range(len(draws))):
         raise InputError(f"{where}: draws are missing; remove the file to draw anew")
-    return found
+    return Sweep(key, record, [draws[number] for number in numbers])
 
 
 def _parsed(line: bytes | str, where: str) -> dict[str, Any]:
     text = line if isinstance(line, bytes) else line.encode()
     try:
-        found: dict[str, Any] = strict_json.parse(text)
-        take_checksum(found, text)
+        entry: dict[str, Any] = strict_json.parse(text)
+        take_checksum(entry, text)
     except (ValueError, AttributeError) as error:
         raise InputError(f"{where}: altered ({error}); remove the file to draw anew") from None
-    return found
+    return entry
 
 
 def lines_of(sweep: Sweep) -> list[str]:
-    """As a file has it."""
+    """The lines of a sweep's file."""
     return [head(sweep.key, sweep.record), *map(line_of, sweep.draws)]
 
 
 def together(before: Iterable[Sweep], new: Iterable[Sweep]) -> list[Sweep]:
-    """One sweep a variant: the new one that was made last, or the one before."""
-    found: dict[tuple[str | int | None, ...], Sweep] = {}
+    """One sweep per variant: the latest of the new ones, otherwise the one before."""
+    latest: dict[tuple[str | int | None, ...], Sweep] = {}
     for one in [*before, *sorted(new, key=lambda one: str(one.record.provenance.get("finished_at")))]:
         own = one.identity
         workload = (part.name if part else None for part in (own.model, own.dataset))
-        found[own.experiment, own.variant, own.testbed.name, own.scale, own.workers, *workload] = one
-    return [*found.values()]
+        latest[own.experiment, own.variant, own.testbed.name, own.scale, own.workers, *workload] = one
+    return [*latest.values()]
 
 
 def folders(root: Path, paper: str = "*") -> Iterable[Path]:

@@ -1,7 +1,7 @@
-"""Runs as four tables: `runs`, `points` (evaluations), `rows` (what probes found) and `intervals` (of traced steps).
+"""Tables of runs: `runs`, `points` (evaluations), `rows` (of probe results) and `intervals` (of traced steps).
 
-A column has one meaning and one type; entries of a mapping have its name before theirs: `factors.codec`, `options.K`.
-A row of the other tables says with `run` whose it is: `<experiment>/<run>`.
+A column has one meaning and one type; entries of a mapping have its name as prefix: `factors.codec`, `options.K`. Rows
+of the other tables refer to their run by `run`: `<experiment>/<run>`.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
-ONE = (str, float, int, type(None))  # what stands in a column
+SCALAR = (str, float, int, type(None))  # types of a column's values
 TABLES = ("runs", "points", "rows", "intervals")
-# of a summary: column -> where it stands
+# columns of `runs` that are entries of a summary
 _PLAIN = (
     *("experiment", "strategy", "program", "kind", "testbed", "fabric", "launcher", "workers", "ranks", "seed"),
     *("scale", "breakdown", "batch", "epochs", "iterations", "metric", "bytes_sent", "min_compute_s", "key"),
 )
-_WITHIN = {
+_NESTED = {  # column -> its path in a summary
     "model": ("model", "name"),
     "parameters": ("model", "parameters"),
     "dataset": ("dataset", "name"),
@@ -36,32 +36,31 @@ _WITHIN = {
     "commit": ("provenance", "commit"),
     "finished_at": ("provenance", "finished_at"),
 }
-_SPREAD = ("factors", "options", "phases", "allreduce")  # mappings of which each entry is a column
+_MAPPINGS = ("factors", "options", "phases", "allreduce")  # entries of a summary with a column per key
 
 
 def name(summary: Mapping[str, Any]) -> str:
-    """How rows of other tables call a run: `<experiment>/<run>`."""
+    """The name of a run in other tables: `<experiment>/<run>`."""
     return f"{summary['experiment']}/{summary['run']}"
 
 
 def rows(table: str, summary: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What a run has in one of `TABLES`."""
+    """The rows of a run in one of `TABLES`."""
     own = {"run": name(summary)}
     if table == "runs":
         return [own | run(summary)]
     if table == "rows":
-        return [own | row for row in _found(summary)]
+        return [own | row for row in _probe_rows(summary)]
     return [own | entry for entry in summary.get({"points": "curve", "intervals": "trace"}[table]) or ()]
 
 
 def run(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """A run's row: seconds (of an iteration, the mean over the worker ranks; `iteration_s`: `train_s`, that of
-    all iterations end to end, by their number), iterations and samples of all ranks a second, bytes, names; `peak_mb`:
-    memory of the rank that had most, in 10^6 bytes.
+    """A run's row. Times in seconds: `step_s` of an iteration, the mean over worker ranks; `iteration_s`: `train_s` by
+    the number of iterations; rates are of all ranks together; `peak_mb`: the largest memory of a rank, 10^6 bytes.
     """
     row = {"variant": summary["variant"]}
     row |= {column: summary.get(column) for column in _PLAIN}
-    row |= {column: (summary.get(part) or {}).get(entry) for column, (part, entry) in _WITHIN.items()}
+    row |= {column: (summary.get(part) or {}).get(entry) for column, (part, entry) in _NESTED.items()}
     if summary.get("iterations") and row["train_s"] is not None:
         row["iteration_s"] = row["train_s"] / summary["iterations"]
         if row["iteration_s"] > 0:
@@ -72,19 +71,18 @@ def run(summary: Mapping[str, Any]) -> dict[str, Any]:
         row[f"to_{target}_s"] = reached and reached["train_s"]
     if memory := summary.get("memory"):
         row |= {"peak_mb": 1e-6 * max(memory["peak_bytes"]), "peak_of": memory["of"]}
-    for part in _SPREAD:
-        row |= {
-            f"{part}.{entry}": value for entry, value in (summary.get(part) or {}).items() if isinstance(value, ONE)
-        }
+    for part in _MAPPINGS:
+        entries = (summary.get(part) or {}).items()
+        row |= {f"{part}.{entry}": value for entry, value in entries if isinstance(value, SCALAR)}
     return row | _derived(summary, row)
 
 
-def frame(found: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Rows as a frame whose columns have one type each; one whose values are of several holds them as text."""
+def frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """A DataFrame with one type per column; values of several types become text."""
     import pandas as pd
 
-    columns = dict.fromkeys(column for row in found or [{"run": ""}] for column in row)
-    return pd.DataFrame({column: _typed([row.get(column) for row in found]) for column in columns})
+    columns = dict.fromkeys(column for row in rows or [{"run": ""}] for column in row)
+    return pd.DataFrame({column: _typed([row.get(column) for row in rows]) for column in columns})
 
 
 def _typed(values: Sequence[Any]) -> pd.Series:
@@ -99,8 +97,8 @@ def _typed(values: Sequence[Any]) -> pd.Series:
     return pd.Series(list(values), dtype=dtype)
 
 
-def _found(summary: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The lists of mappings in a probe's result; `table` is the list's name."""
+def _probe_rows(summary: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The entries of all lists of mappings in a probe's result; `table`: the name of the list."""
     for table, entries in (summary.get("result") or {}).items():
         if isinstance(entries, list):
             for entry in entries:
@@ -109,26 +107,26 @@ def _found(summary: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def flat(entry: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """What stands in a mapping and the mappings in it, by the path to it; no lists."""
+    """The scalar entries of a mapping and its nested mappings, by path; without lists."""
     for key, value in entry.items():
         if isinstance(value, dict):
             yield from flat(value, f"{above}{key}.")
-        elif isinstance(value, ONE):
+        elif isinstance(value, SCALAR):
             yield f"{above}{key}", value
 
 
 def _derived(summary: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
-    """What several reports compare and no run says outright; nothing where a run lacks what it is computed from.
+    """Quantities that several reports compare, computed from other columns if the run has them.
 
-    stalled: share of a step in which a rank stands still for communication or for others; sample_bytes: that all ranks
-    together send for a sample; model_mb: at 4 bytes a parameter, 10^6 bytes; parameters_m: millions.
+    stalled: share of a step in which a rank waits for communication or other ranks; sample_bytes: bytes sent by all
+    ranks per sample; model_mb: 10^6 bytes, at 4 bytes per parameter; parameters_m: millions.
     """
-    found: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
     phases, step, batch = summary.get("phases") or {}, row["step_s"], row["batch"]
     if step and {"communicate", "wait"} <= phases.keys():
-        found["stalled"] = (phases["communicate"] + phases["wait"]) / step
+        columns["stalled"] = (phases["communicate"] + phases["wait"]) / step
     if batch and row["bytes_sent"] is not None and (ranks := row["ranks"] or row["workers"]):
-        found["sample_bytes"] = row["bytes_sent"] * ranks / batch
+        columns["sample_bytes"] = row["bytes_sent"] * ranks / batch
     if row["parameters"]:
-        found |= {"model_mb": 4e-6 * row["parameters"], "parameters_m": 1e-6 * row["parameters"]}
-    return found
+        columns |= {"model_mb": 4e-6 * row["parameters"], "parameters_m": 1e-6 * row["parameters"]}
+    return columns

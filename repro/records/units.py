@@ -1,4 +1,4 @@
-"""Entries whose names say that they are numbers: what comes from elsewhere may say so and be a text."""
+"""Type checks of entries whose names end with a unit: in records of other people they may not be numbers."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 UNITS = ("_s", "_s_per_byte", "bytes", "_Bps", "_gbit", "seconds")
-# `bounds`: in records of before 2026-11-26
-SAID = ("sources", "inputs", "bounds", "claims", "implied")  # of a testbed: what is said of its numbers
+# entries of a testbed that describe its numbers; `bounds`: in records of before 2026-11-26
+METADATA = ("sources", "inputs", "bounds", "claims", "implied")
 
 
 def is_number(value: Any) -> bool:
@@ -15,7 +15,7 @@ def is_number(value: Any) -> bool:
 
 
 def check_units(value: Any) -> None:
-    """ValueError for an entry whose name says that it is a number, and that is none."""
+    """ValueError for an entry whose name ends with a unit, and whose value is not made of numbers."""
     for name, entry in _entries(value):
         if name.endswith(UNITS) and not _numbers(entry):
             raise ValueError(f"{name} is not made of numbers: {str(entry)[:40]!r}")
@@ -25,7 +25,7 @@ def _entries(value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, dict):
         for name, entry in value.items():
             yield name, entry
-            if isinstance(entry, dict | list) and name not in SAID:
+            if isinstance(entry, dict | list) and name not in METADATA:
                 yield from _entries(entry)
     elif isinstance(value, list):
         for entry in value:

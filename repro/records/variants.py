@@ -1,7 +1,7 @@
-"""Which runs are of one variant, and what tells others apart: the values of their identities, compared.
+"""Comparison of runs' identities: which runs have the same configuration, and at which values others differ.
 
-Records differ in age: a value that came later and changes nothing counts as that value where it is missing (`NEUTRAL`,
-and a plugin's defaults).
+An older record may lack a value that was introduced later; it counts as the neutral value (`NEUTRAL`, and the defaults
+of plugins).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from repro.core.paths import PACKAGE
 from repro.core.registry import PLUGINS
 from repro.records.identity import Values, plain_value
 
-# values besides 0, false and nothing that change nothing: `repro.experiment.schema` has them as defaults
+# neutral values other than 0, false and empty; they are the defaults in `repro.experiment.schema`
 NEUTRAL: dict[str, Any] = {
     "program": "train",
     "accumulate": 1,
@@ -36,50 +36,54 @@ NEUTRAL: dict[str, Any] = {
     "testbed.arithmetic": "real",
     "testbed.shrink": 1.0,
 }
-# a strategy, and what some libraries bring with theirs
+# prefixes of a strategy's paths, and of settings that some libraries' strategies require
 STRATEGY = ("strategy.", "testbed.launcher", "testbed.backend", "testbed.fabric")
 
 
-def completed(found: Sequence[Values]) -> list[Values]:
-    """The same, with the options that some lack and others with the same plugin have, at the plugin's defaults."""
-    known: dict[tuple[Any, ...], set[str]] = {}  # plugin -> the paths of its options that any has
-    for values in found:
-        for group, prefix, name in _plugins(values):
-            paths = {path for path in values if path.startswith(f"{prefix}.")}
-            known.setdefault((group, prefix, name), set()).update(paths)
-    lacking = [(each, plugin) for each in found for plugin in _plugins(each) if known[plugin] - each.keys()]
-    defaults = _defaults(sorted({(group, name) for _, (group, _, name) in lacking})) if lacking else {}
-    more: dict[int, Values] = {}
-    for values, (group, prefix, name) in lacking:
-        options = {f"{prefix}.{option}": value for option, value in defaults[f"{group} {name}"].items()}
-        there = known[group, prefix, name] - values.keys()
-        more.setdefault(id(values), {}).update({path: value for path, value in options.items() if path in there})
-    return [values | more.get(id(values), {}) for values in found]
+def completed(runs: Sequence[Values]) -> list[Values]:
+    """Each run's values, with defaults for the plugin options that only other runs with the same plugin have."""
+    known: dict[tuple[str, str, str], set[str]] = {}  # plugin -> paths of its options in any run
+    for values in runs:
+        for plugin in _plugins(values):
+            known.setdefault(plugin, set()).update(path for path in values if path.startswith(f"{plugin[1]}."))
+    missing = [{plugin: known[plugin] - values.keys() for plugin in _plugins(values)} for values in runs]
+    wanted = sorted({(group, name) for plugins in missing for (group, _, name), paths in plugins.items() if paths})
+    defaults = _defaults(wanted) if wanted else {}
+    return [
+        values
+        | {
+            path: value
+            for (group, prefix, name), paths in plugins.items()
+            for option, value in defaults.get((group, name), {}).items()
+            if (path := f"{prefix}.{option}") in paths
+        }
+        for values, plugins in zip(runs, missing, strict=True)
+    ]
 
 
 def digest(values: Values, without: tuple[str, ...] = ()) -> str:
-    """Equal for runs of one configuration (`completed` together). without: beginnings of paths that do not count."""
+    """Equal for runs of one configuration, if they were `completed` together. without: prefixes of ignored paths."""
     counts = {path: value for path, value in values.items() if not _is_neutral(path, value)}
     entries = sorted((path, plain_value(value)) for path, value in counts.items() if not path.startswith(without))
     return hashlib.sha256(json.dumps(entries).encode()).hexdigest()[:12]
 
 
-def differing(found: Sequence[Values]) -> list[str]:
-    """The paths at which identities differ, but for options that follow from the name of their plugin."""
-    paths = dict.fromkeys(path for values in found for path in values)
-    apart = [path for path in paths if len({_key(path, values.get(path)) for values in found}) > 1]
-    return [path for path in apart if not _follows(path, apart, found)]
+def differing(runs: Sequence[Values]) -> list[str]:
+    """The paths at which runs differ, without options that are implied by their plugin's name."""
+    paths = dict.fromkeys(path for values in runs for path in values)
+    differ = [path for path in paths if len({_key(path, values.get(path)) for values in runs}) > 1]
+    return [path for path in differ if not _is_implied(path, differ, runs)]
 
 
-def changed(own: Values, made: Values, given: Sequence[str]) -> list[str]:
-    """The paths at which a run's configuration is not its experiment's own. given: those that the user set."""
-    own, made = completed([own, made])
-    set_here = [path for path in given if path in made and _key(path, own.get(path)) != _key(path, made[path])]
-    return [*dict.fromkeys([*(path for path in differing([own, made]) if path in made), *set_here])]
+def changed(original: Values, run: Values, overridden: Sequence[str]) -> list[str]:
+    """The paths at which a run differs from its experiment's own values. overridden: the paths that the user set."""
+    original, run = completed([original, run])
+    own = [path for path in overridden if path in run and _key(path, original.get(path)) != _key(path, run[path])]
+    return [*dict.fromkeys([*(path for path in differing([original, run]) if path in run), *own])]
 
 
 def _plugins(values: Values) -> Iterator[tuple[str, str, str]]:
-    """Group, path and name of each plugin in it; those in the lists of a probe are strategies."""
+    """Group, path and name of each plugin; plugins in the lists of a probe are strategies."""
     for path, name in values.items():
         if path.endswith(".name") and isinstance(name, str):
             prefix = path.removesuffix(".name")
@@ -90,35 +94,35 @@ def _plugins(values: Values) -> Iterator[tuple[str, str, str]]:
 
 
 def keep_defaults(plugins: Iterable[tuple[str, str]]) -> None:
-    """Remember the defaults of plugins (group, name), where PyTorch is imported already: who shows runs need not."""
+    """Cache the defaults of plugins (group, name) while PyTorch is imported, for commands that only show runs."""
     _defaults(sorted({*plugins}))
 
 
-def _defaults(plugins: Sequence[tuple[str, str]]) -> dict[str, dict[str, Any]]:
-    """The options of each plugin (group, name) at their defaults, none of one that is not installed here. To load
-    plugins imports PyTorch, so they are remembered while the code stays as it is."""
+def _defaults(plugins: Sequence[tuple[str, str]]) -> dict[tuple[str, str], dict[str, Any]]:
+    """The default options of each plugin (group, name); empty for one that cannot be loaded. Cached until the code
+    changes, because loading plugins imports PyTorch."""
     code = user_cache.tree_digest([PACKAGE], (".py",))
-    found = {}
+    defaults = {}
     for group, name in plugins:
         key = [group, name, code]
         if (options := user_cache.load("defaults", key)) is None:
             try:
                 options = plain_value(PLUGINS[group].defaults(name))
-            except Exception:  # whatever a plugin that is broken, or not installed here, ends with
+            except Exception:  # of a plugin that is broken or not installed
                 options = {}
             user_cache.save("defaults", key, options)
-        found[f"{group} {name}"] = {option: value for option, value in options.items() if value is not None}
-    return found
+        defaults[group, name] = {option: value for option, value in options.items() if value is not None}
+    return defaults
 
 
-def _follows(path: str, apart: Sequence[str], found: Sequence[Values]) -> bool:
-    """Whether an entry is an option that all runs with a plugin of one name have alike, the names being different."""
+def _is_implied(path: str, differ: Sequence[str], runs: Sequence[Values]) -> bool:
+    """Whether a path is an option of plugins with different names, and equal in all runs of the same plugin."""
     group = path.partition(".")[0]
     name = f"{group}.name"
-    if group not in (*PLUGINS, "testbed") or path == name or name not in apart:
+    if group not in (*PLUGINS, "testbed") or path == name or name not in differ:
         return False
-    pairs = {(values.get(name), _key(path, values.get(path))) for values in found}
-    return len(pairs) == len({first for first, _ in pairs})
+    pairs = {(values.get(name), _key(path, values.get(path))) for values in runs}
+    return len(pairs) == len({plugin for plugin, _ in pairs})
 
 
 def _is_neutral(path: str, value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""A part of `make faults`: trials whose runs are struck, and what a trial calls a loss."""
+"""A part of `make faults`: trials with faults in real runs, and the detection of losses."""
 
 from __future__ import annotations
 

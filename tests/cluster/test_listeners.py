@@ -1,4 +1,4 @@
-"""Ranks of one machine and their launcher are nobody else's business: they take no connections from outside."""
+"""Ranks of one machine and their launcher accept no connections from other machines."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Preemption without Slurm: the agreement on where to stop, and a run under mpirun whose ranks get the signal."""
+"""Preemption without Slurm: the agreement on the last iteration, and a run under mpirun that is preempted."""
 
 from __future__ import annotations
 
@@ -114,9 +114,9 @@ def test_without_a_launcher_that_asks_for_it_there_are_no_files(tmp_path, monkey
 
 def test_a_fault_after_the_signal_is_a_preemption():
     fault = FaultError("rank 1 was lost")
-    assert preempted.judged(fault, False, ["srun: error: node1: task 1: Killed\n"]) is fault
-    early = preempted.judged(fault, False, ["srun: error: node[0-1]: tasks 0-1: Terminated\n"])
-    for judged in (early, preempted.judged(fault, True, [])):
+    assert preempted.as_preemption(fault, False, ["srun: error: node1: task 1: Killed\n"]) is fault
+    early = preempted.as_preemption(fault, False, ["srun: error: node[0-1]: tasks 0-1: Terminated\n"])
+    for judged in (early, preempted.as_preemption(fault, True, [])):
         assert isinstance(judged, preempted.Preempted) and judged.status == 75 and "rank 1 was lost" in str(judged)
 
 
@@ -154,7 +154,7 @@ def test_a_preempted_run_goes_on_to_the_same_bits(tmp_path, monkeypatch):
     arguments = ["run", "pipesgd/fig4-mnist", "--json", "--no-mlflow", *overrides]
     whole = cli.summary(cli.repro(tmp_path / "whole", *arguments))
     status, err = signalled(tmp_path / "broken", arguments)
-    assert status == 75 and "asked to leave: checkpoint at iteration" in err and "Traceback" not in err
+    assert status == 75 and "preempted: checkpoint at iteration" in err and "Traceback" not in err
     (log,) = (tmp_path / "broken").rglob("events.jsonl")
     last = json.loads(log.read_text().splitlines()[-1])
     assert last["event"] == "preempted" and 0 < last["iteration"] < whole["iterations"]

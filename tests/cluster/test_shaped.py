@@ -1,4 +1,4 @@
-"""Shaped networks: hosts made of namespaces, really made, measured, used by ranks and removed, whatever happens."""
+"""Shaped networks of namespaces: creation, measurement, use by ranks, removal after faults."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -67,10 +66,10 @@ def namespaces(folder: Path) -> set[str]:
     return found - {os.readlink("/proc/self/ns/net")}
 
 
-def skip_if_refused(said: str) -> None:
+def skip_if_refused(output: str) -> None:
     """Skip with the self-check's own reason where the machine is too slow, or at the moment too busy, for the links."""
-    if "cannot be reached on this machine" in said:
-        pytest.skip(said.strip().splitlines()[-1])
+    if "cannot be reached on this machine" in output:
+        pytest.skip(output.strip().splitlines()[-1])
 
 
 def up(results: Path, *arguments: str) -> dict:
@@ -97,8 +96,8 @@ def test_up_measures_itself_and_down_leaves_nothing(tmp_path, apart):
     assert len(measured["goodput_gbit"]) == 3
     assert all(each > 0.8 * RATE for each in measured["goodput_gbit"])
     assert measured["round_trip_s"] > 1e-6
-    told = repro(tmp_path, "testbed", "status").stdout
-    assert "3 hosts, links of 0.1 Gbit/s" in told and "round trip" in told and "repro2" in told
+    shown = repro(tmp_path, "testbed", "status").stdout
+    assert "3 hosts, links of 0.1 Gbit/s" in shown and "round trip" in shown and "repro2" in shown
     inside = repro(tmp_path, "testbed", "exec", "repro1", "sh", "-c", "hostname; cat /etc/hosts; exit 3")
     assert inside.returncode == 3 and inside.stdout.startswith("repro1\n") and "10.77.0.12 repro2" in inside.stdout
     assert not inside.stderr
@@ -132,8 +131,8 @@ def test_what_a_crash_left_is_removed(tmp_path, apart):
     wait_until(lambda: network.find(network.OWN) is None and not Path(f"/proc/{made['keeper']}").exists(), "it dies")
     assert sweep.marked(state["id"]) and namespaces(tmp_path)  # a process inside keeps its namespace
     for _ in range(2):  # looking does not forget it
-        told = repro(tmp_path, "testbed", "status").stdout
-        assert "no shaped network is up" in told and f"{entered.pid}" in told and "testbed down ends them" in told
+        shown = repro(tmp_path, "testbed", "status").stdout
+        assert "no shaped network is up" in shown and f"{entered.pid}" in shown and "testbed down ends them" in shown
     assert "removed" in repro(tmp_path, "testbed", "down").stdout
     assert entered.wait(LIMIT_S) != 0
     wait_until(lambda: not namespaces(tmp_path), "the namespaces go")
@@ -220,20 +219,19 @@ def test_where_namespaces_are_not_permitted_it_says_so(tmp_path):
 # ranks
 
 
-def start(launcher: str, ranks: int, program: str, heard, testbed: testbeds.Testbed | None = None) -> dict:
+def start(launcher: str, ranks: int, program: str, on_message, testbed: testbeds.Testbed | None = None) -> dict:
     program = ["-m", "tests.support.shaped_ranks", program, FABRICS[launcher]]
-    with ExitStack() as stack:
-        try:
-            place = stack.enter_context(launch.of(testbed or bed(launcher)).place(ranks, program, 1))
-        except InputError as refusal:
-            skip_if_refused(str(refusal))
-            raise
-        processes = Ranks(place.command, place.environment | {"PYTHONPATH": str(PROJECT)}, None)
-        try:
-            processes.follow(heard, LIMIT_S)
-        finally:
-            processes.stop()
-    return place.network
+    try:
+        allocation = launch.of(testbed or bed(launcher)).allocate(ranks, program, 1)
+    except InputError as refusal:
+        skip_if_refused(str(refusal))
+        raise
+    processes = Ranks(allocation.command, allocation.environment | {"PYTHONPATH": str(PROJECT)}, None)
+    try:
+        processes.follow(on_message, LIMIT_S)
+    finally:
+        processes.stop()
+    return allocation.network
 
 
 @pytest.mark.ranks
@@ -255,10 +253,10 @@ def test_an_emulated_run_sends_what_a_simulated_one_does_and_records_its_sleeps(
 @pytest.mark.ranks
 @pytest.mark.parametrize(("launcher", "ranks"), [("mpirun", 3), ("torchrun", 2)])
 def test_bytes_go_by_the_link_and_no_faster_than_it(apart, launcher, ranks):
-    heard: list[dict] = []
-    facts = start(launcher, ranks, "traffic", heard.append)
+    messages: list[dict] = []
+    facts = start(launcher, ranks, "traffic", messages.append)
     assert facts["rate_gbit"] == RATE and facts["goodput_gbit_min"] > 0.8 * RATE and facts["checked_at"]
-    found = heard[0]["ranks"]
+    found = messages[0]["ranks"]
     share = 2 * (ranks - 1) / ranks * 4 * shaped_ranks.ELEMENTS
     for rank, mine in enumerate(found):
         assert mine["host"] == f"repro{rank}" and mine["sum"] == ranks * (ranks + 1) / 2 and mine["threads"] == "1"
@@ -277,9 +275,9 @@ def test_connections_keep_as_much_as_the_testbed_says(apart):
     composed = configs.compose(
         "pipedream/table1-vgg16-4a", ["testbed=emulated/pipedream-a", "testbed.send_buffer=65536"]
     )
-    heard: list[dict] = []
-    start("mpirun", 2, "traffic", heard.append, testbeds.testbed_of(composed["testbed"]))
-    for mine in heard[0]["ranks"]:
+    messages: list[dict] = []
+    start("mpirun", 2, "traffic", messages.append, testbeds.testbed_of(composed["testbed"]))
+    for mine in messages[0]["ranks"]:
         assert mine["send_buffers"] and set(mine["send_buffers"]) == {65536}
 
 
@@ -304,11 +302,11 @@ def test_nothing_survives_a_parent_that_is_killed(apart, tmp_path, launcher):
     )
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     parent = subprocess.Popen([sys.executable, "-c", code], cwd=PROJECT, **pipes)
-    said = parent.stdout.readline()
-    if "ready" not in said:
-        said += parent.stdout.read()
-        skip_if_refused(said)
-        pytest.fail(said)
+    output = parent.stdout.readline()
+    if "ready" not in output:
+        output += parent.stdout.read()
+        skip_if_refused(output)
+        pytest.fail(output)
     state = json.loads((apart / network.OWN).read_text())
     assert len(sweep.marked(state["id"])) > 4 and namespaces(tmp_path) and network.user().startswith("process ")
     parent.kill()

@@ -203,11 +203,11 @@ def test_cancelled_and_preempted_runs_end_with_the_same_bits(cluster, tmp_path, 
     wait_until(lambda: queue_is_empty(cluster), "the jobs end")
     (run,) = runs_of(cluster, REPRO_RESULTS=str(broken))
     assert run["state"] == "done" and run["restarts"] == 2
-    told = [
+    stops = [
         (event["event"], event["iteration"]) for event in events(broken) if event["event"] in ("preempted", "resume")
     ]
-    assert [name for name, _ in told] == ["preempted", "resume"] * 2
-    assert told[0][1] == told[1][1] == left_at[0] < told[2][1] == told[3][1] < 1050
+    assert [name for name, _ in stops] == ["preempted", "resume"] * 2
+    assert stops[0][1] == stops[1][1] == left_at[0] < stops[2][1] == stops[3][1] < 1050
     (undisturbed,), (resumed,) = summaries(whole), summaries(broken)
     assert resumed["weights_sha256"] == undisturbed["weights_sha256"]
     assert [point["top1"] for point in resumed["curve"]] == [point["top1"] for point in undisturbed["curve"]]

@@ -1,4 +1,4 @@
-"""MLflow on a server: runs mirrored over HTTP; a server that is down, silent or killed stops and delays nothing."""
+"""MLflow on a server: runs mirrored over HTTP; runs finish without delay if the server is down, silent or killed."""
 
 from __future__ import annotations
 
@@ -177,46 +177,46 @@ def test_a_silent_server_is_waited_for_once_and_every_run_is_complete(tmp_path):
 
 def test_a_silent_server_is_not_asked_again(tmp_path, monkeypatch):
     monkeypatch.setattr("repro.answers.mlflow.best_effort.SERVER_WAIT_S", 0.2)
-    said, runs = [], [tmp_path / "p" / "e" / name for name in "ab"]
+    warnings, runs = [], [tmp_path / "p" / "e" / name for name in "ab"]
     for run in runs:
         write_events(run)
     with silent_server() as (uri, accepted):
-        mirrors = BestEffort(Store(uri, tmp_path), said.append)
+        mirrors = BestEffort(Store(uri, tmp_path), warnings.append)
         for run in runs:
             mirrors.begin(run)
             mirrors.live(run)
             mirrors.end(run)
         wait_until(lambda: accepted, "the first request")
         assert len(accepted) == 1
-    [line] = said
+    [line] = warnings
     assert "secret" not in line
 
 
 def test_live_values_wait_for_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr("repro.answers.mlflow.best_effort.SERVER_WAIT_S", 0.2)
-    said, run = [], tmp_path / "p" / "e" / "a"
+    warnings, run = [], tmp_path / "p" / "e" / "a"
     write_events(run)
     with silent_server() as (uri, accepted):
-        mirrors = BestEffort(Store(uri, tmp_path), said.append)
+        mirrors = BestEffort(Store(uri, tmp_path), warnings.append)
         mirrors._mirrors[run] = Mirror(mirrors.store)  # as if the server had answered until now
         for _ in range(1000):
             mirrors.live(run)
         wait_until(lambda: accepted, "the first request")
-        assert len(accepted) == 1 and not said
+        assert len(accepted) == 1 and not warnings
         mirrors.end(run, interrupted=True)
-    assert len(said) == 1
+    assert len(warnings) == 1
 
 
 def test_a_server_that_refuses_costs_one_warning_and_is_tried_with_the_next_run(tmp_path, monkeypatch):
-    said, tried = [], []
+    warnings, tried = [], []
     monkeypatch.setattr(Mirror, "update", lambda self, source, running: tried.append(source.folder) or 1 / 0)
-    mirrors = BestEffort(Store(f"http://127.0.0.1:{free_port()}", tmp_path), said.append)
+    mirrors = BestEffort(Store(f"http://127.0.0.1:{free_port()}", tmp_path), warnings.append)
     runs = [tmp_path / "p" / "e" / name for name in "ab"]
     for run in runs:
         write_events(run)
         mirrors.begin(run)
         mirrors.end(run)
-    assert tried == runs and len(said) == 1
+    assert tried == runs and len(warnings) == 1
 
 
 @pytest.mark.ranks

@@ -178,7 +178,7 @@ def test_a_signal_sent_with_the_request_is_passed_on(pool, start, tmp_path, sign
 
 
 def test_a_stopped_pool_ends_within_a_limit_and_is_named(monkeypatch):
-    monkeypatch.setattr(pools, "LOOK_EVERY_S", 0.05)
+    monkeypatch.setattr(pools, "CHECK_EVERY_S", 0.05)
     with Pools() as several:
         with pytest.raises(FaultError, match="SIGSTOP"), several.python(1, environment(1)) as python:
             os.kill(several._pools[1].server.pid, signal.SIGSTOP)
@@ -188,7 +188,7 @@ def test_a_stopped_pool_ends_within_a_limit_and_is_named(monkeypatch):
             assert waits.returncode == -signal.SIGKILL and not waits.stderr
             raise FaultError("a rank was lost")
         with several.python(1, environment(1)):  # another
-            monkeypatch.setattr(pools, "LOOK_EVERY_S", LIMIT_S)
+            monkeypatch.setattr(pools, "CHECK_EVERY_S", LIMIT_S)
             os.kill(several._pools[1].server.pid, signal.SIGSTOP)
 
 

@@ -1,8 +1,8 @@
-"""`repro` as a user starts it, in a process of its own: for tests of what it says, leaves behind and ends with.
+"""`repro` in a separate process, for tests of its output, files and exit status.
 
-Nearly all that such a process does is to import PyTorch and MLflow: these are forked from one that has imported both,
-and so are its ranks on this machine (`tests.support.ranks`). How the command and its ranks start without that, what
-they import and what signals do to the command, tests find out with `subprocess`.
+The process is forked from one that has imported PyTorch and MLflow, which would otherwise take most of its time, and so
+are its ranks on this machine (`tests.support.ranks`). Tests of the command's start, imports and signals use
+`subprocess` instead.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FORKED.set_forkserver_preload(["tests.support.preloaded"])
 def repro(
     results: Path, *arguments: str, fault: str = "", tracking_uri: str = "", timeout: float = LIMIT_S
 ) -> subprocess.CompletedProcess:
-    """Run one command with its results in a folder of the test's; TimeoutExpired where it does not end."""
+    """Run one command with its own results folder; TimeoutExpired if it does not end."""
     environment = os.environ | {"REPRO_RESULTS": str(results), "REPRO_REPORTS": str(results.parent / "reports")}
     environment.pop("MLFLOW_TRACKING_URI", None)
     if tracking_uri:
@@ -38,23 +38,23 @@ def repro(
     if fault:
         environment["REPRO_FAULT"] = fault
     with tempfile.TemporaryDirectory() as folder:
-        said = [Path(folder) / name for name in ("stdout", "stderr")]
-        given = arguments, dict(environment), os.getcwd(), said, pool().python
-        process = FORKED.Process(target=_command, args=given)
+        outputs = [Path(folder) / name for name in ("stdout", "stderr")]
+        own = arguments, dict(environment), os.getcwd(), outputs, pool().python
+        process = FORKED.Process(target=_command, args=own)
         process.start()
         process.join(timeout)
         if process.exitcode is None:
             process.kill()
             process.join()
             raise subprocess.TimeoutExpired(["repro", *arguments], timeout)
-        stdout, stderr = (text.read_text() for text in said)
+        stdout, stderr = (path.read_text() for path in outputs)
         return subprocess.CompletedProcess(["repro", *arguments], process.exitcode, stdout, stderr)
 
 
 def _command(
-    arguments: tuple[str, ...], environment: dict[str, str], folder: str, said: list[Path], python: str
+    arguments: tuple[str, ...], environment: dict[str, str], folder: str, outputs: list[Path], python: str
 ) -> None:
-    for number, path in enumerate(said, start=1):
+    for number, path in enumerate(outputs, start=1):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), number)
     os.environ.clear()
     os.environ.update(environment)
@@ -73,15 +73,15 @@ def run(results: Path, *overrides: str, fault: str = "", flags: tuple[str, ...] 
 
 
 def summary(done: subprocess.CompletedProcess) -> dict:
-    """The summary of the one run that a command had to do."""
+    """The summary of a command's only run."""
     assert done.returncode == 0, done.stderr
     (only,) = summaries(done.stdout)
     return only
 
 
 def killed_and_resumed(place: Path, *overrides: str) -> tuple[dict, dict]:
-    """The summaries of a run that nothing happens to, and of one that goes on after rank 1 was killed in step 13, whose
-    end a line says; both came to the same bits."""
+    """The summaries of an undisturbed run, and of one that resumes after rank 1 was killed in step 13, which is
+    reported in a line; checks that their weights are equal."""
     whole = summary(run(place / "whole", *overrides))
     killed = run(place / "killed", *overrides, fault="kill:1:13")
     assert killed.returncode == 1 and "rank 1" in killed.stderr and "Traceback" not in killed.stderr
@@ -91,7 +91,7 @@ def killed_and_resumed(place: Path, *overrides: str) -> tuple[dict, dict]:
 
 
 def refused(done: subprocess.CompletedProcess, *words: str) -> None:
-    """The command ended with status 2 and one line that has these words."""
+    """Check that the command ended with status 2 and one line that contains these words."""
     assert done.returncode == 2, (done.returncode, done.stdout, done.stderr)
     lines = [line for line in done.stderr.splitlines() if line.startswith("repro: error:")]
     assert len(lines) == 1 and "Traceback" not in done.stderr

@@ -1,4 +1,4 @@
-"""`paper_configs/` for tests: a copy that may be spoilt, and what an experiment's file says by itself."""
+"""`paper_configs/` for tests: a copy that tests may change, and the content of an experiment's own file."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from repro.experiment.grid import Variant, variants
 
 
 def copied(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The copy below a folder, in the place of the project's for all modules that were imported so far."""
-    made = shutil.copytree(CONFIGS, folder / "paper_configs")
+    """Copy it below a folder, and have all imported modules use the copy."""
+    copy = shutil.copytree(CONFIGS, folder / "paper_configs")
     for name, module in list(sys.modules.items()):
         if name.startswith("repro.") and getattr(module, "CONFIGS", None) == CONFIGS:
-            monkeypatch.setattr(module, "CONFIGS", made)
-    return made
+            monkeypatch.setattr(module, "CONFIGS", copy)
+    return copy
 
 
 def first_variant_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,13 +34,13 @@ def first_variant_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def own_variants(experiment: str) -> list[Variant]:
-    """The experiment's variants as its file alone has them, read without Hydra."""
+    """The experiment's variants from its own file, read without Hydra."""
     own = own_file(experiment)
     return variants({**dict.fromkeys(GROUPS), **_everyones(), **own, "strategy": {"name": own_strategy(own)}})
 
 
 def own_strategy(own: Mapping[str, Any]) -> str:
-    """The strategy that an experiment's own file chooses, or everyone's."""
+    """The strategy in an experiment's own file, or the default of all experiments."""
     parts = [part for part in (*_everyones()["defaults"], *own.get("defaults", ())) if isinstance(part, dict)]
     return [part[key] for part in parts for key in ("strategy", "override /strategy") if key in part][-1]
 

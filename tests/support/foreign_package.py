@@ -1,4 +1,4 @@
-"""A package of somebody else's with a plugin of each kind, and no file in `paper_configs/`."""
+"""Another package with a plugin of each kind, and no file in `paper_configs/`."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class ForeignLate(Imbalance):
 
 
 def example() -> str:
-    """The strategy that the documentation shows, in its own words."""
+    """The source of the strategy in the documentation."""
     project = Path(__file__).parents[2]
     for page in (project / "README.md", *sorted((project / "docs").rglob("*.md"))):
         if match := re.search(r"```python\n# strategies/short_wire\.py\n(.*?)```", page.read_text(), re.DOTALL):
@@ -82,7 +82,7 @@ def write(folder: Path) -> None:
 
 
 def as_installed(folder: Path, entry_points: str = ENTRY_POINTS) -> None:
-    """The same as an installer leaves it: importable from the folder, with what is registered beside it."""
+    """The package as installed: importable from the folder, with its entry points."""
     write(folder)
     info = folder / "foreign_plugins-1.0.dist-info"
     info.mkdir()
@@ -99,7 +99,7 @@ def install_copy(project: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def register(project: Path) -> None:
-    """What an installer leaves beside the modules of a project that it installs in place: its entry points."""
+    """Write the metadata of a project that is installed in place: its entry points."""
     own = tomllib.loads((project / "pyproject.toml").read_text())["project"]
     info = project / f"{own['name'].replace('-', '_')}-{own['version']}.dist-info"
     info.mkdir()

@@ -1,4 +1,4 @@
-"""A rank that is killed on its way out, when the run's summary is written.
+"""A rank that is killed at its end, after the run's summary is written.
 
 `python -m tests.support.lost_late RUN_FOLDER`
 """

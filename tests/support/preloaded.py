@@ -1,9 +1,6 @@
-"""What the process has imported from which `tests.support.cli` forks the command: all that the command may need.
+"""The imports of the process from which `tests.support.cli` forks commands. They must not start threads."""
 
-Nothing here starts a thread: what is forked has none but its own.
-"""
-
-import pytest  # noqa: F401 - every forked process looks at the main module of the one that asked for it
+import pytest  # noqa: F401 - the main module of the parent, which every forked process imports
 
 import tests.support.cli  # noqa: F401
 from repro import strategies

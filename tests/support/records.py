@@ -1,4 +1,4 @@
-"""Records of runs that nobody made, by the entries of a flat summary (`repro.records.flat`)."""
+"""Builders of records for tests, from the entries of a flat summary (`repro.records.flat`)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ OF_SUMMARY = ("paper", "experiment", "variant", "factors", "program", "breakdown
 
 
 def record_of(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> Record:
-    """config: what was configured besides what the summary says."""
+    """config: configured values that the summary does not have."""
     return Record.of(plain_of(summary, config))
 
 
 def plain_of(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The same as a file has it, whether it is a record or not."""
+    """The record as plain data, without validation."""
     config, model, modelled = config or {}, summary.get("model") or {}, summary.get("testbed_model")
     kind = summary["kind"] if modelled or summary["kind"] == kinds.SIMULATED else kinds.MEASURED
     testbed = {"kind": kind} | (modelled or config.get("testbed") or {}) | {"name": summary["testbed"]}
@@ -40,9 +40,9 @@ def plain_of(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None
     return _entries(summary, Record) | {"schema": SCHEMA, "identity": identity, "result": result}
 
 
-def _entries(given: Mapping[str, Any], form: type[Part], *but: str) -> dict[str, Any]:
-    """Those of a mapping that a part of a record has."""
-    return {name: value for name, value in given.items() if name in form.model_fields and name not in but}
+def _entries(summary: Mapping[str, Any], form: type[Part], *but: str) -> dict[str, Any]:
+    """The entries of a mapping that are fields of a part of a record."""
+    return {name: value for name, value in summary.items() if name in form.model_fields and name not in but}
 
 
 def write_summary(folder: Path, summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> None:
@@ -55,12 +55,12 @@ def read_summary(folder: Path) -> dict[str, Any] | None:
 
 
 def summaries(text: str) -> list[dict[str, Any]]:
-    """What `repro run --json` prints."""
+    """The summaries in the output of `repro run --json`."""
     return [flat(Record.of(each)) for each in json.loads(text)]
 
 
 def finished(run: Run, **changes: Any) -> Record:
-    """A record of a planned run that trained, with other values: of its identity by their names, of a flat summary."""
+    """A record of a planned training run; changes: entries of its identity, or of a flat summary."""
     from tests.reports.data.summaries import make
 
     own = {name: changes.pop(name) for name in Identity.model_fields.keys() & changes.keys()}

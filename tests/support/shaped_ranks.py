@@ -1,4 +1,4 @@
-"""What ranks do in the tests of shaped networks: `python -m tests.support.shaped_ranks PROGRAM FABRIC`."""
+"""Programs of ranks in the tests of shaped networks: `python -m tests.support.shaped_ranks PROGRAM FABRIC`."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ ELEMENTS = 600_000  # of float32: 2.4 MB
 
 
 def sent_bytes() -> int:
-    """By this host's link, from the kernel's counters."""
+    """Bytes sent over this host's link, from the kernel's counters."""
     (line,) = (line for line in Path("/proc/net/dev").read_text().splitlines() if line.strip().startswith("eth0:"))
     return int(line.split(":")[1].split()[8])
 
 
 def send_buffers() -> list[int]:
-    """Bytes that the kernel keeps, at most, of what is written to this process's connections to other hosts."""
-    found = []
+    """Sizes of the send buffers of this process's connections to other hosts."""
+    sizes = []
     for descriptor in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(OSError):
             connection = socket.socket(fileno=os.dup(int(descriptor.name)))
             with connection:
                 (here, *_), (there, *_) = connection.getsockname(), connection.getpeername()
                 if here != there and there.startswith(links.NETWORK) and there != links.SWITCH_ADDRESS:
-                    found.append(connection.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF))
-    return found
+                    sizes.append(connection.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF))
+    return sizes
 
 
 def traffic(fabric):
-    """An allreduce by the ring: when it began and ended, the bytes that left each host, what tells hosts apart."""
+    """A ring allreduce: start and end, bytes sent by each host, and properties that distinguish the hosts."""
     import torch
 
     vector = torch.full((ELEMENTS,), float(fabric.rank + 1))
@@ -63,7 +63,7 @@ def traffic(fabric):
 
 
 def wait(fabric):
-    """Rank 0 says that all are there; then nothing happens."""
+    """Rank 0 reports that all ranks have started; then all sleep."""
     fabric.exchange(None)
     if fabric.rank == 0:
         print('@{"ready": true}', flush=True)

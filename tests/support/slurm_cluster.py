@@ -1,4 +1,4 @@
-"""A real Slurm on this machine for tests: munged, slurmctld and four slurmd, as processes of this one, in a folder."""
+"""A real Slurm on this machine for tests: munged, slurmctld and four slurmd, as child processes, in one folder."""
 
 import ctypes
 import os
@@ -15,13 +15,12 @@ from tests.support.waiting import LIMIT_S, wait_until
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scontrol", "scancel", "sinfo")
 NODES, CPUS = 4, 4
-DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random")  # that stand for GPUs
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random")  # in place of GPUs
 PR_SET_PDEATHSIG = 1
 PATH = os.environ["PATH"] + ":/usr/sbin:/sbin"
 
-# cred_expire: so long a requeued job waits (values under 5 s are not taken: 120 s). TmpFS: PMIx needs one a node.
-# KillWait: so long a cancelled job may take for its checkpoint; MessageTimeout: and the daemons for an answer, when the
-# machine is busy.
+# cred_expire: the delay of a requeued job (values under 5 s mean 120 s). TmpFS: PMIx needs one per node. KillWait: time
+# limit for the checkpoint of a cancelled job. MessageTimeout: of the daemons, when the machine is busy.
 CONFIGURATION = """\
 ClusterName=test
 SlurmctldHost={host}(127.0.0.1)
@@ -62,20 +61,20 @@ PartitionName=urgent Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=2 PreemptM
 
 
 def missing() -> str | None:
-    """Why there can be no cluster here, or None."""
+    """Why a cluster cannot be started here, or None."""
     absent = [program for program in PROGRAMS if shutil.which(program, path=PATH) is None]
     return f"no {', '.join(absent)} here (apt-get install slurm-wlm munge libpmix-dev)" if absent else None
 
 
 class NotStarted(Exception):
-    """The cluster did not come up: says what went wrong."""
+    """The cluster did not start; the message gives the reason."""
 
 
 class Cluster:
-    """`up`, then `environment` for Slurm's commands, then `down`, which ends all that was started, jobs included."""
+    """Call `up`, use `environment` for Slurm's commands, then call `down`, which ends all processes and jobs."""
 
     def __init__(self, folder: Path, gpus: int = 0):
-        """gpus: of each node, that are none: any device files do for Slurm to count."""
+        """gpus: number per node, for which other device files are used, because Slurm only counts them."""
         self.folder, self.gpus = folder, gpus
         self.environment = os.environ | {"SLURM_CONF": str(folder / "slurm.conf"), "PATH": PATH}
         self.processes: list[subprocess.Popen] = []
@@ -131,7 +130,7 @@ class Cluster:
         return subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=LIMIT_S)
 
     def cancel_all(self) -> None:
-        """No jobs any more, when it returns."""
+        """Cancel all jobs, and wait until they have ended."""
         self.run("scancel", f"--user={os.getuid()}")
         wait_until(lambda: not self.run("squeue", "-h").stdout.strip(), "all jobs end")
 
@@ -140,7 +139,7 @@ class Cluster:
             if len(self.processes) > 1 and all(process.poll() is None for process in self.processes):
                 self.cancel_all()
         finally:
-            for process in reversed(self.processes):  # munged last: the others speak through it
+            for process in reversed(self.processes):  # munged last, since the others need it
                 process.send_signal(signal.SIGTERM)
                 try:
                     process.wait(5)
@@ -155,9 +154,9 @@ def end_with_parent() -> None:
 
 
 def free_ports(count: int) -> int:
-    """The first of `count` ports in a row that nobody listens on."""
+    """The first of `count` consecutive unused ports."""
     while True:
-        first = random.randrange(31000, 32700)  # not among those that the system hands out, nor the ranks' own
+        first = random.randrange(31000, 32700)  # neither ephemeral ports nor those of the ranks
         sockets = []
         try:
             for port in range(first, first + count):

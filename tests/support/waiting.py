@@ -1,4 +1,4 @@
-"""Waiting in tests, as long as it takes, however busy the machine is: a limit only ends a test that hangs."""
+"""Waiting in tests. The limit is long, because the machine may be busy; it only ends a test that hangs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Found = TypeVar("Found")
 
 
 def wait_until(condition: Callable[[], Found], what: str, over: Callable[[], bool] = lambda: False) -> Found:
-    """What the condition returns once it is true; AssertionError with `what` where it is `over` without, or hangs."""
+    """The condition's result once it is true; AssertionError with `what` if `over` is true before, or at the limit."""
     until = time.monotonic() + LIMIT_S
     while not (found := condition()):
         assert not over(), f"{what}: it did not come before the end"

@@ -1,11 +1,11 @@
 """Run a command inside a host of the shaped network that $REPRO_SHAPED describes.
 
-`python -m repro.launch.namespaces.enter HOST COMMAND...`: as if on a machine of its own: own network, host name,
-processes, IPC and /dev/shm, so that no shared memory goes round the link. Ends with the command's status (128 +
-signal), takes the command and all it started along when it is ended itself, however that happens.
+`python -m repro.launch.namespaces.enter HOST COMMAND...`: the command has its own network, host name, processes, IPC
+and /dev/shm, as on a separate machine, so that no shared memory bypasses the link. Exits with the command's status
+(128 + signal). If it is killed itself, the command and all its descendants are killed too.
 
-With `--rsh` it stands in for rsh: mpirun starts its daemons with it. HOST `reprosw`, the switch, is where mpirun itself
-runs: it sees this machine's processes.
+With `--rsh` it replaces rsh, by which mpirun starts its daemons. mpirun itself runs in HOST `reprosw`, the switch, and
+sees this machine's processes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from repro.launch.namespaces.links import SWITCH_NAME, hosts_file
 
 VARIABLE = "REPRO_SHAPED"
 AWAITED = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
-SIGNALLED = 128  # added to the number of the signal that ended a command
+SIGNALLED = 128  # exit status of a command that a signal terminated, minus the signal's number
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
     network, parent = json.loads(os.environ[VARIABLE]), os.getppid()
     try:
         join(network, name)
-        linux.killed_with_parent(parent)  # after joining: another user namespace forgets it
+        linux.killed_with_parent(parent)  # after joining, because entering a user namespace resets it
         if name == SWITCH_NAME:
             furnish(network, name)
             os.execvp(command[0], command)
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
 
 
 def join(network: Mapping[str, Any], name: str) -> None:
-    """Move this process into a host's network (and into the user namespace that owns it, from outside)."""
+    """Move this process into a host's network, and into the user namespace that owns it."""
     daemon = f"/proc/{network['keeper']}"
     if network["own_user"] and os.stat(f"{daemon}/ns/user") != os.stat("/proc/self/ns/user"):
         linux.enter(f"{daemon}/ns/user")
@@ -55,7 +55,7 @@ def join(network: Mapping[str, Any], name: str) -> None:
 
 
 def furnish(network: Mapping[str, Any], name: str) -> None:
-    """Host name, IPC, mounts of this process's own: an empty /dev/shm and /etc/hosts with all hosts."""
+    """Give this process its own host name, IPC and mounts: an empty /dev/shm and an /etc/hosts with all hosts."""
     linux.unshare(linux.NEWUTS | linux.NEWIPC | linux.NEWNS)
     linux.set_hostname(name)
     linux.mount("none", "/", None, linux.MS_REC | linux.MS_PRIVATE)
@@ -67,10 +67,10 @@ def furnish(network: Mapping[str, Any], name: str) -> None:
 
 
 def contain(network: Mapping[str, Any], name: str, run: Callable[[], Any]) -> int:
-    """Call `run` in a process of a PID namespace of its own, inside the host; returns its status when all has ended.
+    """Call `run` in a new PID namespace inside the host; returns its exit status.
 
-    Two processes stand between: one outside, which passes signals on, and the namespace's first, which the kernel ends
-    when the one outside ends, and everything in the namespace with it.
+    There are two processes in between: this one, which forwards signals, and the namespace's first, which the kernel
+    kills when this one ends, together with everything in the namespace.
     """
     linux.unshare(linux.NEWPID)
     furnish(network, name)
@@ -80,7 +80,7 @@ def contain(network: Mapping[str, Any], name: str, run: Callable[[], Any]) -> in
     if first:
         return _wait_for(first)
     linux.killed_with_parent(outside)
-    with contextlib.suppress(OSError):  # a container that hides parts of /proc from its users allows no new one
+    with contextlib.suppress(OSError):  # not permitted in a container that hides parts of /proc
         linux.mount("proc", "/proc", "proc")
     child = os.fork()
     if child:
@@ -95,9 +95,9 @@ def contain(network: Mapping[str, Any], name: str, run: Callable[[], Any]) -> in
 
 
 def _wait_for(child: int) -> int:
-    """Pass signals on to a child and take in orphans until the child ends; its status, 128 + signal where by one.
+    """Forward signals to a child and reap orphans until the child ends; its status, or 128 + signal.
 
-    AWAITED must be blocked since before the fork: a handler could run too late, once this process waits.
+    AWAITED must be blocked since before the fork, or a signal could arrive before this process waits for it.
     """
     while True:
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:

@@ -1,24 +1,24 @@
-"""Make the hosts: P network namespaces, one link each to a bridge, both directions of a link limited by HTB.
+"""Hosts of a shaped network: network namespaces with a link each to a bridge, limited by HTB in both directions.
 
-All that decides how fast a message travels is here:
+Everything that determines the speed of a message is here:
 
-- HTB, its bucket as small as the rate allows: a larger one lets messages pass faster than the line. Where a packet of
-  64 KB (the kernel's large segments) may enter at once, messages below 256 KB do too; so segments are shorter at 1 and
-  2.5 Gbit/s. At 2.5 segments of 16 KB would cost two cores a third of the rate of four hosts.
-- A plain first-in-first-out queue in bytes before each shaper: what a switch's port has. Its length in seconds is the
-  same at all rates up to 1 Gbit/s, so that a slowed-down network's queue is slowed down with it.
-- A sender's own queue holds what a network card's driver lets it (`tcp_limit_output_bytes`): a millisecond of the line,
-  two segments at least. TCP takes the rate of these links, whose round trip is microseconds, for that of memory, and
-  would keep 4 MB there: at 1 Gbit/s every small message, such as the answer that MPI sends before a large one, waited
-  29 ms behind them, and a ring over MPI took 1.18 of the wire's time where it now takes 1.04.
-- MAC addresses known beforehand: no ARP, whose first answer takes longer than a small message.
-- The congestion window is kept over pauses (`tcp_slow_start_after_idle=0`) and nothing is remembered of earlier
-  connections (`tcp_no_metrics_save=1`): a step's time does not depend on how long the one before it took.
-- Reno, which every Linux has and lets everybody choose, whatever the machine's own choice: cubic is often reserved to
-  the first network namespace, where setting it elsewhere is refused. BBR, a choice of many cloud images, is no network
-  of the papers': it empties the pipe for 200 ms every ten seconds, and after pauses underrates a slow link, by which a
-  ring of 4 hosts at 1/16 Gbit/s took 1.03 to 1.3 of the wire's time where Reno takes 1.005.
-- IPv6 and the bridge's calls of the packet filter are off: no traffic but ours, no work but carrying it.
+- HTB with the smallest bucket that the rate permits: a larger one lets messages pass faster than the line. If a packet
+  of 64 KB (the kernel's large segments) fits into the bucket, messages below 256 KB pass at once too; therefore
+  segments are shorter at 1 and 2.5 Gbit/s. At 2.5 segments of 16 KB would cost two cores a third of four hosts' rate.
+- A first-in-first-out queue in bytes before each shaper, like that of a switch's port. Its length in seconds is the
+  same at all rates up to 1 Gbit/s, so that it scales with a slowed-down network.
+- A short queue at the sender (`tcp_limit_output_bytes`), as with a network card's driver: one millisecond of the line,
+  at least two segments. TCP would otherwise keep 4 MB there, since the round trip is microseconds. At 1 Gbit/s every
+  small message, such as MPI's answer before a large one, then waited 29 ms, and a ring over MPI took 1.18 of the wire's
+  time instead of 1.04.
+- Static MAC addresses: no ARP, whose first answer takes longer than a small message.
+- The congestion window is kept over pauses (`tcp_slow_start_after_idle=0`) and metrics of earlier connections are not
+  saved (`tcp_no_metrics_save=1`), so that a step's time does not depend on that of the previous one.
+- Reno, which every Linux has and permits. Cubic can often not be set outside the first network namespace. BBR, the
+  default of many cloud images, differs from the papers' networks: it drains the pipe for 200 ms every ten seconds, and
+  underestimates a slow link after pauses; a ring of 4 hosts at 1/16 Gbit/s took 1.03 to 1.3 of the wire's time, with
+  Reno 1.005.
+- IPv6 and the bridge's packet filter are off: no other traffic, no other work.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from repro.launch.namespaces import linux
 
 LOWEST_GBIT, HIGHEST_GBIT = 0.02, 25.0
 QUEUE_S = 0.032  # of a switch's port below 1 Gbit/s
-OWN_QUEUE_S = 0.001
+OWN_QUEUE_S = 0.001  # of a sender
 MTU = 1500
-GOODPUT_SHARE = 1448 / 1514  # of the line rate that is left for TCP's payload (headers of Ethernet, IP, TCP)
+GOODPUT_SHARE = 1448 / 1514  # TCP's payload as a share of the line rate (headers of Ethernet, IP, TCP)
 NETWORK = "10.77.0"
 SWITCH_NAME, SWITCH_ADDRESS = "reprosw", f"{NETWORK}.1"
 MOST_HOSTS = 100
-SYSTEM_FOLDERS = ("/usr/sbin", "/sbin")  # not on every user's PATH
+SYSTEM_FOLDERS = ("/usr/sbin", "/sbin")  # may be missing from PATH
 CONGESTION = "ipv4/tcp_congestion_control"
 SETTINGS = {
     "ipv6/conf/all/disable_ipv6": "1",
@@ -55,15 +55,15 @@ SETTINGS = {
 
 @dataclass(frozen=True)
 class Shaping:
-    """In bytes: the shaper's bucket, the largest segment that TCP hands to a link, the queue before the shaper."""
+    """Bytes of the shaper's bucket, of TCP's largest segment on a link, and of the queue before the shaper."""
 
     burst: int
     segment: int
     queue: int
 
 
-# Tried out, by Gbit/s; a rate between two is shaped as the higher one.
-TRIED = {
+# Found by experiment, by Gbit/s; a rate in between is shaped like the next higher one.
+TESTED = {
     0.1: Shaping(12112, 12000, 400_000),
     1.0: Shaping(15140, 16384, 4 << 20),
     2.5: Shaping(32768, 32768, 4 << 20),
@@ -73,20 +73,19 @@ TRIED = {
 
 
 def settings(rate_gbit: float) -> dict[str, str]:
-    """What is written below /proc/sys/net in a host."""
-    own = max(2 * shaping(rate_gbit).segment, round(OWN_QUEUE_S * rate_gbit * 1e9 / 8))
-    return SETTINGS | {"ipv4/tcp_limit_output_bytes": str(own)}
+    """A host's settings below /proc/sys/net."""
+    own_queue = max(2 * shaping(rate_gbit).segment, round(OWN_QUEUE_S * rate_gbit * 1e9 / 8))
+    return SETTINGS | {"ipv4/tcp_limit_output_bytes": str(own_queue)}
 
 
 def shaping(rate_gbit: float) -> Shaping:
-    """How links of a rate are shaped."""
-    tried = TRIED[min(each for each in TRIED if each >= rate_gbit)]
-    return tried if rate_gbit >= 1 else replace(tried, queue=round(QUEUE_S * rate_gbit * 1e9 / 8))
+    tested = TESTED[min(each for each in TESTED if each >= rate_gbit)]
+    return tested if rate_gbit >= 1 else replace(tested, queue=round(QUEUE_S * rate_gbit * 1e9 / 8))
 
 
 @dataclass(frozen=True)
 class Host:
-    """A namespace: `handle` is the keeper's file descriptor of it."""
+    """A network namespace; handle: the daemon's file descriptor of it."""
 
     name: str
     address: str
@@ -94,18 +93,18 @@ class Host:
 
 
 class LinkError(Exception):
-    """`ip` or `tc` refused: its words."""
+    """An error message of `ip` or `tc`."""
 
 
 def tool(name: str) -> str | None:
-    """Where `ip` or `tc` is, or None."""
+    """The path of `ip` or `tc`, or None."""
     return shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", ""), *SYSTEM_FOLDERS]))
 
 
 def build(rate_gbit: float, count: int) -> tuple[Host, list[Host]]:
-    """The switch and `count` hosts. This process must be root of its namespaces; afterwards it is in the switch.
+    """Make the switch and `count` hosts. This process must be root of its namespaces; it ends up in the switch.
 
-    OSError or LinkError where something is not permitted or missing in the kernel.
+    OSError or LinkError if something is not permitted, or missing in the kernel.
     """
     shaped = shaping(rate_gbit)
     switch = _namespace(SWITCH_NAME, SWITCH_ADDRESS, rate_gbit)
@@ -130,19 +129,19 @@ def build(rate_gbit: float, count: int) -> tuple[Host, list[Host]]:
 
 
 def enter(host: Host) -> None:
-    """Move this process, the daemon or a fork of it, into a host's network."""
+    """Move this process, which is the daemon or its fork, into a host's network."""
     linux.enter(f"/proc/self/fd/{host.handle}")
 
 
 def congestion_control() -> str:
-    """Of the host in whose network this process is."""
+    """The setting of this process's network namespace."""
     return Path("/proc/sys/net", CONGESTION).read_text().strip()
 
 
 def hosts_file(hosts: Sequence[Mapping[str, str]]) -> str:
-    """/etc/hosts of every host; with the form in which sockets of torch's rendezvous name addresses."""
-    named = [f"{form}{each['address']} {each['name']}\n" for each in hosts for form in ("", "::ffff:")]
-    return "".join(["127.0.0.1 localhost\n", *named])
+    """/etc/hosts of every host; ::ffff: is the form of addresses in torch's rendezvous."""
+    lines = [f"{form}{each['address']} {each['name']}\n" for each in hosts for form in ("", "::ffff:")]
+    return "".join(["127.0.0.1 localhost\n", *lines])
 
 
 def _namespace(name: str, address: str, rate_gbit: float) -> Host:

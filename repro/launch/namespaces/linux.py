@@ -1,4 +1,4 @@
-"""The few system calls that Python 3.11 lacks. Every function raises OSError."""
+"""System calls that Python 3.11 lacks. Every function raises OSError."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def _call(name: str, *arguments: object) -> None:
 
 
 def unshare(flags: int) -> None:
-    """Give this process namespaces of its own (NEWPID: its children)."""
+    """Move this process into new namespaces (NEWPID: its children)."""
     _call("unshare", flags)
 
 
 def enter(path: str) -> None:
-    """Move this process into the namespace that a file stands for, such as /proc/1/ns/net."""
+    """Move this process into the namespace of a file such as /proc/1/ns/net."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         _call("setns", handle, 0)
@@ -41,7 +41,7 @@ def enter(path: str) -> None:
 
 
 def loopback_up() -> None:
-    """Switch loopback on in a network namespace that is new."""
+    """Activate loopback in a new network namespace."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sH22x", b"lo", IFF_UP))
 
@@ -55,14 +55,14 @@ def set_hostname(name: str) -> None:
 
 
 def killed_with_parent(parent: int) -> None:
-    """If the process `parent`, which started this one, dies, this one is killed; also if it is dead already."""
+    """Have this process killed when its parent process `parent` ends, or now if it has ended already."""
     _call("prctl", PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() not in (parent, 0):  # 0: a parent in another PID namespace
         os.kill(os.getpid(), signal.SIGKILL)
 
 
 def become_root_of_own() -> None:
-    """A user namespace of this process's own, in which its user is root and may make networks."""
+    """Move this process into a new user namespace, in which its user is root and may make networks."""
     user, group = os.getuid(), os.getgid()
     unshare(NEWUSER)
     for name, text in (("setgroups", "deny"), ("uid_map", f"0 {user} 1"), ("gid_map", f"0 {group} 1")):

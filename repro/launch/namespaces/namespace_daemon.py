@@ -1,9 +1,8 @@
-"""The process that holds a shaped network: it makes it, measures it, says so in one line and waits for its end.
+"""The daemon of a shaped network: it creates the network, measures it, reports in one line and waits.
 
-`python -m repro.launch.namespaces.namespace_daemon '{"rate_gbit": 1, "hosts": 4, "state": FILE, "kept": false}'`. One
-that is not kept (`repro testbed up` makes those) ends with its standard input: with the command that started it, even
-if that is killed.
-Namespaces end with their last process or open file: nothing can be left of them.
+`python -m repro.launch.namespaces.namespace_daemon '{"rate_gbit": 1, "hosts": 4, "state": FILE, "kept": false}'`. With
+`kept` (`repro testbed up`) it runs until SIGTERM; else until its standard input is closed, that is, until the command
+that started it ends. The kernel removes the namespaces with their last process and open file.
 """
 
 from __future__ import annotations
@@ -17,49 +16,49 @@ import sys
 import uuid
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from repro.launch.namespaces import links, linux, selfcheck, sweep
 
 
-def main(asked: dict[str, Any]) -> None:
+def main(request: dict[str, Any]) -> None:
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
+    rate_gbit = request["rate_gbit"]
     try:
         own_user = not may_make_networks()
         if own_user:
             linux.become_root_of_own()
-        switch, hosts = links.build(asked["rate_gbit"], asked["hosts"])
+        switch, hosts = links.build(rate_gbit, request["hosts"])
     except (OSError, links.LinkError) as error:
-        refuse(f"{error.filename or 'user namespace'}: {error.strerror}" if isinstance(error, OSError) else str(error))
-    if not asked.get("state"):  # only asked whether it can be done
-        say({"possible": True, "own_user": own_user})
-        return
-    measured = selfcheck.measure(hosts, asked["rate_gbit"])
-    if not selfcheck.reached(measured, asked["rate_gbit"]):
-        say({"slow": measured})
-        return
+        reason = f"{error.filename or 'user namespace'}: {error.strerror}" if isinstance(error, OSError) else str(error)
+        return report({"refused": reason})
+    if not request.get("state"):  # the request is only whether it is possible
+        return report({"possible": True, "own_user": own_user})
+    measured = selfcheck.measure(hosts, rate_gbit)
+    if not selfcheck.reached(measured, rate_gbit):
+        return report({"slow": measured})
     links.enter(switch)
     state = {
         "id": uuid.uuid4().hex,
         "keeper": os.getpid(),
         "keeper_started": sweep.started(os.getpid()),
-        "kept": asked["kept"],
+        "kept": request["kept"],
         "own_user": own_user,
-        "rate_gbit": asked["rate_gbit"],
+        "rate_gbit": rate_gbit,
         "switch": vars(switch),
         "hosts": [vars(host) for host in hosts],
         "measured": measured | {"checked_at": datetime.now(UTC).isoformat(timespec="seconds")},
     }
-    path = Path(asked["state"])
+    path = Path(request["state"])
     new = path.with_suffix(".new")
     with open(new, "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # as long as this process lives: how others see that it does
+        fcntl.flock(file, fcntl.LOCK_EX)  # shows others that this process lives
         json.dump(state, file)
         file.flush()
         new.rename(path)
         try:
-            say({"ready": state})
-            wait(asked["kept"])
+            report({"ready": state})
+            wait(request["kept"])
         finally:
             with contextlib.suppress(OSError):
                 path.unlink()
@@ -67,7 +66,7 @@ def main(asked: dict[str, Any]) -> None:
 
 
 def may_make_networks() -> bool:
-    """Whether this user is allowed to as it is: root, with the capability that containers take away."""
+    """Whether this user may without a user namespace: as root with CAP_SYS_ADMIN, which containers remove."""
     try:
         linux.unshare(linux.NEWNET)
     except PermissionError:
@@ -85,13 +84,8 @@ def wait(kept: bool) -> None:
         pass
 
 
-def say(message: dict[str, Any]) -> None:
+def report(message: dict[str, Any]) -> None:
     print(json.dumps(message), flush=True)
-
-
-def refuse(reason: str) -> NoReturn:
-    say({"refused": reason})
-    sys.exit(0)
 
 
 if __name__ == "__main__":

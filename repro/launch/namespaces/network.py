@@ -1,6 +1,6 @@
-"""The shaped network as the rest of the project sees it: bring one up, use the one that is up, take it down.
+"""Management of shaped networks: create one, use the existing one, remove it.
 
-At most one command at a time uses shaped networks (of a user on a machine): two would spoil each other's times.
+At most one command per user and machine uses shaped networks at a time; two would disturb each other's times.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from repro.launch.namespaces.enter import VARIABLE
 
 START_LIMIT_S = 90.0
 STOP_LIMIT_S = 15.0
-KEPT, OWN = "kept.json", "run.json"  # state of the one that `repro testbed up` made, of the one that a run made
+KEPT, OWN = "kept.json", "run.json"  # state files of the networks made by `repro testbed up` and by a run
 
 
 @dataclass
 class ShapedNetwork:
-    """One that is up. `daemon`: the process that holds it where this command started it and ends it."""
+    """An existing network; daemon: its process, if this command started it and will end it."""
 
     state: dict[str, Any]
     daemon: subprocess.Popen | None = None
@@ -49,13 +49,13 @@ class ShapedNetwork:
 
     @property
     def variables(self) -> dict[str, str]:
-        """What `enter` and `starter` find the network by, and mpirun `enter`."""
+        """The environment by which `enter` and `starter` find the network, and mpirun finds `enter`."""
         described = {name: self.state[name] for name in ("id", "keeper", "own_user", "switch", "hosts")}
         return {VARIABLE: json.dumps(described), **remote_shell.variables()}
 
     @property
     def facts(self) -> dict[str, Any]:
-        """For the record of a run: rate asked, what the self-check measured, and when."""
+        """For a run's record: the configured rate, and the self-check's measurements with their time."""
         measured = {name: value for name, value in self.state["measured"].items() if name not in ("attempts", "load")}
         return {"rate_gbit": self.rate_gbit, "hosts": self.hosts, **measured}
 
@@ -63,7 +63,7 @@ class ShapedNetwork:
         return self.rate_gbit == rate_gbit and self.hosts >= hosts
 
     def close(self) -> None:
-        """End the daemon, and with it what still runs inside; returns when nothing is left."""
+        """End the daemon and all processes inside; returns when none is left."""
         if self.daemon:
             not_none(self.daemon.stdin).close()
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -74,7 +74,7 @@ class ShapedNetwork:
 
 
 def check(rate_gbit: Any, hosts: Any, ranks: int = 2) -> None:
-    """InputError for a rate or a number of hosts that there cannot be, or where namespaces are not permitted."""
+    """InputError for an impossible rate or number of hosts, NotHere if namespaces are not permitted."""
     if isinstance(rate_gbit, bool) or not links.LOWEST_GBIT <= rate_gbit <= links.HIGHEST_GBIT:
         range_ = f"{links.LOWEST_GBIT:g} to {links.HIGHEST_GBIT:g}"
         raise InputError(f"rate of {rate_gbit:g} Gbit/s: a shaped network has {range_}")
@@ -88,7 +88,7 @@ def check(rate_gbit: Any, hosts: Any, ranks: int = 2) -> None:
 
 @functools.cache
 def why_not() -> str:
-    """What is missing on this machine and how to get it; empty where shaped networks can be had. Tried, not guessed."""
+    """What this machine lacks for shaped networks and how to get it; empty if they work. It is tested by making one."""
     if not sys.platform.startswith("linux"):
         return "it is made of Linux network namespaces"
     for name in ("ip", "tc"):
@@ -108,14 +108,13 @@ def why_not() -> str:
 
 
 def acquire(rate_gbit: float, hosts: int) -> ShapedNetwork:
-    """The network for runs of this command: the one that is up where it suits, else one of its own, until its end.
+    """The network for this command's runs: an existing one if it suits, else a new one that ends with the command.
 
-    InputError where the rate cannot be reached, or another command uses a shaped network.
+    InputError if the machine cannot reach the rate, or if another command uses a shaped network.
     """
     lock()
-    mine = _mine[0] if _mine else None
-    if mine and mine.suits(rate_gbit, hosts) and not_none(mine.daemon).poll() is None:
-        return mine
+    if _mine and _mine[0].suits(rate_gbit, hosts) and not_none(_mine[0].daemon).poll() is None:
+        return _mine[0]
     release()
     kept = find(KEPT)
     if kept and kept.suits(rate_gbit, hosts):
@@ -131,32 +130,32 @@ _lock: list[IO[str]] = []
 
 @atexit.register
 def release() -> None:
-    """Take down what `acquire` brought up."""
+    """Remove the network that `acquire` made."""
     while _mine:
         _mine.pop().close()
 
 
 def start(rate_gbit: float, hosts: int, kept: bool = False) -> ShapedNetwork:
-    """A new network, measured; one that is `kept` outlives this command. InputError where it cannot be."""
-    asked = {"rate_gbit": rate_gbit, "hosts": hosts, "state": str(runtime_folder() / (KEPT if kept else OWN))}
-    answer, daemon = _start(asked, kept)
+    """Make and measure a network; a `kept` one outlives this command. InputError if that is impossible."""
+    request = {"rate_gbit": rate_gbit, "hosts": hosts, "state": str(runtime_folder() / (KEPT if kept else OWN))}
+    answer, daemon = _start(request, kept)
     if "ready" in answer:
         return ShapedNetwork(answer["ready"], None if kept else daemon)
     daemon.communicate()
     if "slow" in answer:
-        found = answer["slow"]
+        measured = answer["slow"]
         raise InputError(
             f"{rate_gbit:g} Gbit/s with {hosts} hosts cannot be reached on this machine: the slowest link carried "
-            f"{found['goodput_gbit_min']:.3g} Gbit/s where {found['possible_gbit']:.3g} are possible "
-            f"(all hosts sending, best of {found['attempts']}, load average {found['load']:g}); "
-            f"{selfcheck.carried(found, rate_gbit)}, or wait until nothing else runs"
+            f"{measured['goodput_gbit_min']:.3g} Gbit/s where {measured['possible_gbit']:.3g} are possible "
+            f"(all hosts sending, best of {measured['attempts']}, load average {measured['load']:g}); "
+            f"{selfcheck.carried(measured, rate_gbit)}, or wait until nothing else runs"
         )
     raise InputError(f"no shaped network here: {answer['refused']}")
 
 
-def _start(asked: dict[str, Any], kept: bool) -> tuple[dict[str, Any], subprocess.Popen]:
+def _start(request: dict[str, Any], kept: bool) -> tuple[dict[str, Any], subprocess.Popen]:
     daemon = subprocess.Popen(
-        [sys.executable, "-m", "repro.launch.namespaces.namespace_daemon", json.dumps(asked | {"kept": kept})],
+        [sys.executable, "-m", "repro.launch.namespaces.namespace_daemon", json.dumps(request | {"kept": kept})],
         stdin=subprocess.DEVNULL if kept else subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL if kept else None,
@@ -164,16 +163,16 @@ def _start(asked: dict[str, Any], kept: bool) -> tuple[dict[str, Any], subproces
         start_new_session=True,  # Ctrl-C ends the ranks first
         cwd=Path(__file__).resolve().parents[3],
     )
-    said = not_none(daemon.stdout)
-    line = said.readline() if select.select([said], [], [], START_LIMIT_S)[0] else ""
+    stdout = not_none(daemon.stdout)
+    line = stdout.readline() if select.select([stdout], [], [], START_LIMIT_S)[0] else ""
     if not line:
         daemon.kill()
-        raise FaultError("the daemon of the shaped network ended without a word; its last ones are above")
+        raise FaultError("the daemon of the shaped network ended without an answer; see its output above")
     return json.loads(line), daemon
 
 
 def find(name: str = KEPT) -> ShapedNetwork | None:
-    """The network whose daemon lives, by its state file. One that a dead daemon left stays for `take_down`."""
+    """The network of a state file, if its daemon lives. Files of dead daemons are left to `take_down`."""
     path = runtime_folder() / name
     with contextlib.suppress(FileNotFoundError), private.opened(path, "r+") as file:
         if _locked_by_other(file):  # by the daemon, as long as it lives
@@ -182,55 +181,53 @@ def find(name: str = KEPT) -> ShapedNetwork | None:
 
 
 def left_inside() -> list[int]:
-    """Processes in networks whose daemon was killed; they hold on to the namespaces."""
+    """Processes in networks whose daemon was killed; they keep the namespaces open."""
     lost = [_state(runtime_folder() / name) for name in (KEPT, OWN) if not find(name)]
     return [pid for state in lost if state for pid in sweep.marked(state["id"])]
 
 
 def _state(path: Path) -> dict[str, Any]:
-    """What a state file holds; empty where there is none. InputError for one that no daemon wrote."""
+    """The content of a state file; empty if it is missing. InputError for a file that no daemon wrote."""
     try:
         with private.opened(path, "r") as file:
-            found = strict_json.parse(file.read())
+            state = strict_json.parse(file.read())
     except FileNotFoundError:
         return {}
     except ValueError as error:
         raise InputError(f"{path}: not the state of a shaped network ({error}); remove it") from None
-    if not isinstance(found, dict) or not isinstance(found.get("id"), str) or not isinstance(found.get("keeper"), int):
+    if not isinstance(state, dict) or not isinstance(state.get("id"), str) or not isinstance(state.get("keeper"), int):
         raise InputError(f"{path}: not the state of a shaped network; remove it")
-    return found
+    return state
 
 
 def take_down(name: str = KEPT) -> bool:
-    """End a network and what is left inside; True if there was one, or leftovers of one.
+    """End a network and the processes left inside; whether there was a network, or a dead daemon's remains.
 
     FaultError names processes that do not end.
     """
     path = runtime_folder() / name
     left = _state(path)
-    network = find(name)
     until = time.monotonic() + STOP_LIMIT_S
-    while network:
+    while network := find(name):
         daemon, late = network.state["keeper"], time.monotonic() > until
-        if sweep.started(daemon) == network.state.get("keeper_started"):  # and no other process of that number
+        if sweep.started(daemon) == network.state.get("keeper_started"):  # its number was not reused
             with contextlib.suppress(ProcessLookupError):
                 os.kill(daemon, signal.SIGKILL if late else signal.SIGTERM)
         elif late:
             raise FaultError(f"{path}: in use, but process {daemon} is not the network's keeper")
         time.sleep(0.05)
-        network = find(name)
     if left:
-        if deaf := sweep.end_processes(left["id"], 0.0):
-            raise FaultError(f"processes in the shaped network do not end: {', '.join(map(str, deaf))}")
+        if survivors := sweep.end_processes(left["id"], 0.0):
+            raise FaultError(f"processes in the shaped network do not end: {', '.join(map(str, survivors))}")
         path.unlink(missing_ok=True)
     return bool(left)
 
 
 def lock() -> None:
-    """Be the one command that uses shaped networks, until this process ends; InputError names the other."""
+    """Reserve shaped networks for this process until it ends; InputError names the command that has them."""
     if _lock:
         return
-    file = private.opened(runtime_folder() / "lock", "a+")  # open as long as this process lives
+    file = private.opened(runtime_folder() / "lock", "a+")  # stays open as long as this process lives
     if _locked_by_other(file):
         who = user() or "another command"
         file.close()
@@ -248,7 +245,7 @@ def unlock() -> None:
 
 @contextlib.contextmanager
 def locked() -> Iterator[None]:
-    """`lock` for a moment."""
+    """`lock` for the duration of a block."""
     before = bool(_lock)
     lock()
     try:
@@ -259,7 +256,7 @@ def locked() -> Iterator[None]:
 
 
 def user() -> str:
-    """The command that uses a shaped network now; empty for none."""
+    """The command that currently uses a shaped network; empty if there is none."""
     with contextlib.suppress(FileNotFoundError), private.opened(runtime_folder() / "lock", "r+") as file:
         if _locked_by_other(file):
             file.seek(0)
@@ -276,9 +273,9 @@ def _locked_by_other(file: IO[str]) -> bool:
 
 
 def runtime_folder() -> Path:
-    """Where the states and the lock lie: below $REPRO_RUNTIME, else the system's folder for such files, else in /tmp.
+    """The folder of the state files and the lock: below $REPRO_RUNTIME, else the system's runtime folder, else in /tmp.
 
-    InputError where it is not this user's alone: a state says which process `take_down` signals.
+    InputError if others can write to it, because `take_down` signals the process that a state file names.
     """
     base = os.environ.get("REPRO_RUNTIME") or ("/run" if os.geteuid() == 0 else os.environ.get("XDG_RUNTIME_DIR"))
     return private.folder(Path(base) / "repro-testbed" if base else Path(f"/tmp/repro-{os.geteuid()}"))

@@ -1,4 +1,4 @@
-"""A folder at a name that others can guess, and its files: this user's own, so that nobody else has planted them."""
+"""Folders and files at predictable paths, checked to belong to this user, so that no other user has planted them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from repro.core.errors import InputError
 
 
 def folder(path: Path) -> Path:
-    """The folder, made where it is missing. InputError where it is a link, another user's, or open to others.
+    """The folder, created if missing. InputError if it is a link, another user's, or accessible to others.
 
-    What it holds can then be trusted as far as its parent can: a folder in which others cannot rename it, as /tmp.
+    Its content can be trusted if others cannot rename it, as in /tmp.
     """
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -22,21 +22,19 @@ def folder(path: Path) -> Path:
     except OSError as error:
         why = "is a link; must be a folder" if path.is_symlink() else error.strerror
         raise InputError(f"{path}: {why}; set REPRO_RUNTIME to another folder") from None
-    try:
-        found = os.fstat(descriptor)
-    finally:
-        os.close(descriptor)
-    if found.st_uid != os.geteuid():
-        raise InputError(f"{path}: belongs to another user ({found.st_uid}); set REPRO_RUNTIME to another folder")
-    if stat.S_IMODE(found.st_mode) & 0o077:
-        raise InputError(f"{path}: others may use it (mode {stat.S_IMODE(found.st_mode):o}); chmod 700 {path}")
+    status = os.fstat(descriptor)
+    os.close(descriptor)
+    if status.st_uid != os.geteuid():
+        raise InputError(f"{path}: belongs to another user ({status.st_uid}); set REPRO_RUNTIME to another folder")
+    if stat.S_IMODE(status.st_mode) & 0o077:
+        raise InputError(f"{path}: others may use it (mode {stat.S_IMODE(status.st_mode):o}); chmod 700 {path}")
     return path
 
 
 def short_folder(name: str) -> Path:
-    """A folder in /tmp for files of this user's processes that need a short path: $TMPDIR may be long.
+    """A permanent folder of this user in /tmp, for files that need a short path ($TMPDIR may be long).
 
-    One for all of the user's commands, which stays; where somebody else has taken its name, a new one.
+    A new temporary one if another user has taken its name.
     """
     try:
         return folder(Path(f"/tmp/repro-{os.geteuid()}-{name}"))
@@ -45,7 +43,7 @@ def short_folder(name: str) -> Path:
 
 
 def opened(path: Path, mode: str) -> IO[Any]:
-    """As `open`. InputError where the file is a link or another user's; FileNotFoundError where it is missing."""
+    """Like `open`; InputError if the file is a link or another user's."""
 
     def own(name: str, flags: int) -> int:
         try:

@@ -1,6 +1,6 @@
-"""What the links really carry: goodput with all hosts sending at once in a ring, and the empty round trip.
+"""Measurement of a shaped network's links: goodput with all hosts sending at once in a ring, and the round trip.
 
-By plain TCP sockets in small processes, one sender and one receiver a host: what ranks can hope for, no more.
+It uses plain TCP sockets with one sender and one receiver process per host, an upper bound of what ranks can reach.
 """
 
 from __future__ import annotations
@@ -21,17 +21,18 @@ from repro.launch.namespaces import links, linux
 
 PORT = 7070
 LIMIT_S = 20.0
-WINDOW_S, WINDOW_BYTES = 0.5, 12e6  # at least: in half a second of a slow link one lost packet would weigh too much
-WARM_UP_SHARE = 0.3  # of a window, before it: the connection's slow start and what it loses by that
+# Both are minima: on a slow link a single lost packet would matter in half a second.
+WINDOW_S, WINDOW_BYTES = 0.5, 12e6
+WARM_UP_SHARE = 0.3  # of a window, before it: TCP's slow start
 ROUND_TRIPS, FIRST_TRIPS = 150, 30
 CHUNK = 1 << 18
-LEAST_SHARE = {1.0: 0.97, float("inf"): 0.9}  # of the possible goodput that every link must reach, by Gbit/s below
-# A machine that is busy for a moment gets another chance; where most of the rate was there, more of them.
+LEAST_SHARE = {1.0: 0.97, float("inf"): 0.9}  # share of the possible goodput that each link must reach, by upper Gbit/s
+# The machine may be busy for a moment: measure again, and more often if most of the rate was reached.
 ATTEMPTS, PATIENT_ATTEMPTS, NEAR_SHARE, PAUSE_S = 3, 12, 0.5, 0.3
 
 
 def measure(hosts: Sequence[links.Host], rate_gbit: float) -> dict[str, object]:
-    """Gbit/s of payload of each link i -> i + 1 with all sending at once, and seconds of an empty round trip."""
+    """Payload in Gbit/s of each link i -> i + 1 with all hosts sending, and seconds of a small message's round trip."""
     possible = links.GOODPUT_SHARE * rate_gbit
     window_s = max(WINDOW_S, 8e-9 * WINDOW_BYTES / possible)
     goodput, attempts = _ring(hosts, window_s), 1
@@ -49,7 +50,7 @@ def measure(hosts: Sequence[links.Host], rate_gbit: float) -> dict[str, object]:
         "goodput_gbit_median": round(statistics.median(goodput), 4),
         "possible_gbit": round(possible, 4),
         "round_trip_s": round(statistics.median(trips), 7),
-        "round_trip_max_s": round(max(trips), 7),  # 8 us on one core, 55 us where another has to be woken
+        "round_trip_max_s": round(max(trips), 7),  # 8 us on one core, 55 us if another core has to wake up
         "congestion_control": congestion_control,
         "attempts": attempts,
         "load": round(os.getloadavg()[0], 1),
@@ -57,21 +58,22 @@ def measure(hosts: Sequence[links.Host], rate_gbit: float) -> dict[str, object]:
 
 
 def reached(measured: dict, rate_gbit: float) -> bool:
-    """Whether every link carries its rate, near enough."""
+    """Whether every link reaches the required share of its rate."""
     return measured["goodput_gbit_min"] >= least(rate_gbit)
 
 
 def least(rate_gbit: float) -> float:
-    """Gbit/s of payload that every link must reach."""
+    """Required payload of each link in Gbit/s."""
     return next(share for below, share in LEAST_SHARE.items() if rate_gbit < below) * links.GOODPUT_SHARE * rate_gbit
 
 
 def carried(measured: dict, rate_gbit: float) -> str:
-    """The largest networks that would have fitted into what this machine carried on all links together."""
-    share = sum(measured["goodput_gbit"]) / measured["possible_gbit"]  # so many links' full rate
-    lower = rate_gbit * share / len(measured["goodput_gbit"])
+    """Advice: the number of hosts, or the rate, that this machine's total goodput would have sufficed for."""
+    total = sum(measured["goodput_gbit"])
+    full_links = total / measured["possible_gbit"]
+    lower = rate_gbit * full_links / len(measured["goodput_gbit"])
     return (
-        f"all links together carried {sum(measured['goodput_gbit']):.3g} Gbit/s: use at most {int(share)} hosts, or "
+        f"all links together carried {total:.3g} Gbit/s: use at most {int(full_links)} hosts, or "
         f"links of {float(f'{lower:.2g}'):g} Gbit/s"
     )
 
@@ -105,29 +107,29 @@ def _listener(host: links.Host) -> socket.socket:
 
 
 def _receive(listening: socket.socket, window_s: float) -> float:
-    """Gbit/s that arrive between two moments after the start, whether or not this process is quick to take them."""
+    """Gbit/s that arrive within the window, including bytes that this process has not read yet."""
     connection, _ = listening.accept()
-    buffer, taken, before = bytearray(CHUNK), 0, 0
+    buffer, total, before = bytearray(CHUNK), 0, 0
     first = last = began = time.monotonic()
     while last < began + (WARM_UP_SHARE + 1) * window_s:
-        got = connection.recv_into(buffer)
-        if not got:
+        received = connection.recv_into(buffer)
+        if not received:
             break
-        taken, last = taken + got, time.monotonic()
+        total, last = total + received, time.monotonic()
         if last < began + WARM_UP_SHARE * window_s:
-            first, before = last, taken + _unread(connection)
-    return 8e-9 * (taken + _unread(connection) - before) / max(last - first, 1e-9)
+            first, before = last, total + _unread(connection)
+    return 8e-9 * (total + _unread(connection) - before) / max(last - first, 1e-9)
 
 
 def _unread(connection: socket.socket) -> int:
-    """Bytes that have arrived and wait to be read."""
+    """Bytes that have arrived and were not read yet."""
     return int.from_bytes(fcntl.ioctl(connection, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
 def _send(to: links.Host) -> None:
     with socket.create_connection((to.address, PORT), LIMIT_S) as connection:
         buffer = bytes(CHUNK)
-        while True:  # until it is ended: nobody stops sending while others still measure
+        while True:  # until it is killed, so that no sender stops while others still measure
             connection.sendall(buffer)
 
 
@@ -151,7 +153,7 @@ def _trips(to: links.Host) -> float:
 
 
 def _child(host: links.Host, work: Callable[[], float | None]) -> tuple[int, int]:
-    """(process, pipe with its answer) of a fork that works inside a host."""
+    """Fork a process that calls `work` inside a host; returns (process, pipe with the result)."""
     reading, writing = os.pipe()
     parent = os.getpid()
     if child := os.fork():
@@ -166,7 +168,7 @@ def _child(host: links.Host, work: Callable[[], float | None]) -> tuple[int, int
         os.write(writing, json.dumps(work()).encode())
         status = 0
     except OSError:
-        pass  # the other side has gone: its parent says so
+        pass  # the other side has ended, which the parent notices
     finally:
         os._exit(status)
 

@@ -1,7 +1,7 @@
-"""Ranks of torch.distributed as plain processes, one in each host of the shaped network: what torchrun would start.
+"""Start ranks of torch.distributed as plain processes, one in each host of a shaped network, in place of torchrun.
 
-`python -m repro.launch.namespaces.starter RANKS PORT PROGRAM...`. When a rank fails the others
-are ended, and its status is this program's; a rank that a signal ended is named on stderr in mpirun's words.
+`python -m repro.launch.namespaces.starter RANKS PORT PROGRAM...`. If a rank fails, the others are ended and its status
+is returned. A rank that a signal terminated is reported on stderr in mpirun's format.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from repro.launch.namespaces import enter, linux
 
-SETTLE_S = 1.0  # a rank that misses another may end before that other's end is seen
+SETTLE_S = 1.0  # a rank that fails because of another may be reaped before it
 GRACE_S = 5.0
 
 
@@ -29,31 +29,31 @@ def main(arguments: Sequence[str]) -> NoReturn:
         "MASTER_ADDR": network["hosts"][0]["address"],
         "MASTER_PORT": port,
     }
-    ended_by: list[int] = []
-    signal.signal(signal.SIGTERM, lambda number, frame: ended_by.append(number))
+    received: list[int] = []  # SIGTERM
+    signal.signal(signal.SIGTERM, lambda number, frame: received.append(number))
     ranks = {_start(network, rank, common, program): rank for rank in range(int(count))}
     status = 0
-    asked = killed = None  # when those that are left are to be sent SIGTERM, SIGKILL
+    terminate_at = kill_at = None  # when the remaining ranks get SIGTERM, SIGKILL
     while ranks:
         pid, ended = os.waitpid(-1, os.WNOHANG)
         now = time.monotonic()
         if pid:
             code, rank = os.waitstatus_to_exitcode(ended), ranks.pop(pid)
-            if code > enter.SIGNALLED and killed is None:  # by no signal of ours
+            if code > enter.SIGNALLED and kill_at is None:  # the signal was not sent below
                 name = network["hosts"][rank]["name"]
-                how = f"process rank {rank} of {count} on host {name} exited on signal {code - enter.SIGNALLED}"
-                print(how, file=sys.stderr, flush=True)
+                line = f"process rank {rank} of {count} on host {name} exited on signal {code - enter.SIGNALLED}"
+                print(line, file=sys.stderr, flush=True)
             status = status or code
-        elif killed is not None and now > killed:
+        elif kill_at is not None and now > kill_at:
             _signal(ranks, signal.SIGKILL)
-        elif asked is not None and killed is None and now > asked:
-            killed = now + GRACE_S
+        elif terminate_at is not None and kill_at is None and now > terminate_at:
+            kill_at = now + GRACE_S
             _signal(ranks, signal.SIGTERM)
-        elif (status or ended_by) and asked is None:
-            asked = now if ended_by else now + SETTLE_S
+        elif (status or received) and terminate_at is None:
+            terminate_at = now if received else now + SETTLE_S
         if not pid:
             time.sleep(0.05)
-    sys.exit(enter.SIGNALLED + ended_by[0] if ended_by else status)
+    sys.exit(enter.SIGNALLED + received[0] if received else status)
 
 
 def _start(network: dict, rank: int, common: dict[str, str], program: Sequence[str]) -> int:
@@ -75,7 +75,7 @@ def _start(network: dict, rank: int, common: dict[str, str], program: Sequence[s
 
 def _signal(ranks: dict[int, int], number: int) -> None:
     for pid in ranks:
-        os.kill(pid, number)  # ours and not waited for: there is no other of that number
+        os.kill(pid, number)  # a child that was not reaped: its number cannot be reused
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The processes of a network: its daemon, and what still runs inside when it goes, by the mark in their environment."""
+"""The processes of a shaped network, identified by the network's id in their environment."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ GRACE_S = 5.0
 
 
 def marked(network_id: str) -> list[int]:
-    """The processes, this one apart, whose environment names the network."""
+    """The processes, other than this one, whose environment has the network's id."""
     others = [each for each in psutil.process_iter(["environ"]) if each.pid != os.getpid()]
     return [each.pid for each in others if any(network_id in value for value in (each.info["environ"] or {}).values())]
 
 
 def started(pid: int) -> int | None:
-    """When a process started, in clock ticks since the machine did: tells it from another that got its number later.
+    """Start of a process in clock ticks since boot, which distinguishes it from a later process with its number.
 
-    psutil's time is that of the day, which is another for the same process once somebody has set the clock.
+    psutil reports the time of day instead, which changes when the clock is set.
     """
     try:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
@@ -31,7 +31,7 @@ def started(pid: int) -> int | None:
 
 
 def end_processes(network_id: str, grace_s: float = GRACE_S) -> list[int]:
-    """Wait until none is left, and kill what is left after the grace; returns what even that did not end."""
+    """Wait until the network's processes have ended, and kill those left after `grace_s`; returns the survivors."""
     until = time.monotonic() + grace_s
     while (left := marked(network_id)) and time.monotonic() < until + GRACE_S:
         if time.monotonic() > until:

@@ -1,1 +1,1 @@
-"""Slurm: the site's options, the job script, what was submitted and how far it is. Ranks: `repro.launch.srun`."""
+"""Submission to Slurm: site options, job scripts, records of submissions and their status."""

@@ -1,4 +1,4 @@
-"""Where the ranks of a run are on the nodes of a job: shared out evenly, servers without a GPU behind the others."""
+"""The assignment of a run's ranks to the nodes of a job: evenly, with servers that have no GPU last."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from repro.launch.slurm.site import Site
 
 
 class Layout(NamedTuple):
-    """The place of every rank.
+    """The node of every rank.
 
-    ranks     how many there are
-    on_gpus   how many of them, the first ones, have a GPU
-    nodes     of the job
-    per_node  ranks that a node has room for
-    places    of each rank the number of its node; None: neighbours in order, as `srun --distribution=block` does
+    ranks     number of ranks
+    on_gpus   number of ranks with a GPU, which come first
+    nodes     number of nodes of the job
+    per_node  capacity of a node in ranks
+    places    node number of each rank; None: consecutive, as by `srun --distribution=block`
     """
 
     ranks: int
@@ -25,19 +25,19 @@ class Layout(NamedTuple):
 
     @property
     def tasks(self) -> int:
-        """How many tasks to ask sbatch for: where ranks have places, room for as many on every node."""
+        """The number of tasks for sbatch; if ranks have places, every node needs its full capacity."""
         return self.ranks if self.places is None else self.nodes * self.per_node
 
     def hosts(self, names: list[str]) -> str:
-        """The hosts of the ranks in their order, as `srun --nodelist` takes them; names: of the job's nodes."""
-        return ",".join(names[place] for place in self.places or ())  # Slurm 22.05 takes no NAME*COUNT for several
+        """The hosts in rank order, in the format of `srun --nodelist`; names: of the job's nodes."""
+        return ",".join(names[place] for place in self.places or ())  # Slurm 22.05 does not accept NAME*COUNT
 
 
 def layout(site: Site, ranks: int, gpu_ranks: int | None = None) -> Layout:
-    """Of so many ranks, of which the first `gpu_ranks` compute on GPUs (None: all, where the site has any).
+    """The layout of `ranks` ranks, of which the first `gpu_ranks` compute on GPUs (None: all, if the site has GPUs).
 
-    A site's number of ranks on a node is of those with a GPU, where any has one. Ranks without one come on top, on the
-    last node first: a parameter server costs a core, not a GPU, and no node of its own.
+    If any rank has a GPU, the site's ranks per node count only those that do. The others are added to these nodes, last
+    node first: a parameter server needs a core, but neither a GPU nor a node of its own.
     """
     on_gpus = min(ranks, ranks if gpu_ranks is None else gpu_ranks) if site.gpus_per_node else 0
     placed = on_gpus or ranks

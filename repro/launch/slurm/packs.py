@@ -1,4 +1,4 @@
-"""Small runs packed into one job, one after another, up to the site's budget of time (`pack_minutes`)."""
+"""Packing of small runs into one job, in sequence, up to the site's time budget (`pack_minutes`)."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ Pack = list[Run]  # the runs of one job, in order
 
 
 def arrays(runs: Sequence[Run], site: Site) -> list[tuple[Resources, list[Pack]]]:
-    """The jobs of each array: an array is of runs that ask for the same."""
+    """The jobs of each array; an array has the runs with the same resources."""
     groups: dict[Resources, list[Run]] = {}
     for run in runs:
         groups.setdefault(resources.of(run, site), []).append(run)
-    return [(asked, packs(groups[asked], site)) for asked in sorted(groups)]
+    return [(needed, packs(groups[needed], site)) for needed in sorted(groups)]
 
 
 def packs(runs: Sequence[Run], site: Site) -> list[Pack]:
-    """Runs that ask for the same, as jobs: without a budget a job for each, and one for all simulated ones.
+    """Jobs for runs with the same resources: without a budget one per run, and one for all simulated runs.
 
-    A run of whose kind nothing is recorded is a job of its own, as is one that is longer than the budget.
+    A run of unknown duration, or longer than the budget, has its own job.
     """
     simulated = runs[0].simulated
     if not site.pack_minutes:
         return [list(runs)] if simulated else [[run] for run in runs]
     cores = site.simulations if simulated else 1
     seconds = [estimate.seconds for estimate in estimates(runs, catalogue.runs(runs[0].config.paper))]
-    found: list[Pack] = []
-    within: list[float] = []  # seconds of the runs of the last job, where more may join it
+    jobs: list[Pack] = []
+    last: list[float] = []  # seconds of the last job's runs; empty if unknown
     for run, each in zip(runs, seconds, strict=True):
-        if each is not None and within and side_by_side([*within, each], cores) <= 60 * site.pack_minutes:
-            found[-1].append(run)
-            within.append(each)
+        if each is not None and last and side_by_side([*last, each], cores) <= 60 * site.pack_minutes:
+            jobs[-1].append(run)
+            last.append(each)
         else:
-            found.append([run])
-            within = [] if each is None else [each]
-    return found
+            jobs.append([run])
+            last = [] if each is None else [each]
+    return jobs

@@ -1,4 +1,4 @@
-"""Runs prepared on the login node, and the same runs found again by the job that carries them out."""
+"""Run folders prepared on the login node, and loaded by the job that executes the runs."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ def node() -> str:
     return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
 
 
-def as_many_cores_as_asked_for() -> None:
-    """Leave this process as many cores as its job asked for, where Slurm does not see to that itself."""
+def limit_cores() -> None:
+    """Restrict this process to as many cores as its job requested, if Slurm has not done so."""
     cores = os.sched_getaffinity(0)
-    asked = int(os.environ.get("SLURM_CPUS_PER_TASK") or len(cores))
-    if asked < len(cores):
-        os.sched_setaffinity(0, random.sample(sorted(cores), asked))  # others' jobs may be on the node
+    requested = int(os.environ.get("SLURM_CPUS_PER_TASK") or len(cores))
+    if requested < len(cores):
+        os.sched_setaffinity(0, random.sample(sorted(cores), requested))  # other jobs may run on the node
 
 
 def prepare(run: Run) -> bool:
-    """Write the configuration that the job will read; whether its folder is new. Hardware is filled in by the job."""
+    """Write the configuration for the job, which adds the hardware; whether the folder is new."""
     new = not run.folder.exists()
     launcher = launch.of(run.config.testbed)
     place = launcher.hardware_class() or site.load().hardware_class()
@@ -45,16 +45,11 @@ def prepare(run: Run) -> bool:
     return new
 
 
-def load(folder: Path) -> Run:
-    """The run of a prepared folder, its hardware this node's. InputError as of `load_all`."""
-    return load_all([folder])[0]
+def load(folders: Sequence[Path]) -> list[Run]:
+    """The runs of prepared folders, with this node's hardware.
 
-
-def load_all(folders: Sequence[Path]) -> list[Run]:
-    """The runs of prepared folders, their hardware this node's.
-
-    InputError where one was not prepared, or where code, data or torch are not what they were at submission: its
-    numbers would stand under the wrong key.
+    InputError if a folder was not prepared, or if code, data or torch have changed since the submission: the results
+    would have the wrong key.
     """
     runs = []
     try:

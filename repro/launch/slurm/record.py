@@ -1,9 +1,9 @@
-"""What was submitted: a folder each in `results/slurm/`, with script, site options, output and `submission.json`.
+"""Records of submissions: a folder each in `results/slurm/`, with script, site options, output and `submission.json`.
 
     {"experiment", "submitted_at", "command", "arrays": [{"job", "script", "ranks", "nodes", "partition", "messages",
      "runs": [{"path" (below the results folder), "label", "key", "metric", "task"}, ...]}, ...]}
 
-task: of the array, which carries out the runs that have its number in their order.
+task: the number of the array's task that executes the run; a task executes its runs in their order.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ def root() -> Path:
 
 
 def new_folder(experiment: str) -> Path:
-    """A name for a submission, in order of time; not created."""
+    """The folder of a new submission, named by time; not created."""
     stem = f"{datetime.now():%Y%m%d-%H%M%S}-{experiment.replace('/', '-')}"
     names = [stem, *(f"{stem}-{number}" for number in range(2, 1000))]
     return next(folder for name in names if not (folder := root() / name).exists())
 
 
 def log_of(folder: Path, job: str, task: int) -> Path:
-    """The output of one task of an array, by the script's `--output`."""
+    """The output of one task, as set by the script's `--output`."""
     return folder / f"{job}_{task}.log"
 
 
@@ -41,17 +41,17 @@ def write(folder: Path, submission: dict[str, Any]) -> None:
 
 
 def tasks(array: dict[str, Any]) -> list[tuple[dict[str, Any], int]]:
-    """The runs of an array, and which of its tasks carries out each: the n-th the n-th where the record has none."""
+    """The runs of an array with their task numbers; if the record has none, run n has task n."""
     return [(run, run.get("task", number)) for number, run in enumerate(array["runs"])]
 
 
 def read(experiment: str | None = None) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Every submission (of an experiment, or of a paper), oldest first."""
+    """Every submission, or those of an experiment or paper, oldest first."""
     for path in sorted(root().glob("*/submission.json")):
         try:
-            found = strict_json.parse(safe_files.read(path))
-            name = found["experiment"]
+            submission = strict_json.parse(safe_files.read(path))
+            name = submission["experiment"]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(f"{path}: not a readable submission ({error}); remove its folder to forget it") from None
         if experiment in (None, name, name.split("/")[0]):
-            yield path.parent, found
+            yield path.parent, submission

@@ -1,4 +1,4 @@
-"""What a run asks of Slurm, and by what its messages go: runs that ask for the same share an array."""
+"""The resources that a run requests from Slurm, and the library of its messages."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from repro.launch.srun import without_nccl
 
 @dataclass(frozen=True, order=True)
 class Resources:
-    """Of one job.
+    """The resources of one job; runs with equal resources share an array.
 
-    ranks     of a run; 1 of simulated ones, whose ranks share a process
-    gpus      the option of sbatch for GPUs and its value; empty: none
-    messages  by what they go between ranks, and why not by NCCL
+    ranks     per run; 1 if simulated, since virtual ranks share a process
+    gpus      sbatch's option for GPUs and its value; empty: none
+    messages  the library of messages between ranks, and why not NCCL
     """
 
     ranks: int
@@ -33,7 +33,7 @@ class Resources:
 
 
 def of(run: Run, site: Site) -> Resources:
-    """What a run asks for; of simulated ones those that go side by side together."""
+    """The resources of a run; for a simulated one those of `site.simulations` runs side by side."""
     config = run.config
     testbed, gpu = config.testbed, config.wanted_device != "cpu"
     if config.simulated:
@@ -42,17 +42,16 @@ def of(run: Run, site: Site) -> Resources:
     ranks = programs.ranks(config)
     place = layout(site, ranks, testbed.gpu_ranks if gpu else 0)
     gpus = site.gpus(place.on_gpus, every_rank=place.on_gpus == ranks) if place.on_gpus else None
-    by = messages(run, site, place.on_gpus == ranks)
-    return Resources(ranks, False, place.nodes, place.tasks, place.per_node, site.cpus_per_rank, gpus or (), by)
+    library = messages(run, site, place.on_gpus == ranks)
+    return Resources(ranks, False, place.nodes, place.tasks, place.per_node, site.cpus_per_rank, gpus or (), library)
 
 
 def messages(run: Run, site: Site, every_rank: bool) -> str:
-    """By what they go, as in `MPI, through host memory: its strategy needs tags`; every_rank: whether all have GPUs."""
+    """The library, as in `MPI, through host memory: its strategy needs tags`; every_rank: whether all have GPUs."""
     config = run.config
     if launch.of(config.testbed).fabric == "torch":
-        own = every_rank and site.on_a_node(programs.ranks(config)) <= site.gpus_per_node
-        nccl = own and config.testbed.backend != "gloo"
-        return "NCCL" if nccl else "gloo"
+        own_gpu = every_rank and site.on_a_node(programs.ranks(config)) <= site.gpus_per_node
+        return "NCCL" if own_gpu and config.testbed.backend != "gloo" else "gloo"
     if not site.gpus_per_node or config.wanted_device == "cpu":
         return "MPI"
     reason = without_nccl(site, needs(config)) or "testbed.fabric=mpi"

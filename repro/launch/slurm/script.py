@@ -1,4 +1,4 @@
-"""The job script of an array, made from the template beside this file."""
+"""Renders the job script of an array from `job.sbatch.j2`."""
 
 from __future__ import annotations
 
@@ -21,22 +21,19 @@ TEMPLATE = Path(__file__).with_name("job.sbatch.j2")
 
 
 def _on_one_line(value: Any) -> Any:
-    """What goes into the script, checked: a line break would end a comment, and begin a line for sbatch or bash.
-
-    InputError for that and for other control characters.
-    """
+    """The value; InputError if it has a control character, since a line break would start a line of sbatch or bash."""
     if not str(value).isprintable():
         raise InputError(f"job script: {str(value)!r} has a line break or another control character")
     return value
 
 
 def render(
-    packs: Sequence[Sequence[Run]], asked: Resources, site: sites.Site, folder: Path, mlflow: bool = False
+    packs: Sequence[Sequence[Run]], needed: Resources, site: sites.Site, folder: Path, mlflow: bool = False
 ) -> str:
-    """The script of one array, whose n-th task carries out the runs of the n-th pack; all ask for the same.
+    """The script of one array, whose task n executes the runs of pack n.
 
-    folder: of the submission, for the tasks' output and the copy of the site's options; absolute. InputError for a
-    name, path, option or command that does not stay on its line.
+    folder: absolute path of the submission, for the tasks' output and the copy of the site file. InputError for a
+    name, path, option or command with a control character.
     """
     import jinja2
 
@@ -49,7 +46,7 @@ def render(
     )
     root, experiment = results_root(), packs[0][0].experiment
     options: dict[str, str | None] = {
-        **dict([asked.gpus] if asked.gpus else []),
+        **dict([needed.gpus] if needed.gpus else []),
         "mem": site.mem,
         "mem-per-gpu": site.mem_per_gpu,
         "constraint": site.constraint,
@@ -62,15 +59,15 @@ def render(
         TEMPLATE.read_text(encoding="utf-8")
     ).render(
         experiment=experiment,
-        job_name=re.sub(r"[^\w.-]+", "-", f"repro-{experiment}"),  # some tools make a file's name of it
+        job_name=re.sub(r"[^\w.-]+", "-", f"repro-{experiment}"),  # some tools use it as a file name
         packs=[[{"path": str(run.folder.relative_to(root)), "label": run.label} for run in pack] for pack in packs],
         runs=sum(map(len, packs)),
-        asked=asked,
+        needed=needed,
         options=[(name, value) for name, value in options.items() if value],
         site=site,
         site_file=sites.path(),
         site_copy=str(folder / "site.yaml"),
-        # a percent sign is Slurm's in the name of the output
+        # Slurm expands percent signs in the name of the output
         output=shlex.quote(str(folder).replace("%", "%%") + "/%A_%a.log"),
         project=str(PROJECT),
         python=site.python or sys.executable,

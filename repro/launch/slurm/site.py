@@ -1,4 +1,4 @@
-"""A site's options: what the job script and srun have to know of a cluster, from one YAML."""
+"""Site options: the settings of one cluster for the job script and srun, from a YAML file."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import yaml
-from pydantic import AfterValidator, BeforeValidator, ConfigDict
+from pydantic import AfterValidator, ConfigDict
 
 from repro.core import yaml_files
 from repro.core.errors import InputError
@@ -18,15 +18,7 @@ from repro.core.paths import CONFIGS
 from repro.core.user_files import read_bytes
 
 DEFAULT = CONFIGS / "site" / "slurm.yaml"
-NOTHING = ("", "null", "~", "None")
-
-
-def _value(given: Any) -> Any:
-    return None if given in NOTHING else given
-
-
-def _words(given: Any) -> Any:
-    return () if given in NOTHING else given
+UNSET = ("", "null", "~", "None")
 
 
 def _on_one_line(text: str) -> str:
@@ -36,15 +28,15 @@ def _on_one_line(text: str) -> str:
 
 
 Line = Annotated[str, AfterValidator(_on_one_line)]
-Word = Annotated[Line | None, BeforeValidator(_value)]
-Words = Annotated[tuple[Line, ...], BeforeValidator(_words)]
-Number = Annotated[Count | None, BeforeValidator(_value)]
+Word = Line | None
+Words = tuple[Line, ...]
+Number = Count | None
 
 
 class Site(Model):
-    """The options of `paper_configs/site/slurm.yaml`, which says what each is."""
+    """The options of `paper_configs/site/slurm.yaml`, where each is documented."""
 
-    model_config = ConfigDict(strict=False)  # values come as text
+    model_config = ConfigDict(strict=False)  # values are text
 
     cluster: Word = None
     partition: Word = None
@@ -77,13 +69,13 @@ class Site(Model):
 
     @property
     def per_node(self) -> int:
-        """Ranks on a node, at most."""
+        """The largest number of ranks on a node."""
         return self.ranks_per_node or self.gpus_per_node or 1
 
     def gpus(self, ranks: int, every_rank: bool = True) -> tuple[str, str] | None:
-        """The option of sbatch, and its value, for the GPUs that so many ranks use: of a node, or of each task.
+        """sbatch's option and value for the GPUs of so many ranks, per node or per task.
 
-        every_rank: whether there are no tasks without a GPU beside them.
+        every_rank: whether every task of the job uses a GPU.
         """
         if not self.gpus_per_node:
             return None
@@ -94,8 +86,8 @@ class Site(Model):
 
     @property
     def ranks_python(self) -> list[str]:
-        """The words that start Python for a rank: in a container, by words before it or by what `srun` is told."""
-        if self.container or any(word.startswith("--container-image") for word in self.srun):  # the latter is Pyxis'
+        """The words that start a rank's Python; `container` or Pyxis' srun option may start it in a container."""
+        if self.container or any(word.startswith("--container-image") for word in self.srun):
             return [*self.container, self.container_python or "python3"]
         return [self.container_python or self.python or sys.executable]
 
@@ -103,13 +95,13 @@ class Site(Model):
         return -(-ranks // self.per_node)
 
     def on_a_node(self, ranks: int) -> int:
-        """Of so many ranks, at most, shared out evenly."""
+        """The largest number of ranks on a node if so many are distributed evenly."""
         return -(-ranks // self.nodes(ranks))
 
     def hardware_class(self) -> str:
-        """What stands for the hardware in a run's key: the place, and how ranks are laid out there; no host names.
+        """The hardware class in a run's key: cluster, partition and ranks per node, without host names.
 
-        Time limits, accounts and queues are not in it: they do not change a measured time.
+        Time limits, accounts and queues are left out, because they do not change a measured time.
         """
         kind = f"{self.gpus_per_node}x{self.gpu_type or 'gpu'}" if self.gpus_per_node else "cpu"
         text = f"{self.cluster or 'slurm'}-{self.partition or 'default'}-{kind}-{self.per_node}x{self.cpus_per_rank}cpu"
@@ -117,25 +109,22 @@ class Site(Model):
 
 
 def path() -> Path:
-    """$REPRO_SITE, else the file of the checkout."""
+    """$REPRO_SITE, else the site file of the checkout."""
     return Path(os.environ.get("REPRO_SITE") or DEFAULT)
 
 
 def load(file: Path | None = None) -> Site:
-    """The options in a file (default: `path()`). InputError naming file and key for what cannot be used."""
+    """The options of a file (default: `path()`); InputError names the file and the invalid option."""
     file = file or path()
     try:
-        # as text: YAML would make a number of seconds of 24:00:00
-        given = yaml_files.parse_plain(read_bytes(file), yaml.BaseLoader)
+        # as text: YAML would convert 24:00:00 to a number of seconds
+        options = yaml_files.parse_plain(read_bytes(file), yaml.BaseLoader)
+        if options in (None, ""):
+            options = {}
+        if not isinstance(options, dict):
+            raise ValueError("must be lines of `option: value`")
+        return checked(Site, {name: value for name, value in options.items() if value not in UNSET})
     except OSError as error:
         raise InputError(f"site file {file}: {error.strerror}") from None
-    except (yaml.YAMLError, ValueError) as error:
+    except (yaml.YAMLError, ValueError, InputError) as error:
         raise InputError(f"site file {file}: {' '.join(str(error).split())}") from None
-    if given in (None, ""):
-        given = {}
-    if not isinstance(given, dict):
-        raise InputError(f"site file {file}: must be lines of `option: value`")
-    try:
-        return checked(Site, given)
-    except InputError as error:
-        raise InputError(f"site file {file}: {error}") from None

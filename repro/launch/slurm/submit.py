@@ -1,4 +1,4 @@
-"""`repro submit`: an experiment's runs that are not done, as one job array for those that ask for the same."""
+"""`repro submit`: submits the unfinished runs of an experiment, as one job array per set of resources."""
 
 from __future__ import annotations
 
@@ -29,67 +29,66 @@ from repro.launch.slurm.resources import Resources
 from repro.launch.srun import Srun
 from repro.records import provenance
 
-ANYWHERE = (Mpirun, Torchrun, Srun)  # measured runs of these launchers may as well run on a cluster
+PORTABLE = (Mpirun, Torchrun, Srun)  # measured runs of these launchers can run on a cluster
 TESTBED = "slurm"
 
 
 def find_runs(
     experiment: str, overrides: Sequence[str], scale: str, simulated: bool = False, dry: bool = False
 ) -> tuple[list[Run], str | None]:
-    """An experiment's measured runs on testbed slurm, with their keys, and a line on what was left out, if anything.
+    """An experiment's measured runs on testbed slurm, with their keys, and a line about what was left out.
 
-    A testbed of this machine is replaced by the cluster and keeps its overrides; simulated and shaped ones are not.
-    Where the experiment has no testbed of this machine, its runs are on the cluster if the user names that. simulated:
-    those of simulated testbeds too, which stay what they are; of a testbed that the user names, alone. dry: where data
-    are not here, keys that stand for those that runs will have, and a line that says so.
+    The cluster replaces a testbed of this machine and keeps its overrides; simulated and shaped testbeds are left out.
+    If the experiment has no testbed of this machine, it runs on the cluster if the user names testbed=slurm.
+    simulated: include the runs of simulated testbeds; those of a named simulated testbed alone. dry: if data are
+    missing here, use preliminary keys, and say so in the line.
     """
-    named = [word.partition("=")[2] for word in overrides if word.startswith("testbed=")]
-    given = [name for word in named for name in word.split(",")]
+    named = [name for word in overrides if word.startswith("testbed=") for name in word.partition("=")[2].split(",")]
+    others = [word for word in overrides if not word.startswith("testbed=")]
     ours = [word for word in configs.choices(experiment, overrides)[0] if not word.startswith("testbed")]
     testbeds = configs.axes(configs.compose(experiment, grid.split(ours)[0], scale), ours)[1]
     launchers = {
         name: launch.of(testbed_of(configs.compose(experiment, [f"testbed={name}"], scale)["testbed"]))
-        for name in {*testbeds, *(given if simulated else ())}
+        for name in {*testbeds, *(named if simulated else ())}
     }
-    virtual = [name for name in given or testbeds if simulated and isinstance(launchers[name], Virtual)]
-    if wrong := [name for name in given if name not in (TESTBED, *virtual)]:
+    virtual = [name for name in named or testbeds if simulated and isinstance(launchers[name], Virtual)]
+    if wrong := [name for name in named if name not in (TESTBED, *virtual)]:
         raise InputError(
             f"testbed={wrong[-1]}: `repro submit` is for testbed={TESTBED} (with --simulated also for simulated ones), "
             "`repro run` for the others"
         )
-    on_cluster = {name: changes for name, changes in testbeds.items() if isinstance(launchers[name], ANYWHERE)}
+    on_cluster = {name: changes for name, changes in testbeds.items() if isinstance(launchers[name], PORTABLE)}
     left_out = [name for name in testbeds if name not in (*on_cluster, *virtual)]
     note = f"{experiment}: left out testbed {', '.join(left_out)} (`repro run` does those)" if left_out else None
     conditions = on_cluster.get(TESTBED, next(iter(on_cluster.values()), None))
-    if given and TESTBED not in given:
+    if named and TESTBED not in named:
         conditions, note = None, None
-    elif given and conditions is None:
+    elif named and conditions is None:
         conditions, note = [], None
-    others = [word for word in overrides if not word.startswith("testbed=")]
     runs: list[Run] = []
     if conditions is not None:
         keys = {word.partition("=")[0] for word in others}
-        kept = [change for change in conditions if change.partition("=")[0] not in keys]
-        runs += expand(experiment, [f"testbed={TESTBED}", *kept, *others], scale)
+        changes = [change for change in conditions if change.partition("=")[0] not in keys]
+        runs += expand(experiment, [f"testbed={TESTBED}", *changes, *others], scale)
     elif note:
         note += f"; testbed={TESTBED} runs it on the cluster"
     if virtual:
         runs += expand(experiment, [f"testbed={','.join(virtual)}", *others], scale)
-    absent = identify(runs, dry) if runs else None
-    return runs, "; ".join(filter(None, (note, absent))) or None
+    missing = identify(runs, dry) if runs else None
+    return runs, "; ".join(filter(None, (note, missing))) or None
 
 
 def identify(runs: Sequence[Run], dry: bool) -> str | None:
-    """Give the runs their keys; a line on what is not here for that, which only a dry run gets along without."""
-    place = sites.load().hardware_class()
+    """Give the runs their keys; returns a warning if a dry run uses preliminary ones because data are missing."""
+    hardware = sites.load().hardware_class()
     try:
-        identifying.identify(runs, place)
+        identifying.identify(runs, hardware)
         return None
     except NotHere as error:
         if not dry:
             raise
         reason = str(error)
-    keys = Keys(place)
+    keys = Keys(hardware)
     for run in runs:
         try:
             keys.assign(run)
@@ -99,7 +98,7 @@ def identify(runs: Sequence[Run], dry: bool) -> str | None:
 
 
 def choose(runs: Sequence[Run]) -> tuple[list[Run], int, int]:
-    """Those to submit, and how many are finished, and how many wait or run in Slurm already."""
+    """The runs to submit, the number of finished ones, and the number of those in Slurm's queue."""
     unfinished = [run for run in runs if not run.finished]
     busy = busy_keys() if unfinished and shutil.which("squeue") else set()
     todo = [run for run in unfinished if run.key not in busy]
@@ -107,7 +106,7 @@ def choose(runs: Sequence[Run]) -> tuple[list[Run], int, int]:
 
 
 def busy_keys() -> set[str]:
-    """The keys of runs that wait or run in arrays of this results folder."""
+    """The keys of runs in Slurm's queue that were submitted from this results folder."""
     submissions = list(record.read())
     tasks = client.queued() if submissions else {}
     return {
@@ -122,9 +121,8 @@ def busy_keys() -> set[str]:
 def scripts(
     runs: Sequence[Run], site: sites.Site, folder: Path, mlflow: bool
 ) -> list[tuple[Resources, list[Pack], str]]:
-    """What each array asks for, the runs of each of its jobs, and its script."""
-    found = arrays(runs, site)
-    return [(needed, packs, script.render(packs, needed, site, folder, mlflow)) for needed, packs in found]
+    """The resources of each array, the runs of each of its jobs, and its script."""
+    return [(needed, packs, script.render(packs, needed, site, folder, mlflow)) for needed, packs in arrays(runs, site)]
 
 
 def flat(packs: Sequence[Pack]) -> list[Run]:
@@ -132,13 +130,13 @@ def flat(packs: Sequence[Pack]) -> list[Run]:
 
 
 def described(needed: Resources, packs: Sequence[Pack]) -> dict[str, Any]:
-    """An array for people: {jobs, ranks, nodes, gpus (sbatch's word for them), messages}."""
+    """A summary of an array for display: {jobs, ranks, nodes, gpus (sbatch's option), messages}."""
     sizes = {"jobs": len(packs), "ranks": needed.ranks, "nodes": needed.nodes}
     return sizes | {"gpus": "=".join(needed.gpus) or "none", "messages": needed.messages}
 
 
 def time_warning(site: sites.Site) -> str | None:
-    """A line where nothing says how long a job may take."""
+    """A warning if the jobs have no time limit."""
     if site.time or any(re.match(r"--time\b|-t", word) for word in site.sbatch) or os.environ.get("SBATCH_TIMELIMIT"):
         return None
     return (
@@ -148,16 +146,16 @@ def time_warning(site: sites.Site) -> str | None:
 
 
 def submit(runs: Sequence[Run], site: sites.Site, mlflow: bool) -> dict[str, Any]:
-    """Prepare the runs, write the scripts, hand them to sbatch, record what was submitted; returns the record.
+    """Prepare the runs, write the scripts, submit them by sbatch; returns the record of the submission.
 
-    InputError with Slurm's own words where it refuses; arrays that it took before that stay recorded.
+    InputError with Slurm's message if it refuses an array; arrays accepted before that stay recorded.
     """
     client.need("sbatch")
     if any(launch.of(run.config.testbed).fabric == "mpi" for run in runs):
         client.need_mpi(site.mpi)
     experiment = runs[0].experiment
     folder = record.new_folder(experiment)
-    made = scripts(runs, site, folder, mlflow)
+    rendered = scripts(runs, site, folder, mlflow)
     safe_files.make_folder(folder, new=True)
     safe_files.write(folder / "site.yaml", sites.path().read_bytes())
     submission: dict[str, Any] = {
@@ -166,8 +164,8 @@ def submit(runs: Sequence[Run], site: sites.Site, mlflow: bool) -> dict[str, Any
         "command": provenance.command(["repro", *sys.argv[1:]]),
         "arrays": [],
     }
-    for number, (asks, packs, text) in enumerate(made):
-        path = folder / (f"job-{number}-{asks.ranks}ranks.sbatch" if len(made) > 1 else "job.sbatch")
+    for number, (needed, packs, text) in enumerate(rendered):
+        path = folder / (f"job-{number}-{needed.ranks}ranks.sbatch" if len(rendered) > 1 else "job.sbatch")
         safe_files.write(path, text.encode())
         new = [run for run in flat(packs) if prepare(run)]
         try:
@@ -182,10 +180,10 @@ def submit(runs: Sequence[Run], site: sites.Site, mlflow: bool) -> dict[str, Any
             {
                 "job": job,
                 "script": path.name,
-                "ranks": asks.ranks,
-                "nodes": asks.nodes,
+                "ranks": needed.ranks,
+                "nodes": needed.nodes,
                 "partition": site.partition,
-                "messages": asks.messages,
+                "messages": needed.messages,
                 "runs": [
                     {
                         "path": str(run.folder.relative_to(folder.parents[1])),

@@ -1,7 +1,7 @@
-"""What probes find, a model of `parts.Result` each: imported where records are shown, and so without PyTorch.
+"""Schemas of probe results, one `parts.Result` per program, importable without PyTorch.
 
-A probe of another package declares its own as `Result` beside its `Options`; that is checked where its record is
-written, and where one comes from elsewhere.
+A probe of another package declares its schema as `Result` beside its `Options`; it is checked when a record is written,
+or read from an archive.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from repro.records.probe_results.parts import RESULTS
 
 
 def check(program: str, found: Mapping[str, Any]) -> None:
-    """ValueError for a result that is not of its program's form."""
+    """ValueError for a result that does not match its program's schema."""
     _check(RESULTS.get(program), found)
 
 
 def check_declared(program: str, found: Mapping[str, Any]) -> None:
-    """The same, of a program of another package too, which is imported."""
+    """Like `check`, also for programs of other packages, which are imported."""
     _check(RESULTS.get(program) or getattr(PROBES.load(program), "Result", None), found)
 
 
-def _check(form: type[BaseModel] | None, found: Mapping[str, Any]) -> None:
+def _check(schema: type[BaseModel] | None, found: Mapping[str, Any]) -> None:
     try:
-        if form:
-            form.model_validate(found)
+        if schema:
+            schema.model_validate(found)
     except ValidationError as error:
         raise ValueError(f"result.found.{line(error)}") from None

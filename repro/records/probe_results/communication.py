@@ -1,4 +1,4 @@
-"""What the probes of messages and collectives find."""
+"""Results of the probes of messages and collectives."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from repro.records.probe_results.parts import Found, Result, Spread
+from repro.records.probe_results.parts import Result, ResultPart, Spread
 
 
-class OneWay(Found):
-    """Seconds of one way, half of the round trip: mean and deviation over the runs, and of the fitted line."""
+class OneWay(ResultPart):
+    """One-way time (s), half of the round trip: mean and deviation over the runs, and the fitted line's."""
 
     bytes: int
     mean_s: float
@@ -19,7 +19,7 @@ class OneWay(Found):
     fitted_s: float
 
 
-class Line(Found):
+class Line(ResultPart):
     alpha_s: float
     beta_s_per_byte: float
     relative_error: float
@@ -30,10 +30,9 @@ class P2p(Result, program="p2p"):
     fit: Line
 
 
-class Size(Found):
-    """spread: standard deviation of the logarithms of the mean rates of the messages that come to one rank, around
-    those of that rank and run. first_s, last_s: medians over the runs of when the first and the last of all messages
-    is in."""
+class SizeRates(ResultPart):
+    """spread: standard deviation of the logarithms of the mean rates of messages to one rank, relative to the mean of
+    that rank and run. first_s, last_s: arrival of the first and of the last of all messages, medians over the runs."""
 
     bytes: int
     runs: int
@@ -43,11 +42,11 @@ class Size(Found):
 
 
 class Shares(Result, program="shares"):
-    points: list[Size]
+    points: list[SizeRates]
 
 
-class Timed(Found):
-    """seconds: the slowest rank's; closed_form_s: None where the network is not known; note: on the closed form."""
+class CollectiveTime(ResultPart):
+    """seconds: of the slowest rank; closed_form_s: None if the network is unknown; note: about the closed form."""
 
     name: str
     ranks: int
@@ -62,11 +61,11 @@ class Timed(Found):
 
 
 class Collective(Result, program="collective"):
-    rows: list[Timed]
+    rows: list[CollectiveTime]
 
 
-class Interval(Found):
-    """What a rank did (s, from the first interval's start)."""
+class Interval(ResultPart):
+    """An activity of a rank (s, from the first interval's start)."""
 
     rank: int
     line: str
@@ -75,8 +74,9 @@ class Interval(Found):
     end: float
 
 
-class Turn(Found):
-    """A variant's median turn (s): means over ranks, but `seconds` the slowest's. moving_alone_s: of its messages."""
+class VariantTurn(ResultPart):
+    """The median turn of a variant (s), means over ranks; seconds: of the slowest rank; moving_alone_s: its messages
+    without any work."""
 
     name: str
     algorithm: str
@@ -94,8 +94,8 @@ class Turn(Found):
     trace: list[Interval]
 
 
-class Overhead(Found):
-    """A codec's work in an allreduce (s) against the communication alone, compressed or not, and over them."""
+class Overhead(ResultPart):
+    """A codec's work in an allreduce (s), the communication alone with and without compression, and the ratios."""
 
     benchmark: str
     bytes: int
@@ -108,12 +108,12 @@ class Overhead(Found):
 
 
 class Ring(Result, program="ring"):
-    variants: list[Turn]
+    variants: list[VariantTurn]
     overheads: list[Overhead]
 
 
-class Network(Found):
-    """What the formulas take: a testbed's own, or fitted to a ping-pong."""
+class Network(ResultPart):
+    """Parameters of the formulas: a testbed's own, or fitted to a ping-pong."""
 
     alpha_s: float
     beta_s_per_byte: float
@@ -121,9 +121,9 @@ class Network(Found):
     points: list[OneWay] = Field(default_factory=list)
 
 
-class Exchanged(Found):
-    """An algorithm: bytes of the gradient, k elements of a rank's selection; wire_bytes: of a message; sent_bytes: of
-    a rank, the mean."""
+class SparseExchange(ResultPart):
+    """An algorithm's exchange; bytes: of the gradient; k: elements selected by a rank; wire_bytes: of a message;
+    sent_bytes: per rank, the mean."""
 
     algorithm: str
     ranks: int
@@ -138,19 +138,19 @@ class Exchanged(Found):
 
 class SparseCollectives(Result, program="sparse_collectives"):
     network: Network
-    rows: list[Exchanged]
+    rows: list[SparseExchange]
 
 
-class Latency(Found):
-    """Seconds, the mean over the ranks; of the calls."""
+class Latency(ResultPart):
+    """Statistics over calls of the mean over ranks (s)."""
 
     mean: float
     min: float
     max: float
 
 
-class Called(Found):
-    """nap: active processes of a call, the mean; waiting_form_s, nap_form: what follows from the skew alone."""
+class CollectiveCall(ResultPart):
+    """nap: mean number of active processes of a call; waiting_form_s, nap_form: closed forms from the skew alone."""
 
     collective: str
     ranks: int
@@ -164,8 +164,8 @@ class Called(Found):
     nap_form: float
 
 
-class Ratio(Found):
-    """Latency of the fabric's own allreduce over that of a collective, over the sizes."""
+class Ratio(ResultPart):
+    """Latency of the fabric's own allreduce divided by that of a collective; statistics over the sizes."""
 
     ranks: int
     collective: str
@@ -175,14 +175,14 @@ class Ratio(Found):
 
 
 class PartialCollectives(Result, program="partial_collectives"):
-    rows: list[Called]
+    rows: list[CollectiveCall]
     ratios: list[Ratio]
 
 
-class Side(Found):
-    """A side: seconds of the slowest rank, but CPU seconds of all ranks together.
+class ExchangeVariant(ResultPart):
+    """One side of the comparison: times of the slowest rank, but CPU time of all ranks together.
 
-    bound_s: Table I's, 2 alpha log2 P + 16 k beta log2 P, where beta is known.
+    bound_s: Table I's 2 alpha log2 P + 16 k beta log2 P, if beta is known.
     """
 
     side: str
@@ -197,7 +197,7 @@ class Side(Found):
 
 
 class GtopkExchange(Result, program="gtopk_exchange"):
-    """alpha_s: of a short message, half a round trip."""
+    """alpha_s: half the round trip of a short message."""
 
     alpha_s: float
-    rows: list[Side]
+    rows: list[ExchangeVariant]

@@ -1,4 +1,4 @@
-"""What the results of several probes have in them."""
+"""Parts of probe results that several probes share."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 
-class Found(BaseModel):
-    """A part of a result. Times are in seconds, sizes in bytes, where a field does not say otherwise."""
+class ResultPart(BaseModel):
+    """A part of a result; times are in seconds and sizes in bytes, unless a field says otherwise."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
 
 
-class Result(Found):
-    """All that a program finds."""
+class Result(ResultPart):
+    """The complete result of a program."""
 
     def __init_subclass__(cls, program: str, **others: Any) -> None:
         super().__init_subclass__(**others)
@@ -24,16 +24,16 @@ class Result(Found):
 RESULTS: dict[str, type[Result]] = {}  # by program
 
 
-class Spread(Found):
-    """Of a measurement's repetitions."""
+class Spread(ResultPart):
+    """Statistics over repetitions of a measurement."""
 
     median: float
     min: float
     max: float
 
 
-class Point(Found):
-    """Messages of one size, and the time of the fitted model (s)."""
+class Point(ResultPart):
+    """Times of messages of one size, and the fitted model's time (s)."""
 
     bytes: int
     seconds: float
@@ -42,15 +42,15 @@ class Point(Found):
     fitted_s: float
 
 
-class Communication(Found):
-    """Of a step (s): on the main line, and hidden behind computation."""
+class Communication(ResultPart):
+    """Communication of a step (s); exposed: on the main thread; overlapped: hidden behind computation."""
 
     total_s: float
     exposed_s: float
     overlapped_s: float
 
 
-class Steps(Found):
+class Steps(ResultPart):
     """Steps of a strategy in the steady state; phases (s) are means over the workers."""
 
     steps: int
@@ -59,10 +59,10 @@ class Steps(Found):
     communication: Communication
 
 
-class Computation(Found):
-    """Of a step without communication (s), on the slowest rank.
+class Computation(ResultPart):
+    """Computation of a step (s) on the slowest rank.
 
-    first_segment_backward_s: number of buckets -> until the gradients of the first one to be sent are there.
+    first_segment_backward_s: number of buckets -> time until the gradients of the first bucket to be sent are complete.
     """
 
     forward_s: float

@@ -1,14 +1,14 @@
-"""What the probes of training steps find, and those of the harness itself."""
+"""Results of the probes of training steps, and of the harness itself."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from repro.records.probe_results.parts import Computation, Found, Point, Result, Spread, Steps
+from repro.records.probe_results.parts import Computation, Point, Result, ResultPart, Spread, Steps
 
 
-class Fit(Found):
-    """Of equation (5): seconds, and seconds a byte; relative_error: the largest of the points'."""
+class Fit(ResultPart):
+    """The fit of equation (5): seconds, and seconds per byte; relative_error: the largest of all points."""
 
     alpha_s: float
     beta_s_per_byte: float
@@ -19,8 +19,8 @@ class Fit(Found):
 
 
 class Variant(Steps):
-    """A variant: its step predicted and observed (s). printed_s: by the equation as printed, where it has one;
-    efficiency: of scaling, equation (7)."""
+    """Predicted and observed step of a variant (s). printed_s: by the equation as printed, if there is one; efficiency:
+    scaling efficiency, equation (7)."""
 
     variant: str
     strategy: str
@@ -45,13 +45,13 @@ class Timing(Result, program="timing"):
     variants: list[Variant]
 
 
-class SizeLatency(Found):
+class SizeLatency(ResultPart):
     bytes: int
     alpha_s: float
 
 
-class FittedNetwork(Found):
-    """beta: the slope of long messages; alpha_by_size: what each size takes besides; alpha_s: the shortest's."""
+class FittedNetwork(ResultPart):
+    """beta: the slope of long messages; alpha_by_size: remaining time of each size; alpha_s: that of the shortest."""
 
     alpha_s: float
     beta_s_per_byte: float
@@ -61,15 +61,15 @@ class FittedNetwork(Found):
 
 
 class Calibration(Computation):
-    """seconds_per_byte: of a rank's own work. interference: seconds that computation takes longer for each second of
-    communication beside it."""
+    """seconds_per_byte: of a rank's own work. interference: extra seconds of computation per second of concurrent
+    communication."""
 
     seconds_per_byte: dict[str, float]
     interference: float
 
 
-class Simulated(Steps):
-    """A variant on a workload: its step observed, and simulated (s) from the calibration alone."""
+class SimulatedVariant(Steps):
+    """A variant's observed step on a workload, and the step simulated from the calibration alone (s)."""
 
     variant: str
     strategy: str
@@ -87,11 +87,11 @@ class Validation(Result, program="validation"):
 
     computation: str
     networks: dict[str, FittedNetwork]
-    rows: list[Simulated]
+    rows: list[SimulatedVariant]
 
 
-class At(Found):
-    """Iteration t; regret: the average so far, or of the strongly convex objective f(w_t) - f(w*)."""
+class RegretPoint(ResultPart):
+    """t: iteration; regret: the running average, or f(w_t) - f(w*) for a strongly convex objective."""
 
     t: int
     regret: float
@@ -100,9 +100,10 @@ class At(Found):
 
 
 class Convergence(Result, program="convergence"):
-    """F, L: of the bound, and as met by the counted run. optimum_gap: the value is at most so far above the minimum.
+    """F, L: constants of the bound; F_met, L_met: their values in the run. optimum_gap: upper bound of the distance to
+    the minimum.
 
-    slope: of the logarithms of regret against t, from slope_from_t on. constant: of log(t) / t (strongly convex).
+    slope: of log(regret) against log(t), from slope_from_t on. constant: of log(t) / t (strongly convex).
     """
 
     objective: str
@@ -120,24 +121,24 @@ class Convergence(Result, program="convergence"):
     samples: int
     batch: int
     step_rule: str
-    points: list[At]
+    points: list[RegretPoint]
     slope: float | None
     slope_from_t: int
     constant: float | None
     within_bound: bool
 
 
-class LoopTurn(Found):
+class LoopTurn(ResultPart):
     turn: int
     bare_s: float
     harness_s: float
 
 
 class Loop(Result, program="loop"):
-    """Seconds are of a step: CPU time or wall time (`timed`), medians over the turns.
+    """Seconds per step: CPU time or wall time (`timed`), medians over the turns.
 
-    of_best: of the two sides' least, which the rest of the machine has disturbed least, and which the goal is on.
-    same_weights: bit for bit; layouts and compilation may round otherwise.
+    of_best: ratio of the fastest turns, which were disturbed least; the goal applies to it. same_weights: bit for bit;
+    layouts and compilation may round differently.
     """
 
     timed: str
@@ -151,8 +152,8 @@ class Loop(Result, program="loop"):
     same_weights: bool
 
 
-class Repeated(Found):
-    """what: again, or resumed."""
+class Repetition(ResultPart):
+    """what: `again` or `resumed`."""
 
     what: str
     same: bool
@@ -160,44 +161,44 @@ class Repeated(Found):
 
 
 class Repeats(Result, program="repeats"):
-    """deterministic: what the strategy says of itself. weights_sha256: rank 0's."""
+    """deterministic: as the strategy declares. weights_sha256: of rank 0."""
 
     iterations: int
-    rows: list[Repeated]
+    rows: list[Repetition]
     same: bool
     deterministic: bool
     weights_sha256: str
 
 
-class View(Found):
-    """Of the communication beside the main line (s): all, hidden by computation, and that share of it."""
+class Overlap(ResultPart):
+    """Communication off the main thread (s), the part hidden by computation, and its share."""
 
     communication_s: float
     hidden_s: float
     share: float | None
 
 
-class Compared(Found):
-    """A rank; difference: the clock's share minus the profiler's."""
+class RankOverlap(ResultPart):
+    """difference: the clock's share minus the profiler's."""
 
     rank: int
-    clock: View
-    profiler: View
+    clock: Overlap
+    profiler: Overlap
     difference: float | None
 
 
 class Profiler(Result, program="profiler"):
-    """within: by how much the two views' shares may differ; agree: whether all do."""
+    """within: permitted difference of the shares; agree: whether all ranks are within it."""
 
     steps: int
     iteration_s: float
     within: float
     agree: bool | None
-    rows: list[Compared]
+    rows: list[RankOverlap]
 
 
-class Start(Found):
-    """what: torchrun, planned anew, planned before (seconds until the first step is over); nothing to run (CPU
+class StartTime(ResultPart):
+    """what: torchrun, planned anew, planned before (seconds until the end of the first step); nothing to run (CPU
     seconds); forked, fresh (seconds of the fastest step)."""
 
     what: str
@@ -205,11 +206,11 @@ class Start(Found):
 
 
 class FirstStep(Result, program="first_step"):
-    rows: list[Start]
+    rows: list[StartTime]
 
 
-class Speed(Found):
-    """By which algorithm, messages a CPU second; virtual seconds that the allreduce takes."""
+class SimulatorSpeed(ResultPart):
+    """An algorithm's messages per CPU second, and the virtual seconds of the allreduce."""
 
     ranks: int
     algorithm: str
@@ -219,4 +220,4 @@ class Speed(Found):
 
 
 class Simulator(Result, program="simulator"):
-    rows: list[Speed]
+    rows: list[SimulatorSpeed]

@@ -1,13 +1,13 @@
-"""What the probes of models, data and plans find."""
+"""Results of the probes of models, data and plans."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from repro.records.probe_results.parts import Found, Result, Spread
+from repro.records.probe_results.parts import Result, ResultPart, Spread
 
 
-class Statistics(Found):
+class Statistics(ResultPart):
     """Seconds; sd is divided by n - 1."""
 
     n: int
@@ -19,7 +19,7 @@ class Statistics(Found):
 
 
 class Runtimes(Result, program="runtimes"):
-    """seconds: of the passes of each batch, in the order in which they ran; lengths: what each is padded to."""
+    """seconds: of each batch's passes, in order of execution; lengths: the length that each batch is padded to."""
 
     what: str
     batches: int
@@ -29,8 +29,8 @@ class Runtimes(Result, program="runtimes"):
     unit_note: str
 
 
-class Split(Found):
-    """Of a split's n samples; sd is divided by n. histogram: [low, high, count], of lengths from low to high - 1."""
+class Split(ResultPart):
+    """Lengths of a split's n samples; sd is divided by n. histogram: [low, high, count] for low <= length < high."""
 
     n: int
     min: int
@@ -42,13 +42,13 @@ class Split(Found):
 
 
 class Lengths(Result, program="lengths"):
-    """By split: train and test."""
+    """splits: train and test."""
 
     splits: dict[str, Split]
 
 
-class Layer(Found):
-    """A block: bytes of its outputs of a minibatch, and of its parameters."""
+class Layer(ResultPart):
+    """A block; activation_bytes: of its outputs for a minibatch."""
 
     name: str
     activation_bytes: int
@@ -56,7 +56,7 @@ class Layer(Found):
 
 
 class LayerSizes(Result, program="layer_sizes"):
-    """batch: samples of a minibatch."""
+    """batch: samples per minibatch."""
 
     layers: list[Layer]
     parameter_bytes: int
@@ -64,23 +64,23 @@ class LayerSizes(Result, program="layer_sizes"):
 
 
 class LayerTimes(Result, program="layer_times"):
-    """profile: of `repro.algorithms.pipeline.layers.Profile`. seconds: of a minibatch."""
+    """profile: as in `repro.algorithms.pipeline.layers.Profile`. seconds: per minibatch."""
 
     profile: dict[str, Any]
     seconds: float
     parameter_bytes: int
 
 
-class Stage(Found):
+class Stage(ResultPart):
     first: int
     last: int
     replicas: int
     seconds: float
 
 
-class Partitioned(Found):
-    """A partition; times (s) are the cost model's, of a minibatch. Where a profile branches, first, last and cuts
-    count its layers stage after stage (`Partition.order`)."""
+class PartitionPlan(ResultPart):
+    """A partition, with the cost model's times per minibatch (s). If the profile branches, first, last and cuts refer
+    to its layers in stage order (`Partition.order`)."""
 
     model: str
     hardware: str
@@ -102,12 +102,12 @@ class Partitioned(Found):
 
 
 class Configurations(Result, program="configurations"):
-    rows: list[Partitioned]
+    rows: list[PartitionPlan]
 
 
-class Gaps(Found):
-    """Of a mode's executed time over that of `exact`, less 1 (the gap). compared: profiles that have such batches, all
-    but for `constrained`; optimal: the fraction of them without a gap."""
+class GapStatistics(ResultPart):
+    """Statistics of the gap: a mode's executed time divided by that of `exact`, minus 1. compared: profiles with such
+    batches (all, except for `constrained`); optimal: the fraction without a gap."""
 
     compared: int
     optimal: float | None
@@ -116,20 +116,20 @@ class Gaps(Found):
     max: float | None
 
 
-class Batched(Found):
-    """Profiles of a family, number of layers and startup time; a last row, where these are null, has all profiles.
+class FamilyStatistics(ResultPart):
+    """Statistics of the profiles with one family, number of layers and startup time; null in the row of all profiles.
 
-    modes: by mode; `constrained` is the optimum of (4) under (5) with two or more batches, where there is one.
-    no_pair: by algorithm the fraction of profiles in which no pair meets (5) in its line 3. exetime_below: in which
-    EXETime of greedy's batches is less than their executed time. prefers_longer: in which EXETime takes the one of
-    Algorithms 1 and 2 that executes in more time; _max: by how much more at most, as a fraction of the other's.
+    modes: by mode; `constrained` is the optimum of (4) under (5) with two or more batches, if it exists. Fractions of
+    profiles: no_pair: by algorithm, no pair meets (5) in its line 3; exetime_below: EXETime of greedy's batches is less
+    than their executed time; prefers_longer: EXETime selects the one of Algorithms 1 and 2 that takes longer.
+    prefers_longer_max: the largest excess, as a fraction of the other's time.
     """
 
     family: str | None
     layers: int | None
     startup: float | None
     profiles: int
-    modes: dict[str, Gaps]
+    modes: dict[str, GapStatistics]
     no_pair: dict[str, float]
     exetime_below: float
     prefers_longer: float
@@ -137,12 +137,12 @@ class Batched(Found):
 
 
 class Batching(Result, program="batching"):
-    rows: list[Batched]
+    rows: list[FamilyStatistics]
 
 
-class Selected(Found):
-    """A method on a device. selected: elements that it chose; found: of them among the k largest. share: its median
-    time over `iteration_s`, the published one of an iteration."""
+class SelectionTime(ResultPart):
+    """A method on a device. selected: number of elements selected; found: those among the k largest. share: its median
+    time divided by `iteration_s`, the published time of an iteration."""
 
     model: str
     device: str
@@ -157,4 +157,4 @@ class Selected(Found):
 
 
 class Selection(Result, program="selection"):
-    rows: list[Selected]
+    rows: list[SelectionTime]

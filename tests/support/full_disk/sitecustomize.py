@@ -1,5 +1,4 @@
-"""Imported by every Python that has this folder on PYTHONPATH, as the pool from which ranks of tests are forked: a file
-of the name in $TESTED_FULL finds no room on the disk."""
+"""Simulates a full disk for the file named by $TESTED_FULL, in all Python processes with this folder on PYTHONPATH."""
 
 import contextlib
 import os
@@ -8,7 +7,7 @@ ROOM = "TESTED_FULL"
 
 
 def without_room(descriptor):
-    """`repro.core.safe_files.open_descriptor`, but that what is written to the file of that name meets a full disk."""
+    """`repro.core.safe_files.open_descriptor`, with writes to that file redirected to a full disk."""
 
     def opened(path, flags):
         if path.name == os.environ.get(ROOM) and flags & os.O_ACCMODE != os.O_RDONLY:

@@ -272,9 +272,9 @@ def test_a_prepared_run_cannot_lead_out_of_the_results(tmp_path):
     ):
         (tmp_path / "config.yaml").write_text(text)
         with pytest.raises(InputError, match=words) as refusal:
-            prepared.load(tmp_path)
+            prepared.load([tmp_path])
         assert "\n" not in str(refusal.value)
     config = expand(FIG4, ["strategy=dsync", "testbed=virtual"])[0].config
     files.write_yaml(tmp_path / "config.yaml", config.plain() | {"experiment": "../../x"})
     with pytest.raises(InputError, match=r"experiment=../../x: must be a plain name"):
-        prepared.load(tmp_path)
+        prepared.load([tmp_path])

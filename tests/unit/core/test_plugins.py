@@ -193,7 +193,7 @@ def test_who_chooses_it_fails_with_one_line(capsys):
 def test_an_exception_while_runs_are_planned_is_a_line_of_the_answer(foreign, monkeypatch, capsys):
     with (foreign / "foreign_plugins" / "wire.py").open("a") as file:
         file.write("\n    @classmethod\n    def check(cls, options, run):\n        raise KeyError('a key of mine')\n")
-    monkeypatch.setattr(plan_process, "Witness", lambda: None)
+    monkeypatch.setattr(plan_process, "FileAccesses", lambda: None)
     monkeypatch.setattr(sys, "stderr", sys.stderr)  # as it was, after the test
     asked = {"names": [FIG4], "overrides": ["strategy=foreign_wire", "testbed=virtual"], "scale": "quick"}
     answer = plan_process.answer(asked | dict.fromkeys(("fetch", "together"), False) | {"draws": 0})

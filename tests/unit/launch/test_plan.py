@@ -1,4 +1,4 @@
-"""Runs that a command knows without importing PyTorch: the same ones, until something that they rest on changes."""
+"""Plans of runs without importing PyTorch: equal, and cached until something that they depend on changes."""
 
 from __future__ import annotations
 
@@ -26,13 +26,9 @@ def test_runs_are_the_same_from_plain_data(experiment):
     for run in found:
         again = Run.of_plain(json.loads(json.dumps(run.plain())))
         assert again.config.plain() == run.config.plain()
-        assert (again.label, again.name, again.folder, again.simulated) == (
-            run.label,
-            run.name,
-            run.folder,
-            run.simulated,
-        )
-        assert again.ranks == run.ranks and again.config.model_dump() is not None
+        for name in ("label", "name", "folder", "simulated", "ranks"):
+            assert getattr(again, name) == getattr(run, name)
+        assert again.config.model_dump() is not None
 
 
 def python(tmp_path: Path, code: str, **variables: str) -> list[str]:
@@ -47,7 +43,7 @@ def python(tmp_path: Path, code: str, **variables: str) -> list[str]:
 
 
 def test_a_cached_run_loads_nothing_heavy(tmp_path):
-    """Nor one whose pages are as they were; they take a minute to build, and are stood in for."""
+    """Neither does one whose pages are unchanged; these take a minute to build, and are replaced here."""
     code = f"""
 import sys
 from pathlib import Path
@@ -70,21 +66,21 @@ print(status, sorted({{each for each in {HEAVY} if each in sys.modules}}))
     assert any("page.html" in line for line in first)
 
 
-def test_what_a_plan_rests_on_is_looked_at_again(tmp_path):
-    """Asked for once; again after data have come, after the cache was broken, and for other overrides."""
+def test_a_cached_plan_is_checked_against_what_it_depends_on(tmp_path):
+    """Planned once; again for other overrides, after data were added, and after the cache was damaged."""
     code = """
 import sys
 from pathlib import Path
 from repro.launch import plan
 from repro.launch.pool import Pools
-asked = []
+calls = []
 ask = plan.ask
-plan.ask = lambda *given: asked.append(1) or ask(*given)
+plan.ask = lambda *arguments: calls.append(1) or ask(*arguments)
 overrides = ["strategy=dsync", "testbed=here", "dataset.standin=always"]
 def keys(*more):
-    del asked[:]
+    calls.clear()
     found = plan.plan(["pipesgd/fig4-mnist"], [*overrides, *more], "quick", False, pools)
-    print(len(asked), *(run.key for run in found.runs))
+    print(len(calls), *(run.key for run in found.runs))
 with Pools() as pools:
     keys()
     keys()
@@ -99,14 +95,14 @@ with Pools() as pools:
     data = tmp_path / "data"
     data.mkdir()
     code = f"import sys; sys.argv = ['', {str(data)!r}, {str(tmp_path / 'cache/repro-remembered')!r}]\n{code}"
-    found = [line.split() for line in python(tmp_path, code, REPRO_DATA=str(data))]
-    assert [line[0] for line in found] == ["1", "0", "1", "1", "1", "0"]
-    own, same, other, *rest = [line[1:] for line in found]
+    lines = [line.split() for line in python(tmp_path, code, REPRO_DATA=str(data))]
+    assert [line[0] for line in lines] == ["1", "0", "1", "1", "1", "0"]
+    own, same, other, *rest = [line[1:] for line in lines]
     assert own and own == same and own != other and all(each == own for each in rest)
 
 
 def test_a_value_of_a_wrong_type_is_refused_without_torch(tmp_path):
-    """As the whole configuration refuses it, which takes PyTorch; what refers to another value waits for that."""
+    """So would the complete configuration, which imports PyTorch and also resolves references to other values."""
     code = """
 import sys
 from repro.core.errors import InputError

@@ -1,4 +1,4 @@
-"""Slurm's part without Slurm: which runs go to the cluster, what they ask for, their jobs and job scripts."""
+"""Submission without Slurm: the runs for the cluster, their resources, jobs and job scripts."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from repro import launch
 from repro.cli import main as cli
 from repro.core.errors import InputError
+from repro.experiment.expand import expand
 from repro.launch import forecast, srun
 from repro.launch.slurm import packs, resources, submit
 
@@ -17,13 +18,22 @@ DIGITS = ["dataset.standin=always"]
 
 
 def planned(*overrides):
-    found, _ = submit.find_runs(EXPERIMENT, [*DIGITS, *overrides], "quick")
-    return found
+    """Runs with keys, as for a job script."""
+    return submit.find_runs(EXPERIMENT, [*DIGITS, *overrides], "quick")[0]
+
+
+def expanded(*overrides):
+    """The same runs without keys, which is ten times as fast."""
+    return expand(EXPERIMENT, ["testbed=slurm", *DIGITS, *overrides], "quick")
+
+
+def command_of(run, ranks):
+    return launch.of(run.config.testbed).command(ranks, ["-m", "repro.rank.main", "/run"])
 
 
 def test_measured_runs_go_to_the_cluster_and_simulated_ones_stay(options):
-    found, note = submit.find_runs(EXPERIMENT, DIGITS, "quick")
-    assert {run.testbed for run in found} == {"slurm"} and len(found) == 7
+    runs, note = submit.find_runs(EXPERIMENT, DIGITS, "quick")
+    assert {run.testbed for run in runs} == {"slurm"} and len(runs) == 7
     assert "left out testbed paper/pipesgd" in note
     none, note = submit.find_runs("pipesgd/convergence", [], "quick")
     assert none == [] and "testbed=slurm runs it on the cluster" in note
@@ -31,11 +41,10 @@ def test_measured_runs_go_to_the_cluster_and_simulated_ones_stay(options):
         submit.find_runs(EXPERIMENT, ["testbed=virtual"], "quick")
 
 
-def test_a_named_testbed_counts_where_the_experiment_is_only_simulated(options):
-    """These said nothing, and submitted nothing."""
-    for name in ("eagersgd/fig12", "eagersgd/fig13", "pipedream/accuracy-vgg16", "gtopk/fig5-vgg16"):
-        found, note = submit.find_runs(name, ["testbed=slurm"], "quick")
-        assert found and {run.testbed for run in found} == {"slurm"} and note is None
+@pytest.mark.parametrize("name", ["eagersgd/fig13", "gtopk/fig5-vgg16"])
+def test_a_named_testbed_is_used_even_if_the_experiment_is_only_simulated(options, name):
+    runs, note = submit.find_runs(name, ["testbed=slurm"], "quick")
+    assert runs and {run.testbed for run in runs} == {"slurm"} and note is None
 
 
 def test_a_run_asks_for_the_gpus_it_uses(options, tmp_path):
@@ -49,7 +58,7 @@ def test_a_run_asks_for_the_gpus_it_uses(options, tmp_path):
     assert "\nexport NCCL_DEBUG=WARN\n" in text and needed.gpus == ("gres", "gpu:h100:1")
     ((_, _, text),) = submit.scripts(planned("strategy=dsync", "device=cpu"), found, tmp_path, False)
     assert "--gres" not in text
-    command = launch.of(runs[0].config.testbed).command(2, ["-m", "repro.rank.main", "/run"])
+    command = command_of(runs[0], 2)
     assert "--container-image=/shared/repro.sqsh" in command and "/opt/bin/python" in command  # Pyxis
 
 
@@ -77,92 +86,91 @@ def test_one_array_for_each_number_of_ranks(options, tmp_path):
     assert all(str(run.folder.relative_to(tmp_path / "results")) in text for run in submit.flat(four))
 
 
-def by_variant(runs, of):
-    return {run.variant: of(run) for run in runs if not run.config.breakdown}
+def fabric(*overrides):
+    return expanded(*overrides)[0].config.testbed.fabric
 
 
-def test_nccl_is_taken_where_every_rank_has_a_gpu_and_the_strategy_can(options, tmp_path):
-    """Always MPI, which stages every message of a GPU through host memory."""
-    site_of = options("gpus_per_node: 4")
-    fabrics = by_variant(planned(), lambda run: run.config.testbed.fabric)
+def test_nccl_is_used_if_every_rank_has_a_gpu_and_the_strategy_supports_it(options):
+    """MPI stages every message of a GPU through host memory."""
+    site = options("gpus_per_node: 4")
+    fabrics = {run.variant: run.config.testbed.fabric for run in expanded() if not run.config.breakdown}
     assert fabrics.pop("PS-Sync") == "mpi" and set(fabrics.values()) == {"torch"}
-    eager = planned("strategy=eager_solo")[0]
-    assert eager.config.testbed.fabric == "mpi"
-    needed = resources.of(eager, site_of).messages
-    assert "host memory" in needed and "any_source" in needed
-    assert resources.of(planned("strategy=dsync")[0], site_of).messages == "NCCL"
-    for override in ("testbed.fabric=mpi", "device=cpu"):
-        assert planned("strategy=dsync", override)[0].config.testbed.fabric == "mpi"
+    eager = expanded("strategy=eager_solo")[0]
+    messages = resources.of(eager, site).messages
+    assert eager.config.testbed.fabric == "mpi" and "host memory" in messages and "any_source" in messages
+    assert resources.of(expanded("strategy=dsync")[0], site).messages == "NCCL"
+    assert fabric("strategy=dsync", "testbed.fabric=mpi") == fabric("strategy=dsync", "device=cpu") == "mpi"
     options("gpus_per_node: 2\nranks_per_node: 4\nshare_gpus: true")
-    assert planned("strategy=dsync")[0].config.testbed.fabric == "mpi"
+    assert fabric("strategy=dsync") == "mpi"
     options()
-    assert {run.config.testbed.fabric for run in planned()} == {"mpi"}
-    assert planned("strategy=ddp")[0].config.testbed.fabric == "torch"  # needs it everywhere
+    assert fabric("strategy=dsync") == fabric("strategy=ps_sync") == "mpi"
+    assert fabric("strategy=ddp") == "torch"  # needs it everywhere
 
 
 def test_a_server_has_no_gpu_of_its_own_and_no_node(options, tmp_path, monkeypatch):
-    found = options("gpus_per_node: 4\ngpus_per_task: true")
+    site = options("gpus_per_node: 4\ngpus_per_task: true")
     runs = planned("strategy=ps_sync", "workers=8", "batch=80")
-    ((_, _, text),) = submit.scripts(runs, found, tmp_path, False)
+    ((_, _, text),) = submit.scripts(runs, site, tmp_path, False)
     for line in ("--nodes=2", "--ntasks=10", "--ntasks-per-node=5", "--gres=gpu:4"):
-        assert f"#SBATCH {line}\n" in text  # was three nodes with three GPUs each
-    config = runs[0].config
-    assert [config.device_of(rank) for rank in (0, 7, 8)] == ["auto", "auto", "cpu"]
+        assert f"#SBATCH {line}\n" in text  # not three nodes with three GPUs each
+    assert [runs[0].config.device_of(rank) for rank in (0, 7, 8)] == ["auto", "auto", "cpu"]
     monkeypatch.setattr(srun, "allocated_hosts", lambda: ["n0", "n1"])
-    command = launch.of(config.testbed).command(9, ["-m", "repro.rank.main", "/run"])
+    command = command_of(runs[0], 9)
     assert "--distribution=arbitrary" in command and "--nodelist=" + ",".join(["n0"] * 4 + ["n1"] * 5) in command
-    # NCCL has no ranks without a GPU: who asks for it pays for the server's
-    over_nccl = planned("strategy=ps_sync", "testbed.fabric=torch")[0]
-    assert over_nccl.config.device_of(4) == "auto" and resources.of(over_nccl, found).gpus == ("gpus-per-task", "1")
-    assert planned("strategy=ps_sync", "testbed.fabric=torch", "testbed.backend=gloo")[0].config.device_of(4) == "cpu"
+    # NCCL has no ranks without a GPU: with it the server has one too
+    over_nccl, over_gloo = (
+        expanded("strategy=ps_sync", "testbed.fabric=torch", *more)[0] for more in ((), ("testbed.backend=gloo",))
+    )
+    assert over_nccl.config.device_of(4) == "auto" and resources.of(over_nccl, site).gpus == ("gpus-per-task", "1")
+    assert over_gloo.config.device_of(4) == "cpu"
     with pytest.raises(InputError, match=r"testbed\.gpu_ranks=4: NCCL needs a GPU of each of 5 ranks"):
-        planned("strategy=ps_sync", "testbed.fabric=torch", "testbed.gpu_ranks=4")
+        expanded("strategy=ps_sync", "testbed.fabric=torch", "testbed.gpu_ranks=4")
 
 
 def test_ranks_see_all_gpus_of_their_node(options):
     """Slurm binds each to one of its own with --gpus-per-task."""
     options("gpus_per_node: 4\ngpus_per_task: true\nsrun: [--gpu-bind=closest]")
-    given = planned("strategy=dsync")[0].config.testbed
-    command = launch.of(given).command(4, ["-m", "repro.rank.main", "/run"])
-    assert command.index("--gpu-bind=none") < command.index("--gpu-bind=closest")  # the site's word is the last
-    options("gpus_per_node: 4")  # nothing is bound; Slurm 22.05 would then say no longer which GPUs are the job's
-    assert not any("gpu-bind" in word for word in launch.of(given).command(4, ["-m", "x", "/run"]))
+    run = expanded("strategy=dsync")[0]
+    command = command_of(run, 4)
+    assert command.index("--gpu-bind=none") < command.index("--gpu-bind=closest")  # the site's option is the last
+    options("gpus_per_node: 4")  # --gres does not bind
+    assert not any("gpu-bind" in word for word in command_of(run, 4))
 
 
-def test_runs_that_ask_for_the_same_are_packed_up_to_a_budget(options, tmp_path, monkeypatch):
-    """There was a job for each run, however small."""
+def test_runs_with_the_same_resources_are_packed_up_to_a_budget(options, tmp_path, monkeypatch):
     seconds = {"D-Sync": 50.0, "D-Sync + T": 70.0, "D-Sync + Q": 30.0, "Pipe-SGD": None, "PS-Sync": 10.0}
     monkeypatch.setattr(
         packs, "estimates", lambda runs, _: [forecast.Estimate(seconds.get(run.variant, 200.0)) for run in runs]
     )
-    assert [len(jobs) for _, jobs in packs.arrays(planned(), options())] == [6, 1]
+    runs = planned()
+    assert [len(jobs) for _, jobs in packs.arrays(runs, options())] == [6, 1]
     budget = options("pack_minutes: 2")
-    found = {needed.ranks: jobs for needed, jobs in packs.arrays(planned(), budget)}
-    assert [[run.variant for run in job] for job in found[4]] == [
+    jobs = {needed.ranks: jobs for needed, jobs in packs.arrays(runs, budget)}
+    assert [[run.variant for run in job] for job in jobs[4]] == [
         ["D-Sync", "D-Sync + T"],  # two minutes
         ["D-Sync + Q"],
-        ["Pipe-SGD"],  # nobody knows for how long
+        ["Pipe-SGD"],  # of unknown duration
         ["Pipe-SGD + T"],  # longer than the budget
         ["Pipe-SGD + Q"],
     ]
-    ((_, _, text), _) = submit.scripts(planned(), budget, tmp_path, False)
+    ((_, _, text), _) = submit.scripts(runs, budget, tmp_path, False)
     assert "#SBATCH --array=0-4\n" in text and subprocess.run(["bash", "-n"], input=text, text=True).returncode == 0
     _, case, rest = text.partition("case ")
     choice = case + rest.partition("project=")[0] + 'printf "%s\\n" "${runs[@]}"'
     task = {"SLURM_ARRAY_TASK_ID": "0"}
     shown = subprocess.run(["bash"], input=choice, text=True, capture_output=True, env=task).stdout.split()
-    assert shown == [str(run.folder.relative_to(tmp_path / "results")) for run in found[4][0]]
+    assert shown == [str(run.folder.relative_to(tmp_path / "results")) for run in jobs[4][0]]
 
 
 def test_simulated_runs_share_a_job_several_at_a_time(options, tmp_path):
-    found = options("simulations: 3\ngpus_per_node: 4\ncpus_per_rank: 2")
+    site = options("simulations: 3\ngpus_per_node: 4\ncpus_per_rank: 2")
     runs, note = submit.find_runs(EXPERIMENT, DIGITS, "quick", simulated=True)
     assert {run.testbed for run in runs} == {"slurm", "paper/pipesgd"}
-    assert "paper/pipesgd" not in note  # which says that `repro run` is for emulated ones
+    assert "paper/pipesgd" not in note
     alone, _ = submit.find_runs(EXPERIMENT, [*DIGITS, "testbed=virtual"], "quick", simulated=True)
     assert {run.testbed for run in alone} == {"virtual"}
-    assert {run.hardware["class"] for run in alone} == {found.hardware_class()}  # as measured ones have
-    ((_, (together,), text),) = submit.scripts(alone, found, tmp_path, False)
+    assert {run.hardware["class"] for run in alone} == {site.hardware_class()}  # like measured ones
+    ((_, (together,), text),) = submit.scripts(alone, site, tmp_path, False)
     assert len(together) == len(alone) > 3 and "#SBATCH --array=0-0\n" in text and "--gres" not in text
     assert "#SBATCH --ntasks=1\n" in text and "#SBATCH --cpus-per-task=3\n" in text
     with pytest.raises(InputError, match="testbed=here"):
@@ -182,7 +190,6 @@ def test_a_job_name_has_no_slash_and_a_job_without_a_time_is_warned_of(options, 
 
 
 def test_a_dry_run_needs_no_data(options, tmp_path, monkeypatch, capsys):
-    """It refused, on a login node that has no ImageNet."""
     monkeypatch.setenv("REPRO_DATA", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     submitted = ["submit", "eagersgd/fig11", "testbed=slurm", "--scale=paper"]

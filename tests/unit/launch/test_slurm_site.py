@@ -1,4 +1,4 @@
-"""Slurm's part without Slurm: site options, srun's command line, ranks' environment and places."""
+"""Slurm without a cluster: site options, srun's command line, the ranks' environment and layout."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_site_options_are_read(options):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "words"),
     [
         ("partitoin: gpu", "unknown option 'partitoin'; valid: partition, "),
         ("gpus_per_node: two", "gpus_per_node=two: must be a whole number"),
@@ -51,10 +51,10 @@ def test_site_options_are_read(options):
         ("- a\n- b", "must be lines of `option: value`"),
     ],
 )
-def test_site_options_that_cannot_be_used(options, text, said):
+def test_site_options_that_cannot_be_used(options, text, words):
     with pytest.raises(InputError) as error:
         options(text)
-    assert said in str(error.value) and "site.yaml" in str(error.value) and "\n" not in str(error.value)
+    assert words in str(error.value) and "site.yaml" in str(error.value) and "\n" not in str(error.value)
 
 
 def test_too_few_gpus_for_the_ranks(options):
@@ -85,13 +85,13 @@ def test_sruns_command_line(options, monkeypatch):
     assert "--mpi=none" in command and command[-7:] == ranks
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     with pytest.raises(InputError, match="not inside a Slurm job"):
-        launch.of(testbed).place(2, [], 1).__enter__()
+        launch.of(testbed).allocate(2, [], 1)
     with pytest.raises(InputError, match=r"unknown testbed.fabric 'tcp'; valid: mpi, torch|torch, mpi"):
         _ = launch.of(testbed.model_copy(update={"fabric": "tcp"})).fabric
 
 
 def test_the_guard_names_node_and_what_is_missing(tmp_path):
-    def said(*words):
+    def guard(*words):
         done = subprocess.run(
             ["bash", "-c", srun.GUARD, *map(str, words)],
             capture_output=True,
@@ -100,17 +100,17 @@ def test_the_guard_names_node_and_what_is_missing(tmp_path):
         )
         return done.returncode, done.stderr.strip() or done.stdout.strip()
 
-    here = tmp_path
-    assert said("/no/where", here, "os", 1, "python3") == (
+    assert guard("/no/where", tmp_path, "os", 1, "python3") == (
         2,
         "repro-error[2] node n7: no checkout at /no/where: it must lie on a file system that all nodes see",
     )
-    assert "node n7: no results folder /no/where" in said(here, "/no/where", "os", 1, "python3")[1]
-    assert "node n7: no /no/python" in said(here, here, "os", 1, "/no/python")[1]
+    assert "node n7: no results folder /no/where" in guard(tmp_path, "/no/where", "os", 1, "python3")[1]
+    assert "node n7: no /no/python" in guard(tmp_path, tmp_path, "os", 1, "/no/python")[1]
     assert (
-        said(here, here, "os nothing_there", 1, "python3")[1] == "repro-error[2] node n7: python3: lacks nothing_there"
+        guard(tmp_path, tmp_path, "os nothing_there", 1, "python3")[1]
+        == "repro-error[2] node n7: python3: lacks nothing_there"
     )
-    assert said(here, here, "os json", 2, "env", "python3", "-c", "print(6 * 7)") == (0, "42")
+    assert guard(tmp_path, tmp_path, "os json", 2, "env", "python3", "-c", "print(6 * 7)") == (0, "42")
 
 
 def test_the_ranks_environment():

@@ -1,4 +1,4 @@
-"""Testbeds: iBatch's from closed forms, and the private folder of shaped ones."""
+"""Testbeds: the private folder of shaped networks, and closed forms of modelled ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from repro.training.device_times import block_flops, block_seconds, compute_seco
 from tests.support import forms
 from tests.support.virtual import close
 
-# --- the folder of shaped networks has a name that others can guess: nothing in it is believed that is not ours
+# --- the folder of shaped networks has a predictable name: files of other users are not trusted
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_mpirun_can_start_python_wherever_it_lies(tmp_path, monkeypatch, folder)
 
 
 def test_down_signals_no_process_but_the_keeper(runtime, monkeypatch):
-    """A state whose process number went to another process since: that one lives on."""
+    """The keeper's process number may have been reused."""
     monkeypatch.setattr(network, "STOP_LIMIT_S", 0.0)
     other = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
@@ -121,8 +121,7 @@ def test_down_signals_no_process_but_the_keeper(runtime, monkeypatch):
     assert other.returncode == 0
 
 
-# --- the testbeds of the iBatch paper: their derivations, from closed forms, and what they say of where they come
-# from
+# --- the testbeds of the iBatch paper: derivations from closed forms, and sources
 
 
 NODES, SPEEDUP, IMAGES = 72, 26, 4
@@ -138,7 +137,7 @@ def vgg19_22k():
 
 
 def communication_s(of: dict) -> float:
-    """Of a default step of 72 nodes: pull, push and the servers' sums, one after the other."""
+    """Of a default step of 72 nodes: pull, push and the servers' sums, in sequence."""
     n = 4 * sum(p.numel() for p in vgg19_22k().parameters())
     network = (of["alpha_s"], of["beta_s_per_byte"], of["hosts"], of["local_alpha_s"], of["local_beta_s_per_byte"])
     one_way = forms.all_pull(NODES, n, *network)
@@ -149,7 +148,7 @@ def communication_s(of: dict) -> float:
 NO_NUMBERS = ("name", "kind", "launcher", "arithmetic", "sources", "inputs")
 
 
-def test_every_number_says_where_it_comes_from():
+def test_every_number_has_a_source():
     for name in ("ibatch", "ibatch-implied"):
         found = of_paper(name)
         numbers = {key for key in found if key not in NO_NUMBERS}

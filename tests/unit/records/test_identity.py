@@ -54,12 +54,12 @@ CHANGES: list[dict] = [
 ]
 
 
-def found(*, seed=0, step_s=0.1, origin=WORKSPACE, variant="diloco", summary=None, **config) -> Found:
-    """A run of the variant with that configuration, its summary as one of MNIST on this machine."""
+def run(*, seed=0, step_s=0.1, origin=WORKSPACE, variant="diloco", summary=None, **config) -> Found:
+    """A run with that configuration, of MNIST on this machine."""
     whole = {**CONFIG, **config}
-    said = {name: whole[name] for name in ("workers", "batch", "epochs")}
-    said |= {"variant": variant, "seed": seed, "step": {"mean_s": step_s}}
-    made = make("D-Sync", run=f"run-{seed}-{step_s}") | said
+    own = {name: whole[name] for name in ("workers", "batch", "epochs")}
+    own |= {"variant": variant, "seed": seed, "step": {"mean_s": step_s}}
+    made = make("D-Sync", run=f"run-{seed}-{step_s}") | own
     return Found(origin, record_of(made | (summary or {}), whole))
 
 
@@ -68,7 +68,7 @@ def table(*runs: Found) -> pd.DataFrame:
 
 
 def test_runs_that_differ_in_one_value_are_rows_with_labels_of_their_own():
-    runs = table(*(found(**change) for change in CHANGES))
+    runs = table(*(run(**change) for change in CHANGES))
     assert runs["label"].nunique() == runs["configuration"].nunique() == len(CHANGES)
     text = shown(runs)
     assert all(label in text for label in runs["label"])
@@ -76,33 +76,29 @@ def test_runs_that_differ_in_one_value_are_rows_with_labels_of_their_own():
         assert label.startswith("diloco") and all(word in label for word in words)
 
 
-def test_the_experiments_own_runs_are_called_as_their_variant_alone():
-    runs = table(
-        *(found(**change, changed=said) for change, said in zip(CHANGES[:3], ([], ["strategy.H"], ["epochs"])))
-    )
+def test_runs_of_the_experiments_own_configuration_have_the_variants_name():
+    changes = zip(CHANGES[:3], ([], ["strategy.H"], ["epochs"]))
+    runs = table(*(run(**change, changed=changed) for change, changed in changes))
     assert list(runs["label"]) == ["diloco", "diloco, H=40", "diloco, 9 epochs"]
-
-
-def test_runs_of_one_configuration_have_the_variants_name():
-    runs = table(found(seed=0), found(seed=1), found(**DSYNC, epochs=9))
+    runs = table(run(seed=0), run(seed=1), run(**DSYNC, epochs=9))
     assert list(runs["label"]) == ["diloco", "diloco", "dsync"]
 
 
-def test_a_label_says_what_overrides_changed_though_there_is_no_other_run():
-    (label,) = table(found(epochs=9, changed=["epochs", "strategy.H"]))["label"]
+def test_a_label_names_overrides_even_without_other_runs():
+    (label,) = table(run(epochs=9, changed=["epochs", "strategy.H"]))["label"]
     assert label == "diloco, H=10, 9 epochs"
-    both = table(found(epochs=9, changed=["epochs"]), found(epochs=9, seed=1))  # the second of an older version
+    both = table(run(epochs=9, changed=["epochs"]), run(epochs=9, seed=1))  # the second is of an older version
     assert both["label"].nunique() == 1 and "9 epochs" in both["label"][0]
 
 
 def test_compare_averages_nothing_that_differs_and_pairs_what_differs_in_strategy_alone():
     runs = table(
-        found(step_s=0.1, **CHANGES[1]),
-        found(step_s=0.2, seed=1),
-        found(step_s=0.4, seed=2),
-        found(step_s=5.0, epochs=9),
-        found(**DSYNC, step_s=1.0),
-        found(**DSYNC, step_s=2.0, epochs=10),
+        run(step_s=0.1, **CHANGES[1]),
+        run(step_s=0.2, seed=1),
+        run(step_s=0.4, seed=2),
+        run(step_s=5.0, epochs=9),
+        run(**DSYNC, step_s=1.0),
+        run(**DSYNC, step_s=2.0, epochs=10),
     )
     compared = comparison.compare(runs, "diloco", "dsync").set_index("variant A")
     assert sorted(compared["ms A"]) == pytest.approx([100, 300])  # none of 9 epochs beside 5 or 10
@@ -112,29 +108,29 @@ def test_compare_averages_nothing_that_differs_and_pairs_what_differs_in_strateg
 
 
 def test_compare_separates_what_differs_in_any_value():
-    mine = [found(step_s=0.1 * (i + 1), **change) for i, change in enumerate(CHANGES)]
-    runs = table(*mine, *(found(**change | DSYNC, step_s=5.0) for change in CHANGES))
+    mine = [run(step_s=0.1 * (i + 1), **change) for i, change in enumerate(CHANGES)]
+    runs = table(*mine, *(run(**change | DSYNC, step_s=5.0) for change in CHANGES))
     compared = comparison.compare(runs, "diloco", "dsync")
     assert sorted(compared["ms A"]) == pytest.approx([100 * (i + 1) for i in range(len(CHANGES))])
     assert compared["range A"].isna().all() and (compared["ms B"] == 5000).all()
 
 
-def test_where_no_partner_is_alike_the_difference_is_said_and_epochs_are_never_mixed():
-    rate = found(**DSYNC, step_s=1.0, optimizer={"lr": 0.5}, changed=["optimizer.lr"])
-    longer = found(**DSYNC, step_s=1.0, epochs=10, changed=["epochs"])
-    compared = comparison.compare(table(found(), rate, longer), "diloco", "dsync")
+def test_without_an_equal_partner_the_difference_is_named_and_epochs_are_never_mixed():
+    rate = run(**DSYNC, step_s=1.0, optimizer={"lr": 0.5}, changed=["optimizer.lr"])
+    longer = run(**DSYNC, step_s=1.0, epochs=10, changed=["epochs"])
+    compared = comparison.compare(table(run(), rate, longer), "diloco", "dsync")
     assert list(compared["variant B"]) == ["dsync, lr=0.5"]
 
 
-def test_yours_counts_before_the_committed_one_and_the_latest_of_yours():
+def test_the_workspace_and_its_latest_run_take_precedence():
     old = {"provenance": {"finished_at": "2026-01-01T00:00:00+00:00"}}
-    dsync = found(**DSYNC, step_s=1.0)
-    runs = table(found(step_s=0.3), found(step_s=0.2, summary=old), found(step_s=0.1, origin=REFERENCE), dsync)
+    dsync = run(**DSYNC, step_s=1.0)
+    runs = table(run(step_s=0.3), run(step_s=0.2, summary=old), run(step_s=0.1, origin=REFERENCE), dsync)
     assert list(comparison.compare(runs, "diloco", "dsync")["ms A"]) == pytest.approx([300])
 
 
-def test_the_end_of_a_run_sets_the_committed_ones_of_the_same_configuration_beside():
-    runs = table(found(step_s=0.1), found(step_s=0.2, **CHANGES[1]), found(step_s=0.4, origin=REFERENCE))
+def test_the_table_after_a_run_shows_published_runs_of_the_same_configuration():
+    runs = table(run(step_s=0.1), run(step_s=0.2, **CHANGES[1]), run(step_s=0.4, origin=REFERENCE))
     own, reference = (runs[runs["origin"] == origin] for origin in (WORKSPACE, REFERENCE))
     ((title, ended),) = both = comparison.ending(own, reference)
     assert list(ended["ms"]) == pytest.approx([100, 200])
@@ -143,7 +139,7 @@ def test_the_end_of_a_run_sets_the_committed_ones_of_the_same_configuration_besi
 
 
 @pytest.mark.parametrize(
-    ("summary", "said"),
+    ("summary", "warned"),
     [
         ({}, True),
         ({"ranks": 2}, False),
@@ -152,15 +148,15 @@ def test_the_end_of_a_run_sets_the_committed_ones_of_the_same_configuration_besi
         ({"hardware": {"class": "x"}}, False),
     ],
 )
-def test_ranks_that_share_cores_are_counted(summary, said):
-    runs = table(found(summary=summary), found(**DSYNC, step_s=1.0, summary=summary))
+def test_ranks_that_share_cores_are_reported(summary, warned):
+    runs = table(run(summary=summary), run(**DSYNC, step_s=1.0, summary=summary))
     ended, compared = comparison.ending(runs, table()), comparison.compare(runs, "diloco", "dsync")
     for text in (comparison.of(ended), printed.text(compared)):
-        assert ("4 ranks share 2 cores" in text) is said
+        assert ("4 ranks share 2 cores" in text) is warned
 
 
 def test_an_older_record_is_of_the_same_configuration():
-    """It lacks what came later: entries of a configuration, options of a plugin."""
+    """It lacks entries of a configuration and options of a plugin that were introduced later."""
     older = {"strategy": {"name": "pipe_sgd", "K": 2}, "testbed": {"name": "t", "encode_s_per_byte": {"a": 1e-9}}}
     newer = {
         "strategy": {"name": "pipe_sgd", **PLUGINS["strategy"].defaults("pipe_sgd")},
@@ -169,9 +165,9 @@ def test_an_older_record_is_of_the_same_configuration():
         "accumulate": 1, "eval_train": 0, "min_compute_s": None, "numerics": Numerics().model_dump(), "epochs": 5.0,
     }  # fmt: skip
     newer["testbed"] = older["testbed"]
-    runs = table(found(**newer), found(**older, numerics={}))
+    runs = table(run(**newer), run(**older, numerics={}))
     assert runs["configuration"].nunique() == runs["label"].nunique() == 1
-    other = table(found(**newer), found(**older | {"strategy": {"name": "pipe_sgd", "K": 3}}))
+    other = table(run(**newer), run(**older | {"strategy": {"name": "pipe_sgd", "K": 3}}))
     assert other["configuration"].nunique() == 2
 
 
@@ -207,12 +203,12 @@ def test_runs_that_differ_in_one_value_are_groups_of_their_own_and_seeds_are_not
 
 
 def mirrored(**config):
-    return of_record(found(**config).record, Path())
+    return of_record(run(**config).record, Path())
 
 
-def test_data_that_were_found_are_a_group_of_their_own():
-    found = (mirrored(summary={"dataset": {"name": name, "standin": False}}) for name in ("mnist", "digits"))
-    assert len({tags(one)["group"] for one in found}) == 2
+def test_runs_of_other_data_are_another_group():
+    runs = (mirrored(summary={"dataset": {"name": name, "standin": False}}) for name in ("mnist", "digits"))
+    assert len({tags(one)["group"] for one in runs}) == 2
 
 
 # --- what is printed of records
@@ -220,14 +216,14 @@ def test_data_that_were_found_are_a_group_of_their_own():
 
 def test_a_terminal_gets_no_control_character_of_a_record():
     bad = "\x1b[31mred\x07"
-    runs = table(found(variant=bad, summary={"factors": {bad: bad}}), found())
+    runs = table(run(variant=bad, summary={"factors": {bad: bad}}), run())
     for text in (shown(runs), printed.text(runs), comparison.of(comparison.ending(runs, table()))):
         assert "red" in text and text.replace("\n", "").isprintable()
     assert "\x1b" not in printed.csv(runs) and "\x07" not in printed.csv(runs)
 
 
 def test_a_spreadsheet_gets_no_formula_of_a_record():
-    runs = table(found(variant="=cmd|' /C calc'!A0", summary={"factors": {"@x": "+1", "lr": -0.5}}))
+    runs = table(run(variant="=cmd|' /C calc'!A0", summary={"factors": {"@x": "+1", "lr": -0.5}}))
     text = printed.csv(runs)
     read = pd.read_csv(io.StringIO(text))
     assert read["variant"][0].startswith("'=cmd") and read["factors.@x"][0] == "'+1" and read["factors.lr"][0] == -0.5

@@ -1,4 +1,4 @@
-"""Kinds of numbers, runs side by side, and how stale gradients were."""
+"""Kinds of numbers, comparison of runs, and staleness of gradients."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support import virtual_runs
 from tests.support.records import plain_of, record_of
 from tests.unit.mlflow.made import summary_of
 
-# --- runs side by side: only what stands in one place is compared, yours before the committed ones
+# --- comparison of runs of one experiment, testbed and scale; those of the workspace take precedence
 
 
 def table(*found):
@@ -43,11 +43,6 @@ def test_the_end_of_a_run_shows_each_variant_over_the_first_and_the_committed_on
     assert "400" in comparison.of([(title, found)]) and title in comparison.of([(title, found)])
 
 
-def test_without_committed_runs_nothing_stands_beside_yours():
-    ((_, found),) = comparison.ending(table(run("D-Sync", 0.1)), table())
-    assert "ms, reference" not in found
-
-
 def test_what_the_paper_prints_stands_beside_what_there_is_of_ours():
     own = table(run("D-Sync", 0.4), run("Pipe-SGD", 0.1), run("Pipe-SGD + T", 0.1, batch=200))
     printed = {"final": {"D-Sync": 0.98}, "over D-Sync": {"Pipe-SGD": 3.0}, "over Pipe-SGD": {"Pipe-SGD + T": 1.5}}
@@ -68,13 +63,10 @@ def test_what_the_paper_prints_stands_beside_what_there_is_of_ours():
     assert len(comparison.ending(table(run("D-Sync", 0.4), run("D-Sync", 0.4, dataset=other)), table())) == 2
 
 
-def test_where_time_alone_was_modelled_there_is_no_score():
+def test_timing_only_runs_have_no_score_and_breakdowns_are_not_compared():
     origin, timed = run("D-Sync", 0.1)
-    ((_, found),) = comparison.ending(table((origin, timing_only(timed))), table())
-    assert list(found) == ["seeds", "ms", "over D-Sync"]
-
-
-def test_breakdown_runs_and_probes_are_not_compared():
+    ((_, ended),) = comparison.ending(table((origin, timing_only(timed))), table())
+    assert list(ended) == ["seeds", "ms", "over D-Sync"]
     assert comparison.ending(table(run("D-Sync", 0.1, breakdown=True)), table()) == []
 
 
@@ -91,30 +83,26 @@ def test_two_names_are_compared_where_both_were_run():
     assert comparison.compare(runs, "D-Sync", "dsync").empty
 
 
-# --- the kind of a run's numbers: by what the run did, the same from its summary and from its configuration
+# --- the kind of a run's numbers, from its summary and from its configuration
 
 
 @pytest.mark.parametrize(
     ("testbed", "computation", "min_compute_s", "kind"),
     [
-        (MEASURED, None, None, MEASURED),
         (MEASURED, "multiply", None, MEASURED),
         (MEASURED, None, 0.0, MEASURED),
         (MEASURED, None, 0.61, PADDED),
         (MEASURED, "sleep", None, EMULATED),
         (MEASURED, "sleep", 0.61, EMULATED),
-        (MEASURED, 7, None, MEASURED),
         (MEASURED, ["sleep"], None, MEASURED),
-        (SIMULATED, None, None, SIMULATED),
-        (SIMULATED, "sleep", None, SIMULATED),
-        (SIMULATED, None, 0.61, SIMULATED),
+        (SIMULATED, "sleep", 0.61, SIMULATED),
     ],
 )
 def test_a_kind_follows_from_what_the_run_did(testbed, computation, min_compute_s, kind):
     assert kinds.kind(testbed, computation, min_compute_s) == kind
 
 
-def test_a_result_that_is_none_is_one_line(tmp_path):
+def test_an_invalid_result_is_reported_in_one_line(tmp_path):
     for changes in ({"program": "timing", "result": ["sleep"]}, {"step": [3]}):
         (tmp_path / "summary.json").write_text(json.dumps(plain_of(make("D-Sync") | changes)))
         with pytest.raises(InputError, match=r"summary\.json: not a readable summary \(result\.") as caught:
@@ -133,59 +121,65 @@ def test_a_result_that_is_none_is_one_line(tmp_path):
         ("eagersgd/fig10-padded", [], {PADDED, SIMULATED}),
     ],
 )
-def test_a_configuration_says_it_before_the_run(experiment, overrides, expected):
-    planned = expand(experiment, overrides, lacking=[])
-    assert {kinds.of_config(run_of_kind.config.plain()) for run_of_kind in planned} == expected
+def test_the_kind_follows_from_a_configuration(experiment, overrides, expected):
+    runs = expand(experiment, overrides, lacking=[])
+    assert {kinds.of_config(run.config.plain()) for run in runs} == expected
 
 
 @pytest.mark.parametrize("paper", reference.papers())
-def test_the_committed_runs_have_theirs(paper):
+def test_the_kinds_of_published_runs(paper):
     for record in reference.read(paper):
         assert record.kind == kinds.of_config(record.identity.plain()), record.name
 
 
-# --- how stale each rank's gradients were: counted by the run log, kept over a resume, in the summary and in MLflow
+# --- staleness of each rank's gradients: in the event log, after a resume, in the summary and in MLflow
 
 
-def test_a_pipelines_gradients_are_K_less_one_updates_old(tmp_path):
-    found = virtual_runs.run(tmp_path, "strategy=pipe_sgd", "strategy.K=3")
-    steps = found["iterations"]
+PIPELINE, SERVER = ("strategy=pipe_sgd", "strategy.K=3"), ("strategy=ps_async",)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The summaries of undisturbed runs, by their overrides."""
+    return {case: virtual_runs.run(tmp_path_factory.mktemp("whole"), *case) for case in (PIPELINE, SERVER)}
+
+
+def test_a_pipelines_gradients_are_K_less_one_updates_old(whole):
+    steps = whole[PIPELINE]["iterations"]
     # the last two updates are made when the run drains, outside of a step
-    assert found["staleness"] == [{"0": 1, "1": 1, "2": steps - 4}] * 3
+    assert whole[PIPELINE]["staleness"] == [{"0": 1, "1": 1, "2": steps - 4}] * 3
 
 
-def test_a_server_says_it_of_each_push(tmp_path):
-    found = virtual_runs.run(tmp_path, "strategy=ps_async")
-    *workers, server = found["staleness"]
-    assert workers == [{}] * 3 and sum(server.values()) == 3 * found["iterations"]
+def test_a_server_counts_each_push(whole):
+    *workers, server = whole[SERVER]["staleness"]
+    assert workers == [{}] * 3 and sum(server.values()) == 3 * whole[SERVER]["iterations"]
 
 
-def test_strategies_that_say_nothing_have_none(tmp_path):
+def test_synchronous_strategies_have_no_staleness(tmp_path):
     assert virtual_runs.run(tmp_path, "strategy=dsync")["staleness"] == []
     assert not any("staleness" in event for event in read_events(tmp_path / "events.jsonl"))
 
 
-def test_a_rank_that_is_late_shows_in_its_own_histogram(tmp_path):
-    """Worker 0 needs a millisecond more in every step: solo takes what it has a round or more later."""
+def test_a_late_rank_is_late_in_its_own_histogram(tmp_path):
+    """Worker 0 needs a millisecond more in every step: solo takes its gradient a round or more later."""
     (tmp_path / "delays").write_text("0.5,0,0\n0,0,0\n")
     delays = ("imbalance=trace", f"imbalance.file={tmp_path / 'delays'}")
-    found = virtual_runs.run(tmp_path / "run", "strategy=eager_solo", *delays)
-    first, *others = found["staleness"]
+    summary = virtual_runs.run(tmp_path / "run", "strategy=eager_solo", *delays)
+    first, *others = summary["staleness"]
     late = [sum(count for rounds, count in rank.items() if rounds != "0") for rank in (first, *others)]
     assert late[0] > 0 and late[0] > max(late[1:])
-    assert sum(sum(rank.values()) for rank in found["staleness"]) == found["counters"]["accepted"]
+    assert sum(sum(rank.values()) for rank in summary["staleness"]) == summary["counters"]["accepted"]
 
 
-@pytest.mark.parametrize("strategy", [("strategy=pipe_sgd", "strategy.K=3"), ("strategy=ps_async",)])
+@pytest.mark.parametrize("strategy", [PIPELINE, SERVER])
 @pytest.mark.parametrize("stop", [5, 20])
-def test_a_resumed_run_counts_every_gradient_once(tmp_path, monkeypatch, strategy, stop):
-    whole = virtual_runs.run(tmp_path / "whole", *strategy)
-    virtual_runs.killed(tmp_path / "again", monkeypatch, len(whole["staleness"]) * stop, *strategy)
+def test_a_resumed_run_counts_every_gradient_once(tmp_path, monkeypatch, whole, strategy, stop):
+    virtual_runs.killed(tmp_path / "again", monkeypatch, len(whole[strategy]["staleness"]) * stop, *strategy)
     resumed = virtual_runs.run(tmp_path / "again", *strategy)
     assert resumed["wall"]["resumes"] == 1
-    assert resumed["staleness"] == whole["staleness"]
-    assert resumed["weights_sha256"] == whole["weights_sha256"]
-    # cumulative at every stop, so that the last one says all
+    assert resumed["staleness"] == whole[strategy]["staleness"]
+    assert resumed["weights_sha256"] == whole[strategy]["weights_sha256"]
+    # cumulative at every stop, so that the last event has the total
     events = [event for event in read_events(tmp_path / "again" / "events.jsonl") if event["event"] == "steps"]
     totals = [sum(sum(rank.values()) for rank in event.get("staleness", [])) for event in events]
     assert totals == sorted(totals) and events[-1]["staleness"] == resumed["staleness"]

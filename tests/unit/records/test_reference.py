@@ -1,4 +1,4 @@
-"""The reference's tables: the same runs come back, whatever was altered is named."""
+"""The tables of the reference: they restore the same runs; altered files are named."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_its_tables_are_tidy(runs, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("file", "harm", "says"),
+    ("file", "damage", "words"),
     [
         ("points.parquet", lambda data: data[:-1] + b"0", "points.parquet: not as it was published"),
         ("runs.parquet", None, "runs.parquet: No such file"),
@@ -70,13 +70,13 @@ def test_its_tables_are_tidy(runs, tmp_path):
         ("manifest.json", lambda data: data.replace(b'"schema": 2', b'"schema": 3'), "schema 3, this version reads"),
     ],
 )
-def test_what_was_altered_is_named(file, harm, says, runs, tmp_path):
+def test_an_altered_file_is_named(file, damage, words, runs, tmp_path):
     path = reference.write("pipesgd", runs, tmp_path) / file
-    if harm:
-        path.write_bytes(harm(path.read_bytes()))
+    if damage:
+        path.write_bytes(damage(path.read_bytes()))
     else:
         path.unlink()
-    with pytest.raises(InputError, match=says) as caught:
+    with pytest.raises(InputError, match=words) as caught:
         reference.read("pipesgd", tmp_path)
     assert str(path) in str(caught.value) and "\n" not in str(caught.value)
 
@@ -86,7 +86,7 @@ class Killed(BaseException):
 
 
 def killed_after(monkeypatch, steps, call):
-    """A call that dies after so many changes of what names the disk has; whether it did not come to its end."""
+    """Whether a call is killed after so many changes of the folder."""
     left = [steps]
     with monkeypatch.context() as patch:
 
@@ -195,7 +195,7 @@ def test_rows_are_chosen_by_their_columns(conditions, names):
 
 
 @pytest.mark.parametrize(
-    ("condition", "says"),
+    ("condition", "words"),
     [
         ("workers", "where workers: must be COLUMN, one of = != < <= > >=, and a value"),
         ("worker=4", "unknown column 'worker'; nearest: workers"),
@@ -204,10 +204,10 @@ def test_rows_are_chosen_by_their_columns(conditions, names):
         ("strategy<dsync", "strategy holds text"),
     ],
 )
-def test_conditions_that_are_none(condition, says):
+def test_invalid_conditions(condition, words):
     with pytest.raises(InputError) as caught:
         chosen(TABLE, [condition])
-    assert says in str(caught.value)
+    assert words in str(caught.value)
 
 
 def test_columns_have_one_type():

@@ -54,7 +54,7 @@ place = Path({str(tmp_path)!r}, "page.html")
 if not place.exists():
     from repro.answers.pages import build
     place.touch()
-    build.build = lambda **_: []
+    build.build = lambda *_, **__: []
     pages.build_site = lambda out: SimpleNamespace(index=place, page=lambda paper: place)
 status = main(["run", *{ONE}, "--no-mlflow"])
 print(status, sorted({{each for each in {HEAVY} if each in sys.modules}}))
@@ -123,6 +123,6 @@ print("torch" in sys.modules)
         "batch=0: must be 1 or more",
         "device=gpu: must be auto, cpu or cuda",
         "numerics.precision=tf33: must be fp32, tf32 or bf16",
-        "unknown option 'strategy.k'",
+        "strategy pipe_sgd: unknown option 'strategy.k'",
         "False",
     ]

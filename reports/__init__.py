@@ -1,1 +1,1 @@
-"""The pages: a folder each, with its words (page.md.j2), figures, claims, and what is computed for it alone."""
+"""The pages, a folder each: template (page.md.j2), figures, claims, and computations for that page alone."""

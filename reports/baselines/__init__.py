@@ -1,4 +1,4 @@
-"""What a user would pick instead: libraries beside our own strategies, the same experiment in one table."""
+"""The page of baselines: common libraries beside our own strategies in the same experiments."""
 
 from __future__ import annotations
 
@@ -22,19 +22,20 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
     """(pages, a line for the overview)"""
     shown = [run for run in read(PAGE, results) if trains(run) and not run["breakdown"]]
     shown = latest(shown, [*PLACE, "variant", "seed"])
-    found, rows = runs(shown), provenance.by(PLACE, shown)
-    made = {"runs": found, "provenance": provenance.table(rows, MADE_WITH)}
-    specs = Specs(PAGE, files, lambda shown: made[shown.table])
-    line = f"{found['variant'].nunique()} variants, theirs and ours, of the same training." if len(found) else ""
-    line = line or f"No results yet: `repro run {PAGE}`."
+    table = runs(shown)
+    tables = {"runs": table, "provenance": provenance.table(provenance.by(PLACE, shown), MADE_WITH)}
+    specs = Specs(PAGE, files, lambda shown: tables[shown.table])
+    line = f"No results yet: `repro run {PAGE}`."
+    if shown:
+        line = f"{table['variant'].nunique()} variants, theirs and ours, of the same training."
     text = template(f"{PAGE}/page.md.j2", figure=specs.figure, table=specs.table, line=line)
     return write_page(text, PAGE, files), line
 
 
-def runs(found: list[Summary]) -> pd.DataFrame:
-    """A row a run; milliseconds, and times as fast as D-Sync on its testbed, at its scale."""
-    table = tidy.frame([tidy.run(run) for run in found])
-    if not found:
+def runs(summaries: list[Summary]) -> pd.DataFrame:
+    """A row a run: times in milliseconds; `over`: the speed-up over D-Sync on the same testbed and scale."""
+    table = tidy.frame([tidy.run(run) for run in summaries])
+    if not summaries:
         return table
     table["step_ms"], table["exposed_ms"] = 1e3 * table["step_s"], 1e3 * table["exposed_s"]
     table["sent_kb"], table["by"] = table["bytes_sent"] / 1e3, table["launcher"] + ", " + table["fabric"]

@@ -1,1 +1,1 @@
-"""eager-SGD: which of its results are shown, its claims and figures, the words of its page."""
+"""eager-SGD: the claims, figures, tables and words of its page."""

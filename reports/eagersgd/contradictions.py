@@ -1,4 +1,4 @@
-"""What does not add up: every number is the paper's own, and arithmetic on it."""
+"""Contradictions within the eager-SGD paper: checks by arithmetic on the paper's own numbers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from repro.answers.tables.results import Results
 PAPER = "eagersgd"
 HOROVOD = "Synch-SGD (Horovod)"
 SOLO, MAJORITY = "eager-SGD (solo)", "eager-SGD (majority)"
-SPEEDUP = "speed-up over "  # a quantity; what it is over comes after it
+SPEEDUP = "speed-up over "  # prefix of a quantity; the baseline follows
 
 _check = partial(check, written=(plain, plain))
 
@@ -28,10 +28,11 @@ def of_table1(task: str, quantity: str) -> int:
 
 
 def expected(ranks: int) -> dict[str, dict[str, float]]:
-    """Of linear skew alone: NAP, and the mean wait of a rank in units of the largest skew.
+    """Collective -> the number of active processes (NAP) and a rank's mean wait in units of the largest skew, from
+    linear skew alone.
 
-    Ranks come at 0, 1 .. P-1 (units of skew / (P-1)). MPI_Allreduce waits for the last, (P-1)/2 in the mean; solo for
-    nobody; majority for a rank drawn uniformly: (P^2-1)/6P in the mean, and (P+1)/2 ranks are there in time.
+    Ranks arrive at 0, 1 .. P-1 (units of skew / (P-1)). MPI_Allreduce waits for the last, (P-1)/2 on average; solo
+    waits for nobody; majority waits for a rank drawn uniformly: (P^2-1)/6P on average, with (P+1)/2 ranks in time.
     """
     P = ranks
     return {
@@ -41,9 +42,9 @@ def expected(ranks: int) -> dict[str, dict[str, float]]:
     }
 
 
-def implied(found: Results) -> pd.DataFrame:
-    """Seconds of computation a step that each printed speed-up over Deep500 implies, if the delay is all that Synch-SGD
-    loses: (c + d) / c = s."""
+def implied(results: Results) -> pd.DataFrame:
+    """The computation c of a step (seconds) that each printed speed-up s over Deep500 implies, if Synch-SGD loses only
+    the delay d: (c + d) / c = s."""
     paper, rows = quoted(PAPER), []
     for line in _speedups_over_deep500():
         place, ms, s = line["place"], line["row"], float(line["value"])
@@ -65,7 +66,7 @@ def _speedups_over_deep500() -> Iterator[dict[str, str]]:
     yield from t[(t["quantity"] == f"{SPEEDUP}Deep500") & (t["variant"] == SOLO)].to_dict("records")
 
 
-def checks(found: Results) -> pd.DataFrame:
+def checks(results: Results) -> pd.DataFrame:
     """Numbers of the paper that follow from other numbers of it."""
     return arithmetic.table([*_hyperplane(), *_resnet50(), *_ucf101(), *_microbenchmark()])
 
@@ -127,7 +128,7 @@ def _ucf101() -> list[Check]:
 
 
 def _microbenchmark() -> list[Check]:
-    """Section 6.1 against what a uniformly drawn initiator implies."""
+    """Section 6.1 against the consequences of a uniformly drawn initiator."""
     paper, place, row = quoted(PAPER), "Figure 9", "microbenchmark"
     P = int(paper.value(place, row, "all", "processes"))
     of, fewer = expected(P), P // 2 - 1

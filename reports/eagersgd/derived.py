@@ -1,8 +1,9 @@
-"""What is eager-SGD's own arithmetic: runtimes by length, and how late gradients may come."""
+"""eager-SGD's claims: numbers that no verb computes, on runtimes by length and on staleness."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 from repro.answers.claims.compute import Outcome, by_seed, function, probe_function
 from repro.answers.tables.loading import Summary
@@ -24,19 +25,18 @@ def runtime_by_length(group: Runs) -> Outcome:
 
 
 def staleness(run: Summary) -> dict[int, int]:
-    """Rounds between a gradient's step and the round that accepted it -> how many such gradients, all ranks."""
-    found: dict[int, int] = {}
+    """Rounds between a gradient's step and the round that accepted it -> the number of such gradients of all ranks."""
+    counts: Counter[int] = Counter()
     for of_rank in run.get("staleness") or ():
-        for age, count in of_rank.items():
-            found[int(age)] = found.get(int(age), 0) + int(count)
-    return found
+        counts.update({int(age): int(count) for age, count in of_rank.items()})
+    return counts
 
 
 def rounds_of_a_delay(run: Summary) -> int | None:
-    """Rounds that one longest delay explains: ceil(delay / c) + 1, c the mean seconds of a step's computation.
+    """The rounds that one longest delay takes: ceil(delay / c) + 1, with c the mean computation of a step in seconds.
 
-    A round takes at least c, and one more is under way. Delays of one rank in steps that follow each other add up, so
-    this is no bound of a whole run. None where the injector has no bound or nothing was computed.
+    A round takes at least c, and one more is in progress. Consecutive delays of a rank add up, so this does not bound a
+    whole run. None if the injected delays have no bound or nothing was computed.
     """
     injector, phases = run.get("imbalance") or {}, run["phases"]
     delays = [float(injector[name]) for name in ("delay_s", "high_s") if injector.get(name) is not None]
@@ -48,10 +48,10 @@ def rounds_of_a_delay(run: Summary) -> int | None:
 
 @function
 def staleness_explained(group: Runs, variant: str) -> Outcome:
-    """Share of the accepted gradients that are not later than one injected delay explains (`rounds_of_a_delay`)."""
-    found = {}
+    """The share of accepted gradients that are at most as late as one injected delay explains (`rounds_of_a_delay`)."""
+    values = {}
     for seed, run in group.seeds(variant).items():
         ages, most = staleness(run), rounds_of_a_delay(run)
         if ages and most:
-            found[seed] = sum(n for age, n in ages.items() if age <= most) / sum(ages.values())
-    return Outcome(found) if found else Outcome(reason=f"no staleness, or no injector with a bound, for {variant}")
+            values[seed] = sum(n for age, n in ages.items() if age <= most) / sum(ages.values())
+    return Outcome(values) if values else Outcome(reason=f"no staleness, or no injector with a bound, for {variant}")

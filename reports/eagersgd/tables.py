@@ -1,4 +1,4 @@
-"""The tables behind the page that are no tidy ones: ours beside the paper's own numbers."""
+"""The tables of the eager-SGD page: our numbers beside the paper's."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from repro.records import tidy
 from repro.reports.eagersgd.contradictions import HOROVOD, PAPER, SPEEDUP, checks, implied, of_table1
 
 DEEP500 = "Synch-SGD (Deep500)"
-# experiment of Table 1's model at full size -> the task as Table 1 writes it
+# experiment with Table 1's model at full size -> the task as Table 1 writes it
 TASKS = {"fig10": "Hyperplane regression", "fig12": "Cifar-10", "fig11": "ImageNet", "fig13-scaling": "UCF101"}
 RUNTIMES = {
     "fig2-runtimes": "Figure 2 (b), LSTM on UCF101",
     "fig3-runtimes": "Figure 3, Transformer",
     "fig4-runtimes": "Figure 4, ResNet-50",
 }
-# Figure -> its experiments, and what tells their bars apart where there are several
+# figure -> its experiments -> how to label their bars
 FIGURES = {
     "Figure 10": {"fig10": "", "fig10-padded": "step of 0.61 s", "fig10-padded-ratio": "step of 0.4 s"},
     "Figure 11": {"fig11": ""},
@@ -30,11 +30,11 @@ FIGURES = {
 }
 
 
-def table1(found: Results) -> pd.DataFrame:
-    """A row a task: the paper's line, and the parameters of the models that ran here."""
+def table1(results: Results) -> pd.DataFrame:
+    """A row a task: the paper's line, and the number of parameters of our models."""
     paper, counts = quoted(PAPER), {}
     for experiment, task in TASKS.items():
-        for group in found.of(experiment).values():
+        for group in results.of(experiment).values():
             counts.setdefault(task, set()).update(group.frame["parameters"].dropna().astype(int))
     names = ("parameters", "training samples", "batch size", "epochs", "processes")
     return pd.DataFrame(
@@ -45,26 +45,26 @@ def table1(found: Results) -> pd.DataFrame:
     )
 
 
-def lengths(found: Results) -> pd.DataFrame:
-    """A row a bar of Figure 2 (a): how many training videos are so long."""
+def lengths(results: Results) -> pd.DataFrame:
+    """A row a bar of Figure 2 (a): the number of training videos by length."""
     return pd.DataFrame(
         {"kind": kind, "frames": (low + high - 1) / 2, "videos": count}
-        for kind, group in found.of("fig2-lengths").items()
+        for kind, group in results.of("fig2-lengths").items()
         for run in group.records.values()
         for low, high, count in run["result"]["splits"]["train"]["histogram"]
     )
 
 
-def runtimes(found: Results) -> pd.DataFrame:
-    """A row a batch: its seconds over the mean of its run. And a row each for the paper's batches and ours: the mean,
-    from one standard deviation below (low) to one above (high)."""
+def runtimes(results: Results) -> pd.DataFrame:
+    """A row a batch: its seconds over the mean of its run. Also a row each for the paper and a kind of ours: the mean,
+    and one standard deviation below (low) and above (high)."""
     rows: list[dict[str, object]] = []
     for experiment, what in RUNTIMES.items():
         t = quoted(PAPER).table
         printed = t[(t["place"] == what.split(",")[0].removesuffix(" (b)")) & (t["row"] == "runtimes")]
         printed = printed.set_index("quantity")["value"]
         spreads = {"paper": float(printed["sd"]) / float(printed["mean"])}
-        for kind, group in found.of(experiment).items():
+        for kind, group in results.of(experiment).items():
             seconds = pd.Series([s for run in group.records.values() for s in run["result"]["seconds"]], dtype=float)
             spreads[kind] = float(seconds.std() / seconds.mean())
             rows += [{"figure": what, "kind": kind, "over_mean": each} for each in seconds / seconds.mean()]
@@ -73,18 +73,18 @@ def runtimes(found: Results) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["figure", "kind", "over_mean", "low", "high"])
 
 
-def partial(found: Results) -> pd.DataFrame:
-    """Figure 9: a row a collective and size among 32 ranks, by kind; milliseconds, and processes that are active."""
+def partial(results: Results) -> pd.DataFrame:
+    """Figure 9: a row a kind, collective and size with 32 ranks: milliseconds and active processes."""
     rows = []
-    for kind, group in found.of("fig9").items():
+    for kind, group in results.of("fig9").items():
         table = group.rows
         table = table[(table["table"] == "rows") & (table["ranks"] == 32)]
         rows.append(table.assign(kind=kind, milliseconds=1e3 * table["latency_s.mean"]))
     return pd.concat(rows, ignore_index=True) if rows else pd.DataFrame()
 
 
-def speedups(found: Results) -> pd.DataFrame:
-    """A row a printed speed-up of Figures 10 to 13 and a source: the paper, or an experiment and kind of ours."""
+def speedups(results: Results) -> pd.DataFrame:
+    """A row for each printed speed-up of Figures 10 to 13 and each source: the paper, or an experiment and kind."""
     t, rows = quoted(PAPER).table, []
     for line in t[t["quantity"].str.startswith(SPEEDUP)].to_dict("records"):
         over = line["quantity"].removeprefix(SPEEDUP)
@@ -93,31 +93,31 @@ def speedups(found: Results) -> pd.DataFrame:
         case |= {"delay": line["row"], "variant": line["variant"]}
         rows.append(case | {"kind": "paper", "source": "paper", "speedup": float(line["value"])})
         for name, what in FIGURES[line["place"]].items():
-            for kind, group in found.of(name).items():
+            for kind, group in results.of(name).items():
                 sides = _sides(group, line["variant"], HOROVOD if over == "Horovod" else DEEP500, line["row"])
-                low, high = found.interval(name, kind, *sides)
+                low, high = results.interval(name, kind, *sides)
                 of = {"kind": kind, "source": ", ".join(filter(None, (kind, what))), "low": low, "high": high}
                 rows += [case | of | {"speedup": value} for value in _speedup(group, *sides)]
     return pd.DataFrame(rows)
 
 
 def _sides(group: Runs, variant: str, over: str, row: str) -> list[dict[str, str]]:
-    """The runs of both sides; the variants may have the injected delay in their names."""
+    """The filters of both sides; a variant's name may end in the injected delay."""
     there = set(group.frame["variant"])
     return [{"variant": next((n for n in (name, f"{name} {row}") if n in there), "")} for name in (variant, over)]
 
 
 def _speedup(group: Runs, of: dict[str, str], base: dict[str, str]) -> list[float]:
-    """Seconds of an iteration of `base` / those of `of`, of each seed."""
+    """Seconds of an iteration of `base` / those of `of`, one a seed."""
     speedup = Value(verb="speedup", column="iteration_s", of=of, over=base)
     return list(numbers(speedup, group.lists("runs")).values.values())
 
 
-def losses(found: Results) -> pd.DataFrame:
-    """Figure 10's curves: a row an evaluation, by the injected delay, how long a step computes and the kind."""
+def losses(results: Results) -> pd.DataFrame:
+    """Figure 10's curves: a row an evaluation, by injected delay, computation of a step and kind."""
     rows = []
     for name, step in FIGURES["Figure 10"].items():
-        for kind, group in found.of(name).items():
+        for kind, group in results.of(name).items():
             for run in group.records.values():
                 variant, _, delay = run["variant"].removesuffix(" ms").rpartition(" ")
                 own = {"panel": f"{kind}, {step or 'step as it is'}", "delay": f"{delay} ms", "kind": kind}

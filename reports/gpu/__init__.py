@@ -1,4 +1,4 @@
-"""What ran on GPUs: the records of paper `gpu`, which is no paper's."""
+"""The page of runs on GPUs: the records stored as paper `gpu`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from repro.answers.tables.loading import Summary, latest, read, trains
 from repro.records import tidy
 
 PAGE = "gpu"
-DRAWN = "strategies"  # the experiment of the figure; the others stand in a table
+DRAWN = "strategies"  # the experiment of the figure; the others are in a table
 GROUPED = ("experiment", "scale")
 MADE_WITH = ("hardware", "results", "runs", "seed", "data set", "commit", "finished")
 
@@ -36,7 +36,7 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
 
 
 def sentence(runs: list[Summary]) -> str:
-    """What ran, on what, and what it reached."""
+    """How many strategies, networks and runs there are, and on which GPUs."""
     if not runs:
         return "No results yet: `make gpu-check` makes them."
     gpus = sorted({gpu for run in runs if (gpu := run["hardware"].get("gpu"))})
@@ -49,13 +49,13 @@ def sentence(runs: list[Summary]) -> str:
 
 
 def missed(probes: list[Summary]) -> list[str]:
-    """The goals that measurements missed, a sentence each, in the words of the runs."""
+    """The goals that measurements missed, a sentence each, from the runs' own lines."""
     wrong = [run for run in probes if False in (run["result"].get("met"), run["result"].get("agree"))]
     return [f"`{run['experiment']}`, {run['variant']}: {run['line']}" for run in wrong]
 
 
 def training(runs: list[Summary]) -> pd.DataFrame:
-    """A row a run that trained; milliseconds, megabytes."""
+    """A row a training run, in milliseconds and megabytes."""
     table = tidy.frame([tidy.run(run) | _named(run) for run in runs])
     if runs:
         table["step_ms"] = 1e3 * table["step_s"]
@@ -64,11 +64,11 @@ def training(runs: list[Summary]) -> pd.DataFrame:
 
 
 def probe(run: Summary) -> dict[str, str]:
-    """A probe's run in its own words."""
+    """A row for a probe's run, with its line of text."""
     return {name: str(run[name]) for name in ("experiment", "variant", "seed")} | {"found": str(run.get("line", ""))}
 
 
 def _named(run: Summary) -> dict[str, str]:
-    """What the method is called, with any launcher, and what its messages go over."""
+    """The name of the method without its launcher, and the transport of its messages."""
     method = run["factors"].get("method", run["variant"])
     return {"method": method, "messages": run["hardware"].get("backend") or run["fabric"]}

@@ -1,1 +1,1 @@
-"""gTop-k S-SGD: which of its results are shown, its claims and figures, the words of its page."""
+"""gTop-k: the claims, figures, tables and words of its page."""

@@ -1,4 +1,4 @@
-"""How ours is computed for gTop-k's claims about collectives and selection, where no verb reaches."""
+"""gTop-k's claims on collectives, selection and bandwidth: numbers that no verb computes."""
 
 from __future__ import annotations
 
@@ -13,33 +13,34 @@ from repro.answers.claims.stats import median
 from repro.answers.tables.loading import Summary
 from repro.answers.tables.runs import Runs
 
-# what the seconds of a collective are said to grow with
+# unit in which the time of a collective is claimed to grow
 UNITS: dict[str, Callable[[float], float]] = {"log2 P": math.log2, "P - 1": lambda P: P - 1, "bytes": lambda size: size}
 
 
 @function
 def extra_compression(group: Runs, variant: str, over: str) -> Outcome:
     """(compression of `variant` - that of `over`) / communication of `variant`, all on the main line."""
-    return paired(
-        group,
-        [variant, over],
-        number=lambda one, base: ratio(
-            max(0.0, one["phases"]["compress"] - base["phases"]["compress"]),
-            one["phases"]["communicate"] + one["phases"]["wait"],
-        ),
-    )
+
+    def share(run: Summary, base: Summary) -> float:
+        extra = max(0.0, run["phases"]["compress"] - base["phases"]["compress"])
+        return ratio(extra, run["phases"]["communicate"] + run["phases"]["wait"])
+
+    return paired(group, [variant, over], share)
 
 
 # --- collectives (Table I, Figure 9)
 
 
 def _growth(group: Runs, by: str, number: Callable[[pd.DataFrame], pd.Series], reason: str) -> Outcome:
-    """number(seconds of each algorithm by workers and bytes) at the most workers (`ranks`) or bytes / the same at the
-    fewest, a seed each: of the places equal in the other one those where they are most, the larger one where tied."""
+    """number(seconds of each algorithm by `ranks` and `bytes`) at the greatest `by` / the same at the least, one a
+    seed.
+
+    The other one of `ranks` and `bytes` is fixed at the value with most points, of several the greatest.
+    """
     other, values = "ranks" if by == "bytes" else "bytes", {}
-    for seed, of in group.rows[group.rows["ranks"] > 1].groupby("seed"):
-        found = number(of.groupby(["ranks", "bytes", "algorithm"])["seconds.median"].last().unstack()).dropna()
-        lines = {(len(line), same): line for same, line in found.groupby(other)}
+    for seed, rows in group.rows[group.rows["ranks"] > 1].groupby("seed"):
+        numbers = number(rows.groupby(["ranks", "bytes", "algorithm"])["seconds.median"].last().unstack()).dropna()
+        lines = {(len(line), fixed): line for fixed, line in numbers.groupby(other)}
         if lines and len(line := lines[max(lines)]) > 1:
             values[seed] = float(line.iloc[-1] / line.iloc[0])
     return Outcome(values) if values else Outcome(reason=reason)
@@ -47,10 +48,10 @@ def _growth(group: Runs, by: str, number: Callable[[pd.DataFrame], pd.Series], r
 
 @probe_function("sparse_collectives")
 def collective_growth(group: Runs, algorithm: str, by: str) -> Outcome:
-    """(seconds / unit) with most workers / the same with fewest; unit: log2 P or P - 1, of the powers of two that the
-    formulas are for. Near 1: it grows like that.
+    """(seconds / unit) at the greatest number of workers P or of bytes / the same at the least; 1: it grows as the
+    unit.
 
-    by `bytes`: seconds a byte of the gradient, the largest against the smallest, in the largest world with several.
+    by: the unit, `log2 P` or `P - 1` (at the powers of two for which the formulas hold), or `bytes`.
     """
 
     def number(seconds: pd.DataFrame) -> pd.Series:
@@ -63,7 +64,7 @@ def collective_growth(group: Runs, algorithm: str, by: str) -> Outcome:
 
 @probe_function("sparse_collectives")
 def advantage_growth(group: Runs, of: str, over: str, by: str) -> Outcome:
-    """(seconds of `over` / of `of`) at the most workers or bytes / the same at the fewest; above 1: it grows."""
+    """(seconds of `over` / of `of`) at the most workers or bytes / the same at the fewest; above 1: the lead grows."""
     return _growth(group, by, lambda s: s[over] / s[of], f"{of} and {over} were not run at several {by}")
 
 
@@ -71,8 +72,8 @@ def advantage_growth(group: Runs, of: str, over: str, by: str) -> Outcome:
 
 
 def _share(runs: Sequence[Summary], model: str, gpu: bool) -> float | None:
-    found = [row for run in runs for row in run["result"]["rows"] if (row["model"], row["method"]) == (model, "exact")]
-    return median(row["share"] for row in found if row["device"].lower().startswith("cpu") != gpu)
+    rows = [row for run in runs for row in run["result"]["rows"] if (row["model"], row["method"]) == (model, "exact")]
+    return median(row["share"] for row in rows if row["device"].lower().startswith("cpu") != gpu)
 
 
 @probe_function("selection")
@@ -98,21 +99,23 @@ def gpu_gain(group: Runs, model: str) -> Outcome:
 
 @function
 def crossing_gbit(group: Runs, over: str, alpha_ms: float) -> Outcome:
-    """The bandwidth at which gTop-k's step takes as long as that of `over`, interpolated between logarithms; the least
-    or the most bandwidth that was run where it is slower, or faster, at all of them."""
-    frame, found = group.frame, {}
-    for seed, of in frame[frame["factors.alpha_ms"].astype(float) == alpha_ms].groupby("seed"):
-        seconds = of.groupby([of["factors.gbit"].astype(float), "factors.method"])["step_s"].median().unstack()
+    """The bandwidth at which gTop-k's step takes as long as that of `over`, interpolated on a log scale.
+
+    Where gTop-k is slower (faster) at all bandwidths, the least (greatest) one that was run.
+    """
+    frame, values = group.frame, {}
+    for seed, runs in frame[frame["factors.alpha_ms"].astype(float) == alpha_ms].groupby("seed"):
+        seconds = runs.groupby([runs["factors.gbit"].astype(float), "factors.method"])["step_s"].median().unstack()
         if {over, "gTop-k"} <= set(seconds):
-            found[int(seed)] = crossing((seconds[over] / seconds["gTop-k"]).dropna())
-    return Outcome(found) if found else Outcome(reason=f"no results for {over} and gTop-k with {alpha_ms:g} ms")
+            values[int(seed)] = crossing((seconds[over] / seconds["gTop-k"]).dropna())
+    return Outcome(values) if values else Outcome(reason=f"no results for {over} and gTop-k with {alpha_ms:g} ms")
 
 
 def crossing(speedup: pd.Series) -> float:
-    """Where a speed-up, by bandwidth, becomes 1."""
+    """The bandwidth at which a speed-up, indexed by bandwidth, becomes 1."""
     at, gain = [[math.log(value) for value in values] for values in (speedup.index, speedup)]
     if gain[0] <= 0 or gain[-1] > 0:
         return float(speedup.index[0 if gain[0] <= 0 else -1])
-    place = next(place for place, value in enumerate(gain) if value <= 0)
-    share = gain[place - 1] / (gain[place - 1] - gain[place])
-    return math.exp(at[place - 1] + share * (at[place] - at[place - 1]))
+    first = next(place for place, value in enumerate(gain) if value <= 0)
+    share = gain[first - 1] / (gain[first - 1] - gain[first])
+    return math.exp(at[first - 1] + share * (at[first] - at[first - 1]))

@@ -1,5 +1,6 @@
-"""The paper's own numbers (reference/gtopk.csv), and its time model: Table I in seconds, apart from the harness's own
-closed forms, after Table VI's iteration.
+"""The paper's numbers (reference/gtopk.csv) and its time model: Table I in seconds, added to Table VI's iteration.
+
+The formulas are independent of the harness's own closed forms.
 
 P workers, alpha seconds a message, beta seconds a byte. The gradient has m bytes of float32, k gradients of it are
 sent, each with its index: 8 bytes. (The paper's k is in bytes too, k = rho m, so its 2k is 8 bytes an element.)
@@ -19,7 +20,7 @@ from repro.answers.pages.reference import quoted
 PAPER = "gtopk"
 ALGORITHMS = ("Dense", "Top-k", "gTop-k")
 MODELS = ("VGG-16", "ResNet-20", "AlexNet", "ResNet-50")
-# Trainable parameters of the models here; the paper states none (Figure 9 takes 100 MB for ResNet-50).
+# Trainable parameters of our models; the paper prints none (Figure 9 takes 100 MB for ResNet-50).
 PARAMETERS = {"VGG-16": 14_728_266, "ResNet-20": 269_722, "AlexNet": 60_965_224, "ResNet-50": 25_557_032}
 DENSITY = 0.001  # Figures 9 and 10
 WORLDS = (1, 2, 4, 8, 16, 32)
@@ -34,7 +35,7 @@ FORMS: dict[str, Callable[[int, float, int, float, float], float]] = {
     "Dense": lambda P, m, k, alpha, beta: 2 * (P - 1) * alpha + 2 * (P - 1) / P * m * beta,
     # allgather by recursive doubling, equation (6)
     "Top-k": lambda P, m, k, alpha, beta: math.log2(P) * alpha + ELEMENT * (P - 1) * k * beta,
-    # allgather round a ring: the same bytes, P - 1 messages after one another
+    # allgather around a ring: the same bytes, P - 1 messages one after another
     "Top-k, ring": lambda P, m, k, alpha, beta: (P - 1) * (alpha + ELEMENT * k * beta),
     # tree and broadcast, equation (7)
     "gTop-k": lambda P, m, k, alpha, beta: 2 * math.log2(P) * (alpha + ELEMENT * k * beta),
@@ -42,7 +43,7 @@ FORMS: dict[str, Callable[[int, float, int, float, float], float]] = {
 
 
 def selected(elements: int, density: float) -> int:
-    """k of a gradient."""
+    """k: the number of elements selected from a gradient."""
     return max(1, round(density * elements))
 
 
@@ -53,14 +54,14 @@ def alpha_beta() -> tuple[float, float]:
 
 
 def closed_form_s(algorithm: str, workers: int, elements: int, alpha: float, beta: float) -> float:
-    """Table I at the paper's density; nothing is sent by one worker alone."""
+    """Seconds by Table I at the paper's density; 0 for one worker."""
     form, k = FORMS[algorithm], selected(elements, DENSITY)
     return form(workers, 4 * elements, k, alpha, beta) if workers > 1 else 0.0
 
 
 def printed() -> pd.DataFrame:
-    """A row a model, algorithm and number of workers, Table VI with one and Table VII with 32: seconds of an iteration
-    and of its computation, and a worker's batch."""
+    """A row a model, algorithm and number of workers (one: Table VI; 32: Table VII): seconds of an iteration and of its
+    computation, and a worker's batch."""
     paper, rows = quoted(PAPER), []
     for model in MODELS:
         of = {name: paper.value("Table VI", model, "one GPU", name) for name in ("batch size", "iteration time")}
@@ -73,8 +74,8 @@ def printed() -> pd.DataFrame:
 
 
 def released() -> pd.DataFrame:
-    """The same of what the authors released beside the paper, with 1, 4, 8, 16 and 32 workers; with 32 workers also the
-    seconds of computation, compression and communication of gTop-k's iteration."""
+    """`printed` for the numbers that the authors released beside the paper; with 32 workers also the seconds of the
+    parts of gTop-k's iteration."""
     paper, rows = quoted(PAPER), []
     for model, algorithm, workers in product(MODELS, ALGORITHMS, RELEASED_WORLDS):
         batch = paper.value("Table VI", model, "one GPU", "batch size")
@@ -89,19 +90,19 @@ def released() -> pd.DataFrame:
 
 
 def modelled() -> pd.DataFrame:
-    """The same by the time model, with every number of workers: compression costs nothing in it."""
+    """`printed` by the time model, in which compression takes no time, for all numbers of workers."""
     every = printed().query("workers == 1").drop(columns="workers").merge(pd.DataFrame({"workers": WORLDS}), "cross")
     sent = [closed_form_s(of.algorithm, of.workers, PARAMETERS[of.model], *alpha_beta()) for of in every.itertuples()]
     return every.assign(seconds=every["computation_s"] + sent)
 
 
 def speedup(model: str, over: str) -> float:
-    """gTop-k's as Table VII prints it."""
+    """gTop-k's speed-up as Table VII prints it."""
     sign = {"Dense": "g/d", "Top-k": "g/t"}[over]
     return quoted(PAPER).value("Table VII", model, "gTop-k", f"speed-up over {over}, {sign}")
 
 
 def implied_mbit(model: str, algorithm: str, sent_s: float) -> float:
-    """The bandwidth (Mbit/s) with which Table I takes so many seconds with 32 workers."""
+    """The bandwidth (Mbit/s) at which Table I gives `sent_s` seconds with 32 workers."""
     left = sent_s - closed_form_s(algorithm, MOST, PARAMETERS[model], alpha_beta()[0], 0.0)
     return 8e-6 * closed_form_s(algorithm, MOST, PARAMETERS[model], 0.0, 1.0) / left if left > 0 else math.nan

@@ -1,8 +1,8 @@
-"""What the gTop-k page draws besides the tidy tables: ours beside the paper's tables, its time model and its formulas.
+"""The tables of the gTop-k page: our numbers beside the paper's tables, its time model and its formulas.
 
-Rows of kind `paper` are printed numbers, those of kind `released` what the authors measured and released beside the
-paper; those of kind `paper's model` are Table I's formulas with the published alpha and beta and, for an iteration,
-Table VI's, one after the other. `simulated, congested`: on the network and host that the released numbers imply.
+Kinds of rows: `paper` is printed; `released` is what the authors measured and released beside the paper; `paper's
+model` is Table I's formulas with the published alpha and beta, for an iteration added to Table VI's computation;
+`simulated, congested` is on the network and host that the released numbers imply.
 """
 
 from __future__ import annotations
@@ -36,27 +36,26 @@ WORKERS_PANEL, SIZE_PANEL = "100 MB, by workers", "32 workers, by MB"
 PLACE = ["model", "algorithm", "workers"]
 
 
-def iterations(found: Results) -> pd.DataFrame:
-    """A row a kind (the time model, the paper's tables, what its authors released, our emulation and simulations where
-    there are), model, algorithm and number of workers: seconds of an iteration, examples a second of all workers,
-    equation (4)'s efficiency in percent."""
+def iterations(results: Results) -> pd.DataFrame:
+    """A row a kind, model, algorithm and number of workers: seconds of an iteration, examples a second of all workers
+    and equation (4)'s efficiency in percent."""
     kinds = {MODEL: modelled(), PAPER: printed(), RELEASED: released()}
-    kinds |= {kind: ours(found, kind) for kind in (EMULATED, SIMULATED)}
-    kinds[CONGESTED] = ours(found, SIMULATED, "fig10-congested")
+    kinds |= {kind: fig10_medians(results, kind) for kind in (EMULATED, SIMULATED)}
+    kinds[CONGESTED] = fig10_medians(results, SIMULATED, "fig10-congested")
     every = pd.concat([of.assign(kind=kind) for kind, of in kinds.items() if len(of)], ignore_index=True)
     every["throughput"] = every["workers"] * every["batch"] / every["seconds"]
     every["percent"] = 100 * every["computation_s"] / every["seconds"]
     return every.sort_values("model", key=lambda names: names.map(MODELS.index), kind="stable")
 
 
-def ours(found: Results, kind: str, shown: str = "fig10") -> pd.DataFrame:
-    """Medians over Figure 10's runs of a kind; waiting for others belongs to the communication."""
-    if not (group := found.shown.get((shown, kind))):
+def fig10_medians(results: Results, kind: str, shown: str = "fig10") -> pd.DataFrame:
+    """Medians over Figure 10's runs of a kind; communication includes waiting for other workers."""
+    if not (group := results.shown.get((shown, kind))):
         return pd.DataFrame()
     runs = group.frame.rename(
         columns={"factors.method": "algorithm", "step_s": "seconds", "phases.compress": "compression"}
     )
-    paper_s = runs["algorithm"].isin(ALGORITHMS) & runs["factors.model"].isin(MODELS)  # and nobody's own
+    paper_s = runs["algorithm"].isin(ALGORITHMS) & runs["factors.model"].isin(MODELS)  # leaves out a user's own
     runs = runs[paper_s & ~runs["breakdown"].eq(True)].assign(
         model=runs["factors.model"],
         batch=runs["batch"] / runs["workers"],
@@ -68,9 +67,9 @@ def ours(found: Results, kind: str, shown: str = "fig10") -> pd.DataFrame:
     return every.merge(runs.groupby("model")[["batch", "computation_s"]].median().reset_index())
 
 
-def messages(found: Results) -> pd.DataFrame:
-    """Seconds of a message, of every kind, and the paper's line at the same sizes."""
-    groups = [group.rows for group in found.of("fig8").values()]
+def messages(results: Results) -> pd.DataFrame:
+    """Seconds of a message by kind and size, and the paper's model at the same sizes."""
+    groups = [group.rows for group in results.of("fig8").values()]
     if not groups:
         return pd.DataFrame()
     ours = pd.concat(groups, ignore_index=True).rename(columns={"mean_s": "seconds"})[
@@ -81,12 +80,12 @@ def messages(found: Results) -> pd.DataFrame:
     return pd.concat([ours, line.assign(seconds=alpha + beta * line["bytes"])])
 
 
-def collectives(found: Results) -> pd.DataFrame:
-    """Seconds of the collectives of Figure 9 run and by the formulas, which are what the paper draws."""
+def collectives(results: Results) -> pd.DataFrame:
+    """Seconds of Figure 9's collectives, as run and by the formulas, which the paper draws."""
     ours = pd.DataFrame(
         {"panel": panel, "x": x, "algorithm": NAMES[row["algorithm"]], "kind": run["kind"], "seed": run["seed"],
          "ranks": row["ranks"], "bytes": row["bytes"], "seconds": row["seconds"]["median"]}
-        for group in found.of("fig9").values()
+        for group in results.of("fig9").values()
         for run in group.records.values()
         for row in run["result"]["rows"]
         for panel, x in _panels(row["bytes"], row["ranks"])
@@ -100,37 +99,38 @@ def collectives(found: Results) -> pd.DataFrame:
 
 
 def _panels(size: float, ranks: int) -> Iterator[tuple[str, float]]:
-    """In which panels of Figure 9 a gradient of so many bytes stands, and where; one worker alone sends nothing."""
+    """The panels of Figure 9 that show a gradient of this size, and its x there; one worker alone sends nothing."""
     if size == 100e6 and ranks > 1:
         yield WORKERS_PANEL, ranks
     if ranks == MOST:
         yield SIZE_PANEL, size / 1e6
 
 
-def efficiency(found: Results) -> pd.DataFrame:
+def efficiency(results: Results) -> pd.DataFrame:
     """Scaling efficiency in percent: Figure 10."""
-    every = iterations(found).query("workers > 1 and kind not in [@EMULATED, @MODEL, @PAPER]")
+    every = iterations(results).query("workers > 1 and kind not in [@EMULATED, @MODEL, @PAPER]")
     return every.sort_values("workers", kind="stable")
 
 
-def speedups(found: Results) -> pd.DataFrame:
-    """gTop-k's speed-up with 32 workers as Table VII prints it, as released, by the time model, emulated, simulated,
-    and from low to high what a verdict rests on."""
-    every = iterations(found).query("workers == @MOST").set_index(["kind", "model", "algorithm"])["seconds"].unstack()
+def speedups(results: Results) -> pd.DataFrame:
+    """gTop-k's speed-up with 32 workers by kind; low, high: the interval behind the verdict."""
+    every = iterations(results).query("workers == @MOST").set_index(["kind", "model", "algorithm"])["seconds"].unstack()
     rows = []
     for over, model, kind in product(("Dense", "Top-k"), MODELS, SHOWN):
         if (kind, model) not in every.index:
             continue
         value = speedup(model, over) if kind == PAPER else every[over][kind, model] / every["gTop-k"][kind, model]
         sides = ({"factors.model": model, "factors.method": name, "workers": MOST} for name in ("gTop-k", over))
-        low, high = found.interval(*(("fig10-congested", SIMULATED) if kind == CONGESTED else ("fig10", kind)), *sides)
+        low, high = results.interval(
+            *(("fig10-congested", SIMULATED) if kind == CONGESTED else ("fig10", kind)), *sides
+        )
         rows.append({"over": f"over {over}", "model": model, "kind": kind, "speedup": value, "low": low, "high": high})
     return pd.DataFrame(rows).dropna(subset="speedup")
 
 
-def throughput(found: Results) -> pd.DataFrame:
-    """Table VII beside time model, emulation and simulation, and the network that would have the model print it."""
-    every = iterations(found).query("workers == @MOST").pivot(index=PLACE[:2], columns="kind")
+def throughput(results: Results) -> pd.DataFrame:
+    """Table VII beside our kinds of number; mbit: the bandwidth at which the time model gives the printed number."""
+    every = iterations(results).query("workers == @MOST").pivot(index=PLACE[:2], columns="kind")
     theirs = every.xs(PAPER, axis=1, level="kind")
     rows = every["throughput"].reindex(columns=list(SHOWN)).assign(
         model_over_paper=theirs["seconds"] / every["seconds"][MODEL],
@@ -140,10 +140,9 @@ def throughput(found: Results) -> pd.DataFrame:
     return rows.reindex(product(MODELS, ALGORITHMS)).reset_index()
 
 
-def breakdown(found: Results) -> pd.DataFrame:
-    """Figure 11: seconds of the parts of an iteration, simulated and released; of Table VII's, what Table VI leaves is
-    one part."""
-    every = iterations(found).query("workers == @MOST and algorithm == 'gTop-k' and kind != @MODEL")
+def breakdown(results: Results) -> pd.DataFrame:
+    """Figure 11: seconds of the parts of an iteration; `all else`: Table VII's iteration less Table VI's."""
+    every = iterations(results).query("workers == @MOST and algorithm == 'gTop-k' and kind != @MODEL")
     about = ["model", "algorithm", "kind"]
     every = every.reindex(columns=[*about, "seconds", "computation_s", *PARTS])
     theirs = every["kind"] == PAPER
@@ -153,9 +152,9 @@ def breakdown(found: Results) -> pd.DataFrame:
     return parts.dropna(subset="seconds")
 
 
-def bandwidth(found: Results) -> pd.DataFrame:
-    """How many times as fast gTop-k is as each other method, by the network's bandwidth and latency."""
-    if not (group := found.shown.get(("bandwidth", SIMULATED))):
+def bandwidth(results: Results) -> pd.DataFrame:
+    """gTop-k's speed-up over each other method, by the network's bandwidth and latency."""
+    if not (group := results.shown.get(("bandwidth", SIMULATED))):
         return pd.DataFrame()
     runs = group.frame.rename(columns=lambda name: name.removeprefix("factors."))
     seconds = runs.groupby(["alpha_ms", "gbit", "method"])["step_s"].median().unstack()

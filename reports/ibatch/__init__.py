@@ -1,1 +1,1 @@
-"""iBatch: which of its results are shown, its claims and figures, the words of its page."""
+"""iBatch: the claims, figures, tables and words of its page."""

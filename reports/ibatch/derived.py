@@ -1,4 +1,4 @@
-"""How ours is computed where no verb reaches: rests of times, decisions, weights."""
+"""iBatch's claims: numbers that no verb computes, on overlap, pulled batches and weights."""
 
 from __future__ import annotations
 
@@ -17,67 +17,65 @@ from repro.answers.tables.loading import Summary
 from repro.answers.tables.runs import Runs
 
 MODES = ("default", "layerwise", "ibatch")
-WHOLE = "per_rank.forward_end_s"  # from the first pull asked to the end of the forward pass
+WHOLE = "per_rank.forward_end_s"  # from the first pull's request to the end of the forward pass
 
 
-# --- Figures 3, 4 and 7: what pulls and forward passes took, and what was decided
+# --- Figures 3, 4 and 7: pulls, forward passes and batches
 
 
 @function
 def ratio_of_rests(group: Runs, experiment: str, of: str, over: str, column: str) -> Outcome:
-    """A time of a variant over another one's that is a rest of two (what overlaps of pulls and forward pass, or what
-    does not): it is wrong by that share of a whole."""
+    """A variant's time over another's, each a difference of two times (the part of pulls and forward pass that
+    overlaps, or the part that does not) and at least 0."""
     sides = []
     for variant in (of, over):
         runs = group.frame[(group.frame["experiment"] == experiment) & (group.frame["variant"] == variant)]
         if WHOLE not in runs or not runs[WHOLE].notna().any():
             return Outcome(reason=f"no pulls recorded by {variant} of {experiment}")
-        rests = computed(runs, column).clip(lower=0.0)
-        sides.append(dict(zip(runs["seed"], rests)))
+        sides.append(dict(zip(runs["seed"], computed(runs, column).clip(lower=0.0))))
     above, below = sides
     return Outcome({int(seed): ratio(above[seed], below[seed]) for seed in sorted({*above} & {*below})})
 
 
 @function
 def layer_ratio(group: Runs, layer: str, above: str, below: str) -> Outcome:
-    """Of a layer: its pull over its forward pass, or the reverse; by the profile that the default's run measured."""
+    """A layer's pull over its forward pass, or the reverse, from the profile measured by the default's run."""
     seconds = {seed: waits(run).get(layer) for seed, run in group.seeds("default").items()}
     values = {seed: of[above] / of[below] for seed, of in seconds.items() if of}
     return Outcome(values) if values else Outcome(reason=f"no profile of default with a layer {layer}")
 
 
 def waits(run: Summary) -> dict[str, dict[str, float]]:
-    """Layer -> seconds of its pull, alone, and of its forward pass; of a run that measured its profile."""
-    if not (of := (run.get("pipeline") or {}).get("profile")):
+    """layer -> seconds of its pull, if pulled alone, and of its forward pass; {} for a run that measured no profile."""
+    if not (profile := (run.get("pipeline") or {}).get("profile")):
         return {}
-    each = zip(of["layers"], of["transfer_s"], of["forward_s"], strict=True)
-    return {name: {"pull": of["startup_s"] + transfer, "forward": forward} for name, transfer, forward in each}
+    layers = zip(profile["layers"], profile["transfer_s"], profile["forward_s"], strict=True)
+    return {name: {"pull": profile["startup_s"] + pull, "forward": forward} for name, pull, forward in layers}
 
 
 @function
 def waiting_layers(group: Runs) -> Outcome:
-    """Of layer by layer: how many layers behind the first wait longer for their pull than they then compute, in the
-    pipeline of the profile that the run measured."""
-    found = {}
+    """With layer-by-layer pulls: the number of layers after the first that wait for their pull longer than they
+    compute, in the timeline of the run's measured profile."""
+    values = {}
     for seed, run in group.seeds("layerwise").items():
-        if of := (run.get("pipeline") or {}).get("profile"):
-            profile = PullProfile.parse(of, f"seed {seed}")
+        if measured := (run.get("pipeline") or {}).get("profile"):
+            profile = PullProfile.parse(measured, f"seed {seed}")
             computing = [box for box in timeline(profile, layerwise(profile)) if box.kind == "forward"]
-            waits = [(now.start - before.end, now.end - now.start) for before, now in pairwise(computing)]
-            found[seed] = float(sum(wait > compute for wait, compute in waits))
-    return Outcome(found) if found else Outcome(reason="no profile of layerwise")
+            late = (now.start - before.end > now.end - now.start for before, now in pairwise(computing))
+            values[seed] = float(sum(late))
+    return Outcome(values) if values else Outcome(reason="no profile of layerwise")
 
 
 @function
 def batches_count(group: Runs) -> Outcome:
-    """How many batches iBatch decided on."""
-    decided = {seed: batches(run) for seed, run in group.seeds("ibatch").items()}
-    values = {seed: float(len(pulls)) for seed, pulls in decided.items() if pulls}
+    """The number of batches that iBatch chose."""
+    values = {seed: float(len(pulls)) for seed, run in group.seeds("ibatch").items() if (pulls := batches(run))}
     return Outcome(values) if values else Outcome(reason="no batches of ibatch")
 
 
 def batches(run: Summary) -> Sequence[tuple[int, int]]:
-    """First and last layer of each batch, from 1."""
+    """The first and last layer of each batch, counted from 1."""
     return (run.get("pipeline") or {}).get("batches") or ()
 
 
@@ -86,10 +84,10 @@ def batches(run: Summary) -> Sequence[tuple[int, int]]:
 
 @function
 def equal_weights(group: Runs) -> Outcome:
-    """Share of the numbers of workers at which all three modes end with the same weights, bit for bit."""
+    """The share of numbers of workers at which all three modes end with weights equal bit for bit."""
     names = ["seed", "workers", "weights_sha256"]
     ends = [[run.get(name) for name in names] for run in group.records.values() if not run["breakdown"]]
-    of = pd.DataFrame(ends, columns=names).groupby(names[:2])["weights_sha256"].agg(["size", "nunique"])
-    same = of.loc[of["size"] == len(MODES), "nunique"] == 1
+    counts = pd.DataFrame(ends, columns=names).groupby(names[:2])["weights_sha256"].agg(["size", "nunique"])
+    same = counts.loc[counts["size"] == len(MODES), "nunique"] == 1
     values = {int(seed): float(share) for seed, share in same.groupby("seed").mean().items()}
     return Outcome(values) if values else Outcome(reason="no number of workers with all three modes")

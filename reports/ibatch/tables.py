@@ -1,5 +1,5 @@
-"""The tables of the iBatch page that are no tidy tables as they are: speed-ups beside the paper's, parts of an
-iteration, layers, decisions, and arithmetic on the paper's own numbers."""
+"""The tables of the iBatch page: speed-ups beside the paper's, parts of an iteration, layers, batches, and checks of
+the paper's numbers."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ from repro.reports.ibatch.derived import batches, waits
 
 PAPER = "ibatch"
 ESTIMATED, OF_26 = "estimated processors", f"processors implied by 26{TIMES}"
-# how experiments' names end -> the network as the paper writes it
+# suffix of an experiment's name -> the network as the paper writes it
 NETWORKS = {"googlenet": "GoogLeNet", "inception": "Inception-V3", "vgg19": "VGG19", "vgg19-22k": "VGG19-22K"}
 OTHER = "other"
 VGG19, VGG19_22K = NETWORKS["vgg19"], NETWORKS["vgg19-22k"]
 SINGLE, DEFAULT, LAYERWISE, IBATCH = "single", "default", "layerwise", "ibatch"
-CALLED = {DEFAULT: "default", LAYERWISE: "layer by layer", IBATCH: "iBatch"}  # as the paper does
+CALLED = {DEFAULT: "default", LAYERWISE: "layer by layer", IBATCH: "iBatch"}  # the paper's names
 IMPLIED = "-implied"
 SCALING = "Section Scalability"
 MEDIUM, LARGEST = 30, 72
-FORWARD = 1 / 3  # of an iteration: the backward pass computes two gradients where the forward pass has a product
+FORWARD = 1 / 3  # of an iteration: the backward pass computes two products for each one of the forward pass
 ROUNDING = 0.5  # of a printed speed-up
 
 
 def speedup(network: str, mode: str, nodes: int) -> float | None:
-    """The paper's, over a single node; None where it prints none."""
-    found = quoted(PAPER).maybe(SCALING, network, mode, f"speed-up, {nodes} nodes")
-    return None if found is None else float(found)
+    """The paper's speed-up over a single node; None if it prints none."""
+    text = quoted(PAPER).maybe(SCALING, network, mode, f"speed-up, {nodes} nodes")
+    return None if text is None else float(text)
 
 
 def printed(nodes: int) -> dict[str, dict[str, float]]:
-    """Network -> mode -> speed-up, of the networks of which the paper prints all three on that many nodes."""
-    found = {name: {mode: speedup(name, mode, nodes) for mode in CALLED} for name in NETWORKS.values()}
-    return {name: {m: known for m, known in of.items() if known} for name, of in found.items() if all(of.values())}
+    """network -> mode -> speed-up, for the networks with printed speed-ups of all three modes on that many nodes."""
+    every = {name: {mode: speedup(name, mode, nodes) for mode in CALLED} for name in NETWORKS.values()}
+    return {name: {m: value for m, value in of.items() if value} for name, of in every.items() if all(of.values())}
 
 
-def _runs(found: Results, figure: str) -> Iterator[tuple[dict[str, Any], Summary]]:
-    """Of the simulated runs of a figure: what names them on the page, and the run; modes in the paper's order."""
+def _runs(results: Results, figure: str) -> Iterator[tuple[dict[str, Any], Summary]]:
+    """(the page's columns, run) for the simulated runs of a figure; modes in the paper's order."""
     for ending, testbed in (("", ESTIMATED), (IMPLIED, OF_26)):
-        group = found.shown.get((f"{figure}{ending}", "simulated"))
+        group = results.shown.get((f"{figure}{ending}", "simulated"))
         for mode in (SINGLE, *CALLED):
             for run in group.records.values() if group else ():
                 if run["factors"].get("method") == mode:
@@ -59,12 +59,12 @@ def _runs(found: Results, figure: str) -> Iterator[tuple[dict[str, Any], Summary
 # --- Figures 5 and 6
 
 
-def speedups(found: Results) -> pd.DataFrame:
-    """Speed-up by network, mode and nodes on each testbed, the paper's printed ones beside each.
+def speedups(results: Results) -> pd.DataFrame:
+    """Speed-up by network, mode and nodes on each testbed, and the paper's.
 
-    Samples a second over those of a single node: every node computes a minibatch of its own an iteration.
+    It is a ratio of samples a second to a single node's: every node computes its own minibatch in an iteration.
     """
-    every = (one for figure in ("fig5", "fig6") for one in _runs(found, figure))
+    every = (one for figure in ("fig5", "fig6") for one in _runs(results, figure))
     runs = pd.DataFrame([about | {"step_s": run["step"]["mean_s"]} for about, run in every])
     if runs.empty:
         return runs
@@ -73,7 +73,7 @@ def speedups(found: Results) -> pd.DataFrame:
     ours = runs.assign(source="simulated, " + runs["testbed"], speedup=runs["nodes"] * runs["alone_s"] / runs["step_s"])
     theirs = [speedup(run.network, run.mode, run.nodes) for run in runs.itertuples()]
     theirs = runs.assign(kind="paper", source="paper", speedup=theirs).query("figure == 'fig5'")
-    intervals = [found.interval(run.figure + IMPLIED * (run.testbed == OF_26), run.kind, *_sides(run))
+    intervals = [results.interval(run.figure + IMPLIED * (run.testbed == OF_26), run.kind, *_sides(run))
                  for run in ours.itertuples()]  # fmt: skip
     ours = ours.assign(low=[low for low, _ in intervals], high=[high for _, high in intervals])
     both = pd.concat([ours, theirs.astype({"speedup": float})]).dropna(subset=["speedup"])
@@ -83,7 +83,7 @@ def speedups(found: Results) -> pd.DataFrame:
 
 
 def _sides(run: Any) -> list[dict[str, str]]:
-    """The runs that a speed-up compares, as claims choose them."""
+    """The filters of both sides of a speed-up, as claims have them."""
     ending = next((ending for ending, name in NETWORKS.items() if name == run.network), "")
     return [{"experiment": f"{run.figure}-{ending}", "variant": name} for name in (f"{run.mode} {run.nodes}", SINGLE)]
 
@@ -91,35 +91,35 @@ def _sides(run: Any) -> list[dict[str, str]]:
 # --- Figures 3, 4 and 7
 
 
-def parts(found: Results) -> pd.DataFrame:
-    """Of pulls and forward pass on 72 nodes: what overlaps and what does not, in shares of all of the default's."""
+def parts(results: Results) -> pd.DataFrame:
+    """Pulls and forward pass on 72 nodes: the overlapping time and the rest, over the total of the default."""
     rows, whole = [], {}
-    for about, run in _runs(found, "fig5"):
+    for about, run in _runs(results, "fig5"):
         of, panel = row_of(run), f"{about['network']}, {about['testbed']}"
         if about["mode"] in CALLED and about["nodes"] == LARGEST and "per_rank.pull_s" in of:
             pull, forward, both = (of[f"per_rank.{name}_s"] for name in ("pull", "forward", "overlap"))
-            whole.setdefault(panel, pull + forward - both)  # the default's, which is the first
+            whole.setdefault(panel, pull + forward - both)  # the default comes first
             each = {"overlapping": both, "communication alone": pull - both, "computation alone": forward - both}
             rows += [about | {"panel": panel, "mode": CALLED[about["mode"]], "part": part, "share": s / whole[panel]}
                      for part, s in each.items()]  # fmt: skip
     return pd.DataFrame(rows)
 
 
-def layers(found: Results) -> pd.DataFrame:
-    """Figure 3: a row a layer, testbed and what it waits for, from the profile: milliseconds."""
+def layers(results: Results) -> pd.DataFrame:
+    """Figure 3: a row a layer and testbed for its pull and its computation, from the profile; milliseconds."""
     return pd.DataFrame(
         about | {"layer": str(place), "what": what, "ms": 1e3 * seconds}
-        for about, run in _runs(found, "fig3")
+        for about, run in _runs(results, "fig3")
         if about["mode"] == IBATCH
         for place, of in enumerate(waits(run).values(), 1)
         for what, seconds in (("pull", of["pull"]), ("forward computation", of["forward"]))
     )
 
 
-def timeline(found: Results) -> pd.DataFrame:
-    """Figure 4: a row a stretch of the first forward pass of a worker: what it does, seconds from its first pull."""
+def timeline(results: Results) -> pd.DataFrame:
+    """Figure 4: a row an interval of a worker's first forward pass, in seconds from its first pull."""
     rows = []
-    for about, run in _runs(found, "fig3"):
+    for about, run in _runs(results, "fig3"):
         if about["mode"] not in CALLED or not (trace := run.get("trace")):
             continue
         rank = min(entry["rank"] for entry in trace if entry["line"] == "pull")
@@ -135,27 +135,27 @@ def timeline(found: Results) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def case(found: Results) -> pd.DataFrame:
-    """The case study's decisions: batches, pulls, the end of the forward pass; milliseconds."""
+def case(results: Results) -> pd.DataFrame:
+    """The case study: batches, and milliseconds of pulls, of overlap and to the end of the forward pass."""
     return pd.DataFrame(
         about | {"mode": CALLED[about["mode"]], "batches": _written(batches(run))}
         | {f"{name}_ms": 1e3 * row[f"per_rank.first_step.{name}_s"] for name in ("forward_end", "pull", "overlap")}
-        for about, run in _runs(found, "fig3")
+        for about, run in _runs(results, "fig3")
         if "per_rank.first_step.pull_s" in (row := row_of(run))
     )  # fmt: skip
 
 
-def _written(found: Sequence[tuple[int, int]]) -> str:
-    """As the paper writes them: `[1, 5], [6, 10], [11, 12]`; many are counted."""
-    return ", ".join(f"[{first}, {last}]" for first, last in found) if len(found) < 7 else f"{len(found)} batches"
+def _written(pulls: Sequence[tuple[int, int]]) -> str:
+    """Batches as the paper writes them, `[1, 5], [6, 10], [11, 12]`, or the number of many."""
+    return ", ".join(f"[{first}, {last}]" for first, last in pulls) if len(pulls) < 7 else f"{len(pulls)} batches"
 
 
 # --- random profiles
 
 
-def random(found: Results) -> pd.DataFrame:
-    """Of random profiles: the median percentage by which a mode's batches take longer than the best possible ones."""
-    group = found.shown.get(("random-profiles", "simulated"))
+def random(results: Results) -> pd.DataFrame:
+    """Random profiles: the median percentage by which a mode's batches take longer than the optimal ones."""
+    group = results.shown.get(("random-profiles", "simulated"))
     return pd.DataFrame(
         {"family": row["family"], "layers": row["layers"], "startup": f"{row['startup']:g}", "mode": CALLED[mode],
          "percent": 100 * row["modes"]["greedy" if mode == IBATCH else mode]["median"], "kind": run["kind"],
@@ -170,17 +170,20 @@ def random(found: Results) -> pd.DataFrame:
 
 
 def communication(nodes: int, speedup: float) -> float:
-    """Exposed communication in iterations of one node: what an iteration of N takes beyond that of one, N / s - 1."""
+    """Exposed communication in iterations of one node: N / s - 1, the extra time of an iteration on N nodes."""
     return nodes / speedup - 1
 
 
 def saved(_: Results) -> pd.DataFrame:
-    """What iBatch saves of an iteration as printed, and the most that hiding pulls behind the forward pass can save:
-    the shorter of the two, if a pull is half of the default's communication; low and high: by rounding of speed-ups."""
+    """What iBatch saves of an iteration as printed, and the most that hiding pulls behind the forward pass can save.
+
+    The most is the shorter of the two, if pulls are half of the default's communication. low, high: from the rounding
+    of the printed speed-ups.
+    """
     rows = []
     for nodes in (MEDIUM, LARGEST):
         for name, of in printed(nodes).items():
-            ends = (-ROUNDING, 0.0, ROUNDING)  # of the default's; iBatch's is rounded against it
+            ends = (-ROUNDING, 0.0, ROUNDING)  # the default's rounding; iBatch's is the opposite
             saving = [nodes / (of[DEFAULT] + end) - nodes / (of[IBATCH] - end) for end in ends]
             most = [min(communication(nodes, of[DEFAULT] + end) / 2, FORWARD) for end in ends]
             for key, each in (("saved, as printed", saving), ("the most that overlap saves", most)):
@@ -190,7 +193,7 @@ def saved(_: Results) -> pd.DataFrame:
 
 
 def sums(_: Results) -> pd.DataFrame:
-    """Numbers of the paper that follow from others of it."""
+    """Checks of the paper's numbers against each other."""
     return arithmetic.table(_checks(quoted(PAPER)))
 
 

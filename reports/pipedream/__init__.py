@@ -1,1 +1,1 @@
-"""PipeDream: which of its results are shown, its claims and figures, the words of its page."""
+"""PipeDream: the claims, figures, tables and words of its page."""

@@ -1,4 +1,4 @@
-"""Where the paper does not add up: every number from reference/pipedream.csv, and arithmetic on it."""
+"""Contradictions within the PipeDream paper: checks by arithmetic on the numbers in reference/pipedream.csv."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ OVER_ONE, OVER_BSP = "speed-up over 1 machine", "speed-up over BSP"
 REDUCTION = "communication reduction over BSP"
 
 
-def table(found: Results) -> pd.DataFrame:
-    """Every check as text."""
+def table(results: Results) -> pd.DataFrame:
+    """All checks."""
     paper = quoted(PAPER)
-    group = found.shown.get(("fig5", "simulated"))
+    group = results.shown.get(("fig5", "simulated"))
     layers = group.first["result"]["layers"] if group else []
     return arithmetic.table([*texts(paper), *networks(paper), *reductions(paper, layers)])
 
@@ -50,8 +50,11 @@ def texts(paper: Quoted) -> list[Check]:
 
 
 def networks(paper: Quoted) -> list[Check]:
-    """More machines: communication grows as section 3.2's 4 (m - 1) |w| / m. The other cluster: the same bytes over its
-    network, computation faster as the printed training times and speed-ups imply."""
+    """BSP's speed-ups against each other, across numbers of machines and clusters.
+
+    With more machines, communication grows as section 3.2's 4 (m - 1) |w| / m. The other cluster sends the same bytes
+    over its network, and computes faster by what the printed training times and speed-ups imply.
+    """
     four, eight, sixteen, other = (f"VGG16, {place}" for place in ("4 (A)", "8 (A)", "16 (A)", "8 (B)"))
     grown = (1 - 1 / 16) / (1 - 1 / 4)
     hours = [paper.value("Section 5.2", row, "BSP", "training time") for row in (eight, other)]
@@ -67,9 +70,10 @@ def networks(paper: Quoted) -> list[Check]:
 
 
 def _scaled(paper: Quoted, one: tuple[str, int], other: tuple[str, int], factor: float, how: str) -> Check:
-    """BSP's speed-up in another row, of so many machines, if what it cannot hide in one takes `factor` times as long.
+    """BSP's speed-up in row `other`, if the communication exposed in row `one` takes `factor` times as long there.
 
-    What that row hides grows too, and can be as long as the computation: from none of it to all of it.
+    Each row is given with its number of machines. Hidden communication grows too; it lies between none and all of the
+    computation.
     """
     (row, m), (base, n) = other, one
     exposed = n / paper.value("Table 1", base, "BSP", OVER_ONE) - 1  # in units of one machine's computation
@@ -84,20 +88,20 @@ def _scaled(paper: Quoted, one: tuple[str, int], other: tuple[str, int], factor:
 
 
 def reductions(paper: Quoted, layers: Sequence[Mapping[str, Any]]) -> list[Check]:
-    """VGG16's printed reductions that no cut of the printed configuration gives, and the most that one gives."""
+    """VGG16's printed reductions that no cut of the printed configuration reaches, and the most that one does."""
     printed = paper.table[(paper.table["quantity"] == REDUCTION) & paper.table["row"].str.startswith("VGG16")]
-    found = []
+    checks = []
     for row, value in zip(printed["row"], printed["value"].astype(float)) if layers else ():
         config = paper.text("Table 1", row, "PipeDream", "configuration")
         most = 100 * best_reduction(layers, config)
         how = f"the most over all cuts of {config}, every byte counted (sections 3.2 and 4)"
         if most < value - 0.5:
-            found.append(check(f"{row}: bytes less than BSP", value, most, " %", how))
-    return found
+            checks.append(check(f"{row}: bytes less than BSP", value, most, " %", how))
+    return checks
 
 
 def best_reduction(layers: Sequence[Mapping[str, Any]], config: str) -> float:
-    """The most that a configuration can save of BSP's bytes, over all cuts."""
+    """The greatest share of BSP's bytes that a configuration saves, over all cuts."""
     counts, last = replicas(config), len(layers) - 1
     ways = [(*ends, last) for ends in combinations(range(last), len(counts) - 1)]
     return 1 - min(sent(layers, ends, counts) for ends in ways) / sent(layers, [last], [sum(counts)])

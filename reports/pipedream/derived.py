@@ -1,17 +1,43 @@
-"""How ours is computed for claims about Table 1 and Figure 1, where no verb reaches."""
+"""PipeDream's claims: numbers that no verb computes, from Table 1, Figures 1 to 12 and the memory of a stage.
+
+Time to accuracy (Figures 10 to 12) is epochs (statistical efficiency) x seconds of an epoch (hardware efficiency).
+Epochs are those of the accuracy runs, whose variants end in the row's number of machines; seconds of an epoch are those
+of Table 1's rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from statistics import fmean
+from typing import Any
 
 from repro.answers.claims.compute import function, rates
 from repro.answers.claims.evaluate import Outcome
+from repro.answers.claims.evaluate import ratio as quotient
+from repro.answers.claims.stats import number as text
+from repro.answers.figures import schedules
+from repro.answers.tables.loading import Summary
 from repro.answers.tables.runs import Runs
-from repro.reports.pipedream.stages import BSP, MIXED, PIPEDREAM, Rates, configuration, shape
+from repro.reports.pipedream.stages import (
+    ASP,
+    BSP,
+    MIXED,
+    PIPEDREAM,
+    SINGLE,
+    Rates,
+    configuration,
+    machines,
+    shape,
+)
+
+MEMORY = ("weights_bytes", "stash_bytes", "activation_bytes")
+COUNTED: dict[str, Callable[..., Any]] = {
+    name: getattr(schedules, name) for name in ("admitted", "interleaved", "updates_before", "busy", "at_once")
+}
 
 
 def _one(group: Runs, value: float | None, reason: str) -> Outcome:
-    """A number of all runs together; several seeds of a timing are one."""
+    """One number from all runs together, filed under the first seed."""
     return Outcome({group.first["seed"]: value}) if value is not None else Outcome(reason=reason)
 
 
@@ -20,37 +46,37 @@ def _one(group: Runs, value: float | None, reason: str) -> Outcome:
 
 @function
 def configuration_found(group: Runs, printed: str) -> Outcome:
-    """1 where the partitioner found the printed configuration, 0.5 another one of the same kind, else 0; of one row."""
+    """1 if the partitioner chose the printed configuration, 0.5 for another one of the same kind, else 0."""
     configurations = (configuration(run) for run in group.records.values() if run["variant"] == PIPEDREAM)
-    ours = next(filter(None, configurations), "")
-    agreement = 1.0 if ours == printed else 0.5 if ours and shape(ours) == shape(printed) else 0.0
-    return _one(group, agreement if ours else None, "no configuration was found")
+    chosen = next(filter(None, configurations), "")
+    agreement = 1.0 if chosen == printed else 0.5 if chosen and shape(chosen) == shape(printed) else 0.0
+    return _one(group, agreement if chosen else None, "no configuration was found")
 
 
 @function
 def unmixed(group: Runs) -> Outcome:
-    """Rows of Table 1 whose configuration does not mix data, model and pipeline parallelism."""
+    """The number of Table 1's rows whose configuration does not mix data, model and pipeline parallelism."""
     runs = [run for run in group.records.values() if run["variant"] == PIPEDREAM]
-    found = {run["experiment"]: configuration(run) for run in runs if run["experiment"].startswith("table1-")}
-    kinds = [shape(config) for config in found.values() if config]
+    configs = {run["experiment"]: configuration(run) for run in runs if run["experiment"].startswith("table1-")}
+    kinds = [shape(config) for config in configs.values() if config]
     several = float(sum(kind != MIXED for kind in kinds)) if len(kinds) > 1 else None
     return _one(group, several, "fewer than two rows with a configuration")
 
 
 def over(of: Rates, row: str, variant: str, base: str) -> float | None:
-    """A variant's rate over that of another; None where one of them was not run."""
+    """A variant's rate over that of another; None if one of them was not run."""
     return of[row, variant] / of[row, base] if {(row, variant), (row, base)} <= of.keys() else None
 
 
 @function
 def gain_follows_overhead(group: Runs) -> Outcome:
-    """Spearman's correlation, over Table 1's rows, of BSP's stalled share and PipeDream's speed-up over BSP."""
+    """Spearman's correlation, over Table 1's rows, between BSP's stalled share and PipeDream's speed-up over BSP."""
     of, bsp = rates(group), group.frame[group.frame["variant"] == BSP]
     pairs = bsp[bsp["experiment"].str.startswith("table1-")][["experiment", "stalled"]]
     pairs = pairs.assign(gain=[over(of, row, PIPEDREAM, BSP) for row in pairs["experiment"]])
-    ranks = pairs[["stalled", "gain"]].astype(float).dropna().rank()  # ties share theirs
-    found = float(ranks.corr().loc["stalled", "gain"]) if len(ranks) >= 4 and ranks.nunique().min() > 1 else None
-    return _one(group, found, "fewer than four rows that differ")
+    ranks = pairs[["stalled", "gain"]].astype(float).dropna().rank()  # equal values have their mean rank
+    rho = float(ranks.corr().loc["stalled", "gain"]) if len(ranks) >= 4 and ranks.nunique().min() > 1 else None
+    return _one(group, rho, "fewer than four rows that differ")
 
 
 # --- Figure 1: communication overhead by model, GPU (a testbed) and number of workers
@@ -58,9 +84,119 @@ def gain_follows_overhead(group: Runs) -> Outcome:
 
 @function
 def overhead_grows(group: Runs, along: str, each: Sequence[str]) -> Outcome:
-    """Share of the series (one for each value of the columns `each`) whose stalled share never falls along a column;
-    the testbeds' names sort by their GPUs' speed."""
+    """The share of series (one for each value of the columns `each`) whose stalled share never falls along a column.
+
+    The testbeds' names sort by the speed of their GPUs.
+    """
     several = group.frame.query("workers > 1").sort_values(along)
     series = [of["stalled"] for _, of in several.groupby(list(each)) if len(of) > 1]
     growing = [of for of in series if not (of.diff() < -1e-9).any()]
     return _one(group, len(growing) / len(series) if series else None, "nothing to compare")
+
+
+# --- Figures 10 to 12: time to accuracy
+
+
+def epochs_to(run: Summary, target: float) -> float:
+    """Epochs to the first evaluation at or above the target; infinity if there is none."""
+    reached = [point["epoch"] for point in run["curve"] if (point.get(run["metric"]) or 0.0) >= target]
+    return min(reached, default=float("inf"))
+
+
+def row_rate(runs: Runs, of: Rates, row: str, variant: str) -> float | None:
+    """Samples a second of a variant in a row; ASP, if not run, has the rate of as many machines that never wait."""
+    rate, alone = of.get((row, variant)), of.get((row, SINGLE))
+    return machines(runs, row) * alone if rate is None and variant == ASP and alone is not None else rate
+
+
+@function
+def epochs_ratio(group: Runs, variant: str, over: str, share: float = 1.0) -> Outcome:
+    """Epochs of `over` to the target / those of `variant`; share: of the highest common target."""
+    return _reached(group, variant, over, share, 1.0)
+
+
+@function
+def time_to_accuracy(
+    group: Runs, row: str, variant: str, over: str, over_row: str | None = None, share: float = 1.0
+) -> Outcome:  # fmt: skip
+    """Time to the target of `over` / that of `variant`."""
+    of, other = rates(group), over_row or row
+    one, base = row_rate(group, of, row, variant), row_rate(group, of, other, over)
+    if one is None or base is None:
+        return Outcome(reason=f"no results for {variant} of {row} or {over} of {other}")
+    names = (f"{variant}-{machines(group, row)}", f"{over}-{machines(group, other)}")
+    return _reached(group, *names, share, one / base)
+
+
+def _reached(group: Runs, variant: str, over: str, share: float, faster: float) -> Outcome:
+    """(epochs of `over` / epochs of `variant`) x faster, one a seed.
+
+    The target is `share` of the highest that all runs have, in place of the paper's advertised accuracy.
+    """
+    sides = [group.seeds(name) for name in (variant, over)]
+    if missing := [name for name, runs in zip((variant, over), sides, strict=True) if not runs]:
+        return Outcome(reason=f"no results for {', '.join(missing)}")
+    if not (common := set.intersection(*(set(run["targets"]) for runs in sides for run in runs.values()))):
+        return Outcome(reason="the runs have no target in common")
+    target = share * max(map(float, common))
+    own, base = ({seed: epochs_to(run, target) for seed, run in runs.items()} for runs in sides)
+    values = {seed: faster * quotient(base[seed], own[seed]) for seed in sorted({*own} & {*base})}
+    known = {seed: value for seed, value in values.items() if value == value}
+    return Outcome(known) if known else Outcome(reason=f"{text(target)} not reached by {variant} nor {over}")
+
+
+# --- schedules (Figures 3, 4, 6 and 8)
+
+
+@function
+def traced(group: Runs, variant: str, number: str, machine: int | None = None, minibatch: int | None = None) -> Outcome:
+    """A count from a variant's recorded intervals (`COUNTED`; the mean, if it is several numbers), one a seed.
+
+    machine, minibatch: the one that the count is for, from 1.
+    """
+    runs = {seed: run for seed, run in group.seeds(variant, breakdown=True).items() if run.get("trace")}
+    if not runs:
+        return Outcome(reason=f"no recorded intervals for {variant}")
+    at = [place - 1 for place in (machine, minibatch) if place is not None]
+    counts = {seed: COUNTED[number](run, *at) for seed, run in runs.items()}
+    means = {seed: fmean(value) if isinstance(value, list) else float(value) for seed, value in counts.items()
+             if value not in (None, [])}  # fmt: skip
+    return Outcome(means) if means else Outcome(reason=f"nothing recorded to count {number.replace('_', ' ')} in")
+
+
+# --- memory
+
+
+def _worst(group: Runs, of_run: Callable[[Summary], list[float]], reason: str) -> Outcome:
+    """Of all numbers of a seed's runs the one farthest from 1."""
+    numbers = {seed: [number for run in runs for number in of_run(run)] for seed, runs in group.by_seed().items()}
+    values = {seed: max(each, key=lambda value: abs(value - 1)) for seed, each in numbers.items() if each}
+    return Outcome(values) if values else Outcome(reason=reason)
+
+
+@function
+def in_flight(group: Runs, stage: str) -> Outcome:
+    """The most minibatches in flight at once in a replica of runs with 1F1B: over NOAM in the input stage, as a number
+    in the output stage of a pipeline."""
+
+    def of_run(run: Summary) -> list[float]:
+        of, ranks = run.get("pipeline") or {}, run.get("per_rank") or ()
+        last = max((rank["stage"] for rank in ranks), default=0)
+        admits = run["strategy"] == PIPEDREAM and run["options"].get("in_flight") is None
+        if not admits or of.get("schedule") != "1f1b" or (stage == "output" and not last):
+            return []
+        which, over = (last, 1) if stage == "output" else (0, of["noam"])
+        return [max(rank["in_flight"] for rank in ranks if rank["stage"] == which) / over]
+
+    return _worst(group, of_run, "no run with 1F1B says what was in flight")
+
+
+@function
+def memory_off(group: Runs) -> Outcome:
+    """Observed over predicted memory of a rank (weights, stashes and activations), the one farthest from 1."""
+
+    def of_run(run: Summary) -> list[float]:
+        ranks = [rank for rank in run.get("per_rank") or () if rank.get("predicted")]
+        return [sum(rank[name] for name in MEMORY) / sum(rank["predicted"][name] for name in MEMORY) for rank in ranks]
+
+    return _worst(group, of_run, "no run says its memory a rank")

@@ -1,7 +1,7 @@
-"""What runs with a model in stages say of throughput and configuration, by experiment (a row of Table 1) and variant.
+"""The rows of Table 1, its variants, and the configurations of pipelines.
 
-An iteration is a minibatch of each worker, in every strategy (a pipeline takes them one after another), so that samples
-a second compare. Only summaries of pipelines have `pipeline` and `per_rank`.
+In every strategy an iteration is a minibatch of each worker (a pipeline takes them one after another), so that samples
+a second are comparable. Only summaries of pipelines have `pipeline` and `per_rank`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from repro.answers.tables.loading import Summary
 from repro.answers.tables.runs import Runs
 
 PAPER = "pipedream"
-# A row of Table 1, or a throughput that section 5.2 gives in the text alone, is an experiment of its own -> the row as
-# the paper calls it.
+# experiment -> the paper's name of the row of Table 1, or of a throughput that section 5.2 gives in the text
 ROWS = {
     "table1-vgg16-4a": "VGG16, 4 (A)",
     "table1-vgg16-8a": "VGG16, 8 (A)",
@@ -25,7 +24,7 @@ ROWS = {
     "throughput-alexnet-8b": "AlexNet, 8 (B)",
     "throughput-resnet50-8b": "ResNet-50, 8 (B)",
 }
-# BSP is the paper's, through a sharded server; beside it through a ring allreduce
+# BSP is the paper's, with a sharded server; ALLREDUCE is BSP with a ring allreduce
 SINGLE, BSP, ALLREDUCE, PIPEDREAM, ASP = "single", "bsp", "bsp-allreduce", "pipedream", "asp"
 MIXED = "replicated pipeline"  # data, model and pipeline parallelism together
 
@@ -33,21 +32,21 @@ Rates = Mapping[tuple[str, str], float]  # (experiment, variant) -> samples a se
 
 
 def configuration(run: Summary) -> str:
-    """`7-1`; nothing where a run had no stages."""
+    """`7-1`; "" for a run without stages."""
     return str((run.get("pipeline") or {}).get("config") or "")
 
 
 def replicas(config: str) -> list[int]:
-    """Replicas of each stage of `7-1`."""
+    """The replicas of each stage of a configuration: [7, 1] for `7-1`."""
     return [int(part) for part in config.split("-")]
 
 
 def shape(config: str) -> str:
-    """What kind of parallelism a configuration is."""
+    """The kind of parallelism of a configuration."""
     counts = replicas(config)
     return "data parallelism" if len(counts) == 1 else "straight pipeline" if max(counts) == 1 else MIXED
 
 
 def machines(runs: Runs, row: str) -> int:
-    """How many machines a row of Table 1 has: all but that of one alone."""
+    """The number of machines of a row of Table 1."""
     return int(runs.frame.loc[runs.frame["experiment"] == row, "workers"].max())

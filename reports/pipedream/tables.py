@@ -1,4 +1,4 @@
-"""Tables of the PipeDream page that are no tidy ones: ours beside the paper's, time to accuracy, schedules."""
+"""The tables of the PipeDream page: our numbers beside the paper's, time to accuracy, schedules."""
 
 from __future__ import annotations
 
@@ -15,27 +15,26 @@ from repro.answers.tables.loading import Summary
 from repro.answers.tables.results import Results
 from repro.answers.tables.runs import Runs
 from repro.reports.pipedream import contradictions
-from repro.reports.pipedream.derived import over
-from repro.reports.pipedream.derived_training import row_rate
+from repro.reports.pipedream.derived import over, row_rate
 from repro.reports.pipedream.stages import ALLREDUCE, ASP, BSP, PAPER, PIPEDREAM, ROWS, SINGLE, configuration, machines
 
-# As the paper writes them.
+# The paper's names.
 GIVEN = "paper-config"  # PipeDream in the configuration that the paper prints
 VARIANTS = {"model-parallel": "model parallelism", "straight": "straight pipeline", BSP: "BSP", PIPEDREAM: "PipeDream",
             GIVEN: "PipeDream, as printed", ASP: "ASP"}  # fmt: skip
 OVER = {"speed-up over 1 machine": "one machine", "speed-up over BSP": "BSP"}
 BASES = {"one machine": SINGLE, "BSP": BSP, "ring allreduce": ALLREDUCE}
 SPEEDUP = ("row", "kind", "variant", "over", "speedup", "low", "high")
-OURS = ("simulated", "emulated")  # kinds that have rows of Table 1
-SCHEDULES = {  # experiment -> variant -> the figure that draws it, and how many minibatches are shown
+OURS = ("simulated", "emulated")  # kinds with runs of Table 1
+SCHEDULES = {  # experiment -> variant -> its figure, and the number of minibatches shown
     "timelines": {"data-parallel": ("Figure 2: data parallelism", 5),
                   "model-parallel": ("Figure 3: model parallelism", 3),
                   "pipedream": ("Figure 4: a pipeline", 10), "replicated": ("Figure 6", 16)},
     "fig8": {"pipedream": ("Figure 8", 10)},
 }  # fmt: skip
-# (experiment, variant) -> the line of messages that is drawn too
+# (experiment, variant) -> the trace's line of messages, drawn too
 MESSAGES = {("timelines", "data-parallel"): "communication", ("timelines", "pipedream"): "send"}
-CURVES = {  # panel -> the row of Table 1 whose curves it has
+CURVES = {  # panel -> the row of Table 1
     "Figure 10 (a): 8 machines (A)": "table1-vgg16-8a",
     "Figure 11 (a): 8 machines (B)": "table1-vgg16-8b",
     "Figure 12: 4 machines (A)": "table1-vgg16-4a",
@@ -43,21 +42,23 @@ CURVES = {  # panel -> the row of Table 1 whose curves it has
 }
 
 
-def rows_of(found: Results, kind: str = "simulated") -> dict[str, Runs]:
-    """Row of Table 1 -> its runs of a kind."""
-    return {row: group for row in ROWS if (group := found.find(row, kind))}
+def rows_of(results: Results, kind: str = "simulated") -> dict[str, Runs]:
+    """row of Table 1 -> its runs of a kind."""
+    return {row: group for row in ROWS if (group := results.find(row, kind))}
 
 
-def speedups(found: Results) -> pd.DataFrame:
-    """Ours and the paper's speed-ups: row, variant, over (one machine, BSP, or ring allreduce), kind, speedup, and from
-    low to high what a verdict rests on."""
+def speedups(results: Results) -> pd.DataFrame:
+    """Our and the paper's speed-ups by row, variant, kind and `over`: one machine, BSP, or ring allreduce.
+
+    low, high: the interval behind a verdict.
+    """
     rows = []
-    groups = [(kind, row, group) for kind in OURS for row, group in rows_of(found, kind).items()]
+    groups = [(kind, row, group) for kind in OURS for row, group in rows_of(results, kind).items()]
     for kind, row, group in groups:
         of = rates(group)
         for (called, base), (variant, name) in product(BASES.items(), VARIANTS.items()):
             if (speedup := over(of, row, variant, base)) is not None and variant != base:
-                low, high = found.interval(row, kind, {"variant": variant}, {"variant": base})
+                low, high = results.interval(row, kind, {"variant": variant}, {"variant": base})
                 rows.append({"row": ROWS[row], "kind": kind, "variant": name, "over": called, "speedup": speedup,
                              "low": low, "high": high})  # fmt: skip
     printed = quoted(PAPER).table.query("quantity in @OVER and row in @ROWS.values()")
@@ -68,16 +69,16 @@ def speedups(found: Results) -> pd.DataFrame:
 
 
 def _place(rows: pd.Series) -> pd.Series:
-    """Rows of Table 1 in its order."""
+    """A sort key: the order of Table 1's rows."""
     return rows.map([*ROWS.values()].index)
 
 
-def saved_bytes(found: Results) -> pd.DataFrame:
-    """Bytes of a sample that PipeDream does not send, of those that BSP sends: row, variant, kind, saved; ours in the
-    configuration found and in the printed one, and the paper's."""
+def saved_bytes(results: Results) -> pd.DataFrame:
+    """The share of BSP's bytes a sample that PipeDream saves, in our configuration and in the printed one; the
+    paper's."""
     rows = []
     for kind in OURS:
-        for row, group in rows_of(found, kind).items():
+        for row, group in rows_of(results, kind).items():
             sent = group.frame.groupby("variant")["sample_bytes"].median()
             known = [name for name in (PIPEDREAM, GIVEN) if {name, BSP} <= {*sent.index}]
             own = {name: 1 - sent[name] / sent[BSP] for name in known}
@@ -90,22 +91,22 @@ def saved_bytes(found: Results) -> pd.DataFrame:
     return every.query("row in @ROWS.values()").sort_values("row", key=_place, kind="stable")
 
 
-def configurations(found: Results) -> pd.DataFrame:
-    """A row of Table 1 each: the configuration that the paper prints, and the one found here."""
+def configurations(results: Results) -> pd.DataFrame:
+    """A row for each of Table 1's: the printed configuration, and our partitioner's (`found`)."""
     printed = quoted(PAPER).table.query("quantity == 'configuration'").set_index("row")["value"]
-    ours = {ROWS[row]: configuration(run) for row, group in rows_of(found).items() for run in group.records.values()
+    ours = {ROWS[row]: configuration(run) for row, group in rows_of(results).items() for run in group.records.values()
             if run["variant"] == PIPEDREAM}  # fmt: skip
     rows = [(row, printed.get(row, "not printed"), config, "simulated") for row, config in ours.items()]
     return pd.DataFrame(rows, columns=["row", "printed", "found", "kind"])
 
 
-def accuracy(found: Results) -> pd.DataFrame:
-    """Figures 10 to 12: a row a curve, seed and evaluation; hours = epochs of the small workload x full-size epochs."""
-    group, table1 = (found.shown.get((name, "simulated")) for name in ("accuracy-vgg16", "table1"))
+def accuracy(results: Results) -> pd.DataFrame:
+    """Figures 10 to 12: a row a curve, seed and evaluation; hours: epochs of the small workload x full-size epochs."""
+    group, table1 = (results.shown.get((name, "simulated")) for name in ("accuracy-vgg16", "table1"))
     images = quoted(PAPER).table.query("place == 'Data' and quantity == 'training images'")["value"].astype(float)
     of, rows = rates(table1) if table1 else {}, []
     for figure, row in CURVES.items() if group and table1 else ():
-        for run in group.records.values() if row in rows_of(found) else ():
+        for run in group.records.values() if row in rows_of(results) else ():
             name, _, count = run["variant"].rpartition("-")
             rate = row_rate(table1, of, row, name) if count == str(machines(table1, row)) else None
             if rate:
@@ -116,20 +117,18 @@ def accuracy(found: Results) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["figure", "strategy", "seed", "kind", "accuracy", "hours"])
 
 
-def overhead(found: Results) -> pd.DataFrame:
-    """Figure 1: percent of a step in which a worker waits for communication, by network, GPU and workers; and the most
-    that the paper prints, of VGG16, at the most workers of the slowest of its GPUs."""
-    group = found.shown.get(("fig1", "simulated"))
+def overhead(results: Results) -> pd.DataFrame:
+    """Figure 1: the percentage of a step in which a worker waits for communication, by model, GPU and workers."""
+    group = results.shown.get(("fig1", "simulated"))
     table = group.frame[["kind", "seed", "model", "testbed", "workers", "stalled"]] if group else pd.DataFrame()
     return table.assign(percent=100 * table["stalled"]) if len(table) else table
 
 
-def schedule(found: Results) -> pd.DataFrame:
-    """Figures 2, 3, 4, 6 and 8: a row a pass of the first minibatches: figure, machine and minibatch from 1,
-    seconds."""
+def schedule(results: Results) -> pd.DataFrame:
+    """Figures 2, 3, 4, 6 and 8: a row a pass of the first minibatches; machine and minibatch from 1, seconds."""
     rows = []
     for experiment, figures in SCHEDULES.items():
-        group = found.shown.get((experiment, "simulated"))
+        group = results.shown.get((experiment, "simulated"))
         runs = {run["variant"]: run for run in group.records.values() if run.get("trace")} if group else {}
         for variant, (figure, minibatches) in figures.items():
             rows += [{"figure": figure} | row for row in passes(runs[variant], minibatches)] if variant in runs else []
@@ -137,8 +136,7 @@ def schedule(found: Results) -> pd.DataFrame:
 
 
 def passes(run: Summary, minibatches: int) -> list[dict[str, Any]]:
-    """A row a pass of the first minibatches of each machine; where all do the same, or messages are drawn, those of
-    the first machine."""
+    """A row a pass of the first minibatches; of the first machine alone where all do the same or messages are drawn."""
     boxes = sorted(schedules.passes(run), key=lambda box: (box.rank, box.start))
     zero, messages = min(box.start for box in boxes), MESSAGES.get((run["experiment"], run["variant"]))
     boxes = [box for box in boxes if box.minibatch is None or box.minibatch < minibatches]
@@ -152,9 +150,9 @@ def passes(run: Summary, minibatches: int) -> list[dict[str, Any]]:
              "start_s": box.start - zero, "end_s": box.end - zero} for box in (*boxes, *sent)]  # fmt: skip
 
 
-def outputs(found: Results) -> pd.DataFrame:
-    """Figure 5: a row a layer of VGG16: name, megabytes of its output; last those of all parameters."""
-    group = found.shown.get(("fig5", "simulated"))
+def outputs(results: Results) -> pd.DataFrame:
+    """Figure 5: a row a layer of VGG16 with the megabytes of its output; the last row is all parameters."""
+    group = results.shown.get(("fig5", "simulated"))
     if not group:
         return pd.DataFrame()
     result = group.first["result"]

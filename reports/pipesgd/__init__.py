@@ -1,1 +1,1 @@
-"""Pipe-SGD: which of its results are shown, its claims and figures, the words of its page."""
+"""Pipe-SGD: the claims, figures, tables and words of its page."""

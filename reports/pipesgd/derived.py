@@ -1,6 +1,6 @@
-"""What Pipe-SGD's claims need of the probes: the timing model, compression inside the ring, rates of convergence.
+"""Pipe-SGD's claims: numbers that no verb computes, from the timing model and from compression inside the ring.
 
-Runs of a probe are of one experiment, kind and place, of several models, world sizes and testbeds.
+Runs of a probe share experiment, kind and place; they differ in model, number of workers and testbed.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from repro.answers.tables.loading import Summary
 from repro.answers.tables.runs import Runs
 
 Entry = dict[str, Any]  # an entry of a timing result's `variants`
-Several = list[Summary]
 
 
-def entries(runs: Several, variant: str | None = None) -> Iterator[tuple[Summary, Entry]]:
+def entries(runs: list[Summary], variant: str | None = None) -> Iterator[tuple[Summary, Entry]]:
     """(run, entry) of every variant of timing runs, or of one variant."""
     for run in runs:
         for entry in run["result"]["variants"]:
@@ -27,18 +26,18 @@ def entries(runs: Several, variant: str | None = None) -> Iterator[tuple[Summary
 
 
 def compute_bound(entry: Entry) -> bool:
-    """Does the prediction say that computation hides communication: l_up + l_comp >= l_comm?"""
+    """Whether the prediction is that computation hides communication: l_up + l_comp >= l_comm."""
     terms = entry["terms"]
     return terms["l_up"] + terms["l_comp"] >= terms["l_comm"]
 
 
 def segments(entry: Entry) -> int:
-    """L of equation (6): in how many pieces the gradient is communicated."""
+    """L of equation (6): the number of pieces in which the gradient is communicated."""
     return int(entry["options"].get("segments") or 1)
 
 
 def dependency(entry: Entry) -> int:
-    """K: 2 of Pipe-SGD unless said otherwise, 1 of everything synchronous."""
+    """K: by default 2 for Pipe-SGD; 1 for synchronous strategies."""
     return int(entry["options"].get("K", 2)) if entry["strategy"] == "pipe_sgd" else 1
 
 
@@ -58,12 +57,12 @@ def over_equation_4(group: Runs, variant: str) -> Outcome:
 
 @probe_function("timing")
 def sequential_over_pipelined(group: Runs) -> Outcome:
-    """Step time of the best L > 1 / that of L = 1, K = 2, a codec at a time, where communication is the bound: median.
+    """Step time of the best L > 1 / that of L = 1, with K = 2: the median over codecs where communication is the bound.
 
-    Above 1: sequential gradient communication is faster.
+    Above 1, sequential communication of the gradient is faster.
     """
 
-    def ratios(runs: Several) -> Iterator[float]:
+    def ratios(runs: list[Summary]) -> Iterator[float]:
         for run in runs:
             by_codec: dict[str, list[Entry]] = {}
             for entry in run["result"]["variants"]:
@@ -80,9 +79,9 @@ def sequential_over_pipelined(group: Runs) -> Outcome:
 
 @probe_function("timing")
 def scaling_efficiency(group: Runs, variant: str) -> Outcome:
-    """Observed efficiency (7) at the largest world size where the prediction says compute bound; median over models."""
+    """Observed efficiency (7) at the most workers for which the prediction is compute bound; median over models."""
 
-    def largest(runs: Several) -> Iterator[float]:
+    def largest(runs: list[Summary]) -> Iterator[float]:
         bound = [(run["workers"], entry) for run, entry in entries(runs, variant) if compute_bound(entry)]
         top = max((workers for workers, _ in bound), default=0)
         for workers, entry in bound:
@@ -95,23 +94,23 @@ def scaling_efficiency(group: Runs, variant: str) -> Outcome:
 # --- compression inside the ring
 
 
-CANNOT_TELL = 0.1  # share of its work that the native ring seems to hide
+UNRELIABLE = 0.1  # share of hidden work that the measure reports for the native ring, which hides nothing
 
 
 @probe_function("ring")
 def hidden_in_ring(group: Runs, variant: str) -> Outcome:
-    """Share of the work between transfers (decompress, sum, compress) that a variant hides behind them; median.
+    """The share of the work between transfers (decompress, sum, compress) that a variant hides behind them; median.
 
-    None where the same measure finds work hidden in the native ring too, which hides nothing by construction: then it
-    cannot tell (measured, the work of a short ring drowns in the scatter of the waiting times).
+    There is no number where the same measure reports hidden work in the native ring, which by construction hides none:
+    then the scatter of the measured waiting times exceeds the work of a short ring.
     """
 
-    def shares(runs: Several, name: str = variant) -> list[float]:
+    def shares(runs: list[Summary], name: str = variant) -> list[float]:
         variants = [v for run in runs for v in run["result"]["variants"] if v["name"] == name]
         return [v["overlapped_s"] / v["work_s"] for v in variants if v["work_s"]]
 
     native = median(shares(list(group.records.values()), variant.replace("pipelined", "native")))
-    if native is not None and native > CANNOT_TELL:
+    if native is not None and native > UNRELIABLE:
         share = f"{100 * native:.0f} %"
         return Outcome(reason=f"the measure cannot tell: it finds {share} hidden in the native ring too")
     return by_seed(group, lambda runs: median(shares(runs)), f"no results for the ring '{variant}'")

@@ -1,4 +1,4 @@
-"""The tables that figures and tables of the Pipe-SGD page are made from, beside the tidy ones."""
+"""The tables of the Pipe-SGD page: our numbers beside the paper's, and arithmetic on the paper's numbers."""
 
 from __future__ import annotations
 
@@ -23,64 +23,64 @@ FIGURE4 = {
 
 
 def quoted(quantity: str) -> pd.DataFrame:
-    """What the paper prints of a quantity: place, row, variant, value."""
-    found = reference.quoted(PAPER).table
-    return found[found["quantity"] == quantity]
+    """The paper's numbers for a quantity: place, row, variant, value."""
+    return reference.quoted(PAPER).table.query("quantity == @quantity")
 
 
-def speedups(found: Results) -> pd.DataFrame:
-    """Of the fastest compressed Pipe-SGD: a row a benchmark, baseline and kind; of the paper's range its ends alone."""
+def speedups(results: Results) -> pd.DataFrame:
+    """The speed-up of the fastest compressed Pipe-SGD: a row a benchmark, baseline and kind; for the paper its
+    range."""
     rows = []
-    for one in found.judged:
+    for one in results.verdicts:
         over = {"speedup-vs-dsync": "over D-Sync", "speedup-vs-ps": "over PS-Sync"}
         ending = next((ending for ending in over if one.claim.id.endswith(ending)), None)
-        if ending and one.ours:
+        if ending and one.estimate:
             about = {"benchmark": FIGURE4[one.claim.experiment], "over": over[ending]}
-            ours, paper = one.ours, one.claim.paper
+            ours, paper = one.estimate, one.claim.paper
             rows.append(about | {"kind": one.kind, "speedup": ours.point, "low": ours.low, "high": ours.high})
             rows.append(about | {"kind": "paper", "speedup": math.nan, "low": paper.low, "high": paper.high})
     return pd.DataFrame(rows).drop_duplicates() if rows else pd.DataFrame()
 
 
-def steps(found: Results) -> pd.DataFrame:
+def steps(results: Results) -> pd.DataFrame:
     """Seconds of an iteration at the paper's rate of each benchmark, emulated and simulated."""
     frames = [
         group.frame[["kind", "variant", "seed", "iteration_s"]].assign(benchmark=benchmark)
         for name, benchmark in FIGURE4.items()
-        for kind, group in found.of(name).items()
+        for kind, group in results.of(name).items()
         if kind != "measured"
     ]
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
 
-def phases(found: Results) -> pd.DataFrame:
-    """Figure 4, third column: seconds of 1,000 iterations in the paper's three parts, simulated; and the accuracy that
-    the paper writes above each of its bars."""
+def phases(results: Results) -> pd.DataFrame:
+    """Figure 4, third column: simulated seconds of 1,000 iterations in the paper's three parts; `printed`: the accuracy
+    above the paper's bar."""
     printed = "paper\n" + quoted("final top-1").set_index(["row", "variant"])["value"].astype(str)
     rows = []
     for name, benchmark in FIGURE4.items():
-        group = found.shown.get((name, "simulated"))
+        group = results.shown.get((name, "simulated"))
         for run in group.records.values() if group else ():
-            of = run["phases"]
+            seconds = run["phases"]
             parts = {
-                "computation": sum(of[phase] for phase in COMPUTATION),
-                "compression": of["compress"],
-                "communication, not hidden": of["communicate"] + of["wait"],
+                "computation": sum(seconds[phase] for phase in COMPUTATION),
+                "compression": seconds["compress"],
+                "communication, not hidden": seconds["communicate"] + seconds["wait"],
             }
             row = {"benchmark": benchmark, "variant": run["variant"], "kind": "simulated", "seed": run["seed"],
                    "printed": printed.get((benchmark, run["variant"]))}  # fmt: skip
-            rows += [row | {"part": part, "thousand_s": 1e3 * seconds} for part, seconds in parts.items()]
+            rows += [row | {"part": part, "thousand_s": 1e3 * each} for part, each in parts.items()]
     return pd.DataFrame(rows, columns=["benchmark", "variant", "kind", "seed", "printed", "part", "thousand_s"])
 
 
-def accuracies(found: Results) -> pd.DataFrame:
-    """Final top-1 of Figure 4, the paper's and ours where it is of the paper's data."""
+def accuracies(results: Results) -> pd.DataFrame:
+    """Final top-1 of Figure 4 for the benchmarks that we ran on the paper's data; the paper's and ours."""
     printed = quoted("final top-1").rename(columns={"row": "benchmark", "value": "top-1"})
     rows = printed.assign(kind="paper")[["benchmark", "variant", "kind", "top-1"]].to_dict("records")
     shown = set()
     for name, benchmark in FIGURE4.items():
         for kind in ("measured", "simulated"):
-            group = found.shown.get((name, kind))
+            group = results.shown.get((name, kind))
             if group and not (group.standin or group.timing_only):
                 shown.add(benchmark)
                 own = group.frame[["variant", "kind", "seed", "final"]].rename(columns={"final": "top-1"})
@@ -89,8 +89,8 @@ def accuracies(found: Results) -> pd.DataFrame:
     return table[table["benchmark"].isin(shown)].astype({"top-1": float})
 
 
-def ring(found: Results) -> pd.DataFrame:
-    """TernGrad's work over communication, both ways, and by what factor these differ: the paper's ends, ours."""
+def ring(results: Results) -> pd.DataFrame:
+    """TernGrad's work over communication, uncompressed and compressed, and the factor between them."""
     rows = []
     for end in ("least", "most"):
         whole, less = (
@@ -98,7 +98,7 @@ def ring(found: Results) -> pd.DataFrame:
             for which in ("uncompressed", "compressed")
         )
         rows.append({"of": end, "kind": "paper", "uncompressed": whole, "compressed": less})
-    group = found.shown.get(("fig3-ring", "simulated"))
+    group = results.shown.get(("fig3-ring", "simulated"))
     for run in group.records.values() if group else ():
         for entry in run["result"]["overheads"]:
             if entry["codec"] == "ternary" and run["workers"] == 4:
@@ -108,25 +108,25 @@ def ring(found: Results) -> pd.DataFrame:
     return table.assign(factor=table["compressed"] / table["uncompressed"])
 
 
-def percentages(found: Results) -> pd.DataFrame:
-    """What the paper prints of CIFAR100-Convex, and what follows from one of its numbers (Pipe-SGD 37 % over D-Sync).
+def percentages(results: Results) -> pd.DataFrame:
+    """The paper's numbers for CIFAR100-Convex, and those that follow from one of them (Pipe-SGD 37 % over D-Sync).
 
-    Equations (2) and (4), PS-Sync with twice the communication of D-Sync, truncation that halves it and costs nothing.
+    They follow by equations (2) and (4), if PS-Sync communicates twice as long as D-Sync, and truncation halves
+    communication at no cost.
     """
 
-    def said(quantity: str, variant: str = "Pipe-SGD") -> float:
-        of = quoted(quantity)
-        return float(of[of["variant"] == variant]["value"].iloc[0]) / 100
+    def printed(quantity: str, variant: str = "Pipe-SGD") -> float:
+        return float(quoted(quantity).query("variant == @variant")["value"].iloc[0]) / 100
 
-    given = said("faster than D-Sync")
+    given = printed("faster than D-Sync")
     every = {
         name: _following(1 / (1 - given) - 1 if shorter else given, shorter)
         for name, shorter in (("as a shorter time", True), ("as a higher speed", False))
     }
     stated = {
         "Pipe-SGD faster than D-Sync": f"{given:.0%} (given)",
-        "D-Sync faster than PS-Sync": f"around {said('faster than PS-Sync, about', 'D-Sync'):.0%}",
-        "Pipe-SGD + T faster than D-Sync + T": f"{said('faster than D-Sync + T', 'Pipe-SGD + T'):.0%}",
+        "D-Sync faster than PS-Sync": f"around {printed('faster than PS-Sync, about', 'D-Sync'):.0%}",
+        "Pipe-SGD + T faster than D-Sync + T": f"{printed('faster than D-Sync + T', 'Pipe-SGD + T'):.0%}",
         "Pipe-SGD + T over D-Sync": _range("speed-up against D-Sync"),
         "Pipe-SGD + T over PS-Sync": _range("speed-up against PS-Sync"),
         "communication over computation": "",
@@ -142,7 +142,7 @@ def _range(quantity: str) -> str:
 
 
 def _following(computation: float, shorter: bool) -> dict[str, str]:
-    """All that follows where computation takes so much of the communication's time, less than all."""
+    """The numbers that follow from the ratio of computation to communication, which is below 1."""
     d_sync, ps_sync, cut = computation + 1, computation + 2, computation + 0.5
     pipe, pipe_cut = max(computation, 1.0), max(computation, 0.5)
 
@@ -160,7 +160,7 @@ def _following(computation: float, shorter: bool) -> dict[str, str]:
 
 
 def staggered_reduction(workers: int) -> float:
-    """Bandwidth terms only, served in order: the pulls of one worker run beside the pushes of the next."""
+    """Bandwidth terms only, requests served in order: one worker's pulls run beside the next one's pushes."""
     return 1 - (2 * (workers - 1) / workers) / (workers + 1)
 
 
@@ -169,8 +169,8 @@ def incast_reduction(workers: int) -> float:
     return 1 - (2 * (workers - 1) / workers) / (2 * workers)
 
 
-def reductions(found: Results) -> pd.DataFrame:
-    """By how much less time D-Sync communicates than PS-Sync: the paper's, closed forms for its workers, ours."""
+def reductions(results: Results) -> pd.DataFrame:
+    """The share of PS-Sync's communication time that D-Sync saves: the paper's, by closed forms, and ours."""
     workers = int(quoted("worker nodes (Titan XP, Xeon E5-2640)")["value"].iloc[0])
     printed = -float(quoted("uncompressed communication time against PS-Sync")["value"].iloc[0]) / 100
     rows = [
@@ -178,16 +178,16 @@ def reductions(found: Results) -> pd.DataFrame:
         {"of": "pushes, then pulls, share one link", "kind": "arithmetic", "less": incast_reduction(workers)},
         {"of": "pulls run beside pushes", "kind": "arithmetic", "less": staggered_reduction(workers)},
     ]
-    claim = next(claim for claim in found.file.claims if claim.id == "communication-halved")
+    claim = next(claim for claim in results.file.claims if claim.id == "communication-halved")
     for (name, benchmark), kind in itertools.product(FIGURE4.items(), ("simulated", "emulated")):
-        group = found.shown.get((name, kind))
+        group = results.shown.get((name, kind))
         if group and (values := outcome_of(claim, group).values):
             rows.append({"of": benchmark, "kind": kind, "less": next(iter(values.values()))})
     return pd.DataFrame(rows)
 
 
-def resolution(found: Results) -> pd.DataFrame:
-    """The paper's gaps of accuracy to D-Sync, and one standard error of the difference of two results."""
+def resolution(results: Results) -> pd.DataFrame:
+    """The paper's accuracies less D-Sync's, and one standard error of the difference of two results."""
     every = quoted("final top-1").pivot(index="row", columns="variant", values="value").astype(float)
     sizes = pd.concat([quoted("test images"), quoted("validation images")])
     rows = []

@@ -1,4 +1,4 @@
-"""Which strategy, on which network: the map, and the tool held against throughputs that others measured."""
+"""The page of `repro recommend`: the map of the fastest strategies, and predictions beside published throughputs."""
 
 from __future__ import annotations
 
@@ -22,70 +22,63 @@ from repro.reports.recommend import figures
 PAGE = "recommend"
 HERE = Path(__file__).parent  # where `repro map --out reports/recommend` writes
 PUBLISHED = PACKAGE / "ranking" / "published.yaml"
-LEFT = ["fastest, synchronous", "fastest of all"]  # columns of text
+LEFT = ["fastest, synchronous", "fastest of all"]  # left-aligned columns
 T = TypeVar("T")
 
 
 def read(kind: type[T], name: str) -> list[T]:
+    """The rows of a CSV file that `repro map` wrote."""
     return cells.from_csv(kind, (HERE / f"{name}.csv").read_text(encoding="utf-8"))
 
 
 def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
     """(pages, a line for the overview)"""
-    grid = read(Cell, "map")
-    every_row = read(Compared, "published")
-    judged = against.contests(every_row)
-    right, error = sum(one.right for one in judged), against.error(every_row)
+    grid, published, emulated = read(Cell, "map"), read(Compared, "published"), read(Emulated, "emulated")
+    settings, less = against.contests(published), cells.ratio_error()
+    right, error = sum(one.right for one in settings), against.error(published)
     line = (
-        f"Of {len(judged)} published settings the tool names the better strategy in {right}; its throughputs are off "
-        f"by {error:.0%} in the median of {len(every_row)}."
+        f"Of {len(settings)} published settings the tool names the better strategy in {right}; its throughputs are off "
+        f"by {error:.0%} in the median of {len(published)}."
     )
-    less = cells.ratio_error()
-    table = published_table(every_row)
-    emulated = read(Emulated, "emulated")
-    fought = {kind: against.contests(emulated, kind) for kind in (SYNCHRONOUS, ANY)}
+    table = pd.DataFrame([asdict(row) | {"ratio": row.ratio} for row in published])  # samples/s
+    contests = {kind: against.contests(emulated, kind) for kind in (SYNCHRONOUS, ANY)}
     checked = [cell for cell in grid if cell.by == "simulation"]
     shown: dict[str, Any] = {
         "line": line,
         "right": right,
-        "settings": len(judged),
+        "settings": len(settings),
         "error": f"{error:.0%}",
-        "rows": len(every_row),
+        "rows": len(published),
         "less": f"{less:.0%}",
         "cells": len(grid) // 2,
         "checked": len(checked),
         "agree": sum(cell.agrees for cell in checked),
-        "synchronous": figures.map_picture(files, grid, SYNCHRONOUS, less, fought[SYNCHRONOUS]),
-        "any": figures.map_picture(files, grid, ANY, less, fought[ANY]),
+        "synchronous": figures.map_picture(files, grid, SYNCHRONOUS, less, contests[SYNCHRONOUS]),
+        "any": figures.map_picture(files, grid, ANY, less, contests[ANY]),
         "regions": {kind: regions(files, grid, kind, less) for kind in (SYNCHRONOUS, ANY)},
         "borders": {kind: borders(grid, kind) for kind in (SYNCHRONOUS, ANY)},
-        "emulated": emulated_shown(files, emulated, fought[ANY]),
+        "emulated": emulated_shown(files, emulated, contests[ANY]),
         "headlines": files.table(headlines_table(read(Placed, "headlines")), "headlines", left=LEFT),
         "scatter": figures.scatter(files, table),
-        "named": files.table(named_table(judged), "named", left=["named by the tool", "best measured", "right"]),
+        "named": files.table(named_table(settings), "named", left=["named by the tool", "best measured", "right"]),
         "published": files.table(shown_rows(table), "published", left=["system", "stands for"]),
         "sources": [{"name": name} | of for name, of in yaml_files.read(PUBLISHED)["sources"].items()],
-        "misses": len(judged) - right,
+        "misses": len(settings) - right,
     }
     text = template(f"{PAGE}/page.md.j2", **shown)
     return write_page(text, PAGE, files), line
 
 
-def published_table(rows: list[Compared]) -> pd.DataFrame:
-    """A row a published throughput, samples/s."""
-    return pd.DataFrame([asdict(row) | {"ratio": row.ratio} for row in rows])
-
-
 def shown_rows(table: pd.DataFrame) -> pd.DataFrame:
-    shown = table.drop(columns="source").astype({"workers": str})
-    for name in ("measured", "predicted", "low", "high"):
-        shown[name] = [_short(value) for value in table[name]]
-    shown["ratio"] = [f"{value:.2f}" for value in table["ratio"]]
-    shown["gbit"] = [f"{value:g}" for value in table["gbit"]]
+    """The table of published throughputs as text."""
+    text = {name: table[name].map(_short) for name in ("measured", "predicted", "low", "high")}
+    text |= {"ratio": table["ratio"].map("{:.2f}".format), "gbit": table["gbit"].map("{:g}".format)}
+    shown = table.drop(columns="source").astype({"workers": str}).assign(**text)
     return shown.rename(columns={"ratio": "predicted over measured", "gbit": "Gbit/s", "candidate": "stands for"})
 
 
-def named_table(judged: list[Contest[Compared]]) -> pd.DataFrame:
+def named_table(settings: list[Contest[Compared]]) -> pd.DataFrame:
+    """The strategy that the tool names for each published setting, and the best measured one."""
     return pd.DataFrame(
         {
             "setting": one.place.setting,
@@ -94,12 +87,12 @@ def named_table(judged: list[Contest[Compared]]) -> pd.DataFrame:
             "right": "yes" if one.right else "no",
             "measured, of the best": f"{one.named.measured / one.fastest.measured:.0%}",
         }
-        for one in judged
+        for one in settings
     )
 
 
 def regions(files: Files, grid: list[Cell], kind: str, less: float) -> str:
-    """A table of where which strategy is the fastest."""
+    """A table of the regions in which each strategy is the fastest."""
     total = sum(cell.kind == kind for cell in grid)
     rows = [
         {
@@ -117,31 +110,34 @@ def regions(files: Files, grid: list[Cell], kind: str, less: float) -> str:
 
 
 def borders(grid: list[Cell], kind: str) -> list[str]:
-    """The longest ones in words."""
+    """The longest borders between regions, in words."""
     return [cells.border_words(border) for border in cells.borders(grid, kind)[: cells.BORDERS]]
 
 
-def emulated_shown(files: Files, rows: list[Emulated], fought: list[Contest[Emulated]]) -> dict[str, Any]:
-    """How the forms do against emulated runs: numbers for the text, a picture, two tables."""
+def emulated_shown(files: Files, rows: list[Emulated], contests: list[Contest[Emulated]]) -> dict[str, Any]:
+    """The closed forms beside emulated runs: numbers for the text, a picture, two tables."""
     table = pd.DataFrame([asdict(row) | {"off": row.off} for row in rows])
-    pairs = [right for one in fought for right in one.pairs]
+    pairs = [right for one in contests for right in one.pairs]
     away = (table["off"] - 1).abs()
     worst = table[away > figures.BAND].groupby(["candidate", "model"], sort=False)["off"].median()
     return {
         "rows": len(rows),
-        "places": len(fought),
-        "right_places": sum(one.right for one in fought),
+        "places": len(contests),
+        "right_places": sum(one.right for one in contests),
         "pairs": len(pairs),
         "right": sum(pairs),
         "error": f"{away.median():.1%}",
         "worst": [f"{candidates()[name].label}, {model}: x{off:.2f}" for (name, model), off in worst.items()],
         "scatter": figures.emulated_scatter(files, table),
-        "named": files.table(fought_table(fought), "emulated-named", left=["named by the forms", "fastest emulated"]),
+        "named": files.table(
+            contests_table(contests), "emulated-named", left=["named by the forms", "fastest emulated"]
+        ),
         "table": files.table(emulated_rows(rows), "emulated-rows", left=["strategy"]),
     }
 
 
-def fought_table(fought: list[Contest[Emulated]]) -> pd.DataFrame:
+def contests_table(contests: list[Contest[Emulated]]) -> pd.DataFrame:
+    """The strategy that the closed forms name for each emulated setting, and the fastest emulated one."""
     return pd.DataFrame(
         {
             "experiment": f"{one.place.paper}/{one.place.experiment}",
@@ -152,11 +148,12 @@ def fought_table(fought: list[Contest[Emulated]]) -> pd.DataFrame:
             "right": "yes" if one.right else "no",
             "pairs right": f"{sum(one.pairs)} of {len(one.pairs)}",
         }
-        for one in fought
+        for one in contests
     )
 
 
 def emulated_rows(rows: list[Emulated]) -> pd.DataFrame:
+    """Emulated and predicted milliseconds of an iteration."""
     return pd.DataFrame(
         {
             "experiment": f"{row.paper}/{row.experiment}",
@@ -171,7 +168,7 @@ def emulated_rows(rows: list[Emulated]) -> pd.DataFrame:
 
 
 def _short(value: float) -> str:
-    """Three digits, or the whole number."""
+    """Three digits, or all digits before the point."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
@@ -181,8 +178,7 @@ def _setting(row: Emulated) -> str:
 
 
 def in_map(paper: str) -> str:
-    """Where a paper's headline lies in the map and up to where its own strategy pays, in a sentence or two; "" for one
-    that is not in it."""
+    """Sentences on where a paper's headline lies in the map and where its strategy pays; "" if it is not in the map."""
     headline = next((row for row in read(Placed, "headlines") if row.page == paper), None)
     if headline is None:
         return ""
@@ -204,23 +200,23 @@ def in_map(paper: str) -> str:
 
 
 def headlines_table(placed: list[Placed]) -> pd.DataFrame:
-    """Where the papers' headlines lie, and from which bandwidth on their own strategies stop paying."""
+    """The papers' headlines in the map, and the bandwidths at which their own strategies pay."""
     return pd.DataFrame(
         {
-            "paper": found.paper,
-            "setting": f"{found.model}, {found.workers} workers, {found.gbit:.3g} Gbit/s",
-            "computation : communication": f"{found.ratio:.2g}",
-            "its strategy": _timed(found.candidate, found.seconds),
-            "fastest, synchronous": _timed(found.synchronous, found.synchronous_s),
-            "fastest of all": _timed(found.any, found.any_s),
-            "its strategy pays": _pays(found.stops_bits),
+            "paper": one.paper,
+            "setting": f"{one.model}, {one.workers} workers, {one.gbit:.3g} Gbit/s",
+            "computation : communication": f"{one.ratio:.2g}",
+            "its strategy": _timed(one.candidate, one.seconds),
+            "fastest, synchronous": _timed(one.synchronous, one.synchronous_s),
+            "fastest of all": _timed(one.any, one.any_s),
+            "its strategy pays": _pays(one.stops_bits),
         }
-        for found in placed
+        for one in placed
     )
 
 
 def _pays(stops_bits: float | None) -> str:
-    """At which bandwidths."""
+    """The bandwidths at which a strategy pays."""
     if stops_bits is None:
         return "at no bandwidth"
     if math.isinf(stops_bits):

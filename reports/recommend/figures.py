@@ -1,4 +1,4 @@
-"""The page's pictures: the map as panels of cells, and predicted over measured throughputs."""
+"""The pictures of the page: the map as panels of cells, and predicted over measured throughputs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BAND = 0.2  # the goal for throughputs
 
 
 def map_picture(files: Files, cells: Sequence[Cell], kind: str, less: float, contests: Sequence[Contest]) -> str:
-    """contests: emulated ones between strategies of this kind; those without a late worker are shown where they lie."""
+    """The map of a kind of strategies; contests: emulated comparisons, shown if no worker is late."""
     own = [cell for cell in cells if cell.kind == kind]
     here = [one for one in contests if not one.place.late and _inside(one, own)]
     rows = pd.DataFrame([asdict(cell) for cell in own])
@@ -50,7 +50,7 @@ def map_picture(files: Files, cells: Sequence[Cell], kind: str, less: float, con
 
 
 def _inside(one: Contest, cells: Sequence[Cell]) -> bool:
-    """Whether it has a panel, and lies between the map's ends."""
+    """Whether a comparison lies within a panel of the map."""
     if one.place.workers not in {cell.workers for cell in cells}:
         return False
     axes = [(getattr(one.place, name), [getattr(cell, name) for cell in cells]) for name in ("gbit", "ratio")]
@@ -58,7 +58,7 @@ def _inside(one: Contest, cells: Sequence[Cell]) -> bool:
 
 
 def draw_map(cells: Sequence[Cell], less: float, contests: Sequence[Contest] = ()) -> Any:
-    """A panel for each number of workers and lateness, a cell for each bandwidth and ratio; contests where they lie."""
+    """A panel for each number of workers and lateness, a cell for each bandwidth and ratio, a diamond a contest."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -112,7 +112,7 @@ def draw_map(cells: Sequence[Cell], less: float, contests: Sequence[Contest] = (
 
 
 def _along(value: float, values: Sequence[float]) -> float:
-    """Where a value lies on an axis of cells: 0.5 is the first one's middle; what is beyond them is at their ends."""
+    """The position of a value on an axis of cells (0.5: the middle of the first), at most the last one's middle."""
     for at, (low, high) in enumerate(pairwise(values)):
         if value <= high:
             return at + 0.5 + max(0.0, math.log(value / low) / math.log(high / low))

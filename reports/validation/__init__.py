@@ -1,4 +1,4 @@
-"""How far simulated numbers can be trusted: observed step times beside those of the virtual twins."""
+"""The page of the validation: observed step times beside simulated ones of the same configuration."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ MADE_WITH = ("hardware", "results", "commit", "torch", "finished")
 def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
     """(pages, a line for the overview)"""
     runs = read(PAGE, results)
-    found, controls = tables.latest(runs), emulated.latest(filter(trains, runs))
+    validated, controls = tables.latest(runs), emulated.latest(filter(trains, runs))
     sharing = emulated.latest(run for run in runs if run.get("program") == "shares")
-    steps, pairs = tables.steps(found), emulated.pairs(controls)
+    steps, pairs = tables.steps(validated), emulated.pairs(controls)
     counted = tables.counted(steps)
     made = {
         "steps": steps,
@@ -38,13 +38,13 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
         "pairs": pairs,
         "ratios": emulated.ratios(controls),
         "shares": emulated.shares(sharing),
-        "provenance": provenance.table(provenance.by(GROUPED, [*found, *controls, *sharing]), MADE_WITH),
+        "provenance": provenance.table(provenance.by(GROUPED, [*validated, *controls, *sharing]), MADE_WITH),
     }
     factors = {"buffers": "buffer", "spreads": "spread", "servers": "slower"}
     made |= {name: emulated.by_factor(controls, factor) for name, factor in factors.items()}
 
     def rows(shown: Shown) -> pd.DataFrame:
-        """Of a table that spreads out runs of which some are not there yet, their columns are empty."""
+        """A table; columns `by ...` of runs that do not exist yet are empty."""
         table = made[shown.table]
         lacking = [name for name in getattr(shown, "columns", ()) if name.startswith("by ") and name not in table]
         return table.assign(**dict.fromkeys(lacking, float("nan"))) if len(table) else table
@@ -60,7 +60,7 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
 
 
 def sentence(every: list[dict]) -> str:
-    """How far off simulated step times are, beside the goal."""
+    """The error of simulated step times, and whether it meets the goal."""
     if not every:
         return f"No results yet: `repro run {PAGE}` makes them."
     (row,) = every
@@ -73,17 +73,17 @@ def sentence(every: list[dict]) -> str:
 
 
 def later(steps: pd.DataFrame) -> str:
-    """The goals that came later, and whether they are met."""
+    """Whether the goals that were set later are met."""
     ratios = tables.ratios(steps)
     if ratios.empty:
         return ""
     (row,) = tables.errors(tables.counted(steps), []).to_dict("records")
     ratio = ratios.to_dict("records")[-1]
     times = row["median"] < 100 * tables.LATER_MEDIAN_GOAL and row["p95"] < 100 * tables.LATER_P95_GOAL
-    said = ["missed", "met"]
+    word = ("missed", "met")
     return (
-        f"A later goal of {tables.LATER_MEDIAN_GOAL:.0%} and {tables.LATER_P95_GOAL:.0%} is {said[times]}; that ratios "
+        f"A later goal of {tables.LATER_MEDIAN_GOAL:.0%} and {tables.LATER_P95_GOAL:.0%} is {word[times]}; that ratios "
         f"of two strategies' steps be within {tables.RATIO_GOAL:.0%} in the 95th percentile is "
-        f"{said[ratio['met'] == 'yes']}: of {ratio['ratios']} half are within {ratio['median']:.1f} %, a twentieth not "
+        f"{word[ratio['met'] == 'yes']}: of {ratio['ratios']} half are within {ratio['median']:.1f} %, a twentieth not "
         f"within {ratio['p95']:.1f} %."
     )

@@ -1,4 +1,5 @@
-"""Emulated step times beside those of the simulation with the same constants, in controls, whose answers are known."""
+"""Tables of the controls, whose results are known: emulated step times beside simulated ones with the same
+constants."""
 
 from __future__ import annotations
 
@@ -13,21 +14,21 @@ from repro.records.kinds import EMULATED, SIMULATED
 # entries of a testbed
 NOT_COMPARED = (
     *("name", "kind", "launcher", "network", "slow_down", "shrink", "send_buffer", "sources"),
-    *("fair", "share_spread"),  # real connections share as they do
+    *("fair", "share_spread"),  # of the simulation alone
 )
 
 
 def latest(runs: Iterable[Summary]) -> list[Summary]:
     """The run of each experiment, variant, testbed and seed that finished last."""
-    found: dict[tuple, Summary] = {}
-    for run in sorted(runs, key=finished):
-        found[(run["experiment"], run["variant"], run["testbed"], run["seed"])] = run
-    return list(found.values())
+    newest = {(r["experiment"], r["variant"], r["testbed"], r["seed"]): r for r in sorted(runs, key=finished)}
+    return list(newest.values())
 
 
 def pairs(runs: Sequence[Summary]) -> pd.DataFrame:
-    """A row an emulated run with a simulated one of the same variant and constants: the median step of each, in ms;
-    error: simulated over emulated less 1, in %."""
+    """A row for each pair of an emulated and a simulated run with the same variant and constants: median steps in ms.
+
+    error: simulated over emulated less 1, in %.
+    """
     simulated = {(*_place(run), _constants(run)): run for run in runs if run["kind"] == SIMULATED}
     rows = []
     for run in runs:
@@ -41,7 +42,7 @@ def pairs(runs: Sequence[Summary]) -> pd.DataFrame:
 
 
 def ratios(runs: Sequence[Summary]) -> pd.DataFrame:
-    """A row an emulated run of a control: its median step in ms, and over that of D-Sync, all else equal."""
+    """A row an emulated run of a control: its median step in ms, and over D-Sync's with all else equal."""
     own = [run for run in runs if run["kind"] == EMULATED]
     steps = [(run, run["step"]["median_s"]) for run in own]
     first = {_beside(run): step for run, step in steps if run["factors"]["method"] == "D-Sync"}
@@ -54,7 +55,7 @@ def ratios(runs: Sequence[Summary]) -> pd.DataFrame:
 
 
 def by_factor(runs: Sequence[Summary], factor: str) -> pd.DataFrame:
-    """A row a strategy of the experiment that varies a factor: the mean over seeds of its step in ms by that."""
+    """A row a strategy of the experiment that varies a factor: its step in ms by the factor, mean over seeds."""
     rows = [run["factors"] | {"ms": 1e3 * run["step"]["median_s"]} for run in runs if factor in run["factors"]]
     if not rows:
         return pd.DataFrame()
@@ -63,7 +64,7 @@ def by_factor(runs: Sequence[Summary], factor: str) -> pd.DataFrame:
 
 
 def shares(runs: Sequence[Summary]) -> pd.DataFrame:
-    """A row a network of program `shares`: how far apart shares are, in %, by the size of the messages."""
+    """A row a network of the program `shares`: the spread of the links' shares in %, by the size of messages."""
     rows = []
     for run in runs:
         by_size = {f"by {point['bytes']}": 100 * point["spread"] for point in run["result"]["points"]}
@@ -86,5 +87,5 @@ def _beside(run: Summary) -> tuple:
 
 
 def _constants(run: Summary) -> str:
-    """What an emulated run and its twin have alike."""
+    """The constants that an emulated run shares with its simulation."""
     return repr(sorted((k, repr(v)) for k, v in run["testbed_model"].items() if k not in NOT_COMPARED))

@@ -1,4 +1,4 @@
-"""The validation of the simulation as tables: a row a step time, errors by what they are grouped by."""
+"""Tables of the validation: a row a step time, and errors of simulated times by group."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from repro.answers.tables import loading
 from repro.answers.tables.loading import APART, QUICK, Summary
 
 PAPER = "validation"
-MEDIAN_GOAL, P95_GOAL = 0.05, 0.15  # fixed in the issue that asked for the validation, before any run
-LATER_MEDIAN_GOAL, LATER_P95_GOAL, RATIO_GOAL = 0.03, 0.10, 0.05  # of a later stage, which adds ratios
+MEDIAN_GOAL, P95_GOAL = 0.05, 0.15  # fixed before any run
+LATER_MEDIAN_GOAL, LATER_P95_GOAL, RATIO_GOAL = 0.03, 0.10, 0.05  # set later
 
 
 def latest(runs: Iterable[Summary]) -> list[Summary]:
-    """Of each experiment, testbed, launcher, variant, seed and machine the run of the validation that finished last."""
+    """The validation's run of each experiment, testbed, launcher, variant, seed and machine that finished last."""
     own = [run for run in runs if run.get("program") == PAPER]
     newest = loading.latest(own, ("experiment", "testbed", "launcher", "variant", "seed", "scale"))
-    full = [run for run in newest if run.get("scale") != QUICK]  # a trial of the machinery says nothing beside others
+    full = [run for run in newest if run.get("scale") != QUICK]  # a quick run does not count beside others
     return full or newest
 
 
@@ -54,13 +54,15 @@ def _size(nbytes: int) -> str:
     return f"{nbytes // 1024} KB" if nbytes < 2**20 else f"{nbytes // 2**20} MB"
 
 
-def errors(found: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """A row a group, in %: median and 95th percentile of |error|, the worst, the mean, and how far the turns of one
-    observed step lie apart, which no model can be better than. Without `by`: of all."""
-    if found.empty:
-        return found
+def errors(steps: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """A row a group (one of all without `by`), in %: median and 95th percentile of |error|, the worst, and the mean.
+
+    spread: the range of an observed step over its turns, which no model's error can be below.
+    """
+    if steps.empty:
+        return steps
     rows = []
-    for key, own in found.groupby(list(by), sort=False) if by else [((), found)]:
+    for key, own in steps.groupby(list(by), sort=False) if by else [((), steps)]:
         size = own["error"].abs()
         median, p95 = size.median(), size.quantile(0.95)
         met = median < 100 * MEDIAN_GOAL and p95 < 100 * P95_GOAL
@@ -70,15 +72,17 @@ def errors(found: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def counted(found: pd.DataFrame) -> pd.DataFrame:
-    """What counts for the goal."""
-    return found if found.empty else found[found["counts"]]
+def counted(steps: pd.DataFrame) -> pd.DataFrame:
+    """The steps that count for the goal."""
+    return steps if steps.empty else steps[steps["counts"]]
 
 
-def ratios(found: pd.DataFrame) -> pd.DataFrame:
-    """A row a number of workers, and one of all: by how much the ratio of two strategies' steps, simulated beside each
-    other in one run and of one size, is off from that of the observed ones, in %."""
-    every = counted(found)
+def ratios(steps: pd.DataFrame) -> pd.DataFrame:
+    """A row a number of workers, and one of all: the error in % of the ratio of two strategies' simulated steps.
+
+    The two steps are of one run and size.
+    """
+    every = counted(steps)
     if every.empty:
         return every
     off: dict[str, list[float]] = {}
@@ -95,24 +99,24 @@ def ratios(found: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def slowed(found: pd.DataFrame) -> pd.DataFrame:
-    """A row a strategy and size of the experiment of that name: the error in % where all but the host is so many
-    times slower."""
-    own = found if found.empty else found[found["slowed"].notna()]
+def slowed(steps: pd.DataFrame) -> pd.DataFrame:
+    """A row a strategy and size of the experiment `slowed`: the error in % by how many times all but the host is
+    slower."""
+    own = steps if steps.empty else steps[steps["slowed"].notna()]
     if own.empty:
         return own
     wide = own.pivot_table("error", ["variant", "bytes"], "slowed", sort=False)
     return wide.rename(columns=lambda factor: f"by {float(factor):g}").reset_index()
 
 
-def worst(found: pd.DataFrame) -> pd.DataFrame:
-    """The 12 step times that are furthest off, the worst first; only those above the goal's percentile."""
-    if found.empty:
-        return found
-    missed = found[found["counts"] & (found["error"].abs() > 100 * P95_GOAL)]
+def worst(steps: pd.DataFrame) -> pd.DataFrame:
+    """The 12 step times with the greatest errors, above the goal for the 95th percentile; the worst first."""
+    if steps.empty:
+        return steps
+    missed = steps[steps["counts"] & (steps["error"].abs() > 100 * P95_GOAL)]
     return missed.loc[missed["error"].abs().sort_values(ascending=False).index].head(12)
 
 
 def of_ratios(errors: Sequence[float]) -> list[float]:
-    """By how much each ratio of two times is off, of times that are off by these factors."""
+    """The error of each ratio of two times, from the factors by which the times are off."""
     return [max(a / b, b / a) - 1 for a, b in combinations(errors, 2)]

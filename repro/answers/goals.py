@@ -1,4 +1,4 @@
-"""Goals of the benchmarks: data beside their experiments (`goals`), judged on the runs' records."""
+"""The benchmarks' goals: read from their experiments (entry `goals`) and judged on the records of their runs."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from repro.core.fields import Entries, Model, Number, Text, checked
 from repro.core.not_none import not_none
 from repro.experiment.files import own_file
 
-OF_A_RUN = ("seed", "testbed", "launcher", "workers", "batch", "fabric", "ranks")
+RUN_COLUMNS = ("seed", "testbed", "launcher", "workers", "batch", "fabric", "ranks")
 
 
 class Goal(Model):
-    """A number that is to be reached, once for each combination of the columns `by`.
+    """A bound on a number, judged once for each combination of the columns `by`.
 
-    rows    the list of the result that has it; null: the record itself is a row. Names of nested numbers are joined
-            with _: seconds_median. Factors of the experiment's grid are columns too.
+    rows    the list of the result that has the number; null: the record itself is a row. Names of nested numbers are
+            joined with _: seconds_median. Factors of the experiment's grid are columns too.
     number  a column, or arithmetic on columns (`repro.answers.tables.columns`)
-    only    the rows that count at all, as pandas queries them
+    only    a pandas query for the rows that count
     where   column -> its value in the rows that are judged
-    over    the same of the rows by whose number it is divided; of several the least
+    over    column -> its value in the rows whose least number divides it
     """
 
     part = "goals"
@@ -48,57 +48,57 @@ class Goal(Model):
 
 
 def of_experiment(name: str, summaries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Its goals, judged on those of the records that are its own."""
+    """The goals of an experiment, judged on its records among `summaries`."""
     own = own_file(name)
-    mine = [one for one in summaries if (one["paper"], one["experiment"]) == (own["paper"], own["experiment"])]
-    return [row for given in own.get("goals", ()) for row in judge(checked(Goal, given, "goals"), mine)]
+    records = [one for one in summaries if (one["paper"], one["experiment"]) == (own["paper"], own["experiment"])]
+    return [row for goal in own.get("goals", ()) for row in judge(checked(Goal, goal, "goals"), records)]
 
 
 def judge(goal: Goal, summaries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """{what, value, spread, bound, at_least, met} of each combination of `by`; [] where no row counts.
+    """{what, value, spread, bound, at_least, met} for each combination of `by`; [] where no row counts.
 
-    The value is the median of the seeds, spread its least and most. What has no value was not measured, and is not met.
+    value: the median over seeds; spread: their least and greatest. A goal without a value was not measured and not met.
     """
     if not summaries:
-        return [judged(goal, goal.what, [])]
+        return [_judged(goal, goal.what, [])]
     rows = pd.concat([table(summary, goal.rows) for summary in summaries], ignore_index=True)
     if goal.only:
         rows = rows.query(goal.only, engine="python")
         if rows.empty:
             return []
-    rows = rows.infer_objects()  # of a column that other rows lack
+    rows = rows.infer_objects()  # for a column that other rows lack
     number = rows.assign(number=columns.computed(rows, goal.number))
     keys = [*goal.by, "seed"]
-    found = columns.chosen(number, goal.where).groupby(keys)["number"].min()
+    numbers = columns.chosen(number, goal.where).groupby(keys)["number"].min()
     if goal.over is not None:
-        found = found / columns.chosen(number, goal.over).groupby(keys)["number"].min()
-    if found.empty or not goal.by:
-        return [judged(goal, goal.what, found.tolist())]
+        numbers = numbers / columns.chosen(number, goal.over).groupby(keys)["number"].min()
+    if numbers.empty or not goal.by:
+        return [_judged(goal, goal.what, numbers.tolist())]
     judgements = []
-    for place, values in found.groupby(level=goal.by, sort=False):
-        names = place if isinstance(place, tuple) else (place,)
-        what = ", ".join([goal.what, *(named(column, value) for column, value in zip(goal.by, names, strict=True))])
-        judgements.append(judged(goal, what, values.tolist()))
+    for key, values in numbers.groupby(level=goal.by, sort=False):
+        places = key if isinstance(key, tuple) else (key,)
+        where = map(_place, goal.by, places)
+        judgements.append(_judged(goal, ", ".join([goal.what, *where]), values.tolist()))
     return judgements
 
 
+def _place(column: str, value: Any) -> str:
+    return value if isinstance(value, str) else f"{value:g} {column}"
+
+
 def table(summary: Mapping[str, Any], rows: str | None) -> pd.DataFrame:
-    """The rows of a record, with the columns of its run beside them; a row's own column goes before the run's."""
-    own = {name: summary[name] for name in OF_A_RUN if name in summary} | dict(summary["factors"])
-    result = summary.get("result") or summary
+    """The rows of a record with the columns of its run; a row's own column replaces the run's."""
+    own = {name: summary[name] for name in RUN_COLUMNS if name in summary} | dict(summary["factors"])
+    result = summary.get("result") or {}
     if rows is None:
-        found = pd.json_normalize({**summary, **(result if result is not summary else {})}, sep="_", max_level=1)
+        frame = pd.json_normalize({**summary, **result}, sep="_", max_level=1)
     else:
-        found = pd.json_normalize(result[rows], sep="_")
-        own |= {name: value for name, value in result.items() if not isinstance(value, list | dict)}
-    return found.assign(**{name: value for name, value in own.items() if name not in found})
+        frame = pd.json_normalize((result or summary)[rows], sep="_")
+        own |= {name: value for name, value in (result or summary).items() if not isinstance(value, list | dict)}
+    return frame.assign(**{name: value for name, value in own.items() if name not in frame})
 
 
-def named(column: str, value: Any) -> str:
-    return str(value) if isinstance(value, str) else f"{value:g} {column}"
-
-
-def judged(goal: Goal, what: str, values: Sequence[float]) -> dict[str, Any]:
+def _judged(goal: Goal, what: str, values: Sequence[float]) -> dict[str, Any]:
     series = pd.Series(values, dtype=float).dropna()
     value = None if series.empty else float(series.median())
     at_least = goal.at_least is not None
@@ -108,10 +108,10 @@ def judged(goal: Goal, what: str, values: Sequence[float]) -> dict[str, Any]:
     return {"what": what, "value": value, "spread": spread, "bound": bound, "at_least": at_least, "met": met}
 
 
-def text(found: Sequence[Mapping[str, Any]]) -> str:
+def text(judgements: Sequence[Mapping[str, Any]]) -> str:
     """A line a goal."""
     lines = []
-    for goal in found:
+    for goal in judgements:
         value = "not measured" if goal["value"] is None else f"{goal['value']:.3g}"
         spread = "" if goal["spread"] is None else " ({:.3g} to {:.3g})".format(*goal["spread"])
         bound = f"goal at {'least' if goal['at_least'] else 'most'} {goal['bound']:g}"

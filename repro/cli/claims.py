@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING
 from repro.records.catalogue import REFERENCE, WORKSPACE
 
 if TYPE_CHECKING:
-    from repro.answers.claims.evaluate import Judged
+    from repro.answers.claims.evaluate import ClaimVerdict
 
 # origin of a number -> the user's words for it
 FROM = {WORKSPACE: "yours", REFERENCE: "reference", f"{REFERENCE} / {WORKSPACE}": "reference and yours"}
 LINES = 12  # maximum number of a paper's headlines on a terminal
 
 
-def headlines(paper: str) -> list[list[Judged]]:
+def headlines(paper: str) -> list[list[ClaimVerdict]]:
     """A paper's headline claims, each judged for every kind of number; [] for a paper without claims."""
     from repro.answers.claims import published_verdicts
     from repro.answers.pages import overview, wording
 
-    judged = published_verdicts.judged(paper, None) if paper in overview.papers() else []
-    return [list(kinds) for kinds in wording.by_claim(judged).values() if kinds[0].claim.headline]
+    verdicts = published_verdicts.verdicts(paper, None) if paper in overview.papers() else []
+    return [list(kinds) for kinds in wording.by_claim(verdicts).values() if kinds[0].claim.headline]
 
 
-def rows(claims: Sequence[Sequence[Judged]]) -> list[dict[str, str]]:
+def rows(claims: Sequence[Sequence[ClaimVerdict]]) -> list[dict[str, str]]:
     """A row for each claim, with the kind of number that decides it: settled claims, then open, then not judged."""
     from repro.answers.pages import wording
 

@@ -1,4 +1,4 @@
-"""Runs side by side: what a variant's iterations, targets and scores are, over those of another."""
+"""Tables that compare variants: iteration times, times to targets and scores, and ratios between variants."""
 
 from __future__ import annotations
 
@@ -14,29 +14,26 @@ from repro.records.kinds import MEASURED, PADDED
 if TYPE_CHECKING:
     import pandas as pd
 
-PLACE = ["paper", "experiment", "model", "dataset", "testbed", "kind", "scale"]  # of the variants of one table
+PLACE = ["paper", "experiment", "model", "dataset", "testbed", "kind", "scale"]  # shared by the variants of a table
 SIZE = ["workers", "batch", "epochs"]
-NONE = float("nan")  # in a column of texts: a table shows it as `-`
-NOTES = "notes"  # an attribute of a table: what to know of its runs
+NONE = float("nan")  # in a column of texts; a table shows it as `-`
+NOTES = "notes"  # an attribute of a table: notes on its runs
 CLUSTER = "srun"  # the launcher whose ranks are on several machines
-
-
-Numbers = Mapping[str, Mapping[str, float]]  # column -> variant -> what the paper prints
+Numbers = Mapping[str, Mapping[str, float]]  # column -> variant -> the paper's number
 
 
 def ending(
     own: pd.DataFrame, reference: pd.DataFrame, papers: Mapping[tuple[Any, ...], Numbers] | None = None
 ) -> list[tuple[str, pd.DataFrame]]:
-    """A title and a table for each place of some runs: a row a configuration of a variant, medians over seeds.
+    """A title and a table for each place: a row a variant and configuration, medians over seeds.
 
-    own, reference: tables `runs` of `repro.records.catalogue`, made together. `ms` is of an iteration, `range` that of
-    its seeds; `over` the first row's time of a sample over this one's; `ms, reference` what the committed runs of the
-    same place, variant and configuration took. papers: (paper, experiment, model, data set) -> columns `final`, `ms`
-    and `over VARIANT` as the paper prints them, each shown beside ours where we have one.
+    own, reference: tables `runs` of `repro.records.catalogue`, built together. `ms`: of an iteration; `range`: of its
+    seeds; `over`: the first row's time of a sample over this row's; `ms, reference`: the iteration of the committed
+    runs of the same place, variant and configuration. papers: (paper, experiment, model, data set) -> the paper's
+    columns `final`, `ms` and `over VARIANT`, each shown beside ours where we have one.
     """
-    found = []
-    committed = _medians(reference, PLACE) if len(reference) else None
-    known = {} if committed is None else committed.droplevel("label")["ms"].to_dict()
+    tables = []
+    known = _medians(reference, PLACE).droplevel("label")["ms"].to_dict() if len(reference) else {}
     for place, of in _medians(own, PLACE).groupby(PLACE, sort=False):
         rows = of.reset_index([*PLACE, "configuration", "variant"]).rename_axis(None)
         paper, experiment, model, dataset, testbed, kind, scale = place
@@ -64,8 +61,8 @@ def ending(
         free = dict.fromkeys(rows["variant"][rows["free_arithmetic"]])
         costs_nothing = [f"the arithmetic of {', '.join(free)} costs nothing here (repro price)"] if free else []
         table.attrs[NOTES] = [*sorted({*rows["shared"].dropna()}), *costs_nothing]
-        found.append((title, table))
-    return found
+        tables.append((title, table))
+    return tables
 
 
 def _beside(table: pd.DataFrame, column: str, printed: Numbers, rows: pd.DataFrame) -> None:
@@ -73,12 +70,11 @@ def _beside(table: pd.DataFrame, column: str, printed: Numbers, rows: pd.DataFra
 
 
 def compare(runs: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
-    """A row a place where both have runs that differ in their strategy alone: medians over seeds with their range, and
-    the first one's time over the second's.
+    """A row for each place and pair of runs that differ only in their strategy: medians over seeds with their range,
+    and the first one's time over the second's.
 
-    A name is a variant's or a strategy's; every configuration of one is a row. Where neither of two has a partner like
-    that, as where each was given a learning rate of its own, they are set side by side, and their labels say how they
-    differ.
+    A name is that of a variant or a strategy; each of its configurations has a row. Two configurations without such a
+    partner, such as with learning rates of their own, form a row too; their labels say how they differ.
     """
     import pandas as pd
 
@@ -101,13 +97,11 @@ def compare(runs: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
 
 
 def _partners(both: pd.DataFrame, place: list[str]) -> pd.Series:
-    """Which pairs differ in their strategy alone; and those of which neither side has such a partner in its place."""
+    """Whether a pair differs only in its strategy, or neither side has such a partner in its place."""
     fits = both["besides A"] == both["besides B"]
-    taken = [both[fits].set_index([*place, f"configuration {of}", f"variant {of}"]).index for of in "AB"]
-    alone = [
-        ~both.set_index([*place, f"configuration {of}", f"variant {of}"]).index.isin(taken[of == "B"]) for of in "AB"
-    ]
-    return fits | (alone[0] & alone[1])
+    sides = [both.set_index([*place, f"configuration {of}", f"variant {of}"]).index for of in "AB"]
+    one, other = (side.isin(side[fits.to_numpy()]) for side in sides)
+    return fits | ~(one | other)
 
 
 def _targets(runs: pd.DataFrame) -> list[str]:
@@ -115,10 +109,10 @@ def _targets(runs: pd.DataFrame) -> list[str]:
 
 
 def _medians(runs: pd.DataFrame, place: list[str]) -> pd.DataFrame:
-    """Medians over seeds by place, variant, configuration and label, in the order of the runs; throughput runs of
-    training alone. Of several runs of one configuration and seed one counts: yours, and of these the latest."""
+    """Medians over seeds of training runs without breakdown, by place, variant, configuration and label, in the runs'
+    order. Of several runs of one configuration and seed the newest counts, the workspace's before the reference's."""
     trained = runs[runs["step_s"].notna() & ~runs["breakdown"].astype(bool)]
-    numbers = ["step_s", "final", *_targets(runs)]  # nothing but nulls where no accuracy is computed
+    numbers = ["step_s", "final", *_targets(runs)]  # all null where no accuracy is computed
     machine = ["kind", "launcher", "ranks", "cores"]
     named = [*place, "variant", "configuration", "label", "besides", "seed", "batch", "origin", "finished_at", *machine]
     named.append("free_arithmetic")
@@ -144,7 +138,7 @@ def _medians(runs: pd.DataFrame, place: list[str]) -> pd.DataFrame:
 
 
 def _shared(kind: str, launcher: str, ranks: Any, cores: Any) -> str | float:
-    """`4 ranks share 2 cores`, of ranks that compute on one machine with less than one each; `NONE` of others."""
+    """`4 ranks share 2 cores` for measured runs with more ranks than cores on one machine, else `NONE`."""
     counts = isinstance(ranks, Integral) and isinstance(cores, Integral)
     if kind not in (MEASURED, PADDED) or launcher == CLUSTER or not counts or ranks <= cores:
         return NONE
@@ -152,8 +146,7 @@ def _shared(kind: str, launcher: str, ranks: Any, cores: Any) -> str | float:
 
 
 def of(rows: Sequence[tuple[str, pd.DataFrame]]) -> str:
-    """The tables under their titles, with what to know of their runs."""
+    """The tables as text, under their titles and notes."""
     titles = ["; ".join([title, *table.attrs.get(NOTES, ())]) for title, table in rows]
-    return "\n\n".join(
-        f"{one_line(title)}\n{printed.text(table)}" for title, (_, table) in zip(titles, rows, strict=True)
-    )
+    tables = (printed.text(table) for _, table in rows)
+    return "\n\n".join(f"{one_line(title)}\n{text}" for title, text in zip(titles, tables, strict=True))

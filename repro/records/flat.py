@@ -1,4 +1,7 @@
-"""A record as one mapping without levels, as pages read it: names in the place of plugins, their options beside."""
+"""A typed record as one flat mapping, for tables, pages, goals and fault tests: plugins are names, options beside them.
+
+Pages change entries of it (escaped text, a draw's times, a page's name of an experiment), which a frozen record cannot.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ PARTS = ("dataset", "memory", "step", "communication")
 
 
 def flat(record: Record) -> dict[str, Any]:
-    """All of it; what is not there is None or empty."""
+    """The entries of a record's identity and result side by side; a missing entry is None or empty."""
     identity, result, testbed = record.identity, record.result, record.identity.testbed
     made: dict[str, Any] = {name: getattr(identity, name) for name in OF_EVERY}
     made |= {"status": "finished", "key": record.key, "run": record.run, "kind": record.kind, "fabric": record.fabric}
@@ -32,8 +35,8 @@ def flat(record: Record) -> dict[str, Any]:
     if identity.numerics:
         made["numerics"] = identity.numerics
     if not isinstance(result, TrainResult):
-        found = {"result": result.found, "metrics": result.metrics, "line": result.line, "model": result.model}
-        return made | found | ({"dataset": result.dataset.model_dump()} if result.dataset else {})
+        probe = {"result": result.found, "metrics": result.metrics, "line": result.line, "model": result.model}
+        return made | probe | ({"dataset": result.dataset.model_dump()} if result.dataset else {})
     made |= {name: getattr(identity, name) for name in OF_TRAINING} | {name: getattr(result, name) for name in PLAIN}
     for name in PARTS:
         part = getattr(result, name)

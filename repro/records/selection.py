@@ -1,4 +1,4 @@
-"""Rows of a table chosen by what its columns hold: `workers=4`, `step_s<0.1`, `strategy!=dsync`."""
+"""Select rows of a table by conditions on its columns: `workers=4`, `step_s<0.1`, `strategy!=dsync`."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ _CONDITION = re.compile(r"\s*([^=!<>]+?)\s*(!=|<=|>=|=|<|>)(.*)", re.DOTALL)
 
 
 def chosen(table: pd.DataFrame, conditions: Sequence[str]) -> pd.DataFrame:
-    """The rows for which every condition holds; one that has nothing in a column is in none about it.
+    """The rows for which every condition holds; a missing value meets no condition.
 
-    Raises InputError for what is no condition, a column that is not there, and a value that it cannot hold.
+    Raises InputError for an invalid condition, an unknown column and a value of another type than the column's.
     """
     for condition in conditions:
         parts = _CONDITION.fullmatch(condition)
         if parts is None:
             raise InputError(f"where {condition}: must be COLUMN, one of {' '.join(COMPARISONS)}, and a value")
-        column, comparison, given = parts[1], parts[2], parts[3].strip()
+        column, comparison, text = parts[1], parts[2], parts[3].strip()
         if column not in table:
             raise unknown("column", column, table.columns, most=5, all_of="repro results --csv")
-        value = _value(condition, table[column], comparison, given)
+        value = _value(condition, table[column], comparison, text)
         table = table[COMPARISONS[comparison](table[column], value).fillna(False) & table[column].notna()]
     return table
 
 
-def _value(condition: str, column: pd.Series, comparison: str, given: str) -> Any:
+def _value(condition: str, column: pd.Series, comparison: str, text: str) -> Any:
     from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
     if is_bool_dtype(column):
-        if given.lower() not in ("true", "false") or comparison not in ("=", "!="):
+        if text.lower() not in ("true", "false") or comparison not in ("=", "!="):
             raise InputError(f"where {condition}: must be =true or =false")
-        return given.lower() == "true"
+        return text.lower() == "true"
     if is_numeric_dtype(column):
         try:
-            return float(given)
+            return float(text)
         except ValueError:
-            raise InputError(f"where {condition}: '{given}' is no number") from None
+            raise InputError(f"where {condition}: '{text}' is not a number") from None
     if comparison not in ("=", "!="):
-        raise InputError(f"where {condition}: {column.name} holds text, which is = or != another")
-    return given
+        raise InputError(f"where {condition}: {column.name} holds text; use = or !=")
+    return text

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 import pytest
+from repro.answers.tables.resolution import resolved
 
 from repro.answers.claims import evaluate
 from repro.answers.claims.claims import Claim
 from repro.answers.claims.evidence import outcome_of, repetitions
 from repro.answers.claims.verdict import CONFIRMED, OPEN
-from repro.answers.tables.resolution import resolved
 from repro.answers.tables.runs import Runs
 from tests.reports.data.summaries import make
 

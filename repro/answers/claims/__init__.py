@@ -1,1 +1,1 @@
-"""Claims as data, the evidence for each, and the verdict that follows."""
+"""The papers' claims as data, the results that speak to them, and the verdicts that follow."""

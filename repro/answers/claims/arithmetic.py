@@ -1,4 +1,4 @@
-"""Numbers of a paper that follow from other numbers of it: checks, and their table."""
+"""Checks of a paper's numbers against other numbers of the same paper, and their table."""
 
 from __future__ import annotations
 
@@ -9,39 +9,39 @@ import pandas as pd
 
 from repro.answers.claims.stats import DASH
 
-SAME = 0.01  # of the printed number
+AGREES = 0.01  # of the printed number, within which two numbers agree
 
 
 @dataclass(frozen=True)
 class Check:
-    """A number that the paper prints, and the same from its other numbers."""
+    """A number that the paper prints, and the same number computed from its other numbers."""
 
     what: str
     printed: str
     follows: str
     how: str
-    off: float | None = None  # follows over printed, where both are numbers
+    off: float | None = None  # computed over printed, where both are numbers
 
 
 def check(
     what: str, printed: float, follows: float, unit: str, how: str,
     written: tuple[Callable[[float], str], Callable[[float], str]] = ("{:g}".format, "{:.4g}".format),
 ) -> Check:  # fmt: skip
-    """Two numbers in the same unit; written: how each becomes text."""
+    """A check of two numbers in the same unit; written: how to format each."""
     return Check(what, f"{written[0](printed)}{unit}", f"{written[1](follows)}{unit}", how, follows / printed)
 
 
 def plain(value: float) -> str:
-    """Four significant digits without trailing zeros; every digit before the point."""
+    """Format a number with four significant digits, no trailing zeros and all digits before the point."""
     return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 def table(checks: Iterable[Check]) -> pd.DataFrame:
-    """Every check as text; *off*: what follows over what is printed, less 1."""
+    """A row a check, as text; `off`: the computed number over the printed one, less 1."""
     return pd.DataFrame(
         [
             {"what": c.what, "the paper prints": c.printed, "follows from its other numbers": c.follows, "how": c.how,
-             "off": DASH if c.off is None else "agrees" if abs(c.off - 1) <= SAME else f"{100 * (c.off - 1):+.0f} %"}
+             "off": DASH if c.off is None else "agrees" if abs(c.off - 1) <= AGREES else f"{100 * (c.off - 1):+.0f} %"}
             for c in checks
         ]
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Claims as data: what a paper says, from which of our numbers it is judged, and what the verdict rests on."""
+"""The schema of a claims file (`reports/<paper>/claims.yaml`): claims, tolerances, reasons, findings, deviations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from repro.core.fields import Model, NonNegative, Text, checked
 
 
 class Paper(Model):
-    """The paper's range (an end that is left out is open) as it prints it; `unit`: x, % (printed x 100) or ""."""
+    """The paper's number as a range; an omitted end is open. shown: as printed; unit: x, % (printed x 100) or ""."""
 
     part = "paper"
 
@@ -28,14 +28,14 @@ class Paper(Model):
 
     @model_validator(mode="before")
     @classmethod
-    def _one_number(cls, given: Any) -> Any:
-        """`value`, or a number alone, stands for both ends."""
-        if isinstance(given, int | float):
-            given = {"value": given}
-        if isinstance(given, dict) and "value" in given:
-            value = given["value"]
-            return {"shown": str(value), "low": value, "high": value} | {k: v for k, v in given.items() if k != "value"}
-        return given
+    def _one_number(cls, entry: Any) -> Any:
+        """`value`, or a number alone, sets both ends."""
+        if isinstance(entry, int | float):
+            entry = {"value": entry}
+        if isinstance(entry, dict) and "value" in entry:
+            value = entry["value"]
+            return {"shown": str(value), "low": value, "high": value} | {k: v for k, v in entry.items() if k != "value"}
+        return entry
 
     @model_validator(mode="after")
     def _some_end(self) -> Paper:
@@ -45,7 +45,7 @@ class Paper(Model):
 
 
 class Tolerance(Model):
-    """By how much the range is wider than printed; `fixed`: since when, if not since the file's date."""
+    """By how much the range is widened; fixed: the date since when, if not the file's."""
 
     part = "tolerance"
 
@@ -54,7 +54,7 @@ class Tolerance(Model):
     fixed: date | None = None
 
     def around(self, paper: Paper) -> tuple[float | None, float | None]:
-        """The paper's range with the tolerance."""
+        """The paper's range, widened by the tolerance."""
         low, high = paper.low, paper.high
         return (
             None if low is None else low - abs(low) * self.relative - self.absolute,
@@ -62,19 +62,19 @@ class Tolerance(Model):
         )
 
 
-class Claimed(Model):
-    """Of a claim of an effect: the value of no effect, how near to it is none, and on which side it is claimed."""
+class ClaimedEffect(Model):
+    """A claim of an effect: the value of no effect, the margin around it, and the claimed side."""
 
     part = "effect"
 
     none: float
     side: Literal["above", "below"]
-    margin: NonNegative | None = None  # of ratios a factor of 1 + margin; else the file's
+    margin: NonNegative | None = None  # for ratios a factor of 1 + margin; None: the file's
 
 
-class Given(Model):
-    """The paper's own baseline that a verdict may be conditioned on: what it is, how ours is computed, the paper's
-    number of it, and how near to that counts as the same."""
+class Baseline(Model):
+    """The paper's own baseline for a conditional verdict: its name, our number, the paper's, and the tolerance within
+    which ours reproduces the paper's."""
 
     part = "given"
 
@@ -85,9 +85,9 @@ class Given(Model):
 
 
 class Reason(Model):
-    """Why claims do not hold as printed; tested: the experiment that decided it, else it is a conjecture.
+    """Why claims do not hold as printed; tested: the experiment that showed it, without which it is a conjecture.
 
-    short: the same in at most fifteen words, for tables. kind: of which numbers alone.
+    short: the cause in at most fifteen words, for tables. kind: the only kind of number to which it applies.
     """
 
     part = "reasons"
@@ -102,10 +102,9 @@ class Reason(Model):
 class Claim(Model):
     """One claim of a paper.
 
-    about: time, accuracy (not judged on stand-in data), theory, or data. minimum_seeds: with fewer of them nothing is
-    concluded. own_cores: judged only where every rank has a core or a GPU of its own. not_here: why it cannot be tried.
-    fixed: since when it stands, if not since the file's date. takes: what a verdict would take (data, GPU-hours,
-    hardware) where there is none.
+    about: accuracies are not judged on stand-in data. minimum_seeds: with fewer the verdict is open. own_cores: judged
+    only where every rank has a core or a GPU of its own. not_here: why it cannot be tested. fixed: the date since when
+    it stands, if not the file's. takes: the data, GPU-hours or hardware that a missing verdict would need.
     """
 
     part = "claim"
@@ -122,8 +121,8 @@ class Claim(Model):
     value: Value | None = None
     not_here: str | None = None
     takes: str = ""
-    given: Given | None = None
-    effect: Claimed | None = None
+    given: Baseline | None = None
+    effect: ClaimedEffect | None = None
     scope: str = ""
     headline: bool = False
     own_cores: bool = True
@@ -141,31 +140,33 @@ class Claim(Model):
 
     @property
     def widened(self) -> tuple[float | None, float | None]:
-        """The paper's range with the tolerance."""
+        """The paper's range, widened by the tolerance."""
         return self.tolerance.around(self.paper)
 
     @property
     def no_loss(self) -> bool:
-        """Whether it says that an accuracy is no lower than another."""
+        """Whether it claims that one accuracy is no lower than another."""
         differs = self.value is not None and self.value.verb == "difference"
         return self.about == "accuracy" and differs and self.paper.low == 0 and self.paper.high is None
 
     @property
     def is_ratio(self) -> bool:
-        """Whether ours is a factor, whose sizes are compared on a log scale."""
+        """Whether its number is a factor, to be compared on a log scale."""
         return self.paper.unit == "x"
 
     def seeds_for(self, kind: str) -> int:
-        """How many seeds a verdict takes; padded runs are measured ones."""
+        """The number of seeds that a verdict needs; `measured, padded` counts as `measured`."""
         if isinstance(self.minimum_seeds, int):
             return self.minimum_seeds
         return self.minimum_seeds.get(kind.partition(",")[0], 1)
 
 
 class Finding(Model):
-    """A sentence about what was found, each number a placeholder `{claim:kind}`, the paper's `{claim:paper}`; it holds
-    while the verdicts do. In plain English `{claim:kind:point}` is the number without its range, `:range` the
-    range, `:verdict` the word."""
+    """A sentence on a result whose numbers are placeholders: `{claim:kind}`, or `{claim:paper}` for the paper's.
+
+    `{claim:kind:point}` is the number without its range, `:range` the range, `:verdict` the word. The build fails where
+    a verdict in `rests_on` has changed.
+    """
 
     part = "finding"
 
@@ -174,10 +175,10 @@ class Finding(Model):
 
 
 class Untried(Model):
-    """What could not be tried, and what it would take: `runs` trainings of `gpu_hours` each on the card of `PRICE`.
+    """An experiment that could not be run, and its cost: `runs` trainings of `gpu_hours` each on the card of `PRICE`.
 
-    gpu_hours: None where nothing has to be trained on a GPU, or where the paper does not say enough for an estimate;
-    then `instead` says what it takes. experiment: whose training at scale paper the estimate is of, computation alone.
+    gpu_hours: None where no training on a GPU is needed, or the paper does not say enough for an estimate; then
+    `instead` says what is needed. experiment: the one whose computation at scale paper was estimated.
     """
 
     part = "untried"
@@ -197,8 +198,8 @@ class Untried(Model):
 
 
 class Restated(Model):
-    """An entry of testbeds that was taken from a number that the paper claims: what is claimed by construction, for it
-    went in or follows from the entry alone, and by which claims the entry was implied."""
+    """A testbed entry that was taken from claims of the paper (`implied_by`); `claims`: those that the entry alone
+    decides, which hold by construction."""
 
     part = "restated"
 
@@ -209,7 +210,7 @@ class Restated(Model):
 
 
 class Margins(Model):
-    """How near to no effect is none, of each unit, and since when."""
+    """The margins around no effect, by unit, and the date since when they stand."""
 
     part = "margins"
 
@@ -223,7 +224,7 @@ class Margins(Model):
 
 
 class Deviation(Model):
-    """Where we do otherwise than the paper, and why."""
+    """A deviation from the paper, and the reason."""
 
     part = "deviations"
 
@@ -233,7 +234,7 @@ class Deviation(Model):
 
 
 class Contradiction(Model):
-    """What does not go together in the paper, and what follows from that."""
+    """A contradiction within the paper, and what follows from it."""
 
     part = "contradictions"
 
@@ -242,8 +243,10 @@ class Contradiction(Model):
 
 
 class File(Model):
-    """A claims file. fixed: since when its ranges and tolerances stand. method: what the paper proposes and reports,
-    in a sentence; answer: what was found, in one or two, a finding or its text alone; both in words that need no page.
+    """A claims file. fixed: the date since when its ranges and tolerances stand.
+
+    method: what the paper proposes and reports, in one sentence; answer: the result in one or two sentences, as a
+    finding or its text alone. Both must be readable without the page.
     """
 
     part = "claims"
@@ -263,19 +266,19 @@ class File(Model):
 
     @field_validator("answer", mode="before")
     @classmethod
-    def _plain_answer(cls, given: Any) -> Any:
-        return {"text": given} if isinstance(given, str) else given
+    def _plain_answer(cls, answer: Any) -> Any:
+        return {"text": answer} if isinstance(answer, str) else answer
 
     def effect(self, claim: Claim) -> Effect | None:
-        """The claim's effect as verdicts take it."""
-        if claim.effect is None:
+        """The effect that a claim's verdict is about, with its margin."""
+        if (effect := claim.effect) is None:
             return None
-        margin = claim.effect.margin if claim.effect.margin is not None else self.margins.of(claim.paper.unit)
-        return Effect(claim.effect.none, margin, claim.effect.side, ratio=claim.is_ratio)
+        margin = effect.margin if effect.margin is not None else self.margins.of(claim.paper.unit)
+        return Effect(effect.none, margin, effect.side, ratio=claim.is_ratio)
 
 
 def read(path: Path) -> File:
-    """A claims file in the form of `forms.py`, each name once; InputError in one line for anything else."""
+    """Read a claims file (short forms: `forms.py`); InputError in one line if it is invalid or repeats an id."""
     content = yaml_files.read(path, "claims file")
     try:
         file = checked(File, written_out(content, path.parent.name, Claim.model_fields), "claims")

@@ -1,7 +1,7 @@
-"""How ours is computed for a claim: small functions from runs to one number a seed.
+"""The registry of functions that compute a claim's number from runs, one a seed, and helpers for them.
 
-A claims file names one of these functions and its arguments (`variant`: a variant's label); nothing of it is
-evaluated as code. Times are seconds an iteration unless said otherwise.
+A claims file names a function and its arguments (`variant`: a variant's label); its text is never evaluated as code.
+Times are seconds of an iteration unless the docstring says otherwise.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from repro.answers.tables.runs import Runs
 
 COMPUTATION = ("forward", "backward", "update", "data", "other")  # phases
 FUNCTIONS: dict[str, Callable[..., Outcome]] = {}  # each paper's `derived*.py` adds to it
-OF_PROBES: dict[str, str] = {}  # those over a probe's results -> the program
+PROBE_OF: dict[str, str] = {}  # function over a probe's results -> the probe
 
 
 def function(compute: Callable[..., Outcome]) -> Callable[..., Outcome]:
-    """Make a function over runs that trained known to the claims files."""
+    """Register a function over training runs for the claims files."""
     FUNCTIONS[compute.__name__] = compute
     return compute
 
 
 def probe_function(program: str) -> Callable[[Callable[..., Outcome]], Callable[..., Outcome]]:
-    """The same for one over runs of the probe `program`."""
+    """Register a function over runs of the probe `program`."""
 
     def register(compute: Callable[..., Outcome]) -> Callable[..., Outcome]:
-        OF_PROBES[compute.__name__] = program
+        PROBE_OF[compute.__name__] = program
         return function(compute)
 
     return register
@@ -35,23 +35,22 @@ def probe_function(program: str) -> Callable[[Callable[..., Outcome]], Callable[
 
 def paired(runs: Runs, variants: list[str], number: Callable[..., float]) -> Outcome:
     """number(*runs) for every seed that all `variants` have, of breakdown runs where there are any."""
-    found = [runs.seeds(name, breakdown=True) for name in variants]
-    if missing := [name for name, of in zip(variants, found, strict=True) if not of]:
+    by_seed = [runs.seeds(name, breakdown=True) for name in variants]
+    if missing := [name for name, seeds in zip(variants, by_seed, strict=True) if not seeds]:
         return Outcome(reason=f"no results for {', '.join(missing)}")
-    seeds = sorted(set.intersection(*(set(of) for of in found)))
-    if not seeds:
+    if not (common := sorted(set.intersection(*map(set, by_seed)))):
         return Outcome(reason=f"no seed in common between {' and '.join(variants)}")
-    return Outcome({seed: number(*(of[seed] for of in found)) for seed in seeds})
+    return Outcome({seed: number(*(seeds[seed] for seeds in by_seed)) for seed in common})
 
 
 def by_seed(runs: Runs, number_of: Callable[[list[Summary]], float | None], reason: str) -> Outcome:
-    """number_of(runs) for each seed that has one."""
-    found = {seed: number_of(of) for seed, of in runs.by_seed().items()}
-    values = {seed: value for seed, value in found.items() if value is not None}
+    """number_of(runs) for each seed at which it is not None; `reason` where it is None at all of them."""
+    numbers = {seed: number_of(own) for seed, own in runs.by_seed().items()}
+    values = {seed: number for seed, number in numbers.items() if number is not None}
     return Outcome(values) if values else Outcome(reason=reason)
 
 
 def rates(runs: Runs) -> dict[tuple[str, str], float]:
     """(experiment, variant) -> samples a second of all ranks together, the median over seeds."""
-    of = runs.frame.assign(rate=runs.frame["batch"] / runs.frame["step_s"])
-    return dict(of.groupby(["experiment", "variant"])["rate"].median())
+    frame = runs.frame.assign(rate=runs.frame["batch"] / runs.frame["step_s"])
+    return dict(frame.groupby(["experiment", "variant"])["rate"].median())

@@ -1,5 +1,7 @@
-"""An experiment's sweeps as runs: a run a variant and draw, whose seed is the draw, so that a claim's numbers are
-computed from them as from any runs, one a draw."""
+"""An experiment's sweeps over draws as runs: a run a variant and draw, with the draw's number in place of the seed.
+
+So a claim's numbers are computed from draws as from seeds.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +19,17 @@ from repro.answers.tables.loading import Drawn, Summary
 from repro.answers.tables.runs import Runs
 from repro.records.flat import PARTS, PLAIN
 
-ERRORS = 64  # draws of the validated error, of runs of which nothing is assumed
+UNKNOWN = {"iteration": math.nan}  # a target of runs without arithmetic
+ERRORS = 64  # draws of the validated error for runs without assumed inputs
+TIMES = ("step", "phases", "server_phases", "communication", "final", "targets", "result", "metrics", "per_rank")
 
 
 @dataclass(frozen=True, eq=False)
 class Sweeps:
-    """Those of an experiment.
+    """The sweeps of an experiment.
 
-    trained: its runs with arithmetic, whose seeds take turns to say after how many iterations a draw is at a target. A
-    claim that multiplies these by a time says that they do not depend on it.
+    trained: its runs with arithmetic. Their seeds take turns in giving the iterations to a target at a draw: a claim
+    that multiplies these by a time assumes that they do not depend on it.
     """
 
     sweeps: Sequence[Drawn]
@@ -38,12 +42,11 @@ class Sweeps:
 
     def _targets(self, run: Summary, draw: int) -> Summary:
         seeds = [*self.trained.seeds(run["variant"]).values()] if self.trained else []
-        unknown = {name: {"iteration": math.nan} for name in run.get("targets") or {}}
-        reached = (seeds[draw % len(seeds)].get("targets") or {}) if seeds else unknown
-        return {"targets": {name: at and at | {"train_s": math.nan} for name, at in reached.items()}}
+        reached = seeds[draw % len(seeds)].get("targets") if seeds else dict.fromkeys(run.get("targets") or (), UNKNOWN)
+        return {"targets": {name: at and at | {"train_s": math.nan} for name, at in (reached or {}).items()}}
 
     def runs(self, errors: Residuals | None) -> Runs:
-        """Every draw, its times off by these errors, or as simulated."""
+        """A run a draw, its times multiplied by an error drawn from `errors`, if there are any."""
         of_draw = cache(errors.of_draw) if errors else None
 
         def made() -> Iterable[Summary]:
@@ -57,27 +60,26 @@ class Sweeps:
 
     @cached_property
     def inputs(self) -> Mapping[str, Sequence[float]]:
-        """Input -> a number a draw: the value of its first entry, or the number of the hypothesis."""
-        found: dict[str, dict[int, Any]] = {}
+        """Input -> a number a draw: the value of its first entry, or the index of its hypothesis."""
+        values: dict[str, dict[int, Any]] = {}
         for one in self.sweeps:
             for draw in one.draws:
                 for name, entries in draw.values.items():
-                    found.setdefault(name, {}).setdefault(draw.number, next(iter(entries.values())))
-        return {
-            name: _numbers([of[n] for n in range(self.common)]) for name, of in found.items() if len(of) >= self.common
-        }
+                    values.setdefault(name, {}).setdefault(draw.number, next(iter(entries.values())))
+        common = range(self.common)
+        return {name: _numbers([own[n] for n in common]) for name, own in values.items() if len(own) >= self.common}
 
     @property
     def common(self) -> int:
-        """How many draws, the first, every sweep has."""
+        """The number of draws that every sweep has."""
         return min(len(one.draws) for one in self.sweeps)
 
     def decided_by(self, values: Mapping[int, float]) -> str:
-        """Which input decides a number a draw (`repro.answers.claims.decides`)."""
-        count = min(map(len, self.inputs.values()), default=0)  # of draws that are still being made the first
+        """The input that decides a number a draw (`deciding_input`)."""
+        count = min(map(len, self.inputs.values()), default=0)  # other draws are still being made
         both = [n for n in values if n < count]
         inputs = {name: [of[n] for n in both] for name, of in self.inputs.items()}
-        return decides.decides([values[n] for n in both], inputs)
+        return decides.deciding_input([values[n] for n in both], inputs)
 
 
 def _numbers(values: Sequence[Any]) -> list[float]:
@@ -88,15 +90,15 @@ def _numbers(values: Sequence[Any]) -> list[float]:
 
 
 def at_draw(summary: Summary, result: Mapping[str, Any], factor: float) -> Summary:
-    """A run's summary with the result of a draw, its times longer by a factor."""
-    given = result if factor == 1.0 else residuals.scaled(result, factor)
-    if "found" in given:
-        return summary | {"result": given["found"], "metrics": given.get("metrics", {})}
-    return summary | {name: given[name] for name in (*PLAIN, *PARTS) if name in given}
+    """A run's summary with the result of a draw, its times multiplied by a factor."""
+    own = result if factor == 1.0 else residuals.scaled(result, factor)
+    if "found" in own:
+        return summary | {"result": own["found"], "metrics": own.get("metrics", {})}
+    return summary | {name: own[name] for name in (*PLAIN, *PARTS) if name in own}
 
 
 def erring(runs: Runs, errors: Residuals) -> Runs:
-    """Runs of which nothing is assumed, each as often as the validated error is drawn."""
+    """Runs without assumed inputs, each repeated with `ERRORS` draws of the validated error."""
 
     def made() -> Iterable[Summary]:
         for run in runs.records.values():
@@ -108,10 +110,7 @@ def erring(runs: Runs, errors: Residuals) -> Runs:
     return Runs.of(made())
 
 
-TIMES = ("step", "phases", "server_phases", "communication", "final", "targets", "result", "metrics", "per_rank")
-
-
 def towards(values: Mapping[int, float], twin: float) -> dict[int, float]:
-    """Simulated values, each a part of the way to where the emulated twin is, on a log scale."""
+    """Simulated values, each moved a random part of the way to the emulated twin, on a log scale; twin: their ratio."""
     parts = np.random.default_rng(residuals.SEED).random(max(values, default=0) + 1)
     return {draw: value * twin ** float(parts[draw]) for draw, value in values.items()}

@@ -1,4 +1,4 @@
-"""A claim's numbers from a table of runs, all that makes them uncertain, and what follows for the claim."""
+"""Compute a claim's numbers from a table of runs, and judge the claim by them and their uncertainty."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from statistics import fmean, median
 from typing import Any
 
 from repro.answers.claims import paired
-from repro.answers.claims import verdict as answers
+from repro.answers.claims import verdict as words
 from repro.answers.claims.claims import Claim, Value
 from repro.answers.claims.stats import spread
-from repro.answers.claims.verdict import Effect, Interval, Sample, Verdict, of_effect, of_value
+from repro.answers.claims.verdict import Effect, Interval, Sample, Verdict, verdict_of
 from repro.answers.tables.columns import Filter, Lists
 from repro.records.kinds import SIMULATED
 
 Row = dict[str, Any]
-RUNS = ("variant", "experiment", "testbed")  # in which runs differ that are not one variant's
-OTHER_END = {"": "", "_low": "_high", "_high": "_low"}  # of an interval, by what stands behind its columns
+VARIANT = ("variant", "experiment", "testbed")  # columns that tell variants apart
+OTHER_END = {"": "", "_low": "_high", "_high": "_low"}  # suffix of a column -> suffix of the other end of its interval
 ROUNDING = 1e-9
 TAKES: dict[str, Callable[[Sequence[float]], float]] = {
     "min": min, "max": max, "mean": fmean, "median": median,
@@ -35,41 +35,41 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Conditioned:
-    """The verdict where the paper's own baseline comes out as it prints it.
+class ConditionalVerdict:
+    """The verdict over the draws at which the paper's own baseline comes out as printed.
 
-    kept: draws that do so, of so many; without a verdict too few do, or none can. baseline: ours over all draws.
+    verdict: None where too few draws reproduce the baseline, or none. baseline: our number for it over all draws.
     """
 
-    kept: int
-    of: int
+    reproducing: int  # draws
+    draws: int
     baseline: Interval | None
     verdict: Verdict | None = None
-    cannot: bool = False  # whether all of the baseline's range misses the printed number
+    impossible: bool = False  # the whole range of the baseline misses the printed number
 
     @property
     def text(self) -> str:
         """`confirmed (40 of 41), of 41 draws in 64`"""
         if self.verdict is not None:
-            return f"{self.verdict.text}, of the {self.kept} draws in {self.of} that reproduce it"
-        if self.cannot:
-            return f"contradiction: none of {self.of} draws reproduces it"
-        return f"not resolved: too few draws, {self.kept} of {self.of}, reproduce it"
+            return f"{self.verdict.text}, of the {self.reproducing} draws in {self.draws} that reproduce it"
+        if self.impossible:
+            return f"contradiction: none of {self.draws} draws reproduces it"
+        return f"not resolved: too few draws, {self.reproducing} of {self.draws}, reproduce it"
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What one kind of number says of a claim.
+    """The results of one kind of number that speak to a claim.
 
-    outcome: a number a seed, of runs as they are configured. sample: those that it may be. repeated: the least and most
-    that repetitions of one run make of it. by_construction, out_of_scope, not_testable: why it is not judged.
-    not_drawn: what draws its inputs, where nothing has. decided_by: the input that decides it. error: where its error
-    is from. origin: where the runs are from.
+    outcome: a number a seed, from runs as configured. sample: its values over the draws. repeated: its least and
+    greatest value over repetitions of one run. by_construction, out_of_scope, not_testable, not_drawn: the reason why
+    the claim is not judged. implied: inputs that were taken from other claims. decided_by: the input that decides the
+    number. error: the source of the simulation's error. origin: where the runs are from.
     """
 
     outcome: Outcome
     sample: Sample | None = None
-    given: Conditioned | None = None
+    conditional: ConditionalVerdict | None = None
     decided_by: str = ""
     repeated: Sequence[float] = ()
     error: str = ""
@@ -86,69 +86,67 @@ class Evidence:
 
     @property
     def known(self) -> Sample:
-        """The sample, or all seeds and repetitions."""
+        """The draws, or else all seeds and repetitions."""
         return self.sample or Sample([*self.values, *self.repeated], drawn=False)
 
 
 @dataclass(frozen=True)
-class Judged:
-    """A claim beside one kind of number: the verdict, ours where there is one, over how many seeds, from where."""
+class ClaimVerdict:
+    """The verdict of one kind of number on a claim; estimate: our number with its interval, where there is one."""
 
     claim: Claim
     kind: str
     verdict: Verdict
-    ours: Interval | None = None
+    estimate: Interval | None = None
     evidence: Evidence = Evidence(Outcome())
 
     @property
     def seeds(self) -> int:
-        """Over how many ours is taken; none where there is no number."""
-        return len(self.evidence.values) if self.ours else 0
+        """The number of seeds behind the estimate."""
+        return len(self.evidence.values) if self.estimate else 0
 
 
-def judge(claim: Claim, kind: str, evidence: Evidence | None, effect: Effect | None) -> Judged:
-    """The verdict of one kind of number on a claim; evidence: None where nothing has been run."""
+def judge(claim: Claim, kind: str, evidence: Evidence | None, effect: Effect | None) -> ClaimVerdict:
+    """Judge a claim by one kind of number; evidence: None where nothing has been run."""
     if claim.not_here is not None:
-        return Judged(claim, kind, Verdict(answers.NOT_TESTABLE, reason=claim.not_here))
+        return ClaimVerdict(claim, kind, Verdict(words.NOT_TESTABLE, reason=claim.not_here))
     if evidence is None:
-        return Judged(claim, kind, Verdict(answers.NOT_RUN))
+        return ClaimVerdict(claim, kind, Verdict(words.NOT_RUN))
     if evidence.not_testable:
-        return Judged(claim, kind, Verdict(answers.NOT_TESTABLE, reason=evidence.not_testable))
+        return ClaimVerdict(claim, kind, Verdict(words.NOT_TESTABLE, reason=evidence.not_testable))
     if not evidence.values:
         reason = evidence.outcome.reason or f"no number follows from {_columns(claim.value)}"
-        return Judged(claim, kind, Verdict(answers.NOT_RUN, reason=reason))
-    ours = interval(evidence)
+        return ClaimVerdict(claim, kind, Verdict(words.NOT_RUN, reason=reason))
     if evidence.by_construction:
-        verdict = Verdict(answers.BY_CONSTRUCTION, reason=evidence.by_construction)
+        verdict = Verdict(words.BY_CONSTRUCTION, reason=evidence.by_construction)
     elif evidence.out_of_scope:
-        verdict = Verdict(answers.OUT_OF_SCOPE, reason=evidence.out_of_scope)
+        verdict = Verdict(words.OUT_OF_SCOPE, reason=evidence.out_of_scope)
     elif evidence.not_drawn:
-        verdict = Verdict(answers.NOT_RUN, reason=evidence.not_drawn)
+        verdict = Verdict(words.NOT_RUN, reason=evidence.not_drawn)
     elif (seeds := len(evidence.values)) < (least := claim.seeds_for(kind)) and (
-        evidence.sample is None or kind == SIMULATED  # of an emulated number draws stand for repetitions too
+        evidence.sample is None or kind == SIMULATED  # draws of an emulated number count as repetitions
     ):
-        verdict = Verdict(answers.OPEN, reason=f"{seeds} of {least} seeds")
+        verdict = Verdict(words.OPEN, reason=f"{seeds} of {least} seeds")
     else:
         verdict = concluded(claim, evidence, effect).implied(evidence.implied)
-    return Judged(claim, kind, verdict, ours, evidence)
+    return ClaimVerdict(claim, kind, verdict, interval(evidence), evidence)
 
 
 def concluded(claim: Claim, evidence: Evidence, effect: Effect | None) -> Verdict:
-    """What follows from a sample; of an accuracy that must not be lost, from pairs of seeds."""
+    """The verdict from a sample; from pairs of seeds for a claim that no accuracy is lost."""
     low, high = claim.widened
     if claim.no_loss and low is not None and low < 0 and len(evidence.values) > 1:
-        found = paired.compare(evidence.values, -low)
-        said = f"{found.mean:+.4f}, {found.low:+.4f} to {found.high:+.4f}; {found.pairs} pairs, margin {-low:g}"
-        return Verdict(WORDS[found.answer], reason=said)
-    sample = evidence.known
-    return of_effect(sample, effect, low, high) if effect else of_value(sample, low, high)
+        pairs = paired.compare(evidence.values, -low)
+        reason = f"{pairs.mean:+.4f}, {pairs.low:+.4f} to {pairs.high:+.4f}; {pairs.pairs} pairs, margin {-low:g}"
+        return Verdict(WORDS[pairs.answer], reason=reason)
+    return verdict_of(evidence.known, low, high, effect)
 
 
-WORDS = {paired.NO_LOSS: answers.CONFIRMED, paired.LOSS: answers.REFUTED, paired.OPEN: answers.OPEN}
+WORDS = {paired.NO_LOSS: words.CONFIRMED, paired.LOSS: words.REFUTED, paired.OPEN: words.OPEN}
 
 
 def interval(evidence: Evidence) -> Interval:
-    """The median over seeds, and between what 90 % of the draws lie, or all seeds and repetitions."""
+    """The median over seeds, and the range of 90 % of the draws, or of all seeds and repetitions."""
     low, middle, high = spread(evidence.values)
     if evidence.sample is None:
         return Interval(min([low, *evidence.repeated]), middle, max([high, *evidence.repeated]))
@@ -156,24 +154,24 @@ def interval(evidence: Evidence) -> Interval:
 
 
 def numbers(value: Value, table: Lists, suffixes: tuple[str, str] = ("", "")) -> Outcome:
-    """The number of a verb, one a seed that both sides have.
+    """The number of a verb, one for each seed that both sides have.
 
-    table: a row a run, with variant, seed, breakdown and the claim's column. suffixes: of the columns of `of` and
+    table: a row a run, with variant, seed, breakdown and the claim's column. suffixes: of the columns for `of` and
     `over`.
     """
-    return _numbers(value, _read(value, table, OTHER_END if any(suffixes) else ("",)), suffixes)
+    return _numbers(value, _rows(value, table, OTHER_END if any(suffixes) else ("",)), suffixes)
 
 
-def _read(value: Value, table: Lists, ends: Iterable[str]) -> list[Row]:
-    """What a verb reads of a table, of the rows that a side of it chooses: what they are chosen by, and numbers."""
+def _rows(value: Value, table: Lists, ends: Iterable[str]) -> list[Row]:
+    """The rows that either side of a verb chooses, with the columns that choose them and, after `=`, their numbers."""
     if not len(table):
-        return []  # none of another program, which has no such table
-    names = sorted({"seed", "breakdown", *(name for name in RUNS if name in table.table), *value.chooses})
+        return []  # runs of another program
+    names = sorted({"seed", "breakdown", *(name for name in VARIANT if name in table.table), *value.chooses})
     columns = {name: table[name] for name in names}
     for column in dict.fromkeys(f"{column}{end}" for column, _ in value.sides for end in ends):
         columns[f"={column}"] = table.computed(column)
-    mine = sorted({number for _, where in value.sides for number in table.chosen(where)})
-    return [{name: values[number] for name, values in columns.items()} for number in mine]
+    rows = sorted({number for _, where in value.sides for number in table.chosen(where)})
+    return [{name: values[number] for name, values in columns.items()} for number in rows]
 
 
 def _chosen(rows: list[Row], where: Filter) -> list[Row]:
@@ -189,9 +187,9 @@ def _numbers(value: Value, rows: list[Row], suffixes: tuple[str, str]) -> Outcom
     if not of.values or value.verb == "value":
         return of
     if value.verb == "best":
-        there = {seed: number for seed, number in of.values.items() if not math.isnan(number)} or of.values
-        seed = max(there, key=there.__getitem__)
-        return Outcome({seed: there[seed]})
+        known = {seed: number for seed, number in of.values.items() if not math.isnan(number)} or of.values
+        seed = max(known, key=known.__getitem__)
+        return Outcome({seed: known[seed]})
     assert value.over is not None
     if value.verb == "outside":
         return _outside(value, of, rows, suffixes[1])
@@ -204,15 +202,15 @@ def _numbers(value: Value, rows: list[Row], suffixes: tuple[str, str]) -> Outcom
 
 
 def _side(value: Value, side: Value | Filter, rows: list[Row], suffix: str) -> Outcome:
-    """The numbers of `of` or of `over`."""
+    """The numbers of one side: of a verb, or of the rows that a filter chooses."""
     if isinstance(side, Value):
         return _numbers(side, rows, (suffix, OTHER_END[suffix]))
-    found = _taken(value, rows, side, suffix)
-    return Outcome(found) if found else Outcome(reason=f"no results for {_shown(side)}")
+    values = _of_variant(value, rows, side, suffix)
+    return Outcome(values) if values else Outcome(reason=f"no results for {_shown(side)}")
 
 
 def _outside(value: Value, of: Outcome, rows: list[Row], suffix: str) -> Outcome:
-    """How far each seed's number lies outside of the range of the variants that `over` lists."""
+    """How far each seed's number lies outside the range of the variants that `over` lists."""
     assert isinstance(value.over, dict)
     variants = value.over["variant"]
     ends = [_side(value, value.over | {"variant": name}, rows, suffix) for name in variants]  # type: ignore
@@ -225,18 +223,18 @@ def _outside(value: Value, of: Outcome, rows: list[Row], suffix: str) -> Outcome
 
 
 def _of_each(value: Value, rows: list[Row], suffixes: tuple[str, str]) -> Outcome:
-    """The number apart for each value of the columns of `each`, and of these what `take` takes."""
+    """The number for each value of the columns `each`, and of these numbers the one that `take` chooses."""
     (_, of), alone = value.sides[0], value.model_copy(update={"each": []})
     keys = dict.fromkeys(tuple(row[name] for name in value.each) for row in _chosen(rows, of))
-    asked = [each for name in value.each if isinstance(listed := of.get(name), list) for each in listed]
-    if lacking := [each for each in asked if not any(each in key for key in keys)]:
+    required = [each for name in value.each if isinstance(listed := of.get(name), list) for each in listed]
+    if lacking := [each for each in required if not any(each in key for key in keys)]:
         return Outcome(reason=f"no results for {lacking[0]}")
-    apart = [_numbers(alone, _chosen(rows, dict(zip(value.each, key))), suffixes) for key in keys]
-    there = [outcome.values for outcome in apart if outcome.values]
-    if not there or (asked and len(there) < len(keys)):
-        return next((one for one in apart if not one.values), Outcome(reason=f"no results for {_shown(of)}"))
-    every = {seed: [values[seed] for values in there] for seed in sorted(set.intersection(*map(set, there)))}
-    known = {seed: [number for number in numbers if not math.isnan(number)] for seed, numbers in every.items()}
+    outcomes = [_numbers(alone, _chosen(rows, dict(zip(value.each, key))), suffixes) for key in keys]
+    values = [outcome.values for outcome in outcomes if outcome.values]
+    if not values or (required and len(values) < len(keys)):
+        return next((one for one in outcomes if not one.values), Outcome(reason=f"no results for {_shown(of)}"))
+    known = {seed: [each[seed] for each in values if not math.isnan(each[seed])]
+             for seed in sorted(set.intersection(*map(set, values)))}  # fmt: skip
     return Outcome({seed: TAKES[value.take](numbers) for seed, numbers in known.items() if numbers})
 
 
@@ -253,7 +251,7 @@ def _number(verb: str, of: float, over: float) -> float:
 
 
 def ratio(above: float, below: float) -> float:
-    """above / below where either may be infinite (not reached), zero (nothing recorded) or NaN (not known)."""
+    """above / below, where either may be infinite (not reached), zero (nothing recorded) or NaN (unknown)."""
     if math.isnan(above) or math.isnan(below) or (math.isinf(above) and math.isinf(below)):
         return math.nan
     if math.isinf(below):
@@ -261,28 +259,22 @@ def ratio(above: float, below: float) -> float:
     return above / below if below > 0 else math.inf if above > 0 else math.nan
 
 
-def _taken(value: Value, rows: list[Row], of: Filter, suffix: str = "") -> dict[int, float]:
-    """seed -> its number, of the rows that a filter chooses: the variant that `take` takes of several."""
-    every: dict[tuple[Any, ...], dict[bool, dict[int, list[float]]]] = {}
+def _of_variant(value: Value, rows: list[Row], of: Filter, suffix: str = "") -> dict[int, float]:
+    """seed -> number, from the rows that a filter chooses; of several variants the one that `take` chooses."""
+    variants: dict[tuple[Any, ...], dict[bool, dict[int, list[float]]]] = {}
     for row in _chosen(rows, of):
-        runs = every.setdefault(tuple(row.get(name) for name in RUNS), {True: {}, False: {}})
+        runs = variants.setdefault(tuple(row.get(name) for name in VARIANT), {True: {}, False: {}})
         runs[row["breakdown"] is True].setdefault(row["seed"], []).append(row[f"={value.column}{suffix}"])
-    counted = {names: (value.phases and runs[True]) or runs[False] for names, runs in every.items()}
-    found = {
-        names: {seed: _median(numbers) for seed, numbers in sorted(by_seed.items())}
-        for names, by_seed in counted.items()
-        if by_seed
-    }
-    if not found:
-        return {}
-    best = (max if value.take == "max" else min)(found, key=lambda names: _median(found[names].values()))
-    return found[best]
+    counted = [(value.phases and runs[True]) or runs[False] for runs in variants.values()]
+    medians = [{seed: _median(numbers) for seed, numbers in sorted(seeds.items())} for seeds in counted if seeds]
+    best = max if value.take == "max" else min
+    return best(medians, key=lambda seeds: _median(seeds.values()), default={})
 
 
 def _median(numbers: Iterable[float]) -> float:
-    """Of what is there; NaN of nothing."""
-    there = [number for number in numbers if not math.isnan(number)]
-    return median(there) if there else math.nan
+    """The median of the numbers that are not NaN; NaN if there are none."""
+    known = [number for number in numbers if not math.isnan(number)]
+    return median(known) if known else math.nan
 
 
 def _columns(value: Value | None) -> str:

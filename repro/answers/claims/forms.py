@@ -1,25 +1,25 @@
-"""The short form of a claims file, written out as plain claims.
+"""Expand the short form of a claims file, with defaults, sections and families, to plain claims.
 
-    defaults: {about: time, minimum_seeds: {measured: 3, simulated: 1}}     # of all claims of the file
+    defaults: {about: time, minimum_seeds: {measured: 3, simulated: 1}}     # for all claims of the file
     claims:
-    - defaults: {experiment: fig10, paper: {place: Table VII, unit: x}}     # a section: of the claims in it
+    - defaults: {experiment: fig10, paper: {place: Table VII, unit: x}}     # a section: for the claims in it
       claims:
-      - id: '{model}-over-dense'                                            # a family: a claim for each row
+      - id: '{model}-over-dense'                                            # a family: a claim a row of `each`
         text: '{name}: gTop-k over dense S-SGD'
         paper: {row: '{name}', variant: gTop-k, quantity: "speed-up over Dense, g/d"}
         each:
         - {model: vgg16, name: VGG-16}
         - {model: alexnet, name: AlexNet, tolerance: {relative: 0.05}}
-      except: {alexnet-over-dense: {headline: true}}                        # entries of single claims of the section
+      except: {alexnet-over-dense: {headline: true}}                        # entries for single claims
 
-Defaults: a claim's own entry takes the place of the default; in `paper` and `value`, entry by entry, unless the claim's
+Defaults: a claim's own entry replaces the default. `paper` and `value` are merged entry by entry, unless the claim's
 `value` has its own verb or function, or its `paper` its own number.
-Rows: `{name}` in a text is replaced by the row's entry of that name, and is that entry where it is all of the text; an
-entry of a row that is one of a claim takes the place of the template's. A section may have `each` too, for all its
-claims.
+Rows: `{name}` in a text is replaced by the row's entry of that name; a text of nothing else becomes that entry with its
+type. A row's entry with the name of a claim's entry replaces it. A section may have `each` too, for all its claims.
 The paper's number: `paper` names its place in `paper_configs/reference/<paper>.csv` (place, row, variant, quantity; row
-and variant are `all` if left out), or `low` and `high` do, each what differs from `paper`'s. divided_by: what the
-table's number is of ours, say 1000 where it is in ms. shown: as the paper prints it, `{}` for what the table has.
+and variant default to `all`). `low` and `high` may name places of their own, each with what differs from `paper`'s.
+divided_by: the table's unit over ours, e.g. 1000 where the table is in ms. shown: as the paper prints the number, with
+`{}` for the table's text.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ SIGNS = {"x": TIMES, "%": " %"}
 
 
 def written_out(content: Any, paper: str, fields: Collection[str]) -> Any:
-    """The content of a claims file with a plain entry a claim; InputError for a wrong form, naming the claim.
+    """The content of a claims file with one plain entry a claim; InputError that names the claim for a wrong form.
 
-    fields: the entries of a claim. What is no claims file at all is left to the caller's check.
+    fields: the entries of a claim. Content without a list of claims is returned as is, for the caller's check.
     """
     if not isinstance(content, dict) or not isinstance(content.get("claims"), list):
         return content
@@ -62,7 +62,7 @@ class _Form:
     fields: Collection[str]
 
     def claims(self, entry: Any, defaults: Entries, names: Entries) -> Iterator[Entries]:
-        """The claims of a section, a family, or a claim alone; names: of placeholders, from the sections around it."""
+        """The claims of a section, a family or a single claim; names: the enclosing sections' placeholders."""
         entry = as_entries(entry, "claims")
         if "claims" in entry:
             yield from self._of_section(entry, defaults, names)
@@ -94,12 +94,12 @@ class _Form:
 
 
 def with_number(claim: Entries, paper: str) -> Entries:
-    """The claim with the paper's numbers from their places in its table."""
+    """The claim with the paper's numbers filled in from the paper's table."""
     try:
         if "paper" in claim:
             claim = claim | {"paper": _with_number(claim["paper"], paper)}
-        if isinstance(given := claim.get("given"), dict) and "paper" in given:
-            claim = claim | {"given": given | {"paper": _with_number(given["paper"], paper)}}
+        if isinstance(baseline := claim.get("given"), dict) and "paper" in baseline:
+            claim = claim | {"given": baseline | {"paper": _with_number(baseline["paper"], paper)}}
     except InputError as error:
         raise InputError(f"claim {claim.get('id')}: {error}") from None
     return claim
@@ -122,7 +122,7 @@ def _with_number(entry: Any, paper: str) -> Any:
 
 
 def _printed(place: Entries, paper: str) -> tuple[float, str, str]:
-    """The number at a place of a paper's table, the text that stands there, and its unit."""
+    """The number, the text and the unit at a place of a paper's table."""
     if lacking := next((name for name in ("place", "quantity") if name not in place), None):
         raise InputError(f"paper.{lacking}: is missing")
     at = {"row": "all", "variant": "all"} | {name: str(value) for name, value in place.items() if name in PLACE[:4]}
@@ -130,19 +130,19 @@ def _printed(place: Entries, paper: str) -> tuple[float, str, str]:
     try:
         value = number(text, unit)
     except ValueError:
-        raise InputError(f"paper: {', '.join(at.values())} in {paper}.csv is no number: '{text}'") from None
+        raise InputError(f"paper: {', '.join(at.values())} in {paper}.csv is not a number: '{text}'") from None
     return value / place.get("divided_by", 1), text, unit
 
 
-def _shown(text: str, unit: str, ours: str) -> str:
-    """What stands in a table as a page prints it: 2.13×, 95 %, 403 images/s, .9833."""
-    if sign := SIGNS.get(ours or unit):
+def _shown(text: str, unit: str, own_unit: str) -> str:
+    """A table's text as a page prints it: 2.13×, 95 %, 403 images/s, .9833."""
+    if sign := SIGNS.get(own_unit or unit):
         return f"{text}{sign}"
     return f"{text} {unit}" if unit else re.sub(r"^0\.", ".", text)
 
 
 def _rows(entry: Entries, where: str, names: Entries) -> list[Entries]:
-    """The rows of `each`; one without names where there is none."""
+    """The rows of `each`, or one empty row."""
     rows = entry.get("each", [{}])
     if not isinstance(rows, list) or not rows:
         raise InputError(f"{where}: each must be a list of rows, at least one")
@@ -150,7 +150,7 @@ def _rows(entry: Entries, where: str, names: Entries) -> list[Entries]:
 
 
 def _over(defaults: Entries, own: Entries) -> Entries:
-    """Own entries over defaults."""
+    """Own entries, merged over defaults."""
     merged = defaults | own
     for name in MERGED:
         inherited, value = defaults.get(name), own.get(name)
@@ -166,7 +166,7 @@ def _over(defaults: Entries, own: Entries) -> Entries:
 
 
 def _filled(value: Any, names: Mapping[str, Any], where: str) -> Any:
-    """The same with the placeholders of its texts replaced."""
+    """The value with placeholders in its texts replaced."""
     if isinstance(value, dict):
         return {name: _filled(each, names, where) for name, each in value.items()}
     if isinstance(value, list):

@@ -1,7 +1,7 @@
-"""Whether a variant loses accuracy against a baseline: non-inferiority from pairs of runs that share a seed.
+"""The non-inferiority test for accuracies, from pairs of runs that share a seed.
 
-The limits are one-sided 95 % each (Student's t over the pairs, so a 90 % interval). A margin should not be finer than
-the test set resolves (docs/accuracy.md).
+Each limit is one-sided 95 % (Student's t over the pairs, so both make a 90 % interval). A margin should not be finer
+than the test set resolves (docs/accuracy.md).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LEVEL = 0.95  # of each one-sided limit
 
 @dataclass(frozen=True)
 class Comparison:
-    """Mean difference of `pairs` pairs with its two one-sided limits; less than the margin is no loss."""
+    """Mean difference of `pairs` pairs with its two one-sided limits; a loss below the margin is no loss."""
 
     mean: float
     low: float
@@ -27,17 +27,19 @@ class Comparison:
 
     @property
     def answer(self) -> str:
-        """`no loss`: the lower limit is above minus the margin. `loss`: the upper limit is below zero and the mean is
-        beyond the margin. Else `open`."""
+        """`no loss`: the lower limit is above -margin. `loss`: the upper limit is below 0 and the mean below -margin.
+        Otherwise `open`."""
         if self.low > -self.margin:
             return NO_LOSS
         return LOSS if self.high < 0 and self.mean < -self.margin else OPEN
 
 
 def compare(gains: Iterable[float], margin: float) -> Comparison:
-    """The comparison of a difference a seed, positive where ours is better. With fewer than two pairs, or one that is
-    not finite, nothing bounds the difference: its limits are infinite."""
-    from scipy.special import stdtrit  # the same of `scipy.stats` takes half a second to import
+    """Compare by a difference a seed, positive where the variant is better than the baseline.
+
+    The limits are infinite with fewer than two pairs, or a difference that is not finite.
+    """
+    from scipy.special import stdtrit  # importing `scipy.stats` takes half a second
 
     values = [float(gain) for gain in gains]
     pairs, mean = len(values), fmean(values) if values else math.nan

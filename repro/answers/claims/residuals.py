@@ -1,18 +1,24 @@
-"""By how much simulated times are off, drawn anew for each draw: observed over simulated, as the validation found it,
-or emulated over simulated, where a paper has that of the same strategies at a nearer size."""
+"""The error of simulated times, drawn for each draw: observed over simulated times of the validation.
+
+Where a paper has emulated runs of the same strategies at a nearer size, it is emulated over simulated times of those.
+"""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Any
 
 import numpy as np
 
+from repro.answers.tables.runs import Runs
+
 SEED = 20261126  # fixed before the first draw
-RATES = ("_per_s",)  # what a time that is longer makes smaller
-Steps = Sequence[Mapping[str, Any]]
+RATES = ("_per_s",)  # endings of names of rates, which are divided by the factor
+Summary = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -27,10 +33,7 @@ class Residual:
 
 @dataclass(frozen=True)
 class Twins:
-    """Of an experiment that was emulated too: of each of its strategies the emulated over the simulated step.
-
-    bytes: of the gradient.
-    """
+    """Emulated over simulated steps of an experiment's strategies; bytes: of the gradient."""
 
     bytes: float
     of: list[Residual] = field(default_factory=list)
@@ -38,10 +41,10 @@ class Twins:
 
 @dataclass(frozen=True)
 class Residuals:
-    """Those of each run of the validation of one size, or of each of a paper's experiments that was emulated too.
+    """The residuals of each validation run of one size, or of each of a paper's experiments that was emulated.
 
-    The strategies of one run were observed together, so that what their times are off by alike falls out of a ratio.
-    part: whether a time may be off by any part of that, as `drawn.towards` has it for a twin.
+    A draw takes all strategies from one run: an error that they share cancels in a ratio. part: an error is a random
+    part of the residual, as in `drawn.towards`.
     """
 
     runs: Sequence[Sequence[Residual]]
@@ -49,7 +52,7 @@ class Residuals:
     part: bool = False
 
     def of_draw(self, number: int) -> _OfDraw:
-        """Those that a draw takes: of one run."""
+        """The residuals for a draw: those of one run, drawn at random."""
         rng = np.random.default_rng([SEED, number + 1])
         own = self.runs[int(rng.integers(len(self.runs)))]
         others = own[int(rng.integers(len(own)))].factor
@@ -62,8 +65,8 @@ class _OfDraw:
     of_others: float
     part: float
 
-    def of(self, run: Mapping[str, Any]) -> float:
-        """By which factor a run's times are longer: of its strategy that with the most like options and workers."""
+    def of(self, run: Summary) -> float:
+        """The factor for a run's times: the residual of its strategy with the most similar options and workers."""
         options, workers = run.get("options") or {}, run.get("workers") or 1
 
         def like(one: Residual) -> tuple[int, float]:
@@ -75,42 +78,69 @@ class _OfDraw:
 
 
 def of(
-    steps: Steps, family: Collection[str], nbytes: float, twins: Mapping[str, Twins] | None = None
+    steps: Sequence[Summary], family: Collection[str], nbytes: float, twins: Mapping[str, Twins] | None = None
 ) -> Residuals | None:
-    """The residuals for runs of these strategies, a gradient of so many bytes: of the validation's runs with one of
-    them those of the nearest size, on a log scale; of all strategies where none of these was validated. Those of
-    emulated twins of the paper's other experiments, with one of these strategies, where one is of a nearer size.
+    """The residuals for runs of the strategies `family` with a gradient of `nbytes`; None without `steps`.
 
-    steps: those of the validation's runs: run, strategy, bytes, observed_s, simulated_s. None where there are none.
-    twins: of each experiment that was emulated too.
+    They are of the validation's runs of these strategies (of all, if none of these was validated) at the nearest size
+    on a log scale. Emulated twins of the paper's experiments with one of these strategies count instead where one of
+    them is nearer in size. steps: of the validation's runs (run, strategy, bytes, observed_s, simulated_s).
     """
 
     def away(size: float) -> float:
         return abs(math.log(size / max(nbytes, 1.0)))
 
-    of_family = [step for step in steps if step["strategy"] in family]
     if not steps:
         return None
-    sizes = {step["bytes"] for step in of_family or steps}
-    nearest = min(sizes, key=lambda size: (away(size), size))
+    of_family = [step for step in steps if step["strategy"] in family]
+    nearest = min({step["bytes"] for step in of_family or steps}, key=lambda size: (away(size), size))
     like = [one for one in (twins or {}).values() if {*family} & {each.strategy for each in one.of}]
     if like and min(away(one.bytes) for one in like) < away(nearest):
         count = sum(len(one.of) for one in like)
         return Residuals([one.of for one in like], f"{count} emulated twins of {len(like)} experiments", part=True)
     runs = {step["run"] for step in of_family or steps if step["bytes"] == nearest}
-    found: dict[str, dict[str, float]] = {}
+    factors: dict[str, dict[str, float]] = {}
     for step in steps:
         if step["run"] in runs and step["bytes"] == nearest:
-            found.setdefault(step["run"], {})[step["strategy"]] = step["observed_s"] / step["simulated_s"]
-    made = [[Residual(*each) for each in found[run].items()] for run in sorted(found)]
-    count = sum(map(len, made))
+            factors.setdefault(step["run"], {})[step["strategy"]] = step["observed_s"] / step["simulated_s"]
+    of_runs = [[Residual(*each) for each in factors[run].items()] for run in sorted(factors)]
+    count = sum(map(len, of_runs))
     whose = "" if of_family else ", of other strategies"
     beyond = ", extrapolated" if nbytes > 2 * nearest else ""
-    return Residuals(made, f"{count} times of {len(made)} runs of {nearest / 1e6:.0f} MB{whose}{beyond}")
+    return Residuals(of_runs, f"{count} times of {len(of_runs)} runs of {nearest / 1e6:.0f} MB{whose}{beyond}")
+
+
+def twins(pairs: Iterable[tuple[Runs | None, Runs | None]]) -> dict[str, Twins]:
+    """`experiment model` -> residuals from pairs of emulated runs and their simulations; a run in several pairs counts
+    once."""
+    factors: dict[tuple[Any, ...], tuple[Summary, float]] = {}
+    for emulated, simulated in pairs:
+        if emulated is not None and simulated is not None:
+            expected = _medians(simulated)
+            both = {name: each for name, each in _medians(emulated).items() if name in expected}
+            factors |= {name: (run, median(s) / median(expected[name][1])) for name, (run, s) in both.items()}
+    experiments: dict[str, Twins] = {}
+    for run, factor in factors.values():
+        nbytes = 4.0 * int(run["model"].get("parameters") or 0)
+        own = experiments.setdefault(f"{run['experiment']} {run['model']['name']}", Twins(nbytes))
+        own.of.append(Residual(run["strategy"], factor, run.get("options") or {}, run["workers"]))
+    return {name: one for name, one in experiments.items() if one.bytes}
+
+
+def _medians(runs: Runs) -> dict[tuple[Any, ...], tuple[Summary, list[float]]]:
+    """The median steps of runs, grouped by all but the seed; with each group its first run."""
+    steps: dict[tuple[Any, ...], tuple[Summary, list[float]]] = {}
+    for run in runs.records.values():
+        step = (run.get("step") or {}).get("median_s")
+        if step and run.get("strategy"):
+            same = json.dumps([run.get("options"), run.get("imbalance")], sort_keys=True)
+            name = run["experiment"], run["model"]["name"], run["workers"], run["strategy"], same
+            steps.setdefault(name, (run, []))[1].append(step)
+    return steps
 
 
 def scaled(value: Any, factor: float, name: str = "", within: bool = False) -> Any:
-    """A result whose times are longer by a factor: entries that end in `_s`, those of phases, and rates."""
+    """A result with its times multiplied by a factor: entries that end in `_s` and phases; rates are divided by it."""
     if isinstance(value, dict):
         inner = within or name in ("phases", "server_phases") or name.endswith("_s")
         return {

@@ -1,4 +1,4 @@
-"""A number over seeds: median, and min-max below five seeds or a bootstrap 95 % interval from five."""
+"""Statistics over seeds (median and interval), Wilson's score interval, and the format of numbers."""
 
 from __future__ import annotations
 
@@ -8,17 +8,20 @@ from collections.abc import Iterable
 
 BOOTSTRAP_FROM = 5  # seeds
 RESAMPLES = 2000
-DASH, TIMES = "\N{EN DASH}", "\N{MULTIPLICATION SIGN}"  # nothing there, and ranges; speed-ups
+DASH, TIMES = "\N{EN DASH}", "\N{MULTIPLICATION SIGN}"  # for empty cells and ranges; for speed-ups
 ALPHA, RHO = "\N{GREEK SMALL LETTER ALPHA}", "\N{GREEK SMALL LETTER RHO}"
-BOOTSTRAP_SEED = 20181203  # fixed: the same summaries give the same interval
+BOOTSTRAP_SEED = 20181203  # fixed: the same runs give the same interval
 
 
 def spread(values: Iterable[float]) -> tuple[float, float, float]:
-    """(low, median, high) of one number per seed; infinity (a target not reached) is an ordinary, largest value."""
+    """(low, median, high) over seeds: minimum and maximum below five seeds, else a bootstrap 95 % interval.
+
+    Infinity (a target not reached) is an ordinary, largest value.
+    """
     import numpy as np
 
     data = np.sort(np.asarray([float(v) for v in values], dtype=float))
-    middle = statistics.median(data.tolist())  # of infinities too, where numpy subtracts them
+    middle = statistics.median(data.tolist())  # numpy's subtracts infinities
     if data.size < BOOTSTRAP_FROM:
         return float(data[0]), middle, float(data[-1])
     rng = np.random.default_rng(BOOTSTRAP_SEED)
@@ -29,22 +32,22 @@ def spread(values: Iterable[float]) -> tuple[float, float, float]:
 
 
 def wilson(share: float, of: int, z: float) -> float:
-    """The end of Wilson's score interval that lies z standard errors above a share of so many (below, if negative).
+    """The end of Wilson's score interval z standard errors above a share of `of` cases (below, if z is negative).
 
-    It has a width also where all of them, or none, are right.
+    The interval has a width even for a share of 0 or 1.
     """
     half = z * math.sqrt(share * (1 - share) / of + z**2 / (4 * of**2))
     return (share + z**2 / (2 * of) + half) / (1 + z**2 / of)
 
 
 def median(values: Iterable[float]) -> float | None:
-    """The median, None of nothing."""
-    found = list(values)
-    return statistics.median(found) if found else None
+    """The median; None without values."""
+    numbers = list(values)
+    return statistics.median(numbers) if numbers else None
 
 
 def number(value: float, digits: int = 3) -> str:
-    """`digits` significant digits without exponent for everyday sizes; infinity and nothing have their own signs."""
+    """Format with `digits` significant digits, without exponent for everyday sizes; a dash for NaN and None."""
     if value is None or math.isnan(value):
         return DASH
     if math.isinf(value):

@@ -1,4 +1,4 @@
-"""How ours is computed from the runs, as a claim says it."""
+"""The schema of a claim's `value`: how our number is computed from runs."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ from repro.core.fields import Model, Text
 
 
 class Value(Model):
-    """How ours is computed, a number a seed: by a verb on the rows that `of` and `over` choose of the runs, or by a
-    named function of the paper's own (`function`, with its arguments).
+    """How our number is computed, one a seed: by a verb on the rows that the filters `of` and `over` choose, or by one
+    of the paper's own functions (`function`, with its arguments).
 
-    value: of's; best: that of the seed where it is greatest; ratio: of's to over's; speedup: over's to of's;
-    difference: of's less over's; reduction: the share of over's that of has less; gain: by which share of over's that
-    of has more; at_least: 1 where of's is not below over's, else 0; outside: how far of's lies outside of the range of
-    the variants of over. `of` and `over` may themselves be of a verb.
-    `each`: the number is computed apart for each value of these columns (for all that `of` lists, if it does), and of
-    these is taken what `take` says; `farthest`: from 1. Without it `take` is which variant, where `of` or `over`
-    chooses several, by its median over seeds. `phases`: of the breakdown runs, where there are any. column: one of the
-    table, or arithmetic on several (`repro.answers.tables.columns`). table: `runs`, or `rows`: what probes found.
+    value: `of`; best: the greatest `of` over seeds; ratio: `of` / `over`; speedup: `over` / `of`; difference: `of` -
+    `over`; reduction: 1 - `of` / `over`; gain: `of` / `over` - 1; at_least: 1 where `of` >= `over`, else 0; outside:
+    the distance of `of` from the range of `over`'s variants. `of` and `over` may themselves have a verb.
+    each: compute the number for each value of these columns (for all that `of` lists, if it does) and let `take` choose
+    one; `farthest`: from 1. Without `each`, `take` chooses the variant by its median over seeds, where a filter matches
+    several. phases: read breakdown runs, where there are any. column: a column of the table, or arithmetic on several
+    (`repro.answers.tables.columns`). table: `runs`, or `rows` for the results of probes.
     """
 
     part = "value"
@@ -29,7 +28,7 @@ class Value(Model):
     verb: (
         Literal["value", "best", "ratio", "speedup", "difference", "reduction", "gain", "at_least", "outside"] | None
     ) = None
-    function: Text | None = None  # instead
+    function: Text | None = None  # instead of a verb
     arguments: dict[str, Any] = Field(default_factory=dict)
     table: Literal["runs", "rows"] = "runs"
     column: Text | None = None
@@ -41,11 +40,11 @@ class Value(Model):
 
     @model_validator(mode="before")
     @classmethod
-    def _with_arguments(cls, given: Any) -> Any:
-        """`{function: speedup, over: D-Sync}`: what stands beside a function are its arguments."""
-        if isinstance(given, dict) and "function" in given:
-            return {"function": given["function"], "arguments": {k: v for k, v in given.items() if k != "function"}}
-        return given
+    def _with_arguments(cls, entry: Any) -> Any:
+        """In `{function: speedup, over: D-Sync}`, entries beside `function` are its arguments."""
+        if isinstance(entry, dict) and "function" in entry:
+            return {"function": entry["function"], "arguments": {k: v for k, v in entry.items() if k != "function"}}
+        return entry
 
     @model_validator(mode="after")
     def _one_way(self) -> Value:
@@ -59,21 +58,18 @@ class Value(Model):
 
     @property
     def sides(self) -> list[tuple[str | None, Filter]]:
-        """Column and filter of all that a verb's number is computed from."""
-        found: list[tuple[str | None, Filter]] = []
-        for side in (self.of, self.over):
-            if side is not None:
-                found += side.sides if isinstance(side, Value) else [(self.column, side)]
-        return found
+        """The column and filter of every side of the verb, and of verbs within it."""
+        sides = (side for side in (self.of, self.over) if side is not None)
+        return [each for s in sides for each in (s.sides if isinstance(s, Value) else [(self.column, s)])]
 
     @property
     def chooses(self) -> set[str]:
-        """The columns by which it chooses rows."""
+        """The columns that choose rows."""
         inner = (side for side in (self.of, self.over) if isinstance(side, Value))
         return {*self.each, *(name for _, of in self.sides for name in of)}.union(*(side.chooses for side in inner))
 
 
 Side = Annotated[
     Annotated[Value, Tag("verb")] | Annotated[Filter, Tag("rows")],
-    Discriminator(lambda given: "verb" if isinstance(given, Value) or "verb" in given else "rows"),
+    Discriminator(lambda side: "verb" if isinstance(side, Value) or "verb" in side else "rows"),
 ]

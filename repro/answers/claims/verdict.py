@@ -1,5 +1,6 @@
-"""Whether a claim holds (docs/design.md, Verdicts): the share of plausible inputs for which it does, and one of four
-words. Nothing is ever typed in; a word that the share does not support is not used.
+"""Verdicts (docs/design.md, Verdicts): the share of plausible inputs for which a claim holds, and one of four words.
+
+Every verdict is computed. A word that the share does not support is not used.
 """
 
 from __future__ import annotations
@@ -12,22 +13,22 @@ from typing import Literal
 from repro.answers.claims.stats import wilson
 
 CONFIRMED, IN_DIRECTION, REFUTED, OPEN = "confirmed", "confirmed in direction", "refuted", "open"
-# in the place of a verdict
+# instead of a verdict
 BY_CONSTRUCTION, OUT_OF_SCOPE, NOT_TESTABLE, NOT_RUN = "by construction", "out of scope", "not testable here", "not run"
-CONSISTENT = "consistent with implied input"  # in the place of confirmed: another of the paper's numbers went in
-GIVEN = (BY_CONSTRUCTION, CONSISTENT)  # by what went in: nothing that was not tried, and nothing that a run found
+CONSISTENT = "consistent with implied input"  # instead of confirmed: an input was taken from the paper's own numbers
+GIVEN = (BY_CONSTRUCTION, CONSISTENT)  # the inputs decide, not the runs
 UNJUDGED = (*GIVEN, OUT_OF_SCOPE, NOT_TESTABLE, NOT_RUN)
 
 # Fixed on 2026-11-26, before the first draws.
-MOST = 0.9  # a claim is confirmed where it holds for at least so many, refuted where for at most the rest
-CONFIDENCE_Z = 1.2816  # one-sided 90 %: of the share that draws stand for, by Wilson's score interval
-WITHIN_90 = (0.05, 0.95)  # quantiles between which 90 % of a sample lie
+MOST = 0.9  # the share for which a confirmed claim holds at least; a refuted one holds for at most 1 - MOST
+CONFIDENCE_Z = 1.2816  # one-sided 90 % limit of the share, by Wilson's score interval
+WITHIN_90 = (0.05, 0.95)  # quantiles that enclose 90 % of a sample
 
 
 @dataclass(frozen=True)
 class Share:
-    """For how many of so many a claim holds. drawn: the many are draws, which stand for all others; else all there is,
-    which has to agree."""
+    """In how many cases a claim holds. drawn: the cases are draws from all possible inputs; else they are all there are
+    and have to agree."""
 
     hits: int
     of: int
@@ -35,12 +36,12 @@ class Share:
 
     @property
     def most(self) -> bool:
-        """Whether the claim holds for at least nine in ten."""
+        """Whether the claim holds for at least 90 % of the inputs."""
         return self._end(-1) >= MOST if self.drawn else self.hits == self.of
 
     @property
     def few(self) -> bool:
-        """Whether it holds for at most one in ten."""
+        """Whether the claim holds for at most 10 % of the inputs."""
         return self._end(1) <= 1 - MOST if self.drawn else self.hits == 0
 
     def _end(self, sign: int) -> float:
@@ -54,7 +55,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Sample:
-    """The values that a number may have: of draws, or of all seeds and repetitions."""
+    """The values of a number: over draws, or over all seeds and repetitions."""
 
     values: Sequence[float]
     drawn: bool
@@ -65,7 +66,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Interval:
-    """A point and the range around it in which 90 % of the draws lie, or all seeds and repetitions."""
+    """A point, and the range around it that holds 90 % of the draws, or all seeds and repetitions."""
 
     low: float
     point: float
@@ -73,7 +74,7 @@ class Interval:
 
     @classmethod
     def of(cls, point: float, sample: Sample) -> Interval:
-        """Of a sample; the point lies in it."""
+        """The range of a sample, widened to include the point."""
         ordered = sorted(value for value in sample.values if not math.isnan(value)) or [point]
         ends = [ordered[round(q * (len(ordered) - 1))] for q in (WITHIN_90 if sample.drawn else (0, 1))]
         return cls(min(ends[0], point), point, max(ends[1], point))
@@ -81,7 +82,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Effect:
-    """What a claim of an effect claims: a value on one side of `none`; nearer than the margin is no effect.
+    """A claimed effect: a value on one side of `none`, the value of no effect, and farther from it than the margin.
 
     ratio: the margin is a factor of 1 + `margin`.
     """
@@ -93,22 +94,22 @@ class Effect:
 
     @property
     def band(self) -> tuple[float, float]:
-        """Between which values there is no effect."""
+        """The values between which there is no effect."""
         if self.ratio:
             return self.none / (1 + self.margin), self.none * (1 + self.margin)
         return self.none - self.margin, self.none + self.margin
 
     def holds(self, value: float) -> bool:
-        """Whether a value is on the claimed side, and no less than the margin away."""
+        """Whether a value is on the claimed side, beyond the margin."""
         low, high = self.band
         return value > high if self.side == "above" else value < low
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """An answer, and the shares that it rests on. size: of an effect for which the paper prints a range.
+    """An answer and the shares behind it. size: the share within the range that the paper prints for an effect.
 
-    reason: why there is no verdict, or none that can be relied on.
+    reason: why there is no verdict, or no reliable one.
     """
 
     answer: str
@@ -121,42 +122,40 @@ class Verdict:
         return self.answer not in UNJUDGED
 
     def implied(self, by: str) -> Verdict:
-        """The same where an input was implied by another of the paper's numbers: what is refuted is so even then."""
+        """The verdict where an input was taken from the paper's own numbers: confirmed becomes consistent with it."""
         return replace(self, answer=CONSISTENT, reason=by) if by and self.answer in (CONFIRMED, IN_DIRECTION) else self
 
     @property
     def settled(self) -> bool:
-        """Whether the claim holds as it is printed."""
+        """Whether the claim holds as printed."""
         return self.answer == CONFIRMED
 
     @property
     def text(self) -> str:
         """`confirmed in direction (64 of 64; its size 20 of 64)`"""
-        said = "; its size ".join(share.text for share in (self.share, self.size) if share and share.drawn)
-        if self.answer == OPEN and not said and not self.reason:
-            said = "seeds or repetitions differ"
-        return " ".join([self.answer, *(f"({part})" for part in (said, self.reason) if part)])
+        shares = "; its size ".join(share.text for share in (self.share, self.size) if share and share.drawn)
+        if self.answer == OPEN and not shares and not self.reason:
+            shares = "seeds or repetitions differ"
+        return " ".join([self.answer, *(f"({part})" for part in (shares, self.reason) if part)])
 
 
-def of_effect(sample: Sample, effect: Effect, low: float | None, high: float | None) -> Verdict:
-    """A claim that something makes a difference. low, high: the paper's range, widened by the tolerance, if it has two
-    ends; else the claim has a direction alone."""
+def verdict_of(sample: Sample, low: float | None, high: float | None, effect: Effect | None = None) -> Verdict:
+    """The verdict on a value, a bound (one end is None) or an effect.
+
+    low, high: the paper's range, widened by the tolerance. An effect of which one end is None has a direction alone.
+    """
+    least, most = -math.inf if low is None else low, math.inf if high is None else high
+    in_range = sample.share(lambda value: least <= value <= most)
+    if effect is None:
+        return Verdict(word(in_range), in_range)
     direction = sample.share(effect.holds)
     if low is None or high is None:
         return Verdict(word(direction), direction)
-    size = sample.share(lambda value: low <= value <= high)
-    if size.most and not direction.few:
-        return Verdict(CONFIRMED, direction, size)
-    return Verdict(IN_DIRECTION if direction.most else word(direction), direction, size)
-
-
-def of_value(sample: Sample, low: float | None, high: float | None) -> Verdict:
-    """A value or a bound (an end is None), the tolerance in it."""
-    least, most = -math.inf if low is None else low, math.inf if high is None else high
-    share = sample.share(lambda value: least <= value <= most)
-    return Verdict(word(share), share)
+    if in_range.most and not direction.few:
+        return Verdict(CONFIRMED, direction, in_range)
+    return Verdict(IN_DIRECTION if direction.most else word(direction), direction, in_range)
 
 
 def word(share: Share) -> str:
-    """Confirmed, refuted, or open where a share supports neither."""
+    """Confirmed, refuted, or open where the share supports neither."""
     return CONFIRMED if share.most else REFUTED if share.few else OPEN

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from repro.answers.claims.stats import ALPHA, DASH, RHO, TIMES
-from repro.answers.tables import foreign
+from repro.answers.tables import escaping
 from repro.answers.tables.loading import Summary
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def cell(value: object) -> str:
 
 def latex(table: pd.DataFrame) -> str:
     """A booktabs table; signs that plain LaTeX lacks are replaced."""
-    shown = table.map(foreign.plain).rename(columns=foreign.plain)
+    shown = table.map(escaping.unescaped).rename(columns=escaping.unescaped)
     text = shown.to_markdown(index=False, tablefmt="latex_booktabs", disable_numparse=True) + "\n"
     for sign, command in LATEX.items():
         text = text.replace(sign, command)

@@ -9,7 +9,7 @@ from functools import cached_property
 import pandas as pd
 
 from repro.answers.claims.claims import Claim, File
-from repro.answers.claims.evaluate import Judged
+from repro.answers.claims.evaluate import ClaimVerdict
 from repro.answers.claims.stats import DASH, TIMES
 from repro.answers.claims.verdict import CONFIRMED, NOT_RUN
 from repro.answers.figures.specification import Experiment
@@ -28,7 +28,7 @@ class ClaimTables:
 
     paper: str
     file: File
-    by_claim: Mapping[str, Sequence[Judged]]
+    by_claim: Mapping[str, Sequence[ClaimVerdict]]
     experiments: Mapping[str, Experiment]
     files: Files
 
@@ -38,7 +38,7 @@ class ClaimTables:
         return {claim: n for n, claim in enumerate(self.by_claim, start=1)}
 
     @property
-    def headlines(self) -> list[Judged]:
+    def headlines(self) -> list[ClaimVerdict]:
         """The headline claims, each with its deciding verdict."""
         return [wording.deciding(of) for of in self.by_claim.values() if of[0].claim.headline]
 
@@ -47,12 +47,12 @@ class ClaimTables:
         """A row for each headline: claim, paper, ours, verdict, reason."""
         return self.files.text_table(pd.DataFrame(map(self._headline, self.headlines)), "headlines")
 
-    def _headline(self, one: Judged) -> dict[str, str]:
+    def _headline(self, one: ClaimVerdict) -> dict[str, str]:
         ours = ", ".join([wording.ours(one), one.kind, *(["yours"] if wording.is_own(one) else [])])
         return {
             "claim": f"C{self.numbers[one.claim.id]}. {one.claim.text}",
             "paper": one.claim.paper.shown,
-            "ours": ours if one.ours else DASH,
+            "ours": ours if one.estimate else DASH,
             "verdict": one.verdict.text if one.verdict.judged else one.verdict.answer,
             "reason": wording.short_reason(one, self.file),
         }
@@ -68,7 +68,7 @@ class ClaimTables:
         """The input that decides -> the numbers of the headlines whose inputs are drawn."""
         return self._grouped((one.evidence.decided_by, one) for one in self.headlines if one.evidence.decided_by)
 
-    def _grouped(self, pairs: Iterable[tuple[str, Judged]]) -> dict[str, str]:
+    def _grouped(self, pairs: Iterable[tuple[str, ClaimVerdict]]) -> dict[str, str]:
         """Text -> the numbers of its claims."""
         numbers: dict[str, list[int]] = {}
         for text, one in pairs:
@@ -88,7 +88,7 @@ class ClaimTables:
                 "verdict at the paper's baseline": given.text,
             }
             for one in self.headlines
-            if (given := one.evidence.given) and (printed := one.claim.given)
+            if (given := one.evidence.conditional) and (printed := one.claim.given)
         ]
         return self.files.text_table(pd.DataFrame(rows), "baselines")
 
@@ -101,7 +101,7 @@ class ClaimTables:
     @property
     def by_verdict(self) -> Mapping[str, Mapping[str, str]]:
         """verdict -> reason -> a table of its claims, in STRIP's order; a repeated reason names its first claim."""
-        groups: dict[str, dict[str, list[list[Judged]]]] = {name: {} for name in wording.STRIP}
+        groups: dict[str, dict[str, list[list[ClaimVerdict]]]] = {name: {} for name in wording.STRIP}
         for of in self.by_claim.values():
             one = wording.deciding(of)
             kinds = [one] if one.verdict.judged else of
@@ -122,14 +122,14 @@ class ClaimTables:
         count = wording.strip(self.by_claim)[verdict]
         return f"{count} claim{'s' if count > 1 else ''}" if verdict in FOLDED else ""
 
-    def _claims(self, claims: Sequence[Sequence[Judged]], name: str) -> str:
+    def _claims(self, claims: Sequence[Sequence[ClaimVerdict]], name: str) -> str:
         """A row for each claim, with a column for each kind of number that any of them has."""
         table = pd.DataFrame([self.row(of) for of in claims])
         return self.files.text_table(
             table.drop(columns=[kind for kind in COLUMNS if (table[kind] == DASH).all()]), name
         )
 
-    def row(self, of_kinds: Sequence[Judged]) -> dict[str, str]:
+    def row(self, of_kinds: Sequence[ClaimVerdict]) -> dict[str, str]:
         claim, by_kind = of_kinds[0].claim, {one.kind: one for one in of_kinds}
         cells = {kind: wording.cell(by_kind[kind]) for kind in COLUMNS}
         if (padded := wording.cell(by_kind[PADDED])) != DASH:

@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from repro.answers.claims.claims import File, Finding
-from repro.answers.claims.evaluate import Judged
+from repro.answers.claims.evaluate import ClaimVerdict
 from repro.answers.claims.stats import number
 from repro.answers.figures import forest, specs
 from repro.answers.figures.specs import Specs
@@ -27,7 +27,8 @@ from repro.answers.pages.overview import papers
 from repro.answers.pages.reference import quoted
 from repro.answers.pages.render import template, write_page
 from repro.answers.tables.loading import KINDS
-from repro.answers.tables.results import Results, gathered
+from repro.answers.tables.results import Results
+from repro.answers.tables.results import read as read_results
 from repro.core import config_folders
 from repro.core.errors import InputError, unknown
 from repro.core.not_none import not_none
@@ -54,7 +55,7 @@ class PaperPage:
 
     @classmethod
     def of(cls, paper: str, folder: Path | None, files: Files) -> PaperPage:
-        return cls(paper, folder, gathered(paper, folder), files)
+        return cls(paper, folder, read_results(paper, folder), files)
 
     def write(self) -> tuple[list[Path], dict[str, Any]]:
         """Write the pages; returns them, and a summary for the overview: `method`, `answer`, `headlines` (rows), `own`
@@ -87,11 +88,11 @@ class PaperPage:
         return Specs(self.paper, self.files, lambda shown: specs.table(shown, self.results, made))
 
     @cached_property
-    def judged(self) -> list[Judged]:
-        return self.results.judged
+    def judged(self) -> list[ClaimVerdict]:
+        return self.results.verdicts
 
     @cached_property
-    def by_claim(self) -> Mapping[str, list[Judged]]:
+    def by_claim(self) -> Mapping[str, list[ClaimVerdict]]:
         return wording.by_claim(self.judged)
 
     @cached_property
@@ -110,7 +111,7 @@ class PaperPage:
 
     # --- text
 
-    def one(self, claim: str, kind: str) -> Judged:
+    def one(self, claim: str, kind: str) -> ClaimVerdict:
         """The verdict on a claim by one kind of number."""
         if claim not in self.by_claim:
             raise unknown(f"claim on the page of {self.paper}", claim, self.by_claim)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from repro.answers.claims.claims import File, Paper, Reason
 from repro.answers.claims.decides import NONE
-from repro.answers.claims.evaluate import Judged
+from repro.answers.claims.evaluate import ClaimVerdict
 from repro.answers.claims.stats import DASH, TIMES, number
 from repro.answers.claims.verdict import CONFIRMED, GIVEN, IN_DIRECTION, NOT_RUN, OPEN, REFUTED, UNJUDGED, Interval
 from repro.records.catalogue import WORKSPACE
@@ -24,11 +24,11 @@ NOT_JUDGED = "not judged"
 STRIP = (REFUTED, OPEN, IN_DIRECTION, CONFIRMED, NOT_JUDGED, *GIVEN)  # order of verdicts on a page of claims
 
 
-def ours(one: Judged, part: str = "") -> str:
+def ours(one: ClaimVerdict, part: str = "") -> str:
     """`2.50× (1.16 to 3.50)`; a dash without a number. part: only its `point` or `range`, with two digits."""
-    if one.ours is None:
+    if one.estimate is None:
         return DASH
-    return interval(one.claim.paper, one.ours, one.claim.about, part)
+    return interval(one.claim.paper, one.estimate, one.claim.about, part)
 
 
 def interval(paper: Paper, of: Interval, about: str = "time", part: str = "") -> str:
@@ -49,15 +49,15 @@ def value(paper: Paper, of: float, about: str = "time", digits: int = 3) -> str:
     return number(100 * of if paper.unit == "%" else of, digits)
 
 
-def cell(one: Judged) -> str:
+def cell(one: ClaimVerdict) -> str:
     """`open (30 of 64): 2.50× (1.16 to 3.50)`"""
     if one.verdict.answer == NOT_RUN and not one.verdict.reason:
         return DASH
     text = one.verdict.text if one.verdict.judged else one.verdict.answer
-    return f"{text}: {ours(one)}" if one.ours else text
+    return f"{text}: {ours(one)}" if one.estimate else text
 
 
-def deciding(of_kinds: Sequence[Judged]) -> Judged:
+def deciding(of_kinds: Sequence[ClaimVerdict]) -> ClaimVerdict:
     """The verdict that decides a claim: a settled one, else any, else one that an input decides; of several the first
     in the order of DECIDING."""
     order = sorted(of_kinds, key=lambda one: DECIDING.index(one.kind))
@@ -68,7 +68,7 @@ def deciding(of_kinds: Sequence[Judged]) -> Judged:
     return (settled or judged or by_input or run or order)[0]
 
 
-def reasons(of_kinds: Sequence[Judged], file: File) -> list[Reason]:
+def reasons(of_kinds: Sequence[ClaimVerdict], file: File) -> list[Reason]:
     """The reasons in the claims file why a claim does not hold as printed."""
     unsettled = [one for one in of_kinds if one.verdict.judged and not one.verdict.settled]
     own = [reason for reason in file.reasons if of_kinds[0].claim.id in reason.claims]
@@ -80,7 +80,7 @@ def full(reason: Reason) -> str:
     return f"{reason.cause} ({f'tested: {reason.tested}' if reason.tested else 'conjecture'})"
 
 
-def reason(of_kinds: Sequence[Judged], file: File) -> str:
+def reason(of_kinds: Sequence[ClaimVerdict], file: File) -> str:
     """The reasons why a claim does not hold as printed; else why it is not judged, and what a verdict needs."""
     if own := reasons(of_kinds, file):
         return " ".join(map(full, own))
@@ -95,7 +95,7 @@ def reason(of_kinds: Sequence[Judged], file: File) -> str:
     return "; ".join(texts) or DASH
 
 
-def short_reason(one: Judged, file: File) -> str:
+def short_reason(one: ClaimVerdict, file: File) -> str:
     """The first reason in a few words; a dash if the claim holds as printed."""
     if own := reasons([one], file):
         return own[0].short or textwrap.shorten(own[0].cause, 90, placeholder=" ...")
@@ -104,9 +104,9 @@ def short_reason(one: Judged, file: File) -> str:
     return DASH if one.verdict.judged else one.verdict.reason or DASH
 
 
-def by_claim(judged: Sequence[Judged]) -> Mapping[str, list[Judged]]:
+def by_claim(judged: Sequence[ClaimVerdict]) -> Mapping[str, list[ClaimVerdict]]:
     """claim -> its verdicts, one for each kind, in the file's order."""
-    claims: dict[str, list[Judged]] = {}
+    claims: dict[str, list[ClaimVerdict]] = {}
     for one in judged:
         claims.setdefault(one.claim.id, []).append(one)
     return claims
@@ -115,7 +115,7 @@ def by_claim(judged: Sequence[Judged]) -> Mapping[str, list[Judged]]:
 NUMBERS = ("paper_low", "paper_high", "low", "ours", "high")  # columns of `headlines`; NaN: no number
 
 
-def headlines(by_claim: Mapping[str, Sequence[Judged]]) -> pd.DataFrame:
+def headlines(by_claim: Mapping[str, Sequence[ClaimVerdict]]) -> pd.DataFrame:
     """A row for each headline with its deciding verdict: claim, unit, paper_low, paper_high, low, ours, high, verdict,
     share, kind, own (includes runs of the workspace), text (the numbers as text).
 
@@ -130,7 +130,11 @@ def headlines(by_claim: Mapping[str, Sequence[Judged]]) -> pd.DataFrame:
             continue
         ratio, printed = claim.paper.unit == "x", (claim.paper.low, claim.paper.high)
         by = 1.0 if ratio else max(filter(None, printed), default=0.0)
-        ends = [end / by for end in (one.ours.low, one.ours.point, one.ours.high)] if one.ours and by > 0 else []
+        ends = (
+            [end / by for end in (one.estimate.low, one.estimate.point, one.estimate.high)]
+            if one.estimate and by > 0
+            else []
+        )
         fits = bool(ends) and ends[0] > 0 and all(map(math.isfinite, ends))
         paper = [math.nan if end is None or not fits else end / by for end in printed]
         share = one.verdict.share.text if one.verdict.share and one.verdict.share.drawn else ""
@@ -143,17 +147,17 @@ def headlines(by_claim: Mapping[str, Sequence[Judged]]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def is_own(one: Judged) -> bool:
+def is_own(one: ClaimVerdict) -> bool:
     """Whether our number includes runs of the workspace."""
     return WORKSPACE in one.evidence.origin
 
 
-def strip(by_claim: Mapping[str, Sequence[Judged]]) -> dict[str, int]:
+def strip(by_claim: Mapping[str, Sequence[ClaimVerdict]]) -> dict[str, int]:
     """verdict -> the number of claims that it decides."""
     counts = Counter(place(deciding(of_kinds)) for of_kinds in by_claim.values())
     return {name: counts[name] for name in STRIP if counts[name]}
 
 
-def place(one: Judged) -> str:
+def place(one: ClaimVerdict) -> str:
     """The heading under which a verdict is listed."""
     return one.verdict.answer if one.verdict.judged or one.verdict.answer in GIVEN else NOT_JUDGED

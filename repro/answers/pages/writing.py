@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from repro.answers.tables import foreign
+from repro.answers.tables import escaping
 from repro.core import atomic, safe_files
 from repro.core.errors import InputError
 
@@ -55,11 +55,11 @@ def _readable(figure: Any) -> None:
         if not isinstance(axis, Axis):
             continue
         labels = [tick.label1.get_text() for tick in axis.majorTicks]
-        if (shown := list(map(foreign.drawn, labels))) != labels:
+        if (shown := list(map(escaping.for_figure, labels))) != labels:
             axis.set_ticks(axis.get_majorticklocs(), shown)
     for text in every:
         if isinstance(text, Text):
-            text.set_text(foreign.drawn(text.get_text()))
+            text.set_text(escaping.for_figure(text.get_text()))
 
 
 def write_bytes(path: Path, content: bytes) -> Path:
@@ -81,4 +81,4 @@ def write_text(path: Path, text: str) -> Path:
 
 def write_csv(frame: Any, path: Path) -> Path:
     """Write the data of a figure with nine significant digits."""
-    return write_text(path, foreign.plain(frame.to_csv(index=False, float_format="%.9g", lineterminator="\n")))
+    return write_text(path, escaping.unescaped(frame.to_csv(index=False, float_format="%.9g", lineterminator="\n")))

@@ -1,1 +1,1 @@
-"""Records as tables: which runs stand together, and which a page shows."""
+"""Tables of runs for pages and claims: read, group and select runs."""

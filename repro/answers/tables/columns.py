@@ -1,4 +1,4 @@
-"""Columns of a table, and arithmetic on several: `phases.communicate + phases.wait`, `iteration_s / batch`."""
+"""Select rows of a table by columns, and compute columns by arithmetic: `phases.communicate + phases.wait`."""
 
 from __future__ import annotations
 
@@ -12,26 +12,27 @@ from repro.core.errors import InputError, unknown
 if TYPE_CHECKING:
     import pandas as pd
 
-Filter = dict[str, str | int | float | bool | list[str | int | float] | None]  # column -> its value, or one of several
+Filter = dict[str, str | int | float | bool | list[str | int | float] | None]  # column -> its value, or allowed values
 NAME = re.compile(r"(?<![\w.])[A-Za-z_][\w.]*")
-ARITHMETIC = re.compile(r"[\w\s.+\-*/()]+")  # of names and numbers: no `@`, which reaches Python's variables
+ARITHMETIC = re.compile(r"[\w\s.+\-*/()]+")  # no `@`, with which pandas reads Python's variables
 CALL = re.compile(r"[\w.)]\s*\(")
 
 
 def chosen(table: pd.DataFrame, where: Filter) -> pd.DataFrame:
-    """The rows that have in every column one of the values asked for; InputError for a column that is not there."""
-    mine = None
+    """The rows that match a filter in every column; InputError for a column that the table lacks."""
     for column, wanted in where.items():
         if column not in table:
             raise unknown("column", column, table.columns)
-        of = table[column]
-        there = of.isna() if wanted is None else of.isin(wanted) if isinstance(wanted, list) else of == wanted
-        mine = there if mine is None else mine & there
-    return table if mine is None else table[mine.to_numpy(dtype=bool)]
+        values = table[column]
+        match = (
+            values.isna() if wanted is None else values.isin(wanted) if isinstance(wanted, list) else values == wanted
+        )
+        table = table[match.to_numpy(dtype=bool, na_value=False)]
+    return table
 
 
 def names(column: str, table: pd.DataFrame) -> list[str]:
-    """The columns that a column is computed from; itself where the table has it. InputError for what is neither."""
+    """The columns that a column or arithmetic expression reads; InputError for any other expression."""
     if column in table:
         return [column]
     if not ARITHMETIC.fullmatch(column) or CALL.search(column):
@@ -40,7 +41,7 @@ def names(column: str, table: pd.DataFrame) -> list[str]:
 
 
 def computed(table: pd.DataFrame, column: str) -> pd.Series:
-    """A number a row, NaN where something is not there; InputError for a column that the table lacks."""
+    """A column or arithmetic expression as numbers, NaN where a value is missing; InputError for an unknown column."""
     import pandas as pd
 
     needed = names(column, table)
@@ -50,15 +51,15 @@ def computed(table: pd.DataFrame, column: str) -> pd.Series:
         numbers = table[needed].astype(float)
         if column in numbers:
             return numbers[column]
-        found: Any = numbers.eval(NAME.sub(lambda name: f"`{name[0]}`", column), engine="python")
-        return pd.Series(found, table.index, dtype=float)
+        result: Any = numbers.eval(NAME.sub(lambda name: f"`{name[0]}`", column), engine="python")
+        return pd.Series(result, table.index, dtype=float)
     except (SyntaxError, ValueError, AttributeError):
         raise InputError(f"column '{column}': neither numbers nor arithmetic on columns of numbers") from None
 
 
 @dataclass(frozen=True, eq=False)
 class Lists:
-    """The columns of a table as lists, each made once, with None where a row has nothing."""
+    """The columns of a table as lists, each converted once, with None for missing values; faster than the frame."""
 
     table: pd.DataFrame
     _made: dict[str, list[Any]] = field(default_factory=dict)
@@ -68,7 +69,7 @@ class Lists:
         return len(self.table)
 
     def __getitem__(self, name: str) -> Sequence[Any]:
-        """InputError for a column that is not there."""
+        """A column; InputError if the table lacks it."""
         if name not in self._made:
             if name not in self.table:
                 raise unknown("column", name, self.table.columns)
@@ -76,15 +77,15 @@ class Lists:
         return self._made[name]
 
     def computed(self, column: str) -> Sequence[float]:
-        """As the function of that name."""
+        """`computed` of the table, as a list."""
         if column not in self._computed:
             self._computed[column] = computed(self.table, column).tolist()
         return self._computed[column]
 
     def chosen(self, where: Filter) -> Sequence[int]:
-        """The numbers of the rows that have in every column one of the values asked for."""
-        found: Sequence[int] = range(len(self))
+        """The positions of the rows that match a filter."""
+        rows: Sequence[int] = range(len(self))
         for column, wanted in where.items():
-            values, any_of = self[column], wanted if isinstance(wanted, list) else [wanted]
-            found = [n for n in found if values[n] in any_of]
-        return found
+            values, allowed = self[column], wanted if isinstance(wanted, list) else [wanted]
+            rows = [n for n in rows if values[n] in allowed]
+        return rows

@@ -1,7 +1,7 @@
-"""Reading summaries: the records of a paper as pages take them.
+"""Read the runs and sweeps of a paper as summaries for pages, with escaped text.
 
-A page shows the committed results (`reference`) and those of this workspace together, each summary marked with where it
-is from (`root`); `repro.records.catalogue` tells which run takes the place of which.
+A page shows the committed runs (`reference`) and those of the workspace together; a summary's `root` says which it is.
+`repro.records.catalogue` decides which run replaces which.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from repro.answers.tables import foreign
+from repro.answers.tables import escaping
 from repro.records import catalogue, identity
 from repro.records.kinds import KINDS as KINDS
 from repro.records.sweep import Draw
@@ -21,33 +21,33 @@ Summary = dict[str, Any]
 
 @dataclass(frozen=True)
 class Drawn:
-    """A sweep as pages take it: the summary of its run as configured, and its draws."""
+    """A sweep over draws: the summary of its run as configured, and its draws."""
 
     summary: Summary
     draws: Sequence[Draw]
 
 
 OF_PAPERS = ("paper/", "emulated/")  # testbeds
-ASSUMED = ("inputs", "bounds")  # of a testbed: how far its parameters may be off
-BESIDES = (*ASSUMED, "claims")  # of a testbed: no parameters
-QUICK = "quick"  # the scale whose numbers stand for no others
-# Experiments of the validation that count neither for its goal nor for a simulated number's error: ranks that share
-# cores, which no twin does; and what repeats others to find a cause.
+ASSUMED = ("inputs", "bounds")  # entries of a testbed with the uncertainty of its parameters
+NO_PARAMETERS = (*ASSUMED, "claims")  # entries of a testbed
+QUICK = "quick"  # a scale for trying out, whose numbers are replaced by those of any other
+# Experiments of the validation that count neither for its goal nor for the error of simulated numbers: ranks share
+# cores, which the simulation does not model; or an experiment repeats another to find a cause.
 APART = ("contention", "slowed")
 
 
 def read(paper: str, root: Path | None = None) -> list[Summary]:
     """The summary of every finished run of a paper, in path order.
 
-    root: a results folder or the reference, to be read alone; None: the workspace and the reference.
+    root: a results folder or the reference, read alone; None: the workspace and the reference.
     """
     return [shown(run) for run in catalogue.runs(paper, root)]
 
 
 def shown(run: catalogue.Found) -> Summary:
-    """A run's summary as pages take it."""
-    traced = {"trace": run.summary.get("trace", [])}  # half a million: `schedules.boxes` escapes those that are drawn
-    summary = foreign.taken(run.summary | {"trace": []}) | traced
+    """A run's summary for pages."""
+    traced = {"trace": run.summary.get("trace", [])}  # half a million intervals: `schedules.boxes` escapes those drawn
+    summary = escaping.escaped(run.summary | {"trace": []}) | traced
     return summary | _testbed(summary) | _variant(run) | {"root": run.origin}
 
 
@@ -57,38 +57,34 @@ def sweeps(paper: str, root: Path | None = None) -> list[Drawn]:
 
 
 def trains(summary: Summary) -> bool:
-    """Whether a run trained, and did not run another program, a probe."""
+    """Whether a run is a training, not a probe."""
     return bool(summary.get("program", "train") == "train")
 
 
 def finished(summary: Summary) -> str:
-    """When a run finished, as text that sorts: ISO text, or nothing."""
+    """When a run finished, in ISO format; "" if unknown."""
     return str(summary["provenance"].get("finished_at") or "")
 
 
 def latest(runs: Iterable[Summary], names: Iterable[str]) -> list[Summary]:
-    """Of the runs that are the same in these entries, and of one machine, the one that finished last; in order."""
-    names, found = list(names), {}
+    """Of the runs of one machine with equal entries `names` the one that finished last; sorted by these entries."""
+    names, newest = list(names), {}
     for run in sorted(runs, key=finished):
-        found[(*(str(run.get(name)) for name in names), run["hardware"]["class"])] = run
-    return [found[key] for key in sorted(found)]
+        newest[(*(str(run.get(name)) for name in names), run["hardware"]["class"])] = run
+    return [newest[key] for key in sorted(newest)]
 
 
-def _variant(found: catalogue.Found) -> dict[str, str]:
-    """A run that is not as its experiment has it is of a variant of its own."""
-    own = found.record.identity
-    return {"variant": foreign.taken(identity.label(own.variant, own.values, own.changes))} if own.changes else {}
+def _variant(run: catalogue.Found) -> dict[str, str]:
+    """The variant of a run that the user changed, with the changes in its label."""
+    own = run.record.identity
+    return {"variant": escaping.escaped(identity.label(own.variant, own.values, own.changes))} if own.changes else {}
 
 
 def _testbed(summary: Summary) -> dict[str, Any]:
-    """The parameters of a run's testbed, without what its file says of how far they may be off: no parameter."""
+    """The parameters of a run's testbed, and whether some are assumed; old records of a paper's testbed do not say."""
     model = summary.get("testbed_model")
     if not isinstance(model, dict):
         return {}
-    parameters = {name: value for name, value in model.items() if name not in BESIDES}
-    return {"testbed_model": parameters, "assumed": _assumed(str(summary["testbed"]), model)}
-
-
-def _assumed(testbed: str, model: dict[str, Any]) -> bool:
-    """Whether something is assumed of a testbed: of a record that is too old to say so, of every one of a paper."""
-    return any(model.get(name) for name in ASSUMED) or ("inputs" not in model and testbed.startswith(OF_PAPERS))
+    old = "inputs" not in model and str(summary["testbed"]).startswith(OF_PAPERS)
+    parameters = {name: value for name, value in model.items() if name not in NO_PARAMETERS}
+    return {"testbed_model": parameters, "assumed": old or any(model.get(name) for name in ASSUMED)}

@@ -1,4 +1,4 @@
-"""The results of a paper as its page has them: runs for each kind of number of each of its experiments."""
+"""The results of a paper for its page: the runs of each experiment by kind of number, and the verdicts on claims."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from repro.answers.claims.claims import File
 from repro.answers.claims.drawn import Sweeps
-from repro.answers.claims.evaluate import Judged
+from repro.answers.claims.evaluate import ClaimVerdict
 from repro.answers.claims.evidence import ClaimEvaluator, claims_of
 from repro.answers.figures import specification
 from repro.answers.figures.specification import Experiment
@@ -25,7 +25,7 @@ from repro.records.kinds import SIMULATED
 
 @dataclass
 class Results:
-    """shown: (name, kind) -> runs, in the page's order; others: groups that no figure shows."""
+    """shown: (experiment, kind) -> runs, in the page's order; others: groups of runs that no figure shows."""
 
     paper: str
     runs: Runs
@@ -39,44 +39,42 @@ class Results:
     _found: dict[tuple[str, str], Runs] = field(default_factory=dict)
 
     @cached_property
-    def court(self) -> ClaimEvaluator:
-        """What judges the claims."""
+    def evaluator(self) -> ClaimEvaluator:
         return ClaimEvaluator(self.file, self.find, self.root, self.drawn)
 
     @cached_property
-    def judged(self) -> list[Judged]:
-        """Every claim by every kind of number, in the file's order."""
-        return self.court.judged()
+    def verdicts(self) -> list[ClaimVerdict]:
+        """The verdict of every kind of number on every claim, in the file's order."""
+        return self.evaluator.verdicts()
 
     def interval(self, experiment: str, kind: str, of: Filter, over: Filter) -> tuple[float, float]:
-        """What the verdict of a claim rests on that compares these rows; NaN where there is none."""
+        """(low, high) of our number for the claim that compares these rows; NaN without such a claim."""
         return self._intervals.get((experiment, kind, repr(of), repr(over)), (math.nan, math.nan))
 
     @cached_property
     def _intervals(self) -> dict[tuple[str, str, str, str], tuple[float, float]]:
-        found: dict[tuple[str, str, str, str], tuple[float, float]] = {}
-        for one in self.judged:
-            if one.ours and (value := one.claim.value) and not value.each:
+        ends: dict[tuple[str, str, str, str], tuple[float, float]] = {}
+        for one in self.verdicts:
+            if one.estimate and (value := one.claim.value) and not value.each:
                 key = (one.claim.experiment, one.kind, repr(value.of), repr(value.over))
-                found.setdefault(key, (one.ours.low, one.ours.high))
-        return found
+                ends.setdefault(key, (one.estimate.low, one.estimate.high))
+        return ends
 
     def drawn(self, name: str) -> Sweeps | None:
-        """The sweeps that speak to a claim of an experiment, or of a member of a family; None without any."""
+        """The sweeps that speak to the claims of an experiment or family member; None without any."""
         if name not in self._drawn:
             spec = self.experiments.get(name, Experiment())
-            there = [one for one in self.sweeps if _speaks(one.summary["experiment"], name, spec)]
-            kept = Runs.of(one.summary for one in there).where(**spec.where) if there else None
-            sweeps = [there[number] for number in kept.records] if kept else []
+            sweeps = [one for one in self.sweeps if _speaks(one.summary["experiment"], name, spec)]
+            sweeps = [sweeps[n] for n in Runs.of(one.summary for one in sweeps).where(**spec.where).records]
             self._drawn[name] = Sweeps(sweeps, self.find(name, SIMULATED)) if sweeps else None
         return self._drawn[name]
 
     def of(self, name: str) -> dict[str, Runs]:
-        """Kind -> what is shown of an experiment."""
+        """kind -> the runs that the page shows of an experiment."""
         return {kind: group for (shown, kind), group in self.shown.items() if shown == name}
 
     def find(self, name: str, kind: str) -> Runs | None:
-        """What speaks to a claim of an experiment, or of a member of a family."""
+        """The runs that speak to the claims of an experiment or family member."""
         if (name, kind) not in self._found:
             spec = self.experiments.get(name, Experiment())
             groups = [self.shown.get((name, kind)) or self._member(name, kind)]
@@ -95,61 +93,73 @@ class Results:
         return [run for group in self.shown.values() for run in group.records.values()]
 
     def _show(self, name: str, spec: Experiment, plain: Runs) -> None:
-        """The best group of each kind, or of a family's members the best group of each."""
-        found: dict[str, list[int]] = {}
+        """Show the best group of each kind, for a family that of each member."""
+        numbers: dict[str, list[int]] = {}
         experiments = dict.fromkeys(run["experiment"] for run in plain.records.values())
         for experiment in sorted(filter(spec.is_of, experiments)) if spec.family else [name]:
             groups = grouped(plain.where(experiment=experiment, **spec.where), spec.varies, spec.variants)
             chosen = best(groups).values()
             for group in groups if spec.every_machine else chosen:
-                found.setdefault(group.kind, []).extend(group.records)
+                numbers.setdefault(group.kind, []).extend(group.records)
             self.others += [] if spec.every_machine else [group for group in groups if group not in chosen]
-        self.shown |= {(name, kind): self.runs.only(found[kind]) for kind in KINDS if kind in found}
+        self.shown |= {(name, kind): self.runs.only(numbers[kind]) for kind in KINDS if kind in numbers}
 
 
-def arranged(paper: str, records: Iterable[Summary], root: Path | None = None, sweeps: Iterable[Drawn] = ()) -> Results:
-    """The runs of a paper as `reports/<paper>/figures.yaml` has them together."""
-    specs = specification.read(config_folders.report_folder(paper) / "figures.yaml").experiments
-    runs = Runs.of(_called(run, specs) for run in records)
-    drawn = _latest(Drawn(_called(one.summary, specs), one.draws) for one in sweeps)
-    found = Results(paper, runs, specs, claims_of(paper), root, sweeps=drawn)
+def read(paper: str, root: Path | None) -> Results:
+    """The results of a paper's page, from one folder, or from the workspace and the reference (None).
+
+    Raises InputError as `claims_of` and `loading.read` do.
+    """
+    return arrange(paper, loading.read(paper, root), root, loading.sweeps(paper, root))
+
+
+def arrange(paper: str, records: Iterable[Summary], root: Path | None = None, sweeps: Iterable[Drawn] = ()) -> Results:
+    """Group the runs of a paper by the experiments of `reports/<paper>/figures.yaml`."""
+    specs = _experiments(paper)
+    runs = Runs.of(_renamed(run, specs) for run in records)
+    drawn = _latest(Drawn(_renamed(one.summary, specs), one.draws) for one in sweeps)
+    results = Results(paper, runs, specs, claims_of(paper), root, sweeps=drawn)
     for name, spec in specs.items():
-        found._show(name, spec, runs)
-    known = {number for group in (*found.shown.values(), *found.others) for number in group.records}
-    found.others += grouped(runs.only(number for number in runs.records if number not in known))
-    return found
+        results._show(name, spec, runs)
+    grouped_already = {number for group in (*results.shown.values(), *results.others) for number in group.records}
+    results.others += grouped(runs.only(number for number in runs.records if number not in grouped_already))
+    return results
+
+
+def _experiments(paper: str) -> Mapping[str, Experiment]:
+    return specification.read(config_folders.report_folder(paper) / "figures.yaml").experiments
 
 
 def _speaks(experiment: str, name: str, spec: Experiment) -> bool:
-    """Whether an experiment's runs speak to claims of the experiment or family `name`."""
+    """Whether an experiment's runs speak to the claims of the experiment or family `name`."""
     return experiment in (name, *spec.beside) or spec.is_of(experiment)
 
 
 def speaks_of_time(paper: str) -> Callable[[Summary], bool] | None:
-    """On which runs claims of a time rest; None of a paper without claims."""
+    """A function that tells whether a claim about times rests on a run; None for a paper without claims."""
     if not (config_folders.report_folder(paper) / "claims.yaml").is_file():
         return None
-    specs = specification.read(config_folders.report_folder(paper) / "figures.yaml").experiments
+    specs = _experiments(paper)
     timed = {claim.experiment for claim in claims_of(paper).claims if claim.about == "time" and claim.value}
 
     def speaks(run: Summary) -> bool:
-        experiment = _called(run, specs)["experiment"]
+        experiment = _renamed(run, specs)["experiment"]
         return any(_speaks(experiment, name, specs.get(name, Experiment())) for name in timed)
 
     return speaks
 
 
 def _latest(sweeps: Iterable[Drawn]) -> list[Drawn]:
-    """Of the sweeps of a variant, which code or inputs of other days have made too, the last."""
-    found: dict[tuple, Drawn] = {}
+    """The newest sweep of each variant: older code or inputs may have left others."""
+    newest: dict[tuple, Drawn] = {}
     for one in sorted(sweeps, key=lambda one: loading.finished(one.summary)):
         run = one.summary
-        found[(run["experiment"], run["testbed"], run["variant"], model(run), run["workers"])] = one
-    return [*found.values()]
+        newest[(run["experiment"], run["testbed"], run["variant"], model(run), run["workers"])] = one
+    return [*newest.values()]
 
 
-def _called(run: Summary, specs: Mapping[str, Experiment]) -> Summary:
-    """A run under the name that the page has for its experiment."""
+def _renamed(run: Summary, specs: Mapping[str, Experiment]) -> Summary:
+    """A run with the page's name for its experiment."""
     for name, spec in specs.items():
         if run["experiment"] in spec.joins:
             return run | {"experiment": name}
@@ -158,11 +168,3 @@ def _called(run: Summary, specs: Mapping[str, Experiment]) -> Summary:
             ending = (each for each, where in spec.named.items() if where.items() <= own.items())
             return run | {"experiment": "-".join((name, *list(ending)[:1]))}
     return run
-
-
-def gathered(paper: str, results: Path | None) -> Results:
-    """The results of a paper's page, from a folder alone or from workspace and reference.
-
-    Raises InputError as `claims_of` and `read` do.
-    """
-    return arranged(paper, loading.read(paper, results), results, loading.sweeps(paper, results))

@@ -1,4 +1,4 @@
-"""Runs and what they say as tables: `frame`, a row a run, and `rows`, an entry each of what a probe found."""
+"""Runs as tables: `frame` with a row a run, `rows` with a row for each entry of a probe's result."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ from typing import Any
 
 import pandas as pd
 
+from repro.answers.claims.stats import wilson
 from repro.answers.tables.columns import Lists, chosen
 from repro.answers.tables.loading import Summary
-from repro.answers.tables.resolution import resolved
 from repro.records import tidy
 
-ENDS = {"": "median", "_low": "min", "_high": "max"}  # of a column of repeated steps
-OF_A_RUN = ("final.", "counters.", "phases.", "result.", "pipeline.", "step.")  # mappings: each run has what it has
-OF_RANKS = "per_rank."  # what each rank says of itself
+ENDS = {"": "median", "_low": "min", "_high": "max"}  # suffix of a column of repeated steps -> their statistic
+SHARES = ("top1", "top5")  # metrics that are a share of the test set
+OF_A_RUN = ("final.", "counters.", "phases.", "result.", "pipeline.", "step.")  # mappings whose entries become columns
+OF_RANKS = "per_rank."  # mean over the ranks that report an entry
 OF_CURVE = "loss."
 TARGET = "to_"
-RECORDED = (*OF_A_RUN, OF_RANKS, OF_CURVE, TARGET)  # of columns that a run may lack
+RECORDED = (*OF_A_RUN, OF_RANKS, OF_CURVE, TARGET)  # prefixes of columns that a run may lack
 
 
 @dataclass(frozen=True, eq=False)
 class Runs:
-    """Runs of a paper that may stand together, by number; the rows of `frame` have the number of their run.
+    """Runs of a paper by number; the index of `frame` is that number.
 
-    A run of the validation's program has a row a strategy that it timed.
+    A run of the validation's program has a row for each strategy that it timed.
     """
 
     records: Mapping[int, Summary]
@@ -46,9 +47,9 @@ class Runs:
         return len(self.records)
 
     def only(self, numbers: Iterable[int]) -> Runs:
-        """Some of the runs, in that order."""
-        found = list(numbers)
-        return Runs({number: self.records[number] for number in found}, self.frame.loc[found])
+        """Some of the runs, in the given order."""
+        own = list(numbers)
+        return Runs({number: self.records[number] for number in own}, self.frame.loc[own])
 
     def where(self, **columns: Any) -> Runs:
         """The runs whose columns have these values."""
@@ -57,22 +58,22 @@ class Runs:
         return self.only(dict.fromkeys(chosen(self.frame, columns).index))
 
     def seeds(self, variant: str, breakdown: bool = False) -> dict[int, Summary]:
-        """seed -> the run of a variant; breakdown: where there are any, those whose phases count and times do not."""
-        found: dict[bool, dict[int, Summary]] = {True: {}, False: {}}
+        """seed -> the run of a variant; breakdown: prefer breakdown runs, whose phases count and whose times do not."""
+        runs: dict[bool, dict[int, Summary]] = {True: {}, False: {}}
         for run in self.records.values():
             if run["variant"] == variant:
-                found[run.get("breakdown") is True][run["seed"]] = run
-        return dict(sorted(((breakdown and found[True]) or found[False]).items()))
+                runs[run.get("breakdown") is True][run["seed"]] = run
+        return dict(sorted(((breakdown and runs[True]) or runs[False]).items()))
 
     def by_seed(self) -> dict[int, list[Summary]]:
-        found: dict[int, list[Summary]] = {}
+        runs: dict[int, list[Summary]] = {}
         for run in self.records.values():
-            found.setdefault(run["seed"], []).append(run)
-        return dict(sorted(found.items()))
+            runs.setdefault(run["seed"], []).append(run)
+        return dict(sorted(runs.items()))
 
     @cached_property
     def rows(self) -> pd.DataFrame:
-        """An entry of a list that a probe found: the columns of its run and its own; its variant, where it has one."""
+        """A row for each entry of the lists in probes' results: its own columns and those of its run."""
         own = [
             (number, row | {"variant": row.get("variant", run.get("program"))})
             for number, run in self.records.items()
@@ -84,16 +85,15 @@ class Runs:
         return self.frame[self.frame.columns.difference(entries.columns)].join(entries, how="inner")
 
     def lists(self, name: str) -> Lists:
-        """`rows`, or else the frame, read by columns."""
+        """`rows`, or else the frame, as lists."""
         return self._lists.setdefault(name, Lists(self.rows if name == "rows" else self.frame))
 
     @cached_property
     def columns(self) -> Collection[str]:
-        """Those in which some run has something."""
-        there = self.frame.notna().any()
-        return {*there.index[there], *(self.rows.columns if len(self.rows) else ())}
+        """The columns in which some run has a value."""
+        return {*self.frame.columns[self.frame.notna().any()], *(self.rows.columns if len(self.rows) else ())}
 
-    # --- of the first run, as of all
+    # --- what all runs have in common, from the first one
 
     @property
     def first(self) -> Summary:
@@ -113,12 +113,12 @@ class Runs:
 
     @property
     def timing_only(self) -> bool:
-        """Time was modelled without arithmetic: there are no accuracies and no curves."""
+        """Whether only time was modelled, so that there are no accuracies and no curves."""
         return self.program == "train" and timing_only(self.first)
 
 
 def timing_only(run: Summary) -> bool:
-    """Did this run (on a testbed with `arithmetic: none`) model time and compute nothing?"""
+    """Whether a run modelled time and computed nothing (a testbed with `arithmetic: none`)."""
     return bool(run["final"][run["metric"]] is None)
 
 
@@ -130,26 +130,26 @@ def _rows(run: Summary) -> list[dict[str, Any]]:
 
 
 def _validated(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a strategy that the validation ran: its step, the turns' median, least and most."""
+    """The columns of a strategy that the validation timed: median, least and greatest step over its turns."""
     return {"variant": row["variant"], "bytes": row["bytes"], "breakdown": False} | {
         f"iteration_s{end}": row["observed_s"][which] for end, which in ENDS.items()
     }
 
 
 def row_of(run: Summary) -> dict[str, Any]:
-    """A run's row: its tidy one, all that it counted, found and scored (`OF_A_RUN`) by the path to it, of what its
-    ranks say (`per_rank.`) the means over those that say it, seconds and iterations to a target (`to_`; infinity where
-    it was not reached), and of its training losses, each the mean since the last stop, the `loss.last`, and by how much
-    it has `fallen` since the first stop (NaN where it has not).
+    """A run's row: the columns of `tidy.run`, and more.
 
-    Runs of a probe are of one variant, the program, whatever they are called.
+    More are: the entries of the mappings `OF_A_RUN` by their paths; means over ranks (`per_rank.`); seconds and
+    iterations to each target (`to_`; infinity if not reached); the last training loss (`loss.last`, a mean since the
+    last stop) and by how much it has `fallen` since the first stop (NaN if it has not). The variant of a probe's run is
+    its program.
     """
     more = {f"{part}{name}": value for part in OF_A_RUN for name, value in tidy.flat(run.get(part[:-1]) or {})}
-    said: dict[str, list[float]] = {}
+    of_ranks: dict[str, list[float]] = {}
     for name, value in (entry for rank in run.get("per_rank") or () for entry in tidy.flat(rank, OF_RANKS)):
         if isinstance(value, int | float):
-            said.setdefault(name, []).append(value)
-    more |= {name: fmean(values) for name, values in said.items()}
+            of_ranks.setdefault(name, []).append(value)
+    more |= {name: fmean(values) for name, values in of_ranks.items()}
     for name, at in (run.get("targets") or {}).items():
         more[f"{TARGET}{name}_s"] = at["train_s"] if at else math.inf
         more[f"{TARGET}{name}_iterations"] = at.get("iteration", math.nan) if at else math.inf
@@ -158,3 +158,12 @@ def row_of(run: Summary) -> dict[str, Any]:
         more |= {f"{OF_CURVE}last": losses[-1], f"{OF_CURVE}fallen": fallen if fallen > 0 else math.nan}
     own = tidy.run(run) | more | {"root": run.get("root")}
     return own if run.get("program", "train") == "train" else own | {"variant": run["program"]}
+
+
+def resolved(run: Summary) -> dict[str, float]:
+    """The final accuracy minus and plus its standard error as a share of the test set: `final_low`, `final_high`."""
+    metric, final = run.get("metric"), run.get("final") or {}
+    examples = (run.get("dataset") or {}).get("test") or 0
+    if metric not in SHARES or final.get(metric) is None or not examples:
+        return {}
+    return {f"final{end}": wilson(final[metric], examples, sign) for end, sign in (("_low", -1), ("_high", 1))}

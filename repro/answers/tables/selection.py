@@ -1,4 +1,4 @@
-"""Which runs stand together: a figure or table never mixes machines, data sets, lengths, testbeds or options."""
+"""Group runs that one figure or table may show: never of different machines, data sets, epochs, testbeds or options."""
 
 from __future__ import annotations
 
@@ -10,28 +10,30 @@ from repro.answers.tables.loading import KINDS, QUICK, Summary, finished, trains
 from repro.answers.tables.runs import Runs, timing_only
 from repro.records.kinds import SIMULATED
 
-PREFERRED = ("paper/", "shaped/1g")  # of several testbeds those by which claims are judged
-TOGETHER = ("paper", "emulated")  # the papers' testbeds, which one experiment may have several of
-ALL = "all"  # of conditions: an experiment whose runs may differ in any of them
+PREFERRED = ("paper/", "shaped/1g")  # testbeds by which claims are judged, if there are several
+TOGETHER = ("paper", "emulated")  # kinds of testbeds of which one experiment may have several
+ALL = "all"  # an experiment's runs may differ in any condition
 Key = tuple[Any, ...]
 
 
 def optimizer(summary: Summary) -> dict[str, Any]:
-    """A run's optimizer without what says nothing: plain SGD has no name, a constant learning rate no schedule."""
-    found = {name: value for name, value in summary["optimizer"].items() if value is not None and value != []}
-    schedule = found.get("schedule", "constant")
-    said_by = {"milestones": ("step",), "every": ("exponential",), "decay": ("step", "exponential"),
+    """A run's optimizer without options that have no effect, the name of plain SGD and a constant schedule."""
+    options = {name: value for name, value in summary["optimizer"].items() if value is not None and value != []}
+    schedule = options.get("schedule", "constant")
+    used_by = {"milestones": ("step",), "every": ("exponential",), "decay": ("step", "exponential"),
                "over": ("cosine", "polynomial"), "power": ("polynomial",)}  # fmt: skip
-    silent = {name for name, schedules in said_by.items() if schedule not in schedules}
-    silent |= {"schedule"} if schedule == "constant" else set()
-    says = {"rmsprop": {"name", "alpha", "eps"}, "adamw": {"name", "betas", "eps"}}.get(found.get("name", "sgd"), set())
-    silent |= {"name", "alpha", "eps", "betas"} - says
-    return {name: value for name, value in found.items() if name not in silent}
+    unused = {name for name, schedules in used_by.items() if schedule not in schedules}
+    unused |= {"schedule"} if schedule == "constant" else set()
+    own = {"rmsprop": {"name", "alpha", "eps"}, "adamw": {"name", "betas", "eps"}}
+    unused |= {"name", "alpha", "eps", "betas"} - own.get(options.get("name", "sgd"), set())
+    return {name: value for name, value in options.items() if name not in unused}
 
 
 def conditions(run: Summary) -> dict[str, Any]:
-    """What is equal in the runs of an experiment that trains, where it does not say that it varies. Simulated time is
-    modelled: the testbed's parameters replace hardware, whatever words their sources are told in."""
+    """The conditions that training runs of an experiment share, unless it declares that they vary.
+
+    For simulated runs they include the testbed's parameters, without their sources, in place of the hardware.
+    """
     model = dict(run.get("testbed_model") or {}) if run["kind"] == SIMULATED else {}
     model.pop("sources", None)
     device, data = model.pop("device", None), run["dataset"]
@@ -52,10 +54,10 @@ def conditions(run: Summary) -> dict[str, Any]:
 
 
 def key_of(run: Summary, varies: Sequence[str] = ()) -> Key:
-    """What is equal in all runs that stand together: experiment, kind, scale and place, and of those that train the
-    `conditions` that may not vary."""
-    room = run["testbed"].partition("/")[0]
-    place: Key = (room if room in TOGETHER else run["testbed"],)
+    """What runs of one group share: experiment, kind, scale and place; training runs also the `conditions` that may not
+    vary."""
+    testbeds = run["testbed"].partition("/")[0]
+    place: Key = (testbeds if testbeds in TOGETHER else run["testbed"],)
     if run["kind"] != SIMULATED:
         place += (run["hardware"]["class"], run["launcher"], run.get("threads_per_rank") or 1)
     if trains(run) and ALL not in varies:
@@ -64,23 +66,23 @@ def key_of(run: Summary, varies: Sequence[str] = ()) -> Key:
 
 
 def grouped(runs: Runs, varies: Sequence[str] = (), variants: Sequence[str] = ()) -> list[Runs]:
-    """The runs by `key_of`, in a fixed order; of what differs within a variant that which most seeds have, then the
-    latest, and of each seed the latest run. What is left of it are groups of their own.
+    """The runs grouped by `key_of`, in a fixed order.
 
-    variants: their order.
+    Where runs of one variant differ, the group has those with most seeds, then the newest, and of each seed the newest
+    run. The others form groups of their own. variants: their order.
     """
-    found: dict[Key, list[int]] = {}
+    numbers: dict[Key, list[int]] = {}
     for number, run in runs.records.items():
-        found.setdefault(key_of(run, varies), []).append(number)
-    made = []
-    for key in sorted(found, key=repr):
-        loose = ALL in varies or not trains(runs.records[found[key][0]])
-        latest = _of_latest_testbeds(runs.records, found[key]) if loose else found[key]
-        kept, differing = _of_each(runs.records, latest)
-        order = {name: place for place, name in enumerate(variants)}
-        made.append(runs.only(sorted(kept, key=lambda number: _order(runs.records[number], order))))
-        made += grouped(runs.only(differing), varies, variants) if differing else []
-    return made
+        numbers.setdefault(key_of(run, varies), []).append(number)
+    order = {name: place for place, name in enumerate(variants)}
+    groups = []
+    for key in sorted(numbers, key=repr):
+        loose = ALL in varies or not trains(runs.records[numbers[key][0]])
+        newest = _of_newest_testbeds(runs.records, numbers[key]) if loose else numbers[key]
+        chosen, differing = _of_each(runs.records, newest)
+        groups.append(runs.only(sorted(chosen, key=lambda number: _order(runs.records[number], order))))
+        groups += grouped(runs.only(differing), varies, variants) if differing else []
+    return groups
 
 
 def _order(run: Summary, variants: Mapping[str, int]) -> Key:
@@ -88,8 +90,8 @@ def _order(run: Summary, variants: Mapping[str, int]) -> Key:
     return (variants.get(run["variant"], len(variants)), *own)
 
 
-def _of_latest_testbeds(records: Mapping[int, Summary], numbers: Sequence[int]) -> list[int]:
-    """Without simulated runs whose testbed had other parameters under the same name than in its model's latest run."""
+def _of_newest_testbeds(records: Mapping[int, Summary], numbers: Sequence[int]) -> list[int]:
+    """Leave out simulated runs whose testbed had other parameters than in the newest run of the same model."""
     if records[numbers[0]]["kind"] != SIMULATED:
         return list(numbers)
 
@@ -97,14 +99,13 @@ def _of_latest_testbeds(records: Mapping[int, Summary], numbers: Sequence[int]) 
         return json.dumps(records[number].get("testbed_model"), sort_keys=True)
 
     places = {n: (run["testbed"], trains(run) and model(run)) for n in numbers for run in [records[n]]}
-    latest = {places[n]: parameters(n) for n in sorted(numbers, key=lambda number: finished(records[number]))}
-    return [number for number in numbers if latest[places[number]] == parameters(number)]
+    newest = {places[n]: parameters(n) for n in sorted(numbers, key=lambda number: finished(records[number]))}
+    return [number for number in numbers if newest[places[number]] == parameters(number)]
 
 
 def _of_each(records: Mapping[int, Summary], numbers: Sequence[int]) -> tuple[list[int], list[int]]:
-    """(the runs that count of each variant, testbed, model and number of workers; those with other options)"""
+    """(the runs that count for each variant, testbed, model and number of workers; those with other options)"""
     places: dict[Key, dict[str, dict[int, int]]] = {}
-    left: list[int] = []
     for number in sorted(numbers, key=lambda number: finished(records[number])):
         run = records[number]
         place = (run["variant"], run["testbed"], model(run), run["workers"], run.get("breakdown") is True)
@@ -112,28 +113,26 @@ def _of_each(records: Mapping[int, Summary], numbers: Sequence[int]) -> tuple[li
         made_with = [run.get("strategy"), run.get("options"), place_of]
         of_options = places.setdefault(place, {}).setdefault(json.dumps(made_with, sort_keys=True, default=str), {})
         of_options[run["seed"]] = number
-    kept: list[int] = []
-    for of_place in places.values():
-        best = max(
-            of_place, key=lambda one: (len(of_place[one]), max(finished(records[n]) for n in of_place[one].values()))
-        )
-        kept += of_place[best].values()
-        left += [number for one, of in of_place.items() if one != best for number in of.values()]
-    return kept, left
+    chosen: list[int] = []
+    others: list[int] = []
+    for by_options in places.values():
+        best = max(by_options.values(), key=lambda runs: (len(runs), max(finished(records[n]) for n in runs.values())))
+        chosen += best.values()
+        others += [number for runs in by_options.values() if runs is not best for number in runs.values()]
+    return chosen, others
 
 
 def model(run: Summary) -> str:
-    """What a run is about: the model among its factors, else its model's name."""
+    """The model that a run is about: a factor, else its model's name, else its variant."""
     own, trained = run.get("factors") or {}, run.get("model") or {}
     return str(own.get("model") or trained.get("name") or run["variant"])
 
 
-def best(found: Iterable[Runs]) -> dict[str, Runs]:
+def best(groups: Iterable[Runs]) -> dict[str, Runs]:
     """kind -> its best group.
 
-    None of scale quick where there are others; then the papers' networks before others; then most variants or runs;
-    then runs with accuracies before those without; then the group that finished last. Runs whose times do not count
-    are no group.
+    In this order: not of scale quick; on a preferred testbed; most variants (of probes: runs); with accuracies;
+    finished last. Groups of breakdown runs alone do not count.
     """
 
     def rank(group: Runs) -> Key:
@@ -146,6 +145,6 @@ def best(found: Iterable[Runs]) -> dict[str, Runs]:
         return len(set(counted) if trains(group.first) else counted)
 
     chosen: dict[str, Runs] = {}
-    for group in sorted(filter(count, found), key=rank, reverse=True):
+    for group in sorted(filter(count, groups), key=rank, reverse=True):
         chosen.setdefault(group.kind, group)
     return {kind: chosen[kind] for kind in KINDS if kind in chosen}

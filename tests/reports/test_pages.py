@@ -174,7 +174,7 @@ def test_the_users_own_runs_are_on_the_papers_page_even_if_they_decide_nothing(t
     assert [cell.strip() for cell in row.split("|")[1:-1]] == [
         "fig4-mnist, D-Sync", "measured, quick", step_ms, score, "1",
     ]  # fmt: skip
-    assert not any(one.ours and wording.is_own(one) for one in made.claims.headlines)
+    assert not any(one.estimate and wording.is_own(one) for one in made.claims.headlines)
 
 
 def test_the_readme_has_the_answers_of_the_pages(reported):

@@ -16,7 +16,7 @@ from repro.answers.pages import overview, render, writing
 from repro.answers.pages.build import page
 from repro.answers.pages.files import Files
 from repro.answers.site.build import build as build_site
-from repro.answers.tables import foreign
+from repro.answers.tables import escaping
 from repro.core.errors import InputError
 from repro.records import reference
 from tests.reports.data.probes import probe
@@ -103,7 +103,7 @@ def test_figures_show_the_signs_and_no_formula(tmp_path):
     import matplotlib.pyplot as plt
 
     figure, axis = plt.subplots()
-    text = foreign.taken("[0.1] <b> $\\bad$ {")
+    text = escaping.escaped("[0.1] <b> $\\bad$ {")
     axis.set_xticks([0, 1], [text, "b"])
     axis.set_title(text)
     with warnings.catch_warnings():
@@ -126,4 +126,4 @@ def test_a_page_shows_only_its_own_figures(tmp_path: Path):
 def test_what_a_recorded_step_calls_its_lines_is_text_too():
     box = {"rank": 0, "line": "$a$", "name": "<b>", "start": 0.0, "end": 1.0}
     (drawn,) = schedules.boxes([box])
-    assert (drawn.line, drawn.name) == (foreign.taken("$a$"), foreign.taken("<b>"))
+    assert (drawn.line, drawn.name) == (escaping.escaped("$a$"), escaping.escaped("<b>"))

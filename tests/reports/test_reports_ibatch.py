@@ -1,4 +1,4 @@
-"""The iBatch page: built from the reference, its figures' numbers, its verdicts, and its functions on made-up runs."""
+"""The iBatch page from the reference: its figures against the runs, its arithmetic, and changed runs."""
 
 from __future__ import annotations
 
@@ -27,24 +27,20 @@ def page(reported):
 
 @pytest.fixture(scope="module")
 def reference():
-    """Every run of the reference as it was written, by figure and network, whole testbed and variant."""
+    """Every training run of the reference by figure and network, testbed and variant."""
     networks = {"googlenet": "googlenet", "inception_v3": "inception", "vgg16": "vgg", "vgg19": "vgg19"}
-    found = {}
-    for run in (found.summary for found in catalogue.runs("ibatch", reference_root())):
-        if run["program"] != "train":
-            continue
-        ending = networks.get(run["model"]["name"], "") + ("-22k" if "22k" in run["dataset"]["name"] else "")
-        found[f"{run['experiment']}-{ending}", run["testbed"], run["variant"]] = run
-    return found
+    runs = {}
+    for run in (each.summary for each in catalogue.runs("ibatch", reference_root())):
+        if run["program"] == "train":
+            ending = networks.get(run["model"]["name"], "") + ("-22k" if "22k" in run["dataset"]["name"] else "")
+            runs[f"{run['experiment']}-{ending}", run["testbed"], run["variant"]] = run
+    return runs
 
 
 def shown(page, name):
     """The rows behind a figure."""
     figure = page.specs.shown.figures[name]
     return rows(figure, page.specs.rows(figure))
-
-
-# --- the page
 
 
 def test_a_place_that_the_paper_s_table_lacks_is_named():
@@ -57,22 +53,24 @@ def test_a_place_that_the_paper_s_table_lacks_is_named():
 
 def test_speed_ups_are_nodes_times_the_seconds_of_one_over_those_of_all(page, reference):
     bars = shown(page, "headline").set_index(["mode", "source"])["speedup"]
+
+    def expected(figure, testbed, mode, nodes):
+        alone, every = (reference[figure, testbed, name]["step"]["mean_s"] for name in (SINGLE, f"{mode} {nodes}"))
+        return pytest.approx(nodes * alone / every)
+
     for mode in MODES:
         for testbed, source in (("paper/ibatch", tables.ESTIMATED), ("paper/ibatch-implied", tables.OF_26)):
-            one, some = (
-                reference["fig5-vgg19-22k", testbed, name]["step"]["mean_s"] for name in (SINGLE, f"{mode} 72")
-            )
-            assert bars[tables.CALLED[mode], f"simulated, {source}"] == pytest.approx(72 * one / some)
+            ours = bars[tables.CALLED[mode], f"simulated, {source}"]
+            assert ours == expected("fig5-vgg19-22k", testbed, mode, 72)
         assert tables.speedup(VGG, mode, 72) in set(bars[tables.CALLED[mode], "paper"])
     line = shown(page, "fig6").query("nodes == 48 and mode == 'iBatch' and network == 'VGG19'").set_index("testbed")
-    one, some = (reference["fig6-vgg19", "paper/ibatch", name]["step"]["mean_s"] for name in (SINGLE, "ibatch 48"))
-    assert line.loc[tables.ESTIMATED, "speedup"] == pytest.approx(48 * one / some)
+    assert line.loc[tables.ESTIMATED, "speedup"] == expected("fig6-vgg19", "paper/ibatch", "ibatch", 48)
 
 
 def test_the_parts_of_figure_7_are_means_over_the_workers(page, reference):
-    workers = [rank for rank in reference["fig5-inception", "paper/ibatch", "layerwise 72"]["per_rank"]]
-    base = [rank for rank in reference["fig5-inception", "paper/ibatch", "default 72"]["per_rank"]]
-    overlap = fmean(rank["overlap_s"] for rank in workers)
+    ranks, base = (reference["fig5-inception", "paper/ibatch", f"{mode} 72"]["per_rank"]
+                   for mode in (LAYERWISE, "default"))  # fmt: skip
+    overlap = fmean(rank["overlap_s"] for rank in ranks)
     whole = fmean(rank["pull_s"] + rank["forward_s"] - rank["overlap_s"] for rank in base)
     parts = shown(page, "fig7").query("mode == 'layer by layer'").set_index(["network", "testbed", "part"])["share"]
     assert parts["Inception-V3", tables.ESTIMATED, "overlapping"] == pytest.approx(overlap / whole)
@@ -90,7 +88,7 @@ def test_what_an_overlap_can_save_follows_from_the_paper_s_numbers(page):
     assert list(sums[sums == "agrees"].index) == [what for what in sums.index if "improvement" in what]
 
 
-# --- what would be seen if it were otherwise
+# --- its functions on changed runs
 
 
 def test_weights_are_equal_where_all_three_modes_end_alike(page):

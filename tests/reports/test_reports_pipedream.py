@@ -1,4 +1,4 @@
-"""The PipeDream page: built from the reference, and what its own arithmetic makes of it."""
+"""The PipeDream page from the reference: its figures against the runs, and its arithmetic."""
 
 from __future__ import annotations
 
@@ -13,15 +13,10 @@ from repro.answers.figures import schedules
 from repro.answers.pages.reference import quoted
 from repro.core.paths import reference_root
 from repro.records import catalogue
-from repro.reports.pipedream import contradictions, derived_schedules, stages
+from repro.reports.pipedream import contradictions, derived, stages
 from repro.reports.pipedream.stages import PIPEDREAM, SINGLE
 
-HERE = Path(stages.__file__).parent
-FILE = claims.read(HERE / "claims.yaml")
-CLAIMS = {claim.id: claim for claim in FILE.claims}
-
-
-# --- the page from the reference
+CLAIMS = {claim.id: claim for claim in claims.read(Path(stages.__file__).with_name("claims.yaml")).claims}
 
 
 @pytest.fixture
@@ -40,8 +35,7 @@ def csv(page, name):
 
 def rate(runs, experiment, variant):
     """Samples a second, from the reference's table alone."""
-    of = (runs["experiment"] == experiment) & (runs["variant"] == variant) & (runs["kind"] == "simulated")
-    (run,) = runs[of].itertuples()
+    (run,) = runs.query("experiment == @experiment and variant == @variant and kind == 'simulated'").itertuples()
     return run.batch / run.step_s
 
 
@@ -49,9 +43,8 @@ def test_bars_of_table_1_are_the_reference_s_rates_and_the_paper_s_numbers(page,
     bars = csv(page, "table1").set_index(["row", "variant", "kind"])["speedup"]
     ours = rate(runs, "table1-vgg16-8b", PIPEDREAM) / rate(runs, "table1-vgg16-8b", SINGLE)
     assert bars["VGG16, 8 (B)", "PipeDream", "simulated"] == pytest.approx(ours)
-    printed = quoted("pipedream")
     for row in ("VGG16, 16 (A)", "S2VT, 4 (A)"):
-        value = printed.value("Table 1", row, "BSP", "speed-up over 1 machine")
+        value = quoted("pipedream").value("Table 1", row, "BSP", "speed-up over 1 machine")
         assert bars[row, "BSP", "paper"] == value
 
 
@@ -76,14 +69,14 @@ def test_pieces_of_a_pass_are_one_box():
 
 def test_memory_that_was_not_predicted_is_seen(page):
     group = deepcopy(page.results.shown["memory", "measured"])
-    assert derived_schedules.memory_off(group).values == page.results.court.evidence(
-        CLAIMS["memory-predicted"], "measured").outcome.values  # fmt: skip
+    evidence = page.results.evaluator.evidence(CLAIMS["memory-predicted"], "measured")
+    assert derived.memory_off(group).values == evidence.outcome.values
     for run in group.records.values():
         for rank in run["per_rank"]:
             rank["predicted"] = {name: value / 2 for name, value in rank["predicted"].items()}
             rank["in_flight"] *= 2
-    assert min(derived_schedules.memory_off(group).values.values()) > 1.5
-    assert min(derived_schedules.in_flight(group, "output").values.values()) >= 2
+    assert min(derived.memory_off(group).values.values()) > 1.5
+    assert min(derived.in_flight(group, "output").values.values()) >= 2
 
 
 def test_contradictions_are_arithmetic_on_the_paper_s_numbers(page):

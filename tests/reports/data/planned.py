@@ -9,7 +9,7 @@ from typing import NamedTuple
 import yaml
 
 from repro.answers.figures import specification
-from repro.answers.tables.results import arranged
+from repro.answers.tables.results import arrange
 from repro.core.paths import REPORTS
 from repro.experiment import config, files
 from tests.support.configs import own_strategy, own_variants
@@ -58,4 +58,4 @@ def _own(file):
 
 def shown(paper, runs, experiment):
     """kind -> the runs that a page shows of an experiment, of these."""
-    return arranged(paper, runs, NOWHERE).of(getattr(experiment, "name", experiment))
+    return arrange(paper, runs, NOWHERE).of(getattr(experiment, "name", experiment))

@@ -142,15 +142,19 @@ def claim(name):
     return next(claim for claim in claims_of("pipesgd").claims if claim.id == name)
 
 
-def judged(name, summaries, kind="measured"):
-    """The verdict on a claim of an experiment, from these runs alone; nothing was validated."""
-    found, one = evaluator(shown("pipesgd", summaries, FIG4)), claim(name)
-    return judge(one, kind, found.evidence(one, kind), found.file.effect(one))
+def of_runs(summaries, results=NOWHERE):
+    """Judges claims by Figure 4's runs alone; without `results` nothing was validated."""
+    return evaluator(shown("pipesgd", summaries, FIG4), results)
 
 
 def evaluator(of_kinds, results=NOWHERE):
-    """What judges claims by these runs, kind -> runs, whichever experiment they name."""
+    """Judges claims by these runs, kind -> runs, whichever experiment a claim names."""
     return ClaimEvaluator(claims_of("pipesgd"), lambda name, kind: of_kinds.get(kind), results)
+
+
+def verdict(runs, name, kind="measured"):
+    """The verdict on a claim; runs: a ClaimEvaluator."""
+    return judge(claim(name), kind, runs.evidence(claim(name), kind), runs.file.effect(claim(name)))
 
 
 # --- the other experiments of the page

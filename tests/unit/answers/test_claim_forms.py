@@ -1,4 +1,4 @@
-"""The short form of a claims file: defaults, sections, families, and the paper's numbers by their place in a table."""
+"""The short form of a claims file: defaults, sections, families, and places of the paper's numbers in its table."""
 
 from __future__ import annotations
 
@@ -58,11 +58,7 @@ def test_all_forms_write_out_the_same_claim(tmp_path):
         assert claim == plain, form
 
 
-def test_rows_multiply_and_take_the_place_of_entries(tmp_path):
-    file = read(
-        tmp_path,
-        DEFAULTS
-        + """
+ROWS = """
 - each: [{model: vgg, name: VGG}, {model: alexnet, name: AlexNet}]
   claims:
   - id: '{model}-{n}'
@@ -72,8 +68,11 @@ def test_rows_multiply_and_take_the_place_of_entries(tmp_path):
     each:
     - {n: 4, printed: 1.5, variants: [A, B]}
     - {n: 8, printed: 2.5, variants: A, about: data, effect: {none: 1, side: above}}
-""",
-    )
+"""
+
+
+def test_rows_multiply_and_take_the_place_of_entries(tmp_path):
+    file = read(tmp_path, DEFAULTS + ROWS)
     assert [claim.id for claim in file.claims] == ["vgg-4", "vgg-8", "alexnet-4", "alexnet-8"]
     four, eight = file.claims[:2]
     assert four.text == "VGG on 4" and four.paper.low == 1.5 and four.about == "time" and four.effect is None
@@ -81,26 +80,18 @@ def test_rows_multiply_and_take_the_place_of_entries(tmp_path):
     assert eight.about == "data" and eight.effect.side == "above" and eight.value.verb == "speedup"
 
 
+OWN = """
+- {id: own, paper: {low: 2, shown: twice}, value: {of: {variant: A}}}
+- {id: function, value: {function: median_of, variant: A}}
+- {id: untried, not_here: no data}
+- {id: none, effect: null, value: {of: {variant: A}}}
+"""
+
+
 def test_an_own_entry_ends_the_default_of_another_kind(tmp_path):
-    own, function, untried, none = read(
-        tmp_path,
-        f"""
-defaults:
-  about: time
-  source: Table 1
-  experiment: table1
-  text: t
-  tolerance: {{absolute: 0}}
-  effect: {{none: 1, side: above}}
-  paper: {{{PLACE}, unit: x}}
-  value: {{verb: speedup, column: step_s, over: {{variant: B}}}}
-claims:
-- {{id: own, paper: {{low: 2, shown: twice}}, value: {{of: {{variant: A}}}}}}
-- {{id: function, value: {{function: median_of, variant: A}}}}
-- {{id: untried, not_here: no data}}
-- {{id: none, effect: null, value: {{of: {{variant: A}}}}}}
-""",
-    ).claims
+    more = f"  text: t\n  effect: {{none: 1, side: above}}\n  paper: {{{PLACE}, unit: x}}\nclaims:"
+    defaults = DEFAULTS.replace("  paper: {unit: x}\n", "").replace("claims:", more)
+    own, function, untried, none = read(tmp_path, defaults + OWN).claims
     assert (own.paper.low, own.paper.high, own.paper.shown) == (2, None, "twice")
     assert function.value.verb is None and function.value.arguments == {"variant": "A"} and function.paper.low == 2.99
     assert untried.value is None and none.effect is None and own.effect is not None
@@ -119,14 +110,15 @@ def test_the_papers_numbers_by_their_place(tmp_path):
     assert (paper.low, paper.shown) == (0.95, "95 %"), "the share of a percentage"
 
 
-@pytest.mark.parametrize("printed", ["3.4", f"{{{PLACE.replace('BSP', '1 machine')}}}"])
-def test_a_baseline_that_a_verdict_may_be_given(tmp_path, printed):
+@pytest.mark.parametrize(("printed", "number", "shown"), [
+    ("3.4", 3.4, "3.4"), (f"{{{PLACE.replace('BSP', '1 machine')}}}", 7.04, f"7.04{TIMES}"),
+])  # fmt: skip
+def test_the_baseline_of_a_conditional_verdict(tmp_path, printed, number, shown):
     value = "{verb: ratio, column: samples_per_s, of: {variant: bsp}, over: {variant: single}}"
     more = f"  given: {{value: {value}, paper: {printed}, tolerance: {{relative: 0.1}}}}\n"
     given = read(tmp_path, f"claims:{CLAIM}{more}").claims[0].given
-    assert given.paper.low == given.paper.high == (3.4 if printed == "3.4" else 7.04)
+    assert (given.paper.low, given.paper.high, given.paper.shown) == (number, number, shown)
     assert given.value.of == {"variant": "bsp"} and given.tolerance.relative == 0.1
-    assert given.paper.shown == ("3.4" if printed == "3.4" else f"7.04{TIMES}")
 
 
 @pytest.mark.parametrize(
@@ -145,8 +137,8 @@ def test_a_baseline_that_a_verdict_may_be_given(tmp_path, printed):
         (f"claims:{CLAIM.replace('low: 1', 'place: Table 9, quantity: x')}", "claim a: pipedream.csv has nothing"),
         (f"claims:{CLAIM.replace('low: 1', 'place: Table 1')}", "claim a: paper.quantity: is missing"),
         (
-            f"claims:{CLAIM.replace('low: 1', PLACE.replace('speed-up over BSP', 'configuration'))}",
-            "is no number: '7-1'",
+            "claims:" + CLAIM.replace("low: 1", PLACE.replace("speed-up over BSP", "configuration")),
+            "not a number: '7-1'",
         ),
         (f"claims:{CLAIM}  given: {{paper: {{place: Table 9, quantity: x}}}}", "claim a: pipedream.csv has nothing"),
         (f"claims:{CLAIM}  given: {{paper: 3, tolerance: {{relative: 0.1}}}}", r"given\.value: is missing"),

@@ -1,4 +1,4 @@
-"""Goals of benchmarks: numbers of records, or ratios of them, against bounds that stand beside the experiment."""
+"""The benchmarks' goals: numbers of records, or ratios of them, against bounds."""
 
 from __future__ import annotations
 
@@ -18,14 +18,8 @@ def row(name: str, nbytes: int, seconds: float) -> dict:
     return {"name": name, "bytes": nbytes, "seconds": {"median": seconds}}
 
 
-AUTO = {
-    "what": "auto over the better of two",
-    "where": {"name": "auto"},
-    "over": {"name": ["native", "ring"]},
-    "number": "seconds_median",
-    "by": ["bytes"],
-    "at_most": 1.1,
-}
+AUTO = {"what": "auto over the better of two", "where": {"name": "auto"}, "over": {"name": ["native", "ring"]},
+        "number": "seconds_median", "by": ["bytes"], "at_most": 1.1}  # fmt: skip
 
 
 def judge(summaries: list[dict], **given) -> list[dict]:
@@ -41,8 +35,8 @@ def test_a_ratio_is_over_the_least_of_several_and_the_median_of_the_seeds():
     assert short["what"] == "auto over the better of two, 4 bytes" and short["met"]
     assert (short["value"], short["spread"]) == (1.05, [1.0, 4.0])
     assert long["value"] is None and not long["met"]  # nothing of that size to compare with
-    said = goals.text([short, long])
-    assert "1.05 (1 to 4), goal at most 1.1" in said and "NOT MET" in said and "not measured" in said
+    text = goals.text([short, long])
+    assert "1.05 (1 to 4), goal at most 1.1" in text and "NOT MET" in text and "not measured" in text
 
 
 def test_the_two_sides_may_be_runs_of_their_own():
@@ -50,11 +44,8 @@ def test_the_two_sides_may_be_runs_of_their_own():
         {"seed": 0, "factors": {"method": name}, "batch": batch, "step": {"median_s": 2.0}}
         for name, batch in (("ours", 64), ("theirs", 32))
     ]
-    [goal] = judge(
-        runs,
-        what="throughput", rows=None, where={"method": "theirs"}, over={"method": "ours"},
-        number="step_median_s / batch", at_least=1.0,
-    )  # fmt: skip
+    sides = {"where": {"method": "theirs"}, "over": {"method": "ours"}}
+    [goal] = judge(runs, what="throughput", rows=None, number="step_median_s / batch", at_least=1.0, **sides)
     assert goal["value"] == 2.0 and goal["met"]
 
 
@@ -82,9 +73,7 @@ def test_a_goal_has_one_bound():
 
 @pytest.mark.parametrize("experiment", experiment_names("bench"))
 def test_the_benchmarks_goals_are_goals(experiment):
-    own = files.own_file(experiment)
-    given = own.get("goals", [])
-    assert given or experiment == "bench/collective"
-    for goal in given:
-        assert goals.Goal(**goal).what
+    own = files.own_file(experiment).get("goals", [])
+    assert own or experiment == "bench/collective"
+    assert all(goals.Goal(**goal).what for goal in own)
     assert all(judged["value"] is None for judged in goals.of_experiment(experiment, []))

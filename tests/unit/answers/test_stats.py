@@ -1,4 +1,4 @@
-"""A number over seeds: its interval, whatever the number of seeds."""
+"""Intervals over seeds, and the format of numbers."""
 
 from __future__ import annotations
 
@@ -25,14 +25,12 @@ def test_a_bootstrap_interval_leaves_out_a_fortieth_at_either_end(n):
     assert spread(range(n, 0, -1)) == (low, middle, high)  # whatever their order
 
 
-def test_few_seeds_have_their_ends():
-    assert spread([2.0]) == (2.0, 2.0, 2.0) and spread([3.0, 1.0]) == (1.0, 2.0, 3.0)
-    assert spread([1.0, 2.0, 4.0, 3.0]) == (1.0, 2.5, 4.0)
-
-
-def test_a_target_that_was_not_reached_is_the_largest_value():
-    assert spread([1.0, math.inf, 2.0]) == (1.0, 2.0, math.inf)
-    assert spread([math.inf, math.inf, 1.0])[1] == math.inf
+@pytest.mark.parametrize(("values", "ends"), [
+    ([2.0], (2.0, 2.0, 2.0)), ([3.0, 1.0], (1.0, 2.0, 3.0)), ([1.0, 2.0, 4.0, 3.0], (1.0, 2.5, 4.0)),
+    ([1.0, math.inf, 2.0], (1.0, 2.0, math.inf)), ([math.inf, math.inf, 1.0], (1.0, math.inf, math.inf)),
+])  # fmt: skip
+def test_few_seeds_have_their_ends_and_an_unreached_target_is_the_greatest_value(values, ends):
+    assert spread(values) == ends
 
 
 @pytest.mark.parametrize(("value", "text"), [

@@ -1,4 +1,4 @@
-"""Claims as data, computed from runs by their verbs, and judged with all that makes a number uncertain."""
+"""Claims files, the numbers that verbs compute from runs, and verdicts from numbers with their uncertainty."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ import yaml
 
 from repro.answers.claims import claims, evaluate
 from repro.answers.claims.evaluate import Evidence, Outcome, judge
-from repro.answers.claims.verdict import CONFIRMED, IN_DIRECTION, Sample
+from repro.answers.claims.value import Value
+from repro.answers.claims.verdict import CONFIRMED, IN_DIRECTION, Interval, Sample
 from repro.answers.tables.columns import Lists
 from repro.core.errors import InputError
-
-# --- claims as data: read, computed from runs by their verbs, judged with all that makes a number uncertain
-
 
 CLAIM = {
     "id": "faster", "about": "time", "text": "A is 2 to 3 times as fast", "source": "Table 1", "experiment": "fig1",
@@ -31,6 +29,10 @@ def read(tmp_path, *entries, **more):
     path = tmp_path / "claims.yaml"
     path.write_text(yaml.safe_dump(FILE | {"claims": list(entries)} | more))
     return claims.read(path)
+
+
+def value_of(**changes):
+    return Value.model_validate(CLAIM["value"] | {"of": {"variant": "A"}} | changes)
 
 
 def verdict(tmp_path, claim, evidence, kind="simulated"):
@@ -56,116 +58,81 @@ def steps(**seconds):
     ]
 
 
-def test_a_verb_takes_the_variant_that_is_best_over_seeds_and_pairs_by_seed(tmp_path):
-    (claim,) = read(tmp_path, CLAIM).claims
-    found = numbers(claim.value, steps(A=[0.5, 0.4, 0.1], A_T=[0.4, 0.3], B=[1.0, 1.2]))
+def test_a_verb_takes_the_variant_that_is_best_over_seeds_and_pairs_by_seed():
+    value = value_of(of={"variant": ["A", "A + T"]})
+    found = numbers(value, steps(A=[0.5, 0.4, 0.1], A_T=[0.4, 0.3], B=[1.0, 1.2]))
     assert found.values == pytest.approx({0: 2.5, 1: 4.0})
-    assert numbers(claim.value, steps(B=[1.0])).reason == "no results for A, A + T"
+    assert numbers(value, steps(B=[1.0])).reason == "no results for A, A + T"
     apart = [row | {"seed": seed} for seed, row in enumerate(steps(A=[0.5], B=[1.0]))]
-    assert "no seed in common" in numbers(claim.value, apart).reason
+    assert "no seed in common" in numbers(value, apart).reason
 
 
-@pytest.mark.parametrize(
-    ("verb", "expected"),
-    [("ratio", 0.4), ("speedup", 2.5), ("difference", -0.6), ("reduction", 0.6), ("gain", -0.6), ("at_least", 0.0)],
-)
-def test_verbs_of_two_sides(tmp_path, verb, expected):
-    (claim,) = read(tmp_path, CLAIM | {"value": CLAIM["value"] | {"verb": verb, "of": {"variant": "A"}}}).claims
-    assert numbers(claim.value, steps(A=[0.4], B=[1.0])).values == pytest.approx({0: expected})
+EITHER = {"verb": "value", "over": None, "of": {"variant": ["A", "A + T"]}}  # medians over seeds: 2.0 and 2.5
+SEVERAL = {"A": [3.0, 1.0], "A_T": [2.5, 2.5, 2.5], "C": [0.1]}
+NEAR = {"A": [0.1 + 0.2, 0.3, 0.3 - 1e-12, 0.29], "B": [0.3, 0.1 + 0.2, 0.3, 0.3]}  # equal up to rounding
 
 
-def test_as_much_up_to_rounding_is_at_least_as_much(tmp_path):
-    (claim,) = read(tmp_path, CLAIM | {"value": CLAIM["value"] | {"verb": "at_least", "of": {"variant": "A"}}}).claims
-    found = numbers(claim.value, steps(A=[0.1 + 0.2, 0.3, 0.3 - 1e-12, 0.29], B=[0.3, 0.1 + 0.2, 0.3, 0.3]))
-    assert found.values == {0: 1.0, 1: 1.0, 2: 1.0, 3: 0.0}
+@pytest.mark.parametrize(("value", "seconds", "expected"), [
+    ({"verb": "ratio"}, {"A": [0.4], "B": [1.0]}, {0: 0.4}), ({"verb": "speedup"}, {"A": [0.4], "B": [1.0]}, {0: 2.5}),
+    ({"verb": "difference"}, {"A": [0.4], "B": [1.0]}, {0: -0.6}), ({"verb": "gain"}, {"A": [3], "B": [2]}, {0: 0.5}),
+    ({"verb": "reduction"}, {"A": [0.4], "B": [1.0]}, {0: 0.6}),
+    ({"verb": "at_least"}, NEAR, {0: 1.0, 1: 1.0, 2: 1.0, 3: 0.0}),
+    ({"verb": "best", "over": None}, {"A": [0.91, 0.94, math.nan, 0.93]}, {1: 0.94}),
+    (EITHER, SEVERAL, {0: 3.0, 1: 1.0}), (EITHER | {"take": "max"}, SEVERAL, {0: 2.5, 1: 2.5, 2: 2.5}),
+    ({}, {"A": [0.5], "B": [math.inf]}, {0: math.inf}), ({}, {"A": [math.inf], "B": [1.0]}, {0: 0.0}),
+    ({}, {"A": [math.inf], "B": [math.inf]}, {0: math.nan}), ({}, {"A": [math.inf], "B": [math.nan]}, {0: math.nan}),
+])  # fmt: skip
+def test_numbers_of_verbs(value, seconds, expected):
+    assert numbers(value_of(**value), steps(**seconds)).values == pytest.approx(expected, nan_ok=True)
 
 
-def test_the_best_is_of_the_seed_where_it_is_greatest(tmp_path):
-    value = {"verb": "best", "column": "step_s", "of": {"variant": "A"}}
-    (claim,) = read(tmp_path, CLAIM | {"value": value}).claims
-    assert numbers(claim.value, steps(A=[0.91, 0.94, math.nan, 0.93])).values == {1: 0.94}
-
-
-def test_of_several_variants_one_is_taken(tmp_path):
-    rows = steps(A=[3.0, 1.0], A_T=[2.5, 2.5, 2.5], C=[0.1])
-    value = {"verb": "value", "column": "step_s", "of": {"variant": ["A", "A + T"]}}
-
-    def taken(take):
-        (claim,) = read(tmp_path, CLAIM | {"value": value | {"take": take}}).claims
-        return numbers(claim.value, rows).values
-
-    assert taken("min") == {0: 3.0, 1: 1.0}  # by medians over seeds: 2.0 and 2.5
-    assert taken("max") == {0: 2.5, 1: 2.5, 2: 2.5}
-
-
-def test_each_is_computed_apart_and_taken_of(tmp_path):
+def test_each_is_computed_apart_and_taken_of():
     pairs = {2: (4.0, 1.0), 4: (6.0, 3.0), 8: (9.0, 1.0)}
     rows = [row | {"workers": P} for P, (b, a) in pairs.items() for row in steps(A=[a], B=[b])]
-    every = {"verb": "speedup", "column": "step_s", "over": {"variant": "B"}, "each": ["workers"]}
 
-    def ours(some=rows, **more):
-        of = {"variant": "A"} | more.pop("of", {})
-        (claim,) = read(tmp_path, CLAIM | {"value": every | {"of": of} | more}).claims
-        return numbers(claim.value, some)
+    def ours(some=rows, of=None, **more):
+        return numbers(value_of(of={"variant": "A"} | (of or {}), **({"each": ["workers"]} | more)), some)
 
     taken = {"min": 2.0, "max": 9.0, "mean": 5.0, "median": 4.0, "farthest": 9.0}
     assert {take: ours(take=take).values[0] for take in taken} == taken
     assert ours(of={"workers": [2, 4]}, take="max").values == {0: 4.0}
     slow = [row | {"step_s": 40.0} if (row["workers"], row["variant"]) == (2, "A") else row for row in rows]
-    assert ours(slow, of={"workers": [2]}, take="farthest").values == {0: 0.1}
+    assert ours(slow, {"workers": [2]}, take="farthest").values == {0: 0.1}
     near = [row for row in slow if row["workers"] != 8] + [r | {"workers": 3} for r in steps(A=[1.0], B=[1.5])]
-    assert ours(near, of={"workers": [2, 3]}, take="farthest").values == {0: 0.1}  # 0.9 from 1, and 0.5
+    assert ours(near, {"workers": [2, 3]}, take="farthest").values == {0: 0.1}  # 0.9 from 1, and 0.5
     assert ours(of={"workers": [2, 16]}).reason == "no results for 16"  # what is listed has to be there
     alone = [row for row in rows if (row["workers"], row["variant"]) != (8, "B")]
     assert ours(alone, take="max").values == {0: 4.0}
-    assert ours(alone, of={"workers": [2, 8]}).reason == "no results for B"
-    with pytest.raises(InputError, match="'model'"):
-        ours(each=["model"])
+    assert ours(alone, {"workers": [2, 8]}).reason == "no results for B"
+    for wrong in ({"each": ["model"]}, {"column": "steps"}):
+        with pytest.raises(InputError, match=r"unknown column '(model|steps)'"):
+            ours(**wrong)
 
 
 def test_sides_may_be_of_a_verb(tmp_path):
     one, other = ({"verb": "ratio", "column": "step_s", "of": {"variant": a}, "over": {"variant": b}}
                   for a, b in ("AB", "CD"))  # fmt: skip
     rows = steps(A=[6.0], B=[2.0], C=[4.0], D=[2.0])
-
-    def ours(verb):
-        (claim,) = read(tmp_path, CLAIM | {"value": {"verb": verb, "of": one, "over": other}}).claims
-        return numbers(claim.value, rows).values[0]
-
-    assert (ours("ratio"), ours("difference"), ours("at_least")) == (1.5, 1.0, 1.0)
+    for verb, expected in (("ratio", 1.5), ("difference", 1.0), ("at_least", 1.0)):
+        value = Value.model_validate({"verb": verb, "of": one, "over": other})
+        assert numbers(value, rows).values == {0: expected}
     with pytest.raises(InputError, match="needs column"):
         read(tmp_path, CLAIM | {"value": {"verb": "ratio", "of": one, "over": {"variant": "A"}}})
     with pytest.raises(InputError, match="unknown option"):
         read(tmp_path, CLAIM | {"value": {"verb": "ratio", "of": one | {"ovr": {}}, "over": other}})
 
 
-def test_phases_are_those_of_breakdown_runs_where_there_are_any(tmp_path):
-    value = {"verb": "value", "column": "step_s", "of": {"variant": "A"}, "phases": True}
-    (claim,) = read(tmp_path, CLAIM | {"value": value}).claims
+def test_phases_are_those_of_breakdown_runs_where_there_are_any():
     rows = [*steps(A=[1.0, 1.1]), steps(A=[2.0])[0] | {"breakdown": True}]
-    assert numbers(claim.value, rows).values == {0: 2.0}
-    assert numbers(claim.value.model_copy(update={"phases": False}), rows).values == {0: 1.0, 1: 1.1}
+    assert numbers(value_of(verb="value", over=None, phases=True), rows).values == {0: 2.0}
+    assert numbers(value_of(verb="value", over=None), rows).values == {0: 1.0, 1: 1.1}
 
 
-def test_a_target_that_one_side_never_reached_is_no_finite_ratio(tmp_path):
-    (claim,) = read(tmp_path, CLAIM | {"value": CLAIM["value"] | {"of": {"variant": "A"}}}).claims
-    assert numbers(claim.value, steps(A=[0.5], B=[math.inf])).values == {0: math.inf}
-    assert numbers(claim.value, steps(A=[math.inf], B=[1.0])).values == {0: 0.0}
-    assert verdict(tmp_path, CLAIM, of(math.inf)).verdict.answer == IN_DIRECTION
-    for unknown in (math.inf, math.nan):
-        assert math.isnan(numbers(claim.value, steps(A=[math.inf], B=[unknown])).values[0])
-
-
-def test_draws_make_the_range_and_the_share(tmp_path):
-    draws = [1.0] * 3 + [2.5] * 61
-    found = verdict(tmp_path, CLAIM, of(2.4, sample=Sample(draws, drawn=True)))
-    assert (found.ours.low, found.ours.point, found.ours.high) == (2.4, 2.4, 2.5)  # 90 % of the draws, and the point
+def test_draws_make_the_range_and_the_share_and_repetitions_the_range(tmp_path):
+    found = verdict(tmp_path, CLAIM, of(2.4, sample=Sample([1.0] * 3 + [2.5] * 61, drawn=True)))
+    assert found.estimate == Interval(2.4, 2.4, 2.5)  # 90 % of the draws, and the point
     assert found.verdict.answer == CONFIRMED and found.verdict.size.text == "61 of 64"
-
-
-def test_repetitions_alone_widen_the_range(tmp_path):
-    found = verdict(tmp_path, CLAIM, of(2.5, repeated=[2.1, 2.8]))
-    assert (found.ours.low, found.ours.point, found.ours.high) == (2.1, 2.5, 2.8)
+    assert verdict(tmp_path, CLAIM, of(2.5, repeated=[2.1, 2.8])).estimate == Interval(2.1, 2.5, 2.8)
 
 
 @pytest.mark.parametrize(("low", "high", "widened"), [
@@ -177,42 +144,36 @@ def test_a_tolerance_widens_the_papers_range_either_way(tmp_path, low, high, wid
     assert claim.widened == pytest.approx(widened)
 
 
-def test_a_direction_alone_has_no_size(tmp_path):
+@pytest.mark.parametrize(("values", "answer"), [
+    ([1.2], "confirmed"), ([0.8], "refuted"), ([1.2, 0.8], "open"), ([math.inf], "confirmed"),
+])  # fmt: skip
+def test_a_direction_alone_has_no_size(tmp_path, values, answer):
     claim = CLAIM | {"paper": {"low": 1.0, "shown": "> 1x", "unit": "x"}}
-    assert verdict(tmp_path, claim, of(1.2)).verdict.text == "confirmed"
-    assert verdict(tmp_path, claim, of(0.8)).verdict.text == "refuted"
-    assert verdict(tmp_path, claim, of(1.2, 0.8)).verdict.answer == "open"
+    assert verdict(tmp_path, claim, of(*values)).verdict.answer == answer
+    assert verdict(tmp_path, CLAIM, of(math.inf)).verdict.answer == IN_DIRECTION  # its size is not that of the paper
 
 
 def test_what_is_shown_and_not_judged(tmp_path):
     assert verdict(tmp_path, CLAIM, None).verdict.text == "not run"
     assert verdict(tmp_path, CLAIM, Evidence(Outcome(reason="no B"))).verdict.text == "not run (no B)"
-    few = verdict(
-        tmp_path, CLAIM | {"minimum_seeds": {"measured": 3, "simulated": 1}}, of(2.5, 2.5), "measured, padded"
-    )
-    assert few.verdict.text == "open (2 of 3 seeds)" and few.ours.point == 2.5
+    claim = CLAIM | {"minimum_seeds": {"measured": 3, "simulated": 1}}
+    few = verdict(tmp_path, claim, of(2.5, 2.5), "measured, padded")
+    assert few.verdict.text == "open (2 of 3 seeds)" and few.estimate.point == 2.5
     for name in ("by_construction", "out_of_scope", "not_drawn", "not_testable"):
         found = verdict(tmp_path, CLAIM, of(2.5, **{name: "because"}))
         assert not found.verdict.judged and found.verdict.reason == "because"
-        assert (found.ours is None) == (name == "not_testable")
+        assert (found.estimate is None) == (name == "not_testable")
     without = {name: entry for name, entry in CLAIM.items() if name != "value"} | {"not_here": "no data"}
     assert verdict(tmp_path, without, None).verdict.text == "not testable here (no data)"
 
 
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        ({"value": None}, "needs value, or not_here"),
-        ({"not_here": "no data"}, "needs value, or not_here, and not both"),
-        ({"paper": {"shown": "2x"}}, "needs value, low or high"),
-        ({"verdict": "confirmed"}, "verdict"),
-        ({"about": "luck"}, "about"),
-        ({"value": CLAIM["value"] | {"verb": "product"}}, "verb"),
-        ({"value": CLAIM["value"] | {"over": None}}, "speedup needs over"),
-        ({"value": {"of": {"variant": "A"}}}, "needs verb or function"),
-        ({"tolerance": {"relative": -0.1}}, "relative"),
-    ],
-)
+@pytest.mark.parametrize(("change", "says"), [
+    ({"value": None}, "needs value, or not_here"), ({"not_here": "no data"}, "needs value, or not_here, and not both"),
+    ({"paper": {"shown": "2x"}}, "needs value, low or high"), ({"verdict": "confirmed"}, "verdict"),
+    ({"about": "luck"}, "about"), ({"value": CLAIM["value"] | {"verb": "product"}}, "verb"),
+    ({"value": CLAIM["value"] | {"over": None}}, "speedup needs over"), ({"tolerance": {"relative": -0.1}}, "relative"),
+    ({"value": {"of": {"variant": "A"}}}, "needs verb or function"),
+])  # fmt: skip
 def test_what_is_no_claim(tmp_path, change, says):
     with pytest.raises(InputError, match=says) as caught:
         read(tmp_path, CLAIM | change)
@@ -225,6 +186,3 @@ def test_files_that_are_none(tmp_path):
     (tmp_path / "claims.yaml").write_text("{")
     with pytest.raises(InputError, match="not a readable claims file"):
         claims.read(tmp_path / "claims.yaml")
-    (claim,) = read(tmp_path, CLAIM | {"value": CLAIM["value"] | {"column": "steps"}}).claims
-    with pytest.raises(InputError, match="unknown column 'steps'"):
-        numbers(claim.value, steps(A=[1.0], B=[1.0]))

@@ -33,7 +33,7 @@ from tests.reports.data.undrawn import without_drawing
 
 PAPERS, ACROSS = overview.papers(), overview.across()
 OF_RUNS = [name for name in (*PAPERS, *ACROSS) if name != "recommend"]  # which is of committed tables
-WORDS = 2700  # limit of a paper's page
+WORDS = 2500  # limit of a paper's page
 
 
 def words(text):

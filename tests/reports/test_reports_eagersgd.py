@@ -83,7 +83,7 @@ def test_claims_name_variants_and_experiments_that_there_are():
 
 
 def test_models_that_ran_at_full_size_have_the_paper_s_number_of_parameters(page):
-    table = tables.table1(page.found).set_index("task")
+    table = tables.table1(page.results).set_index("task")
     ran = table[table["ours"] != DASH]
     assert len(ran) >= 2 and (ran["ours"] == ran["parameters"]).all()
 

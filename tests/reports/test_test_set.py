@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import pytest
-from repro.answers.tables.resolution import resolved
 
 from repro.answers.claims import evaluate
 from repro.answers.claims.claims import Claim

@@ -34,10 +34,8 @@ lint: setup  ## check style and types: ruff, mypy
 test: setup  ## run the tests, JOBS at a time (ARGS=...: arguments of pytest)
 	$(VENV)/bin/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
-# Slurm's and the shaped networks' tests need the machine for themselves. Status 5: ARGS selects none of a part.
 test-cluster: setup  ## run the tests of Slurm, Horovod, network namespaces, MLflow servers, preemption and faults
-	$(VENV)/bin/python -m pytest tests/cluster -m "not slurm and not shaped" -n $(JOBS) --dist loadfile $(ARGS) || [ $$? = 5 ]
-	$(VENV)/bin/python -m pytest tests/cluster -m "slurm or shaped" $(ARGS) || [ $$? = 5 ]
+	$(VENV)/bin/python -m pytest tests/cluster $(ARGS)
 
 test-all: test test-cluster  ## run all tests
 

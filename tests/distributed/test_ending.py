@@ -51,7 +51,11 @@ def ranks_of(results: Path, states: str = "RSDT") -> list[int]:
 
 @pytest.mark.parametrize(
     ("sign", "status", "testbed"),
-    [(signal.SIGHUP, 129, ["testbed=here", "testbed.launcher=torchrun"]), (signal.SIGTERM, 143, ["testbed=virtual"])],
+    [
+        (signal.SIGTERM, 143, ["testbed=here"]),
+        (signal.SIGHUP, 129, ["testbed=here", "testbed.launcher=torchrun"]),
+        (signal.SIGTERM, 143, ["testbed=virtual"]),
+    ],
 )
 def test_a_signal_ends_the_command_with_a_line_and_no_rank_outlives_it(tmp_path, sign, status, testbed):
     command = start(tmp_path, *testbed, *LONG)

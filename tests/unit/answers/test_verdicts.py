@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import date
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -12,7 +13,8 @@ import yaml
 from repro.answers.claims import claims, evaluate
 from repro.answers.claims.evaluate import Evidence, Outcome, judge
 from repro.answers.claims.value import Value
-from repro.answers.claims.verdict import CONFIRMED, IN_DIRECTION, Interval, Sample
+from repro.answers.claims.verdict import CONFIRMED, CONSISTENT, IN_DIRECTION, NOT_RUN, OPEN, Interval, Sample, Verdict
+from repro.answers.pages import wording
 from repro.answers.tables.columns import Lists
 from repro.core.errors import InputError
 
@@ -186,3 +188,17 @@ def test_files_that_are_none(tmp_path):
     (tmp_path / "claims.yaml").write_text("{")
     with pytest.raises(InputError, match="not a readable claims file"):
         claims.read(tmp_path / "claims.yaml")
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "decides"),
+    [
+        ({"measured": OPEN, "simulated": CONFIRMED}, "simulated"),  # a settled verdict before an open one
+        ({"simulated": CONFIRMED, "emulated": IN_DIRECTION}, "emulated"),  # of settled ones the kind nearer to hardware
+        ({"measured": CONSISTENT, "simulated": OPEN}, "simulated"),  # a verdict before an input
+        ({"measured": NOT_RUN, "simulated": CONSISTENT}, "simulated"),
+    ],
+)
+def test_which_kind_of_number_decides_a_claim(verdicts, decides):
+    kinds = [SimpleNamespace(kind=kind, verdict=Verdict(answer)) for kind, answer in verdicts.items()]
+    assert wording.deciding(kinds).kind == decides

@@ -113,7 +113,7 @@ def _finish(axis: Any, figure: Figure, panel: Panel, lowest: bool) -> None:
         outer = (lowest or not figure.share_x) if side == "x" else (panel.place[1] == 0 or not figure.share_y)
         shown = figure.labels.get(name, name) if own is None else own
         text = shown if outer else ""
-        if side == "y" and panel.side not in ("", shown):
+        if side == "y" and own is None and panel.side not in ("", shown):
             text = f"{textwrap.fill(panel.side, max(12, int(figure.height * ROW_LETTERS)))}\n{text}"
         getattr(axis, f"set_{side}label")(text, fontsize=LARGE)
     if figure.share_x and not lowest:

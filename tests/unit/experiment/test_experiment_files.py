@@ -113,8 +113,8 @@ def test_each_has_three_scales_and_jobs_choose_runs_that_there_are(name):
 def test_a_job_selects_runs_by_their_factors():
     chosen = [{"workers": [6, 72], "testbed": ["paper/a"]}, {"testbed": ["emulated/a"], "method": ["x"]}]
     assert config.in_job(chosen, {"workers": 72, "method": "x"}, "paper/a")
-    assert not config.in_job(chosen, {"workers": 12}, "paper/a") and not config.belongs(chosen, {}, "paper/b")
-    assert config.in_job(chosen, {"method": "single"}, "paper/a") and config.belongs([{}], {}, "here")
+    assert not config.in_job(chosen, {"workers": 12}, "paper/a") and not config.in_job(chosen, {}, "paper/b")
+    assert config.in_job(chosen, {"method": "single"}, "paper/a") and config.in_job([{}], {}, "here")
     assert config.in_job(chosen, {"workers": 12, "method": "x"}, "emulated/a")
     assert not config.in_job(chosen, {"workers": 6, "method": "y"}, "emulated/a")
 

@@ -34,7 +34,7 @@ def cmd_verify(args: argparse.Namespace) -> None:
 def check(write: bool) -> None:
     """FaultError if tables, verdicts or the table of workloads differ from the published ones."""
     from repro.answers.claims import published_verdicts
-    from repro.answers.pages import overview
+    from repro.answers.pages import overview, readme_table
     from repro.cli import marked, workloads
     from repro.core.paths import PROJECT, reference_root
     from repro.records import reference
@@ -50,7 +50,7 @@ def check(write: bool) -> None:
             render(reference.papers())
             if committed:
                 marked.write(gpu_page, workloads.NAME, workloads.table(reference_root()))
-                marked.write(readme, overview.README_TABLE, marked.table(overview.readme_rows(reference_root())))
+                marked.write(readme, readme_table.NAME, marked.table(readme_table.rows(reference_root())))
     elif interrupted:
         raise FaultError(f"verify: a publish of {', '.join(interrupted)} was interrupted; run `repro verify --write`")
     changed = 0

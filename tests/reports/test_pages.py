@@ -17,7 +17,7 @@ from bs4 import BeautifulSoup
 from repro.answers.claims import published_verdicts
 from repro.answers.claims.claims import Finding, Untried
 from repro.answers.claims.stats import number
-from repro.answers.pages import claim_tables, overview, untried, wording
+from repro.answers.pages import claim_tables, overview, readme_table, untried, wording
 from repro.answers.pages.build import build, page
 from repro.answers.pages.files import Files
 from repro.answers.pages.paper_page import PaperPage
@@ -181,7 +181,7 @@ def test_the_readme_has_the_answers_of_the_pages(reported):
     """If not: `repro verify --write`."""
     readme = (PROJECT / "README.md").read_text()
     for paper in PAPERS:
-        assert f"| {' | '.join(overview.readme_row(paper, reported(paper).summary))} |" in readme, paper
+        assert f"| {' | '.join(readme_table.row(paper, reported(paper).summary))} |" in readme, paper
 
 
 def test_the_site_opens_with_the_overview_after_the_runs_of_one_paper(reported, tmp_path, monkeypatch):

@@ -1,10 +1,8 @@
-"""The overview page, index.md, with the first headlines of each paper in one picture and each paper's answer; and the
-table of papers in README."""
+"""The overview page, index.md, with the first headlines of each paper in one picture and each paper's answer."""
 
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,12 +14,11 @@ from repro.answers.pages.built import Built
 from repro.answers.pages.files import Files
 from repro.answers.pages.render import template, write_page
 from repro.core import config_folders
-from repro.records import reference
 
 if TYPE_CHECKING:
     import pandas as pd
 
-PAGE, README_TABLE = "overview", "papers"
+PAGE = "overview"
 DRAWN = 3  # headlines a paper in the picture: the first that fit on its axes
 TITLE = re.compile(r"{% block title %}(.*), reproduced{% endblock %}|^# (.*)$", re.MULTILINE)  # in a page's template
 
@@ -85,20 +82,3 @@ def _counts(rows: pd.DataFrame) -> pd.DataFrame:
 
     counts = pd.crosstab(rows["verdict"], rows["paper"])[rows["paper"].unique()]
     return counts.reindex([word for word in wording.STRIP if word in counts.index]).reset_index()
-
-
-def readme_rows(folder: Path) -> list[tuple[str, ...]]:
-    """The table in README: its head, and a row for each paper with published runs in this folder; InputError if they
-    contradict an answer."""
-    from repro.answers.pages.paper_page import PaperPage
-
-    with tempfile.TemporaryDirectory() as out:
-        committed = [paper for paper in papers() if paper in reference.papers()]
-        pages = [PaperPage.of(paper, folder, Files(paper, Path(out))) for paper in committed]
-        rows = [readme_row(page.paper, {"method": page.method, "answer": page.answer}) for page in pages]
-    return [("paper", "what it proposes and reports", "what we find"), *rows]
-
-
-def readme_row(paper: str, summary: Mapping[str, str]) -> tuple[str, ...]:
-    """summary: of the paper's page (`PaperPage.write`)"""
-    return f"[{papers()[paper]}](reports/out/{paper}.md)", summary["method"], summary["answer"]

@@ -1,0 +1,29 @@
+"""The table of papers in README: what each proposes and reports, and our answer."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from repro.answers.pages.files import Files
+from repro.answers.pages.overview import papers
+from repro.answers.pages.paper_page import PaperPage
+from repro.records import reference
+
+NAME = "papers"  # between its marks in README
+
+
+def rows(folder: Path) -> list[tuple[str, ...]]:
+    """The table in README: its head, and a row for each paper with published runs in this folder; InputError if they
+    contradict an answer."""
+    with tempfile.TemporaryDirectory() as out:
+        committed = [paper for paper in papers() if paper in reference.papers()]
+        pages = [PaperPage.of(paper, folder, Files(paper, Path(out))) for paper in committed]
+        of_papers = [row(page.paper, {"method": page.method, "answer": page.answer}) for page in pages]
+    return [("paper", "what it proposes and reports", "what we find"), *of_papers]
+
+
+def row(paper: str, summary: Mapping[str, str]) -> tuple[str, ...]:
+    """summary: of the paper's page (`PaperPage.write`)"""
+    return f"[{papers()[paper]}](reports/out/{paper}.md)", summary["method"], summary["answer"]

@@ -128,9 +128,9 @@ def test_it_is_algorithm_2_on_the_mean_gradient(workers, rank):
                 view.copy_((P @ Q[i].T).view_as(view))
         memory = update - sent
         weights = weights - small.SGD.lr * sent
-    torch.testing.assert_close(found.weights[0], weights, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(found.weights[0], weights, rtol=1e-4, atol=1e-4)
     mean = torch.stack([state["memory"] for state in found.states]).mean(0)
-    torch.testing.assert_close(mean, memory, rtol=1e-3, atol=1e-5)
+    torch.testing.assert_close(mean, memory, rtol=1e-3, atol=1e-4)
     assert rank == 2 or mean.norm() > 0.1  # so that the test would see an algorithm without error feedback
 
 

@@ -147,7 +147,9 @@ def test_ranks_of_a_real_run_are_mirrored_over_http_with_files(server, tmp_path)
     check_complete(server, summary, tmp_path)
     assert list((server.folder / "files").rglob("events.jsonl"))
     assert not (tmp_path / "results" / "mlflow.db").exists()
-    assert repro(tmp_path / "results", server.uri, "track", "sync")[0].startswith("0 runs mirrored to MLflow, 1 were")
+    assert repro(tmp_path / "results", server.uri, "track", "sync")[0].startswith(
+        "0 runs mirrored to MLflow, 1 mirrored before"
+    )
 
 
 @pytest.mark.ranks
@@ -158,9 +160,9 @@ def test_with_the_server_down_the_run_goes_on_and_sync_sends_it_later(server, tm
     assert len(warnings) == 1 and "connection refused" in warnings[0] and "`repro track sync`" in warnings[0]
     assert "secret" not in err and "Traceback" not in err and "urllib3" not in err
     assert runs_of(server, summary["key"])[1] == []
-    assert repro(results, server.uri, "track", "sync")[0].startswith("1 runs mirrored to MLflow, 0 were")
+    assert repro(results, server.uri, "track", "sync")[0].startswith("1 runs mirrored to MLflow, 0 mirrored before")
     check_complete(server, summary, tmp_path)
-    assert repro(results, server.uri, "track", "sync")[0].startswith("0 runs mirrored to MLflow, 1 were")
+    assert repro(results, server.uri, "track", "sync")[0].startswith("0 runs mirrored to MLflow, 1 mirrored before")
 
 
 @pytest.mark.ranks
@@ -240,9 +242,9 @@ def test_a_server_killed_in_the_middle_gets_the_rest_once(server, tmp_path):
     assert process.returncode == 0 and err.count("warning: MLflow") == 1, err
     (summary,) = summaries(out)
     assert [run.info.status for run in runs_of(server, summary["key"])[1]] == ["RUNNING"]
-    assert repro(results, server.uri, "track", "sync")[0].startswith("1 runs mirrored to MLflow, 0 were")
+    assert repro(results, server.uri, "track", "sync")[0].startswith("1 runs mirrored to MLflow, 0 mirrored before")
     check_complete(server, summary, tmp_path)
-    assert repro(results, server.uri, "track", "sync")[0].startswith("0 runs mirrored to MLflow, 1 were")
+    assert repro(results, server.uri, "track", "sync")[0].startswith("0 runs mirrored to MLflow, 1 mirrored before")
 
 
 def test_a_malformed_address_ends_the_command_before_anything_runs(tmp_path):

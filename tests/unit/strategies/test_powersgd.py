@@ -100,13 +100,13 @@ def test_at_full_rank_it_is_synchronous_sgd(workers):
     torch.testing.assert_close(whole.weights[0], dsync.weights[0])
 
 
-@pytest.mark.parametrize(("workers", "rank"), [(1, 2), (3, 1), (3, 2), (6, 1)])
+@pytest.mark.parametrize(("workers", "rank"), [(1, 1), (2, 2), (3, 1), (3, 2), (6, 1)])
 def test_it_is_algorithm_2_on_the_mean_gradient(workers, rank):
     """The compression is linear (Lemma 3): what all workers do is what one would do with the mean of their updates.
 
-    Here by a reference that knows no workers, whose factors are in double precision.
+    Here by a reference without workers, with factors in double precision. Few steps, as rounding grows with each.
     """
-    how = {"workers": workers, "build_model": deep, "steps": 8}
+    how = {"workers": workers, "build_model": deep, "steps": 5}
     found = small.run(NAME, {"rank": rank} | ALWAYS, **how)
     part = small.ModelShard(deep(), small.SGD, torch.device("cpu"))
     shapes = [p.shape for p in part.parameters]
@@ -116,7 +116,7 @@ def test_it_is_algorithm_2_on_the_mean_gradient(workers, rank):
     pieces = drawn.split([m * r for *_, m, r in compressed.values()])
     Q = {i: piece.view(m, r).double() for (i, (*_, m, r)), piece in zip(compressed.items(), pieces)}
     weights, memory = part.weights.clone(), torch.zeros_like(part.weights)
-    for iteration in range(8):
+    for iteration in range(5):
         each = [small.serial_gradient(weights, iteration, w, workers, build_model=deep) for w in range(workers)]
         update = torch.stack(each).mean(0) + memory
         sent = update.clone()
@@ -128,9 +128,9 @@ def test_it_is_algorithm_2_on_the_mean_gradient(workers, rank):
                 view.copy_((P @ Q[i].T).view_as(view))
         memory = update - sent
         weights = weights - small.SGD.lr * sent
-    torch.testing.assert_close(found.weights[0], weights, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(found.weights[0], weights, rtol=1e-4, atol=1e-5)
     mean = torch.stack([state["memory"] for state in found.states]).mean(0)
-    torch.testing.assert_close(mean, memory, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(mean, memory, rtol=1e-3, atol=1e-5)
     assert rank == 2 or mean.norm() > 0.1  # so that the test would see an algorithm without error feedback
 
 

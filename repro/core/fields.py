@@ -15,7 +15,6 @@ from repro.core.errors import InputError, unknown
 
 LONGEST = 200  # characters of a name or title
 SHOWN = 200  # characters of a wrong value in a message
-MISSING = ": is missing"  # end of the message about a required entry
 BRANCHES = ("float", "int")  # names that pydantic adds for unions
 QUOTE = "'"  # pydantic's quotes around allowed values
 T = TypeVar("T")
@@ -77,10 +76,11 @@ class Model(BaseModel):
         return values
 
 
-def checked(kind: type[T], value: Any, where: str = "") -> T:
+def checked(kind: type[T], value: Any, where: str = "", owner: str = "") -> T:
     """A model or dataclass from plain data; InputError for the first invalid entry.
 
-    A dataclass is validated as JSON, so that a list may become a tuple. where: the path of the enclosing entry.
+    A dataclass is validated as JSON, so that a list may become a tuple. where: the path of the enclosing entry; owner:
+    what requires the entries, for the message about a missing one.
     """
     try:
         if issubclass(kind, BaseModel):
@@ -88,7 +88,7 @@ def checked(kind: type[T], value: Any, where: str = "") -> T:
         plain: type = kind  # mypy takes no type[T] for hashable
         return _adapter(plain).validate_json(json.dumps(value, default=str), strict=True)
     except ValidationError as error:
-        raise InputError(line(error, where)) from None
+        raise InputError(line(error, where, owner)) from None
 
 
 def check_value(kind: type[BaseModel], path: str, value: Any) -> None:
@@ -126,13 +126,13 @@ def _adapter(kind: type) -> TypeAdapter:
     return TypeAdapter(kind)
 
 
-def line(errors: ValidationError, where: str = "") -> str:
+def line(errors: ValidationError, where: str = "", owner: str = "") -> str:
     """The message about the first invalid entry: its path, its value, and what it must be."""
     error = errors.errors()[0]
     loc = [step for step in error["loc"] if step not in BRANCHES]
     name = ".".join([*filter(None, [where]), *map(str, loc)])
     if error["type"] == "missing":
-        return f"{name}{MISSING}"
+        return f"{name}: is missing" + (f"; {owner} requires it" if owner else "")
     if error["type"] == "unexpected_keyword_argument":  # a dataclass
         return f"{name}: unknown entry"
     if not name:  # a check of several entries together

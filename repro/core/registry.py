@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import importlib.util
 import inspect
@@ -11,7 +10,7 @@ import pkgutil
 import sys
 import traceback
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from functools import lru_cache
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import Any, TypeVar
 
 from repro.core import error_location, own_code
 from repro.core.errors import InputError, ReproError, unknown
-from repro.core.fields import MISSING, checked
+from repro.core.fields import checked
 from repro.core.not_none import not_none
 from repro.core.warnings import warn
 
@@ -226,12 +225,7 @@ def parse(kind: str, name: str, options: type[T], values: Mapping[str, Any], par
     part: the path of the options in the configuration.
     """
     check_names(f"{kind} {name}", values, names_of(options))
-    try:
-        return checked(options, values, part)
-    except InputError as error:
-        raise InputError(
-            f"{error}; {kind} {name} requires it" if str(error).endswith(MISSING) else str(error)
-        ) from None
+    return checked(options, values, part, owner=f"{kind} {name}")
 
 
 def names_of(options: Any) -> Iterable[str]:
@@ -247,6 +241,6 @@ def check_names(owner: str, names: Iterable[str], valid: Iterable[str]) -> None:
 
 def defaults(options: type) -> dict[str, Any]:
     """option -> default of the options of a dataclass that have one."""
-    plain = {each.name: each.default for each in fields(options) if each.default is not dataclasses.MISSING}
+    plain = {each.name: each.default for each in fields(options) if each.default is not MISSING}
     factories = {each.name: each.default_factory for each in fields(options)}
-    return plain | {name: make() for name, make in factories.items() if make is not dataclasses.MISSING}
+    return plain | {name: make() for name, make in factories.items() if make is not MISSING}

@@ -30,6 +30,7 @@ from repro.rank.factory import build_worker
 from repro.rank.loop import train
 from repro.rank.step_log import StepLog
 from repro.records.events import EventLog
+from repro.strategies.base import set_up
 from repro.training import losses
 from repro.training.clock import Clock
 from repro.training.stops import TrainingPlan
@@ -163,7 +164,7 @@ class Harness:
         assert isinstance(clock, Stopwatch)
         self.clock, clock.device = clock, self.worker.model_shard.device
         self.strategy = strategies.load(config.strategy.name)(config.strategy.options)
-        self.strategy.setup(self.worker)
+        set_up(self.strategy, self.worker)
         spare, checkpoints = models.of(config, dataset, "cpu"), Checkpoints(folder, fabric.rank)
         events = EventLog(folder / "events.jsonl")
         log = StepLog(self.worker, self.strategy, events, 0)

@@ -34,6 +34,7 @@ from repro.fabric.base import Fabric
 from repro.probes.shared.options import needs_real_time
 from repro.probes.shared.steps import advance
 from repro.rank.factory import build_worker, check_ranks
+from repro.strategies.base import set_up
 from repro.training.clock import (
     COMMUNICATION,
     COMPUTATION,
@@ -113,7 +114,7 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     worker.iterations = total
     clock = worker.clock
     assert isinstance(clock, AnnotatingClock)
-    strategy.setup(worker)
+    set_up(strategy, worker)
     probes.start(fabric, total)
     fabric.exchange(None)
     clock.start()

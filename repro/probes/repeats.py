@@ -21,7 +21,7 @@ from repro.fabric.base import Fabric
 from repro.probes.shared.steps import advance
 from repro.rank.checkpoints import Checkpoints
 from repro.rank.factory import build_worker, check_ranks
-from repro.strategies.base import Strategy
+from repro.strategies.base import Strategy, set_up
 from repro.training.evaluation.evaluate import digest
 
 NUMERICS = True
@@ -87,7 +87,7 @@ def start(fabric: Fabric, config: RunConfig, dataset: Dataset, iterations: int) 
     check_ranks(fabric, strategy, config)
     worker = build_worker(fabric, config, dataset)
     worker.iterations = iterations
-    strategy.setup(worker)
+    set_up(strategy, worker)
     worker.clock.start()
     fabric.exchange(None)
     return strategy

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from repro.fabric.base import Fabric
+from repro.strategies.base import set_up
 from repro.strategies.shared.data_parallel import GradientStrategy
 from repro.training.buckets import Bucket, balanced_buckets
 from repro.training.worker import Worker
@@ -72,7 +73,7 @@ class ComputeBenchmark:
         # in the order of communication, without the last: it is complete when the backward pass ends
         self.early = {L: balanced_buckets(worker.model_shard.blocks, L)[:0:-1] for L in counts}
         self.alone = Alone()
-        self.alone.setup(worker)
+        set_up(self.alone, worker)
         self.worker.clock.start()
         self.steps: list[dict[str, float]] = []  # the mean step of each turn (s)
         self.ready: dict[int, list[list[float]]] = {L: [] for L in counts}

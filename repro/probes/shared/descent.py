@@ -19,6 +19,7 @@ from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.probes.shared.objective import regularised
 from repro.rank.factory import build_worker
+from repro.strategies.base import set_up
 from repro.training.worker import Worker
 
 PROGRESS_EVERY = 100  # iterations
@@ -64,7 +65,7 @@ def descend(
     shard = worker.model_shard
     worker.loss_function = regularised([p for p in shard.model.parameters() if p.requires_grad], mu)
     strategy = strategies.load(config.strategy.name)(config.strategy.options)
-    strategy.setup(worker)
+    set_up(strategy, worker)
     target = minimiser.to(shard.weights)
     norms, distances = record_updates(worker, target)
     losses, snapshots = [], {}

@@ -29,7 +29,7 @@ from repro.fabric.virtual.fabric import Network, VirtualFabric
 from repro.fabric.virtual.fabric import run as run_virtually
 from repro.probes.shared.steps import advance
 from repro.probes.shared.stopwatch import synchronize
-from repro.strategies.base import RunFacts
+from repro.strategies.base import RunFacts, set_up
 from repro.training import losses
 from repro.training.buckets import block_sizes
 from repro.training.clock import COMPRESSION, Clock
@@ -169,7 +169,7 @@ def measure(
             loss_function=losses.of(dataset.task), iterations=warmup + steps,
         )  # fmt: skip
         strategy = kind(options)
-        strategy.setup(worker)
+        set_up(strategy, worker)
         worker.clock.start()
         for step in range(warmup + steps):
             advance(strategy, step, step + 1)

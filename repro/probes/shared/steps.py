@@ -8,7 +8,7 @@ from typing import Any
 
 from repro.core.phases import PHASES
 from repro.fabric.base import Fabric
-from repro.strategies.base import Strategy
+from repro.strategies.base import Strategy, set_up
 from repro.training.worker import Worker
 
 
@@ -31,7 +31,7 @@ def observe(fabric: Fabric, strategy: Strategy, worker: Worker, warmup: int, ste
     filling nor draining is timed.
     """
     worker.iterations = warmup + steps + warmup  # strategies that know where a run ends do the last ones in `drain`
-    strategy.setup(worker)
+    set_up(strategy, worker)
     clock, marks = worker.clock, []
     fabric.exchange(None)
     clock.start()

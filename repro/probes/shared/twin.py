@@ -22,7 +22,7 @@ from repro.probes.shared.fabric_model import codec_work, summation
 from repro.probes.shared.steps import observe, summarise
 from repro.probes.shared.stopwatch import repetitions, slowest
 from repro.probes.shared.synthetic import Sleep, Workload, worker
-from repro.strategies.base import Strategy
+from repro.strategies.base import Strategy, set_up
 from repro.training.device_times import BlockSeconds
 from repro.training.worker import Worker
 
@@ -99,7 +99,7 @@ def _interference(fabric: Any, computing: Worker, compute: Compute) -> float:
 
     rings = 1 + math.ceil(BESIDE_STEPS * compute.total / slowest(fabric, ring))
     alone = Alone()
-    alone.setup(computing)
+    set_up(alone, computing)
     fabric.exchange(None)
     start = fabric.now()
     task = fabric.spawn(lambda: [ring() for _ in range(rings)] and fabric.now(), "background")

@@ -10,6 +10,7 @@ import yaml
 
 from repro import strategies
 from repro.cli.main import main
+from repro.core.errors import InputError
 from repro.data.base import Dataset
 from repro.experiment import testbeds
 from repro.experiment.config import compose
@@ -61,6 +62,13 @@ def test_charged_work_is_timed_by_kind_and_uncharged_work_apart(workers):
     assert by_kind.keys() == {"encode/ticks", "reduce", "update"}
     assert by_kind["encode/ticks"] == prices.Price("encode/ticks", 1.0, 2.0, 1) and by_kind["reduce"].step_s == 0
     assert result.uncharged_s == 1.0 and result.parameters == small.initial().numel()
+
+
+def test_a_setup_that_does_not_reach_the_base_class_is_named(ticking, monkeypatch):
+    """By the user's class, and not by a missing attribute somewhere in ours."""
+    monkeypatch.setattr(Ticking, "setup", lambda self, worker: None)
+    with pytest.raises(InputError, match=r"does not call super\(\).setup\(worker\)"):
+        measured(2)
 
 
 def test_entries_go_into_a_testbed(tmp_path, capsys):

@@ -9,9 +9,6 @@ import pytest
 import torch
 from torch import nn
 
-from repro.algorithms.batching.profile import PullProfile
-from repro.algorithms.parameter_server.module import ServedModule
-from repro.fabric.virtual import fabric as virtual
 from repro.testing import small
 from repro.training.device_times import BlockSeconds
 from tests.unit.algorithms.test_parameter_server import step_seconds
@@ -140,50 +137,3 @@ def test_a_frozen_first_block_changes_no_weight(workers):
         other = small.run(name, options, workers=workers, **how)
         assert other.digests == default.digests and len(set(other.digests)) == 1
         assert other.seconds < default.seconds or workers == 1  # which pulls from itself, in no time
-
-
-class Waiting(nn.Module):
-    """A block whose pass takes so many seconds of a fabric's clock."""
-
-    def __init__(self, block: nn.Module):
-        super().__init__()
-        self.block, self.wait = block, lambda: None
-
-    def forward(self, x):
-        self.wait()
-        return self.block(x)
-
-
-PROFILE = PullProfile(STARTUP, (0.0, 1e-4, 1e-4), (1.0, 0.0, 0.0))
-
-
-def served(mode: str | None, ranks: int, steps: int = 3) -> list[tuple[dict[str, torch.Tensor], float, tuple]]:
-    """(weights, seconds, batches) of each rank; the first block, frozen, computes for a second."""
-
-    def main(fabric):
-        module = nn.Sequential(*[Waiting(block) for block in frozen()])
-        module[0].wait = lambda: fabric.sleep(1.0)
-        server = ServedModule(fabric, module, list(module), small.SGD)
-        batches = server.batch(PROFILE if mode else None, mode or "default")
-        began = fabric.now()
-        for iteration in range(steps):
-            x, y = small.split().x[iteration::20], small.split().y[iteration::20]
-            with server.step():
-                nn.functional.cross_entropy(module(x), y).backward()
-        seconds = fabric.now() - began
-        weights = server.weights()
-        server.close()
-        return weights, seconds, batches
-
-    return virtual.run(ranks, main, virtual.Network(0.1, 0.0), small.COSTS)
-
-
-@pytest.mark.parametrize("ranks", [2, 3])
-def test_a_frozen_first_block_of_a_served_module(ranks):
-    """Pulls of 0.2 s: two of them fit into the frozen block's second; the default waits for its pull first."""
-    default = served(None, ranks)
-    for mode in ("layerwise", "exact", "greedy"):
-        for (weights, seconds, batches), (expected, longer, _) in zip(served(mode, ranks), default):
-            assert batches[0] == (1, 1)
-            assert all(torch.equal(weights[name], expected[name]) for name in expected)
-            assert seconds == pytest.approx(longer - 3 * 0.2, abs=1e-3)

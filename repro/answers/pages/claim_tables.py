@@ -98,7 +98,7 @@ class ClaimTables:
         counts = wording.strip(self.by_claim)
         return f"{len(self.by_claim)} claims: " + "; ".join(f"{count} {name}" for name, count in counts.items())
 
-    @property
+    @cached_property
     def by_verdict(self) -> Mapping[str, Mapping[str, str]]:
         """verdict -> reason -> a table of its claims, in STRIP's order; a repeated reason names its first claim."""
         groups: dict[str, dict[str, list[list[ClaimVerdict]]]] = {name: {} for name in wording.STRIP}

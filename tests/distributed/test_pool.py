@@ -39,6 +39,12 @@ PROGRAM = """
         os.kill(os.getpid(), signal.SIGKILL)
     if sys.argv[1] == "fails":
         raise ValueError("as it may be")
+    if sys.argv[1] == "ends":
+        import atexit
+        atexit.register(open("atexit", "w").write, "written")
+        threading.Thread(target=lambda: [time.sleep(0.2), open("thread", "w").write("written")]).start()
+        sys.buffered = open("buffered", "w")
+        sys.buffered.write("written")
     if sys.argv[1] == "names":
         print(os.readlink("/proc/self/ns/net"), os.uname().nodename, os.getcwd(), os.environ["OWN"])
 """
@@ -94,6 +100,15 @@ def test_a_forked_process_has_its_arguments_and_environment_and_one_thread(start
     ready, names = out.splitlines()
     assert ready.split()[2:] == ["1", "1", "['names']"], err
     assert names.split()[2:] == [str(tmp_path), "own"]
+
+
+def test_a_forked_process_waits_for_its_threads_and_writes_its_buffers_at_its_end(start, tmp_path):
+    ends = start("ends")
+    _, err = ends.communicate(timeout=LIMIT_S)
+    assert ends.returncode == 0 and not err
+    assert {name: (tmp_path / name).read_text() for name in ("atexit", "thread", "buffered")} == dict.fromkeys(
+        ("atexit", "thread", "buffered"), "written"
+    )
 
 
 def test_statuses_and_signals_are_passed_on(start):
@@ -166,13 +181,17 @@ def test_a_signal_sent_with_the_request_is_passed_on(pool, start, tmp_path, sign
         socket.socket(socket.AF_UNIX) as link,
         open(os.devnull, "r+") as null,
         open(tmp_path / "request", "w+") as request,
+        open(tmp_path / "err", "w") as err,
     ):
         json.dump([["-m", "sleeping"], dict(os.environ), str(tmp_path)], request)
         request.flush()
         link.connect(str(Path(pool.python).with_name("socket")))
-        socket.send_fds(link, [bytes([0, sign])], [*[null.fileno()] * 3, request.fileno()])  # in one piece
+        streams = [null.fileno(), null.fileno(), err.fileno()]
+        socket.send_fds(link, [bytes([0, sign])], [*streams, request.fileno()])  # in one piece
         link.settimeout(LIMIT_S)
-        assert int.from_bytes(link.recv(8), "little", signed=True) == -sign
+        status = int.from_bytes(link.recv(8), "little", signed=True)
+    interrupted = status == 1 and (tmp_path / "err").read_text().endswith("KeyboardInterrupt\n")  # its module had begun
+    assert status == -sign or (sign == signal.SIGINT and interrupted)
     out, err = start("names").communicate(timeout=LIMIT_S)  # and the pool serves others
     assert out, err
 

@@ -51,7 +51,8 @@ class Registry:
 
     def _own(self) -> dict[str, str]:
         """name -> module of the project's plugins, without importing them or their package."""
-        names = [file.name for file in pkgutil.iter_modules(_folders(self.package)) if not file.ispkg]
+        folders = tuple(_folders(self.package))
+        names = _modules_in(folders, tuple(os.stat(folder).st_mtime_ns for folder in folders))
         modules = {name: f"{self.package}.{name}" for name in names if not name.startswith("_")}
         base = self.base.partition(":")[0] if self.base else ""
         return {name: module for name, module in modules.items() if module != base}
@@ -211,6 +212,12 @@ def _folders(package: str) -> Iterable[str]:
     if package in sys.modules:
         return sys.modules[package].__path__
     return not_none(not_none(importlib.util.find_spec(package)).submodule_search_locations)
+
+
+@lru_cache(maxsize=16)
+def _modules_in(folders: tuple[str, ...], changed_ns: tuple[int, ...]) -> tuple[str, ...]:
+    """The names of the modules in folders; changed_ns: when the folders changed, for the cache alone."""
+    return tuple(file.name for file in pkgutil.iter_modules(folders) if not file.ispkg)
 
 
 @lru_cache(maxsize=16)

@@ -49,11 +49,13 @@ def points(resolved):
     ["testbed=virtual", "testbed.arithmetic=none", "epochs=0.5", "targets=[0.5,0.6]"],
     ["++optimizer.lr=0.3", "optimizer.lr=0.2", "testbed=virtual", "+testbed.device.iteration_s=0.5"],
     ["+targets=[0.5]", "+probe.new={a: 1}", "+probe.new.b=2"],
-    ["epochs=1", "epochs=2", "grid={}"],
+    ["epochs=1", "epochs=2", "grid=null"],
+    ["testbed=paper/gtopk-alexnet", "model=vgg16", "testbed=paper/pipesgd-1g", "dataset=imagenet", "imbalance=cloud"],
 ])  # fmt: skip
+@pytest.mark.parametrize("name", [FIG4, "ibatch/beyond"])  # the latter has entries of its own for its data set
 @pytest.mark.parametrize("scale", [None, "quick"])
-def test_a_composer_has_what_hydra_alone_composes(overrides, scale):
-    composer = Composer(FIG4, scale)
+def test_a_composer_has_what_hydra_alone_composes(name, overrides, scale):
+    composer = Composer(name, scale)
     composer.compose(["seeds=7"])  # leaves no trace in what comes after
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
         hydra = OmegaConf.to_container(compose("config", [*composer.first, *overrides]), resolve=True)

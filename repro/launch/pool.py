@@ -209,8 +209,10 @@ def attend(link: socket.socket, server: int) -> NoReturn:
 
 
 def end_without_teardown() -> NoReturn:
-    """End this process with status 0 as Python does, but without freeing all modules: that takes as long as a short run,
-    since it copies the memory pages that the process shares with the server."""
+    """End this process with status 0 as Python does, but without freeing all modules.
+
+    Freeing them takes as long as a short run: it copies the memory pages that the process shares with the server.
+    """
     threading._shutdown()  # type: ignore[attr-defined]  # waits for threads, as multiprocessing does
     atexit._run_exitfuncs()
     if mpi := sys.modules.get("mpi4py.MPI"):  # which Python ends only after its modules

@@ -24,7 +24,7 @@ from repro.core.warnings import warn
 GENERATED = {".png", ".pdf", ".csv", ".json", ".tex"}
 # modules that all processes need, imported once
 IMPORTED = ("repro.answers.pages.paper_page", "matplotlib.pyplot", "matplotlib.backends.backend_agg", "pyarrow.parquet",
-            "jinja2", "markdown_it")  # fmt: skip
+            "jinja2", "markdown_it", "tabulate")  # fmt: skip
 
 
 def build(

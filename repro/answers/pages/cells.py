@@ -3,45 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from repro.answers.claims.stats import ALPHA, DASH, RHO, TIMES
-from repro.answers.tables.escaping import unescaped
+from repro.answers.tables import escaping
 from repro.answers.tables.loading import Summary
 
 if TYPE_CHECKING:
     import pandas as pd
 
 LOOSE = re.compile(r"&(?!#?\w+;)")  # & outside of character references
-# what plain LaTeX shows for signs that have a meaning in it, or that it lacks
-LATEX = str.maketrans({
-    **{sign: f"\\{sign}" for sign in "&%$#_{}"}, "^": r"\^{}", "~": r"\textasciitilde{}", "\\": r"\textbackslash{}",
-    "<": r"\ensuremath{<}", ">": r"\ensuremath{>}", DASH: "--", TIMES: r"$\times$", "·": r"$\cdot$", "∞": r"$\infty$",
-    "β": r"$\beta$", "µ": r"$\mu$", ALPHA: r"$\alpha$", RHO: r"$\rho$", "√": r"$\surd$", "≤": r"$\le$", "≥": r"$\ge$",
-    "±": r"$\pm$", "÷": r"$\div$",
-})  # fmt: skip
+LATEX = {DASH: "--", TIMES: r"$\times$", "·": r"$\cdot$", "∞": r"$\infty$", "β": r"$\beta$", "µ": r"$\mu$",
+         ALPHA: r"$\alpha$", RHO: r"$\rho$",
+         "√": r"$\surd$", "≤": r"$\le$", "≥": r"$\ge$", "±": r"$\pm$",
+         "÷": r"$\div$"}  # fmt: skip
 
 
 def markdown(table: pd.DataFrame, left: Sequence[str] = ()) -> str:
     """A Markdown table; the first column and those in `left` are aligned left."""
-    right = {i for i, name in enumerate(table.columns) if i and name not in left}
-    names, *rows = _padded(table, cell, right)
-    ends = ["-" * (len(name) - 1) + ":" if i in right else ":" + "-" * (len(name) - 1) for i, name in enumerate(names)]
-    return "\n".join(f"|{'|'.join(row)}|" for row in (names, ends, *rows))
-
-
-def _padded(table: pd.DataFrame, shown: Callable[[object], object], right: Collection[int] = ()) -> list[list[str]]:
-    """The names of the columns and the rows as text, each column as wide as its longest; right: columns aligned right.
-
-    A page has a hundred tables, and tabulate, which would do this too, takes ten times as long.
-    """
-    columns = []
-    for i, name in enumerate(table.columns):
-        texts = [str(shown(value)).strip() for value in (name, *table.iloc[:, i].tolist())]
-        width, side = max(len(texts[0]) + 2, *map(len, texts)), "<>"[i in right]
-        columns.append([f" {text:{side}{width}} " for text in texts])
-    return [*map(list, zip(*columns))]
+    escaped = table.map(cell).rename(columns=cell)
+    align = ["left" if i == 0 or name in left else "right" for i, name in enumerate(table.columns)]
+    return escaped.to_markdown(index=False, disable_numparse=True, colalign=align)
 
 
 def cell(value: object) -> str:
@@ -54,10 +37,12 @@ def cell(value: object) -> str:
 
 
 def latex(table: pd.DataFrame) -> str:
-    """A booktabs table."""
-    names, *rows = ("&".join(text.translate(LATEX) for text in row) + r"\\" for row in _padded(table, unescaped))
-    begin = rf"\begin{{tabular}}{{{'l' * len(table.columns)}}}"
-    return "\n".join([begin, r"\toprule", names, r"\midrule", *rows, r"\bottomrule", r"\end{tabular}", ""])
+    """A booktabs table; signs that plain LaTeX lacks are replaced."""
+    shown = table.map(escaping.unescaped).rename(columns=escaping.unescaped)
+    text = shown.to_markdown(index=False, tablefmt="latex_booktabs", disable_numparse=True) + "\n"
+    for sign, command in LATEX.items():
+        text = text.replace(sign, command)
+    return text
 
 
 def testbed_parameters(runs: Iterable[Summary]) -> pd.DataFrame:

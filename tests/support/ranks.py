@@ -18,7 +18,7 @@ from tests.support.waiting import LIMIT_S
 FAULTY_RANK = 1
 ALPHA_S, BETA_S = 2e-3, 8e-10  # of the emulated fabric: its latency, which it adds, and seconds of a byte
 FAULT_TIMEOUT_S = 8.0  # of the others, where that is what ends them
-FRESH = ("kill", "stop", "listeners")  # what a rank means to its launcher, as users start them
+FRESH = ("kill", "listeners")  # what a rank means to its launcher, also without the pool
 
 
 @functools.cache

@@ -20,6 +20,7 @@ from repro.fabric.real.threads import RealTimeFabric, TaskGroup
 # A wait first yields the core so many times, then sleeps, longer each time: ranks often outnumber cores.
 YIELDS = 20
 SLEEP_S, LONGEST_SLEEP_S = 20e-6, 50e-6
+PAUSE_SHARE = 1e-3  # of the wait so far: polling of a long wait, which ends late by no more than this, costs no core
 LONGEST_IDLE_SLEEP_S = 2e-3  # of `wait_idle`, which leaves the core, and Python's lock, to the computation
 TIMER_SLACK, SLACK_NS = 29, 1000  # prctl(2): by default Linux lengthens every sleep by up to 50 µs
 
@@ -119,10 +120,11 @@ class MpiFabric(RealTimeFabric):
         with self.tasks.waiting(what):
             while not done():
                 self.tasks.check()
-                if time.monotonic() - started > limit:
+                waited = time.monotonic() - started
+                if waited > limit:
                     raise self.tasks.timeout_error(limit)
                 time.sleep(pause)
-                pause = min(pause * 1.5, longest_s)
+                pause = min(pause * 1.5, max(longest_s, waited * PAUSE_SHARE))
 
     def wait_idle(self, work: Work) -> None:
         if not isinstance(work, MpiWork):

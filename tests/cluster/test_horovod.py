@@ -158,7 +158,7 @@ def test_without_horovod_one_line_says_how_to_get_it(monkeypatch, tmp_path, foun
 
 
 def test_a_horovod_that_does_not_load_is_one_line_too(monkeypatch):
-    monkeypatch.setattr(horovod, "_given", False)
+    monkeypatch.setattr(horovod, "_configured", False)
     monkeypatch.setitem(sys.modules, "horovod", None)
     with pytest.raises(InputError, match=r"strategy horovod: it does not load .*`make setup-horovod`"):
         horovod.start(None, Options())

@@ -250,7 +250,7 @@ before: [export SLURM_EXPORT_ENV=NONE]
 
 def test_from_submission_over_preemption_to_a_published_page(tmp_path, monkeypatch, without_mpi):
     """On nodes with GPUs: packed runs, one of them interrupted; a server without a GPU; simulated runs; the page."""
-    results, long = tmp_path / "results", [*LONG[:3], "epochs=80", *LONG[4:], "breakdown_steps=0"]
+    results, long = tmp_path / "results", [*LONG[:3], "epochs=40", *LONG[4:], "breakdown_steps=0"]
     with running(tmp_path, GPUS, gpus=2) as cluster:
         (packed,) = submit(cluster, *long, "strategy=dsync", "seeds=2")
         (array,) = packed["arrays"]

@@ -10,9 +10,11 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import runpy
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests.support.ranks import pool
@@ -37,34 +39,46 @@ def repro(
         environment["MLFLOW_TRACKING_URI"] = tracking_uri
     if fault:
         environment["REPRO_FAULT"] = fault
-    with tempfile.TemporaryDirectory() as folder:
-        outputs = [Path(folder) / name for name in ("stdout", "stderr")]
-        own = arguments, dict(environment), os.getcwd(), outputs, pool().python
-        process = FORKED.Process(target=_command, args=own)
+    return forked("repro", *arguments, environment=environment, timeout=timeout)
+
+
+def forked(
+    module: str, *arguments: str, environment: Mapping[str, str], folder: Path | None = None, timeout: float = LIMIT_S
+) -> subprocess.CompletedProcess:
+    """`python -m MODULE ARGUMENTS` in a folder, by default this one."""
+    with tempfile.TemporaryDirectory() as temporary:
+        outputs = [Path(temporary) / name for name in ("stdout", "stderr")]
+        own = module, arguments, dict(environment), folder or os.getcwd(), outputs, pool().python
+        process = FORKED.Process(target=_module, args=own)
         process.start()
         process.join(timeout)
         if process.exitcode is None:
             process.kill()
             process.join()
-            raise subprocess.TimeoutExpired(["repro", *arguments], timeout)
+            raise subprocess.TimeoutExpired([module, *arguments], timeout)
         stdout, stderr = (path.read_text() for path in outputs)
-        return subprocess.CompletedProcess(["repro", *arguments], process.exitcode, stdout, stderr)
+        return subprocess.CompletedProcess([module, *arguments], process.exitcode, stdout, stderr)
 
 
-def _command(
-    arguments: tuple[str, ...], environment: dict[str, str], folder: str, outputs: list[Path], python: str
+def _module(
+    module: str,
+    arguments: tuple[str, ...],
+    environment: dict[str, str],
+    folder: str | Path,
+    outputs: list[Path],
+    python: str,
 ) -> None:
     for number, path in enumerate(outputs, start=1):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), number)
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)
-    from repro.cli import main as cli
+    sys.path[:0] = [str(folder), *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
     from repro.launch.pool import Pools
 
     Pools.python = lambda *_: contextlib.nullcontext(python)
-    sys.argv = [cli.__file__, *arguments]
-    sys.exit(cli.main(arguments))
+    sys.argv = [module, *arguments]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
 def run(results: Path, *overrides: str, fault: str = "", flags: tuple[str, ...] = ("--no-mlflow",)):

@@ -13,7 +13,7 @@ import pytest
 
 from repro.cli import new
 from repro.cli.main import main
-from tests.support import foreign_package
+from tests.support import cli, foreign_package
 from tests.support.waiting import LIMIT_S
 
 PROJECT = Path(__file__).resolve().parents[3]
@@ -26,10 +26,10 @@ def test_every_skeleton_passes_its_own_tests(tmp_path):
         assert main(["new", kind, made[-1].name, "--out", str(made[-1])]) == 0
         if (made[-1] / "pyproject.toml").is_file():
             foreign_package.register(made[-1])
-    command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", "."]
     path = os.pathsep.join(map(str, [*made, PROJECT]))
     surroundings = os.environ | {"PYTHONPATH": path, "XDG_CACHE_HOME": str(tmp_path / "cache")}
-    done = subprocess.run(command, cwd=tmp_path, env=surroundings, capture_output=True, text=True, timeout=LIMIT_S)
+    own = ["-q", "-rA", "-p", "no:cacheprovider", "."]
+    done = cli.forked("pytest", *own, environment=surroundings, folder=tmp_path)
     passed = {name for name in re.findall(r"^PASSED (own_\w+)/", done.stdout, re.MULTILINE)}
     assert done.returncode == 0 and passed == {f"own_{kind}" for kind in new.KINDS}, done.stdout
 

@@ -18,7 +18,7 @@ from repro.answers.claims import published_verdicts
 from repro.answers.claims.claims import Finding, Untried
 from repro.answers.claims.stats import number
 from repro.answers.pages import claim_tables, overview, readme_table, untried, wording
-from repro.answers.pages.build import build, page
+from repro.answers.pages.build import build
 from repro.answers.pages.files import Files
 from repro.answers.pages.paper_page import PaperPage
 from repro.answers.pages.writing import write_text
@@ -201,12 +201,18 @@ def test_the_site_opens_with_the_overview_after_the_runs_of_one_paper(reported, 
     assert {f"{paper}.html" for paper in PAPERS} <= {link["href"] for link in first("a")}
 
 
-@pytest.mark.parametrize("name", OF_RUNS)
-def test_without_results_a_page_says_so(tmp_path, monkeypatch, name):
-    without_drawing(monkeypatch)
-    text = page(name, put(tmp_path / "results", []), tmp_path / "out").written()[0].read_text()
-    assert "No results yet" in text or (name not in PAPERS and "not run yet" in text)
-    assert name not in PAPERS or f"repro run {name}" in text
+def test_without_results_every_page_says_so_and_imports_neither_training_nor_tracking(tmp_path):
+    """All pages at once, each in a process of its own."""
+    code = """import sys, pathlib, repro.answers.pages.build, repro.answers.pages.paper_page; print(*sys.modules)
+repro.answers.pages.build.build(None, *map(pathlib.Path, sys.argv[1:]))"""
+    command = [sys.executable, "-c", code, put(tmp_path / "results", []), tmp_path / "out"]
+    loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert not {"torch", "mlflow", "mpi4py", "repro.strategies", "repro.training"} & set(loaded)
+    assert (tmp_path / "out" / "index.md").is_file()
+    for name in OF_RUNS:
+        text = (tmp_path / "out" / f"{name}.md").read_text()
+        assert "No results yet" in text or (name not in PAPERS and "not run yet" in text)
+        assert name not in PAPERS or f"repro run {name}" in text
 
 
 def test_the_same_results_give_the_same_bytes_and_old_figures_go(tmp_path):
@@ -229,12 +235,6 @@ def test_bad_input_is_one_line(tmp_path, capsys, monkeypatch):
     build("pipesgd", results, tmp_path / "out")
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"warning: {summary}: ") and "kind=guessed" in line
-
-
-def test_reports_import_neither_training_nor_tracking():
-    code = "import sys; import repro.answers.pages.build, repro.answers.pages.paper_page; print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert not {"torch", "mlflow", "mpi4py", "repro.strategies", "repro.training"} & set(loaded)
 
 
 def test_a_strategy_of_ones_own_is_a_curve_among_the_papers(tmp_path, monkeypatch):

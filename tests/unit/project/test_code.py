@@ -16,7 +16,6 @@ import pytest
 from importlinter.cli import lint_imports
 
 from repro.answers.pages import build as pages_build
-from repro.answers.pages import overview
 from repro.answers.pages.build import build
 from repro.answers.site import build as site_build
 from repro.answers.site.build import Site
@@ -100,13 +99,13 @@ def test_a_run_in_a_fresh_clone_leaves_git_clean(tmp_path):
     git("clone", "-q", PROJECT, clone)
     environment = {name: value for name, value in os.environ.items() if name not in TOKENS}
     environment |= {"PYTHONPATH": str(clone)}
-    command = [sys.executable, "-m", "repro", "run", "baselines/side-by-side", *OVERRIDES]
-    done = subprocess.run(command, cwd=clone, env=environment, capture_output=True, text=True, timeout=LIMIT_S)
-    assert done.returncode == 0, done.stderr
+    for arguments in (["run", "baselines/side-by-side", *OVERRIDES, "--no-report"], ["report", "baselines"]):
+        command = [sys.executable, "-m", "repro", *arguments]
+        done = subprocess.run(command, cwd=clone, env=environment, capture_output=True, text=True, timeout=LIMIT_S)
+        assert done.returncode == 0, done.stderr
     assert len(list(clone.glob("results/baselines/side-by-side/*/summary.json"))) == 1
     pages = clone / "results" / "pages"
-    names = {"index", *overview.papers(), *overview.across()}  # the overview shows every paper
-    assert {path.name for path in pages.glob("*.*")} == {".built", ".site", *(f"{name}.md" for name in names)}
+    assert {path.name for path in pages.glob("*.*")} == {".built", ".site", "baselines.md", "index.md"}
     assert (pages / "site" / "index.html").is_file() and (pages / "site" / "docs" / "start.html").is_file()
     text = (pages / "baselines.md").read_text()
     assert re.search(r"\| +reference +\|", text) and re.search(r"\| +workspace +\|", text)

@@ -20,14 +20,22 @@ def pip(*arguments: str) -> None:
     subprocess.run(command, check=True, capture_output=True, timeout=LIMIT_S)
 
 
-def repro(tmp_path: Path, places: list[Path], *arguments: str, **variables: str) -> str:
-    """What the command says, with packages from these folders, in a folder that has nothing to do with the project."""
+COMMANDS = """import json, sys
+from repro.cli.main import main
+for command in json.loads(sys.argv[1]):
+    assert main(command) == 0, command
+    print(flush=True, end="\\0")
+"""
+
+
+def repro(tmp_path: Path, installed: Path, *commands: list[str]) -> list[str]:
+    """What each command says, in one process with this folder's packages, where nothing is of the project."""
     kept = {name: value for name, value in os.environ.items() if name not in ("REPRO_RESULTS", "REPRO_REPORTS")}
-    environment = kept | {"PYTHONPATH": os.pathsep.join(map(str, places))} | variables
-    command = [sys.executable, "-m", "repro", *arguments]
-    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT_S)
+    process = [sys.executable, "-c", COMMANDS, json.dumps(commands)]
+    environment = kept | {"PYTHONPATH": str(installed)}
+    done = subprocess.run(process, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT_S)
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    return done.stdout.split("\0")[:-1]
 
 
 def test_a_wheel_lists_runs_and_reports_in_the_current_folder(tmp_path):
@@ -42,16 +50,20 @@ def test_a_wheel_lists_runs_and_reports_in_the_current_folder(tmp_path):
     zipfile.ZipFile(wheel).extractall(installed)
     assert {path.name for path in installed.iterdir() if not path.name.endswith(".dist-info")} == {"repro"}
 
-    def say(*arguments: str) -> str:
-        return repro(tmp_path, [installed], *arguments)
-
     assert (installed / "repro" / "testing" / "strategies.py").is_file()
-    assert "pipesgd/fig4-mnist" in say("list", "experiments")
-    assert "K: 3" in say("show", "pipesgd/fig4-mnist", "strategy=pipe_sgd", "strategy.K=3", "--config")
-    chosen = ["strategy=pipe_sgd", "codec=none", "testbed=paper/pipesgd", "testbed.arithmetic=none", "epochs=1"]
-    (run,) = json.loads(say("run", "pipesgd/fig4-mnist", *chosen, "--json", "--no-report", "--no-mlflow"))
+    chosen = ["strategy=pipe_sgd", "codec=none", "testbed=paper/pipesgd", "testbed.arithmetic=none", "epochs=0.1"]
+    listed, ran, shown, results, reported = repro(
+        tmp_path,
+        installed,
+        ["list", "experiments"],
+        ["run", "pipesgd/fig4-mnist", *chosen, "--json", "--no-report", "--no-mlflow"],
+        ["show", "pipesgd/fig4-mnist", "strategy=pipe_sgd", "strategy.K=3", "--config"],
+        ["results", "pipesgd", "--json"],
+        ["report", "pipesgd"],
+    )
+    assert "pipesgd/fig4-mnist" in listed and "K: 3" in shown
+    (run,) = json.loads(ran)
     assert run["result"]["final"]["train_s"] > 0 and list((tmp_path / "results" / "pipesgd" / "fig4-mnist").iterdir())
-    origins = {row["origin"] for row in json.loads(say("results", "pipesgd", "--json"))}
-    assert origins == {"reference", "workspace"}
-    assert str(tmp_path / "results" / "pages" / "site" / "pipesgd.html") in say("report", "pipesgd")
+    assert {row["origin"] for row in json.loads(results)} == {"reference", "workspace"}
+    assert str(tmp_path / "results" / "pages" / "site" / "pipesgd.html") in reported
     assert "no results yet" not in (tmp_path / "results" / "pages" / "pipesgd.md").read_text().lower()

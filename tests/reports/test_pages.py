@@ -13,23 +13,25 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from bs4 import BeautifulSoup
+from matplotlib import pyplot as plt
 
 from repro.answers.claims import published_verdicts
 from repro.answers.claims.claims import Finding, Untried
 from repro.answers.claims.stats import number
 from repro.answers.pages import claim_tables, overview, readme_table, untried, wording
-from repro.answers.pages.build import build
+from repro.answers.pages.build import build, page
 from repro.answers.pages.files import Files
 from repro.answers.pages.paper_page import PaperPage
 from repro.answers.pages.writing import write_text
 from repro.cli import gpu_hours
 from repro.cli.pages import built
 from repro.core.errors import InputError
-from repro.core.paths import PROJECT
+from repro.core.paths import PROJECT, reference_root
 from repro.experiment import config
 from repro.records.kinds import PADDED
+from tests.reports.data.readable import unreadable
 from tests.reports.data.summaries import make, put
-from tests.reports.data.undrawn import without_drawing
+from tests.reports.data.undrawn import undrawn, without_drawing
 
 PAPERS, ACROSS = overview.papers(), overview.across()
 OF_RUNS = [name for name in (*PAPERS, *ACROSS) if name != "recommend"]  # which is of committed tables
@@ -102,6 +104,33 @@ def test_claims_stand_by_verdict_each_once_and_so_does_a_reason(reported, paper)
     lines = [line for line in text.splitlines() if re.match(r"\| *C\d+\.", line)]
     rows = [[cell.strip() for cell in line.split("|")[6:-1]] for line in lines]
     assert all(len(row) <= 3 for row in rows) and not any(row and set(row) == {"\N{EN DASH}"} for row in rows)
+
+
+@pytest.mark.parametrize("name", [*PAPERS, *ACROSS])
+def test_no_text_of_a_figure_covers_another_or_leaves_it(reported, tmp_path, monkeypatch, name):
+    found = {}
+
+    def save(figure, stem, suffixes):
+        found[stem.name] = unreadable(figure)
+        return undrawn(figure, stem, suffixes)
+
+    monkeypatch.setattr("repro.answers.pages.files.save", save)
+    if name in PAPERS:
+        of = reported(name).page
+        assert of.forest and all(map(of.specs.figure, of.specs.shown.figures))
+    else:
+        page(name, reference_root(), tmp_path)
+    assert found and not any(found.values()), {figure: texts for figure, texts in found.items() if texts}
+
+
+@pytest.mark.parametrize(("places", "seen"), [((0.2, 0.8), 0), ((0.2, 0.21), 1), ((0.2, 0.99), 1)])
+def test_texts_that_cover_one_another_or_leave_the_figure_are_seen(places, seen):
+    figure, axis = plt.subplots()
+    axis.set_axis_off()
+    for x in places:
+        figure.text(x, 0.5, "words")
+    assert len(unreadable(figure)) == seen
+    plt.close(figure)
 
 
 def test_numbers_of_claims_are_ranges():

@@ -1,18 +1,13 @@
-"""Every committed figure can be read: by matplotlib's own boxes, no text covers another or leaves the picture."""
+"""Whether a figure can be read: by matplotlib's own boxes, no text covers another or leaves the picture."""
 
 from __future__ import annotations
 
 from itertools import combinations
 
-import pytest
-from matplotlib import pyplot as plt
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from repro.answers.pages import files, overview, writing
-from repro.answers.pages.build import page
-from repro.core.paths import reference_root
-from tests.reports.data.undrawn import undrawn
+from repro.answers.pages import writing
 
 EDGE = 1  # pixel
 
@@ -39,30 +34,3 @@ def unreadable(figure):
     found = [(one, other) for one, other, box in both if box is not None and min(box.width, box.height) > EDGE]
     inside = figure.bbox.padded(EDGE)
     return found + [(text,) for text, box in boxes if not all(inside.contains(*corner) for corner in box.corners())]
-
-
-@pytest.mark.parametrize("name", [*overview.papers(), *overview.across()])
-def test_no_text_of_a_figure_covers_another(reported, tmp_path, monkeypatch, name):
-    found = {}
-
-    def save(figure, stem, suffixes):
-        found[stem.name] = unreadable(figure)
-        return undrawn(figure, stem, suffixes)
-
-    monkeypatch.setattr(files, "save", save)
-    if name in overview.papers():
-        of = reported(name).page
-        assert of.forest and all(map(of.specs.figure, of.specs.shown.figures))
-    else:
-        page(name, reference_root(), tmp_path)
-    assert found and not any(found.values()), {figure: texts for figure, texts in found.items() if texts}
-
-
-@pytest.mark.parametrize(("places", "seen"), [((0.2, 0.8), 0), ((0.2, 0.21), 1), ((0.2, 0.99), 1)])
-def test_texts_that_cover_one_another_or_leave_the_figure_are_seen(places, seen):
-    figure, axis = plt.subplots()
-    axis.set_axis_off()
-    for x in places:
-        figure.text(x, 0.5, "words")
-    assert len(unreadable(figure)) == seen
-    plt.close(figure)

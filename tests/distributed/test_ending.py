@@ -20,6 +20,7 @@ from repro.experiment.run import Run
 from repro.launch import local, supervise
 from repro.launch.runner import run_unfinished
 from repro.testing.faults import processes
+from tests.support.ranks import pool
 from tests.support.records import summaries
 from tests.support.waiting import LIMIT_S, wait_until
 
@@ -30,10 +31,18 @@ OVERRIDES = [
 LONG = ["epochs=200", "eval_every=1"]
 
 
-def start(results: Path, *overrides: str, fault: str = "") -> subprocess.Popen:
+FRESH = [sys.executable, "-m", "repro"]
+
+
+def forked() -> list[str]:
+    """`repro`, forked with its ranks from the pool of tests: signals and statuses are passed on."""
+    return [pool().python, "-m", "tests.support.forked_command", pool().python]
+
+
+def start(program: list[str], results: Path, *overrides: str, fault: str = "") -> subprocess.Popen:
     """The command, its standard error in a file beside the results."""
     own = {"REPRO_RESULTS": str(results), "REPRO_REPORTS": str(results / "pages"), "REPRO_FAULT": fault}
-    command = [sys.executable, "-m", "repro", "run", "pipesgd/fig4-mnist", "--json", "--no-mlflow", *OVERRIDES]
+    command = [*program, "run", "pipesgd/fig4-mnist", "--json", "--no-mlflow", *OVERRIDES]
     results.mkdir(exist_ok=True)
     with open(results / "err", "a") as err:
         return subprocess.Popen([*command, *overrides], env=os.environ | own, stdout=subprocess.PIPE, stderr=err)
@@ -50,15 +59,16 @@ def ranks_of(results: Path, states: str = "RSDT") -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("sign", "status", "testbed"),
+    ("program", "sign", "status", "testbed"),
     [
-        (signal.SIGTERM, 143, ["testbed=here"]),
-        (signal.SIGHUP, 129, ["testbed=here", "testbed.launcher=torchrun"]),
-        (signal.SIGTERM, 143, ["testbed=virtual"]),
+        (lambda: FRESH, signal.SIGTERM, 143, ["testbed=here"]),
+        (forked, signal.SIGHUP, 129, ["testbed=here", "testbed.launcher=torchrun"]),
+        (forked, signal.SIGTERM, 143, ["testbed=virtual"]),
     ],
+    ids=["mpirun", "torchrun", "virtual"],
 )
-def test_a_signal_ends_the_command_with_a_line_and_no_rank_outlives_it(tmp_path, sign, status, testbed):
-    command = start(tmp_path, *testbed, *LONG)
+def test_a_signal_ends_the_command_with_a_line_and_no_rank_outlives_it(tmp_path, program, sign, status, testbed):
+    command = start(program(), tmp_path, *testbed, *LONG)
     try:
         wait_until(lambda: any('"evaluation"' in log.read_text() for log in tmp_path.rglob("events.jsonl")), "a score")
         command.send_signal(sign)
@@ -74,14 +84,14 @@ def test_a_signal_ends_the_command_with_a_line_and_no_rank_outlives_it(tmp_path,
 
 
 def test_a_command_waits_until_the_ranks_of_a_killed_one_are_gone(tmp_path):
-    first = start(tmp_path, "testbed=here", "--fresh-ranks", fault="stop:1:17")
+    first = start(forked(), tmp_path, "testbed=here", "--fresh-ranks", fault="stop:1:17")
     try:
         wait_until(lambda: ranks_of(tmp_path, "T"), "a rank is stopped")
         (launcher,) = {int(Path(f"/proc/{pid}/stat").read_text().split()[3]) for pid in ranks_of(tmp_path)}
         os.kill(launcher, signal.SIGSTOP)  # so that it does not end its ranks when its parent ends
         first.kill()
         first.wait()
-        second = start(tmp_path, "testbed=here")
+        second = start(forked(), tmp_path, "testbed=here")
         message = "ranks of an earlier command are still ending"
         wait_until(lambda: message in (tmp_path / "err").read_text(), message)
         assert second.poll() is None and len(ranks_of(tmp_path)) == 2

@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+from functools import partial
 from html import unescape
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from repro.answers.pages.build import build, page
 from repro.answers.pages.files import Files
 from repro.answers.pages.paper_page import PaperPage
 from repro.answers.pages.writing import write_text
+from repro.answers.site.build import build as build_site
 from repro.cli import gpu_hours
 from repro.cli.pages import built
 from repro.core.errors import InputError
@@ -214,7 +216,7 @@ def test_the_readme_has_the_answers_of_the_pages(reported):
 
 
 def test_the_site_opens_with_the_overview_after_the_runs_of_one_paper(reported, tmp_path, monkeypatch):
-    """Here each page is a title."""
+    """Here each page is a title, and there is no documentation."""
 
     def pages(names, results, out, say, *_):
         written = {name: write_text(out / f"{name}.md", f"# {name}\n") for name in names}
@@ -223,6 +225,7 @@ def test_the_site_opens_with_the_overview_after_the_runs_of_one_paper(reported, 
 
     without_drawing(monkeypatch)
     monkeypatch.setattr("repro.answers.pages.build._pages", pages)
+    monkeypatch.setattr("repro.answers.site.build.build", partial(build_site, checkout=tmp_path))
     monkeypatch.setattr("repro.core.user_cache.load", lambda *of: None)
     monkeypatch.setenv("REPRO_RESULTS", str(put(tmp_path / "results", [make("D-Sync")])))
     monkeypatch.setenv("REPRO_REPORTS", str(tmp_path / "pages"))

@@ -4,6 +4,7 @@ on how many threads they run; what their ranks are forked from."""
 import contextlib
 import os
 import signal
+import sys
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -20,6 +21,15 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 for sign, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(sign) is signal.SIG_IGN:
         signal.signal(sign, handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_pool():
+    """The ranks of small runs are forked from the pool of all tests too."""
+    if real := sys.modules.get("repro.testing.real"):  # only if a test has imported PyTorch anyway
+        from tests.support.ranks import pool
+
+        real.pool = pool
 
 
 @pytest.fixture

@@ -23,7 +23,6 @@ from repro.experiment.schema import RunConfig
 from repro.fabric.real import gpus, torch_start
 from repro.fabric.real.torch_start import Seat, choose
 from repro.launch import local
-from repro.launch.pool import Pools
 from repro.launch.runner import run_unfinished
 from repro.rank import preflight
 from repro.rank.preflight import Facts, disagreement
@@ -180,12 +179,13 @@ def imagenet(folder, *more):
     return folder
 
 
-def refusal(tmp_path, monkeypatch, *prefix) -> str:
-    """The error of a run with two ranks, the second of which is started by `env prefix...`."""
+def refusal(tmp_path, monkeypatch, *prefix, fresh: str = "") -> str:
+    """The error of a run with two ranks, the second of which is started by `env prefix...`. fresh: its Python, if it is
+    not forked."""
 
     def command(ranks, program, python):
-        rank = [sys.executable, "-m", "mpi4py", *program]
-        return [local.find_mpirun(), "-n", "1", *rank, ":", "-n", str(ranks - 1), "env", *prefix, *rank]
+        first, second = ([each, "-m", "mpi4py", *program] for each in (python, fresh or python))
+        return [local.find_mpirun(), "-n", "1", *first, ":", "-n", str(ranks - 1), "env", *prefix, *second]
 
     monkeypatch.setattr(local, "mpirun_command", command)
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path / "results"))
@@ -194,7 +194,7 @@ def refusal(tmp_path, monkeypatch, *prefix) -> str:
     own = expand("pipesgd/fig4-mnist", [*overrides, "strategy=dsync", "testbed=here"])
     identify(own)
     with pytest.raises(InputError) as caught:
-        run_unfinished(own, track=False, pools=Pools(fresh=True))
+        run_unfinished(own, track=False)
     assert caught.value.status == 2
     files = {path.name for path in own[0].folder.iterdir()}
     assert files <= {"config.yaml", "run.lock", "ranks.lock", "events.jsonl", "ranks.log"} and not own[0].finished
@@ -205,6 +205,7 @@ def refusal(tmp_path, monkeypatch, *prefix) -> str:
 
 
 @pytest.mark.ranks
+@pytest.mark.usefixtures("pooled")
 def test_a_rank_with_other_data_is_refused(tmp_path, monkeypatch):
     other = imagenet(tmp_path / "there", "train/n1/3")
     line = refusal(tmp_path, monkeypatch, f"REPRO_DATA={other}")
@@ -213,9 +214,10 @@ def test_a_rank_with_other_data_is_refused(tmp_path, monkeypatch):
 
 
 @pytest.mark.ranks
+@pytest.mark.usefixtures("pooled")
 def test_a_rank_with_another_checkout_is_refused(tmp_path, monkeypatch):
     copy = tmp_path / "copy"
     shutil.copytree(PROJECT / "repro", copy / "repro", ignore=shutil.ignore_patterns("__pycache__", "out"))
     (copy / "repro" / "_newer.py").write_text("")
-    line = refusal(tmp_path, monkeypatch, "-C", str(copy), f"PYTHONPATH={copy}")
+    line = refusal(tmp_path, monkeypatch, "-C", str(copy), f"PYTHONPATH={copy}", fresh=sys.executable)
     assert line.startswith("the ranks run different code of this project: ") and " (repro._newer" in line

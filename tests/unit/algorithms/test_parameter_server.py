@@ -222,7 +222,7 @@ def test_a_worker_is_ahead_by_the_bound(bound):
     """The slow one's first gradient is as old as all iterations that the other is let go: those up to the bound."""
     found = run("ps_default", {"sync": "ssp", "bound": bound, "servers": 1}, workers=2, steps=12,
                 delays=[[0.0, 0.2]], drain=False)  # fmt: skip
-    assert max(found.staleness[2]) == bound + 1
+    assert found.staleness[2][bound + 1] == max(found.staleness[2]) == bound + 1
 
 
 @pytest.mark.parametrize("sync", ["bsp", "ssp", "asp"])

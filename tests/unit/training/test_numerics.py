@@ -184,10 +184,8 @@ def test_a_part_of_the_model_keeps_its_numerics():
 
 
 def test_compiled_blocks_train_to_the_same_weights(monkeypatch):
-    """With gradient hooks, buckets and stashed versions. One thread, because compile workers each import torch; without
-    vector instructions, because PyTorch first compiles a trial of each kind."""
+    """With gradient hooks, buckets and stashed versions. One thread, because compile workers each import torch."""
     monkeypatch.setattr("torch._inductor.config.compile_threads", 1)
-    monkeypatch.setattr("torch._inductor.cpu_vec_isa.valid_vec_isa_list", list)
     how = Numerics(compile=True)
     for name, options in (("wfbp", {}), ("pipedream", {"config": "1-1", "cuts": [1]})):
         plain, compiled = (small.run(name, options, workers=2, numerics=each) for each in (FP32, how))

@@ -31,6 +31,9 @@ lint: setup  ## check style and types: ruff, mypy
 	$(VENV)/bin/python -m ruff check . && $(VENV)/bin/python -m ruff format --check .
 	$(VENV)/bin/python -m mypy
 
+# tests start some hundred processes: whoever wants no compiled modules in their folders has them here all the same
+test test-cluster: export PYTHONDONTWRITEBYTECODE =
+
 test: setup  ## run the tests, JOBS at a time (ARGS=...: arguments of pytest)
 	$(VENV)/bin/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 

@@ -29,7 +29,6 @@ from repro.experiment.testbeds import NAMED_WORK, WORK
 
 PRICES = (*(f"testbed.{kind}_s_per_byte." for kind in NAMED_WORK), *(f"testbed.{entry}=" for entry in WORK.values()))
 FAULTS = (HydraException, OmegaConfBaseException, yaml.YAMLError, RecursionError, UnicodeDecodeError)
-STARTS = tuple(f"{group}=" for group in GROUPS)  # of an override that chooses a configuration of a group
 FULL = "full"  # the scale of the committed results
 UNQUOTED = ("LexerNoViableAlt", "mismatched input '='")  # in Hydra's message about a text that needs quotes
 # Resolvers that `${...}` must not call: results depend on the configuration, not on environment, clock or machine.
@@ -51,6 +50,10 @@ class Composer:
         own = own_file(experiment)
         self._parts = parts_of(own)
         self._own = {group: part for group in GROUPS if isinstance(part := own.get(group), dict)}
+        # how an override starts that chooses a configuration of a group; where the experiment's defaults put another
+        # one into the group too (`/testbed/NAME@testbed`), Hydra merges both
+        placed = re.findall(r"@(\w+)", str(own.get("defaults", "")))
+        self._starts = tuple(f"{group}=" for group in GROUPS if group not in placed)
         self._merges: dict[Any, bytes] = {}
         self._scale, self._scales = scale, own.get("scales", {})
         if scale:
@@ -100,10 +103,11 @@ class Composer:
         keys = [_key(override) for override in overrides]
         if any(key.split(".")[0] in LATER for key in keys):
             return _compose(overrides)
-        chosen = {key: override for override, key in zip(overrides, keys) if override.startswith(STARTS)}
-        files = [override for override, key in zip(overrides, keys) if key not in chosen and (CONFIGS / key).is_dir()]
+        chosen = {key: override for override, key in zip(overrides, keys) if override.startswith(self._starts)}
+        of_files = {key for key in keys if (CONFIGS / key).is_dir()}
+        files = [override for override, key in zip(overrides, keys) if key in of_files - chosen.keys()]
         # for each part, the groups that later parts choose
-        anew = [chosen.keys() & {_key(later) for each in parts[n:] for later in each} for n in range(1, 1 + len(parts))]
+        anew = [of_files & {_key(later) for each in parts[n:] for later in each} for n in range(1, 1 + len(parts))]
         own = {group: part for group, part in self._own.items() if "name" not in part or group not in anew[0]}
         try:
             merge = (tuple(files), tuple(chosen.values()), tuple(own), stored)
@@ -112,7 +116,7 @@ class Composer:
             merged, later = pickle.loads(self._merges[merge])
             _set(merged, [
                 each for part, groups in zip(parts, anew) for each in part
-                if each not in files and not each.startswith(STARTS) and not _of_replaced(each, groups, merged)
+                if each not in files and not each.startswith(self._starts) and not _of_replaced(each, groups, merged)
             ])  # fmt: skip
             return _resolved(merged) | later
         except FAULTS:

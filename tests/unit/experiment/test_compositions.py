@@ -62,6 +62,15 @@ def test_a_composer_has_what_hydra_alone_composes(name, overrides, scale):
     assert composer.compose(overrides) == composer.compose(overrides) == hydra
 
 
+def test_a_chosen_testbed_is_merged_with_the_one_in_an_experiments_defaults(tmp_path, monkeypatch):
+    (tmp_path / "mine.yaml").write_text(
+        "defaults: [/testbed/paper/pipesgd@testbed]\npaper: mine\nexperiment: placed\nscales: {quick: []}\n"
+    )
+    monkeypatch.setenv("REPRO_CONFIGS", str(tmp_path / "mine.yaml"))
+    testbed = Composer("mine/placed").compose(["testbed=virtual"])["testbed"]
+    assert testbed["name"] == "paper/pipesgd"  # Hydra merges an experiment over what is chosen
+
+
 def test_variants_that_this_machine_lacks_are_left_out(monkeypatch):
     monkeypatch.setattr("repro.strategies.horovod.missing", lambda: "Horovod is not installed")
     with pytest.raises(NotHere, match="make setup-horovod"):

@@ -215,8 +215,9 @@ def end_without_teardown() -> NoReturn:
     """
     threading._shutdown()  # type: ignore[attr-defined]  # waits for threads, as multiprocessing does
     atexit._run_exitfuncs()
-    if mpi := sys.modules.get("mpi4py.MPI"):  # which Python ends only after its modules
-        mpi.Finalize() if mpi.Is_initialized() and not mpi.Is_finalized() else None
+    mpi = sys.modules.get("mpi4py.MPI")  # which Python ends only after its modules
+    if mpi and mpi.Is_initialized() and not mpi.Is_finalized():
+        mpi.Finalize()
     for each in (sys.stdout, sys.stderr, *gc.get_objects()):  # the rank's own; those of its imports are frozen
         if issubclass(type(each), io.IOBase):
             with contextlib.suppress(OSError, ValueError):  # it may be closed

@@ -110,10 +110,10 @@ def test_claims_stand_by_verdict_each_once_and_so_does_a_reason(reported, paper)
 
 @pytest.mark.parametrize("name", [*PAPERS, *ACROSS])
 def test_no_text_of_a_figure_covers_another_or_leaves_it(reported, tmp_path, monkeypatch, name):
-    found = {}
+    covered = {}  # figure -> texts that cannot be read
 
     def save(figure, stem, suffixes):
-        found[stem.name] = unreadable(figure)
+        covered[stem.name] = unreadable(figure)
         return undrawn(figure, stem, suffixes)
 
     monkeypatch.setattr("repro.answers.pages.files.save", save)
@@ -122,7 +122,7 @@ def test_no_text_of_a_figure_covers_another_or_leaves_it(reported, tmp_path, mon
         assert of.forest and all(map(of.specs.figure, of.specs.shown.figures))
     else:
         page(name, reference_root(), tmp_path)
-    assert found and not any(found.values()), {figure: texts for figure, texts in found.items() if texts}
+    assert covered and not any(covered.values()), {figure: texts for figure, texts in covered.items() if texts}
 
 
 @pytest.mark.parametrize(("places", "seen"), [((0.2, 0.8), 0), ((0.2, 0.21), 1), ((0.2, 0.99), 1)])

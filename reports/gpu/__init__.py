@@ -39,13 +39,16 @@ def sentence(runs: list[Summary]) -> str:
     """How many strategies, networks and runs there are, and on which GPUs."""
     if not runs:
         return "No results yet: `make gpu-check` makes them."
-    gpus = sorted({gpu for run in runs if (gpu := run["hardware"].get("gpu"))})
     trained = [run for run in runs if trains(run)]
     strategies, networks = {run["strategy"] for run in trained}, {run["model"]["name"] for run in trained}
     return (
-        f"{len(strategies)} strategies and {len(networks)} networks trained on {' and '.join(gpus) or 'no GPU'}: "
-        f"{len(runs)} runs of {len({run['experiment'] for run in runs})} experiments."
+        f"{len(strategies)} strategies and {len(networks)} networks trained on {gpus(trained) or 'no GPU'}: "
+        f"{len(runs)} runs of {len({run['experiment'] for run in runs})} experiments, on {gpus(runs) or 'no GPU'}."
     )
+
+
+def gpus(runs: list[Summary]) -> str:
+    return " and ".join(sorted({gpu for run in runs if (gpu := run["hardware"].get("gpu"))}))
 
 
 def missed(probes: list[Summary]) -> list[str]:

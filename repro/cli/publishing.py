@@ -36,6 +36,7 @@ def add(commands: Any) -> None:
     publish = commands.add_parser("publish", help="move finished runs into the reference and rebuild the pages")
     publish.add_argument("paper", help="paper, for instance gtopk")
     publish.add_argument("--from", dest="archive", type=Path, metavar="FILE", help="publish the runs of this archive")
+    publish.add_argument("--replace", action="store_true", help="replace runs on other hardware by the archive's")
     where(publish)
     publish.set_defaults(command=cmd_publish)
 
@@ -73,12 +74,14 @@ def put(args: argparse.Namespace, new: Sequence[Record], swept: Sequence[Sweep])
     replaced = {place_of(run) for run in new}
     before = reference.read(args.paper)
     kept = [run for run in before if place_of(run) not in replaced]
-    if args.archive is not None:
+    if args.archive is not None and not args.replace:
         hardware = {place_of(run): run.hardware.class_ for run in before}
         for run in new:
             mine = run.hardware.class_
             if (theirs := hardware.get(place_of(run), mine)) != mine:
-                raise InputError(f"publish: {run.name} ran on {mine} and would replace a run on {theirs}; use --where")
+                raise InputError(
+                    f"publish: {run.name} ran on {mine} and would replace a run on {theirs}; use --replace or --where"
+                )
     reference.write(args.paper, [*kept, *new], swept=sweep.together(reference.sweeps(args.paper), swept))
     print(f"published {len(new)} runs of {args.paper} in {reference_root() / args.paper}, kept {len(kept)}")
     if swept:

@@ -3,8 +3,6 @@
 `prepare` sets the switches of the process (TF32, cuDNN's choice of kernels, deterministic algorithms); `calls` applies
 autocast, layout and compilation to a shard's blocks. Weights, gradients, optimizer, messages, loss and evaluation are
 always float32.
-
-TF32, cuDNN and the cuBLAS workspace have not been run on GPUs.
 """
 
 from __future__ import annotations

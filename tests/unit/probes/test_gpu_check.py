@@ -262,32 +262,18 @@ def test_every_strategy_trains_with_two_ranks(monkeypatch):
     assert all(config.timeout_s <= 20 for config in configs)
 
 
-def test_gtopks_figure_on_a_gpu_is_the_papers_experiment_at_its_scale():
-    theirs = expand("gtopk/fig5-resnet20", ["testbed=paper/gtopk-resnet20"], "paper")
-    own = expand("gpu/04-gtopk-fig5", [], "paper")
-
-    def trained(run):
-        entries = {name: value for name, value in keyed(run.config).items() if name not in ("paper", "experiment")}
-        # without the real data this experiment uses no stand-in
-        return entries | {"dataset": run.config.dataset.plain() | {"standin": None}}
-
-    wanted = {(run.variant, run.seed): trained(run) for run in theirs}
-    assert own and all(trained(run) == wanted[run.variant, run.seed] for run in own)
-    assert {run.config.dataset.options["standin"] for run in own} == {"never"}
-
-
 def test_probes_without_training_need_no_data(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn", None)  # MNIST's stand-in comes with it
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    for experiment in ("gpu/06-profiles", "gpu/10-selection"):
+    for experiment in ("gpu/05-profiles", "gpu/09-selection"):
         for config in planned(experiment):
             assert config.dataset.name != "mnist"
-    assert data.of(planned("gpu/10-selection")[0]).standin
+    assert data.of(planned("gpu/09-selection")[0]).standin
 
 
 def test_each_of_the_five_workloads_is_trained_for_a_hundred_steps():
     steps = {}
-    for config in planned("gpu/05-hundred-steps"):
+    for config in planned("gpu/04-hundred-steps"):
         options = {name: value for name, value in config.dataset.options.items() if name != "standin"}
         dataset = data.shapes(config.dataset.name, **options)
         steps[config.model.name] = TrainingPlan.of(config, dataset.iterations(config.batch)).iterations

@@ -107,12 +107,14 @@ def test_runs_that_cannot_be_contributed(places, capsys):
     assert status == 0 and "1 runs of pipesgd" in out and "left out    fig4-mnist/c-1: failed" in err
 
 
-def test_a_run_of_other_hardware_is_not_replaced(places, capsys, contributed):
+def test_a_run_of_other_hardware_is_replaced_on_request(places, capsys, contributed):
     other = make("D-Sync", run="a-0", provenance=CLEAN, hardware={"class": "gpu-1x-h200"})
     reference.write("pipesgd", [record_of(other)])
     status, _, err = command(capsys, "publish", "pipesgd", "--from", str(contributed))
     assert status == 2 and "would replace a run on gpu-1x-h200" in err
     assert [run.run for run in reference.read("pipesgd")] == ["a-0"]
+    status, _, _ = command(capsys, "publish", "pipesgd", "--from", str(contributed), "--replace")
+    assert status == 0 and "a-0" not in [run.run for run in reference.read("pipesgd")]
 
 
 # --- archives that other people made

@@ -87,7 +87,13 @@ def load(name: str, root: str | None = None, standin: str = "auto", **options: A
     if folder is None and standin == "never":
         raise NotHere(missing(name, root))
     dataset = source.standin(**used) if folder is None else source.read(folder, **used)
-    return augmented(held_out(dataset, validation), augmentations)
+    try:
+        evaluated = held_out(dataset, validation)
+    except InputError as error:
+        if folder is None and standin == "auto":
+            raise NotHere(f"{missing(name, root)}; of its stand-in, {error}") from None
+        raise
+    return augmented(evaluated, augmentations)
 
 
 def shapes(name: str, root: str | None = None, **options: Any) -> Dataset:

@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 
 from repro import data
-from repro.core.errors import InputError
+from repro.core.errors import InputError, NotHere
 from repro.data import files
 from repro.data.fetch import fetch
 from repro.data.readers import cifar
@@ -218,6 +218,13 @@ def test_validation_takes_the_last_training_samples_in_the_place_of_the_test_set
 def test_validation_must_leave_samples_to_train_on(validation):
     with pytest.raises(InputError, match=r"dataset.validation=.*: must be a whole number from 1 to 299, or null"):
         data.load("cifar10", standin="always", images=300, validation=validation)
+
+
+def test_a_standin_too_small_for_the_validation_counts_as_missing_data(monkeypatch, tmp_path):
+    monkeypatch.setenv("REPRO_DATA", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(NotHere, match="'cifar10' not found.*dataset.validation=400"):
+        data.load("cifar10", images=300, validation=400)
 
 
 # Stand-ins

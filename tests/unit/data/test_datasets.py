@@ -223,7 +223,7 @@ def test_validation_must_leave_samples_to_train_on(validation):
 def test_a_standin_too_small_for_the_validation_counts_as_missing_data(monkeypatch, tmp_path):
     monkeypatch.setenv("REPRO_DATA", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with pytest.raises(NotHere, match="'cifar10' not found.*dataset.validation=400"):
+    with pytest.raises(NotHere, match=r"'cifar10' not found.*dataset.validation=400"):
         data.load("cifar10", images=300, validation=400)
 
 

@@ -156,6 +156,8 @@ def test_a_part_of_the_series_loses_nothing(tmp_path):
     for name, fault in TRIALS:
         (key,) = series.keys([name])[0].values()
         series.append(tmp_path, series.attempt(tmp_path, f"0/0/{name}/{fault}", name, fault, key))
+        stored = json.loads((tmp_path / "baselines" / f"{name}.json").read_text())
+        assert stored["summary"]["key"] == key  # else each trial would make it again
     records = series.read(tmp_path)
     assert [record["why"] for record in records if record["outcome"] == "lost"] == []
     assert {record["outcome"] for record in records} <= set(series.OUTCOMES)

@@ -24,7 +24,7 @@ from repro.experiment.expand import expand
 from repro.experiment.identify import identify
 from repro.records.provenance import provenance
 from repro.testing.faults import baseline, damage, disks, running, servers
-from repro.testing.faults.training import EXPERIMENT, overrides_of
+from repro.testing.faults.training import EXPERIMENT, SCALE, overrides_of
 from repro.testing.faults.trial import Impossible, Lost, Trial
 
 FAULTS = {**running.FAULTS, **running.TWICE, **damage.FAULTS, **disks.FAULTS, **servers.FAULTS}
@@ -39,7 +39,7 @@ def keys(names: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
     runs, reasons = {}, {}
     for name in names:
         try:
-            (runs[name],) = expand(EXPERIMENT, overrides_of(name))
+            (runs[name],) = expand(EXPERIMENT, overrides_of(name), SCALE)
         except NotHere as error:
             reasons[name] = str(error)
     identify(list(runs.values()))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from repro import strategies
 
 EXPERIMENT = "pipesgd/fig4-mnist"
+SCALE = "quick"
 WORKERS = 3
 CHECKPOINTS = 20  # in a run
 # steps of milliseconds, a checkpoint every few steps, an evaluation in each epoch

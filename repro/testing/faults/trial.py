@@ -103,7 +103,7 @@ class Trial:
         environment |= {"REPRO_RESULTS": str(self.results), "MLFLOW_DISABLE_TELEMETRY": "true"}
         if mlflow:
             environment["MLFLOW_TRACKING_URI"] = mlflow
-        flags = ["--no-report", "--json", *([] if mlflow else ["--no-mlflow"])]
+        flags = ["--scale", training.SCALE, "--no-report", "--json", *([] if mlflow else ["--no-mlflow"])]
         overrides = (*training.overrides_of(self.strategy), *overrides)
         run = [sys.executable, "-m", "repro", "run", training.EXPERIMENT, *overrides, *flags]
         self.commands += 1

@@ -17,11 +17,11 @@ __version__ = "0.1.0"
 
 # function -> its module
 API = {
-    "run": "repro.api.running",
-    "show": "repro.api.showing",
-    "results": "repro.api.tables",
-    "compare": "repro.api.tables",
-    "recommend": "repro.ranking",
+    "run": "repro.launch.run",
+    "show": "repro.launch.show",
+    "results": "repro.records.results",
+    "compare": "repro.records.results",
+    "recommend": "repro.answers.ranking",
 }
 __all__ = ["compare", "recommend", "results", "run", "show"]
 

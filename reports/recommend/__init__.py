@@ -11,17 +11,17 @@ import pandas as pd
 
 from repro.answers.pages.files import Files
 from repro.answers.pages.render import template, write_page
+from repro.answers.ranking import against, cells
+from repro.answers.ranking.against import Compared, Contest, Emulated
+from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, candidates
+from repro.answers.ranking.cells import Cell, Placed
 from repro.core import yaml_files
 from repro.core.paths import PACKAGE
-from repro.ranking import against, cells
-from repro.ranking.against import Compared, Contest, Emulated
-from repro.ranking.candidates import ANY, SYNCHRONOUS, candidates
-from repro.ranking.cells import Cell, Placed
 from repro.reports.recommend import figures
 
 PAGE = "recommend"
 HERE = Path(__file__).parent  # where `repro map --out reports/recommend` writes
-PUBLISHED = PACKAGE / "ranking" / "published.yaml"
+PUBLISHED = PACKAGE / "answers" / "ranking" / "published.yaml"
 LEFT = ["fastest, synchronous", "fastest of all"]  # left-aligned columns
 T = TypeVar("T")
 

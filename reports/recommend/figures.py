@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 
 from repro.answers.pages.files import Files
-from repro.ranking.against import Contest
-from repro.ranking.candidates import candidates
-from repro.ranking.cells import Cell
+from repro.answers.ranking.against import Contest
+from repro.answers.ranking.candidates import candidates
+from repro.answers.ranking.cells import Cell
 
 COLOURS = {  # families alike: allreduces blue, compression green, servers red, pipelines orange, stale purple
     **{"allreduce": "#08306b", "ddp": "#2171b5", "horovod": "#6baed6"},

@@ -119,8 +119,8 @@ def cmd_bench_all(args: argparse.Namespace) -> None:
 
 def repeat(experiment: str, overrides: list[str], scale: str) -> list[dict[str, Any]]:
     """Run all runs of an experiment or a group again; returns their records, flat."""
-    from repro.api.running import planned_here
     from repro.launch.pool import Pools
+    from repro.launch.run import planned_here
     from repro.launch.runner import run_unfinished
     from repro.records.flat import flat
 

@@ -13,8 +13,8 @@ from repro.core.errors import some_of
 from repro.core.terminal import styled
 
 if TYPE_CHECKING:
-    from repro.api.showing import Shown
     from repro.experiment.run import Run
+    from repro.launch.show import Shown
     from repro.records.record import Record
 
 NAMED = 12  # maximum number of variants or testbeds that `show` lists
@@ -42,8 +42,8 @@ def add(commands: Any) -> None:
 
 
 def cmd_show(args: argparse.Namespace) -> None:
-    from repro.api.showing import show
     from repro.experiment.standing import total
+    from repro.launch.show import show
 
     shown = show(args.experiment, *args.overrides, scale=args.scale, draws=abs(args.draws))
     if args.json:
@@ -65,7 +65,7 @@ def described(shown: Shown, args: argparse.Namespace) -> str:
     """An experiment on a screen; with `--config` its whole configuration below."""
     import yaml
 
-    from repro.api.running import scale_text
+    from repro.launch.run import scale_text
 
     config = shown.config
     axes = f"{len(shown.variants)} variants x {len(shown.testbeds)} testbeds x {shown.seeds} seeds"
@@ -92,9 +92,9 @@ def described(shown: Shown, args: argparse.Namespace) -> str:
 
 
 def cmd_run(args: argparse.Namespace) -> None:
-    from repro.api.running import prepare, say_left_out
     from repro.cli import dry_run
     from repro.launch.pool import Pools
+    from repro.launch.run import prepare, say_left_out
 
     if args.draws:
         draw(args)
@@ -119,10 +119,10 @@ def cmd_run(args: argparse.Namespace) -> None:
 
 
 def draw(args: argparse.Namespace) -> None:
-    from repro.api.running import planned_here
     from repro.cli.draws import run_draws
     from repro.experiment.inputs import check_draws
     from repro.launch.pool import Pools
+    from repro.launch.run import planned_here
 
     if args.draws != ALLOT:
         check_draws(args.draws)

@@ -9,11 +9,11 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from repro.api import DEFAULT_SCALE
 from repro.core import own_code
 from repro.core.errors import InputError, unknown
 from repro.core.terminal import styled
 from repro.core.warnings import one_line
+from repro.experiment.config import DEFAULT_SCALE
 
 ALLOT = -1  # --draws without a number
 

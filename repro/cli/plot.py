@@ -26,7 +26,7 @@ def add(commands: Any) -> None:
 
 
 def cmd_plot(args: argparse.Namespace) -> None:
-    from repro.api.tables import results
+    from repro.records.results import results
 
     paper, _, experiment = args.experiment.partition("/")
     runs = results(paper, args.where)

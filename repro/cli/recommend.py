@@ -55,10 +55,10 @@ def add(commands: Any) -> None:
 
 
 def cmd_map(args: argparse.Namespace) -> None:
+    from repro.answers.ranking import against, cells, emulated, headlines, published
+    from repro.answers.ranking import map as maps
     from repro.core import safe_files
     from repro.core.atomic import write_atomically
-    from repro.ranking import against, cells, emulated, headlines, published
-    from repro.ranking import map as maps
 
     if not 0 <= args.seconds < 1e6:
         raise InputError(f"--seconds {args.seconds:g}: must be 0 or more and less than a million")
@@ -83,8 +83,8 @@ def cmd_map(args: argparse.Namespace) -> None:
 
 
 def cmd_recommend(args: argparse.Namespace) -> None:
-    from repro.ranking import text
-    from repro.ranking.answer import recommend
+    from repro.answers.ranking import text
+    from repro.answers.ranking.answer import recommend
 
     answer = recommend(
         args.model,

@@ -47,9 +47,9 @@ def where(parser: argparse.ArgumentParser) -> None:
 
 
 def cmd_results(args: argparse.Namespace) -> None:
-    from repro.api.tables import results
     from repro.core.atomic import write_atomically
     from repro.records import printed
+    from repro.records.results import results
 
     table = results(args.paper, args.where, args.table)
     if args.parquet:
@@ -66,8 +66,8 @@ def cmd_results(args: argparse.Namespace) -> None:
 
 
 def cmd_compare(args: argparse.Namespace) -> None:
-    from repro.api.tables import compare
     from repro.records import printed
+    from repro.records.results import compare
 
     both = compare(args.first, args.second, args.paper, args.where)
     if args.json:

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from repro.core.errors import unknown
+from repro.core.errors import InputError, unknown
 from repro.core.fields import checked
 from repro.experiment import grid, papers
 from repro.experiment.files import group_names, names_in, own_file, own_files
 from repro.experiment.grid import Choices, Variant, split, variants
 from repro.experiment.schema import Axes, RunConfig
 
+DEFAULT_SCALE = "quick"  # of `run`, `show` and `submit`
 Choice = Mapping[str, Sequence[Any]]  # selects runs: factor, or `testbed`, -> values; {} selects all
 
 
@@ -34,6 +35,13 @@ def experiment_names(pattern: str | None = None, scale: str | None = None) -> li
     if scale is None or matching == [pattern]:
         return matching
     return [name for name in matching if job(name, scale) is not None]
+
+
+def check_name(experiment: object) -> str:
+    """The experiment; InputError unless it is a text (None would select every experiment)."""
+    if not isinstance(experiment, str):
+        raise InputError(f"experiment {experiment!r:.60}: must be a text: PAPER, PAPER/EXPERIMENT or a file")
+    return experiment
 
 
 def paper_of(pattern: str) -> str:

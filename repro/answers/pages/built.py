@@ -23,7 +23,7 @@ from repro.records.store import run_folders
 
 FOLDER = ".built"
 ANSWERS = PACKAGE / "answers"
-READ = ("answers", "core", "experiment", "ranking", "records")  # packages that build pages
+READ = ("answers", "core", "experiment", "records")  # packages that build pages
 DRAWS = (ANSWERS / "pages/writing.py", ANSWERS / "tables/escaping.py", ANSWERS / "figures", REPORTS / "palette.yaml")
 LIBRARIES = ("matplotlib", "pandas", "numpy", "jinja2")
 

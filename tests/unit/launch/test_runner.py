@@ -7,10 +7,10 @@ from unittest import mock
 
 import pytest
 
-from repro.api import running
 from repro.cli import experiments
 from repro.core.errors import FaultError, InputError, NotHere
 from repro.experiment.expand import expand
+from repro.launch import run as running
 from repro.launch import runner
 from repro.launch.plan import Plan
 from repro.launch.pool import Pools

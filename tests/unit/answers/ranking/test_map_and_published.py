@@ -6,17 +6,17 @@ from argparse import Namespace
 
 import pytest
 
+from repro.answers.ranking import emulated, headlines, published
+from repro.answers.ranking import map as maps
+from repro.answers.ranking.against import Compared, contests
+from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, candidates
+from repro.answers.ranking.cells import Cell, as_csv, borders, from_csv
+from repro.answers.ranking.flips import BETTER
+from repro.answers.ranking.forms import seconds
+from repro.answers.ranking.simulate import Step
 from repro.cli.main import main
 from repro.cli.recommend import cmd_map
 from repro.core.errors import InputError
-from repro.ranking import emulated, headlines, published
-from repro.ranking import map as maps
-from repro.ranking.against import Compared, contests
-from repro.ranking.candidates import ANY, SYNCHRONOUS, candidates
-from repro.ranking.cells import Cell, as_csv, borders, from_csv
-from repro.ranking.flips import BETTER
-from repro.ranking.forms import seconds
-from repro.ranking.simulate import Step
 from repro.reports.recommend import read
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Generic, TypeVar
 
-from repro.ranking.candidates import candidates
+from repro.answers.ranking.candidates import candidates
 
 TIE = 0.05  # a strategy within this share of another is not slower
 

@@ -6,9 +6,9 @@ from dataclasses import asdict
 
 import pytest
 
-from repro.ranking import headlines
-from repro.ranking.candidates import candidates
-from repro.ranking.cells import Placed
+from repro.answers.ranking import headlines
+from repro.answers.ranking.candidates import candidates
+from repro.answers.ranking.cells import Placed
 from repro.reports.recommend import in_map, read
 
 

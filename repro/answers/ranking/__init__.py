@@ -15,6 +15,6 @@ __all__ = ["recommend"]
 def __getattr__(name: str) -> Any:
     if name != "recommend":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from repro.ranking.answer import recommend  # imports PyTorch, which pages do without
+    from repro.answers.ranking.answer import recommend  # imports PyTorch, which pages do without
 
     return recommend

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from repro.answers.ranking import draws
+from repro.answers.ranking.answer import Answer, Row, gigabytes
+from repro.answers.ranking.candidates import ANY, SYNCHRONOUS
 from repro.experiment import inputs
-from repro.ranking import draws
-from repro.ranking.answer import Answer, Row, gigabytes
-from repro.ranking.candidates import ANY, SYNCHRONOUS
 
 OTHER = {"compressed": "gradients lose something on the way", "stale": "gradients are computed on older weights"}
 LIMITS = {

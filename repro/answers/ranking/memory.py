@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from repro.ranking.candidates import Candidate
-from repro.ranking.forms import stages_of
-from repro.ranking.setting import Setting
+from repro.answers.ranking.candidates import Candidate
+from repro.answers.ranking.forms import stages_of
+from repro.answers.ranking.setting import Setting
 
 VECTORS = 3  # weights, gradient, momentum
 

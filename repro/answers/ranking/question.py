@@ -8,12 +8,12 @@ from typing import Any
 
 import torch
 
+from repro.answers.ranking import workload
+from repro.answers.ranking.setting import Setting, cluster
+from repro.answers.ranking.workload import Workload
 from repro.core.errors import InputError, unknown
 from repro.experiment import files, limits
 from repro.experiment.testbeds import testbed_of
-from repro.ranking import workload
-from repro.ranking.setting import Setting, cluster
-from repro.ranking.workload import Workload
 
 SLOWEST, FASTEST = 1e6, 1e14  # bits/s
 SIZES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}  # bits/s, bytes

@@ -11,10 +11,10 @@ import pandas as pd
 import pytest
 
 import repro
-from repro.api.running import scale_text
 from repro.cli.main import main
 from repro.core.errors import InputError
 from repro.core.paths import PROJECT
+from repro.launch.run import scale_text
 
 FIG4 = "pipesgd/fig4-mnist"
 

@@ -7,9 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from repro.api import DEFAULT_SCALE, check_name
 from repro.core.errors import NotHere, ReproError
-from repro.experiment.config import experiment_names, is_file, paper_of
+from repro.experiment.config import DEFAULT_SCALE, check_name, experiment_names, is_file, paper_of
 from repro.experiment.run import Run
 from repro.experiment.standing import Standing, standing, total
 from repro.launch.forecast import Estimate, estimates

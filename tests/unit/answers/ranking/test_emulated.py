@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from repro.answers.ranking import emulated
+from repro.answers.ranking.against import Emulated, contests
+from repro.answers.ranking.candidates import SYNCHRONOUS
 from repro.core.paths import reference_root
-from repro.ranking import emulated
-from repro.ranking.against import Emulated, contests
-from repro.ranking.candidates import SYNCHRONOUS
 from repro.records import catalogue
 from repro.records.identity import NamedPart
 from repro.reports.recommend import read

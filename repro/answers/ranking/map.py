@@ -12,12 +12,12 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
+from repro.answers.ranking import forms, simulate, workload
+from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, Candidate, candidates
+from repro.answers.ranking.cells import Cell, neighbours
+from repro.answers.ranking.flips import ties
+from repro.answers.ranking.setting import Setting, cluster
 from repro.experiment.testbeds import testbed_of
-from repro.ranking import forms, simulate, workload
-from repro.ranking.candidates import ANY, SYNCHRONOUS, Candidate, candidates
-from repro.ranking.cells import Cell, neighbours
-from repro.ranking.flips import ties
-from repro.ranking.setting import Setting, cluster
 
 GBITS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 RATIOS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0)  # computation over the time to send the gradient twice

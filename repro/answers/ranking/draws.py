@@ -9,10 +9,10 @@ from typing import Any
 from repro.answers.claims import residuals
 from repro.answers.claims.evidence import validation
 from repro.answers.claims.residuals import Residuals
+from repro.answers.ranking.setting import Setting, cluster
 from repro.experiment import inputs
 from repro.experiment.draws import with_entries
 from repro.experiment.inputs import Input
-from repro.ranking.setting import Setting, cluster
 
 DRAWS = 64
 COVERS = 0.9  # share of the draws that the interval contains

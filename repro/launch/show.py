@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from repro.api import DEFAULT_SCALE, check_name
 from repro.core.errors import NotHere
 from repro.experiment import config, grid
 from repro.experiment.compose import Composer
+from repro.experiment.config import DEFAULT_SCALE, check_name
 from repro.experiment.hyperparameters import Parameter, parameters
 from repro.experiment.quoted import printed
 from repro.experiment.run import Run

@@ -14,12 +14,12 @@ from torch import nn
 from repro.algorithms import imbalance
 from repro.algorithms.pipeline.layers import Layer
 from repro.algorithms.timing.collective_forms import FLOAT32
+from repro.answers.ranking.candidates import Candidate
+from repro.answers.ranking.setting import Setting
 from repro.core.registry import PLUGINS
 from repro.fabric.virtual import fabric as virtual
 from repro.probes.shared.steps import observe, summarise
 from repro.probes.shared.synthetic import worker_of
-from repro.ranking.candidates import Candidate
-from repro.ranking.setting import Setting
 from repro.strategies.base import Strategy
 from repro.training.device_times import BlockSeconds
 

@@ -11,11 +11,11 @@ from torch import nn
 
 from repro.algorithms.pipeline import profile as profiles
 from repro.algorithms.pipeline.layers import Layer, Profile
+from repro.answers.ranking import answer, forms, simulate, text, workload
+from repro.answers.ranking.candidates import candidates
+from repro.answers.ranking.setting import Setting, cluster, coarse
 from repro.core.errors import InputError
 from repro.experiment.testbeds import testbed_of as bed_of
-from repro.ranking import answer, forms, simulate, text, workload
-from repro.ranking.candidates import candidates
-from repro.ranking.setting import Setting, cluster, coarse
 
 LAYERS = tuple(Layer(f"layer{n}", 0.002, 0.004, 2e5 * (9 - n), 1e6 * (1 + n % 5 * 3)) for n in range(8))
 PROFILE = Profile("a model", 32, "", LAYERS, None, None, "estimated", 2e6)

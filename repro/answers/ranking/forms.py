@@ -18,11 +18,11 @@ from repro.algorithms.pipeline.partition import Partition, partition
 from repro.algorithms.timing.collective_forms import FLOAT32, largest_block, recursive_doubling, ring, ring_encoded
 from repro.algorithms.timing.sparse_forms import ELEMENT, gtopk_tree, topk_doubling
 from repro.algorithms.timing.step_forms import server_step
+from repro.answers.ranking.candidates import Candidate
+from repro.answers.ranking.setting import Place, Setting
+from repro.answers.ranking.simulate import SizedBlock, Step
 from repro.core.errors import InputError
 from repro.fabric import codecs
-from repro.ranking.candidates import Candidate
-from repro.ranking.setting import Place, Setting
-from repro.ranking.simulate import SizedBlock, Step
 from repro.training.buckets import ddp_buckets
 
 MIB = 2**20

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from repro.ranking.candidates import Candidate
+from repro.answers.ranking.candidates import Candidate
 from repro.records import reference
 from repro.records.record import TrainResult
 

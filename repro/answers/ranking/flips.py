@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from repro.ranking import forms
-from repro.ranking.candidates import Candidate
-from repro.ranking.setting import Setting
+from repro.answers.ranking import forms
+from repro.answers.ranking.candidates import Candidate
+from repro.answers.ranking.setting import Setting
 
 SLOWEST, FASTEST = 1e8, 4e11  # bits/s
 STEPS = 37  # bandwidths to try, a third of an octave apart

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from repro.answers.ranking import forms
+from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, candidates
+from repro.answers.ranking.cells import Placed
+from repro.answers.ranking.flips import FASTEST
+from repro.answers.ranking.on_testbed import setting_on
+from repro.answers.ranking.setting import Setting, cluster
 from repro.core.fields import checked
 from repro.experiment import files
 from repro.experiment.config import compose
 from repro.experiment.schema import RunConfig
-from repro.ranking import forms
-from repro.ranking.candidates import ANY, SYNCHRONOUS, candidates
-from repro.ranking.cells import Placed
-from repro.ranking.flips import FASTEST
-from repro.ranking.on_testbed import setting_on
-from repro.ranking.setting import Setting, cluster
 
 USUAL, PAYS = "ddp", 0.05  # a strategy pays if it is faster by this share than the usual choice
 STEP = 2 ** (1 / 8)  # between the bandwidths tried

@@ -19,10 +19,10 @@ from repro.algorithms.pipeline import profile as profiles
 from repro.algorithms.pipeline import profiler
 from repro.algorithms.pipeline.layers import Layer, Profile, tensor_bytes
 from repro.algorithms.pipeline.memory import counted
+from repro.answers.ranking import published_models
+from repro.answers.ranking.setting import coarse, slower
 from repro.core import own_code
 from repro.core.errors import InputError, unknown
-from repro.ranking import published_models
-from repro.ranking.setting import coarse, slower
 from repro.training.device_times import BACKWARD_TO_FORWARD
 
 IMAGE = (3, 224, 224)

@@ -9,13 +9,13 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from repro.answers.ranking import answer, workload
+from repro.answers.ranking.against import Compared
+from repro.answers.ranking.candidates import Candidate, candidates
+from repro.answers.ranking.setting import Setting, cluster
 from repro.core import yaml_files
 from repro.core.fields import Count, Model, Positive, Text, checked
 from repro.experiment.testbeds import testbed_of
-from repro.ranking import answer, workload
-from repro.ranking.against import Compared
-from repro.ranking.candidates import Candidate, candidates
-from repro.ranking.setting import Setting, cluster
 
 load = cache(workload.of)
 FILE = Path(__file__).with_name("published.yaml")

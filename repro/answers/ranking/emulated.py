@@ -14,15 +14,15 @@ from functools import cache
 from typing import Any
 
 from repro.algorithms.pipeline import profiler
+from repro.answers.ranking import forms
+from repro.answers.ranking.against import Emulated
+from repro.answers.ranking.candidates import Candidate, candidates
+from repro.answers.ranking.on_testbed import setting_on
+from repro.answers.ranking.setting import Setting
 from repro.core.not_none import not_none
 from repro.core.registry import PLUGINS
 from repro.experiment.testbeds import Emulated as EmulatedTestbed
 from repro.experiment.testbeds import testbed_of
-from repro.ranking import forms
-from repro.ranking.against import Emulated
-from repro.ranking.candidates import Candidate, candidates
-from repro.ranking.on_testbed import setting_on
-from repro.ranking.setting import Setting
 from repro.records import reference
 from repro.records.identity import Identity, NamedPart
 from repro.records.kinds import EMULATED

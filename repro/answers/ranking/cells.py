@@ -17,7 +17,7 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from repro.answers.claims.evidence import validation
-from repro.ranking.candidates import ANY, SYNCHRONOUS, candidates
+from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, candidates
 
 T = TypeVar("T")
 BORDERS = 6  # the number of borders described in words: the longest

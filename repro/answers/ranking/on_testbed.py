@@ -7,10 +7,10 @@ from typing import Any
 
 from repro import data
 from repro.algorithms.pipeline import profile as profiles
+from repro.answers.ranking.setting import Setting, coarse
+from repro.answers.ranking.workload import of_module
 from repro.models import build
 from repro.rank.factory import modelled_seconds
-from repro.ranking.setting import Setting, coarse
-from repro.ranking.workload import of_module
 
 
 def setting_on(

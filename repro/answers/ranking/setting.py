@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from repro.algorithms.pipeline.layers import Layer, Profile
+from repro.answers.ranking.candidates import Candidate
 from repro.core import yaml_files
 from repro.experiment.testbeds import Simulated, testbed_of
 from repro.fabric.costs import Costs
 from repro.fabric.virtual.network import Network
 from repro.rank.factory import virtual_costs
-from repro.ranking.candidates import Candidate
 
 FILE = Path(__file__).with_name("cluster.yaml")
 MOST_LAYERS = 24  # of a coarse profile

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from repro.answers.ranking import draws, flips, forms, memory, question, simulate, statistical
+from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, Candidate, candidates
+from repro.answers.ranking.setting import Setting
+from repro.answers.ranking.simulate import Step
+from repro.answers.ranking.statistical import Cost
+from repro.answers.ranking.workload import Workload
 from repro.core.errors import InputError
-from repro.ranking import draws, flips, forms, memory, question, simulate, statistical
-from repro.ranking.candidates import ANY, SYNCHRONOUS, Candidate, candidates
-from repro.ranking.setting import Setting
-from repro.ranking.simulate import Step
-from repro.ranking.statistical import Cost
-from repro.ranking.workload import Workload
 
 SIMULATED = 4  # candidates to simulate: the best by their closed forms
 SIMULATED_S = 6.0  # after which no further simulation begins

@@ -141,7 +141,7 @@ def public(kind: type, instance: object = None) -> set[str]:
 
 
 def test_the_page_for_authors_names_every_public_member_and_no_other():
-    """Each once in a table's first column, with parameters by their names; and those that its examples use."""
+    """Each once before a list entry's colon, with parameters by their names; and those that its examples use."""
     fabric = small.virtual.run(1, lambda fabric: fabric, small.NETWORK)[0]
     shard = small.ModelShard(small.model(), small.SGD, torch.device("cpu"))
     worker = small.Worker(1, fabric, small.Clock(fabric), shard, small.NoBatches(), 1, 0)
@@ -157,8 +157,8 @@ def test_the_page_for_authors_names_every_public_member_and_no_other():
     sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE))
     assert sections.keys() == kinds.keys()
     for title, (kind, instance) in kinds.items():
-        cells = re.findall(r"^\| (`(?!\w+\.`).*?) \|", sections[title], re.MULTILINE)
-        named = re.findall(r"`(\w+)(?:\(([^)]*)\))?`", " ".join(cells))
+        entries = re.findall(r"^- ((?:`[^`]+`,?\s+)*`[^`]+`): ", sections[title], re.MULTILINE)
+        named = re.findall(r"`(\w+)(?:\(([^)]*)\))?`", " ".join(entries))
         assert sorted(name for name, _ in named) == sorted(public(kind, instance)), title
         for name, parameters in named:
             given = [each.strip() for each in parameters.split(",") if each.strip()]

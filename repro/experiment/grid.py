@@ -142,6 +142,8 @@ def choices(own: Mapping[str, Any], keys: Container[str], overrides: Iterable[st
         if name not in known:
             rest.append(override)
             continue
+        if text.startswith("["):
+            raise InputError(f"{override}: several values of a factor stand without brackets, {name}=A,B")
         chosen[name] = _several(override) or [text]
         for value in map(_plain, chosen[name]):
             if value not in known[name]:

@@ -13,13 +13,16 @@ from repro.experiment.run import Run
 from repro.experiment.schema import RunConfig
 
 
-def identify(runs: Sequence[Run], hardware_class: str | None = None) -> None:
+def identify(
+    runs: Sequence[Run], hardware_class: str | None = None, fetched: set[tuple[Any, ...]] | None = None
+) -> None:
     """Fetch the data of every run if possible, check its model and strategy against them, and set its key.
 
     hardware_class: for runs whose launcher has none; None: this machine's.
+    fetched: what earlier calls of one command have fetched, and this one adds to.
     """
     data, keys = home("dataset"), Keys(hardware_class)
-    fetched: set[tuple[Any, ...]] = set()
+    fetched = set() if fetched is None else fetched
     notes: dict[str, None] = {}  # an ordered set
     for run in runs:
         config = run.config

@@ -34,12 +34,13 @@ class Keys:
         self._hardware_class = hardware_class
         self._fingerprint = functools.cache(cache_key.fingerprint)
         self._of_users = functools.cache(cache_key.of_users)
-        self._checksums: dict[str, str] = {}
+        self._data: dict[str, tuple[str, int]] = {}
 
     def assign(self, run: Run, checksum: str | None = None) -> None:
         """Set a run's key, hardware and digests of its user's code.
 
-        checksum: of its data, if known; None: read the data on this machine, NotHere if they are missing.
+        checksum: of its data, if known; None: read the data on this machine, NotHere if they are missing, and set a
+        training's iterations.
         """
         import torch
 
@@ -54,14 +55,19 @@ class Keys:
         # without arithmetic and wall clock, results do not depend on torch and hardware
         portable = config.simulated and config.timing_only
         computed_by = (None, None) if portable else (torch.__version__, run.hardware["class"])
-        code, data = self._fingerprint(tuple(code_roots(config))), checksum or self._checksum(config)
-        run.key = cache_key.run_key(keyed(config), run.seed, code, data, *computed_by)
+        if checksum is None:
+            checksum, per_epoch = self._read(config)
+            run.iterations = config.iterations(per_epoch) if config.program == TRAIN and per_epoch else None
+        code = self._fingerprint(tuple(code_roots(config)))
+        run.key = cache_key.run_key(keyed(config), run.seed, code, checksum, *computed_by)
 
-    def _checksum(self, config: RunConfig) -> str:
-        which = repr((config.dataset.plain(), config.data.root, config.timing_only))
-        if which not in self._checksums:
-            self._checksums[which] = home("dataset").of(config).checksum
-        return self._checksums[which]
+    def _read(self, config: RunConfig) -> tuple[str, int]:
+        """The checksum of a run's data, and the iterations of an epoch, 0 if they are too few for one."""
+        which = repr((config.dataset.plain(), config.data.root, config.timing_only, config.batch))
+        if which not in self._data:
+            dataset = home("dataset").of(config)
+            self._data[which] = dataset.checksum, dataset.train.iterations(config.batch)
+        return self._data[which]
 
 
 def keyed(config: RunConfig) -> dict[str, Any]:

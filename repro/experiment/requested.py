@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from repro.core.errors import NotHere
 from repro.experiment import config
@@ -24,6 +25,7 @@ def runs_of(
     runs: list[Run] = []
     left_out: list[list] = []
     keys = Keys()
+    fetched: set[tuple[Any, ...]] = set()
     for name in names:
         lacking: list[NotHere] = []
         try:
@@ -31,7 +33,7 @@ def runs_of(
             if together:
                 own = part(own, scale, overrides)
             if fetch:
-                identify(own)
+                identify(own, fetched=fetched)
             else:
                 for run in own:
                     keys.assign(run)

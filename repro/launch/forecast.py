@@ -72,9 +72,9 @@ class Workload(NamedTuple):
         """Whether a run of the same variant takes as long."""
         return self.key == other.key or self.scale == other.scale
 
-    def share(self, other: Workload) -> float:
-        """Own iterations divided by those of another run of the variant."""
-        return self.iterations / other.iterations if self.iterations and other.iterations else 1.0
+    def share(self, other: Workload) -> float | None:
+        """Own iterations divided by those of another run."""
+        return self.iterations / other.iterations if self.iterations and other.iterations else None
 
 
 def _device(testbed: Mapping[str, Any]) -> str:
@@ -89,6 +89,13 @@ class Duration(NamedTuple):
     working_s: float
     machine: str | None
     train_s: float | None = None  # on the run's own clock
+
+    def of(self, planned: Workload) -> float | None:
+        """The duration of a similar run, scaled by iterations; None for another size without iterations (probes)."""
+        if planned.same(self.workload):
+            return self.seconds
+        share = planned.share(self.workload)
+        return None if share is None else self.seconds + (share - 1) * self.working_s
 
 
 def duration(record: Record) -> Duration | None:
@@ -118,19 +125,21 @@ class Forecast:
 
     def of(self, planned: Workload) -> Estimate:
         """From the latest record of the same run; else of its variant at another size, scaled by iterations; for an
-        emulated run from its simulation, which moves as many bytes; else from runs of that kind in the experiment."""
+        emulated run from its simulation, which moves as many bytes; else from runs of that kind in the experiment.
+
+        None of a probe at another size: nothing says how its duration changes.
+        """
         variant = self._of_variant.get((planned.experiment, planned.variant), [])
         if same := [each for each in variant if planned.same(each.workload)]:
             return Estimate(same[-1].seconds, SAME, same[-1].machine)
-        if variant:
-            last = variant[-1]
-            rest = last.seconds - last.working_s
-            return Estimate(rest + planned.share(last.workload) * last.working_s, SIZE, last.machine)
+        if variant and (seconds := variant[-1].of(planned)):
+            return Estimate(seconds, SIZE, variant[-1].machine)
         twin = self._simulated.get(planned.without_testbed) if planned.kind == kinds.EMULATED else None
-        if twin and twin.train_s:
-            return Estimate(planned.time_factor * planned.share(twin.workload) * twin.train_s, SLOWED, twin.machine)
-        if like := self._like.get((planned.experiment, planned.kind)):
-            return Estimate(median(each.seconds for each in like), LIKE, like[-1].machine)
+        if twin and twin.train_s and (share := planned.share(twin.workload)):
+            return Estimate(planned.time_factor * share * twin.train_s, SLOWED, twin.machine)
+        like = self._like.get((planned.experiment, planned.kind), [])
+        if times := [seconds for each in like if (seconds := each.of(planned))]:
+            return Estimate(median(times), LIKE, like[-1].machine)
         return Estimate()
 
 

@@ -148,6 +148,8 @@ def test_a_factor_that_is_no_key_chooses_among_the_variants():
         some = expand(name, [f"method={method}", on], "full")
         assert [run.variant for run in some] == labels
         assert all(keyed(run.config) == keyed(every[run.variant]) and not run.config.changed for run in some)
+    with pytest.raises(InputError, match=r"method=\[bsp\]: .* method=A,B"):
+        expand(name, ["method=[bsp]"], "full")
     with pytest.raises(InputError, match=r"value of factor method 'bps'.*bsp"):
         expand(name, ["method=single,bps"], "full")
 

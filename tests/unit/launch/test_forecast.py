@@ -7,13 +7,17 @@ import pytest
 from repro.cli.main import main
 from repro.experiment.expand import expand
 from repro.experiment.identify import identify
+from repro.experiment.key import Keys
 from repro.launch.forecast import (
     LIKE,
     SAME,
     SIZE,
     SLOWED,
     UNKNOWN,
+    Duration,
     Estimate,
+    Forecast,
+    Workload,
     duration,
     estimates,
     filled,
@@ -49,6 +53,24 @@ def test_the_same_run_counts_most_then_its_variant_at_another_size_then_the_expe
     assert estimates([first], [like, longer]) == [Estimate(60.0, SIZE, "old")]  # 50 s of start, a fifth of the rest
     same = [finished(first, 40, hour=11), finished(first, 50, hour=10)]
     assert estimates([first], [*same, like, longer]) == [Estimate(40.0, SAME, "old")]
+
+
+def test_a_dry_run_scales_by_iterations_as_a_run_does(runs):
+    planned = expand(EXPERIMENT, ["device=cpu", "dataset.standin=always"], "quick")
+    keys = Keys()
+    for run in planned:
+        keys.assign(run)
+    assert [run.iterations for run in planned] == [run.iterations for run in runs] and planned[0].iterations
+
+
+def test_the_duration_of_a_probe_at_another_size_is_unknown():
+    full = Workload(("validation", "shaped"), ("p=2", "shaped/1g", None), "measured", "key", "full", None)
+    known = Forecast([Duration(full, 240.0, 230.0, "old")])
+    assert known.of(full._replace(key="newer")) == Estimate(240.0, SAME, "old")
+    assert known.of(full._replace(key="newer", scale="quick")) == Estimate()
+    other = full._replace(key="newer", variant=("p=3", "shaped/1g", None))
+    assert known.of(other) == Estimate(240.0, LIKE, "old")
+    assert known.of(other._replace(scale="quick")) == Estimate()
 
 
 def test_an_emulated_run_takes_as_long_as_its_simulation_slowed_down():

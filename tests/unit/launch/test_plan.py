@@ -12,6 +12,7 @@ import pytest
 
 from repro.core.paths import PROJECT
 from repro.experiment.expand import expand
+from repro.experiment.requested import runs_of
 from repro.experiment.run import Run
 from tests.support.waiting import LIMIT_S
 
@@ -126,3 +127,10 @@ print("torch" in sys.modules)
         "strategy pipe_sgd: unknown option 'strategy.k'",
         "False",
     ]
+
+
+def test_a_command_says_once_where_its_data_are(capsys):
+    names = ["pipesgd/fig4-mnist", "pipesgd/k-spectrum"]
+    runs, _ = runs_of(names, ["dataset.standin=always"], "quick", 0, fetch=True, together=False)
+    assert {run.experiment for run in runs} == set(names)
+    assert capsys.readouterr().err.count("data: mnist") == 1

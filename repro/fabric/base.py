@@ -20,6 +20,7 @@ CHANNELS = 4
 # capability -> the one fabric that has it: access to its library, for strategies that call the library directly
 LIBRARIES = {"torch.distributed": "torch", "mpi": "mpi"}
 NCCL = frozenset({"threads", "torch.distributed"})  # the capabilities of the fabric on NCCL
+GLOO = NCCL | {"tags", "any_source"}
 DEFAULT_TIMEOUT_S = 120.0
 
 

@@ -14,7 +14,7 @@ from repro import strategies
 from repro.core.errors import InputError
 from repro.experiment.expand import expand
 from repro.fabric import capabilities
-from repro.fabric.base import LIBRARIES, NCCL
+from repro.fabric.base import GLOO, LIBRARIES, NCCL
 from repro.fabric.collectives import dense as collectives
 from repro.fabric.sparse.collectives import ALLGATHERS
 from repro.fabric.virtual.fabric import run
@@ -160,4 +160,9 @@ def test_a_strategy_that_cannot_run_on_nccl_is_refused_with_an_alternative(name)
     )
     with pytest.raises(InputError, match=re.escape(message)):
         check_ranks(fabric, strategy(), SimpleNamespace(workers=2))
-    capabilities.check(name, strategy.requires, "torch", "gloo")
+    if strategy.requires <= GLOO:
+        capabilities.check(name, strategy.requires, "torch", "gloo")
+        return
+    for backend in ("gloo", "auto"):
+        with pytest.raises(InputError, match=f"{name} needs .*, which fabric gloo lacks; take MPI"):
+            capabilities.check(name, strategy.requires, "torch", backend)

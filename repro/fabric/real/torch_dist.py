@@ -14,7 +14,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from repro.fabric.base import ANY_SOURCE, CHANNELS, CONTROL, DEFAULT_TIMEOUT_S, MAIN, Fabric, FabricError, Work
+from repro.fabric.base import ANY_SOURCE, CHANNELS, CONTROL, DEFAULT_TIMEOUT_S, GLOO, MAIN, Fabric, FabricError, Work
 from repro.fabric.collectives import dense as collectives
 from repro.fabric.costs import REAL_TIME
 from repro.fabric.real.missing_ranks import find_missing_ranks
@@ -71,7 +71,7 @@ class TorchFabric(RealTimeFabric):
     """All ranks of torch.distributed or a part of them, with a process group for each channel."""
 
     name = "torch"
-    capabilities = frozenset({"threads", "torch.distributed", "tags", "any_source"})
+    capabilities = GLOO
     progresses = True
     patience = 1.0  # the timeout of the library's waits, as a multiple of ours
 

@@ -104,9 +104,11 @@ def epochs_to(run: Summary, target: float) -> float:
 
 
 def row_rate(runs: Runs, of: Rates, row: str, variant: str) -> float | None:
-    """Samples a second of a variant in a row; ASP, if not run, has the rate of as many machines that never wait."""
-    rate, alone = of.get((row, variant)), of.get((row, SINGLE))
-    return machines(runs, row) * alone if rate is None and variant == ASP and alone is not None else rate
+    """Samples a second of a variant in a row; ASP has the rate of as many machines that never wait (section 5.2)."""
+    if variant != ASP:
+        return of.get((row, variant))
+    alone = of.get((row, SINGLE))
+    return None if alone is None else machines(runs, row) * alone
 
 
 @function

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -96,3 +97,11 @@ def test_the_configurations_that_the_paper_prints_stand_in_the_claims():
         config = paper.text("Table 1", label, "PipeDream", "configuration")
         assert CLAIMS[f"{row.removeprefix('table1-')}-configuration"].value.arguments["printed"] == config
         assert sum(stages.replicas(config)) == int(label.split()[1])
+
+
+def test_asp_is_charged_no_communication():
+    """Section 5.2: "even though ASP has no communication overhead"; ours goes through one server."""
+    group = SimpleNamespace(frame=pd.DataFrame({"experiment": ["table1-vgg16-4a"], "workers": [4]}))
+    of = {("table1-vgg16-4a", SINGLE): 100.0, ("table1-vgg16-4a", "asp"): 150.0, ("table1-vgg16-4a", "bsp"): 300.0}
+    assert derived.row_rate(group, of, "table1-vgg16-4a", "bsp") == 300.0
+    assert derived.row_rate(group, of, "table1-vgg16-4a", "asp") == 400.0

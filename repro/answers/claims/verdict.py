@@ -60,6 +60,12 @@ class Sample:
     values: Sequence[float]
     drawn: bool
 
+    @property
+    def varies(self) -> bool:
+        """Whether the values differ by more than rounding."""
+        known = [value for value in self.values if not math.isnan(value)]
+        return bool(known) and not math.isclose(min(known), max(known), rel_tol=1e-6)
+
     def share(self, holds: Callable[[float], bool]) -> Share:
         return Share(sum(map(holds, self.values)), len(self.values), self.drawn)
 

@@ -202,3 +202,14 @@ def test_files_that_are_none(tmp_path):
 def test_which_kind_of_number_decides_a_claim(verdicts, decides):
     kinds = [SimpleNamespace(kind=kind, verdict=Verdict(answer)) for kind, answer in verdicts.items()]
     assert wording.deciding(kinds).kind == decides
+
+
+def test_one_emulated_run_that_no_draw_moves_decides_no_time(tmp_path):
+    still, moved = (Sample(values, drawn=True) for values in ((2.5,) * 64, (2.4, 2.5) * 32))
+    assert verdict(tmp_path, CLAIM, of(2.5, sample=moved), "emulated").verdict.answer == CONFIRMED
+    for alone in ({"sample": still}, {}):
+        found = verdict(tmp_path, CLAIM, of(2.5, **alone), "emulated").verdict
+        assert found.answer == OPEN and found.reason == "1 of 3 seeds"
+        assert verdict(tmp_path, CLAIM, of(2.5, 2.5, 2.5, **alone), "emulated").verdict.answer == CONFIRMED
+    theory = CLAIM | {"about": "theory"}
+    assert verdict(tmp_path, theory, of(2.5), "emulated").verdict.answer == CONFIRMED

@@ -18,11 +18,13 @@ def add(commands: Any) -> None:
         "model", help="a model (resnet50, bert_base), FILE.py:Class of a module, or FILE.json of `repro profile`"
     )
     recommend.add_argument(
-        "--bandwidth", required=True, metavar="BITS", help="measured goodput between two machines: 10g, 940m"
+        "--bandwidth", required=True, metavar="BITS", help="measured goodput between two machines, bits/s: 10g, 940m"
     )
     recommend.add_argument("--workers", required=True, type=int, help="GPUs that compute")
     recommend.add_argument(
-        "--latency", metavar="SECONDS", help="one-way latency of a small message: 50us (default: drawn, 3 to 100 us)"
+        "--latency",
+        metavar="SECONDS",
+        help="one-way latency of a small message, at most 10s: 50us (default: drawn, 3 to 100 us)",
     )
     recommend.add_argument(
         "--gpus-per-node", type=int, default=1, metavar="N", help="GPUs in a machine, which share its network card"

@@ -9,6 +9,7 @@ from repro import data
 from repro.algorithms.pipeline import profile as profiles
 from repro.answers.ranking.setting import Setting, coarse
 from repro.answers.ranking.workload import of_module
+from repro.data.base import WORDS
 from repro.models import build
 from repro.rank.factory import modelled_seconds
 
@@ -21,5 +22,5 @@ def setting_on(
     blocks = modelled_seconds(model, real.input_shape, real.classes, batch, bed.device, tuple(options.items()))
     built = build(model, real.input_shape, real.classes, 0, "meta", **options)
     profile = profiles.estimated(built, blocks, profiles.nominal_inputs(built, real.input_shape, batch), "", model)
-    load = of_module(built, model, batch, real.input_shape)
+    load = of_module(built, model, batch, real.input_shape, real.kind in WORDS)
     return Setting(coarse(profile), workers, bed, late=late, matrices=load.matrices)

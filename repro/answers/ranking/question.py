@@ -18,6 +18,7 @@ from repro.experiment.testbeds import testbed_of
 SLOWEST, FASTEST = 1e6, 1e14  # bits/s
 SIZES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}  # bits/s, bytes
 SECONDS = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6}
+LONGEST_LATENCY, LONGEST_STEP = 10.0, 1e4  # seconds
 
 
 def of(
@@ -29,13 +30,15 @@ def of(
         if type(value) is not int or value < 1:
             raise InputError(f"{name} {value}: must be a whole number, 1 or more")
     limits.check("workers", workers, limits.RANKS)
+    if "B" in str(bandwidth):
+        raise InputError(f"bandwidth {bandwidth}: B is bytes; must be bits a second, 1m to 100000g, as 10g or 10Gbit/s")
     bits = amount(bandwidth, "bandwidth", SIZES)
     if not SLOWEST <= bits <= FASTEST:
         raise InputError(f"bandwidth {bandwidth}: is {bits:g} bits a second; must be 1m to 100000g, as 10g")
     if step_ms is not None and gpu is not None:
         raise InputError("step_ms and gpu: give one of them")
-    if step_ms is not None and not (math.isfinite(step_ms) and step_ms > 0):
-        raise InputError(f"step_ms {step_ms:g}: must be a number above 0")
+    if step_ms is not None and not 0 < step_ms <= 1e3 * LONGEST_STEP:
+        raise InputError(f"step_ms {step_ms:g}: must be milliseconds, above 0 and at most {1e3 * LONGEST_STEP:,.0f}")
     if imbalance is not None and not 0 <= imbalance <= 100:
         raise InputError(f"imbalance {imbalance:g}: must be a share of the computation, 0 or more and at most 100")
     load, known, notes = workload.of(model, batch, shape), [], []
@@ -61,7 +64,9 @@ def of(
         )
     entries: dict[str, Any] = {"beta_s_per_byte": 8 / bits}
     if latency is not None:
-        entries["alpha_s"] = amount(latency, "latency", SECONDS, least=0.0)
+        entries["alpha_s"] = alpha_s = amount(latency, "latency", SECONDS, least=0.0)
+        if alpha_s > LONGEST_LATENCY:
+            raise InputError(f"latency {latency}: is {alpha_s:g} s; must be at most {LONGEST_LATENCY:g}s, as 50us")
         known.append("alpha")
     if gpus_per_node == 1:
         known.append("local beta")

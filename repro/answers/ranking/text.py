@@ -9,7 +9,7 @@ from typing import Any
 
 from repro.answers.ranking import draws
 from repro.answers.ranking.answer import Answer, Row, gigabytes
-from repro.answers.ranking.candidates import ANY, SYNCHRONOUS
+from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, candidates
 from repro.experiment import inputs
 
 OTHER = {"compressed": "gradients lose something on the way", "stale": "gradients are computed on older weights"}
@@ -144,7 +144,7 @@ def assumed(answer: Answer) -> list[str]:
 
 def changes(answer: Answer, kind: str) -> list[str]:
     """The fastest strategy over bandwidths, over numbers of workers, and at half of the bandwidth."""
-    labels = {row.candidate.name: row.candidate.label for row in answer.rows}
+    labels = {name: one.label for name, one in candidates().items()}  # a flip may name one that is impossible here
     now = answer.best(kind).candidate.label
     lines = []
     for what, reach in (("bandwidth", "0.1 to 400 Gbit/s"), ("workers", "2 to 128")):

@@ -23,6 +23,7 @@ from repro.answers.ranking import published_models
 from repro.answers.ranking.setting import coarse, slower
 from repro.core import own_code
 from repro.core.errors import InputError, unknown
+from repro.data.base import WORDS
 from repro.training.device_times import BACKWARD_TO_FORWARD
 
 IMAGE = (3, 224, 224)
@@ -75,7 +76,8 @@ def of(model: str, batch: int, shape: Sequence[int] | None = None) -> Workload:
         raise InputError(f"{unknown('model', model, known)}; or FILE.py:Class of a module, or FILE.json")
     dataset = profiler.usual_dataset(model)
     real = data.shapes(dataset)
-    return of_module(models.build(model, real.input_shape, real.classes, 0, "meta"), model, batch, real.input_shape)
+    built = models.build(model, real.input_shape, real.classes, 0, "meta")
+    return of_module(built, model, batch, real.input_shape, real.kind in WORDS)
 
 
 def of_profile(path: Path) -> Workload:
@@ -102,14 +104,15 @@ def _loaded(place: str) -> nn.Module:
 
 @dataclass(frozen=True)
 class _Samples:
-    """The input of a module: word numbers if it has an embedding, else floats; shape: of one sample."""
+    """The input of a module: word numbers (unless told: if it has an embedding), or floats; shape: of one sample."""
 
     shape: tuple[int, ...]
     words: bool
 
     @classmethod
-    def of(cls, module: nn.Module, shape: Sequence[int] | None) -> _Samples:
-        words = any(isinstance(part, nn.Embedding) for part in module.modules())
+    def of(cls, module: nn.Module, shape: Sequence[int] | None, words: bool | None = None) -> _Samples:
+        if words is None:
+            words = any(isinstance(part, nn.Embedding) for part in module.modules())
         return cls(tuple(shape) if shape else (TOKENS if words else IMAGE), words)
 
     def made(self, size: int, device: str | torch.device) -> torch.Tensor:
@@ -122,15 +125,18 @@ def _first_line(error: BaseException) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
 
 
-def of_module(module: nn.Module, name: str, batch: int, shape: Sequence[int] | None) -> Workload:
+def of_module(
+    module: nn.Module, name: str, batch: int, shape: Sequence[int] | None, words: bool | None = None
+) -> Workload:
     """The workload of a module: the submodules with parameters of their own are its layers, in order of execution.
 
-    A module on the meta device computes nothing; any other runs its forward pass once on the CPU.
+    A module on the meta device computes nothing; any other runs its forward pass once on the CPU. words: see
+    `_Samples`.
     """
     parameters = list(module.parameters())
     if not sum(p.numel() for p in parameters if p.requires_grad):
         raise InputError(f"model {name}: has no parameters to train")
-    samples = _Samples.of(module, shape)
+    samples = _Samples.of(module, shape, words)
     try:
         return _traced(module, name, batch, samples)
     except InputError:

@@ -9,10 +9,12 @@ from dataclasses import replace
 import pytest
 from torch import nn
 
+from repro import models
 from repro.algorithms.pipeline import profile as profiles
 from repro.algorithms.pipeline.layers import Layer, Profile
 from repro.answers.ranking import answer, forms, simulate, text, workload
 from repro.answers.ranking.candidates import candidates
+from repro.answers.ranking.flips import Flip
 from repro.answers.ranking.setting import Setting, cluster, coarse
 from repro.core.errors import InputError
 from repro.experiment.testbeds import testbed_of as bed_of
@@ -162,8 +164,11 @@ def test_a_profiles_file_keeps_its_seconds(tmp_path):
         ({"bandwidth": "10"}, "10 bits a second"),
         ({"workers": 0}, "workers 0"),
         ({"workers": 10**6}, "workers"),
+        ({"bandwidth": "10GB"}, "bandwidth 10GB: B is bytes; must be bits a second"),
         ({"latency": "soon"}, "latency soon"),
+        ({"latency": "50"}, "latency 50: is 50 s; must be at most 10 s, as 50us"),
         ({"step_ms": -1.0}, "step_ms -1"),
+        ({"step_ms": 1e300}, "step_ms 1e[+]300: must be milliseconds"),
         ({"step_ms": 1.0, "gpu": "P100"}, "give one of them"),
         ({"gpu": "abacus"}, "P100"),
         ({"imbalance": -1.0}, "imbalance -1"),
@@ -188,6 +193,22 @@ def test_the_words_show_the_best_rows_or_all():
     assert "--all" in few and len(few.splitlines()) < len(every_row.splitlines())
     assert all(row.candidate.label in every_row for row in ranked.rows)
     assert ranked.best("synchronous").candidate.label in few
+
+
+def test_a_flip_may_name_a_strategy_that_is_impossible_here():
+    few = LAYERS[:3]  # no pipeline of four stages
+    where = replace(setting(4), profile=replace(PROFILE, layers=few))
+    ranked = answer.rank(where, LOAD, [], simulating=False)
+    assert "gpipe" not in [row.candidate.name for row in ranked.rows]
+    gpipe = Flip("workers", 4, "gpipe", "ddp")
+    words = text.words(replace(ranked, flips={kind: [gpipe] for kind in ranked.flips}))
+    assert "by workers (2 to 128): GPipe; from 4 workers on DDP." in words
+
+
+@pytest.mark.parametrize("name", models.names())
+def test_every_listed_model_has_a_workload(name):
+    load = workload.of(name, 2)
+    assert load.parameters and load.flops and load.profile.model == name
 
 
 def test_a_module_whose_forward_pass_needs_values_is_traced_on_the_cpu(tmp_path):

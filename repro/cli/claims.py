@@ -32,6 +32,7 @@ def rows(claims: Sequence[Sequence[ClaimVerdict]]) -> list[dict[str, str]]:
     return [
         {"verdict": one.verdict.answer, "paper": one.claim.paper.shown, "ours": wording.ours(one), "kind": one.kind}
         | {"from": FROM.get(one.evidence.origin, one.evidence.origin), "claim": one.claim.text}
+        | {"reason": one.verdict.reason}
         for one in deciding
     ]
 
@@ -39,10 +40,14 @@ def rows(claims: Sequence[Sequence[ClaimVerdict]]) -> list[dict[str, str]]:
 def text(claims: Sequence[dict[str, str]]) -> str:
     """A line for each claim, at most `LINES`, and the number of further ones."""
     shown = [
-        (row["verdict"], f"paper {row['paper']}", f"{row['ours']} {row['kind']}, {row['from']}", row["claim"])
+        (row["verdict"], f"paper {row['paper']}", f"{row['ours']} {row['kind']}, {row['from']}", _claim(row))
         for row in claims
     ]
     widths = [max(map(len, column)) for column in zip(*shown)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in shown]
     more = [f"and {len(lines) - LINES + 1} more on the page"] if len(lines) > LINES else []
     return "\n".join([*lines[: LINES - len(more)], *more])
+
+
+def _claim(row: dict[str, str]) -> str:
+    return f"{row['claim']} ({row['reason']})" if row["reason"] else row["claim"]

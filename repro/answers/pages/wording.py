@@ -58,14 +58,15 @@ def cell(one: ClaimVerdict) -> str:
 
 
 def deciding(of_kinds: Sequence[ClaimVerdict]) -> ClaimVerdict:
-    """The verdict that decides a claim: a settled one, else any, else one that an input decides; of several the first
-    in the order of DECIDING."""
+    """The verdict that decides a claim: a settled one, else any, else one that an input decides, else one that was run,
+    else one with a number; of several the first in the order of DECIDING."""
     order = sorted(of_kinds, key=lambda one: DECIDING.index(one.kind))
     judged = [one for one in order if one.verdict.judged]
     settled = [one for one in judged if one.verdict.answer != OPEN]
     by_input = [one for one in order if one.verdict.answer in GIVEN]
     run = [one for one in order if one.verdict.answer != NOT_RUN]
-    return (settled or judged or by_input or run or order)[0]
+    with_number = [one for one in order if one.estimate]
+    return (settled or judged or by_input or run or with_number or order)[0]
 
 
 def reasons(of_kinds: Sequence[ClaimVerdict], file: File) -> list[Reason]:

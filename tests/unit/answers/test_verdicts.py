@@ -200,8 +200,14 @@ def test_files_that_are_none(tmp_path):
     ],
 )
 def test_which_kind_of_number_decides_a_claim(verdicts, decides):
-    kinds = [SimpleNamespace(kind=kind, verdict=Verdict(answer)) for kind, answer in verdicts.items()]
+    kinds = [SimpleNamespace(kind=kind, verdict=Verdict(answer), estimate=None) for kind, answer in verdicts.items()]
     assert wording.deciding(kinds).kind == decides
+
+
+def test_of_verdicts_that_were_not_run_one_with_a_number_decides():
+    kinds = [SimpleNamespace(kind=kind, verdict=Verdict(NOT_RUN), estimate=None) for kind in ("measured", "simulated")]
+    kinds[1].estimate = Interval(1.0, 1.5, 2.0)
+    assert wording.deciding(kinds) is kinds[1]
 
 
 def test_one_emulated_run_that_no_draw_moves_decides_no_time(tmp_path):

@@ -18,6 +18,7 @@ from repro.answers.mlflow.best_effort import BestEffort
 from repro.answers.mlflow.store import Store
 from repro.core import locks, safe_files
 from repro.core.errors import Diverged, FaultError, InputError, ReproError
+from repro.core.not_none import not_none
 from repro.core.paths import reference_root, results_root
 from repro.experiment import files
 from repro.experiment.run import Run
@@ -208,6 +209,8 @@ def run_one(
                 processes.follow(listener, 3 * run.config.timeout_s + 60)
             if listener.left_at is not None:
                 raise Preempted(f"preempted: checkpoint at iteration {listener.left_at}")
+            if (record := store.read(folder)) is None:
+                raise FaultError("the ranks ended with status 0 and without a summary, as if their code called exit")
         except ReproError as error:
             if isinstance(error, FaultError):
                 error = as_preemption(error, listener.signalled, processes.lines)
@@ -219,15 +222,13 @@ def run_one(
                     mirrors.end(folder)
                 raise error from None
             progress.note(f"{run.label}: {error}; its result was complete by then")
+            record = not_none(store.read(folder))
         except BaseException:
             if mirrors:
                 mirrors.end(folder, interrupted=True)
             raise
         finally:
             processes.stop()
-        record = store.read(folder)
-        if record is None:
-            raise FaultError("the ranks ended without a summary")
         safe_files.remove_tree(folder / "checkpoints")
         if mirrors:
             mirrors.end(folder)

@@ -110,3 +110,16 @@ def test_whoever_asks_a_run_to_leave_gets_the_place(planned):
 
     faults = runner.run_all(planned, leave, mock.Mock())
     assert begun == [0] and [run for run, _ in faults] == planned[:1]
+
+
+def test_ranks_whose_code_exits_end_the_run_as_failed_and_its_mirror(planned, monkeypatch):
+    monkeypatch.setattr(runner, "Ranks", mock.Mock())  # end at once, with status 0
+    monkeypatch.setattr(runner, "Listener", lambda *_: SimpleNamespace(left_at=None, signalled=False))
+    mirrors = mock.Mock()
+    [run, *_] = expand(EXPERIMENT, ["strategy=dsync", "testbed=virtual", "dataset.standin=always"])
+    run.key = "key"
+    monkeypatch.setattr(runner, "as_preemption", lambda error, *_: error)
+    with pytest.raises(FaultError, match="without a summary"):
+        runner.run_one(run, False, mock.Mock(), mirrors, pools=Pools(fresh=True))
+    mirrors.end.assert_called_once_with(run.folder)
+    assert "without a summary" in (run.folder / "events.jsonl").read_text()

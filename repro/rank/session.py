@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from repro import data, models
-from repro.core.errors import FaultError
+from repro.core.errors import FaultError, InputError
 from repro.core.processes import say
 from repro.data.base import Dataset
 from repro.experiment.schema import RunConfig
@@ -27,6 +27,7 @@ from repro.records import store
 from repro.records.events import EventLog, read_events
 from repro.strategies import load
 from repro.strategies.base import Strategy, set_up
+from repro.training.evaluation.evaluate import digest
 from repro.training.stops import TrainingPlan
 from repro.training.worker import Worker
 
@@ -57,6 +58,8 @@ def run_rank(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     ended = train(plan, log, evaluator, checkpointer, start or 0, notice)
     pipeline, per_rank = strategy.describe(), fabric.exchange(strategy.describe_rank())
     observed = fabric.exchange(fabric.observed(worker.clock.train_s()))
+    if ended == plan.iterations:
+        check_replicas(worker, strategy)
     strategy.close()
     if events and ended < plan.iterations:
         events.append("preempted", iteration=ended)
@@ -91,6 +94,25 @@ def describe(worker: Worker, dataset: Dataset, plan: TrainingPlan) -> dict[str, 
         "memory": {"of": memory.kind(worker.model_shard.device)},
         "dataset": dataset.facts() | ({"augmentation": changes} if (changes := dataset.train.changes) else {}),
     }
+
+
+def check_replicas(worker: Worker, strategy: Strategy) -> None:
+    """InputError naming the first worker whose weights differ from an earlier one's, if the strategy declares that all
+    are the same. All ranks call it; servers, and ranks with a part of the model, are not compared, nor are buffers (the
+    running statistics of a batch norm), which are each rank's own."""
+    if not (strategy.identical_replicas and worker.arithmetic):
+        return
+    shard, mine = worker.model_shard, None
+    if not worker.is_server and shard.size == worker.parameters:
+        weights = strategy.eval_weights()
+        mine = digest({name: weights[name] for name, _ in shard.model.named_parameters()})
+    digests = worker.fabric.exchange(mine)
+    ranks = [rank for rank, of_rank in enumerate(digests) if of_rank]
+    if other := next((rank for rank in ranks if digests[rank] != digests[ranks[0]]), None):
+        raise InputError(
+            f"strategy {strategy.name}: rank {other} ends with other weights than rank {ranks[0]}; if it should, "
+            "declare identical_replicas = False in the strategy's class"
+        )
 
 
 def with_faults(strategy: Strategy, rank: int, resumed: bool) -> None:

@@ -66,7 +66,7 @@ def of(
     if latency is not None:
         entries["alpha_s"] = alpha_s = amount(latency, "latency", SECONDS, least=0.0)
         if alpha_s > LONGEST_LATENCY:
-            raise InputError(f"latency {latency}: is {alpha_s:g} s; must be at most {LONGEST_LATENCY:g}s, as 50us")
+            raise InputError(f"latency {latency}: is {alpha_s:g} s; must be at most {LONGEST_LATENCY:g} s, as 50us")
         known.append("alpha")
     if gpus_per_node == 1:
         known.append("local beta")

@@ -52,6 +52,7 @@ class Own(GradientStrategy):
         gradient = sum(self.worker.fabric.allgather(gradient))
         return {}
 """
+NOT_IDENTICAL = "    identical_replicas = False\n"
 
 
 @pytest.mark.parametrize(("returned", "error", "words"), [
@@ -69,6 +70,24 @@ def test_an_error_in_a_strategy_is_one_line_with_file_and_line(tmp_path, monkeyp
         sys.modules.pop("repro.strategies.own_wire")
     # its mark is what the command that started the rank knows it by
     assert error is InputError or KINDS[ended.value.mark] is Crashed
+
+
+@pytest.mark.parametrize(("body", "other"), [
+    ("return gradient * (self.worker.rank + 1)", 1),
+    ("return self.worker.fabric.allgather(gradient)[0] * (1 + (self.worker.rank == 2))", 2),
+])  # fmt: skip
+def test_replicas_that_differ_at_the_end_are_refused(tmp_path, monkeypatch, body, other):
+    (tmp_path / "own_wire.py").write_text(OWN.partition("        gradient =")[0] + f"        {body}\n")
+    monkeypatch.setattr(strategies, "__path__", [*strategies.__path__, str(tmp_path)])
+    try:
+        with pytest.raises(InputError, match=f"^strategy own_wire: rank {other} ends with other weights than rank 0;"):
+            run(tmp_path / "run", 3, "strategy=own_wire")
+        assert not (tmp_path / "run" / "summary.json").exists()
+        (tmp_path / "own_wire.py").write_text((tmp_path / "own_wire.py").read_text() + NOT_IDENTICAL)
+        sys.modules.pop("repro.strategies.own_wire")
+        assert run(tmp_path / "other", 3, "strategy=own_wire")["weights_sha256"]
+    finally:
+        sys.modules.pop("repro.strategies.own_wire")
 
 
 @pytest.mark.parametrize("name", OURS)

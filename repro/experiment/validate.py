@@ -22,6 +22,8 @@ def check(config: RunConfig) -> int:
     ):
         name = config.model.name
         raise InputError(f"numerics.channels_last=true: requires image input, and model {name} takes {takes}")
+    dataset = config.dataset.name
+    home("model").check_takes(config.model.name, home("dataset").kind(dataset), dataset)
     home("metric").check(config.metric, config.dataset.name)
     home("imbalance").check(config)
     home("strategy").check(config, launcher.fabric, gpu)

@@ -79,8 +79,8 @@ def _on_meta(
 
 
 def _built(name: str, input_shape: tuple[int, ...], classes: int, options: dict[str, Any]) -> nn.Sequential:
-    """The result of a model's `build` as an nn.Sequential. InputError if it is no module, has lazy parameters, or
-    raises an exception other than for lack of memory."""
+    """The result of a model's `build` as an nn.Sequential. InputError if it is no module, has lazy parameters or
+    none to train, or raises an exception other than for lack of memory."""
     module = REGISTRY.load(name)
     try:
         model = module.build(input_shape, classes, **options)
@@ -98,20 +98,26 @@ def _built(name: str, input_shape: tuple[int, ...], classes: int, options: dict[
     if lazy := [key for key, value in model.named_parameters() if isinstance(value, UninitializedParameter)]:
         raise InputError(f"model {name}: {lazy[0]} has no shape (its module is lazy); use a module such as nn.Linear")
     try:
-        return blocks_of(model, input_shape)
+        blocks = blocks_of(model, input_shape)
     except InputError as error:
         raise InputError(f"model {name}: {error}") from None
+    if not any(parameter.requires_grad for parameter in blocks.parameters()):
+        raise InputError(f"model {name}: has no parameters to train")
+    return blocks
 
 
 def of(config: RunConfig, dataset: Inputs, device: torch.device | str = "cpu") -> nn.Sequential:
     """The model of a run's configuration for its data set; InputError if the model takes other inputs."""
     name = config.model.name
-    if takes(name) not in (dataset.kind, ANYTHING):
-        fitting = ", ".join(other for other in REGISTRY.usable() if takes(other) == dataset.kind) or "none"
-        raise InputError(
-            f"model {name} takes {takes(name)}, and {dataset.name} is {dataset.kind}; models for it: {fitting}"
-        )
+    check_takes(name, dataset.kind, dataset.name)
     return build(name, dataset.input_shape, dataset.classes, config.seed, device, **config.model.options)
+
+
+def check_takes(name: str, kind: str, dataset: str) -> None:
+    """InputError if a model takes other inputs than those of a data set, which are of this kind."""
+    if takes(name) not in (kind, ANYTHING):
+        fitting = ", ".join(other for other in REGISTRY.usable() if takes(other) == kind) or "none"
+        raise InputError(f"model {name} takes {takes(name)}, and {dataset} is {kind}; models for it: {fitting}")
 
 
 def size_note(config: RunConfig, dataset: Inputs) -> str | None:

@@ -90,12 +90,11 @@ class GradientStrategy(DataParallel):
     def step(self) -> StepReport:
         report = self.local_gradient(self.gradient)
         total = self.exchange(self.gradient)
-        shape = getattr(total, "shape", None)
-        if shape != self.gradient.shape:
-            wrong = f"a value of type {type(total).__name__}" if shape is None else f"shape {tuple(shape)}"
+        mine = self.gradient
+        if not isinstance(total, torch.Tensor) or (total.shape, total.dtype) != (mine.shape, mine.dtype):
             raise InputError(
-                f"strategy {self.name}: exchange must return the sum of the workers' gradients, shape "
-                f"{tuple(self.gradient.shape)}; it returned {wrong}"
+                f"strategy {self.name}: exchange must return the sum of the workers' gradients, {_described(mine)}; it "
+                f"returned {_described(total)}"
             )
         self.worker.update(total)
         return report
@@ -107,6 +106,13 @@ class GradientStrategy(DataParallel):
         Put communication in `self.worker.clock.phase("communicate")`, compression in phase "compress". `gradient` may
         be overwritten and returned.
         """
+
+
+def _described(value: object) -> str:
+    """A tensor's shape and type, or the type of another value."""
+    if isinstance(value, torch.Tensor):
+        return f"a tensor of shape {tuple(value.shape)} and type {value.dtype}"
+    return f"a value of type {type(value).__name__}"
 
 
 class AllreduceStrategy(DataParallel):

@@ -15,8 +15,9 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from repro.core import own_code
-from repro.core.errors import InputError
+from repro.core import error_location, own_code
+from repro.core.errors import InputError, ReproError
+from repro.core.memory import exhausted
 
 if TYPE_CHECKING:
     import torch
@@ -104,7 +105,7 @@ class Own:
         from repro.data.base import Dataset
         from repro.data.readers.items import Typed
 
-        parts, x, checksum = self._arrays() if isinstance(self.source, Path) else self._items(options)
+        parts, x, checksum = self._arrays() if isinstance(self.source, Path) else self._called(options)
         if len(parts) == 1:
             parts = held_out(parts[0])
         regression = parts[0].y.is_floating_point()
@@ -152,6 +153,18 @@ class Own:
                 )
             parts.append(Split(normalised(x), labels(y, f"{path}: y{end}")))
         return parts, parts[0].slice(0, 1)[0][0], files.sha256(path)
+
+    def _called(self, options: dict[str, Any]) -> tuple[list[Samples], torch.Tensor, str]:
+        """`_items`; InputError naming the user's file and line if the user's code raises an exception."""
+        try:
+            return self._items(options)
+        except ReproError:
+            raise
+        except Exception as error:
+            if exhausted(error):
+                raise
+            line = error_location.describe(error, lambda file: Path(file).parent in own_code.folders())
+            raise InputError(f"data set {self.name}: {line}") from error
 
     def _items(self, options: dict[str, Any]) -> tuple[list[Samples], torch.Tensor, str]:
         import hashlib

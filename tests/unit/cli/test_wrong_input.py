@@ -62,6 +62,8 @@ def error_of(capsys, *arguments: str) -> str:
         ("title=${oc.env:HOME}", ["oc.env", "another value of the configuration"]),
         ("+grid.method.a=['title=${now:%Y}']", ["now"]),
         ("testbeds.here=['title=${oc.env:HOME}']", ["oc.env"]),
+        ("model=lstm_ptb", ["model lstm_ptb takes text, and mnist is images; models for it: alexnet, "]),
+        ("dataset=ptb", ["model mnist_mlp takes images, and ptb is text; models for it: lstm_ptb"]),
         ("title=a\nb", ["override 'title=a\\nb': has a line break"]),
         ("title=" + "[" * 10_000, ["[[ ... [["]),
         ("optimizer.lr=nan", ["optimizer.lr=nan: must be a finite number"]),

@@ -108,6 +108,11 @@ class Typo(Narrow):
     def forward(self, x):
         return self.haed(self.body(x))
 
+class Constant(Narrow):
+    def __init__(self, classes):
+        super().__init__(classes, classes)
+        self.requires_grad_(False)
+
 class Branches(Narrow):
     def forward(self, x):
         return super().forward(x if x.sum().item() > 0 else -x)
@@ -119,6 +124,7 @@ class Branches(Narrow):
     (("Narrow", "model.inputs=100", "model.outputs=5"), "its block body fails: "),
     (("Scalar",), "its output has shape (); the data's classification needs (2, 5)"),
     (("Typo",), "my_nets.py:18: AttributeError"),
+    (("Constant",), "has no parameters to train"),
     (("Branches",), None),  # a pass that needs values is left to the run
 ])  # fmt: skip
 def test_a_model_that_does_not_suit_the_data_is_refused_before_the_run(mine, net, complaint):
@@ -128,7 +134,31 @@ def test_a_model_that_does_not_suit_the_data_is_refused_before_the_run(mine, net
         assert planned(*own)
     else:
         line = refused(*own)
-        assert complaint in line and f"model ./my_nets.py:{net[0]}" in line and "(2, 1, 8, 8)" in line
+        assert complaint in line and f"model ./my_nets.py:{net[0]}" in line
+        assert "(2, 1, 8, 8)" in line or net == ("Constant",)
+
+
+BROKEN = """
+from torch.utils.data import Dataset
+
+class Broken(Dataset):
+    def __len__(self):
+        return 40
+
+    def __getitem__(self, i):
+        return self.row(i)
+
+def gone():
+    return open("gone.csv")
+"""
+
+
+@pytest.mark.parametrize(("name", "line"), [
+    ("Broken", "9: AttributeError: 'Broken' object has no attribute 'row'"), ("gone", "12: FileNotFoundError: "),
+])  # fmt: skip
+def test_an_error_in_own_data_is_one_line_with_file_and_line(mine, name, line):
+    (mine / "my_sets.py").write_text(BROKEN)
+    assert f"data set ./my_sets.py:{name}: {mine}/my_sets.py:{line}" in refused(f"dataset=./my_sets.py:{name}")
 
 
 def test_without_test_set_a_tenth_is_held_out_and_bytes_are_scaled(mine):

@@ -146,7 +146,7 @@ def test_the_state_goes_on_within_an_epoch_and_begins_again_with_the_next():
             "metric=perplexity: is defined for text, and data set 'mnist' has images; .*top1",
         ),
         (["accumulate=2"], "accumulate=2: model lstm_ptb carries its state .* must be 1"),
-        (["model=resnet20"], "model resnet20 takes images, and ptb-standin-seeded is text; models for it: lstm_ptb"),
+        (["model=resnet20"], "model resnet20 takes images, and ptb is text; models for it: lstm_ptb"),
         (["batch=300"], "batch=300: as many streams of ptb-standin-seeded have 6 words each, fewer than the 10"),
     ],
 )

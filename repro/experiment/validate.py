@@ -22,8 +22,6 @@ def check(config: RunConfig) -> int:
     ):
         name = config.model.name
         raise InputError(f"numerics.channels_last=true: requires image input, and model {name} takes {takes}")
-    dataset = config.dataset.name
-    home("model").check_takes(config.model.name, home("dataset").kind(dataset), dataset)
     home("metric").check(config.metric, config.dataset.name)
     home("imbalance").check(config)
     home("strategy").check(config, launcher.fabric, gpu)
@@ -37,4 +35,6 @@ def check(config: RunConfig) -> int:
     limits.check("ranks", needed, limits.RANKS)
     launcher.check(needed)
     programs.check(config)
+    dataset = config.dataset.name
+    home("model").check_takes(config.model.name, home("dataset").kind(dataset), dataset)
     return needed

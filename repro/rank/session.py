@@ -7,6 +7,8 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from repro import data, models
 from repro.core.errors import FaultError, InputError
 from repro.core.processes import say
@@ -23,7 +25,7 @@ from repro.rank.preemption import Notice
 from repro.rank.resume import gap, resume
 from repro.rank.step_log import StepLog
 from repro.rank.summary import summarise
-from repro.records import store
+from repro.records import provenance, store
 from repro.records.events import EventLog, read_events
 from repro.strategies import load
 from repro.strategies.base import Strategy, set_up
@@ -98,21 +100,28 @@ def describe(worker: Worker, dataset: Dataset, plan: TrainingPlan) -> dict[str, 
 
 def check_replicas(worker: Worker, strategy: Strategy) -> None:
     """InputError naming the first worker whose weights differ from an earlier one's, if the strategy declares that all
-    are the same. All ranks call it; servers, and ranks with a part of the model, are not compared, nor are buffers (the
-    running statistics of a batch norm), which are each rank's own."""
+    are the same. All ranks call it. Not compared are servers, ranks with a part of the model, buffers (the running
+    statistics of a batch norm), which are each rank's own, and ranks on other processors, which may round otherwise."""
     if not (strategy.identical_replicas and worker.arithmetic):
         return
     shard, mine = worker.model_shard, None
     if not worker.is_server and shard.size == worker.parameters:
         weights = strategy.eval_weights()
-        mine = digest({name: weights[name] for name, _ in shard.model.named_parameters()})
-    digests = worker.fabric.exchange(mine)
-    ranks = [rank for rank, of_rank in enumerate(digests) if of_rank]
-    if other := next((rank for rank in ranks if digests[rank] != digests[ranks[0]]), None):
-        raise InputError(
-            f"strategy {strategy.name}: rank {other} ends with other weights than rank {ranks[0]}; if it should, "
-            "declare identical_replicas = False in the strategy's class"
-        )
+        mine = processor(shard.device), digest({name: weights[name] for name, _ in shard.model.named_parameters()})
+    first: dict[str, tuple[int, str]] = {}  # processor -> its first rank, with its digest
+    for rank, of_rank in enumerate(worker.fabric.exchange(mine)):
+        if of_rank is None:
+            continue
+        other, expected = first.setdefault(of_rank[0], (rank, of_rank[1]))
+        if of_rank[1] != expected:
+            raise InputError(
+                f"strategy {strategy.name}: rank {rank} ends with other weights than rank {other}; if it should, "
+                "declare identical_replicas = False in the strategy's class"
+            )
+
+
+def processor(device: torch.device) -> str:
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else provenance.cpu_name()
 
 
 def with_faults(strategy: Strategy, rank: int, resumed: bool) -> None:

@@ -74,7 +74,7 @@ def hardware(network: str, device: str = "auto") -> dict[str, Any]:
     network: the testbed's description of the links. device: as in the configuration; "cpu" ignores GPUs. gpu is
     "NAME x COUNT" or None; class is a short, stable name such as "cpu-2core-intel-xeon-processor" or "gpu-1x-h200".
     """
-    cpu, cores = _cpu_name(), len(os.sched_getaffinity(0))
+    cpu, cores = cpu_name(), len(os.sched_getaffinity(0))
     gpus = [] if device == "cpu" else _gpus()
     if gpus:
         kind = f"gpu-{len(gpus)}x-{_slug(re.sub(r'(?i)nvidia|geforce|tesla', ' ', gpus[0]))}"
@@ -123,7 +123,7 @@ def _mpi_version() -> str | None:
     return None
 
 
-def _cpu_name() -> str:
+def cpu_name() -> str:
     try:
         text = Path("/proc/cpuinfo").read_text()
     except OSError:

@@ -281,7 +281,7 @@ def test_mpi_versions_hold_no_build_host(monkeypatch, text, version):
 
 def test_hardware_of_a_machine_without_gpu(monkeypatch):
     monkeypatch.setattr(module, "_gpus", list)
-    monkeypatch.setattr(module, "_cpu_name", lambda: "Intel Xeon Processor")
+    monkeypatch.setattr(module, "cpu_name", lambda: "Intel Xeon Processor")
     monkeypatch.setattr(module.os, "sched_getaffinity", lambda _: {0, 1})
     found = hardware("shared memory")
     assert found["class"] == "cpu-2core-intel-xeon-processor"
@@ -309,5 +309,5 @@ def test_a_cpu_build_of_torch_has_no_gpu(monkeypatch):
     assert module._gpus() == []
 
 
-def test_cpu_names_are_plain():
-    assert module._cpu_name() and not re.search(r"\(R\)|@|CPU", module._cpu_name())
+def testcpu_names_are_plain():
+    assert module.cpu_name() and not re.search(r"\(R\)|@|CPU", module.cpu_name())

@@ -7,11 +7,13 @@ import contextlib
 import re
 import sys
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 from repro.core import own_code
 from repro.core.errors import InputError, unknown
 from repro.core.terminal import styled
+from repro.core.user_files import check_target
 from repro.core.warnings import one_line
 from repro.experiment.config import DEFAULT_SCALE
 
@@ -95,6 +97,15 @@ def plugin(name: str) -> str:
     except InputError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     return name
+
+
+def new_file(text: str) -> Path:
+    """The argparse type of a file that the command writes."""
+    try:
+        check_target(Path(text))
+    except InputError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return Path(text)
 
 
 def dataset(parser: argparse.ArgumentParser) -> None:

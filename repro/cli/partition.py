@@ -6,12 +6,10 @@ import argparse
 import json
 from collections.abc import Callable
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repro.cli.options import as_json, count, dataset, device, plugin
+from repro.cli.options import as_json, count, dataset, device, new_file, plugin
 from repro.core.errors import InputError
-from repro.core.user_files import check_target
 
 if TYPE_CHECKING:
     from repro.algorithms.pipeline.layers import Layer, Profile
@@ -28,7 +26,7 @@ def add(commands: Any) -> None:
     profile.add_argument("--warmup", type=int, default=5, help="untimed minibatches before")
     device(profile)
     profile.add_argument("--threads", type=count, default=1, help="torch threads on a CPU; ranks on `here` have one")
-    profile.add_argument("--out", metavar="FILE", help="save the profile here")
+    profile.add_argument("--out", type=new_file, metavar="FILE", help="save the profile here")
     as_json(profile)
     profile.set_defaults(command=cmd_profile)
 
@@ -54,8 +52,6 @@ def cmd_profile(args: argparse.Namespace) -> None:
 
     limits.check("--threads", args.threads, limits.THREADS)
     options = grouped(args.overrides, "model", "dataset")
-    if args.out:
-        check_target(Path(args.out))
 
     import torch
 

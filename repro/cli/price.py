@@ -8,9 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repro.cli.options import as_json, count, dataset, device, plugin
+from repro.cli.options import as_json, count, dataset, device, new_file, plugin
 from repro.cli.partition import grouped
-from repro.core.user_files import check_target
 from repro.experiment.testbeds import entry_of
 
 if TYPE_CHECKING:
@@ -31,15 +30,15 @@ def add(commands: Any) -> None:
     price.add_argument("--batch", type=count, default=4, help="samples in a worker's minibatch")
     price.add_argument("--steps", type=count, default=20, help="iterations to time, after 3 untimed ones")
     device(price)
-    price.add_argument("--out", metavar="FILE", help="write the entries here, as YAML with their sources")
+    price.add_argument(
+        "--out", type=new_file, metavar="FILE", help="write the entries here, as YAML with their sources"
+    )
     as_json(price)
     price.set_defaults(command=cmd_price)
 
 
 def cmd_price(args: argparse.Namespace) -> None:
     options = grouped(args.overrides, "strategy", "model", "dataset")
-    if args.out:
-        check_target(Path(args.out))
 
     from functools import partial
 
@@ -60,7 +59,7 @@ def cmd_price(args: argparse.Namespace) -> None:
     measured = prices.measure(args.strategy, chosen, build, dataset, place, args.workers, args.batch, args.steps)
     entries, source = entries_of(measured), source_of(args, profiler.hardware(place))
     if args.out and entries:
-        write(Path(args.out), entries, source)
+        write(args.out, entries, source)
     if args.json:
         shown = [vars(one) | {"entry": entry_of(one.kind)} for one in measured.prices]
         print(json.dumps({"prices": shown, "uncharged_s": measured.uncharged_s, "source": source}, indent=1))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repro.cli.options import as_json
+from repro.cli.options import as_json, new_file
 from repro.core.errors import cannot
 from repro.core.warnings import one_line
 
@@ -30,7 +29,7 @@ def add(commands: Any) -> None:
     form = results.add_mutually_exclusive_group()
     form.add_argument("--csv", action="store_true", help="print CSV with all columns")
     form.add_argument("--json", action="store_true", help="print JSON: a list of rows")
-    form.add_argument("--parquet", type=Path, metavar="FILE", help="write a Parquet file with all columns")
+    form.add_argument("--parquet", type=new_file, metavar="FILE", help="write a Parquet file with all columns")
     results.set_defaults(command=cmd_results)
 
     compare = commands.add_parser("compare", help="compare two variants or strategies wherever both were run")

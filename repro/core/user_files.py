@@ -36,8 +36,10 @@ def read_profile(path: Path, remedy: str) -> str:
 
 
 def check_target(path: Path) -> None:
-    """InputError if no file can be created there."""
+    """InputError if no file can be created there, or only in the place of something else than a file."""
     if not path.parent.is_dir():
         raise InputError(f"{path}: there is no folder {path.parent}")
+    if path.is_symlink() or (path.exists() and not path.is_file() and not path.is_dir()):  # a rename would replace it
+        raise InputError(f"{path}: is a link, pipe or device; must be a regular file, or a new name")
     if path.is_dir():
         raise InputError(f"{path}: is a folder; must be a file")

@@ -123,6 +123,27 @@ def test_only_files_that_end_and_are_not_too_large_are_read(capsys, monkeypatch,
         assert str(path) in line and words in line
 
 
+@pytest.mark.parametrize(
+    "command", ["profile mnist_mlp --out", "price topk --out", "results --parquet"], ids=lambda each: each.split()[0]
+)
+def test_a_file_is_written_only_in_the_place_of_a_file(capsys, tmp_path, command):
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("file")
+    (tmp_path / "dangling").symlink_to("nothing")
+    os.mkfifo(tmp_path / "pipe")
+    before = {path: path.lstat().st_mode for path in tmp_path.iterdir()}
+    for path, words in (
+        *((tmp_path / name, "is a link, pipe or device") for name in ("pipe", "link", "dangling")),
+        (tmp_path, "is a folder"),
+        (tmp_path / "no" / "file", "there is no folder"),
+        ("", "is a folder; must be a file"),
+    ):
+        *words_of_it, option = command.split()
+        line = error_of(capsys, *words_of_it, option, str(path))
+        assert f"argument {option}: {path or '.'}: {words}" in line
+    assert before == {path: path.lstat().st_mode for path in tmp_path.iterdir()}
+
+
 # --- files of paper_configs/
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import os
 import signal
@@ -35,7 +36,7 @@ from repro.cli import (
 )
 from repro.cli.options import Parser, error_prefix
 from repro.core import config_folders, warnings
-from repro.core.errors import UNWRITABLE, InputError, ReproError
+from repro.core.errors import UNUSABLE, InputError, ReproError, shortened
 from repro.core.full_disk import place_of
 from repro.core.warnings import one_line
 
@@ -54,15 +55,9 @@ AGAIN_S = 0.05  # delay before a signal that had no effect is repeated
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status: 0 done, 1 a failure while running, 2 invalid input, 128 + signal number
     after a signal, as in shells (130 after Ctrl-C, 143 after SIGTERM)."""
-    parser = build_parser()
-    chosen, arguments = config_folder().parse_known_args(arguments)
-    args, rest = parser.parse_known_args(arguments)
-    if rest and (not hasattr(args, "overrides") or any(word.startswith("-") for word in rest)):
-        args.parser.refuse(rest)
-    if rest:  # overrides behind options, which argparse does not collect
-        args.overrides = [*args.overrides, *rest]
     warnings.forget()
     try:
+        chosen, args = parsed(arguments)
         with config_folders.used(chosen.config_dir), signals_interrupt():
             status = args.command(args) or 0
             sys.stdout.flush()
@@ -74,15 +69,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{error_prefix()} {one_line(str(error))}", file=sys.stderr)
         return error.status
     except OSError as error:
-        if error.errno not in UNWRITABLE:
+        if error.errno not in UNUSABLE:
             raise
-        print(f"{error_prefix()} {one_line(place_of(error))}: {error.strerror}", file=sys.stderr)
+        print(f"{error_prefix()} {one_line(shortened(place_of(error)))}: {error.strerror}", file=sys.stderr)
         return InputError.status
     except KeyboardInterrupt as interrupt:
         (sign,) = interrupt.args or (signal.SIGINT,)
         how = "interrupted" if sign == signal.SIGINT else f"terminated by {sign.name}"
         print(f"repro: {how}; the same command resumes", file=sys.stderr)
         return 128 + sign
+
+
+def parsed(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, argparse.Namespace]:
+    """The options of every command, and the arguments of the chosen one."""
+    parser = build_parser()
+    chosen, arguments = config_folder().parse_known_args(arguments)
+    args, rest = parser.parse_known_args(arguments)
+    if rest and (not hasattr(args, "overrides") or any(word.startswith("-") for word in rest)):
+        args.parser.refuse(rest)
+    if rest:  # overrides behind options, which argparse does not collect
+        args.overrides = [*args.overrides, *rest]
+    return chosen, args
 
 
 @contextlib.contextmanager

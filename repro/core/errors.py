@@ -7,8 +7,9 @@ import errno
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-# error numbers of a file or folder that cannot be written
-UNWRITABLE = (errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EDQUOT)
+# error numbers of a file or folder that cannot be written, or whose name no file can have
+UNUSABLE = (errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EDQUOT, errno.ENAMETOOLONG)
+LONGEST_PATH = 255  # characters of a path in a message
 
 
 class ReproError(Exception):
@@ -59,6 +60,12 @@ def cannot(action: str, path: Path, error: OSError) -> InputError:
     """An InputError for an `action` (read, write) on a file that failed."""
     reason = error.strerror or str(error)
     return InputError(f"cannot {action} {path}: {f'disk full ({reason})' if error.errno == errno.ENOSPC else reason}")
+
+
+def shortened(path: str) -> str:
+    """A path for a message, without the middle of a long one."""
+    half = LONGEST_PATH // 2
+    return path if len(path) <= LONGEST_PATH else f"{path[:half]} ... {path[-half:]}"
 
 
 def some_of(names: Sequence[object], most: int = 3, separator: str = ", ") -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from repro.core import error_location
-from repro.core.errors import UNWRITABLE, Crashed, ReproError
+from repro.core.errors import UNUSABLE, Crashed, ReproError
 from repro.core.paths import PACKAGE
 from repro.core.registry import PLUGINS, PROBES
 from repro.experiment.schema import RunConfig
@@ -22,7 +22,7 @@ def located(rank: int, config: RunConfig) -> Iterator[None]:
     except ReproError:
         raise
     except Exception as error:
-        if isinstance(error, OSError) and error.errno in UNWRITABLE:
+        if isinstance(error, OSError) and error.errno in UNUSABLE:
             raise
         traceback.print_exc()
         project = str(PACKAGE)

@@ -19,7 +19,7 @@ import torch
 
 from repro import fabric as fabrics
 from repro.core import locks, own_code
-from repro.core.errors import UNWRITABLE, Crashed, FaultError, InputError, ReproError
+from repro.core.errors import UNUSABLE, Crashed, FaultError, InputError, ReproError
 from repro.core.fields import checked
 from repro.core.full_disk import place_of
 from repro.core.processes import end_with_parent
@@ -78,7 +78,7 @@ def guarded(run: Callable[[], None]) -> None:
     except ReproError as error:
         stop(error.status, str(error), error.mark)
     except OSError as error:
-        if error.errno not in UNWRITABLE:
+        if error.errno not in UNUSABLE:
             raise
         stop(InputError.status, f"{place_of(error)}: {error.strerror}")
 

@@ -144,6 +144,36 @@ def test_a_file_is_written_only_in_the_place_of_a_file(capsys, tmp_path, command
     assert before == {path: path.lstat().st_mode for path in tmp_path.iterdir()}
 
 
+LONG = "x" * 300
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"new strategy {LONG}",
+        f"recommend ./{LONG}.py:Net --bandwidth 1g --workers 4",
+        f"profile mnist_mlp --out {LONG}",
+        f"show {FIG4} model=./{LONG}.py:Net",
+        f"run {FIG4} strategy=./{LONG}.py:Mine",
+        f"show {FIG4} dataset=./{LONG}.npz",
+        f"list --config-dir {LONG}",
+        f"run-prepared {LONG}",
+    ],
+    ids=lambda each: each.split()[0],
+)
+def test_a_name_that_no_file_can_have_is_one_line(capsys, monkeypatch, tmp_path, command):
+    monkeypatch.chdir(tmp_path)
+    line = error_of(capsys, *command.split())
+    assert "x ... x" in line and line.endswith(": File name too long") and len(line) < 300
+    assert not [path for path in tmp_path.rglob("*") if path.stat().st_size and not path.is_dir()]
+
+
+@pytest.mark.parametrize(("variable", "command"), [("REPRO_RESULTS", "results"), ("REPRO_DATA", "data list")])
+def test_a_folder_of_such_a_name_is_one_line_too(capsys, monkeypatch, variable, command):
+    monkeypatch.setenv(variable, LONG)
+    assert error_of(capsys, *command.split()).endswith(": File name too long")
+
+
 # --- files of paper_configs/
 
 

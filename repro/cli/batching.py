@@ -32,8 +32,10 @@ def add(commands: Any) -> None:
 def cmd_batches(args: argparse.Namespace) -> None:
     from repro.algorithms.batching.modes import decide
     from repro.algorithms.batching.profile import read
+    from repro.experiment import limits
 
     profile = read(args.profile)
+    limits.check(f"{args.profile}: layers", len(profile.transfer_s), limits.LAYERS)
     batches = decide(profile, args.mode)
     if args.json:
         print(json.dumps(batches_json(profile, args.mode, batches), indent=1))

@@ -10,6 +10,7 @@ UNITS = 200_000  # of computation in a schedule, of all ranks together
 THREADS = 1_024  # of torch in a process, which dies silently if it cannot start them
 EPOCHS = 1_000_000
 SEEDS = 2**32  # the highest seed, as torch and numpy take them
+LAYERS = 1_000  # of a profile that `repro batches` plans: 20 s, and eight times as long for twice as many
 STAGES = 2**27  # compared by a partitioner: a gigabyte for each of a few tables
 STAGES_OF_GROUPS = 2**35  # compared within groups: half a minute
 PIECES = 1_024  # of a block in a pipelined ring

@@ -15,6 +15,7 @@ from repro.algorithms.batching.times import executed_s, exetime_s, meets_constra
 from repro.cli.main import main
 from repro.core.errors import InputError
 from repro.experiment import config as configs
+from repro.experiment import limits
 from repro.probes import batching
 from tests.support.batching import in_ms
 from tests.support.probes import check, run
@@ -69,6 +70,14 @@ def test_no_batches_meet_the_constraint(tmp_path, capsys):
     assert text.endswith("that meet (5): none do\n") and "[1, 1], [2, 3]" in text
     assert main(["batches", str(path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["exetime_optimum"] is None
+
+
+def test_a_profile_that_takes_minutes_is_refused_at_once(tmp_path, capsys):
+    path = tmp_path / "long.json"
+    many = [1] * (limits.LAYERS + 1)
+    path.write_text(json.dumps({"startup_s": 1, "transfer_s": many, "forward_s": many}))
+    assert main(["batches", str(path)]) == 2
+    assert capsys.readouterr().err == f"repro: error: {path}: layers: 1,001; must be 1,000 or less\n"
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -85,20 +85,19 @@ def cmd_partition(args: argparse.Namespace) -> None:
 
 
 def grouped(overrides: list[str], *groups: str) -> dict[str, dict[str, Any]]:
-    """Split overrides into options by group (`model`, `dataset` ...); InputError for others."""
-    import yaml
+    """Split overrides into options by group (`model` ...), read as `repro run` reads them; InputError for others."""
+    from repro.experiment.compose import unreadable, value_of
 
     options: dict[str, dict[str, Any]] = {group: {} for group in groups}
     valid = " or ".join(f"{group}.OPTION=value" for group in groups)
     for override in overrides:
-        key, equals, text = override.partition("=")
+        key, equals, _ = override.partition("=")
         group, _, option = key.partition(".")
         if not equals or group not in options or not option:
             raise InputError(f"override '{override}': must be {valid}")
-        try:
-            options[group][option] = yaml.safe_load(text)
-        except (yaml.YAMLError, RecursionError):
-            raise InputError(f"override '{override}': its value cannot be read") from None
+        if (read := value_of(override)) is None:
+            raise unreadable(override)
+        options[group][option] = read[1]
     return options
 
 

@@ -152,14 +152,23 @@ def _of_group(override: str, state: str, stored: str) -> bytes:
 
 
 def value_of(override: str) -> tuple[str, Any] | None:
-    """The entry and the value that an override sets; None if it chooses a file or refers to another value."""
+    """The entry and the value that an override sets; None if it chooses a file, or has no plain value."""
     try:
         parsed = OverridesParser.create().parse_override(override)
         value = parsed.value()
     except FAULTS:
         return None  # composing it raises the error
     key = parsed.key_or_group
-    return None if key in GROUPS or "${" in str(value) or parsed.is_delete() else (key, value)
+    other = "${" in str(value) or parsed.is_delete() or parsed.is_sweep_override()
+    return None if key in GROUPS or other else (key, value)
+
+
+def unreadable(override: str) -> InputError:
+    """An InputError for an override whose value Hydra's grammar does not allow."""
+    return InputError(
+        f"override '{override}': its value cannot be read; a text with non-ASCII letters, or with a sign such as =, "
+        f"needs quotes (' or \") inside the shell's: '{override.partition('=')[0]}=\"...\"'"
+    )
 
 
 def _of_replaced(override: str, chosen: set[str], config: DictConfig) -> bool:
@@ -259,11 +268,7 @@ def _one_line(error: Exception, overrides: Sequence[str]) -> InputError:
         for path in sorted(path for folder in config_folders.folders() for path in folder.rglob("*.yaml")):
             yaml_files.read(path)  # raises InputError for the unreadable file
     if isinstance(error, OverrideParseException) and any(words in text for words in UNQUOTED):
-        key = error.override.partition("=")[0]
-        return InputError(
-            f"override '{error.override}': its value cannot be read; a text with non-ASCII letters, or with a sign "
-            f"such as =, needs quotes (' or \") inside the shell's: '{key}=\"...\"'"
-        )
+        return unreadable(error.override)
     if isinstance(error, RecursionError):
         return InputError("configuration: brackets are nested too deeply")
     return InputError(f"configuration: {text}")

@@ -18,10 +18,12 @@ from repro.answers.claims import published_verdicts
 from repro.answers.pages import built, overview
 from repro.cli import marked, publishing, verify, workloads
 from repro.cli.main import main
+from repro.cli.partition import grouped
 from repro.core import paths
 from repro.core.errors import InputError
 from repro.core.paths import PROJECT, reference_root
 from repro.experiment import limits
+from repro.experiment.config import compose
 from repro.records import catalogue, reference, tidy
 from tests.reports.data.summaries import make
 from tests.support import pipedream_vgg16
@@ -90,6 +92,17 @@ def test_profile_then_partition(tmp_path, capsys):
     assert main(["partition", str(path), "--machines", "2", "--bandwidth", "1e6"]) == 0
     text = capsys.readouterr().out
     assert "mnist_mlp, measured, minibatch of 8, 2 after a warm-up of 1" in text and "fc1" in text
+
+
+def test_an_option_has_the_value_that_a_run_gives_it(capsys):
+    texts = ("1e-3", "1E+2", "[1,2e-1]", "true", "no", "null", "a b", "'1e-3'")
+    overrides = [f"model.o{number}={text}" for number, text in enumerate(texts)]
+    in_a_run = compose("pipesgd/fig4-mnist", [f"+{override}" for override in overrides])["model"]
+    given = grouped(overrides, "model")["model"]
+    assert given["o0"] == 0.001 and given == {name: in_a_run[name] for name in given} and len(given) == len(texts)
+    for text in ("1,2", "a=b", "${seed}"):
+        assert main(["price", "topk", f"strategy.density={text}"]) == 2
+        assert f"'strategy.density={text}': its value cannot be read; " in capsys.readouterr().err
 
 
 def test_a_module_whose_forward_does_not_fit_is_one_line():

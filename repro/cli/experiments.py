@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from repro.cli.options import ALLOT, as_json, draws_argument, experiment_arguments
+from repro.cli.options import as_json, draws_argument, experiment_arguments
 from repro.core.errors import some_of
 from repro.core.terminal import styled
 
@@ -120,12 +120,9 @@ def cmd_run(args: argparse.Namespace) -> None:
 
 def draw(args: argparse.Namespace) -> None:
     from repro.cli.draws import run_draws
-    from repro.experiment.inputs import check_draws
     from repro.launch.pool import Pools
     from repro.launch.run import planned_here
 
-    if args.draws != ALLOT:
-        check_draws(args.draws)
     with Pools(args.fresh_ranks) as pools:
         planned = planned_here(args.experiment, args.overrides, args.scale, abs(args.draws), pools, not args.dry_run)
     run_draws(args, planned.runs)

@@ -129,9 +129,17 @@ def experiment_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--scale", default=DEFAULT_SCALE, help=sizes)
 
 
+def draws(text: str) -> int:
+    """The argparse type of a number of draws."""
+    from repro.experiment.inputs import check_draws
+
+    check_draws(int(text))
+    return int(text)
+
+
 def draws_argument(parser: argparse.ArgumentParser) -> None:
     text = (
         "instead of the usual runs, draw the assumed inputs of the simulated ones N times (a power of two; without N "
     )
     text += "as often as fits into a night)"
-    parser.add_argument("--draws", metavar="N", type=int, nargs="?", const=ALLOT, default=0, help=text)
+    parser.add_argument("--draws", metavar="N", type=draws, nargs="?", const=ALLOT, default=0, help=text)

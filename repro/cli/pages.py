@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repro.cli.options import as_json
+from repro.core.errors import InputError
 
 if TYPE_CHECKING:
     from repro.answers.site.build import Site
@@ -29,6 +30,8 @@ def cmd_report(args: argparse.Namespace) -> None:
     from repro.core.paths import reports_root
 
     out = (args.out or reports_root()).resolve()
+    if args.out and not next(each for each in (out, *out.parents) if each.exists()).is_dir():
+        raise InputError(f"--out {args.out}: must be a folder, or a new name for one")
     written = build(args.paper, out=out, say=say, pdf=args.pdf, meanwhile=imported)
     if args.paper:
         written += build_overview(out)

@@ -75,7 +75,8 @@ def rerun(paper: str | None) -> None:
     from repro.launch import rerun
     from repro.records import catalogue, reference
 
-    chosen = rerun.sample([run for name in catalogue.papers(paper) for run in reference.read(name)])
+    published = [run for name in catalogue.papers(paper) for run in reference.read(name)]
+    chosen = rerun.sample(published)
     if not chosen:
         raise InputError("verify --rerun: no simulated run of the reference is cheap enough")
     done = rerun.rerun(chosen)
@@ -91,4 +92,6 @@ def rerun(paper: str | None) -> None:
     repeated = sum(not each.left_out for each in done)
     if different:
         raise FaultError(f"verify: {different} of {repeated} repeated runs have other numbers than published")
-    print(f"{repeated} simulated runs repeated, all numbers equal")
+    print(
+        f"{repeated} of {len(published)} runs repeated (the cheapest simulated one of each strategy), all numbers equal"
+    )

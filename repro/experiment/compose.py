@@ -258,6 +258,8 @@ def _one_line(error: Exception, overrides: Sequence[str]) -> InputError:
         error = unknown("option", key, valid) if valid else InputError(f"unknown option '{key}'")
         plugin = f"{group} {entries['name']}: " if group in PLUGINS and entries.get("name") else ""
         return InputError(f"{plugin}{error}")
+    if match := re.search("Error merging override ([^=]*=(.).*)", text):  # a list for entries, or entries for a list
+        return InputError(f"{match[1]}: must be {'entries, as {name: value}' if match[2] == '[' else 'a list'}")
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         group, _, name = str(error.missing_cfg_file).partition("/")
         if group in GROUPS:

@@ -19,7 +19,9 @@ def of(name: str, factory: Any) -> Any:
     InputError if it cannot make a module."""
     if inspect.ismodule(factory):
         if not hasattr(factory, "build"):
-            raise InputError(f"model {name}: has no function `build`; name a class or function of it, as {name}:Net")
+            raise InputError(
+                f"model {name}: has no function `build`; name a class or function of it, as {name.rstrip(':')}:Net"
+            )
         return factory
     if not callable(factory):
         raise InputError(f"model {name}: must be a class or function that makes an nn.Module")

@@ -66,7 +66,8 @@ def test_wrong_models_and_data_are_one_line(mine):
     assert "hidden has no default; set model.hidden=VALUE" in refused("model=./my_nets.py:Needs", *NPZ)
     assert "nearest: Vit" in refused("model=./my_nets.py:Vitt", *NPZ)
     assert "no such file" in refused("model=./gone.py:Vit", *NPZ)
-    assert "name a class or function" in refused("model=./my_nets.py", *NPZ)
+    for named in ("./my_nets.py", "./my_nets.py:"):
+        assert "name a class or function of it, as ./my_nets.py:Net" in refused(f"model={named}", *NPZ)
     line = refused("model=./my_nets.py:Flow", "strategy=pipedream", "strategy.config=2-2", *NPZ)
     assert "2 stages, and blocks of the model: 1" in line and "because torch.fx cannot trace" in line
     assert "no stand-in" in refused("dataset.standin=always", *NPZ)

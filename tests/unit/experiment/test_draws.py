@@ -99,10 +99,11 @@ def test_more_draws_extend_the_fewer_and_cover_every_input_evenly():
     assert len(own) == len(inputs.words())
 
 
-@pytest.mark.parametrize("number", ["3", "1", "-2", "8192"])
+@pytest.mark.parametrize("number", ["3", "1", "0", "-1", "-2", "8192"])
 def test_a_number_of_draws_that_is_no_power_of_two(number, capsys):
-    assert main(["run", FIG4, "--draws", number]) == 2
-    assert "power of two" in capsys.readouterr().err
+    for command in ("run", "show"):
+        assert main([command, FIG4, "--draws", number]) == 2
+        assert f"--draws {number}: must be a power of two, 2 to 4096\n" in capsys.readouterr().err
 
 
 def test_draws_of_a_testbed_that_is_measured_are_refused(capsys):

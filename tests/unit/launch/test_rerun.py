@@ -40,6 +40,8 @@ def test_equal_numbers_pass_and_a_different_one_ends_with_status_1(cheap, tmp_pa
     altered = with_numbers(cheap, bytes_sent=1.5).model_copy(update={"run": "altered", "key": "altered"})
     reference.write("validation", [cheap], tmp_path)
     assert main(["verify", "--rerun"]) == 0
+    repeated = "1 of 1 runs repeated (the cheapest simulated one of each strategy), all numbers equal\n"
+    assert capsys.readouterr().out == repeated
     reference.write("validation", [altered], tmp_path)
     assert main(["verify", "--rerun", "validation"]) == 1
     out = capsys.readouterr().out

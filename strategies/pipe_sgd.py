@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
 
 from repro.core.errors import InputError
 from repro.core.fields import Count, NonNegative
+from repro.experiment import limits
 from repro.strategies.base import RunFacts, StepReport
 from repro.strategies.shared.bucketed import BucketedAllreduce
 from repro.strategies.shared.data_parallel import AllreduceOptions, DataParallel
@@ -17,7 +21,8 @@ from repro.training.worker import Worker
 
 @dataclass
 class PipeSGDOptions(AllreduceOptions):
-    K: Count = 2  # iteration dependency: an update uses the gradients of the K-th last iteration
+    # iteration dependency: an update uses the gradients of the K-th last iteration
+    K: Annotated[Count, Field(le=limits.DEPTH)] = 2
     warmup_epochs: NonNegative = 0  # D-Sync (K = 1) before the pipeline starts
     segments: Count = 1  # L of equation (6): buckets of blocks, whose gradients are sent one after the other
     staleness_lr: bool = False  # lr / max(1, staleness of the update's gradient)

@@ -13,6 +13,7 @@ SEEDS = 2**32  # the highest seed, as torch and numpy take them
 LAYERS = 1_000  # of a profile that `repro batches` plans: 20 s, and eight times as long for twice as many
 STAGES = 2**27  # compared by a partitioner: a gigabyte for each of a few tables
 STAGES_OF_GROUPS = 2**35  # compared within groups: half a minute
+DEPTH = 64  # iterations in Pipe-SGD's pipeline, each with the memory of a gradient. The paper has 2
 PIECES = 1_024  # of a block in a pipelined ring
 
 

@@ -6,11 +6,14 @@ from abc import abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
+from pydantic import Field
 
 from repro.core.errors import InputError
 from repro.core.fields import Count
+from repro.experiment import limits
 from repro.fabric.base import MAIN
 from repro.fabric.collectives.compressed import CompressedAllreduce, check
 from repro.strategies.base import StepReport, Strategy
@@ -23,7 +26,7 @@ class AllreduceOptions:
 
     codec: str = "none"
     algorithm: str = "ring"
-    pieces: Count = 4  # of a block, with algorithm ring_pipelined only
+    pieces: Annotated[Count, Field(le=limits.PIECES)] = 4  # of a block, with algorithm ring_pipelined only
 
     def __post_init__(self) -> None:
         check(self.codec, self.algorithm)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
+from pydantic import Field
 
 from repro.core.errors import InputError, unknown
 from repro.core.fields import Count, Share
+from repro.experiment import limits
 from repro.fabric.base import BACKGROUND, MAIN
 from repro.fabric.sparse import selection
 from repro.fabric.sparse.gradients import CODECS, Sparse, Wire
@@ -33,7 +36,8 @@ class SparseOptions:
     codec: str = "none"  # of the values on the wire; indices are int32
     momentum_correction: bool = False
     thread: bool = True  # residuals, selection and communication in a separate thread (section III-F)
-    K: Count = 1  # iterations in the pipeline, as in Pipe-SGD: an update uses the gradients of the K-th last iteration
+    # iterations in the pipeline, as in Pipe-SGD: an update uses the gradients of the K-th last iteration
+    K: Annotated[Count, Field(le=limits.DEPTH)] = 1
 
     def __post_init__(self) -> None:
         selection.check(self.selection)

@@ -104,9 +104,8 @@ def check_replicas(worker: Worker, strategy: Strategy) -> None:
     statistics of a batch norm), which are each rank's own, and ranks on other processors, which may round otherwise."""
     if not (strategy.identical_replicas and worker.arithmetic):
         return
-    shard, mine = worker.model_shard, None
+    shard, mine, weights = worker.model_shard, None, strategy.eval_weights()  # servers may send theirs for it
     if not worker.is_server and shard.size == worker.parameters:
-        weights = strategy.eval_weights()
         mine = processor(shard.device), digest({name: weights[name] for name, _ in shard.model.named_parameters()})
     first: dict[str, tuple[int, str]] = {}  # processor -> its first rank, with its digest
     for rank, of_rank in enumerate(worker.fabric.exchange(mine)):

@@ -62,7 +62,7 @@ def run_unfinished(
     mirrors = BestEffort(tracking, progress.note) if tracking else None
     try:
         with contextlib.nullcontext(pools) if pools else Pools() as pools:
-            faults = run_all(todo, lambda run, core: run_one(run, force, progress, mirrors, core, pools), progress)
+            faults = run_all(todo, lambda run, cores: run_one(run, force, progress, mirrors, cores, pools), progress)
     finally:
         progress.close()
     failed = None
@@ -75,24 +75,22 @@ def run_unfinished(
 
 
 def run_all(
-    todo: Sequence[Run], carry_out: Callable[[Run, int | None], None], progress: Progress
+    todo: Sequence[Run], carry_out: Callable[[Run, Sequence[int] | None], None], progress: Progress
 ) -> list[tuple[Run, ReproError]]:
-    """Measured runs one by one, undisturbed; then simulated ones side by side, one per core.
+    """Measured runs one by one, undisturbed; then simulated ones side by side, each on its share of the cores.
 
     Simulations that compute on a GPU take their turn among the measured runs, those of an experiment side by side.
     Returns the failures; raises the InputError of a single run.
     """
     faults: list[tuple[Run, ReproError]] = []
-    cores: Queue[int] = Queue()
-    for core in sorted(os.sched_getaffinity(0)):
-        cores.put(core)
+    cores = sorted(os.sched_getaffinity(0))
 
-    def attempt(run: Run) -> None:
+    def attempt(run: Run, shares: Queue[Sequence[int]] | None = None) -> None:
         if any(isinstance(fault, Preempted) for _, fault in faults):
             return  # the whole command is preempted
-        core = cores.get() if run.simulated else None
+        share = shares.get() if shares else None
         try:
-            carry_out(run, core)
+            carry_out(run, share)
         except ReproError as fault:
             if isinstance(fault, InputError) and len(todo) == 1:
                 raise
@@ -100,12 +98,16 @@ def run_all(
             progress.done(run.title, f"{word}: {run.title}: {fault}")
             faults.append((run, fault))
         finally:
-            if core is not None:
-                cores.put(core)
+            if shares and share is not None:
+                shares.put(share)
 
     def side_by_side(some: Sequence[Run]) -> None:
-        with ThreadPoolExecutor(cores.qsize()) as pool:
-            running = [pool.submit(attempt, run) for run in some]
+        at_once = max(1, min(len(some), len(cores)))
+        shares: Queue[Sequence[int]] = Queue()
+        for place in range(at_once):
+            shares.put(cores[place::at_once])
+        with ThreadPoolExecutor(at_once) as pool:
+            running = [pool.submit(attempt, run, shares) for run in some]
             try:
                 for future in as_completed(running):
                     future.result()
@@ -172,10 +174,10 @@ def run_one(
     force: bool,
     progress: Progress,
     mirrors: BestEffort | None = None,
-    core: int | None = None,
+    cores: Sequence[int] | None = None,
     pools: Pools | None = None,
 ) -> None:
-    """Execute one run, from its last checkpoint if there is one, to its summary; core: of a simulation."""
+    """Execute one run, from its last checkpoint if there is one, to its summary; cores: of a simulation."""
     if not force and (reason := run.diverged):
         raise Diverged(reason)
     progress.starting(run.title)
@@ -198,9 +200,9 @@ def run_one(
         files.write_yaml(folder / "config.yaml", run.config.model_copy(update=recorded).plain())
         if mirrors:
             mirrors.begin(folder)
-        # on a GPU the threads of CUDA and autograd would share that one core
-        pinned = core is not None and not computes_on_gpu(run)
-        environ = allocation.environment | ({"REPRO_CORE": str(core)} if pinned else {})
+        # on a GPU the threads of CUDA and autograd would share them
+        pinned = "" if cores is None or computes_on_gpu(run) else ",".join(map(str, cores))
+        environ = allocation.environment | ({"REPRO_CORES": pinned} if pinned else {})
         processes = Ranks(allocation.command, environ, folder / "ranks.log", keep_open=[lock], count=ranks_of(run))
         listener = Listener(run, progress, mirrors)
         try:

@@ -47,8 +47,8 @@ def main(fabric: str, folder: Path) -> None:
     numerics.prepare(config.numerics)
     srun_ranks.translate(fabric)
     if fabric == "virtual":
-        if core := os.environ.get("REPRO_CORE"):
-            os.sched_setaffinity(0, {int(core)})  # all virtual ranks are one thread
+        if cores := os.environ.get("REPRO_CORES"):  # of this process, while other simulations have the others
+            os.sched_setaffinity(0, map(int, cores.split(",")))
         preemption.listen()
         testbed = config.testbed
         assert testbed.kind == "simulated"

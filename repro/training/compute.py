@@ -9,7 +9,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -20,9 +21,11 @@ from repro.models._blocks import ONE_BLOCK
 from repro.training.clock import Clock
 from repro.training.device_times import BlockSeconds
 from repro.training.model_shard import ModelShard, Through
+from repro.training.side_by_side import SideBySide
 
 MICROBATCH_SEED = 2**44  # beyond all differences between the seeds of blocks and minibatches
 Ready = Callable[[int], None]
+Around = Callable[[str, int], AbstractContextManager[object]]
 
 
 class Hooks(NamedTuple):
@@ -63,7 +66,8 @@ class Compute:
 
     def gradients(self, minibatch: int, hooks: Hooks) -> torch.Tensor | None:
         x, y = self._load(minibatch)
-        return self._passes(minibatch, x, y, hooks)
+        self.minibatch = minibatch
+        return self._passes(x, y, hooks, self._around)
 
     def _load(self, minibatch: int) -> tuple[torch.Tensor, torch.Tensor]:
         worker = self.worker
@@ -73,22 +77,19 @@ class Compute:
                 worker.model_shard.reset_state()
         return x, y
 
-    def _passes(self, minibatch: int, x: torch.Tensor, y: torch.Tensor, hooks: Hooks) -> torch.Tensor:
+    def _passes(self, x: torch.Tensor, y: torch.Tensor, hooks: Hooks, around: Around) -> torch.Tensor:
         worker, pieces, losses = self.worker, self.worker.accumulate, []
-        self.minibatch = minibatch
         parts = [(x, y)] if pieces == 1 else zip(x.chunk(pieces), y.chunk(pieces), strict=True)
         for piece, (inputs, labels) in enumerate(parts):
             self.microbatch, passes = piece, worker.model_shard.forward_backward
-            losses.append(
-                passes(inputs, labels, worker.loss_function, self._around, *hooks, microbatch=(piece, pieces))
-            )
+            losses.append(passes(inputs, labels, worker.loss_function, around, *hooks, microbatch=(piece, pieces)))
         return losses[0] if pieces == 1 else torch.stack(losses).mean()
 
     def forward(
         self, minibatch: int, x: torch.Tensor | None, y: torch.Tensor | None, timed: bool
     ) -> torch.Tensor | None:
         self.minibatch, self.microbatch = minibatch, 0
-        around = self._around if timed else lambda _, block: self.seeded(block)
+        around = self._around if timed else self._untimed
         return self.worker.model_shard.forward(not_none(x), y, self.worker.loss_function, around)
 
     def backward(
@@ -108,6 +109,10 @@ class Compute:
         if name == "forward" and block in self.stochastic:
             return self._seeded_forward(block)
         return self.worker.clock.phase(name)
+
+    def _untimed(self, name: str, block: int) -> AbstractContextManager[None]:
+        """The context of a block's pass without its phase."""
+        return self.seeded(block) if name == "forward" else nullcontext()
 
     @contextmanager
     def _seeded_forward(self, block: int) -> Iterator[None]:
@@ -141,22 +146,41 @@ class Padded(Compute):
         if (rest := target_s - self.passes_s - (fabric.now() - began)) > 0:
             with self.worker.clock.phase("forward"):
                 fabric.sleep(rest)
-        began = fabric.now()
-        loss = self._passes(minibatch, x, y, hooks)
+        began, self.minibatch = fabric.now(), minibatch
+        loss = self._passes(x, y, hooks, self._around)
         await_device(self.worker.model_shard)
         self.passes_s = fabric.now() - began
         return loss
 
 
 class Modelled(Compute):
-    """The arithmetic takes no time; the modelled time of the backward passes elapses after it, block by block."""
+    """The arithmetic takes no time; the modelled time of the passes elapses block by block.
+
+    That of the forward pass elapses within it if a hook waits for messages there, else after both passes have started.
+    """
 
     _known = -1, 1.0  # a minibatch, and its computation relative to one of nominal length
 
+    def __init__(self, worker: Job, numbers: Sequence[int]):
+        super().__init__(worker, numbers)
+        self.side_by_side = SideBySide(worker.model_shard, lambda x, y: self._passes(x, y, Hooks(), self._untimed))
+
     def gradients(self, minibatch: int, hooks: Hooks) -> torch.Tensor | None:
-        loss = super().gradients(minibatch, hooks._replace(gradient_ready=None))
-        self._rest(minibatch, hooks.gradient_ready)
-        return loss
+        if hooks.before_block or hooks.through:
+            loss = super().gradients(minibatch, hooks._replace(gradient_ready=None))
+            self._rest(minibatch, hooks.gradient_ready)
+            return loss
+        x, y = self._load(minibatch)
+        self.minibatch = minibatch
+        wait = cache(self.side_by_side.start(x, y))
+        self._all_forward(minibatch)
+
+        def ready(block: int) -> None:
+            wait()
+            not_none(hooks.gradient_ready)(block)
+
+        self._rest(minibatch, ready if hooks.gradient_ready else None)
+        return wait()
 
     def backward(
         self,
@@ -181,6 +205,13 @@ class Modelled(Compute):
             worker, seconds = self.worker, self._forward_s(self.minibatch, block)
             with worker.clock.phase("forward"), worker.fabric.compute(seconds), self.seeded(block):
                 yield
+
+    def _all_forward(self, minibatch: int, before_block: Ready | None = None) -> None:
+        """Let the time of the first microbatch's forward pass elapse."""
+        for block in range(len(not_none(self.worker.blocks).forward)):
+            if before_block:
+                before_block(block)
+            self._pass("forward", self._forward_s(minibatch, block))
 
     def _work(self, minibatch: int) -> float:
         if self._known[0] != minibatch:
@@ -221,13 +252,7 @@ class TimingOnly(Modelled):
         return None
 
     def forward(self, minibatch: int, *_: object) -> None:
-        self._all_forward(minibatch, None)
-
-    def _all_forward(self, minibatch: int, before_block: Ready | None) -> None:
-        for block in range(len(self.worker.model_shard.blocks)):
-            if before_block:
-                before_block(block)
-            self._pass("forward", self._forward_s(minibatch, block))
+        self._all_forward(minibatch)
 
 
 def of(worker: Job, numbers: Sequence[int]) -> Compute:

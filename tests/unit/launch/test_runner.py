@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from types import SimpleNamespace
 from unittest import mock
 
@@ -69,8 +71,8 @@ def test_a_simulation_that_computes_on_a_gpu_is_kept_to_no_core(planned, monkeyp
     [run, *_] = expand(EXPERIMENT, ["strategy=dsync", "testbed=virtual", "dataset.standin=always"])
     run.key, run.hardware = "key", {"gpu": gpu}
     with pytest.raises(FaultError, match="enough"):
-        runner.run_one(run, False, SimpleNamespace(starting=print, note=print), core=0, pools=Pools(fresh=True))
-    assert ("REPRO_CORE" in started[0]) is pinned
+        runner.run_one(run, False, SimpleNamespace(starting=print, note=print), cores=[0], pools=Pools(fresh=True))
+    assert ("REPRO_CORES" in started[0]) is pinned
 
 
 def test_what_this_machine_lacks_is_no_error_where_other_runs_were_done(planned, monkeypatch, capsys):
@@ -98,6 +100,25 @@ def test_simulations_wait_for_what_is_measured_but_on_a_gpu_have_their_turn(plan
             run.key, run.hardware = "simulated", {"gpu": gpu}
         runner.run_unfinished([planned[0], *simulated, *planned[1:]], track=False)
         assert [testbed for _, testbed in begun] == order
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_simulations_at_the_same_time_share_all_cores(count, monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2})
+    at_once, shares = threading.Barrier(min(count, 3)), []
+
+    def carry_out(run, cores):
+        shares.append(tuple(cores))
+        if len(shares) <= at_once.parties:
+            at_once.wait(60)
+
+    simulated = expand(EXPERIMENT, ["strategy=dsync", "testbed=virtual", "dataset.standin=always"]) * count
+    for run in simulated:
+        run.key, run.hardware = "simulated", {}
+    assert not runner.run_all(simulated, carry_out, mock.Mock())
+    together = shares[: at_once.parties]
+    assert sorted(core for share in together for core in share) == [0, 1, 2]
+    assert len(shares) == count and set(shares) == set(together)
 
 
 def test_whoever_asks_a_run_to_leave_gets_the_place(planned):

@@ -46,14 +46,18 @@ class Options(Model):
 
 
 def check(config: RunConfig) -> None:
-    """InputError for what the bare loop does not implement."""
     needs_one(config, "compares one rank with a bare loop")
     needs_real_time(config)
-    optimizer = config.optimizer
+    check_bare(config)
+
+
+def check_bare(config: RunConfig) -> None:
+    """InputError for what `Bare` does not implement."""
+    optimizer, where = config.optimizer, f"program {config.program}"
     if (optimizer.name, optimizer.schedule, optimizer.warmup, optimizer.clip_norm) != ("sgd", "constant", [], None):
-        raise InputError("program loop: its bare loop has plain SGD at one rate: leave the other entries of optimizer")
+        raise InputError(f"{where}: its bare loop has plain SGD at one rate: leave the other entries of optimizer")
     if config.accumulate > 1:
-        raise InputError(f"accumulate={config.accumulate}: program loop takes minibatches whole; must be 1")
+        raise InputError(f"accumulate={config.accumulate}: {where} takes minibatches whole; must be 1")
 
 
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:

@@ -43,6 +43,14 @@ def test_the_loop_trains_the_same_weights_as_the_bare_loop(tmp_path):
 
 
 @pytest.mark.ranks
+def test_virtual_workers_train_the_same_weights_side_by_side(tmp_path):
+    [summary], goals = bench(tmp_path, "virtual-workers")
+    variants = summary["result"]["variants"]
+    assert [goal["value"] for goal in goals] == [variant["of_bare"] for variant in variants]
+    assert variants and all(variant["difference"] == 0 for variant in variants)
+
+
+@pytest.mark.ranks
 def test_gtopk_beside_its_authors(tmp_path):
     found, goals = bench(tmp_path, "gtopk")
     assert {row["side"] for one in found for row in one["result"]["rows"]} >= {"ours", "sampled", "authors"}

@@ -152,6 +152,34 @@ class Loop(Result, program="loop"):
     same_weights: bool
 
 
+class Throughput(ResultPart):
+    """side: `bare`, or a variant."""
+
+    turn: int
+    side: str
+    samples_per_s: float
+
+
+class VirtualVariant(ResultPart):
+    """of_bare: samples a second over the bare loop's, of the fastest turns. difference: of the weights after ten steps
+    side by side from those one rank after the other, relative to their norm; 0 if the bits are the same."""
+
+    variant: str
+    of_bare: float
+    difference: float
+
+
+class VirtualWorkers(Result, program="virtual_workers"):
+    """cores: of the machine; the bare loop uses all."""
+
+    workers: int
+    cores: int
+    rows: list[Throughput]
+    variants: list[VirtualVariant]
+    goal: float
+    met: bool
+
+
 class Repetition(ResultPart):
     """what: `again` or `resumed`."""
 

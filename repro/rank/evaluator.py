@@ -57,12 +57,13 @@ class Evaluator:
         weights, sharing = self._shared(self._whole_model(self.strategy.eval_weights()))
         scores: dict[str, float] = {}
         if self.events or sharing:
-            device = self.worker.model_shard.device
-            scores = evaluate(self.model, weights, self.dataset.test, device, sharing)
+            device, simulated = self.worker.model_shard.device, self.worker.blocks is not None
+            how = device, sharing, simulated and device.type == "cpu"  # the other ranks need no core meanwhile
+            scores = evaluate(self.model, weights, self.dataset.test, *how)
             if not math.isfinite(scores["test_loss"]):
                 raise Diverged(f"diverged: the test loss is not finite after step {iteration}")
             if count := self.eval_train:
-                scores |= evaluate_training(self.model, weights, self.dataset.train, device, count, sharing)
+                scores |= evaluate_training(self.model, weights, self.dataset.train, device, count, *how[1:])
         if self.events:
             self.digest = digest(weights)
         return scores

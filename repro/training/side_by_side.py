@@ -15,9 +15,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
+from typing import TypeVar
 
 import torch
 
@@ -28,6 +30,8 @@ TRIALS = 2  # first minibatches, whose passes run at once: one allocates, one is
 LEAST_S = 0.005  # shorter passes mostly hold Python's lock, so that a second thread does not help
 
 Passes = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # (x, y) -> loss; sets the parameters' gradients
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 Wait = Callable[[], torch.Tensor]  # returns the loss; afterwards, not earlier, the parameters have their gradients
 
 
@@ -68,6 +72,17 @@ class SideBySide:
 def generators(device: torch.device) -> list[torch.Tensor]:
     """The states of PyTorch's own generators that a pass on this device may use."""
     return [torch.get_rng_state(), *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else [])]
+
+
+def map_on_threads(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    """As `map`, on the threads of this process; it takes only as many items ahead as there are threads."""
+    pool, running = threads(os.getpid()), deque[Future[Result]]()
+    for item in items:
+        running.append(pool.submit(function, item))
+        if len(running) > len(os.sched_getaffinity(0)):
+            yield running.popleft().result()
+    while running:
+        yield running.popleft().result()
 
 
 @lru_cache(maxsize=1)

@@ -16,7 +16,8 @@ from repro.data.readers.text import IGNORED
 from repro.training.evaluation import metrics
 from repro.training.evaluation.metrics import TOP
 from repro.training.losses import mean_squared_error
-from repro.training.model_shard import reset_state
+from repro.training.model_shard import carries_state, reset_state
+from repro.training.side_by_side import map_on_threads
 
 TRAINING_SEED = 0  # draws the training samples that are evaluated, the same ones in every run
 
@@ -41,6 +42,7 @@ def evaluate(
     split: AnySplit,
     device: torch.device,
     sharing: Sharing | None = None,
+    on_threads: bool = False,
 ) -> dict[str, float]:
     """`test_loss` and the metrics of a split, for a model into which the weights are loaded.
 
@@ -53,15 +55,21 @@ def evaluate(
 
     sharing: each rank evaluates every n-th piece of the split, and all get the result. The sums of pieces are added in
     the pieces' order, so it equals one rank's result bit for bit. Not for a model that carries state.
+
+    on_threads: evaluate several pieces at the same time, unless the model carries state; the same bits.
     """
     model.load_state_dict(weights)
     model.to(device).eval()
     reset_state(model)
-    of_piece = _errors if split.task == "regression" else _classes
-    of_pieces = []
-    for piece in sharing.of(split) if sharing else split.in_order():
+    sums_of = _errors if split.task == "regression" else _classes
+
+    @torch.no_grad()  # a thread's own mode
+    def evaluate_piece(piece: tuple[torch.Tensor, torch.Tensor]) -> dict[str, float]:
         x, labels = (tensor.to(device) for tensor in piece)
-        of_pieces.append(of_piece(model(x), labels))
+        return sums_of(model(x), labels)
+
+    apply = map_on_threads if on_threads and not carries_state(model) else map
+    of_pieces = list(apply(evaluate_piece, sharing.of(split) if sharing else split.in_order()))
     reset_state(model)
     if sharing:
         shares = sharing.exchange(of_pieces)
@@ -89,12 +97,13 @@ def evaluate_training(
     device: torch.device,
     samples: int,
     sharing: Sharing | None = None,
+    on_threads: bool = False,
 ) -> dict[str, float]:
     """The metrics of `evaluate` on `samples` training samples (words of text), named `train_top1` and so on.
 
     Every evaluation of every run uses the same samples.
     """
-    scores = evaluate(model, weights, split.subset(samples, TRAINING_SEED), device, sharing)
+    scores = evaluate(model, weights, split.subset(samples, TRAINING_SEED), device, sharing, on_threads)
     return {f"train_{name}": score for name, score in scores.items() if name != "test_loss"}
 
 

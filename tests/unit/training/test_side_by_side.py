@@ -14,11 +14,13 @@ from torch.nn import functional
 
 from repro import strategies
 from repro.core.errors import InputError
+from repro.data import base
 from repro.experiment.optimizer import Optimizer
 from repro.testing import real, small
 from repro.training import compute, side_by_side
 from repro.training.captured import CapturedPasses
 from repro.training.device_times import BlockSeconds
+from repro.training.evaluation.evaluate import evaluate
 from repro.training.model_shard import ModelShard
 
 VIRTUAL = [name for name in strategies.REGISTRY.usable() if real.library(name) is None]
@@ -219,3 +221,28 @@ def test_passes_that_cannot_be_captured_are_computed_eagerly_and_say_so_once(mon
     small.run("dsync", workers=2)
     [line] = capsys.readouterr().err.splitlines()
     assert "not permitted when stream is capturing" in line
+
+
+def test_items_are_taken_as_threads_get_free_and_results_keep_their_order(monkeypatch):
+    with_cores(2, monkeypatch)
+    taken: list[int] = []
+
+    def items():
+        for item in range(9):
+            taken.append(item)
+            yield item
+
+    ahead = []
+    for done, result in enumerate(side_by_side.map_on_threads(lambda item: item * item, items())):
+        assert result == done * done
+        ahead.append(len(taken) - done)
+    assert max(ahead) <= 3 and taken == list(range(9))
+
+
+def test_an_evaluation_on_threads_has_the_same_bits(monkeypatch):
+    with_cores(3, monkeypatch)
+    monkeypatch.setattr(base, "EVALUATION_BATCH", 16)
+    model = with_statistics()
+    weights = model.state_dict()
+    how = model, weights, small.split(), torch.device("cpu"), None
+    assert evaluate(*how, on_threads=True) == evaluate(*how, on_threads=False)

@@ -12,10 +12,12 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from repro.core.errors import InputError
+from repro.core.time_limit import run_within
 from repro.data import files
 from repro.data.sources import missing, module
 
@@ -93,11 +95,15 @@ def _from_any(
     reasons = []
     for mirror in mirrors:
         host = urllib.parse.urlsplit(mirror).netloc
+        task = partial(_download, urllib.parse.urljoin(mirror, file), expected, target, timeout_s, deadline)
         try:
-            _download(urllib.parse.urljoin(mirror, file), expected, target, timeout_s, deadline)
+            run_within(deadline - time.monotonic(), task)
             return host
         except _Refused as error:
             reasons.append(f"{host}: {error}")
+        except TimeoutError:
+            reasons.append(f"{host}: {file} too slow for the time limit, which is that of all mirrors")
+            break
     raise _Refused("; ".join(reasons) or "no mirrors")
 
 
@@ -114,14 +120,14 @@ def _download(url: str, expected: files.File, target: Path, timeout_s: float, de
         with response:
             while True:
                 try:
-                    chunk = response.read(CHUNK)
+                    chunk = response.read1(CHUNK)  # what has arrived: `read` waits for a whole chunk
                 except (OSError, http.client.HTTPException) as error:
                     raise _Refused(f"{name} stopped after {size} bytes ({error})") from None
                 size += len(chunk)
                 if not chunk or size > expected.size:
                     break
-                if time.monotonic() > deadline:
-                    raise _Refused(f"{name} too slow, {size} of {expected.size} bytes within the time limit")
+                if time.monotonic() > deadline:  # `run_within` has given up
+                    raise TimeoutError
                 digest.update(chunk)
                 out.write(chunk)
     if digest.hexdigest() != expected.sha256 or size != expected.size:

@@ -6,6 +6,7 @@ import gzip
 import itertools
 import struct
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from repro.data.base import Split
 from repro.data.fetch import fetch
 from repro.data.minibatches import Batches
 from repro.data.sets import mnist
+from tests.support.hostile_server import hostile_server
 from tests.unit.data.conftest import needs, real, write_table
 
 REAL = real("mnist", mnist)
@@ -211,6 +213,32 @@ def test_a_bad_download_leaves_nothing_behind(tiny, server, tmp_path, bad):
     assert "b.gz" in message and str(into / "mnist") in message and "\n" not in message
     assert ("expected sha256" in message) == (bad != "absent")
     assert list(into.rglob("*")) == []
+
+
+@pytest.mark.parametrize("start", [b"", b"HTTP/1.0 200 OK\r\nX-Header: ", b"HTTP/1.0 200 OK\r\n\r\n"])
+def test_a_mirror_that_sends_a_byte_now_and_then_is_left_at_the_time_limit(tiny, tmp_path, start):
+    def trickle(*_):
+        yield start
+        for _ in range(60):
+            time.sleep(0.5)
+            yield b"x"
+
+    with hostile_server(trickle) as server:
+        with pytest.raises(InputError, match="too slow for the time limit"):
+            fetch("mnist", tmp_path / "into", mirrors=[server.address], total_s=1)
+        assert not server.whole
+    assert list((tmp_path / "into").rglob("*")) == []
+
+
+def test_an_endless_download_is_cut(tiny, tmp_path):
+    def endless(*_):
+        yield b"HTTP/1.0 200 OK\r\n\r\n"
+        yield from itertools.repeat(bytes(1 << 20), 64)
+
+    with hostile_server(endless) as server:
+        with pytest.raises(InputError, match=r"a\.gz corrupt: expected sha256"):
+            fetch("mnist", tmp_path / "into", mirrors=[server.address])
+        assert not server.whole
 
 
 def test_no_network_is_one_line_and_ensure_takes_the_standin(tiny, monkeypatch):

@@ -1,6 +1,8 @@
 """A mirror of the runs in MLflow, which can always be deleted and made again: `repro track sync`.
 
     store       the tracking store: URI, client, errors
+    artifacts   where the files of runs go
+    server_responses   limits of what a server may answer
     format      names and values of a run's metrics, tags and parameters
     view        the state in which MLflow's pages of an experiment open
     machine     CPU, memory and GPU of the machine, sampled while a run trains

@@ -30,6 +30,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from repro.answers.mlflow.artifacts import put_files
 from repro.answers.mlflow.format import (
     OWN_TAGS,
     Point,
@@ -127,7 +128,7 @@ class Mirror:
         if first is None:
             self._create({})
             return
-        self._run, self._artifacts, self._base = first.info.run_id, first.info.artifact_uri, first.info.start_time
+        self._info, self._run, self._base = first.info, first.info.run_id, first.info.start_time
         self._status, self._tags, self._parameters = first.info.status, dict(first.data.tags), dict(first.data.params)
         self._keys = list(first.data.metrics)
         self._twice = bool(others)
@@ -151,7 +152,7 @@ class Mirror:
         # with all tags, so that it can be identified if the next request fails
         self._tags = tags(source) | {NOTE: f"{name}. {title(place(source.identity))}"} | by_hand
         run = self.store.client.create_run(self.experiment, start_time=base, tags=self._tags, run_name=name)
-        self._run, self._artifacts, self._base = run.info.run_id, run.info.artifact_uri, base
+        self._info, self._run, self._base = run.info, run.info.run_id, base
         self._status, self._points, self._parameters = "RUNNING", {}, {}
 
     def _replace(self) -> None:
@@ -192,7 +193,8 @@ class Mirror:
                     with safe_files.open_file(path) as file, open(Path(wanted, path.name), "xb") as copy:
                         shutil.copyfileobj(file, copy)
             if any(Path(wanted).iterdir()):
-                self.store.put_files(self._artifacts, wanted)
+                name = experiment_name(self._source.identity, self._source.kind)
+                put_files(self.store, name, self._info, Path(wanted))
 
     def _send_dataset(self, data: Data | None) -> None:
         """Log the data set as input of the run, if it has a checksum (bare shapes have none)."""

@@ -13,6 +13,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from repro.answers.mlflow.artifacts import location_for
+from repro.answers.mlflow.server_responses import MOST_BYTES, MOST_S, REDIRECTED, TOO_LONG, limit_responses
 from repro.core import locks, safe_files
 from repro.core.errors import FaultError, InputError
 from repro.core.paths import results_root
@@ -50,12 +52,7 @@ class Store:
         if experiment and experiment.lifecycle_stage == "active":
             return experiment
         if not experiment:
-            # servers store files themselves; others need an absolute place, or they use the current folder
-            for part in name.split("/"):
-                safe_files.checked("MLflow experiment: paper, experiment or kind", part)
-            folder = self.root / "mlflow-artifacts" / name
-            safe_files.check(folder)
-            location = None if self.is_server else folder.resolve().as_uri()
+            location = location_for(self.uri, self.root, name)
             try:
                 self.made.add(self.client.create_experiment(name, location, {KIND_OF_PAGE: TRAINING}))
             except MlflowException as error:
@@ -66,12 +63,6 @@ class Store:
             self.client.restore_experiment(experiment.experiment_id)
         self.client.set_experiment_tag(experiment.experiment_id, NOTE, note)
         return experiment
-
-    def put_files(self, place: str, folder: str) -> None:
-        """Copy a folder's files to a run's artifacts (`artifact_uri`), which saves the client a request."""
-        from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
-
-        get_artifact_repository(place, tracking_uri=self.uri).log_artifacts(folder)
 
     @property
     def is_server(self) -> bool:
@@ -151,8 +142,10 @@ def prepare() -> None:
         # by default MLflow retries for minutes
         "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
         "MLFLOW_HTTP_REQUEST_TIMEOUT": str(REQUEST_S),
+        "MLFLOW_ENABLE_PROXY_MULTIPART_UPLOAD": "false",  # to addresses that the server names
     }.items():
         os.environ.setdefault(name, value)
+    limit_responses()
     import mlflow.entities
     import mlflow.store.db.utils  # noqa: F401 - imported for later
 
@@ -234,6 +227,8 @@ def reason(error: BaseException) -> str:
     """An error of MLflow in a few words, without credentials."""
     text = str(error)
     for pattern, words in {
+        TOO_LONG: f"its response is longer than {MOST_BYTES >> 20} MiB or {MOST_S:g} s",
+        REDIRECTED: "it redirects to another address; name that in MLFLOW_TRACKING_URI",
         "Connection refused": "connection refused",
         "Read timed out": f"no answer within {os.environ.get('MLFLOW_HTTP_REQUEST_TIMEOUT', REQUEST_S)} s",
         "timed out": "no connection in time",

@@ -1,7 +1,7 @@
 """Plugins in a user's own files or modules: `./vit.py:ViT`, `./spectra.npz`, `my.nets:ViT`.
 
-Only code that the user named in this process's command is imported (`admit`): records name plugins too, and may come
-from somebody else.
+Only code that the user named in this process's command is imported (`admit`): records, experiments' files and run
+folders name plugins too, and may come from somebody else.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def module_of(name: str) -> str:
     if not path.endswith(".py"):
         return path
     if name not in _admitted:
-        raise InputError(f"{name}: a file of code that this command did not name is not imported")
+        raise _not_named(name)
     file = Path(path).resolve()
     if str(file.parent) not in sys.path:
         sys.path.append(str(file.parent))
@@ -66,13 +66,17 @@ def module_of(name: str) -> str:
     return file.stem
 
 
+def _not_named(name: str) -> InputError:
+    return InputError(f"{name}: code that this command did not name is not imported; name it there: GROUP={name}")
+
+
 def load(name: str) -> Any:
     """The module, or its attribute behind the colon; the path of a data file."""
     path, _, attribute = name.partition(":")
     if path.endswith(DATA):
         return Path(path)
     if name not in _admitted:
-        raise InputError(f"{name}: code that this command did not name is not imported")
+        raise _not_named(name)
     module = importlib.import_module(module_of(name))
     if not attribute:
         return module

@@ -11,6 +11,7 @@ from repro.core.fields import checked
 from repro.experiment import grid, papers
 from repro.experiment.files import group_names, names_in, own_file, own_files
 from repro.experiment.grid import Choices, Variant, split, variants
+from repro.experiment.overrides import admit_code
 from repro.experiment.schema import Axes, RunConfig
 
 DEFAULT_SCALE = "quick"  # of `run`, `show` and `submit`
@@ -87,9 +88,14 @@ def compose(experiment: str, overrides: Sequence[str] = (), scale: str | None = 
     return Composer(experiment, scale).compose(overrides)
 
 
-def choices(experiment: str, overrides: Sequence[str]) -> tuple[list[str], Choices]:
-    """Split the user's overrides: those of the configuration, and choices among the variants (`method=a,b`)."""
-    return grid.choices(own_file(experiment), RunConfig.model_fields, overrides)
+def choices(experiment: str, overrides: Sequence[str], conditions: Sequence[str] = ()) -> tuple[list[str], Choices]:
+    """Split the user's overrides: those of the configuration, and choices among the variants (`method=a,b`).
+
+    From now on this process imports the code that they name, and none that the experiment's file names alone.
+    conditions: overrides of that file, which the user's follow.
+    """
+    admit_code(overrides)
+    return grid.choices(own_file(experiment), RunConfig.model_fields, [*conditions, *overrides])
 
 
 def axes(resolved: dict[str, Any], overrides: Sequence[str]) -> tuple[list[Variant], dict[str, list[str]]]:

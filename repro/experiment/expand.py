@@ -27,6 +27,7 @@ def expand(
     scale: str | None = None,
     lacking: list[NotHere] | None = None,
     number_of_draws: int = 0,
+    conditions: Sequence[str] = (),
 ) -> list[Run]:
     """The runs of an experiment, seeds innermost, without keys.
 
@@ -35,9 +36,10 @@ def expand(
 
     lacking          collects the reasons of runs that this machine cannot execute, which are skipped; None: raise them
     number_of_draws  if not 0, return a sweep of so many draws for each variant on a simulated testbed with inputs
+    conditions       overrides of the experiment's own file, which the user's follow
     """
     composer = Composer(experiment, scale)
-    overrides, chosen = configs.choices(experiment, overrides)
+    overrides, chosen = configs.choices(experiment, overrides, conditions)
     plain, swept = grid.split(overrides)
     base = composer.compose(grid.single_valued(overrides))
     all_variants, testbeds = configs.axes(base, overrides)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -11,6 +11,7 @@ from repro.core import own_code, yaml_files
 from repro.core.errors import InputError, unknown
 from repro.core.paths import CONFIGS
 from repro.core.registry import PLUGINS
+from repro.experiment import grid
 from repro.experiment.files import GROUPS, group_file, group_files, group_names
 
 LATER = ("grid", "exclude", "testbeds", "scales")  # parts that contain overrides themselves
@@ -41,18 +42,55 @@ def check_override(override: str, known: Collection[str]) -> None:
         raise unknown("option", name, known)
     if part in GROUPS and entry == "name" and value in group_names(part):
         raise InputError(f"override '{override}': use {part}={value}, which also sets its options")
-    if name in PLUGINS and PLUGINS[name].takes(value):
-        own_code.admit(value)
-    elif name in PLUGINS and value not in group_names(name) and ("/" in value or own_code.is_place(value)):
+    users_own = name in PLUGINS and PLUGINS[name].takes(value)
+    if name in PLUGINS and not users_own and value not in group_names(name) and _is_place(value):
         data = " or ./FILE.npz" if name == "dataset" else ""
         place = f"use ./FILE.py:NAME{data} for your own (docs/{name}.md)"
         raise InputError(f"{override}: {PLUGINS[name].kind} {value} is no name; {place}")
-    elif name in GROUPS and value not in group_names(name):
+    if name in GROUPS and not users_own and value not in group_names(name):
         raise unknown(name, value, group_names(name))
-    elif name in GROUPS:
+    if name in GROUPS and not users_own:
         group_file(name, value)  # raises InputError for an invalid file
     if key.startswith("+") and entry and part not in OPEN and entry.split(".")[0] not in (valid := _entries(part)):
         raise unknown("option", name, [f"{part}.{each}" for each in valid])
+
+
+def admit_code(overrides: Iterable[str]) -> None:
+    """Allow this process to import the files of code that a user's overrides name; InputError for a missing one."""
+    plain, swept = grid.split(overrides)
+    for key, values in [*((key, [value]) for key, _, value in (each.partition("=") for each in plain)), *swept.items()]:
+        name = key.lstrip("+")
+        if name.partition(".")[0] in LATER:
+            admit_code(_nested(f"{key}={','.join(values)}"))
+        elif name in PLUGINS:
+            for value in filter(PLUGINS[name].takes, values):
+                own_code.admit(value)
+
+
+def _nested(override: str) -> Iterator[str]:
+    """The overrides inside an override such as `+grid.method={Mine: ['strategy=./mine.py:Mine']}`."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser  # slow to import
+    from hydra.errors import HydraException
+
+    try:
+        waiting: list[Any] = [{override.partition("=")[0]: OverridesParser.create().parse_override(override).value()}]
+    except HydraException:
+        return  # composing it raises the error
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str) and "=" in value:
+            yield value
+        elif isinstance(value, list):
+            waiting += value
+        elif isinstance(value, dict):
+            waiting += value.values()
+            for name, values in value.items():
+                if (group := str(name).rpartition(".")[2]) in PLUGINS and isinstance(values, list | dict):
+                    yield from (f"{group}={each}" for each in values)  # a factor whose values are the group's
+
+
+def _is_place(value: str) -> bool:
+    return "/" in value or own_code.is_place(value)
 
 
 def _entries(part: str) -> set[str]:

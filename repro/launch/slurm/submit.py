@@ -69,7 +69,7 @@ def find_runs(
     if conditions is not None:
         keys = {word.partition("=")[0] for word in others}
         changes = [change for change in conditions if change.partition("=")[0] not in keys]
-        runs += expand(experiment, [f"testbed={TESTBED}", *changes, *others], scale)
+        runs += expand(experiment, [f"testbed={TESTBED}", *others], scale, conditions=changes)
     elif note:
         note += f"; testbed={TESTBED} runs it on the cluster"
     if virtual:

@@ -41,7 +41,7 @@ def add(commands: Any) -> None:
     prepared = commands.add_parser(
         "run-prepared", help="execute prepared runs, one after another (used by job scripts)"
     )
-    prepared.add_argument("folders", nargs="+", type=Path, metavar="FOLDER", help="run prepared by `repro submit`")
+    prepared.add_argument("runs", nargs="+", metavar="FOLDER=DIGEST", help="run prepared by `repro submit`")
     prepared.add_argument("--no-mlflow", action="store_true", help="do not mirror the run to MLflow")
     prepared.set_defaults(command=cmd_run_prepared)
 
@@ -127,7 +127,7 @@ def cmd_run_prepared(args: argparse.Namespace) -> None:
     from repro.launch.slurm.prepared import limit_cores, load, node
 
     check_results_folder()
-    runs = load(args.folders)
+    runs = load(args.runs)
     if any(run.simulated for run in runs):
         limit_cores()
     try:

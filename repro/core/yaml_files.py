@@ -17,9 +17,9 @@ class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mis
     """libyaml's loader if PyYAML has it; 1e-4 is a number, as in YAML 1.2."""
 
 
-Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"), [*"-+0123456789"]
-)
+# arguments of `add_implicit_resolver`: for readers, and for writers, which then quote such a text
+EXPONENT = "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"), [*"-+0123456789"]
+Loader.add_implicit_resolver(*EXPONENT)
 MOST_BYTES = 2**22  # of a configuration; usual ones have a few kilobytes
 DEEPEST = 100  # nested mappings and lists
 

@@ -12,13 +12,14 @@ import functools
 import hashlib
 import importlib.util
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from repro.core import own_code
 from repro.core.errors import InputError
 from repro.core.not_none import not_none
+from repro.core.registry import PLUGINS
 
 PROJECT_PACKAGES = ("repro",)
 CHECKING = ("TYPE_CHECKING", "typing.TYPE_CHECKING")
@@ -39,11 +40,17 @@ def fingerprint(roots: Sequence[str]) -> str:
     return _digest(modules(roots))
 
 
-def of_users(roots: Sequence[str]) -> str:
-    """Eight digits of the hash of those `modules(roots)` that are a user's own files, outside of packages; "" if none
-    are."""
-    own = [name for name in modules(roots) if not_none(source_file(name)).parent in own_code.folders()]
-    return _digest(own)[:8] if own else ""
+def users_code(plugins: Mapping[str, str]) -> dict[str, str]:
+    """Group -> eight digits of the hash of the user's own files, outside of packages, that a plugin consists of; for
+    the plugins of which some are. plugins: group -> name."""
+    found = {group: PLUGINS[group].modules(name) for group, name in plugins.items() if PLUGINS[group].takes(name)}
+    own = {group: [root for root in roots if _is_users(root)] for group, roots in found.items()}
+    return {group: _digest([*filter(_is_users, modules(roots, ()))])[:8] for group, roots in own.items() if roots}
+
+
+def _is_users(name: str) -> bool:
+    source = source_file(name)
+    return source is not None and source.parent in own_code.folders()
 
 
 def _digest(names: Sequence[str]) -> str:
@@ -51,14 +58,14 @@ def _digest(names: Sequence[str]) -> str:
     return hashlib.sha256("\n".join(digests).encode()).hexdigest()
 
 
-def modules(roots: Sequence[str]) -> list[str]:
+def modules(roots: Sequence[str], packages: Sequence[str] = PROJECT_PACKAGES) -> list[str]:
     """The roots and the project modules that they import, transitively, outside of LEFT_OUT; sorted.
 
     Imports inside functions count. Imports under `if TYPE_CHECKING` do not, nor parent packages: `import a.b as c`
     reads `a.b`, not `a`. Imports of roots outside the project (another package's strategy) are followed within their
-    own package or folder. InputError for an unknown root.
+    own package or folder. packages: of the project. InputError for an unknown root.
     """
-    packages = {*PROJECT_PACKAGES, *(root.split(".")[0] for root in roots)}
+    packages = [*packages, *(root.split(".")[0] for root in roots)]
     for root in roots:
         if source_file(root) is None:
             raise InputError(f"cannot find the source of module '{root}'")

@@ -29,6 +29,9 @@ class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[mis
         return True  # `read_yaml` refuses aliases
 
 
+Dumper.add_implicit_resolver(*yaml_files.EXPONENT)
+
+
 class Experiment(Model):
     """Entries of an experiment's file that Hydra does not compose; the composed ones are checked by
     `repro.experiment.schema`."""

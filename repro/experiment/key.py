@@ -33,7 +33,6 @@ class Keys:
     def __init__(self, hardware_class: str | None = None) -> None:
         self._hardware_class = hardware_class
         self._fingerprint = functools.cache(cache_key.fingerprint)
-        self._of_users = functools.cache(cache_key.of_users)
         self._data: dict[str, tuple[str, int]] = {}
 
     def assign(self, run: Run, checksum: str | None = None) -> None:
@@ -48,10 +47,7 @@ class Keys:
         run.hardware = provenance.hardware(config.testbed.network, "auto" if uses_gpu(config) else "cpu")
         if hardware_class := home("launcher").of(config.testbed).hardware_class() or self._hardware_class:
             run.hardware |= {"class": hardware_class}
-        plugins = {part: getattr(config, part).name for part in PLUGINS}
-        own = {part: PLUGINS[part].modules(name) for part, name in plugins.items() if PLUGINS[part].takes(name)}
-        digests = {part: self._of_users(tuple(modules)) for part, modules in own.items()}
-        run.users_code = {part: digest for part, digest in digests.items() if digest}
+        run.users_code = cache_key.users_code({part: getattr(config, part).name for part in PLUGINS})
         # without arithmetic and wall clock, results do not depend on torch and hardware
         portable = config.simulated and config.timing_only
         computed_by = (None, None) if portable else (torch.__version__, run.hardware["class"])

@@ -21,6 +21,7 @@ from repro.core.errors import Diverged, FaultError, InputError, ReproError
 from repro.core.not_none import not_none
 from repro.core.paths import reference_root, results_root
 from repro.experiment import files
+from repro.experiment.launched import launch_digest
 from repro.experiment.run import Run
 from repro.launch.listener import Listener
 from repro.launch.local import environment
@@ -183,7 +184,7 @@ def run_one(
     progress.starting(run.title)
     testbed = run.config.testbed
     launcher, threads = launch.of(testbed), testbed.threads_per_rank
-    program = ["-m", "repro.rank.main", launcher.fabric, str(run.folder)]
+    program = ["-m", "repro.rank.main", launcher.fabric, launch_digest(run), str(run.folder)]
     pools = pools if pools and launcher.pooled else Pools(fresh=True)
     with (
         pools.python(threads, environment(threads)) as python,

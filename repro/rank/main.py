@@ -1,7 +1,7 @@
 """The entry point of a rank's process: starts the fabric, runs the program, reports errors as one line.
 
-A launcher starts it as `python -m mpi4py -m repro.rank.main FABRIC RUN_FOLDER`, by torchrun, or once for all virtual
-ranks.
+A launcher starts it as `python -m mpi4py -m repro.rank.main FABRIC DIGEST RUN_FOLDER`, by torchrun, or once for all
+virtual ranks.
 """
 
 from __future__ import annotations
@@ -18,14 +18,12 @@ from pathlib import Path
 import torch
 
 from repro import fabric as fabrics
-from repro.core import locks, own_code
+from repro.core import locks
 from repro.core.errors import UNUSABLE, Crashed, FaultError, InputError, ReproError
-from repro.core.fields import checked
 from repro.core.full_disk import place_of
 from repro.core.processes import end_with_parent
-from repro.experiment import files
+from repro.experiment.launched import read_config
 from repro.experiment.programs import ranks
-from repro.experiment.schema import RunConfig
 from repro.fabric.base import FabricError
 from repro.fabric.real import srun_ranks
 from repro.rank import ends, preemption, preflight, programs
@@ -33,16 +31,15 @@ from repro.rank.factory import virtual_costs, virtual_network
 from repro.training import numerics
 
 
-def main(fabric: str, folder: Path) -> None:
-    """Run one process. fabric: the name of the fabric for which its launcher starts ranks; folder: the run's."""
+def main(fabric: str, digest: str, folder: Path) -> None:
+    """Run one process. fabric: the name of the fabric for which its launcher starts ranks; digest: of the run's
+    configuration (`repro.experiment.launched`); folder: the run's."""
     end_with_parent(signal.SIGKILL)  # a killed launcher cannot end its ranks itself
     lock = locks.take(folder / locks.RANKS, fcntl.LOCK_SH)  # until this process ends
     if lock is None:
         raise FaultError(f"{folder}: another command is starting this run")
     ends.begin()
-    configured = files.read_yaml(folder / "config.yaml")
-    own_code.admit_configured(configured)
-    config = checked(RunConfig, configured)
+    config = read_config(folder, digest)
     torch.set_num_threads(config.testbed.threads_per_rank)
     numerics.prepare(config.numerics)
     srun_ranks.translate(fabric)
@@ -96,4 +93,4 @@ def stop(status: int, message: str, kind: str | None = None) -> None:
 
 
 if __name__ == "__main__":
-    guarded(lambda: main(sys.argv[1], Path(sys.argv[2])))
+    guarded(lambda: main(sys.argv[1], sys.argv[2], Path(sys.argv[3])))

@@ -16,6 +16,7 @@ import pytest
 from repro.core.errors import FaultError
 from repro.experiment import files
 from repro.experiment.compose import Composer
+from repro.experiment.launched import config_digest
 from repro.launch import preempted
 from repro.launch.supervise import descendants
 from repro.rank import ends, preemption
@@ -171,10 +172,12 @@ def test_a_rank_that_waits_for_the_others_ends_at_once(tmp_path):
     """One that took the signal there would wait on for ranks that the same signal has ended."""
     with socket.create_server(("127.0.0.1", 0)) as nobody:  # where rank 0's store would answer
         nobody.settimeout(LIMIT_S)
-        files.write_yaml(tmp_path / "config.yaml", Composer("pipesgd/fig4-mnist").compose([*QUICK, "workers=2"]))
+        configured = Composer("pipesgd/fig4-mnist").compose([*QUICK, "workers=2"])
+        files.write_yaml(tmp_path / "config.yaml", configured)
         meeting = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port_of(nobody))}
         variables = os.environ | meeting | {"REPRO_PREEMPT": "0.2", ends.VARIABLE: str(tmp_path)}
-        rank = subprocess.Popen([sys.executable, "-m", "repro.rank.main", "torch", str(tmp_path)], env=variables)
+        program = ["-m", "repro.rank.main", "torch", config_digest(configured, {}), str(tmp_path)]
+        rank = subprocess.Popen([sys.executable, *program], env=variables)
         try:
             connection, _ = nobody.accept()
             with connection:

@@ -9,13 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from repro import launch
-from repro.core import own_code, safe_files
+from repro.core import safe_files
 from repro.core.errors import InputError
-from repro.core.fields import checked
 from repro.experiment import files, validate
 from repro.experiment.identify import identify
+from repro.experiment.launched import read_config
 from repro.experiment.run import Run
-from repro.experiment.schema import RunConfig
 from repro.launch.slurm import site
 from repro.records import provenance
 
@@ -45,21 +44,22 @@ def prepare(run: Run) -> bool:
     return new
 
 
-def load(folders: Sequence[Path]) -> list[Run]:
+def load(launched: Sequence[str]) -> list[Run]:
     """The runs of prepared folders, with this node's hardware.
 
-    InputError if a folder was not prepared, or if code, data or torch have changed since the submission: the results
-    would have the wrong key.
+    launched: FOLDER=DIGEST of each, the digest as it was at submission (`repro.experiment.launched`). InputError if a
+    folder was not prepared, or if configuration, code, data or torch have changed since: the results would have the
+    wrong key.
     """
+    if wrong := [each for each in launched if "=" not in each]:
+        raise InputError(f"{wrong[0]}: must be FOLDER=DIGEST, as in the script of `repro submit`")
+    folders = {Path(folder): digest for folder, _, digest in (each.rpartition("=") for each in launched)}
     runs = []
     try:
-        for folder in folders:
-            path = folder / "config.yaml"
-            if not path.is_file():
+        for folder, digest in folders.items():
+            if not (path := folder / "config.yaml").is_file():
                 raise InputError(f"no {path}: not a run that `repro submit` prepared, or not visible here")
-            configured = files.read_yaml(path)
-            own_code.admit_configured(configured)
-            config = checked(RunConfig, configured)
+            config = read_config(folder, digest)
             runs.append(Run(f"{config.paper}/{config.experiment}", config.variant, config, config.seed))
             validate.check(config)
         identify(runs, site.load().hardware_class())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shlex
 import sys
@@ -11,6 +12,7 @@ from typing import Any
 
 from repro.core.errors import InputError
 from repro.core.paths import PROJECT, results_root
+from repro.experiment.launched import launch_digest
 from repro.experiment.run import Run
 from repro.launch.preempted import STATUS
 from repro.launch.slurm import site as sites
@@ -25,6 +27,11 @@ def _on_one_line(value: Any) -> Any:
     if not str(value).isprintable():
         raise InputError(f"job script: {str(value)!r} has a line break or another control character")
     return value
+
+
+def _described(run: Run, root: Path) -> dict[str, str]:
+    path = str(run.folder.relative_to(root))
+    return {"path": path, "label": run.label, "launched": f"{path}={launch_digest(run)}"}
 
 
 def render(
@@ -60,13 +67,14 @@ def render(
     ).render(
         experiment=experiment,
         job_name=re.sub(r"[^\w.-]+", "-", f"repro-{experiment}"),  # some tools use it as a file name
-        packs=[[{"path": str(run.folder.relative_to(root)), "label": run.label} for run in pack] for pack in packs],
+        packs=[[_described(run, root) for run in pack] for pack in packs],
         runs=sum(map(len, packs)),
         needed=needed,
         options=[(name, value) for name, value in options.items() if value],
         site=site,
         site_file=sites.path(),
         site_copy=str(folder / "site.yaml"),
+        site_digest=hashlib.sha256(_on_one_line(sites.path()).read_bytes()).hexdigest(),
         # Slurm expands percent signs in the name of the output
         output=shlex.quote(str(folder).replace("%", "%%") + "/%A_%a.log"),
         project=str(PROJECT),

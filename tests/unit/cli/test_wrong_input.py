@@ -15,6 +15,7 @@ from repro.core.errors import InputError
 from repro.core.paths import PROJECT
 from repro.experiment import files
 from repro.experiment.expand import expand
+from repro.experiment.launched import config_digest
 from repro.launch.slurm import prepared, site, submit
 from tests.support.configs import copied
 
@@ -161,7 +162,7 @@ LONG = "x" * 300
         f"run {FIG4} strategy=./{LONG}.py:Mine",
         f"show {FIG4} dataset=./{LONG}.npz",
         f"list --config-dir {LONG}",
-        f"run-prepared {LONG}",
+        f"run-prepared {LONG}=0",
     ],
     ids=lambda each: each.split()[0],
 )
@@ -325,13 +326,14 @@ def test_a_prepared_run_cannot_lead_out_of_the_results(tmp_path):
         ("[" * 100_000, "not a readable configuration"),
         ("a: [", "not a readable configuration"),
         ("5", "must be entries"),
+        ("key: other", "has changed since the launch"),
         ("key: k", "program: is missing"),
     ):
         (tmp_path / "config.yaml").write_text(text)
         with pytest.raises(InputError, match=words) as refusal:
-            prepared.load([tmp_path])
+            prepared.load([f"{tmp_path}={config_digest({'key': 'k'}, {})}"])
         assert "\n" not in str(refusal.value)
-    config = expand(FIG4, ["strategy=dsync", "testbed=virtual"])[0].config
-    files.write_yaml(tmp_path / "config.yaml", config.plain() | {"experiment": "../../x"})
+    configured = expand(FIG4, ["strategy=dsync", "testbed=virtual"])[0].config.plain() | {"experiment": "../../x"}
+    files.write_yaml(tmp_path / "config.yaml", configured)
     with pytest.raises(InputError, match=r"experiment=../../x: must be a plain name"):
-        prepared.load([tmp_path])
+        prepared.load([f"{tmp_path}={config_digest(configured, {})}"])

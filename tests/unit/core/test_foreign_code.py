@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import yaml
 
 from repro.cli.main import main
 from repro.core import config_folders
-from repro.experiment import config
+from repro.core.errors import InputError
+from repro.experiment import config, files
 from repro.experiment.expand import expand
-from tests.support.own_files import FIG4
+from repro.experiment.launched import launch_digest, read_config
+from tests.support.own_files import FIG4, WAYS, planned
 
 EVIL = "from pathlib import Path\nPath('imported').touch()\n"
 FILE = {
@@ -19,6 +24,7 @@ FILE = {
     "testbeds": {"virtual": []},
     "scales": {"quick": ["epochs=1"], "full": ["epochs=5"]},
 }
+DATA = ("dataset=./mine.npz", "batch=20")
 SETTING = "strategy=./evil.py:Evil"
 PLACES = {
     "grid": {"grid": {"method": {"A": [SETTING]}}},
@@ -52,3 +58,32 @@ def test_overrides_inside_an_override_may_name_the_user_s_own_code(mine, monkeyp
     (name,) = config.experiment_names(experiment)
     runs = expand(name, [override, "testbed=virtual"], "quick")
     assert "./my_ways.py:Mine" in {run.config.strategy.name for run in runs}
+
+
+def test_a_run_s_folder_cannot_say_what_its_ranks_import(mine):
+    (mine / "evil.py").write_text(EVIL)
+    (run,) = planned(*DATA)
+    plain = run.config.model_copy(update={"key": run.key, "hardware": {"class": "none"}}).plain()
+    files.write_yaml(mine / "config.yaml", plain | {"strategy": {"name": "./evil.py:Evil"}})
+    command = [sys.executable, "-m", "repro.rank.main", "virtual", launch_digest(run), str(mine)]
+    rank = subprocess.run(command, capture_output=True, text=True)
+    assert rank.returncode == 2 and "config.yaml: this, or the user's code" in rank.stderr
+    assert not (mine / "imported").exists()
+
+
+def test_a_rank_runs_the_configuration_and_the_user_s_code_that_were_launched(mine):
+    (run,) = planned("strategy=./my_ways.py:Mine", *DATA)
+    digest, plain = launch_digest(run), run.config.model_copy(update={"key": run.key}).plain()
+    files.write_yaml(mine / "config.yaml", plain | {"hardware": {"class": "of a node"}, "provenance": {"commit": "x"}})
+    assert read_config(mine, digest).plain() == plain | {
+        "hardware": {"class": "of a node"},
+        "provenance": {"commit": "x"},
+    }
+    (mine / "my_ways.py").write_text(f"{WAYS}\nchanged = 1\n")
+    with pytest.raises(InputError, match="has changed since the launch"):
+        read_config(mine, digest)
+    (mine / "my_ways.py").write_text(f"{WAYS}\n# a comment\n")
+    read_config(mine, digest)
+    files.write_yaml(mine / "config.yaml", plain | {"batch": plain["batch"] + 1})
+    with pytest.raises(InputError, match="has changed since the launch"):
+        read_config(mine, digest)

@@ -10,6 +10,7 @@ from repro import launch
 from repro.cli import main as cli
 from repro.core.errors import InputError
 from repro.experiment.expand import expand
+from repro.experiment.launched import launch_digest
 from repro.launch import forecast, srun
 from repro.launch.slurm import packs, resources, submit
 
@@ -159,7 +160,8 @@ def test_runs_with_the_same_resources_are_packed_up_to_a_budget(options, tmp_pat
     choice = case + rest.partition("project=")[0] + 'printf "%s\\n" "${runs[@]}"'
     task = {"SLURM_ARRAY_TASK_ID": "0"}
     shown = subprocess.run(["bash"], input=choice, text=True, capture_output=True, env=task).stdout.split()
-    assert shown == [str(run.folder.relative_to(tmp_path / "results")) for run in jobs[4][0]]
+    paths = [str(run.folder.relative_to(tmp_path / "results")) for run in jobs[4][0]]
+    assert shown == [f"{path}={launch_digest(run)}" for path, run in zip(paths, jobs[4][0], strict=True)]
 
 
 def test_simulated_runs_share_a_job_several_at_a_time(options, tmp_path):

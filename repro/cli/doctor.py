@@ -6,7 +6,6 @@ torch and MPI are imported in processes of their own, so that a library that cra
 from __future__ import annotations
 
 import json
-import os
 import platform
 import re
 import shutil
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from repro.core.paths import results_root
+from repro.core.processes import safe_environment
 
 Row = dict[str, Any]
 
@@ -221,7 +221,7 @@ def _existing(folder: Path) -> Path:
 
 def _probe(source: str) -> dict[str, Any]:
     """The JSON that a new Python process prints, or {"error": its last line of stderr}."""
-    environment = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    environment = safe_environment() | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     try:
         done = subprocess.run(
             [sys.executable, "-c", source], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,

@@ -12,12 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from repro.cli.options import Parser, as_json
 from repro.core.errors import InputError
+from repro.core.paths import PACKAGE
 
 if TYPE_CHECKING:
     from repro.launch.namespaces.network import ShapedNetwork
 
 # not `python -m`, which warns because the package imports the module
-ENTER = "import sys; from repro.launch.namespaces.enter import main; main(sys.argv[1:])"
+ENTER = (
+    f"import sys; sys.path.append({str(PACKAGE.parent)!r}); "
+    "from repro.launch.namespaces.enter import main; main(sys.argv[1:])"
+)
 
 
 def add(commands: Any) -> None:
@@ -101,7 +105,7 @@ def cmd_exec(args: argparse.Namespace) -> int:
         raise InputError(f"repro testbed exec {args.host} needs a command, for instance: ip address")
     if not shutil.which(args.words[0]):
         raise InputError(f"{args.words[0]}: no such command on this machine")
-    program = [sys.executable, "-c", ENTER, args.host, *args.words]
+    program = [sys.executable, "-P", "-c", ENTER, args.host, *args.words]
     return subprocess.run(program, env=os.environ | shaped.variables).returncode
 
 

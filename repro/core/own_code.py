@@ -50,15 +50,16 @@ def folders() -> Collection[Path]:
 
 
 def module_of(name: str) -> str:
-    """The module of a plugin; the folder of a file is appended to `sys.path`, so that the module can be imported."""
+    """The module of a plugin. The folder of a file, or the current folder for a module, is appended to `sys.path`, so
+    that the module can be imported."""
     path, _, _ = name.partition(":")
-    if not path.endswith(".py"):
-        return path
     if name not in _admitted:
         raise _not_named(name)
-    file = Path(path).resolve()
+    file = Path(path).resolve()  # of a module: a name in the current folder
     if str(file.parent) not in sys.path:
         sys.path.append(str(file.parent))
+    if not path.endswith(".py"):
+        return path
     _folders.add(file.parent)
     spec = importlib.util.find_spec(file.stem)
     if spec is None or Path(spec.origin or "").resolve() != file:

@@ -1,4 +1,5 @@
-"""A rank's process: its parent-death signal, its local and global rank, and its messages to the parent process."""
+"""Processes: the environment of those that we start; a rank's parent-death signal, its local and global rank, and its
+messages to the parent process."""
 
 from __future__ import annotations
 
@@ -9,6 +10,8 @@ import signal
 import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
+
+from repro.core.paths import PROJECT, is_checkout
 
 PRCTL = getattr(ctypes.CDLL(None), "prctl", None)
 PR_SET_PDEATHSIG = 1
@@ -22,6 +25,16 @@ VARIABLES = (
     "SLURM_LOCALID",  # srun
 )
 GLOBAL = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "RANK", "SLURM_PROCID")
+
+
+def safe_environment() -> dict[str, str]:
+    """This process's environment, for a Python that imports nothing from its current folder.
+
+    `python -m` and `python -c` search that folder first, and anybody's `decimal.py` may lie in it. A checkout that is
+    not installed is found there too, so it is named instead, after the user's own $PYTHONPATH.
+    """
+    path = [*os.environ.get("PYTHONPATH", "").split(os.pathsep), str(PROJECT) if is_checkout() else ""]
+    return os.environ | {"PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(dict.fromkeys(filter(None, path)))}
 
 
 def end_with_parent(sign: int = signal.SIGTERM) -> None:

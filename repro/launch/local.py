@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from repro.core.errors import InputError
+from repro.core.processes import safe_environment
 from repro.launch.base import Allocation, Launcher
 
 # Open MPI refuses to run as root, and more ranks than cores, unless configured; versions 4 and 5 name this differently.
@@ -29,9 +30,9 @@ OPENMPI = {
 
 
 def environment(threads: int) -> dict[str, str]:
-    """The environment of ranks on this machine: thread pool size, loopback interface, Open MPI's settings."""
+    """The environment of ranks on this machine: path of modules, threads, loopback interface, Open MPI's settings."""
     return {
-        **os.environ,
+        **safe_environment(),
         **OPENMPI,
         "OMP_NUM_THREADS": str(threads),
         "MKL_NUM_THREADS": str(threads),

@@ -16,6 +16,7 @@ from typing import Any
 from repro.core import errors, user_cache
 from repro.core.fields import check_value
 from repro.core.paths import PACKAGE
+from repro.core.processes import safe_environment
 from repro.core.registry import PLUGINS
 from repro.experiment.run import Run
 from repro.launch.local import environment
@@ -92,6 +93,7 @@ def ask(request: dict[str, Any], pools: Pools) -> dict[str, Any]:
         helper = subprocess.run(
             [python, "-m", "repro.launch.plan_process"],
             input=json.dumps(request),
+            env=safe_environment(),
             stdout=subprocess.PIPE,
             text=True,
             start_new_session=True,

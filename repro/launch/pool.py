@@ -179,9 +179,10 @@ def attend(link: socket.socket, server: int) -> NoReturn:
             os.dup2(stream, number)
             os.close(stream)
         os.chdir(folder)
+        inherited = _search_path(os.environ)
         os.environ.clear()
         os.environ.update(environment)
-        sys.path[:1] = [folder, *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
+        sys.path[:] = [*_search_path(environment), *(place for place in sys.path if place not in inherited)]
         _, module, *sys.argv[1:] = [word for word in words if word != "-u"]  # [-u] -m MODULE ...
         signal.signal(signal.SIGINT, signal.default_int_handler)
         runpy.run_module(module, run_name="__main__", alter_sys=True)
@@ -223,6 +224,10 @@ def end_without_teardown() -> NoReturn:
             with contextlib.suppress(OSError, ValueError):  # it may be closed
                 each.flush()
     os._exit(0)
+
+
+def _search_path(environment: Mapping[str, str]) -> list[str]:
+    return [*filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
 
 
 def _next_signal(link: socket.socket) -> int:

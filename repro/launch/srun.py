@@ -15,6 +15,7 @@ from typing import Any
 
 from repro.core.errors import InputError, unknown
 from repro.core.paths import PROJECT
+from repro.core.processes import safe_environment
 from repro.experiment.needs import Needs
 from repro.experiment.testbeds import Measured
 from repro.fabric.real.srun_ranks import MASTER
@@ -155,7 +156,7 @@ class Srun(Launcher):
         if interface := self.site.interface:
             names = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "OMPI_MCA_btl_tcp_if_include")
             own |= dict.fromkeys(names, interface)
-        return {**os.environ, **own}
+        return safe_environment() | own
 
 
 def without_nccl(site: sites.Site, needs: Needs) -> str:

@@ -42,6 +42,7 @@ def forked() -> list[str]:
 def start(program: list[str], results: Path, *overrides: str, fault: str = "") -> subprocess.Popen:
     """The command, its standard error in a file beside the results."""
     own = {"REPRO_RESULTS": str(results), "REPRO_REPORTS": str(results / "pages"), "REPRO_FAULT": fault}
+    own["PYTHONPATH"] = str(PROJECT)  # a forked process has no current folder in it
     command = [*program, "run", "pipesgd/fig4-mnist", "--json", "--no-mlflow", *OVERRIDES]
     results.mkdir(exist_ok=True)
     with open(results / "err", "a") as err:
@@ -110,7 +111,7 @@ def test_a_command_waits_until_the_ranks_of_a_killed_one_are_gone(tmp_path):
 def test_a_rank_lost_after_the_summary_does_no_harm(tmp_path, monkeypatch, capsys):
     def command(ranks, program, python):
         rank = [python, "-m", "mpi4py", "-m"]
-        usual, late = [*rank, *program[1:]], [*rank, "tests.support.lost_late", *program[-2:]]
+        usual, late = [*rank, *program[1:]], [*rank, "tests.support.lost_late", *program[-3:]]
         return [local.find_mpirun(), "-n", "1", *usual, ":", "-n", str(ranks - 1), *late]
 
     monkeypatch.setattr(local, "mpirun_command", command)

@@ -237,7 +237,8 @@ def test_forked_processes_end_with_their_pool_whose_temporary_folder_may_have_a_
     own = Pool(environment(threads=1))
     (tmp_path / "forked_program.py").write_text(textwrap.dedent(PROGRAM))
     words = [own.python, "-m", "forked_program", "wait"]
-    waiting = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    variables = os.environ | {"PYTHONPATH": str(tmp_path)}
+    waiting = subprocess.Popen(words, env=variables, stdout=subprocess.PIPE, text=True)
     pid = int(waiting.stdout.readline().split()[1])
     own.close()
     assert waiting.wait(LIMIT_S) == -signal.SIGKILL

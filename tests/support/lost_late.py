@@ -1,6 +1,6 @@
 """A rank that is killed at its end, after the run's summary is written.
 
-`python -m tests.support.lost_late RUN_FOLDER`
+`python -m tests.support.lost_late FABRIC DIGEST RUN_FOLDER`
 """
 
 import os
@@ -14,10 +14,10 @@ from repro.rank import main
 
 
 def killed(fabric: MpiFabric) -> None:
-    while not (Path(sys.argv[2]) / "summary.json").exists():
+    while not (Path(sys.argv[3]) / "summary.json").exists():
         time.sleep(0.01)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 MpiFabric.close = killed
-main.guarded(lambda: main.main(sys.argv[1], Path(sys.argv[2])))
+main.guarded(lambda: main.main(sys.argv[1], sys.argv[2], Path(sys.argv[3])))

@@ -19,7 +19,7 @@ from repro.answers.mlflow.store import Store, database_file, is_server, is_sqlit
 from repro.answers.mlflow.view import page
 from repro.core.errors import FaultError, InputError
 from repro.core.paths import results_root
-from repro.core.processes import end_with_parent
+from repro.core.processes import end_with_parent, safe_environment
 from repro.records.record import Record
 
 HOST, PORT = "127.0.0.1", 5000
@@ -97,7 +97,7 @@ def _server(uri: str, host: str, port: int) -> Iterator[subprocess.Popen]:
     settings |= {"MLFLOW_LOGGING_LEVEL": "WARNING", "PYTHONWARNINGS": "ignore"}
     server = subprocess.Popen(
         [*command, "--uvicorn-opts", "--log-level warning"],
-        env=os.environ | settings,
+        env=safe_environment() | settings,
         stdin=subprocess.DEVNULL,
         stdout=sys.stderr,
         start_new_session=True,

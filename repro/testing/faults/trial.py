@@ -18,6 +18,7 @@ from typing import Any
 
 from repro.core.errors import InputError
 from repro.core.not_none import not_none
+from repro.core.processes import safe_environment
 from repro.records import store
 from repro.records.flat import flat
 from repro.testing.faults import checkpoints, processes, training
@@ -98,7 +99,8 @@ class Trial:
     # --- the command
     def start(self, *overrides: str, mlflow: str | None = None) -> Command:
         """Start the trial's command. mlflow: the tracking server; None: without one."""
-        environment = {name: value for name, value in os.environ.items() if not name.startswith(("REPRO_", "MLFLOW_"))}
+        inherited = safe_environment().items()
+        environment = {name: value for name, value in inherited if not name.startswith(("REPRO_", "MLFLOW_"))}
         environment |= {name: os.environ[name] for name in ("REPRO_DATA",) if name in os.environ}
         environment |= {"REPRO_RESULTS": str(self.results), "MLFLOW_DISABLE_TELEMETRY": "true"}
         if mlflow:

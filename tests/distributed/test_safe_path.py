@@ -1,0 +1,46 @@
+"""No process of a command imports modules from the folder in which the command was started."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from repro.core.paths import PROJECT
+from tests.support.cli import EXPERIMENT, QUICK
+from tests.support.own_files import WAYS
+from tests.support.waiting import LIMIT_S
+
+PLANTED = "import pathlib\npathlib.Path(__file__).with_name('imported').write_text(__name__)\n"
+NAMES = {
+    *sys.stdlib_module_names,
+    *("repro", "torch", "numpy", "mpi4py", "yaml", "pydantic", "hydra", "pandas", "psutil"),
+}
+LAUNCHERS = {
+    "mpirun, forked": ["testbed=here"],
+    "mpirun, fresh": ["testbed=here", "--fresh-ranks"],
+    "torchrun, fresh": ["testbed=here", "testbed.launcher=torchrun", "--fresh-ranks"],
+    "torchrun, forked": ["testbed=here", "testbed.launcher=torchrun"],
+    "virtual, forked": ["testbed=virtual"],
+}
+
+
+@pytest.mark.ranks
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_a_run_imports_nothing_from_the_current_folder_but_what_the_user_names(tmp_path, launcher):
+    for name in NAMES:
+        (tmp_path / f"{name}.py").write_text(PLANTED)
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "my_ways.py").write_text(WAYS)
+    # -P as the command `repro` starts, whose folder is that of its script
+    command = [sys.executable, "-P", "-m", "repro", "run", EXPERIMENT, *QUICK, *LAUNCHERS[launcher], "--no-report"]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+    environment |= {"REPRO_RESULTS": str(tmp_path / "results"), "PYTHONPATH": str(PROJECT)}
+    done = subprocess.run(
+        [*command, "strategy=code/my_ways.py:Mine", "--no-mlflow"],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=LIMIT_S,
+    )  # fmt: skip
+    assert not (tmp_path / "imported").exists(), (tmp_path / "imported").read_text()
+    assert done.returncode == 0, done.stderr

@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from repro.core import user_files
 from repro.core.errors import InputError
 
 
@@ -21,6 +22,7 @@ class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mis
 EXPONENT = "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"), [*"-+0123456789"]
 Loader.add_implicit_resolver(*EXPONENT)
 MOST_BYTES = 2**22  # of a configuration; usual ones have a few kilobytes
+MOST_VALUES = 10**5  # of a file, those behind aliases included; our longest has 2,000
 DEEPEST = 100  # nested mappings and lists
 
 
@@ -51,22 +53,44 @@ def as_entries(value: Any, where: str) -> dict[str, Any]:
 
 @cache
 def _read(path: Path, modified_ns: int, size: int) -> bytes:
-    return pickle.dumps(yaml.load(path.read_text(encoding="utf-8"), Loader))
+    text = user_files.read_bytes(path)
+    check_size(text, Loader)
+    return pickle.dumps(yaml.load(text.decode("utf-8"), Loader))
 
 
 def parse_plain(text: bytes, loader: Any = Loader) -> Any:
-    """The value of an untrusted YAML text of mappings, lists and plain values; ValueError or yaml.YAMLError.
+    """The value of an untrusted YAML text of mappings, lists and plain values, without aliases; ValueError as
+    `check_size`, or yaml.YAMLError."""
+    check_size(text, loader, aliases=False)
+    return yaml.load(text, loader)
 
-    Refused are aliases, a few lines of which can expand beyond all memory, texts of more than MOST_BYTES, and nesting
-    deeper than DEEPEST, which crashes libyaml.
-    """
+
+def check_size(text: bytes, loader: Any, aliases: bool = True) -> None:
+    """ValueError for a text of more than MOST_BYTES, of more than MOST_VALUES where each alias counts as all that it
+    stands for (a few lines of them can expand beyond all memory), nested deeper than DEEPEST, which crashes libyaml, or
+    with an alias if there must be none."""
     if len(text) > MOST_BYTES:
         raise ValueError(f"more than {MOST_BYTES} bytes")
-    depth = 0
+    sizes: dict[str | None, int] = {}  # anchor -> values
+    open_nodes: list[tuple[str | None, int]] = [(None, 0)]  # (anchor, values until now) of each collection
     for event in yaml.parse(text, loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            open_nodes.append((event.anchor, 1))
+            if len(open_nodes) > DEEPEST + 1:
+                raise ValueError(f"nested more than {DEEPEST} deep {event.start_mark}")
+            continue
         if isinstance(event, yaml.AliasEvent):
-            raise ValueError(f"an alias, *{event.anchor} {event.start_mark}")
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > DEEPEST:
-            raise ValueError(f"nested more than {DEEPEST} deep {event.start_mark}")
-    return yaml.load(text, loader)
+            if not aliases or event.anchor not in sizes:  # unknown, or of a collection around it
+                raise ValueError(f"an alias, *{event.anchor} {event.start_mark}")
+            size = sizes[event.anchor]
+        elif isinstance(event, yaml.ScalarEvent):
+            size = sizes[event.anchor] = 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            anchor, size = open_nodes.pop()
+            sizes[anchor] = size
+        else:
+            continue
+        anchor, before = open_nodes.pop()
+        open_nodes.append((anchor, before + size))
+        if before + size > MOST_VALUES:
+            raise ValueError(f"more than {MOST_VALUES:,} values {event.start_mark}")

@@ -18,6 +18,7 @@ There a factor of value `none` counts as missing.
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ import yaml
 
 from repro.core.errors import InputError, unknown
 from repro.core.registry import PLUGINS
+from repro.experiment import limits
 
 NONE = "none"
 FIELD = re.compile(r"\{([^{}]*)\}")  # a factor in a label
@@ -112,6 +114,7 @@ def variants(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> list[V
         changed = _changed(block, user)
         unlabelled = {"strategy"} if block.keys() - changed.keys() or not (block or templates) else set()
         more = [name for name in changed if name not in block and name not in unlabelled]
+        limits.check("grid: combinations of values", math.prod(map(len, changed.values())), limits.COMBINATIONS)
         for values in itertools.product(*(each.items() for each in changed.values())):
             factors = {name: value for name, (value, _) in zip(changed, values, strict=True)}
             if not any(_matches(factors, combination) for combination in excluded):

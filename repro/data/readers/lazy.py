@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from typing import Any
@@ -12,7 +13,7 @@ from PIL import Image
 
 from repro.core.errors import InputError, some_of
 from repro.data.base import Samples, Split, moved
-from repro.data.images import Source, Unreadable, decoded, size
+from repro.data.images import LARGE_PIXELS, Source, Unreadable, decoded, size
 from repro.data.readers.prefetch import AHEAD, PrefetchQueue, pool
 
 STRETCH = 8  # images of a thread's work item
@@ -44,6 +45,9 @@ class Decoder:
             return image
         scale = self.shorter / min(image.size)
         sides = [max(round(side * scale), least) for side, least in zip(image.size, (width, height))]
+        if math.prod(sides) > LARGE_PIXELS:  # a thread each: a strip of 1 x 65,500 took gigabytes
+            resized = f"{image.width}x{image.height}, resized to {sides[0]}x{sides[1]}"
+            raise Unreadable(path, f"{resized}: more than {LARGE_PIXELS} pixels")
         image = image.resize(sides, Image.Resampling.BILINEAR)
         left, top = (image.width - width) // 2, (image.height - height) // 2
         return image.crop((left, top, left + width, top + height))

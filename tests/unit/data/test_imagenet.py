@@ -42,6 +42,15 @@ def test_folders_of_images(folders):
     assert some.checksum != loaded.checksum
 
 
+def test_a_strip_that_resizing_would_blow_up_is_refused(tmp_path):
+    """A row of 65,500 pixels has 67 million once its shorter side has 32, in each of the threads."""
+    draw(tmp_path / "strip.png", (1, 65_500))
+    with pytest.raises(InputError, match=r"strip\.png \(1x65500, resized to 32x2096000: more than"):
+        lazy.Decoder((28, 28), exact=False)(tmp_path / "strip.png")
+    draw(tmp_path / "narrow.png", (10, 2_000))
+    assert lazy.Decoder((28, 28), exact=False)(tmp_path / "narrow.png").shape == (3, 28, 28)
+
+
 def test_lazy_decoding_gives_the_same_samples(folders):
     early, late = (load(folders, decode=decode) for decode in ("memory", "lazy"))
     assert early.checksum == late.checksum and isinstance(late.train, lazy.LazySplit)

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
-import signal
 import sys
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
 
 from repro import __version__
 from repro.cli import (
@@ -35,7 +31,7 @@ from repro.cli import (
     verify,
 )
 from repro.cli.options import Parser, error_prefix
-from repro.core import config_folders, warnings
+from repro.core import command_process, config_folders, warnings
 from repro.core.errors import UNUSABLE, InputError, ReproError, shortened
 from repro.core.full_disk import place_of
 from repro.core.warnings import one_line
@@ -49,16 +45,20 @@ MODULES = {
     "this machine": (machine, testbed, tracking),
     "check the harness": (benchmarks, faults),
 }
-AGAIN_S = 0.05  # delay before a signal that had no effect is repeated
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status: 0 done, 1 a failure while running, 2 invalid input, 128 + signal number
-    after a signal, as in shells (130 after Ctrl-C, 143 after SIGTERM)."""
+    after a signal, as in shells (130 after Ctrl-C, 143 after SIGTERM).
+
+    arguments: None: those of this process, which is then the command's own (`repro.core.command_process`).
+    """
     warnings.forget()
     try:
         chosen, args = parsed(arguments)
-        with config_folders.used(chosen.config_dir), signals_interrupt():
+        if arguments is None:
+            command_process.start_guard()
+        with config_folders.used(chosen.config_dir), command_process.signals_interrupt(args.statuses):
             status = args.command(args) or 0
             sys.stdout.flush()
             return status
@@ -74,10 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{error_prefix()} {one_line(shortened(place_of(error)))}: {error.strerror}", file=sys.stderr)
         return InputError.status
     except KeyboardInterrupt as interrupt:
-        (sign,) = interrupt.args or (signal.SIGINT,)
-        how = "interrupted" if sign == signal.SIGINT else f"terminated by {sign.name}"
-        print(f"repro: {how}; the same command resumes", file=sys.stderr)
-        return 128 + sign
+        return command_process.status_after(interrupt)
 
 
 def parsed(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, argparse.Namespace]:
@@ -90,41 +87,6 @@ def parsed(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, argpars
     if rest:  # overrides behind options, which argparse does not collect
         args.overrides = [*args.overrides, *rest]
     return chosen, args
-
-
-@contextlib.contextmanager
-def signals_interrupt() -> Iterator[None]:
-    """SIGTERM and SIGHUP raise KeyboardInterrupt, as Ctrl-C does, so that a command ends after its processes.
-
-    Ignored signals (job scripts, nohup) stay ignored; outside the main thread nothing changes.
-    """
-    signs = [signal.SIGTERM, signal.SIGHUP] if threading.current_thread() is threading.main_thread() else []
-    handled = [sign for sign in signs if signal.getsignal(sign) == signal.SIG_DFL]
-    default_hook = sys.unraisablehook
-    sys.unraisablehook = lambda dropped: _send_again(dropped) or default_hook(dropped)
-    for sign in handled:
-        signal.signal(sign, _interrupt)
-    try:
-        yield
-    finally:
-        for sign in handled:
-            signal.signal(sign, signal.SIG_DFL)
-        sys.unraisablehook = default_hook
-
-
-def _send_again(dropped: Any) -> bool:
-    """Send a signal again whose KeyboardInterrupt Python dropped, as it does in fork hooks; whether it was one."""
-    if not isinstance(dropped.exc_value, KeyboardInterrupt):
-        return False
-    (sign,) = dropped.exc_value.args or (signal.SIGINT,)
-    repeat = threading.Timer(AGAIN_S, os.kill, (os.getpid(), sign))
-    repeat.daemon = True
-    repeat.start()
-    return True
-
-
-def _interrupt(number: int, frame: Any) -> NoReturn:
-    raise KeyboardInterrupt(signal.Signals(number))
 
 
 def config_folder() -> Parser:
@@ -143,7 +105,7 @@ def build_parser() -> Parser:
         "measured on this machine, simulated on the papers' testbeds.",
     )
     parser.add_argument("--version", action="version", version=f"repro {__version__}")
-    parser.set_defaults(command=lambda args: parser.print_help())
+    parser.set_defaults(command=lambda args: parser.print_help(), statuses={})
     group = parser.add_subparsers(metavar="COMMAND", parser_class=Parser)
     for heading, modules in MODULES.items():
         with parser.under(heading, group):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from repro.cli.options import as_json, experiment_arguments
-from repro.core.errors import InputError, NotHere
+from repro.core.errors import PREEMPTED, InputError, NotHere
 
 
 def add(commands: Any) -> None:
@@ -43,7 +43,8 @@ def add(commands: Any) -> None:
     )
     prepared.add_argument("runs", nargs="+", metavar="FOLDER=DIGEST", help="run prepared by `repro submit`")
     prepared.add_argument("--no-mlflow", action="store_true", help="do not mirror the run to MLflow")
-    prepared.set_defaults(command=cmd_run_prepared)
+    # simulated runs have no ranks to checkpoint
+    prepared.set_defaults(command=cmd_run_prepared, statuses={signal.SIGTERM: PREEMPTED})
 
 
 def cmd_submit(args: argparse.Namespace) -> None:
@@ -122,7 +123,6 @@ def cmd_status(args: argparse.Namespace) -> None:
 
 
 def cmd_run_prepared(args: argparse.Namespace) -> None:
-    from repro.launch.preempted import Preempted
     from repro.launch.runner import check_results_folder, run_unfinished
     from repro.launch.slurm.prepared import limit_cores, load, node
 
@@ -134,9 +134,5 @@ def cmd_run_prepared(args: argparse.Namespace) -> None:
         _, fault = run_unfinished(runs, track=not args.no_mlflow)
     except InputError as error:
         raise InputError(f"node {node()}: {error}") from None
-    except KeyboardInterrupt as interrupt:
-        if interrupt.args != (signal.SIGTERM,):
-            raise
-        fault = Preempted("terminated by SIGTERM")  # simulated runs have no ranks to checkpoint
     if fault:
         raise fault

@@ -9,6 +9,7 @@ from pathlib import Path
 
 # error numbers of a file or folder that cannot be written, or whose name no file can have
 UNUSABLE = (errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EDQUOT, errno.ENAMETOOLONG)
+PREEMPTED = 75  # exit status of a command whose repetition resumes the run (EX_TEMPFAIL of sysexits.h)
 LONGEST_PATH = 255  # characters of a path in a message
 
 

@@ -37,10 +37,15 @@ def safe_environment() -> dict[str, str]:
     return os.environ | {"PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(dict.fromkeys(filter(None, path)))}
 
 
-def end_with_parent(sign: int = signal.SIGTERM) -> None:
-    """Send this process a signal, by default SIGTERM, when its parent ends (Linux)."""
+def end_with_parent(sign: int = signal.SIGTERM, parent: int = 0) -> None:
+    """Send this process a signal, by default SIGTERM, when its parent ends (Linux: the thread that forked it).
+
+    parent: its number, if it may have ended already; then the signal comes now.
+    """
     if PRCTL is not None:
         PRCTL(PR_SET_PDEATHSIG, sign)
+    if parent and os.getppid() not in (parent, 0):  # 0: a parent in another PID namespace
+        os.kill(os.getpid(), sign)
 
 
 def local_rank(environment: Mapping[str, str] | None = None, otherwise: int = 0) -> int:

@@ -12,6 +12,7 @@ import os
 import sys
 from typing import NoReturn
 
+from repro.core.command_process import temporary_folder
 from repro.core.processes import end_with_parent
 from repro.launch.namespaces import linux, private
 
@@ -20,7 +21,7 @@ SESSION_FOLDERS = ("OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base")
 
 
 def main(command: list[str]) -> NoReturn:
-    base = str(private.short_folder("mpi"))
+    base = temporary_folder() or str(private.short_folder("mpi"))
     for name in SESSION_FOLDERS:
         os.environ.setdefault(name, base)
     with contextlib.suppress(OSError):

@@ -45,7 +45,9 @@ class Pool:
 
     def __init__(self, environment: Mapping[str, str]):
         """environment: of the server; variables that libraries read at import take effect for all ranks."""
-        self._folder = tempfile.TemporaryDirectory(prefix="repro-pool-", dir="/tmp")  # a socket's path must be short
+        from repro.core.command_process import short_folder, temporary_folder  # a stand-in cannot import it
+
+        self._folder = tempfile.TemporaryDirectory(prefix="repro-pool-", dir=temporary_folder() or short_folder())
         path = Path(self._folder.name, "socket")
         self.python = str(path.with_name("python"))
         stand_in = shlex.join([sys.executable, "-IS", __file__, str(path)])

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from repro.core.errors import Diverged, FaultError
+from repro.core.errors import PREEMPTED, Diverged, FaultError
 
-STATUS = 75  # exit status of a command whose repetition resumes the run (EX_TEMPFAIL of sysexits.h)
 # srun's message about a rank that received the signal before its handler was installed
 ENDED_EARLY = re.compile(r"srun: error: [^\n]*: tasks? [^\n]*: Terminated")
 
@@ -15,7 +14,7 @@ ENDED_EARLY = re.compile(r"srun: error: [^\n]*: tasks? [^\n]*: Terminated")
 class Preempted(FaultError):
     """The run was preempted; the same command resumes it from its checkpoint."""
 
-    status = STATUS
+    status = PREEMPTED
 
 
 def as_preemption(error: FaultError, signalled: bool, lines: Iterable[str]) -> FaultError:

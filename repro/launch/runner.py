@@ -227,6 +227,7 @@ def run_one(
             progress.note(f"{run.label}: {error}; its result was complete by then")
             record = not_none(store.read(folder))
         except BaseException:
+            processes.stop()  # first: an interrupted command has little time
             if mirrors:
                 mirrors.end(folder, interrupted=True)
             raise

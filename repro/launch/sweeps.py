@@ -8,12 +8,13 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, as_completed
 from dataclasses import dataclass, field
 from typing import Any
 
 from repro.core import locks, safe_files
 from repro.core.errors import InputError
+from repro.core.worker_processes import worker_processes
 from repro.experiment.run import Run
 from repro.records import sweep
 from repro.records.record import Record
@@ -73,17 +74,13 @@ def run_sweeps(runs: Sequence[Run], force: bool = False) -> int:
     if not todo:
         return 0
     context = multiprocessing.get_context("spawn")
-    with contextlib.ExitStack() as locks_held, ProcessPoolExecutor(cores(), context, _prepare) as pool:
+    with contextlib.ExitStack() as locks_held, worker_processes(cores(), context, _prepare) as pool:
         for one in todo:
             locks_held.enter_context(locked(one.run))
             if not one.begun:
                 safe_files.remove(one.run.folder / sweep.FILE)
         futures = {pool.submit(draw, one.run.plain(), number): one for one in todo for number in one.missing}
-        try:
-            _collect(futures)
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+        _collect(futures)
     return len(futures)
 
 
@@ -119,15 +116,8 @@ def locked(run: Run) -> Any:
 
 
 def _prepare() -> None:
-    """Initialise a worker process: one thread, killed with its parent."""
-    import signal
-
     import torch
 
-    from repro.core.processes import end_with_parent
-
-    end_with_parent(signal.SIGKILL)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
 
 

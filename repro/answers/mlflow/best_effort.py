@@ -17,7 +17,7 @@ from repro.answers.mlflow.source import of_folder
 from repro.answers.mlflow.store import Store, prepare, reason
 
 SERVER_WAIT_S, FILE_WAIT_S = 10.0, 120.0
-INTERRUPTED_WAIT_S = 3.0  # after Ctrl-C
+INTERRUPTED_WAIT_S = 1.0  # after Ctrl-C
 
 
 class BestEffort:

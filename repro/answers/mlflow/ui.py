@@ -53,7 +53,7 @@ def serve(host: str = HOST, port: int = PORT, root: Path | None = None) -> None:
         raise InputError(f"no MLflow database at {database}: run an experiment, or `repro ui --sync` for earlier ones")
     check_port(host, port)
     links = _links(uri, root, f"http://{_address(host)}:{port}")
-    with _sigterm_like_ctrl_c(), _server(uri, host, port) as server:
+    with _server(uri, host, port) as server:
         try:
             _wait_until_healthy(server, host, port)
             print(*links, "Ctrl-C ends it.", sep="\n", flush=True)
@@ -140,17 +140,3 @@ def _address(host: str) -> str:
     if host in ("0.0.0.0", "::", ""):
         return "127.0.0.1"
     return f"[{host}]" if ":" in host else host
-
-
-@contextlib.contextmanager
-def _sigterm_like_ctrl_c() -> Iterator[None]:
-    """Handle SIGTERM like Ctrl-C, so that the server ends too."""
-    try:
-        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    except ValueError:  # not in the main thread
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

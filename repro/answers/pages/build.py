@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -20,6 +19,7 @@ from repro.core.errors import InputError, unknown
 from repro.core.not_none import not_none
 from repro.core.paths import REPORTS, reference_root, reports_root
 from repro.core.warnings import warn
+from repro.core.worker_processes import worker_processes
 
 GENERATED = {".png", ".pdf", ".csv", ".json", ".tex"}
 # modules that all processes need, imported once
@@ -85,7 +85,7 @@ def _processes(count: int) -> Iterator[Start]:
         return
     fresh = multiprocessing.get_context("forkserver")  # this process may have threads of drawing
     fresh.set_forkserver_preload(["__main__", *IMPORTED])
-    with ProcessPoolExecutor(processes, fresh, config_folders.inherit, (config_folders.variable(),)) as pool:
+    with worker_processes(processes, fresh, config_folders.inherit, config_folders.variable()) as pool:
         yield lambda *work: pool.submit(*work).result
 
 

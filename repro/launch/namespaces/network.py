@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from repro.core import strict_json
+from repro.core.command_process import outside
 from repro.core.errors import FaultError, InputError, NotHere
 from repro.core.not_none import not_none
 from repro.launch.namespaces import links, private, remote_shell, selfcheck, sweep
@@ -161,6 +162,7 @@ def _start(request: dict[str, Any], kept: bool) -> tuple[dict[str, Any], subproc
         stderr=subprocess.DEVNULL if kept else None,
         text=True,
         start_new_session=True,  # Ctrl-C ends the ranks first
+        env=outside() if kept else None,
         cwd=Path(__file__).resolve().parents[3],
     )
     stdout = not_none(daemon.stdout)

@@ -9,6 +9,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from repro.core.command_process import outside
 from repro.core.errors import FaultError, InputError
 
 LIMIT_S = 60
@@ -33,7 +34,9 @@ def need(program: str) -> str:
 
 def _run(*command: str) -> subprocess.CompletedProcess[str]:
     try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, stdin=subprocess.DEVNULL)
+        return subprocess.run(
+            command, env=outside(), capture_output=True, text=True, timeout=LIMIT_S, stdin=subprocess.DEVNULL
+        )
     except subprocess.TimeoutExpired:
         raise FaultError(f"{Path(command[0]).name}: no answer within {LIMIT_S} s") from None
 

@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from repro.core.errors import InputError
+from repro.core.errors import PREEMPTED, InputError
 from repro.core.paths import PROJECT, results_root
 from repro.experiment.launched import launch_digest
 from repro.experiment.run import Run
-from repro.launch.preempted import STATUS
 from repro.launch.slurm import site as sites
 from repro.launch.slurm.resources import Resources
 from repro.records.provenance import command
@@ -81,7 +80,7 @@ def render(
         python=site.python or sys.executable,
         results=str(root),
         command=command(["repro", *sys.argv[1:]]),
-        preempted=STATUS,
+        preempted=PREEMPTED,
         mlflow=mlflow,
         quote=shlex.quote,
     )

@@ -5,16 +5,13 @@ from __future__ import annotations
 import errno
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
-import time
 
 import pytest
 
 from repro.cli import claims
-from repro.cli import main as cli
 from repro.cli.main import main
 from repro.core.errors import InputError
 from repro.core.paths import CONFIGS
@@ -24,7 +21,6 @@ from repro.experiment.identify import identify
 from repro.launch import local
 from tests.support.cli import QUICK, refused, repro
 from tests.support.full_disk import sitecustomize
-from tests.support.waiting import LIMIT_S
 
 FIG4 = "pipesgd/fig4-mnist"
 
@@ -109,17 +105,6 @@ def test_a_closed_pipe_is_no_error(tmp_path):
     command = f"{sys.executable} -m repro schedule 1-1-1-1 --minibatches 2000 --json | head -c 10"
     done = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True)
     assert done.returncode == 0 and not done.stderr
-
-
-@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_whose_exception_python_drops_comes_again(sign):
-    class Forks:  # as a fork does, whose hooks may raise nothing
-        def __del__(self):
-            signal.raise_signal(sign)
-
-    with pytest.raises(KeyboardInterrupt), cli.signals_interrupt():
-        Forks()
-        time.sleep(LIMIT_S)
 
 
 def test_list_imports_no_heavy_library():

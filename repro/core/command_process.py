@@ -8,6 +8,7 @@ run meanwhile, or if the command is killed, its guard does this (`repro.core.com
 from __future__ import annotations
 
 import _thread
+import atexit
 import contextlib
 import os
 import secrets
@@ -49,7 +50,8 @@ def start_guard() -> None:
         subprocess.Popen(
             [sys.executable, "-IS", not_none(command_guard.__file__), folder],
             stdin=other.fileno(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/", start_new_session=True,
-            env={name: value for name, value in os.environ.items() if not name.startswith("REPRO_")},
+            # it is outside of a command that starts this one, too, and works on no results
+            env={name: value for name, value in outside().items() if not name.startswith("REPRO_")},
         )  # fmt: skip
     with contextlib.suppress(OSError):  # the disk may be full
         os.mkdir(folder, 0o700)  # by now the guard removes it
@@ -105,10 +107,16 @@ def signals_interrupt(statuses: Mapping[int, int]) -> Iterator[None]:
 
 
 def status_after(interrupt: KeyboardInterrupt) -> int:
-    """The exit status of an interrupted command; prints why it ends."""
+    """Print why an interrupted command ends; its exit status. A process that is the command's own ends here."""
     (sign,) = interrupt.args or (signal.SIGINT,)
-    print(_reason(sign), file=sys.stderr)
-    return _statuses.get(sign, 128 + sign)
+    print(_reason(sign), file=sys.stderr, flush=True)
+    status = _statuses.get(sign, 128 + sign)
+    if _link:  # without freeing all modules, as Python does at its end: it may take a second
+        atexit._run_exitfuncs()
+        with contextlib.suppress(OSError):  # nobody may read it any more
+            sys.stdout.flush()
+        os._exit(status)
+    return status
 
 
 def _interrupt(number: int, frame: Any) -> NoReturn:

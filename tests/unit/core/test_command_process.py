@@ -64,10 +64,12 @@ def runs(pid: str) -> bool:
 )
 def test_a_command_that_does_not_end_is_ended_with_all_that_it_started(does, sign, status):
     words = [sys.executable, "-c", textwrap.dedent(COMMAND), does]
-    command = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    outer = os.environ | {command_guard.VARIABLE: "/outer"}  # of a command that starts this one
+    command = subprocess.Popen(words, env=outer, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     folder, forked, outside = command.stdout.readline().split()
     try:
         assert command_guard.processes_of(folder) and os.path.isdir(folder) and runs(forked)
+        assert set(command_guard.processes_of("/outer")) == {command.pid, int(forked)}  # the guard ends by itself
         command.send_signal(sign)
         assert command.wait(LIMIT_S) == status
         wait_until(lambda: not (command_guard.processes_of(folder) or os.path.exists(folder) or runs(forked)), "an end")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # columns on a terminal; --csv and --json have every column
 SHOWN = (
     *("label", "testbed", "kind", "workers", "seed", "allreduce.auto", "step_s", "train_s", "peak_mb", "peak_of"),
-    *("metric", "final", "origin"),
+    *("metric", "final", "busy", "origin"),
 )
 IF_DIFFERENT = ("dataset", "scale", "breakdown")  # shown if the runs of an experiment differ in them
 
@@ -84,9 +84,13 @@ def print_json(table: pd.DataFrame) -> None:
 
 
 def shown(runs: pd.DataFrame) -> str:
-    """A table of runs for each experiment."""
+    """A table of runs for each experiment; `busy`: what others took of the machine while a run was measured."""
     from repro.records import printed
+    from repro.records.busy import taken_by_others
 
+    taken = zip(runs["kind"], runs["cpu_taken_share"], strict=True)
+    busy: list[Any] = [taken_by_others(kind, share) or None for kind, share in taken]
+    runs = runs.assign(busy=busy)
     parts = []
     for (paper, experiment), own in runs.groupby(["paper", "experiment"], sort=False):
         columns = [column for column in SHOWN if column in own and own[column].notna().any()]

@@ -8,6 +8,7 @@ from typing import Any
 from repro.answers.mlflow.best_effort import BestEffort
 from repro.experiment.run import Run
 from repro.launch.progress import Progress
+from repro.records.busy import marked_kind
 from repro.records.record import Record, TrainResult
 from repro.training.evaluation.metrics import METRICS
 
@@ -44,11 +45,11 @@ class Listener:
             self.synced = time.monotonic()
 
     def last_line(self, record: Record) -> str:
-        result = record.result
+        result, kind = record.result, marked_kind(record.kind, record.cpu_taken_share)
         if not isinstance(result, TrainResult):
-            return f"{self.run.title}: {result.line} ({record.kind})"
+            return f"{self.run.title}: {result.line} ({kind})"
         metric, step_ms = record.identity.metric, 1e3 * result.step.mean_s
         score = result.final[metric]
         shown = "" if score is None else f"{metric} {score:.4f}, "
         times = f"{result.final['train_s']:.1f} s of training, {step_ms:.2f} ms a step"
-        return f"{self.run.title}: {shown}{times} ({record.kind})"
+        return f"{self.run.title}: {shown}{times} ({kind})"

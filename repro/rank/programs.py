@@ -8,6 +8,7 @@ from repro.core.registry import PROBES, TRAIN
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.rank import crash, memory
+from repro.rank.core_meter import core_meter_for, cpu_taken
 from repro.rank.summary import of_probe
 from repro.records import store
 from repro.records.events import EventLog
@@ -29,13 +30,15 @@ def run_probe(fabric: Fabric, config: RunConfig, folder: Path) -> None:
 
     The event log has only start and end: a record without a log was not made here, and does not count as done.
     """
+    meter = core_meter_for(config)
     finding = PROBES.load(config.program).run(fabric, config, folder)
+    taken = cpu_taken(fabric.exchange(meter.since_last() if meter else None))
     if fabric.rank == 0:
         events = EventLog(folder / "events.jsonl")
         events.append("run_start", key=config.key, iteration=0)
         events.append("run_end")
         events.flush()
         result = {"found": finding.result, "metrics": finding.metrics, "line": finding.line}
-        store.write(folder, of_probe(folder, config, finding.facts(fabric), result))
+        store.write(folder, of_probe(folder, config, finding.facts(fabric) | {"cpu_taken": taken}, result))
     fabric.exchange(None)
     fabric.close()

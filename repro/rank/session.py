@@ -18,6 +18,7 @@ from repro.fabric.base import Fabric
 from repro.rank import memory
 from repro.rank.checkpointer import Checkpointer
 from repro.rank.checkpoints import Checkpoints
+from repro.rank.core_meter import core_meter_for
 from repro.rank.evaluator import Evaluator
 from repro.rank.factory import build_worker, check_ranks
 from repro.rank.loop import train
@@ -44,7 +45,7 @@ def run_rank(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     events = EventLog(folder / "events.jsonl") if fabric.rank == 0 else None
     spare = models.of(config, dataset, "cpu" if worker.arithmetic else "meta")  # for evaluations
     set_up(strategy, worker)
-    log = StepLog(worker, strategy, events, config.trace_steps)
+    log = StepLog(worker, strategy, events, config.trace_steps, core_meter_for(config))
     evaluator = Evaluator(worker, strategy, spare, dataset, events, config.eval_train)
     checkpointer = Checkpointer(log, Checkpoints(folder, fabric.rank))
     start = resume(checkpointer, plan)

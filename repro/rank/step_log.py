@@ -15,6 +15,7 @@ import torch
 from repro.core.errors import Diverged, FaultError, InputError
 from repro.core.processes import say
 from repro.rank import memory
+from repro.rank.core_meter import CoreMeter, CoreTimes, cpu_taken
 from repro.rank.divergence import NonFinite, diverged, find, first_tensor
 from repro.records.events import EventLog
 from repro.strategies.base import StepReport, Strategy
@@ -33,6 +34,7 @@ class RankSteps:
     train_s, staleness (rounds -> gradients), counters, peak_bytes   since the run began
     nonfinite   values that are not finite
     peak_bytes  of memory; None if ranks share a process
+    cores       since the last stop; None if they are not measured
     """
 
     iteration: int
@@ -47,6 +49,7 @@ class RankSteps:
     counters: dict[str, float]
     nonfinite: NonFinite | None
     peak_bytes: int | None
+    cores: CoreTimes | None
 
 
 class StepLog:
@@ -56,7 +59,15 @@ class StepLog:
     unlogged   whether the run resumed from a checkpoint that was written before the stop at its iteration
     """
 
-    def __init__(self, worker: Worker, strategy: Strategy, events: EventLog | None, trace_steps: int):
+    def __init__(
+        self,
+        worker: Worker,
+        strategy: Strategy,
+        events: EventLog | None,
+        trace_steps: int,
+        core_meter: CoreMeter | None = None,
+    ):
+        self.core_meter = core_meter
         self.worker, self.strategy, self.events, self.trace_steps = worker, strategy, events, trace_steps
         self.staleness: Counter[int] = Counter()
         self.losses: list[torch.Tensor] = []
@@ -121,6 +132,7 @@ class StepLog:
             counters={name: float(total) for name, total in self.strategy.counters().items()},
             nonfinite=find(worker, self.strategy, iteration, losses.tolist()),
             peak_bytes=memory.peak_bytes(worker.model_shard.device) if worker.blocks is None else None,
+            cores=self.core_meter.since_last() if self.core_meter else None,
         )
 
     def _measure(self) -> dict[str, float]:
@@ -141,6 +153,7 @@ class StepLog:
         self.loss = statistics.fmean(losses) if losses else None
         peaks = [rank.peak_bytes for rank in ranks if rank.peak_bytes is not None]
         stale = [{str(rounds): count for rounds, count in sorted(rank.staleness.items())} for rank in ranks]
+        taken = cpu_taken([rank.cores for rank in ranks])
         counters = dict.fromkeys(name for rank in ranks for name in rank.counters)
         events.append(
             "steps",
@@ -155,6 +168,7 @@ class StepLog:
             counters={name: math.fsum(rank.counters.get(name, 0.0) for rank in ranks) for name in counters},
             **({"staleness": stale} if any(stale) else {}),
             **({"peak_bytes": peaks} if peaks else {}),
+            **({"cpu_taken": taken.model_dump()} if taken else {}),
         )
         trace = [
             {"rank": number, **{name: value for name, value in interval._asdict().items() if value is not None}}

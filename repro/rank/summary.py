@@ -12,7 +12,7 @@ from repro.core.phases import PHASES
 from repro.experiment.schema import RunConfig
 from repro.records import kinds, probe_results
 from repro.records.events import read_events
-from repro.records.record import SCHEMA, Record
+from repro.records.record import SCHEMA, CpuTaken, Record
 from repro.training.evaluation import metrics
 
 # in curve and final, if they were evaluated
@@ -60,12 +60,12 @@ def summarise(folder: Path, config: RunConfig, facts: dict[str, Any]) -> Record:
         "trace": steady_trace(events),
     }
     wall_s = wall(end["wall"], train_s, sum(event["event"] == "resume" for event in events))
-    return record(folder, config, result, wall=wall_s, **of_run)
+    return record(folder, config, result, wall=wall_s, cpu_taken=all_taken(steps), **of_run)
 
 
 def of_probe(folder: Path, config: RunConfig, facts: dict[str, Any], result: dict[str, Any]) -> Record:
-    """The record of a probe. facts: as in `summarise`; result: the entries of `ProbeResult`."""
-    of_run = {name: facts[name] for name in ("fabric", "ranks") if name in facts}
+    """The record of a probe. facts: as in `summarise`, and `cpu_taken`; result: the entries of `ProbeResult`."""
+    of_run = {name: facts[name] for name in ("fabric", "ranks", "cpu_taken") if name in facts}
     more = {name: facts[name] for name in ("model", "dataset") if name in facts}
     probe_results.check_declared(config.program, result["found"])
     return record(folder, config, result | more, **of_run)
@@ -90,6 +90,13 @@ def record(folder: Path, config: RunConfig, result: dict[str, Any], **of_run: An
 def most(steps: list[dict[str, Any]]) -> list[int]:
     """Each rank's peak memory over all attempts of the run; [] if it was not measured."""
     return [max(peaks) for peaks in zip(*(event["peak_bytes"] for event in steps if "peak_bytes" in event))]
+
+
+def all_taken(steps: list[dict[str, Any]]) -> CpuTaken | None:
+    """The CPU time that others took between all stops of the run; None if it was not measured."""
+    if not (parts := [event["cpu_taken"] for event in steps if "cpu_taken" in event]):
+        return None
+    return CpuTaken(**{name: sum(part[name] for part in parts) for name in CpuTaken.model_fields})
 
 
 def per_iteration(sums: list[dict[str, Any]], iterations: int) -> dict[str, Any] | None:

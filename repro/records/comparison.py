@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from repro.core.warnings import one_line
 from repro.records import printed
+from repro.records.busy import taken_by_others
 from repro.records.catalogue import REFERENCE
 from repro.records.kinds import MEASURED, PADDED
 
@@ -28,9 +29,10 @@ def ending(
     """A title and a table for each place: a row a variant and configuration, medians over seeds.
 
     own, reference: tables `runs` of `repro.records.catalogue`, built together. `ms`: of an iteration; `range`: of its
-    seeds; `over`: the first row's time of a sample over this row's; `ms, reference`: the iteration of the committed
-    runs of the same place, variant and configuration. papers: (paper, experiment, model, data set) -> the paper's
-    columns `final`, `ms` and `over VARIANT`, each shown beside ours where we have one.
+    seeds; `over`: the first row's time of a sample over this row's; `busy`: what others took of the machine meanwhile;
+    `ms, reference`: the iteration of the committed runs of the same place, variant and configuration. papers: (paper,
+    experiment, model, data set) -> the paper's columns `final`, `ms` and `over VARIANT`, each shown beside ours where
+    we have one.
     """
     tables = []
     known = _medians(reference, PLACE).droplevel("label")["ms"].to_dict() if len(reference) else {}
@@ -55,6 +57,7 @@ def ending(
         if rows["final"].notna().any():
             _beside(table, "final", printed, rows)
         places = zip(rows["variant"], rows["configuration"], strict=True)
+        table["busy"] = rows["busy"]
         table["ms, reference"] = [known.get((*place, *which)) for which in places]
         title = f"{paper}/{experiment}: {model}, {dataset}, on {testbed} ({kind}, {scale})"
         table = table.dropna(axis=1, how="all")
@@ -90,9 +93,11 @@ def compare(runs: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
     shown = both[[*columns, "final A", "final B"]].rename(columns={f"label {of}": f"variant {of}" for of in "AB"})
     shown.insert(len(columns), "A / B", shown["ms A"] / shown["ms B"])
     shared = zip(both["shared A"], both["shared B"], strict=True)
-    shown["cores"] = [
-        "; ".join(dict.fromkeys(each for each in pair if isinstance(each, str))) or NONE for pair in shared
-    ]
+    busy = zip(both["busy A"], both["busy B"], strict=True)
+    for column, pairs in (("cores", shared), ("busy", busy)):
+        shown[column] = [
+            "; ".join(dict.fromkeys(each for each in pair if isinstance(each, str))) or NONE for pair in pairs
+        ]
     return shown.reset_index(drop=True)
 
 
@@ -116,7 +121,8 @@ def _medians(runs: pd.DataFrame, place: list[str]) -> pd.DataFrame:
     machine = ["kind", "launcher", "ranks", "cores"]
     named = [*place, "variant", "configuration", "label", "besides", "seed", "batch", "origin", "finished_at", *machine]
     named.append("free_arithmetic")
-    trained = trained[[*dict.fromkeys([*named, *numbers])]].astype(dict.fromkeys(numbers, "float64"))
+    floats = [*numbers, "cpu_taken_share"]
+    trained = trained[[*dict.fromkeys([*named, *floats])]].astype(dict.fromkeys(floats, "float64"))
     order = trained.assign(theirs=trained["origin"] == REFERENCE, at=trained["finished_at"].fillna("").astype(str))
     latest = order.sort_values(["theirs", "at"], ascending=[False, True], kind="stable")
     counted = latest.drop_duplicates([*place, "variant", "configuration", "seed"], keep="last").index
@@ -130,6 +136,8 @@ def _medians(runs: pd.DataFrame, place: list[str]) -> pd.DataFrame:
     ends = zip(groups["step_s"].min(), groups["step_s"].max(), groups.size(), strict=True)
     made["range"] = [f"{1e3 * low:.4g} to {1e3 * high:.4g}" if count > 1 else NONE for low, high, count in ends]
     made["shared"] = groups["shared"].first()
+    most_taken = zip(groups["kind"].first(), groups["cpu_taken_share"].max(), strict=True)
+    made["busy"] = [taken_by_others(kind, share) or NONE for kind, share in most_taken]
     made["besides"] = groups["besides"].first()
     made["free_arithmetic"] = groups["free_arithmetic"].any()
     if "batch" not in place:

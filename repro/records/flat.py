@@ -27,6 +27,7 @@ def flat(record: Record) -> dict[str, Any]:
     made: dict[str, Any] = {name: getattr(identity, name) for name in OF_EVERY}
     made |= {"status": "finished", "key": record.key, "run": record.run, "kind": record.kind, "fabric": record.fabric}
     made |= {"ranks": record.ranks, "provenance": record.provenance, "wall": record.wall}
+    made["cpu_taken_share"] = record.cpu_taken_share
     made |= {"strategy": identity.strategy.name, "options": identity.strategy.options}
     made["imbalance"] = identity.imbalance.model_dump()
     made["hardware"] = record.hardware.model_dump(by_alias=True, exclude_unset=True)

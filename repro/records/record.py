@@ -129,8 +129,24 @@ class Hardware(Part):
     cores: int | None = None
 
 
+class CpuTaken(Part):
+    """CPU seconds that other processes and the hypervisor took from the cores that the ranks may use, and all CPU
+    seconds of these cores (`repro.rank.core_meter`). They may be a little below 0: the kernel counts in steps of 10 ms.
+    """
+
+    processes_s: Number
+    hypervisor_s: Number
+    available_s: Number
+
+    @property
+    def share(self) -> float | None:
+        """What both took, as a share from 0 to 1; None where no time passed."""
+        taken_s = self.processes_s + self.hypervisor_s
+        return min(1.0, max(0.0, taken_s / self.available_s)) if self.available_s > 0 else None
+
+
 class Record(Part):
-    """A finished run."""
+    """A finished run. cpu_taken: None where it was not measured: other kinds of testbeds, and older records."""
 
     schema_: Literal[2] = Field(default=2, alias="schema")
     run: Folder  # the name of its folder
@@ -142,6 +158,7 @@ class Record(Part):
     hardware: Hardware
     result: TrainResult | ProbeResult
     provenance: dict[str, Any]
+    cpu_taken: CpuTaken | None = None
     wall: dict[str, Number] = Field(default_factory=dict)  # wall-clock seconds of rank 0 by activity
 
     @model_validator(mode="before")
@@ -171,6 +188,11 @@ class Record(Part):
     def name(self) -> str:
         """`<experiment>/<run>`"""
         return f"{self.identity.experiment}/{self.run}"
+
+    @property
+    def cpu_taken_share(self) -> float | None:
+        """The share of the ranks' cores that others took; None: unknown."""
+        return self.cpu_taken.share if self.cpu_taken else None
 
     @property
     def trained(self) -> bool:

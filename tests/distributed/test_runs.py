@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import subprocess
+import sys
 
 import mlflow
 import pytest
@@ -98,6 +101,24 @@ def test_measured_pipe_sgd_overlaps_and_accounts_for_its_time(undisturbed):
     parts = sum(wall[f"{name}_s"] for name in ("training", "evaluation", "checkpoint", "synchronisation", "logging"))
     assert parts == pytest.approx(wall["total_s"], rel=1e-9)
     assert 0 < wall["train_s"] <= wall["total_s"]  # the slowest rank's clock, and rank 0's
+
+
+@pytest.fixture
+def busy_loops():
+    """Two for each core."""
+    count = 2 * len(os.sched_getaffinity(0))
+    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    yield
+    for loop in loops:
+        loop.kill()
+        loop.wait()
+
+
+@pytest.mark.ranks
+def test_a_run_beside_busy_loops_is_marked_as_such(results, busy_loops):
+    run(results, "strategy=dsync", "testbed=here")
+    shown = repro(results, "results", "--where", "origin=workspace").stdout
+    assert re.search(r"measured .* \d\d % taken by others", shown), shown
 
 
 def test_finished_runs_are_skipped_and_force_runs_them_to_the_same_bytes(results):

@@ -12,6 +12,7 @@ from repro.answers.claims.claims import Restated
 from repro.answers.claims.drawn import Sweeps
 from repro.answers.claims.evaluate import Outcome, judge
 from repro.answers.claims.evidence import claims_of, not_all_drawn
+from repro.answers.pages import wording
 from repro.answers.tables.loading import Drawn
 from repro.answers.tables.runs import row_of
 from repro.core.errors import InputError
@@ -62,6 +63,20 @@ def test_ranks_that_share_cores_are_out_of_scope_for_times_alone():
         assert fast.estimate.point == pytest.approx(9.5 / 4)
         assert not verdict(made, "accuracy-d-sync").verdict.text.startswith("out of")
     assert not verdict(made, "speedup-vs-dsync", "simulated").verdict.text.startswith("out of")
+
+
+def test_times_of_a_busy_machine_are_shown_with_a_mark_and_decide_nothing():
+    idle, busy = (
+        of_runs([run | {"hardware": ALONE, "cpu_taken_share": share} for run in all_runs(seeds=3)])
+        for share in (0.04, 0.31)
+    )
+    assert verdict(idle, "speedup-vs-dsync").verdict.answer == "confirmed"
+    fast = verdict(busy, "speedup-vs-dsync")
+    mark = "on a busy machine (31 % taken by others)"
+    assert fast.verdict.text == f"out of scope ({mark})"
+    assert wording.cell(fast) == f"out of scope: {wording.ours(verdict(idle, 'speedup-vs-dsync'))}, {mark}"
+    assert verdict(busy, "accuracy-d-sync").verdict == verdict(idle, "accuracy-d-sync").verdict
+    assert verdict(busy, "speedup-vs-dsync", "simulated").verdict.answer != "out of scope"
 
 
 def test_runs_that_are_missing_are_a_reason():

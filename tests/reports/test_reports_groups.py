@@ -35,6 +35,14 @@ def test_a_figure_never_mixes_machines_lengths_data_or_testbeds():
     assert len(others) == len(strangers) == len(provenance.others(others))
 
 
+def test_runs_of_a_busy_machine_give_way_to_those_of_an_idle_one():
+    busy = [run | {"cpu_taken_share": 0.5} for run in all_runs(["measured"], 3, finished="2027-01-01T00:00:00")]
+    idle = [run | {"cpu_taken_share": 0.05} for run in all_runs(["measured"], 1)]
+    found, others = chosen([*busy, *idle])
+    assert set(found["measured"].frame["cpu_taken_share"]) == {0.05} and len(others) == 1
+    assert len(chosen(busy)[0]["measured"]) == len(busy), "they are shown where there are no others"
+
+
 def test_of_one_variant_with_two_sets_of_options_those_with_more_seeds_count():
     runs = [make("Pipe-SGD", seed=seed) for seed in range(2)]
     found, others = chosen([*runs, make("Pipe-SGD", seed=7, options={"K": 3})])

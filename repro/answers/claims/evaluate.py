@@ -63,9 +63,9 @@ class Evidence:
     """The results of one kind of number that speak to a claim.
 
     outcome: a number a seed, from runs as configured. sample: its values over the draws. repeated: its least and
-    greatest value over repetitions of one run. by_construction, out_of_scope, not_testable, not_drawn: the reason why
-    the claim is not judged. implied: inputs that were taken from other claims. decided_by: the input that decides the
-    number. error: the source of the simulation's error. origin: where the runs are from.
+    greatest value over repetitions of one run. by_construction, out_of_scope, busy, not_testable, not_drawn: the reason
+    why the claim is not judged. implied: inputs that were taken from other claims. decided_by: the input that decides
+    the number. error: the source of the simulation's error. origin: where the runs are from.
     """
 
     outcome: Outcome
@@ -77,6 +77,7 @@ class Evidence:
     by_construction: str = ""
     implied: str = ""
     out_of_scope: str = ""
+    busy: str = ""
     not_testable: str = ""
     not_drawn: str = ""
     origin: str = ""
@@ -120,8 +121,8 @@ def judge(claim: Claim, kind: str, evidence: Evidence | None, effect: Effect | N
         return ClaimVerdict(claim, kind, Verdict(words.NOT_RUN, reason=reason))
     if evidence.by_construction:
         verdict = Verdict(words.BY_CONSTRUCTION, reason=evidence.by_construction)
-    elif evidence.out_of_scope:
-        verdict = Verdict(words.OUT_OF_SCOPE, reason=evidence.out_of_scope)
+    elif reason := evidence.out_of_scope or evidence.busy:
+        verdict = Verdict(words.OUT_OF_SCOPE, reason=reason)
     elif evidence.not_drawn:
         verdict = Verdict(words.NOT_RUN, reason=evidence.not_drawn)
     elif (seeds := len(evidence.values)) < (least := least_seeds(claim, kind, evidence)):

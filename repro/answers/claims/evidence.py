@@ -23,9 +23,11 @@ from repro.answers.tables import columns, loading
 from repro.answers.tables.columns import Filter
 from repro.answers.tables.loading import KINDS
 from repro.answers.tables.runs import RECORDED, TARGET, Runs
+from repro.answers.tables.selection import is_busy
 from repro.core import config_folders
 from repro.core.errors import InputError, unknown
 from repro.records import catalogue, tidy
+from repro.records.busy import on_busy_machine
 from repro.records.kinds import EMULATED, SIMULATED
 
 NO_DRAWS = "its inputs are not drawn: repro run with --draws 64"
@@ -88,6 +90,7 @@ class ClaimEvaluator:
             by_construction=self.by_construction(claim, group),
             implied=self.implied(group) if claim.about == "time" else "",
             out_of_scope=shared_cores(claim, group),
+            busy=busy_machine(claim, group),
             origin=origin(claim, group),
         )
         if kind == SIMULATED and claim.about == "time":
@@ -304,6 +307,12 @@ def shared_cores(claim: Claim, group: Runs) -> str:
     return ""
 
 
+def busy_machine(claim: Claim, group: Runs) -> str:
+    """`on a busy machine (31 % taken by others)` if times were measured on one, else ""."""
+    shares = [run["cpu_taken_share"] for run in group.records.values() if run.get("cpu_taken_share") is not None]
+    return on_busy_machine(group.kind, max(shares, default=None)) if claim.about == "time" else ""
+
+
 @cache
 def validation(results: Path | None) -> list[dict[str, Any]]:
     """The observed and simulated steps of the validation's runs that count for its goal."""
@@ -312,6 +321,6 @@ def validation(results: Path | None) -> list[dict[str, Any]]:
         | {name: step[name] for name in ("strategy", "bytes", "simulated_s")}
         for run in (each.summary for each in catalogue.runs("validation", results))
         if run.get("program") == "validation"  # not a control
-        if run["experiment"] not in loading.APART
+        if run["experiment"] not in loading.APART and not is_busy(run)
         for step in run["result"]["rows"]
     ]

@@ -33,6 +33,7 @@ from repro.core import config_folders
 from repro.core.errors import InputError, unknown
 from repro.core.not_none import not_none
 from repro.core.paths import reference_root
+from repro.records.busy import marked_kind
 from repro.records.catalogue import WORKSPACE
 from repro.records.kinds import SIMULATED
 
@@ -132,12 +133,12 @@ class PaperPage:
     @property
     def own(self) -> str:
         """The runs of the workspace, if the page also shows the reference: a row for each experiment, variant, kind and
-        scale, with medians."""
+        scale, with medians, and what others took of the machine where it was busy."""
         by = ["experiment", "variant", "kind", "scale"]
         rows = [
             {
                 "run": f"{experiment}, {variant}",
-                "kind": f"{kind}, {scale}",
+                "kind": f"{marked_kind(kind, of['cpu_taken_share'].max())}, {scale}",
                 "ms a step": number(1000 * of["step_s"].median()),
                 "score": number(of["final"].median()),
                 "runs": str(len(of)),
@@ -150,9 +151,9 @@ class PaperPage:
     def _own(self) -> pd.DataFrame:
         frame = self.results.runs.frame
         own = frame[frame["root"] == WORKSPACE] if len(frame) and self.folder is None else frame.iloc[:0]
-        return own.reindex(columns=["experiment", "variant", "kind", "scale", "step_s", "final"]).astype(
-            {"step_s": float, "final": float}
-        )
+        numbers = ["step_s", "final", "cpu_taken_share"]
+        columns = ["experiment", "variant", "kind", "scale", *numbers]
+        return own.reindex(columns=columns).astype(dict.fromkeys(numbers, float))
 
     @property
     def untried(self) -> str:

@@ -25,10 +25,12 @@ STRIP = (REFUTED, OPEN, IN_DIRECTION, CONFIRMED, NOT_JUDGED, *GIVEN)  # order of
 
 
 def ours(one: ClaimVerdict, part: str = "") -> str:
-    """`2.50× (1.16 to 3.50)`; a dash without a number. part: only its `point` or `range`, with two digits."""
+    """`2.50× (1.16 to 3.50)`, marked if the machine was busy; a dash without a number. part: only its `point` or
+    `range`, with two digits."""
     if one.estimate is None:
         return DASH
-    return interval(one.claim.paper, one.estimate, one.claim.about, part)
+    number = interval(one.claim.paper, one.estimate, one.claim.about, part)
+    return number if part or not one.evidence.busy else f"{number}, {one.evidence.busy}"
 
 
 def interval(paper: Paper, of: Interval, about: str = "time", part: str = "") -> str:

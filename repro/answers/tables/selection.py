@@ -1,4 +1,5 @@
-"""Group runs that one figure or table may show: never of different machines, data sets, epochs, testbeds or options."""
+"""Group runs that one figure or table may show: never of different machines (a busy one is another), data sets, epochs,
+testbeds or options."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from typing import Any
 
 from repro.answers.tables.loading import KINDS, QUICK, Summary, finished, trains
 from repro.answers.tables.runs import Runs, timing_only
+from repro.records.busy import taken_by_others
 from repro.records.kinds import SIMULATED
 
 PREFERRED = ("paper/", "shaped/1g")  # testbeds by which claims are judged, if there are several
@@ -59,7 +61,7 @@ def key_of(run: Summary, varies: Sequence[str] = ()) -> Key:
     testbeds = run["testbed"].partition("/")[0]
     place: Key = (testbeds if testbeds in TOGETHER else run["testbed"],)
     if run["kind"] != SIMULATED:
-        place += (run["hardware"]["class"], run["launcher"], run.get("threads_per_rank") or 1)
+        place += (run["hardware"]["class"], run["launcher"], run.get("threads_per_rank") or 1, is_busy(run))
     if trains(run) and ALL not in varies:
         place += tuple(value for name, value in conditions(run).items() if name not in varies)
     return (run["experiment"], run["kind"], run.get("scale"), *place)
@@ -128,17 +130,21 @@ def model(run: Summary) -> str:
     return str(own.get("model") or trained.get("name") or run["variant"])
 
 
+def is_busy(run: Summary) -> bool:
+    return bool(taken_by_others(run["kind"], run.get("cpu_taken_share")))
+
+
 def best(groups: Iterable[Runs]) -> dict[str, Runs]:
     """kind -> its best group.
 
-    In this order: not of scale quick; on a preferred testbed; most variants (of probes: runs); with accuracies;
-    finished last. Groups of breakdown runs alone do not count.
+    In this order: not on a busy machine; not of scale quick; on a preferred testbed; most variants (of probes: runs);
+    with accuracies; finished last. Groups of breakdown runs alone do not count.
     """
 
     def rank(group: Runs) -> Key:
         first, last = group.first, max(map(finished, group.records.values()))
         preferred = first["testbed"].startswith(PREFERRED)
-        return first.get("scale") != QUICK, preferred, count(group), not group.timing_only, last
+        return not is_busy(first), first.get("scale") != QUICK, preferred, count(group), not group.timing_only, last
 
     def count(group: Runs) -> int:
         counted = [run["variant"] for run in group.records.values() if run.get("breakdown") is not True]

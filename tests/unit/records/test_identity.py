@@ -155,6 +155,14 @@ def test_ranks_that_share_cores_are_reported(summary, warned):
         assert ("4 ranks share 2 cores" in text) is ("share" in text) is warned
 
 
+def test_a_busy_machine_is_named_beside_the_numbers_measured_on_it():
+    taken = {"cpu_taken": {"processes_s": 5.0, "hypervisor_s": 1.2, "available_s": 20.0}}
+    runs = table(run(), run(seed=1, summary=taken), run(**DSYNC, step_s=1.0))
+    ended, compared = comparison.ending(runs, table()), comparison.compare(runs, "diloco", "dsync")
+    for text in (comparison.of(ended), printed.text(compared), shown(runs)):
+        assert text.count("31 % taken by others") == 1
+
+
 def test_an_older_record_is_of_the_same_configuration():
     """It lacks entries of a configuration and options of a plugin that were introduced later."""
     older = {"strategy": {"name": "pipe_sgd", "K": 2}, "testbed": {"name": "t", "encode_s_per_byte": {"a": 1e-9}}}

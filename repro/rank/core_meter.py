@@ -1,0 +1,99 @@
+"""The CPU time that other processes and the hypervisor take from the cores of a run's ranks, by the kernel's counters.
+
+    taken = time for which these cores were busy - CPU time of the ranks + time that the hypervisor stole
+
+/proc/stat counts the whole machine, also inside a container or namespace, where other processes cannot be seen. Ranks
+that compete with each other take nothing from the run. The time of interrupts is left out: on a shaped network the
+run's own messages cause it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import NamedTuple
+
+from repro.experiment.schema import RunConfig
+from repro.records.kinds import MEASURED
+from repro.records.record import CpuTaken
+
+STAT, BOOT = Path("/proc/stat"), Path("/proc/sys/kernel/random/boot_id")
+BUSY, STOLEN = (0, 1, 2), 7  # columns of a core in /proc/stat: user, nice, system; steal
+
+
+class CoreTimes(NamedTuple):
+    """CPU seconds of the cores that a rank may use, and of the rank itself.
+
+    cores   names the machine and these cores
+    """
+
+    cores: str
+    available_s: float
+    busy_s: float
+    stolen_s: float
+    rank_s: float
+
+
+def core_times(stat: str, cores: Collection[int], tick_s: float) -> tuple[float, float] | None:
+    """(busy, stolen) seconds of these cores since the machine started; None if unknown.
+
+    stat: the text of /proc/stat. A container's own version of it may lack cores, or count nothing.
+    """
+    counters = {}
+    for name, *ticks in map(str.split, stat.splitlines()):
+        if name.startswith("cpu") and name[3:].isdigit() and any(map(int, ticks)):
+            counters[int(name[3:])] = [tick_s * int(each) for each in ticks]
+    if not all(core in counters for core in cores):
+        return None
+    own = [counters[core] for core in cores]
+    return sum(each[column] for each in own for column in BUSY), sum(each[STOLEN] for each in own)
+
+
+class CoreMeter:
+    """One per rank."""
+
+    def __init__(self) -> None:
+        self._last = self._read()
+
+    def since_last(self) -> CoreTimes | None:
+        """The times since the last call, or since the meter was made; None if unknown."""
+        before, self._last = self._last, self._read()
+        if before is None or self._last is None:
+            return None
+        return CoreTimes(before.cores, *(now - then for now, then in zip(self._last[1:], before[1:], strict=True)))
+
+    def _read(self) -> CoreTimes | None:
+        cores = os.sched_getaffinity(0)
+        try:
+            times = core_times(STAT.read_text(), cores, 1 / os.sysconf("SC_CLK_TCK"))
+            machine = BOOT.read_text().strip()
+        except (OSError, ValueError):
+            return None
+        if times is None:
+            return None
+        return CoreTimes(f"{machine} {sorted(cores)}", len(cores) * time.monotonic(), *times, time.process_time())
+
+
+def core_meter_for(config: RunConfig) -> CoreMeter | None:
+    """None on testbeds whose times are not measured, or have a control of their own (emulated)."""
+    return CoreMeter() if config.testbed.kind == MEASURED else None
+
+
+def cpu_taken(ranks: Sequence[CoreTimes | None]) -> CpuTaken | None:
+    """What was taken from all ranks of a run, each at about the same moment; None if one does not know its cores."""
+    by_cores = defaultdict(list)
+    for rank in ranks:
+        if rank is None:
+            return None
+        by_cores[rank.cores].append(rank)
+    groups = by_cores.values()
+    busy_s = sum(fmean(rank.busy_s for rank in group) - sum(rank.rank_s for rank in group) for group in groups)
+    return CpuTaken(
+        processes_s=busy_s,
+        hypervisor_s=sum(fmean(rank.stolen_s for rank in group) for group in groups),
+        available_s=sum(fmean(rank.available_s for rank in group) for group in groups),
+    )

@@ -43,31 +43,31 @@ test-cluster: setup  ## run the tests of Slurm, Horovod, network namespaces, MLf
 test-all: test test-cluster  ## run all tests
 
 reproduce-pipesgd: setup  ## run the main experiments of Pipe-SGD, with SCALE=full all, and build its page
-	$(REPRO) run pipesgd --scale $(SCALE)
+	$(REPRO) run pipesgd --scale $(SCALE) $(ARGS)
 
 reproduce-pipedream: setup  ## run the main experiments of PipeDream, with SCALE=full all, and build its page
-	$(REPRO) run pipedream --scale $(SCALE)
+	$(REPRO) run pipedream --scale $(SCALE) $(ARGS)
 
 profile-pipedream: setup  ## replace the committed profiles of PipeDream's measured experiments by this machine's
 	$(REPRO) profile vgg16 model.width=0.25 --dataset cifar10 --minibatches 100 --out paper_configs/profile/measured-vgg.json
 	$(REPRO) profile alexnet_cifar model.width=0.5 --dataset cifar10 --minibatches 100 --out paper_configs/profile/measured-alexnet.json
 
 reproduce-gtopk: setup  ## run the main experiments of gTop-k S-SGD, with SCALE=full all, and build its page
-	$(REPRO) run gtopk --scale $(SCALE)
+	$(REPRO) run gtopk --scale $(SCALE) $(ARGS)
 
 reproduce-eagersgd: setup  ## run the main experiments of eager-SGD, with SCALE=full all, and build its page
-	$(REPRO) run eagersgd --scale $(SCALE)
+	$(REPRO) run eagersgd --scale $(SCALE) $(ARGS)
 
 reproduce-ibatch: setup  ## run the main experiments of iBatch, with SCALE=full all, and build its page
-	$(REPRO) run ibatch --scale $(SCALE)
+	$(REPRO) run ibatch --scale $(SCALE) $(ARGS)
 
 reproduce-all: reproduce-pipesgd reproduce-pipedream reproduce-gtopk reproduce-eagersgd reproduce-ibatch baselines validate  ## run the five papers, the libraries and the validation
 
 baselines: setup  ## compare Horovod, PyTorch's DDP and our own strategies
-	$(REPRO) run baselines --scale $(SCALE)
+	$(REPRO) run baselines --scale $(SCALE) $(ARGS)
 
 validate: setup  ## validate the simulation against measured steps on limited links (needs network namespaces)
-	$(REPRO) run validation --scale $(SCALE)
+	$(REPRO) run validation --scale $(SCALE) $(ARGS)
 
 slurm-pipesgd: setup  ## submit all experiments of Pipe-SGD to Slurm (SITE=file, ARGS=--dry-run)
 	$(REPRO) submit pipesgd --scale $(SCALE) $(if $(SITE),--site $(SITE)) $(ARGS)

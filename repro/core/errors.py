@@ -57,6 +57,13 @@ class OutOfMemory(FaultError):
     again = "a smaller batch may help, or a larger accumulate"
 
 
+class TooBusy(FaultError):
+    """This machine was too busy, or is too slow, for the times of a run to count. A command tries the run once more."""
+
+    mark = "busy"
+    again = "the same command tries it again, best when nothing else runs"
+
+
 def cannot(action: str, path: Path, error: OSError) -> InputError:
     """An InputError for an `action` (read, write) on a file that failed."""
     reason = error.strerror or str(error)

@@ -269,7 +269,7 @@ class Fabric(ABC):
     def observed(self, train_s: float) -> dict[str, Any]:
         """This rank's own measurements during `train_s` seconds of training, for the record of the run; empty if none.
 
-        FabricError if they show that the run's times are invalid.
+        TooBusy if they show that the run's times are invalid.
         """
         return {}
 

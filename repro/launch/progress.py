@@ -83,6 +83,13 @@ class Progress:
             self._finished += 1
             self.note(line)
 
+    def postponed(self, name: str, line: str) -> None:
+        """A run has failed and is tried again later: print a permanent line."""
+        with self._lock:
+            self._running.pop(name, None)
+            self._remaining.postponed(name)
+            self.note(line)
+
     def note(self, line: str) -> None:
         """Print a permanent line."""
         line = one_line(line)  # names and reasons may have control characters

@@ -36,6 +36,9 @@ class Remaining:
         if name in self._started:
             self._ended[name] = time.monotonic() - self._started.pop(name)
 
+    def postponed(self, name: str) -> None:
+        self._started.pop(name, None)
+
     def left(self, shares: Mapping[str, float]) -> float | None:
         """Seconds left; None if unknown. shares: completed shares of the iterations of the active runs."""
         measured, simulated = (

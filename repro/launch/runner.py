@@ -17,7 +17,7 @@ from repro.answers.mlflow import machine
 from repro.answers.mlflow.best_effort import BestEffort
 from repro.answers.mlflow.store import Store
 from repro.core import locks, safe_files
-from repro.core.errors import Diverged, FaultError, InputError, ReproError
+from repro.core.errors import Diverged, FaultError, InputError, ReproError, TooBusy
 from repro.core.not_none import not_none
 from repro.core.paths import reference_root, results_root
 from repro.experiment import files
@@ -47,8 +47,9 @@ def run_unfinished(
     """Run the unfinished ones; returns the records of all finished runs, and an error if any run failed.
 
     A failed run does not stop the others, whether the cause is a fault or an InputError; the first error is returned,
-    with the number of failures. A preempted run stops the command, and its error is the one returned. An InputError of
-    a single run is raised. expected: durations by title (`repro.launch.forecast`). pools: the command's, if it has any.
+    with the number of failures; TooBusy only without others. A preempted run stops the command, and its error is the
+    one returned. An InputError of a single run is raised. expected: durations by title (`repro.launch.forecast`).
+    pools: the command's, if it has any.
     """
     check_results_folder()
     tracking = Store(None, results_root()) if track else None  # raises for a wrong URI before anything runs
@@ -68,7 +69,7 @@ def run_unfinished(
         progress.close()
     failed = None
     if faults:
-        run, fault = next((each for each in faults if isinstance(each[1], Preempted)), faults[0])
+        run, fault = min(faults, key=lambda each: (not isinstance(each[1], Preempted), isinstance(each[1], TooBusy)))
         others = f" (and {len(faults) - 1} more runs failed)" if len(faults) > 1 else ""
         again = f"; {fault.again}" if isinstance(fault, FaultError) else ""
         failed = type(fault)(f"{run.label}: {fault}{others}{again}")
@@ -81,9 +82,11 @@ def run_all(
     """Measured runs one by one, undisturbed; then simulated ones side by side, each on its share of the cores.
 
     Simulations that compute on a GPU take their turn among the measured runs, those of an experiment side by side.
-    Returns the failures; raises the InputError of a single run.
+    A run for which the machine was too busy is carried out once more, after all others. Returns the failures; raises
+    the InputError of a single run.
     """
     faults: list[tuple[Run, ReproError]] = []
+    postponed: list[Run] = []
     cores = sorted(os.sched_getaffinity(0))
 
     def attempt(run: Run, shares: Queue[Sequence[int]] | None = None) -> None:
@@ -95,6 +98,10 @@ def run_all(
         except ReproError as fault:
             if isinstance(fault, InputError) and len(todo) == 1:
                 raise
+            if isinstance(fault, TooBusy) and run not in postponed:
+                progress.postponed(run.title, f"tried again at the end: {run.title}: {fault}")
+                postponed.append(run)
+                return
             word = "stopped" if isinstance(fault, Preempted) else "failed"
             progress.done(run.title, f"{word}: {run.title}: {fault}")
             faults.append((run, fault))
@@ -127,6 +134,8 @@ def run_all(
             for run in some:
                 attempt(run)
     side_by_side([run for run in todo if run.simulated and not computes_on_gpu(run)])
+    for run in postponed[:]:
+        attempt(run)
     return faults
 
 
@@ -221,6 +230,8 @@ def run_one(
             if not (isinstance(error, FaultError) and (folder / "summary.json").exists()):
                 if not isinstance(error, Preempted):
                     note_failure(run, error)
+                if isinstance(error, TooBusy):
+                    safe_files.remove_tree(folder / "checkpoints")  # its times so far do not count
                 if mirrors:
                     mirrors.end(folder)
                 raise error from None

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from repro.core import safe_files
-from repro.core.errors import Crashed, Diverged, FaultError, InputError, OutOfMemory, ReproError
+from repro.core.errors import Crashed, Diverged, FaultError, InputError, OutOfMemory, ReproError, TooBusy
 from repro.core.not_none import not_none
 from repro.core.processes import end_with_parent
 from repro.launch import launcher_output
@@ -24,7 +24,7 @@ from repro.rank.ends import End
 
 KEPT_LINES = 400
 GRACE_S = 5.0
-CAUSES = {str(kind.mark): kind for kind in (Crashed, Diverged, OutOfMemory)}  # explain the other ranks' errors
+CAUSES = {str(kind.mark): kind for kind in (Crashed, Diverged, OutOfMemory, TooBusy)}  # explain the other ranks' errors
 KINDS = {str(InputError.status): InputError, **CAUSES}  # all others are FaultError
 
 _running: set[Ranks] = set()
@@ -162,7 +162,7 @@ class Ranks:
     def _reason(self, status: int, stall_s: float) -> ReproError:
         text = "".join(self.lines)
         self._save(text)
-        # a crash, a divergence or a lack of memory explains the other ranks' errors; otherwise the first error counts
+        # one of CAUSES explains the other ranks' errors; otherwise the first error counts
         reasons = sorted(ends.read(self._ends), key=lambda end: (end.kind not in CAUSES, end.at))
         if not reasons and (refused := launcher_output.refused(text)):
             reasons = [End(0, *refused, 0.0)]

@@ -18,7 +18,8 @@ from typing import Any
 
 import torch
 
-from repro.fabric.base import MAIN, FabricError, Work
+from repro.core.errors import TooBusy
+from repro.fabric.base import MAIN, Work
 from repro.fabric.costs import Costs
 from repro.fabric.real.delayed_sender import DelayedSend, DelayedSender
 from repro.fabric.real.mpi import LONGEST_SLEEP_S, MpiFabric, MpiWork
@@ -144,11 +145,11 @@ class EmulatedFabric(MpiFabric):
     def observed(self, train_s: float) -> dict[str, Any]:
         """The number of sleeps, and by how many emulated seconds they were too long, in total and at most.
 
-        FabricError if they were too long by more than `MOST_LATE` of the training.
+        TooBusy if they were too long by more than `MOST_LATE` of the training.
         """
         late = self.shared.late_s
         if sum(late) > MOST_LATE * train_s:
-            raise FabricError(
+            raise TooBusy(
                 f"rank {self.rank}: sleeps were {sum(late):.3g} s too long in {train_s:.3g} s of training, more than "
                 f"{MOST_LATE:.0%}: this machine is too busy, or too slow for so many ranks; use fewer, or a larger "
                 "testbed.slow_down"

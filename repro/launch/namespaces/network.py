@@ -23,7 +23,7 @@ from typing import IO, Any
 
 from repro.core import strict_json
 from repro.core.command_process import outside
-from repro.core.errors import FaultError, InputError, NotHere
+from repro.core.errors import FaultError, InputError, NotHere, TooBusy
 from repro.core.not_none import not_none
 from repro.launch.namespaces import links, private, remote_shell, selfcheck, sweep
 from repro.launch.namespaces.enter import VARIABLE
@@ -111,7 +111,7 @@ def why_not() -> str:
 def acquire(rate_gbit: float, hosts: int) -> ShapedNetwork:
     """The network for this command's runs: an existing one if it suits, else a new one that ends with the command.
 
-    InputError if the machine cannot reach the rate, or if another command uses a shaped network.
+    TooBusy if the machine does not reach the rate, InputError if another command uses a shaped network.
     """
     lock()
     if _mine and _mine[0].suits(rate_gbit, hosts) and not_none(_mine[0].daemon).poll() is None:
@@ -137,7 +137,8 @@ def release() -> None:
 
 
 def start(rate_gbit: float, hosts: int, kept: bool = False) -> ShapedNetwork:
-    """Make and measure a network; a `kept` one outlives this command. InputError if that is impossible."""
+    """Make and measure a network; a `kept` one outlives this command. InputError if that is impossible, TooBusy if its
+    links do not reach the rate."""
     request = {"rate_gbit": rate_gbit, "hosts": hosts, "state": str(runtime_folder() / (KEPT if kept else OWN))}
     answer, daemon = _start(request, kept)
     if "ready" in answer:
@@ -145,7 +146,7 @@ def start(rate_gbit: float, hosts: int, kept: bool = False) -> ShapedNetwork:
     daemon.communicate()
     if "slow" in answer:
         measured = answer["slow"]
-        raise InputError(
+        raise TooBusy(
             f"{rate_gbit:g} Gbit/s with {hosts} hosts cannot be reached on this machine: the slowest link carried "
             f"{measured['goodput_gbit_min']:.3g} Gbit/s where {measured['possible_gbit']:.3g} are possible "
             f"(all hosts sending, best of {measured['attempts']}, load average {measured['load']:g}); "

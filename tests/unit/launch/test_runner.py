@@ -10,14 +10,17 @@ from unittest import mock
 import pytest
 
 from repro.cli import experiments
-from repro.core.errors import FaultError, InputError, NotHere
+from repro.cli.main import main
+from repro.core.errors import FaultError, InputError, NotHere, TooBusy
 from repro.experiment.expand import expand
 from repro.launch import run as running
 from repro.launch import runner
 from repro.launch.plan import Plan
 from repro.launch.pool import Pools
 from repro.launch.preempted import Preempted
+from repro.records import store
 from tests.support.cli import EXPERIMENT
+from tests.support.records import finished
 
 FAILS = {1: InputError("a library that cannot do that"), 2: FaultError("rank 1 was lost")}
 
@@ -47,6 +50,52 @@ def test_a_run_that_fails_does_not_stop_the_others_and_the_command_says_so(plann
     first = FAILS[fails[0]]
     assert type(failed) is type(first) and failed.status == first.status and str(first) in str(failed)
     assert all(str(FAILS[seed]) in capsys.readouterr().err for seed in fails[:1])
+
+
+@pytest.mark.parametrize(("late", "left_out"), [({1: 1}, []), ({1: 9, 2: 1, 3: 9}, [1, 3])], ids=["once", "always"])
+def test_a_run_that_came_late_is_tried_once_more_at_the_end_and_left_out(planned, monkeypatch, capsys, late, left_out):
+    """late: seed -> how many times the machine is too busy for the run."""
+    begun = []
+
+    def carry_out(run, *_):
+        begun.append(run.seed)
+        if begun.count(run.seed) <= late.get(run.seed, 0):
+            raise TooBusy("sleeps were 2 s too long")
+        run.folder.mkdir(parents=True)
+        store.write(run.folder, finished(run, seed=run.seed))
+
+    monkeypatch.setattr(runner, "run_one", carry_out)
+    records, fault = runner.run_unfinished(planned, track=False)
+    assert begun == [0, 1, 2, 3, *late]
+    assert [record.identity.seed for record in records] == [seed for seed in range(4) if seed not in left_out]
+    assert isinstance(fault, TooBusy) is bool(left_out)
+
+    monkeypatch.setattr(running, "plan", lambda *_, **__: Plan(planned, []))
+    monkeypatch.setattr(running, "run_unfinished", lambda *_: (records, fault))
+    capsys.readouterr()
+    command = ["run", EXPERIMENT, "--no-report", "--no-mlflow", "--json"]
+    assert main(command) == 0
+    assert ("left out" in capsys.readouterr().err) is bool(left_out)
+    assert main([*command, "--strict"]) == (FaultError.status if left_out else 0)
+
+
+def test_another_failure_counts_before_a_busy_machine(planned, monkeypatch):
+    faults = [TooBusy("sleeps were 2 s too long"), FaultError("rank 1 was lost")]
+    monkeypatch.setattr(runner, "run_one", mock.Mock(side_effect=[*faults, None, None, faults[0]]))
+    _, fault = runner.run_unfinished(planned, track=False)
+    assert "rank 1 was lost" in str(fault)
+
+
+def test_what_came_late_is_not_continued(planned, monkeypatch):
+    """A checkpoint of it would carry its times on, while its sleeps are counted anew."""
+    ranks = mock.Mock()
+    ranks.return_value = mock.Mock(lines=[], **{"follow.side_effect": TooBusy("sleeps were 2 s too long")})
+    monkeypatch.setattr(runner, "Ranks", ranks)
+    run = planned[0]
+    (run.folder / "checkpoints").mkdir(parents=True)
+    with pytest.raises(TooBusy):
+        runner.run_one(run, False, mock.Mock(), pools=Pools(fresh=True))
+    assert not (run.folder / "checkpoints").exists()
 
 
 def test_an_input_error_of_the_only_run_is_raised(planned, monkeypatch):

@@ -147,6 +147,10 @@ class Fabric(ABC):
     @abstractmethod
     def sleep(self, seconds: float) -> None: ...
 
+    def resume_at(self, now: float) -> None:
+        """Set virtual time to that of this rank's checkpoint: ranks were apart in time, on which the order of messages
+        depends. In real time all ranks continue together."""
+
     def compute(self, seconds: float | None = None, resource: str | None = "device") -> AbstractContextManager[None]:
         """A context for computation on the resource "device" or "host" (None: on neither).
 

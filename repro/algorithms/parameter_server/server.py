@@ -242,6 +242,7 @@ class Server:
     def state_dict(self) -> dict:
         """The state, once no pull waits."""
         counts = {"pushed": [list(pushes) for pushes in self.pushed], "pulled": [*self.pulled]}
+        counts["staleness"] = [*self.staleness]  # of pushes that arrived after the last step
         return counts | {"shard": self.shard.state_dict()}
 
     def load_state_dict(self, state: dict) -> None:
@@ -250,6 +251,7 @@ class Server:
             self.shard.load_state_dict(state["shard"])
             self.sendable.clear()
             self.pushed, self.pulled = [list(pushes) for pushes in state["pushed"]], [*state["pulled"]]
+            self.staleness = [*state["staleness"]]
             self._count([], 0, self.shard.shards.layers - 1)
             self._answer_waiting()
 

@@ -71,6 +71,10 @@ class VirtualFabric(FabricWithAlgorithms):
     def sleep(self, seconds: float) -> None:
         self.scheduler.advance(seconds)
 
+    def resume_at(self, now: float) -> None:
+        if now > self.now():
+            self.scheduler.advance_to(now)
+
     @contextmanager
     def compute(self, seconds: float | None = None, resource: str | None = "device") -> Iterator[None]:
         if resource is None:

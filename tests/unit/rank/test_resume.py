@@ -161,3 +161,21 @@ def test_what_a_log_lacks():
     assert gap(steps + evaluations, plan, 8, 8, {"step_s": [0.1] * 3}) is None
     assert gap(steps + evaluations[:1], plan, 5, 5) == "has no evaluation of iteration 5"
     assert gap(steps[:1] + evaluations[:1], plan, 5, 5, {"step_s": [0.1]}) is None
+
+
+SLOW_ONES = ("imbalance=random_one", "imbalance.delay_s=0.01")  # ranks are apart in time at a checkpoint
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ("strategy=ibatch", "strategy.sync=ssp", "strategy.bound=2"),
+        ("strategy=ps_default", "strategy.sync=asp", *SLOW_ONES),
+        ("strategy=ps_async", *SLOW_ONES),
+    ],
+    ids=["ssp", "asp", "ps_async"],
+)
+def test_updates_in_the_order_of_arrival_resume_to_the_same_bits_in_virtual_time(tmp_path, monkeypatch, overrides):
+    whole = run(tmp_path / "whole", *overrides)
+    killed(tmp_path / "killed", monkeypatch, 40, *overrides)
+    assert_as_if_undisturbed(run(tmp_path / "killed", *overrides), whole)

@@ -37,7 +37,7 @@ def add(commands: Any) -> None:
     run.add_argument("--fresh-ranks", action="store_true", help="start each rank as a new process")
     run.add_argument("--strict", action="store_true", help="fail if the machine was too busy for some runs")
     run.add_argument("--no-mlflow", action="store_true", help="do not mirror the runs to MLflow")
-    run.add_argument("--no-report", action="store_true", help="do not build the paper's page afterwards")
+    run.add_argument("--no-report", action="store_true", help="do not build the page after a paper's run")
     as_json(run)
     run.set_defaults(command=cmd_run)
 
@@ -174,21 +174,25 @@ def ending(trained: Sequence[Record], named: Mapping[str, str]) -> str:
 
 
 def show_where(ran: str, report: bool, mirrored: Sequence[Record]) -> None:
-    """Print the page and the MLflow address to open, and after a paper's run its headline claims.
+    """Print where results are, how to see the page, and the MLflow address.
 
-    ran: a paper or an experiment; report: build the paper's page first; mirrored: runs that MLflow has.
+    ran: a paper, of which the page is built, if `report`, and the headline claims are printed; or an experiment, whose
+    table is the answer. mirrored: runs that MLflow has.
     """
     from repro.answers.mlflow.ui import where
     from repro.cli.pages import built
+    from repro.core.config_folders import report_folder
     from repro.core.paths import results_root
     from repro.experiment.config import paper_of
 
     paper = paper_of(ran)
-    shown = built(paper) if report else None
+    has_page = (report_folder(paper) / "page.md.j2").is_file()
+    shown = built(paper) if report and has_page and ran == paper else None
     print()
-    if shown and shown["claims"] and ran == paper:
+    if shown and shown["claims"]:
         print(f"{shown['claims']}\n")
-    without = f" (no page shows {paper}; `repro results {paper}` prints its runs)" if report and not shown else ""
-    print(f"open          {shown['page'] if shown else results_root() / paper}{without}")
+    print(f"open          {shown['page'] if shown else results_root() / paper}")
+    if not shown:
+        print(f"page          repro report {paper}" if has_page else f"runs          repro results {paper}")
     # importing MLflow takes seconds; a command that mirrored runs has imported it
     print(f"MLflow        {where(mirrored if 'mlflow' in sys.modules else [])}")

@@ -81,8 +81,8 @@ def check_given(names: Sequence[str], overrides: Sequence[str], scale: str) -> N
         several = (f"{key}={value}" for key, values in swept.items() for value in values)
         composer = Composer(name, scale)
         composer.check(words := [*plain, *several])
-        if any(key.partition(".")[0] in PLUGINS for key in plain) and not composer.imports(base):
-            composer.compose(base)  # its error names the plugin's options
+        if any(key.partition(".")[0] in (*PLUGINS, "optimizer") for key in plain) and not composer.imports(base):
+            composer.compose(base)  # its error names the options of the plugin or optimizer
         for entry in filter(None, map(value_of, words)):
             check_value(RunConfig, *entry)
 

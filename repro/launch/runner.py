@@ -25,6 +25,7 @@ from repro.experiment.launched import launch_digest
 from repro.experiment.run import Run
 from repro.launch.listener import Listener
 from repro.launch.local import environment
+from repro.launch.namespaces import network
 from repro.launch.pool import Pools
 from repro.launch.preempted import Preempted, as_preemption
 from repro.launch.progress import Progress
@@ -133,9 +134,11 @@ def run_all(
         else:
             for run in some:
                 attempt(run)
+    network.give_back()  # simulations may take hours, in which another command can use it
     side_by_side([run for run in todo if run.simulated and not computes_on_gpu(run)])
     for run in postponed[:]:
         attempt(run)
+    network.give_back()
     return faults
 
 

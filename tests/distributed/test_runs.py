@@ -133,10 +133,11 @@ def test_finished_runs_are_skipped_and_force_runs_them_to_the_same_bytes(results
     assert len(list(results.rglob("summary.json"))) == 1
 
 
-def test_runs_are_mirrored_to_mlflow_and_no_report_builds_no_page(results):
+def test_an_experiment_s_runs_are_mirrored_to_mlflow_and_build_no_page(results):
     chosen = ["strategy=dsync,pipe_sgd", "testbed=virtual"]  # side by side
-    done = repro(results, "run", EXPERIMENT, "--no-report", *QUICK, *chosen)
+    done = repro(results, "run", EXPERIMENT, *QUICK, *chosen)
     assert done.returncode == 0, done.stderr
+    assert "repro report pipesgd" in done.stdout
     assert "building the page" not in done.stderr and not (results.parent / "reports").exists()
     assert str(results / "pipesgd") in done.stdout and "repro ui" in done.stdout
     client = mlflow.MlflowClient(f"sqlite:///{results / 'mlflow.db'}")

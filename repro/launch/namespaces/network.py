@@ -136,6 +136,12 @@ def release() -> None:
         _mine.pop().close()
 
 
+def give_back() -> None:
+    """Remove the network that `acquire` made, and let another command use one."""
+    release()
+    unlock()
+
+
 def start(rate_gbit: float, hosts: int, kept: bool = False) -> ShapedNetwork:
     """Make and measure a network; a `kept` one outlives this command. InputError if that is impossible, TooBusy if its
     links do not reach the rate."""

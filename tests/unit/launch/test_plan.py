@@ -44,12 +44,12 @@ def python(tmp_path: Path, code: str, **variables: str) -> list[str]:
 
 
 def test_a_cached_run_loads_nothing_heavy(tmp_path):
-    """Neither does one whose pages are unchanged; these take a minute to build, and are replaced here."""
+    """Neither does the end of a paper's run whose pages are unchanged; these take a minute, and are replaced here."""
     code = f"""
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from repro.cli import pages
+from repro.cli import experiments, pages
 from repro.cli.main import main
 place = Path({str(tmp_path)!r}, "page.html")
 if not place.exists():
@@ -58,6 +58,7 @@ if not place.exists():
     build.build = lambda *_, **__: []
     pages.build_site = lambda out: SimpleNamespace(index=place, page=lambda paper: place)
 status = main(["run", *{ONE}, "--no-mlflow"])
+experiments.show_where("pipesgd", report=True, mirrored=[])
 print(status, sorted({{each for each in {HEAVY} if each in sys.modules}}))
 """
     first, second = (python(tmp_path, code) for _ in range(2))
@@ -109,7 +110,7 @@ import sys
 from repro.core.errors import InputError
 from repro.launch import plan
 wrong = ["epochs=x", "optimizer.lr=x", "strategy=dsync,topk batch=20,0", "device=gpu", "numerics.precision=tf33"]
-for given in (*wrong, "strategy=pipe_sgd strategy.k=3"):
+for given in (*wrong, "strategy=pipe_sgd strategy.k=3", "optimizer.lrate=1"):
     try:
         plan.check_given(["pipesgd/fig4-mnist"], given.split(), "quick")
     except InputError as error:
@@ -125,6 +126,7 @@ print("torch" in sys.modules)
         "device=gpu: must be auto, cpu or cuda",
         "numerics.precision=tf33: must be fp32, tf32 or bf16",
         "strategy pipe_sgd: unknown option 'strategy.k'",
+        "unknown option 'optimizer.lrate'",
         "False",
     ]
 

@@ -170,6 +170,18 @@ def test_simulations_at_the_same_time_share_all_cores(count, monkeypatch):
     assert len(shares) == count and set(shares) == set(together)
 
 
+def test_the_network_is_given_back_before_simulations(planned, monkeypatch):
+    """They may take hours, in which no other command could use one."""
+    begun = []
+    monkeypatch.setattr(runner, "run_one", lambda run, *_: begun.append(run.config.testbed.name))
+    monkeypatch.setattr(runner.network, "give_back", lambda: begun.append("given back"))
+    simulated = expand(EXPERIMENT, ["strategy=dsync", "testbed=virtual", "dataset.standin=always"])
+    for run in simulated:
+        run.key, run.hardware = "simulated", {"gpu": None}
+    runner.run_unfinished([*simulated, planned[0]], track=False)
+    assert begun[:3] == ["here", "given back", "virtual"]
+
+
 def test_whoever_asks_a_run_to_leave_gets_the_place(planned):
     """The next run of the job was started in the seconds before the end."""
     begun = []

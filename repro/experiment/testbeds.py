@@ -154,7 +154,8 @@ class Modelled(Ranks):
     hosts: Count | None = None  # ranks are distributed round robin; null: one host for each rank
     local_alpha_s: NonNegative = 0.0  # between ranks of one host
     local_beta_s_per_byte: NonNegative = 0.0
-    fair: bool = False  # concurrent messages share a link; else they are sent one after the other
+    # concurrent messages share a link; else they are sent one after the other, and sources.fair says why
+    fair: bool = False
     # standard deviation of the logarithm of a connection's share of a full link; drawn from the seed
     share_spread: NonNegative = 0.0
     short_bytes: Count | None = None  # messages of at most this size need no share of a link
@@ -189,6 +190,15 @@ class Simulated(Modelled):
     example = "virtual"
 
     kind: Literal["simulated"]
+    fair: bool = Field(default=False, validate_default=True)  # records rely on the default, so it stays
+
+    @field_validator("fair")
+    @classmethod
+    def _says_why(cls, fair: bool, others: ValidationInfo) -> bool:
+        """Links that serve one message after another need a reason: on them all-to-all pulls form convoys."""
+        if not fair and "fair" not in others.data.get("sources", {}):
+            raise ValueError("needs testbed.sources.fair, why messages do not share links; or testbed.fair=true")
+        return fair
 
 
 class Emulated(Modelled):

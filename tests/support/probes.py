@@ -31,7 +31,7 @@ TESTBED = {
     "decode_s_per_byte": {"truncate16": 2e-9, "quantize8": 4e-9, "ternary": 2e-8},
     "update_s_per_byte": 6e-9,
     "device": {"name": "made up", "peak_flops": 2e8, "utilisation": 0.5, "launch_s": 2e-5},
-    "sources": {"all": "made up"},
+    "sources": {"all": "made up", "fair": "closed forms add up messages one after the other"},
 }
 PARAMETERS = 18840 + 900 + 444  # divisible by 12, and each layer's too: every ring has equal blocks
 

@@ -92,3 +92,12 @@ def server_step(p: int, n: int, alpha: float, beta: float, gamma: float, l_up: f
     in_order = first + (p + 1) * n * beta + n * gamma
     sums_late = max(first + 3 * n * beta, p * n * beta) + (p - 1) * n * gamma
     return max(in_order, sums_late) + l_up
+
+
+def server_step_shared(p: int, n: int, alpha: float, beta: float, gamma: float, l_up: float, l_comp: float) -> float:
+    """`server_step` where messages share the server's NIC, as TCP's connections do: p pulls end together, so all
+    workers compute and push at once, and the server sums when all vectors have arrived.
+
+        2 (alpha + p n beta) + l_comp + (p-1) n gamma + l_up
+    """
+    return 2 * (alpha + p * n * beta) + l_comp + (p - 1) * n * gamma + l_up

@@ -13,15 +13,18 @@ from itertools import accumulate
 from typing import Any
 
 from repro.algorithms.pipeline.layers import Layer, Profile
-from repro.algorithms.pipeline.layout import StageBlocks
+from repro.algorithms.pipeline.layout import Layout, StageBlocks
 from repro.algorithms.pipeline.partition import Partition, partition
+from repro.algorithms.pipeline.passes import Op, Plan
 from repro.algorithms.timing.collective_forms import FLOAT32, largest_block, recursive_doubling, ring, ring_encoded
+from repro.algorithms.timing.pipeline_forms import flush_s
 from repro.algorithms.timing.sparse_forms import ELEMENT, gtopk_tree, topk_doubling
-from repro.algorithms.timing.step_forms import server_step
+from repro.algorithms.timing.step_forms import server_step_shared
 from repro.answers.ranking.candidates import Candidate
 from repro.answers.ranking.setting import Place, Setting
 from repro.answers.ranking.simulate import SizedBlock, Step
 from repro.core.errors import InputError
+from repro.core.registry import PLUGINS
 from repro.fabric import codecs
 from repro.training.buckets import ddp_buckets
 
@@ -148,10 +151,14 @@ def eager(setting: Setting, place: Place, options: Options, name: str) -> Step:
 
 
 def server(setting: Setting, place: Place, options: Options, name: str) -> Step:
-    """One server on its own machine (`server_step`), whose network card serves one worker after another."""
-    network = place.alpha, place.beta, setting.testbed.gamma_s_per_byte
-    seconds = server_step(place.workers, setting.nbytes, *network, setting.update_s, setting.computation_s)
-    return assemble(setting, seconds - setting.update_s - setting.computation_s)
+    """One server on its own machine, whose network card all workers share (`server_step_shared`).
+
+    A late worker is hidden for as long as the others' gradients fill the card.
+    """
+    network, (p, n) = (place.alpha, place.beta, setting.testbed.gamma_s_per_byte), (place.workers, setting.nbytes)
+    seconds = server_step_shared(p, n, *network, setting.update_s, setting.computation_s)
+    late = max(0.0, setting.late_s - (p - 1) * n * place.beta)
+    return assemble(setting, seconds - setting.update_s - setting.computation_s, late=late)
 
 
 def sharded(setting: Setting, place: Place, options: Options, name: str) -> Step:
@@ -192,26 +199,29 @@ def sharded(setting: Setting, place: Place, options: Options, name: str) -> Step
 
 
 def flush(setting: Setting, place: Place, options: Options, name: str) -> Step | None:
-    """GPipe and 1F1B with flush: `flush` minibatches, by default one a worker, fill and drain one stage a worker.
+    """GPipe and 1F1B with flush: `flush` minibatches, by default one a worker, pass one stage a worker (`flush_s`).
 
-    Each half takes the first minibatch's time through all stages, plus the slowest stage or transfer for each other
-    minibatch. A stage's delay is hidden for as long as the stages before it drain and fill.
+    A stage's delay is hidden for as long as the stages before it drain and fill.
     """
-    layout = _partition(setting.profile, place.workers, place.beta, straight=True)
-    if layout is None:
+    best = _partition(setting.profile, place.workers, place.beta, straight=True)
+    if best is None:
         return None
-    forward, backward, transfers, updates = _of_stages(setting, layout)
-    m, alpha = options["flush"] or place.workers, place.alpha
+    forward, backward, transfers, updates = _of_stages(setting, best)
     wires = [nbytes * place.beta for nbytes in transfers]
-    half = [
-        sum(work) + sum(alpha + wire for wire in wires) + (m - 1) * max([*work, *wires]) for work in (forward, backward)
-    ]
-    seconds = sum(half) + max(updates) * setting.testbed.update_s_per_byte
+    passes = _passes(best.layout, options["flush"] or place.workers, PLUGINS["strategy"].load(name).schedule)
+    seconds = flush_s(passes, forward, backward, wires, place.alpha) + max(updates) * setting.testbed.update_s_per_byte
     idle = accumulate(
-        (work + back + 2 * (alpha + wire) for work, back, wire in zip(forward, backward, wires)), initial=0
+        (work + back + 2 * (place.alpha + wire) for work, back, wire in zip(forward, backward, wires)), initial=0
     )
     late = math.fsum(max(0.0, setting.late_s - own) for own in idle) / len(forward)
     return assemble(setting, seconds - setting.computation_s - setting.update_s, late=late)
+
+
+@lru_cache(maxsize=64)
+def _passes(layout: Layout, minibatches: int, schedule: str) -> list[list[Op]]:
+    """Each stage's passes of a flush, in order."""
+    plan = Plan(layout, minibatches, schedule, flush=minibatches)
+    return [list(plan.ops(stage, 0)) for stage in range(len(layout.stages))]
 
 
 def pipedream(setting: Setting, place: Place, options: Options, name: str) -> Step | None:

@@ -13,7 +13,7 @@ from repro.core import yaml_files
 from repro.experiment.testbeds import Simulated, testbed_of
 from repro.fabric.costs import Costs
 from repro.fabric.virtual.network import Network
-from repro.rank.factory import virtual_costs
+from repro.rank.factory import virtual_costs, virtual_network
 
 FILE = Path(__file__).with_name("cluster.yaml")
 MOST_LAYERS = 24  # of a coarse profile
@@ -35,10 +35,6 @@ class Place:
     servers: int
     alpha: float
     beta: float
-
-    @property
-    def network(self) -> Network:
-        return Network(self.alpha, self.beta)
 
 
 @dataclass(frozen=True)
@@ -73,6 +69,10 @@ class Setting:
     @property
     def costs(self) -> Costs:
         return virtual_costs(self.testbed)
+
+    def network(self, place: Place) -> Network:
+        """The testbed's network with the link of a place."""
+        return replace(virtual_network(self.testbed), alpha=place.alpha, beta=place.beta)
 
     @property
     def machines(self) -> int:

@@ -72,5 +72,5 @@ def step(candidate: Candidate, setting: Setting) -> Step:
         return observe(fabric, kind(parsed), worker, WARMUP, steps)
 
     ranks = kind.ranks(parsed, place.workers)
-    summary = summarise([virtual.run(ranks, rank, place.network, setting.costs)[0]], steps)
+    summary = summarise([virtual.run(ranks, rank, setting.network(place), setting.costs)[0]], steps)
     return Step(summary["observed_s"]["median"], summary["phases"], summary["communication"]["overlapped_s"])

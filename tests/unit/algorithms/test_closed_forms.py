@@ -109,10 +109,12 @@ BYTES = 4 * PARAMETERS
 FORWARD, BACKWARD = 0.3, 0.7  # shares of l_comp
 
 
-def run_strategy(name: str, options: dict, workers: int, T: int, costs: Costs, l_comp: float):
+def run_strategy(
+    name: str, options: dict, workers: int, T: int, costs: Costs, l_comp: float, network: virtual.Network = NETWORK
+):
     model = [nn.Linear(1199, 12, device="meta")]
     return timed_steps(
-        name, options, workers, T, model, BlockSeconds([FORWARD * l_comp], [BACKWARD * l_comp]), NETWORK, costs
+        name, options, workers, T, model, BlockSeconds([FORWARD * l_comp], [BACKWARD * l_comp]), network, costs
     )
 
 
@@ -188,6 +190,9 @@ def test_ps_sync_on_a_first_come_first_served_network_card(workers: int, l_comp:
     assert total == pytest.approx(forms.server_total(T, *case), rel=ROUNDING)
     assert after[-1] - after[-2] == pytest.approx(step_forms.server_step(*case), rel=1e-9)
     assert step_forms.server_step(*case) <= forms.server_step_incast(*case) * (1 + ROUNDING)
+    shared = virtual.Network(ALPHA, BETA, fair=True)
+    _, after = run_strategy("ps_sync", {}, workers, T, costs, l_comp, shared)
+    assert after[-1] - after[-2] == pytest.approx(step_forms.server_step_shared(*case), rel=1e-9)
 
 
 # --- the paper's other equations, and fitting

@@ -7,14 +7,19 @@ import json
 import os
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from repro import models
+from repro.algorithms.pipeline.layers import Layer, Profile
 from repro.algorithms.timing import collective_forms
+from repro.answers.ranking import simulate
+from repro.answers.ranking.candidates import candidates
+from repro.answers.ranking.setting import Setting
 from repro.core.errors import FaultError, InputError
-from repro.experiment import config, testbeds
+from repro.experiment import config, files, testbeds
 from repro.launch.namespaces import network, private, sweep
 from repro.rank import factory
 from repro.training.device_times import block_flops, block_seconds, compute_seconds
@@ -206,3 +211,32 @@ def test_its_dense_times_are_the_released_ones():
     for workers, images in released.items():
         ring = collective_forms.ring(workers, 4 * 14_728_266, network.alpha, network.beta * network.slowdown(workers))
         assert 0.097 + ring == pytest.approx(128 / images, rel=0.15)
+
+
+# --- links that messages do not share
+
+
+@pytest.mark.parametrize("testbed", files.group_names("testbed"))
+def test_a_simulated_testbed_shares_links_or_says_why_not(testbed):
+    entries = config.compose("pipesgd/fig4-mnist", [f"testbed={testbed}"])["testbed"]
+    if entries["kind"] == "simulated" and not entries.get("fair"):
+        assert testbeds.testbed_of(entries).sources["fair"].strip()
+        del entries["sources"]["fair"]
+        with pytest.raises(InputError, match=r"^testbed\.fair=[^\n]*sources\.fair[^\n]*$"):
+            testbeds.testbed_of(entries)
+
+
+@pytest.mark.parametrize("testbed", ["paper/gtopk", "paper/eagersgd", "paper/pipedream-fig1-v100"])
+@pytest.mark.parametrize("late", [0.0, 0.5])
+def test_where_the_reason_is_that_no_two_messages_share_a_link_times_are_the_same(testbed, late):
+    bed = testbeds.testbed_of(config.compose("gtopk/fig10-vgg16", [f"testbed={testbed}"])["testbed"])
+    layers = tuple(Layer(f"{n}", 2e-3, 4e-3, 1e5, 4e6 + 4 * n) for n in range(3))
+    profile = Profile("a model", 32, "", layers, None, None, "made up", 1e5)
+    costs = {"encode_s_per_byte": {}, "decode_s_per_byte": {}, "select_s_per_byte": {"exact": 0.0, "sampled": 0.0}}
+    used = {"paper/gtopk": ("topk", "gtopk"), "paper/eagersgd": ("eager_solo", "eager_majority")}.get(testbed, ())
+    for name, workers in product(("ddp", "allreduce", *used), (4, 8)):
+        setting = Setting(profile, workers, bed, late=late).with_entries(**costs)
+        shared, in_turn = (
+            simulate.step(candidates()[name], setting.with_entries(fair=fair)).seconds for fair in (True, False)
+        )
+        assert shared == pytest.approx(in_turn, rel=1e-5), name

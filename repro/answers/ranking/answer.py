@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -16,9 +15,11 @@ from repro.answers.ranking.statistical import Cost
 from repro.answers.ranking.workload import Workload
 from repro.core.errors import InputError
 
-SIMULATED = 4  # candidates to simulate: the best by their closed forms
-SIMULATED_S = 6.0  # after which no further simulation begins
-MOST_RANKS = 16  # of a simulation; more ranks take minutes
+NEAR = 0.05  # the closed forms' error: the fastest of a comparison is simulated if another is as near
+SIMULATED = 3  # candidates of a comparison to simulate at most
+MESSAGES = 20_000  # in all, after which no further simulation begins: a count, so that no answer depends on the load
+MOST_RANKS = 8  # of a simulation
+OFTEN = 0.5  # a strategy less than 1 % slower ties if it is the fastest at least so often, relative to the first
 TAILS = (1 - draws.COVERS) / 2, (1 + draws.COVERS) / 2  # quantiles that bound the interval
 
 
@@ -70,14 +71,21 @@ class Answer:
     notes: Sequence[str] = field(default_factory=tuple)
 
     def best(self, kind: str = ANY) -> Row:
-        """The fastest of a comparison that fits the memory; among ties the first in the file, which is the simplest."""
-        order = list(candidates())
-        return min(self.ties(kind), key=lambda row: order.index(row.candidate.name))
+        """The row of a comparison that is the fastest in most draws; among ties the simplest."""
+        return self.ties(kind)[0]
 
     def ties(self, kind: str = ANY) -> list[Row]:
-        """The rows of a comparison that fit and are less than 1 % slower than the fastest."""
+        """The row that fits the memory and is the fastest in most draws, and those less than 1 % slower that are the
+        fastest in half as many or more: the simplest first, as in the file."""
+        order = list(candidates())
         own = [row for row in self.rows if row.fits and row.candidate.counts(kind)]
-        return [row for row in own if row.seconds <= (1 + flips.BETTER) * own[0].seconds]
+        top = max(own, key=lambda row: (row.fastest[kind], -row.seconds))
+        tied = [
+            row
+            for row in own
+            if row.fastest[kind] >= OFTEN * top.fastest[kind] and row.seconds <= (1 + flips.BETTER) * top.seconds
+        ]
+        return sorted(tied, key=lambda row: order.index(row.candidate.name))
 
     @property
     def samples(self) -> int:
@@ -131,16 +139,18 @@ def rank(
     fits = {name: most is None or needed <= most for name, needed in nbytes.items()}
     if not any(fits.values()):
         raise InputError(f"memory: no strategy fits; must be {gigabytes(min(nbytes.values()))} or more")
-    simulated_s = simulate_best(among, points, setting) if simulating else {}
+    fitting = [name for name in points if fits[name]]
+    simulated_s = simulate_best(among, {name: points[name] for name in fitting}, setting) if simulating else {}
     for name, seconds in simulated_s.items():
         points[name] = rescaled(points[name], seconds)
     at, errors = at_draws(among, points, setting, known)
+    fitting_at = {name: at[name] for name in fitting}
     rows = []
     for name in sorted(points, key=lambda name: (not fits[name], points[name].seconds)):
         one, step = among[name], points[name]
         low, high = (np.sort(at[name])[int(end * draws.DRAWS)] for end in TAILS)
         ends = min(float(low), step.seconds), max(float(high), step.seconds)
-        shares, cost = fastest(among, at, name), statistical.of(one)
+        shares, cost = fastest(among, fitting_at, one, at[name]), statistical.of(one)
         rows.append(Row(one, step, *ends, shares, nbytes[name], simulated_s.get(name), cost, fits[name]))
     kinds = [kind for kind in (SYNCHRONOUS, ANY) if chosen is None]
     changes = {kind: flips.of(among, setting, fits, kind) for kind in kinds}
@@ -153,17 +163,25 @@ def gigabytes(nbytes: float) -> str:
 
 
 def simulate_best(among: Mapping[str, Candidate], points: Mapping[str, Step], setting: Setting) -> dict[str, float]:
-    """Simulated seconds of the best candidates, as far as time allows."""
+    """Simulated seconds of each comparison's best candidates, if their closed forms cannot tell the fastest."""
     if setting.workers > MOST_RANKS:
         return {}
-    start, seconds = time.perf_counter(), {}
-    best = sorted((name for name in points if among[name].modelled), key=lambda name: points[name].seconds)
-    exact = [name for name in best if among[name].keeps == SYNCHRONOUS]
-    for name in dict.fromkeys([*best[: SIMULATED // 2], *exact[: SIMULATED // 2]]):
-        if time.perf_counter() - start > SIMULATED_S:
+    seconds: dict[str, float] = {}
+    messages = 0
+    for name in dict.fromkeys(name for kind in (SYNCHRONOUS, ANY) for name in undecided(among, points, kind)):
+        if messages > MESSAGES:
             break
-        seconds[name] = simulate.step(among[name], setting).seconds
+        step = simulate.step(among[name], setting)
+        seconds[name], messages = step.seconds, messages + step.messages
     return seconds
+
+
+def undecided(among: Mapping[str, Candidate], points: Mapping[str, Step], kind: str) -> list[str]:
+    """The candidates with a simulation that are as near to a comparison's fastest as the forms err, the fastest first;
+    none if the fastest is farther ahead."""
+    own = sorted((name for name in points if among[name].counts(kind)), key=lambda name: points[name].seconds)
+    near = [name for name in own if points[name].seconds <= (1 + NEAR) * points[own[0]].seconds]
+    return [name for name in near if among[name].modelled][:SIMULATED] if len(near) > 1 else []
 
 
 def rescaled(step: Step, seconds: float) -> Step:
@@ -194,10 +212,15 @@ def at_draws(
     return seconds, residuals.source if residuals else "none: no results of the validation"
 
 
-def fastest(among: Mapping[str, Candidate], at: Mapping[str, Sequence[float]], name: str) -> dict[str, float]:
-    """Comparison that includes the candidate -> share of the draws in which it is the fastest, or ties."""
+def fastest(
+    among: Mapping[str, Candidate], at: Mapping[str, Sequence[float]], candidate: Candidate, seconds: Sequence[float]
+) -> dict[str, float]:
+    """Comparison that includes the candidate -> share of the draws in which it is the fastest, or ties.
+
+    at: the seconds at each draw of all candidates that count; seconds: the candidate's.
+    """
     shares = {}
-    for kind in filter(among[name].counts, (SYNCHRONOUS, ANY)):
+    for kind in filter(candidate.counts, (SYNCHRONOUS, ANY)):
         least = np.min([times for other, times in at.items() if among[other].counts(kind)], axis=0)
-        shares[kind] = float(np.mean(np.asarray(at[name]) <= (1 + flips.BETTER) * least))
+        shares[kind] = float(np.mean(np.asarray(seconds) <= (1 + flips.BETTER) * least))
     return shares

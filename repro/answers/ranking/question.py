@@ -30,6 +30,8 @@ def of(
         if type(value) is not int or value < 1:
             raise InputError(f"{name} {value}: must be a whole number, 1 or more")
     limits.check("workers", workers, limits.RANKS)
+    if workers > gpus_per_node and workers % gpus_per_node:
+        raise InputError(f"gpus-per-node {gpus_per_node}: must divide the {workers} workers, or be as many or more")
     if "B" in str(bandwidth):
         raise InputError(f"bandwidth {bandwidth}: B is bytes; must be bits a second, 1m to 100000g, as 10g or 10Gbit/s")
     bits = amount(bandwidth, "bandwidth", SIZES)
@@ -70,6 +72,9 @@ def of(
         known.append("alpha")
     if gpus_per_node == 1:
         known.append("local beta")
+    elif workers <= gpus_per_node:
+        known.append("alpha")
+        notes.append("All workers are in one machine: bandwidth and latency between machines are not used.")
     if imbalance is not None or workers == 1:
         known.append("skew")
     bed: Any = testbed_of(cluster())

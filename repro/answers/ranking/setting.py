@@ -78,6 +78,11 @@ class Setting:
     def machines(self) -> int:
         return -(-self.workers // self.gpus_per_node)
 
+    @property
+    def uses_network(self) -> bool:
+        """Whether workers are in several machines."""
+        return self.machines > 1
+
     def place(self, candidate: Candidate) -> Place:
         """GPUs of one machine share its network card as `candidate.link` says: one of them uses it at a time ("ring"),
         all do ("all"), or a process that has summed their gradients does ("machine")."""

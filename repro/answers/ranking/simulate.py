@@ -31,12 +31,13 @@ UNEVEN_STEPS = 16  # counted iterations, if a random rank is late
 class Step:
     """Seconds of an iteration of the global batch; the phases of a rank's main line add up to it.
 
-    hidden_s: communication during computation.
+    hidden_s: communication during computation. messages: of the whole simulation; 0: a closed form's.
     """
 
     seconds: float
     phases: Mapping[str, float]
     hidden_s: float = 0.0
+    messages: int = 0
 
 
 class SizedBlock(nn.Module):
@@ -63,7 +64,10 @@ def step(candidate: Candidate, setting: Setting) -> Step:
     seconds = BlockSeconds([one.forward_s for one in profile.layers], [one.backward_s for one in profile.layers])
     steps = UNEVEN_STEPS if late_s else STEPS
 
+    worlds: list[virtual.World] = []
+
     def rank(fabric: virtual.VirtualFabric) -> list[dict[str, Any]]:
+        worlds.append(fabric.world)
         model = nn.Sequential(OrderedDict(zip(names, map(SizedBlock, profile.layers))))
         worker = worker_of(fabric, place.workers, model, round(profile.input_bytes), "meta", seconds)
         if late_s and place.workers > 1:
@@ -73,4 +77,5 @@ def step(candidate: Candidate, setting: Setting) -> Step:
 
     ranks = kind.ranks(parsed, place.workers)
     summary = summarise([virtual.run(ranks, rank, setting.network(place), setting.costs)[0]], steps)
-    return Step(summary["observed_s"]["median"], summary["phases"], summary["communication"]["overlapped_s"])
+    hidden_s = summary["communication"]["overlapped_s"]
+    return Step(summary["observed_s"]["median"], summary["phases"], hidden_s, worlds[0].links.messages)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from repro.answers.ranking import draws
+from repro.answers.ranking import draws, flips
 from repro.answers.ranking.answer import Answer, Row, gigabytes
 from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, candidates
 from repro.experiment import inputs
@@ -29,10 +29,10 @@ MEASURE = (
 
 
 def words(answer: Answer, every_row: bool = False) -> str:
-    """The recommendation, its certainty, the table, and what would change it; every_row: show the whole table."""
+    """What to do, its certainty, the table, and what would change it; every_row: show the whole table."""
     exact, best = answer.best(SYNCHRONOUS), answer.best(ANY)
     kinds = [(SYNCHRONOUS, "Synchronous")]
-    lines = [about(answer), *answer.notes, ""]
+    lines = [decision(answer), "", about(answer), *answer.notes, ""]
     lines += [advice("Fastest with the updates of synchronous SGD", exact, answer, SYNCHRONOUS)]
     if best.seconds > (1 - SMALL) * exact.seconds:
         lines += [f"Compressed or stale gradients gain less than {SMALL:.0%} here."]
@@ -48,8 +48,32 @@ def words(answer: Answer, every_row: bool = False) -> str:
     lines += ["", table(answer, every_row), ""]
     for comparison, title in kinds:
         lines += [f"{title}, {line}" for line in changes(answer, comparison)]
-    lines += ["", *legend(answer), MEASURE]
+    lines += ["", *legend(answer), *([MEASURE] if answer.setting.uses_network else [])]
     return "\n".join(lines)
+
+
+def decision(answer: Answer) -> str:
+    """What to do, and the nearest bandwidths at which that changes."""
+    best = answer.best(SYNCHRONOUS)
+    here, labels = 8 / answer.setting.testbed.beta_s_per_byte, {name: one.label for name, one in candidates().items()}
+    by_bits = [flip for flip in answer.flips.get(SYNCHRONOUS, ()) if flip.what == "bandwidth"]
+    below = [("below", flip.at, flip.before) for flip in by_bits if flip.at <= here][-1:]
+    above = [("above", flip.at, flip.after) for flip in by_bits if flip.at > here][:1]
+    changes = ", ".join(
+        f"{side} {bits(at)} {labels[name]} is faster"
+        for side, at, name in below + above
+        if name != best.candidate.name and answer.setting.uses_network
+    )
+    measure = f" {changes[0].upper()}{changes[1:]}: measure your goodput (last line)." if changes else ""
+    return f"Use {best.candidate.label}.{tie(answer, SYNCHRONOUS)}{measure}"
+
+
+def tie(answer: Answer, kind: str) -> str:
+    """A sentence about the strategies that tie with the best of a comparison; "" if none does."""
+    _, *others = (row.candidate.label for row in answer.ties(kind))
+    return (
+        f" It is the simplest of those that are less than 1 % apart; the others: {'; '.join(others)}." if others else ""
+    )
 
 
 def about(answer: Answer) -> str:
@@ -72,16 +96,15 @@ def advice(title: str, row: Row, answer: Answer, kind: str) -> str:
     share = row.fastest[kind]
     sure = f"the fastest, or within 1 %, in {f'{share:.0%} of the' if share < 1 else 'all'} draws"
     usual = next((other for other in answer.rows if other.candidate.name == USUAL), row)
-    lead = f", {usual.seconds / row.seconds:.3g} times as fast as {usual.candidate.label}" if row is not usual else ""
+    faster = usual.seconds / row.seconds
+    lead = f", {faster:.3g} times as fast as {usual.candidate.label}" if abs(faster - 1) > flips.BETTER else ""
     limit = "Computation limits it: a faster network gains less than 5 %."
     if row.limit != "computation":
         limit = f"{LIMITS[row.limit]} takes {row.step.phases[row.limit] / row.seconds:.0%} of it."
-    tied = ", ".join(other.candidate.label for other in answer.ties(kind) if other is not row)
     return (
         f"{title}: {row.candidate.label}\n"
         f"  {ms(row.seconds)} ms an iteration ({ms(row.low_s)} to {ms(row.high_s)}), "
-        f"{rate(answer, row)} samples/s{lead}; {sure}.\n  {limit}"
-        f"{f' Less than 1 % apart, so that the simplest is named: {tied}.' if tied else ''}"
+        f"{rate(answer, row)} samples/s{lead}; {sure}.\n  {limit}{tie(answer, kind)}"
     )
 
 
@@ -147,12 +170,15 @@ def changes(answer: Answer, kind: str) -> list[str]:
     labels = {name: one.label for name, one in candidates().items()}  # a flip may name one that is impossible here
     now = answer.best(kind).candidate.label
     lines = []
-    for what, reach in (("bandwidth", "0.1 to 400 Gbit/s"), ("workers", "2 to 128")):
+    bandwidth = [("bandwidth", "0.1 to 400 Gbit/s")] if answer.setting.uses_network else []
+    for what, reach in (*bandwidth, ("workers", "2 to 128")):
         flips = [flip for flip in answer.flips[kind] if flip.what == what]
         first = labels[flips[0].before] if flips else now
         places = [bits(flip.at) if what == "bandwidth" else f"{flip.at:.0f} workers" for flip in flips]
         after = "".join(f"; from {at} on {labels[flip.after]}" for at, flip in zip(places, flips))
         lines.append(f"by {what} ({reach}): {first}{after}.")
+    if not bandwidth:
+        return lines
     name, seconds = answer.halved[kind]
     return [*lines, f"at half of this bandwidth: {labels[name]}, {ms(seconds)} ms."]
 
@@ -185,6 +211,7 @@ def plain(answer: Answer) -> dict[str, Any]:
         "computation_from": answer.load.timed or None,
         "assumed": assumed(answer),
         "errors": answer.errors,
+        "decision": decision(answer),
         "best": {kind: answer.best(kind).candidate.name for kind in (SYNCHRONOUS, ANY)},
         "strategies": [_row(row, answer) for row in answer.rows],
         "flips": {kind: [vars(flip) for flip in flips] for kind, flips in answer.flips.items()},

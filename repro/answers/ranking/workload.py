@@ -64,7 +64,7 @@ def of(model: str, batch: int, shape: Sequence[int] | None = None) -> Workload:
     if ":" in model:
         name = model.rpartition(":")[2]
         try:
-            return of_module(_loaded(model).to("meta"), name, batch, shape)
+            return of_module(on_meta(_loaded(model)), name, batch, shape)
         except InputError:  # it needs values, or the input is wrong: the CPU shows which
             return of_module(_loaded(model), name, batch, shape)
     if model in published_models.BUILD:
@@ -100,6 +100,17 @@ def _loaded(place: str) -> nn.Module:
     if not isinstance(module, nn.Module):
         raise InputError(f"{place}: is a {type(module).__name__}; must be an nn.Module that needs no arguments")
     return module
+
+
+def on_meta(module: nn.Module) -> nn.Module:
+    """The module on the meta device, where tied parameters stay one, which `Module.to` makes several."""
+    copies: dict[nn.Parameter, nn.Parameter] = {}
+    for part in module.modules():
+        for name, parameter in part._parameters.items():
+            if parameter is not None:
+                copy = nn.Parameter(parameter.to("meta"), parameter.requires_grad)
+                part._parameters[name] = copies.setdefault(parameter, copy)
+    return module.to("meta")
 
 
 @dataclass(frozen=True)

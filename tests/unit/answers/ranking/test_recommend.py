@@ -12,7 +12,7 @@ from torch import nn
 from repro import models
 from repro.algorithms.pipeline import profile as profiles
 from repro.algorithms.pipeline.layers import Layer, Profile
-from repro.answers.ranking import answer, forms, simulate, text, workload
+from repro.answers.ranking import answer, forms, question, simulate, text, workload
 from repro.answers.ranking.candidates import candidates
 from repro.answers.ranking.flips import Flip
 from repro.answers.ranking.setting import Setting, cluster, coarse
@@ -182,6 +182,7 @@ def test_a_profiles_file_keeps_its_seconds(tmp_path):
         ({"gpu": "abacus"}, "P100"),
         ({"imbalance": -1.0}, "imbalance -1"),
         ({"batch": 0}, "batch 0"),
+        ({"workers": 8, "gpus_per_node": 3}, "gpus-per-node 3: must divide the 8 workers"),
     ],
 )
 def test_wrong_input_is_refused_in_one_line(wrong, message):
@@ -234,3 +235,67 @@ def test_parameters_of_modules_that_are_not_called_are_counted():
     model = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)  # whose attention's output projection is not
     load = workload.of_module(model, "layer", 2, (4, 16))
     assert load.parameters == sum(p.numel() for p in model.parameters())
+
+
+TIED = """
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.head = nn.Embedding(100, 16), nn.Linear(16, 100, bias=False)
+        self.head.weight = self.words.weight
+    def forward(self, x):
+        return self.head(self.words(x))
+"""
+
+
+def test_tied_weights_of_a_users_module_count_once(tmp_path):
+    (tmp_path / "tied_net.py").write_text(TIED)
+    load = workload.of(f"{tmp_path / 'tied_net.py'}:Net", 4)
+    assert load.parameters == 100 * 16 and load.matrices == ((100, 16),)
+
+
+def answer_of(shares, seconds):
+    """An answer whose rows are the fastest of all in these shares of the draws."""
+    ranked = answer.rank(setting(8), LOAD, ["computation"], simulating=False)
+    rows = [replace(row, step=simulate.Step(seconds[row.candidate.name], {"computation": 0.0}),
+                    fastest={"any": share, "synchronous": share})
+            for row in ranked.rows for share in [shares.get(row.candidate.name)] if share is not None]  # fmt: skip
+    return replace(ranked, rows=sorted(rows, key=lambda row: row.seconds))
+
+
+def test_the_fastest_is_the_one_that_is_so_in_most_draws():
+    one = answer_of({"ddp_powersgd": 0.20, "topk": 0.73}, {"ddp_powersgd": 1.0, "topk": 1.1})
+    assert one.best("any").candidate.name == "topk" and one.ties("any") == [one.best("any")]
+
+
+def test_a_tie_names_the_simplest_and_then_the_others():
+    tied = answer_of({"gpipe": 0.9, "ps": 0.88, "ddp": 0.85}, {"gpipe": 1.0, "ps": 1.001, "ddp": 1.002})
+    assert [row.candidate.name for row in tied.ties("synchronous")] == ["ddp", "ps", "gpipe"]
+    line = text.decision(tied)
+    assert line.startswith("Use DDP.") and "sharded server, layer by layer; GPipe" in line
+
+
+def test_in_one_machine_the_answer_says_that_bandwidth_is_not_used():
+    (slow, load, known, notes), (fast, *_) = (
+        question.of("resnet20", bandwidth, 4, None, 4, 10.0, None, 32, None, None) for bandwidth in ("10m", "100g")
+    )
+    assert forms.seconds(candidates(), slow) == forms.seconds(candidates(), fast)
+    words = text.words(answer.rank(slow, load, known, notes=notes, simulating=False))
+    assert "bandwidth and latency between machines are not used" in words and "by bandwidth" not in words
+
+
+def test_the_candidates_that_are_simulated_do_not_depend_on_the_time_it_takes(monkeypatch):
+    points = {name: forms.step(one, setting(4)) for name, one in candidates().items()}
+    clock = iter(range(0, 10**9, 1000))
+    chosen = list(answer.simulate_best(candidates(), points, setting(4)))
+    monkeypatch.setattr("time.perf_counter", lambda: next(clock))
+    assert list(answer.simulate_best(candidates(), points, setting(4))) == chosen != []
+
+
+def test_only_candidates_that_the_forms_cannot_tell_apart_are_simulated():
+    points = {name: simulate.Step(1.0 + 0.2 * n, {}) for n, name in enumerate(candidates())}
+    assert answer.undecided(candidates(), points, "any") == []
+    points["horovod"] = simulate.Step(points["ddp"].seconds * 1.01, {})
+    assert answer.undecided(candidates(), points, "synchronous") == ["ddp", "horovod"]

@@ -17,6 +17,7 @@ from repro.algorithms.pipeline.layout import Layout, StageBlocks
 from repro.algorithms.pipeline.partition import Partition, partition
 from repro.algorithms.pipeline.passes import Op, Plan
 from repro.algorithms.timing.collective_forms import FLOAT32, largest_block, recursive_doubling, ring, ring_encoded
+from repro.algorithms.timing.partial_forms import partial_step
 from repro.algorithms.timing.pipeline_forms import flush_s
 from repro.algorithms.timing.sparse_forms import ELEMENT, gtopk_tree, topk_doubling
 from repro.algorithms.timing.step_forms import server_step_shared
@@ -141,10 +142,15 @@ def eager(setting: Setting, place: Place, options: Options, name: str) -> Step:
     If one of p workers is late by d, solo continues without it. The late worker finds the result of that round, and
     loses the part of d that exceeds the exchange. In majority all wait for it if it is drawn, once in p iterations.
     """
-    p = place.workers
+    p, gamma = place.workers, setting.testbed.gamma_s_per_byte
     if p == 1:
         return assemble(setting, 0.0)
-    exchange = recursive_doubling(p, setting.nbytes, place.alpha, place.beta, setting.testbed.gamma_s_per_byte)
+    if p & (p - 1):
+        line, initiator = setting.computation_s + setting.update_s, name.removeprefix("eager_")
+        vector = setting.nbytes * place.beta, setting.nbytes * gamma
+        exchange = partial_step(initiator, p, line, place.alpha, *vector) - line
+    else:
+        exchange = recursive_doubling(p, setting.nbytes, place.alpha, place.beta, gamma)
     alone = max(0.0, setting.late_s - exchange) / p
     late = alone if name == "eager_solo" else setting.late_s / p + (1 - 1 / p) * alone
     return assemble(setting, exchange, late=late)

@@ -15,7 +15,6 @@ from repro.answers.ranking.statistical import Cost
 from repro.answers.ranking.workload import Workload
 from repro.core.errors import InputError
 
-NEAR = 0.05  # the closed forms' error: the fastest of a comparison is simulated if another is as near
 SIMULATED = 3  # candidates of a comparison to simulate at most
 MESSAGES = 20_000  # in all, after which no further simulation begins: a count, so that no answer depends on the load
 MOST_RANKS = 8  # of a simulation
@@ -177,10 +176,11 @@ def simulate_best(among: Mapping[str, Candidate], points: Mapping[str, Step], se
 
 
 def undecided(among: Mapping[str, Candidate], points: Mapping[str, Step], kind: str) -> list[str]:
-    """The candidates with a simulation that are as near to a comparison's fastest as the forms err, the fastest first;
-    none if the fastest is farther ahead."""
+    """The candidates with a simulation that may be a comparison's fastest, as far as their forms err, the fastest first;
+    none if only one may be."""
     own = sorted((name for name in points if among[name].counts(kind)), key=lambda name: points[name].seconds)
-    near = [name for name in own if points[name].seconds <= (1 + NEAR) * points[own[0]].seconds]
+    most = points[own[0]].seconds * (1 + among[own[0]].error)
+    near = [name for name in own if points[name].seconds <= most * (1 + among[name].error)]
     return [name for name in near if among[name].modelled][:SIMULATED] if len(near) > 1 else []
 
 

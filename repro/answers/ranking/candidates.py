@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from repro.core import yaml_files
-from repro.core.fields import Model, Text, Whole, checked
+from repro.core.fields import Model, NonNegative, Text, Whole, checked
 from repro.core.not_none import not_none
 from repro.core.registry import PLUGINS
 
@@ -33,6 +33,7 @@ class Candidate(Model):
     form: Text
     link: Literal["ring", "all", "machine"]
     vectors: Whole
+    error: NonNegative = 0.05
     modelled: bool = True
 
     def counts(self, kind: str) -> bool:

@@ -184,14 +184,14 @@ def sharded(setting: Setting, place: Place, options: Options, name: str) -> Step
     add = [largest_block(p, round(layer.parameter_bytes)) * (p - 1) * bed.gamma_s_per_byte for layer in layers]
     if options["push"] == "after":
         pull = place.alpha + sum(wire)
-        rest = pull + place.alpha + sum(add) / max(len(layers), 1)
+        rest = pull + sum(add) / max(len(layers), 1)
         return assemble(setting, pull + rest, late=max(0.0, setting.late_s - pull))
 
     def forward(late: float) -> float:
-        arrived, computed = place.alpha, max(place.alpha, late)
+        arrived, computed = 0.0, late
         for layer, seconds in zip(layers, wire):
-            arrived += seconds
-            computed = max(computed, arrived + place.alpha if seconds else computed) + layer.forward_s
+            arrived += (2 * place.alpha + seconds) * (seconds > 0)  # a request and its answer
+            computed = max(computed, arrived) + layer.forward_s
         return computed
 
     computed = forward(0.0)
@@ -199,7 +199,7 @@ def sharded(setting: Setting, place: Place, options: Options, name: str) -> Step
     for layer, seconds in zip(reversed(layers), reversed(wire)):
         ready += layer.backward_s
         sent = max(sent, ready) + seconds
-    exposed = computed + sent + 2 * place.alpha - setting.computation_s
+    exposed = computed + sent - setting.computation_s  # the first request waits at the servers, so it takes no time
     late = (forward(setting.late_s) - computed) / (2 - 1 / p)
     return assemble(setting, exposed, 2 * sum(wire) - exposed, late=late)
 

@@ -47,3 +47,12 @@ def test_less_latency_never_makes_a_server_slower(name):
     profile = Profile("a layer", 32, "", (layer,), None, None, "estimated", 1e4)
     times = [simulated(name, setting(profile, 4, 1e9, alpha_s=9.4e-4 / 2**n)) for n in range(6)]
     assert all(after <= before for before, after in pairwise(times))
+
+
+@pytest.mark.parametrize("name", ["ps", "ps_separate", "ps_after"])
+@pytest.mark.parametrize("workers", [2, 3, 6])
+def test_a_server_s_form_counts_the_latency_of_every_pull(name, workers):
+    layers = tuple(Layer(f"layer{n}", 1e-4, 2e-4, 1e4, 40_000) for n in range(24))
+    where = setting(Profile("small layers", 32, "", layers, None, None, "estimated", 1e4), workers, 1e10, alpha_s=1e-3)
+    form = forms.step(candidates()[name], where).seconds
+    assert form == pytest.approx(simulated(name, where), rel=0.02)

@@ -50,7 +50,7 @@ def add(commands: Any) -> None:
 
     map_ = commands.add_parser("map", help="map the fastest strategy over bandwidth, computation, workers, imbalance")
     map_.add_argument(
-        "--seconds", type=float, default=480.0, help="time limit of the simulations near borders (default 480)"
+        "--simulations", type=int, default=400, metavar="N", help="cells near borders to simulate at most (default 400)"
     )
     map_.add_argument("--out", metavar="FOLDER", help="save the page's tables in this folder: map.csv and others")
     map_.set_defaults(command=cmd_map)
@@ -62,15 +62,15 @@ def cmd_map(args: argparse.Namespace) -> None:
     from repro.core import safe_files
     from repro.core.atomic import write_atomically
 
-    if not 0 <= args.seconds < 1e6:
-        raise InputError(f"--seconds {args.seconds:g}: must be 0 or more and less than a million")
+    if args.simulations < 0:
+        raise InputError(f"--simulations {args.simulations}: must be 0 or more")
     folder = Path(args.out) if args.out else None
     if folder:
         try:
             safe_files.make_folder(folder)
         except OSError as error:
             raise InputError(f"--out {folder}: no folder can be made there ({error.strerror or error})") from None
-    mapped = maps.build(args.seconds, lambda line: print(line, file=sys.stderr))
+    mapped = maps.build(args.simulations, lambda line: print(line, file=sys.stderr))
     if folder:
         compared = [row for one in published.settings() for row in published.compare(one)]
         tables: dict[str, tuple[type, list[Any]]] = {

@@ -176,8 +176,8 @@ def simulate_best(among: Mapping[str, Candidate], points: Mapping[str, Step], se
 
 
 def undecided(among: Mapping[str, Candidate], points: Mapping[str, Step], kind: str) -> list[str]:
-    """The candidates with a simulation that may be a comparison's fastest, as far as their forms err, the fastest first;
-    none if only one may be."""
+    """The candidates with a simulation that may be a comparison's fastest, as far as their forms err, in the order of
+    their forms; none if only one may be."""
     own = sorted((name for name in points if among[name].counts(kind)), key=lambda name: points[name].seconds)
     most = points[own[0]].seconds * (1 + among[own[0]].error)
     near = [name for name in own if points[name].seconds <= most * (1 + among[name].error)]

@@ -16,6 +16,7 @@ from repro.core.not_none import not_none
 from repro.core.registry import PLUGINS
 
 FILE = Path(__file__).with_name("candidates.yaml")
+USUAL_ERROR = 0.05  # of a closed form
 SYNCHRONOUS, ANY = "synchronous", "any"  # the two comparisons: see `Candidate.counts`
 
 
@@ -33,7 +34,7 @@ class Candidate(Model):
     form: Text
     link: Literal["ring", "all", "machine"]
     vectors: Whole
-    error: NonNegative = 0.05
+    error: NonNegative = USUAL_ERROR
     modelled: bool = True
 
     def counts(self, kind: str) -> bool:

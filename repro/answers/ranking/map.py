@@ -1,15 +1,14 @@
 """The fastest strategy over bandwidth, computation : communication, workers and imbalance: `repro map`.
 
 The whole grid is predicted by closed forms. Beside a border, where a neighbouring cell has another fastest strategy,
-the two best are also simulated, as far as time allows.
+the two best are also simulated, up to a number of cells.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import islice, product
 from typing import Any
 
 from repro.answers.ranking import forms, simulate, workload
@@ -77,18 +76,17 @@ def simulated(base: Setting, cell: Cell) -> Cell:
     return replace(by_code, by="simulation", agrees=by_code.best == cell.best)
 
 
-def build(seconds: float, say: Callable[[str], object]) -> list[Cell]:
-    """The map; no simulation begins after `seconds`. say: called with lines of progress."""
-    until = time.perf_counter() + seconds
+def build(simulations: int, say: Callable[[str], object]) -> list[Cell]:
+    """The map; simulations: the most cells to simulate. say: called with lines of progress."""
     base, among = of_model(), candidates()
     grid = {cell.place: cell for cell in cells(base, say)}
-    done = 0
-    for cell in borders(list(grid.values())):
-        if time.perf_counter() > until:
-            break
-        if cell.workers <= SIMULATED and among[cell.best].modelled and among[cell.second].modelled:
-            grid[cell.place] = simulated(base, cell)
-            done += 1
-            if not done % 20:
-                say(f"{done} cells beside a border simulated ...")
+    possible = (
+        cell
+        for cell in borders(list(grid.values()))
+        if cell.workers <= SIMULATED and among[cell.best].modelled and among[cell.second].modelled
+    )
+    for done, cell in enumerate(islice(possible, simulations), 1):
+        grid[cell.place] = simulated(base, cell)
+        if not done % 20:
+            say(f"{done} cells beside a border simulated ...")
     return list(grid.values())

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from repro.answers.ranking.candidates import Candidate
+from repro.core import strict_json
+from repro.core.paths import reference_root
+from repro.core.registry import TRAIN
 from repro.records import reference
-from repro.records.record import TrainResult
 
 EXACT = ("dsync", "wfbp")  # strategies with synchronous SGD's updates
 
@@ -50,14 +52,14 @@ def of(candidate: Candidate) -> Cost | None:
 def costs() -> Mapping[tuple[str, str], Cost]:
     """(strategy, codec) -> cost, over the reference's trainings that differ from a synchronous one in the strategy."""
     reached: dict[tuple[Any, ...], dict[tuple[str, str], list[int | None]]] = {}
-    for record in (record for paper in reference.papers() for record in reference.read(paper)):
-        own, result = record.identity, record.result
-        if not isinstance(result, TrainResult) or own.workers < 2:
-            continue
-        where = own.paper, own.experiment, own.scale, own.workers, own.batch, own.seed, own.testbed.name
-        key = own.strategy.name, own.strategy.options.get("codec") or "none"
-        for target, at in result.targets.items():
-            reached.setdefault((*where, target), {}).setdefault(key, []).append(at.iteration if at else None)
+    for own, targets in trainings():
+        where = (
+            *(own[name] for name in ("paper", "experiment", "scale", "workers", "batch", "seed")),
+            own["testbed"]["name"],
+        )
+        key = own["strategy"]["name"], own["strategy"].get("codec") or "none"
+        for target, at in targets.items():
+            reached.setdefault((*where, target), {}).setdefault(key, []).append(at["iteration"] if at else None)
     pairs: dict[tuple[str, str], tuple[list[float], set[str]]] = {}
     for where, strategies in reached.items():
         exact = [n for name in EXACT for n in strategies.get((name, "none"), []) if n]
@@ -70,3 +72,13 @@ def costs() -> Mapping[tuple[str, str], Cost]:
                 ratios += [n / base if n else math.inf for n in iterations]
                 experiments.add(f"{where[0]}/{where[1]}")
     return {key: Cost(tuple(ratios), tuple(sorted(experiments))) for key, (ratios, experiments) in pairs.items()}
+
+
+def trainings() -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """(identity, targets) of the reference's trainings with several workers, as plain data: to validate every record
+    takes most of an answer's time."""
+    for paper in reference.papers():
+        for row in reference.check(reference_root() / paper, ("runs",))["runs"]:
+            if row["program"] == TRAIN and row["workers"] >= 2:
+                record = strict_json.parse(row["record"])
+                yield record["identity"], record["result"].get("targets", {})

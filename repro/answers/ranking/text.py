@@ -9,7 +9,7 @@ from typing import Any
 
 from repro.answers.ranking import draws, flips
 from repro.answers.ranking.answer import Answer, Row, gigabytes
-from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, candidates
+from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, USUAL_ERROR, candidates
 from repro.experiment import inputs
 
 OTHER = {"compressed": "gradients lose something on the way", "stale": "gradients are computed on older weights"}
@@ -153,11 +153,17 @@ def legend(answer: Answer) -> list[str]:
     checked = [row for row in answer.rows if row.simulated_s]
     by = f"; {len(checked)} of the best are simulated here too" if checked else ""
     unknown = ", ".join(assumed(answer))
+    rough = [
+        f" {row.candidate.label}'s form may be off by {row.candidate.error:.0%}."
+        for row in answer.rows
+        if row.candidate.error > USUAL_ERROR and not row.simulated_s
+    ]
     return [
         "Comp., comm., codec, late: shares of the iteration that nothing hides. Memory: of the rank with the most. "
         "Iterations: to a target over synchronous SGD's, measured by this project on smaller models; not in the times.",
-        f"Predictions are closed forms that tests hold against the simulator{by}. Intervals: 90 % of {draws.DRAWS} "
-        f"draws of what is not given ({unknown or 'nothing'}) and of the simulator's error ({answer.errors}).",
+        f"Predictions are closed forms that tests hold against the simulator{by}.{''.join(rough)} Intervals: 90 % of "
+        f"{draws.DRAWS} draws of what is not given ({unknown or 'nothing'}) and of the simulator's error "
+        f"({answer.errors}).",
     ]
 
 

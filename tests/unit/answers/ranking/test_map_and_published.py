@@ -106,7 +106,7 @@ def test_a_border_has_its_strategies_and_where_it_lies():
 
 
 def test_the_map_makes_its_folder_and_refuses_a_file(monkeypatch, tmp_path):
-    monkeypatch.setattr(maps, "build", lambda seconds, say: [])
+    monkeypatch.setattr(maps, "build", lambda simulations, say: [])
     monkeypatch.setattr(published, "settings", list)
     monkeypatch.setattr(headlines, "HEADLINES", ())
     monkeypatch.setattr(emulated, "rows", list)
@@ -114,4 +114,4 @@ def test_the_map_makes_its_folder_and_refuses_a_file(monkeypatch, tmp_path):
     assert from_csv(Cell, (tmp_path / "new" / "folder" / "map.csv").read_text()) == []
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="no folder can be made"):
-        cmd_map(Namespace(seconds=0.0, out=str(tmp_path / "file")))
+        cmd_map(Namespace(simulations=0, out=str(tmp_path / "file")))

@@ -8,10 +8,11 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from repro.answers.claims.claims import Restated
+from repro.answers.claims.claims import Baseline, Restated
 from repro.answers.claims.drawn import Sweeps
 from repro.answers.claims.evaluate import Outcome, judge
-from repro.answers.claims.evidence import claims_of, not_all_drawn
+from repro.answers.claims.evidence import ClaimEvaluator, claims_of, not_all_drawn
+from repro.answers.claims.residuals import Residual, Residuals
 from repro.answers.pages import wording
 from repro.answers.tables.loading import Drawn
 from repro.answers.tables.runs import row_of
@@ -175,6 +176,28 @@ def test_a_function_counts_the_draws_that_all_of_its_runs_have():
     counts = [len(judge_runs.evidence(claim(name), "simulated").sample.values)
               for name in ("timing-model-pipe", "pipe-faster-than-dsync")]  # fmt: skip
     assert counts == [16, 64]
+
+
+def test_draws_reproduce_the_papers_baseline_within_both_ends_and_with_the_simulations_error(monkeypatch):
+    """The baseline's step is 10 + n ms in draw n, and twice as long where every simulated time is too short by half."""
+    runs = shown("pipesgd", all_runs(), FIG4)
+    there = [run for run in runs["simulated"].records.values() if run["seed"] == 0]
+    draws = [Draw(n, {}, {"step": {"mean_s": (10 + n) / 1000, "median_s": (10 + n) / 1000}}) for n in range(64)]
+    sweeps = Sweeps([Drawn(run, draws) for run in there])
+    wanted = claim("pipe-faster-than-dsync")
+    given = {"value": {"verb": "value", "column": "step_s", "of": {"variant": "D-Sync"}}, "tolerance": {},
+             "paper": {"low": 0.0805, "high": 0.1305, "shown": "81 to 130 ms"}}  # fmt: skip
+    wanted = wanted.model_copy(update={"given": Baseline.model_validate(given)})
+
+    def reproducing(factor):
+        errors = Residuals([[Residual("dsync", factor), Residual("pipe_sgd", factor)]], "made up")
+        monkeypatch.setattr(ClaimEvaluator, "_errors", lambda self, group: errors)
+        judge_runs = replace(evaluator(runs | {"emulated": None}, None), drawn=lambda _: sweeps)
+        found = judge_runs.evidence(wanted, "simulated").conditional
+        return found.reproducing, found.draws, found.verdict is not None
+
+    assert reproducing(2.0) == (25, 64, True)  # 82, 84 to 130 ms of 20 to 146
+    assert reproducing(1.0) == (0, 64, False)  # of 10 to 73 ms
 
 
 def test_what_went_in_as_a_constant_is_no_result():

@@ -6,7 +6,7 @@ import math
 
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from repro.answers.claims import decides, drawn, residuals
@@ -60,6 +60,13 @@ def test_a_confirmed_size_is_within_the_papers_range_and_a_refuted_direction_out
     low, high = sorted((value, other))
     found = verdict_of(draws(*[value] * 64), low, high, FASTER)
     assert found.answer in (CONFIRMED, REFUTED) and (found.answer == CONFIRMED or value <= 1.05)
+
+
+@given(st.floats(0.1, 10), st.floats(0.1, 10))
+def test_a_ratio_is_above_no_effect_where_its_inverse_is_below(none, value):
+    above, below = Effect(none, 0.25, "above"), Effect(1 / none, 0.25, "below")
+    assume(not math.isclose(value, above.band[1]))
+    assert above.holds(value) == below.holds(1 / value)
 
 
 # --- words

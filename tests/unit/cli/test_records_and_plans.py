@@ -160,6 +160,14 @@ def test_a_clean_run_is_published_in_the_place_of_an_older_one(places, capsys):
     assert [first.run, second.run] == ["a-2", "b-1"] and first.result.step.mean_s == 2.0
 
 
+def test_a_run_does_not_replace_one_of_another_scale(places, capsys):
+    put(places, "a-1")
+    assert output_of(capsys, "publish", "pipesgd")[0] == 0
+    put(places, "a-quick", scale="quick")
+    assert output_of(capsys, "publish", "pipesgd", "--where", "scale=quick")[0] == 0
+    assert {run.run: run.identity.scale for run in reference.read("pipesgd")} == {"a-1": "full", "a-quick": "quick"}
+
+
 def test_what_is_not_published(places, capsys):
     put(places, "a-1", dirty=True)
     put(places, "b-1", "Pipe-SGD")

@@ -56,7 +56,8 @@ def contributed(places, capsys):
     """An archive of two runs."""
     profile = {"strategy": {"name": "dsync", "profile": "/home/somebody/vgg.json"}}
     put(places, "a-1", provenance=CLEAN, config=profile)
-    put(places, "b-1", "Pipe-SGD", provenance=CLEAN)
+    at_home = {"strategy": {"name": "pipe_sgd", "profile": "~somebody/vgg.json"}}
+    put(places, "b-1", "Pipe-SGD", provenance=CLEAN, config=at_home)
     status, out, _ = command(capsys, "contribute", "pipesgd", str(places / "mine.zip"))
     assert status == 0 and "packed      fig4-mnist/a-1" in out and "packed      fig4-mnist/b-1" in out
     assert "2 runs of pipesgd" in out and "repro publish pipesgd --from mine.zip" in out
@@ -71,7 +72,7 @@ def test_contributed_runs_are_published(places, capsys, contributed):
     assert out.startswith("published 2 runs of pipesgd in ") and out.endswith(", kept 0\n")
     published = reference.read("pipesgd")
     assert {run.run: run.result for run in published} == own
-    assert published[0].identity.strategy.options == {"profile": "vgg.json"}
+    assert [run.identity.strategy.options for run in published] == [{"profile": "vgg.json"}] * 2
     status, out, _ = command(capsys, "publish", "pipesgd", "--from", str(contributed), "--where", "strategy=dsync")
     assert status == 0 and out.startswith("published 1 runs") and out.endswith(", kept 1\n")
 
@@ -82,7 +83,7 @@ def test_the_same_runs_are_the_same_bytes_and_name_no_machine(places, capsys, co
     with zipfile.ZipFile(contributed) as packed:
         everything = b"".join(packed.read(name) for name in packed.namelist()).decode()
         assert {info.date_time for info in packed.infolist()} == {(1980, 1, 1, 0, 0, 0)}
-    assert str(places) not in everything and "/home" not in everything and "/data" not in everything
+    assert str(places) not in everything and "somebody" not in everything and "/data" not in everything
     assert f'"{socket.gethostname()}"' not in everything
 
 
@@ -177,6 +178,15 @@ def test_an_altered_archive_is_refused(tmp_path, members, changes, words):
     with pytest.raises(InputError) as refusal:
         archive.read(zipped(tmp_path / "altered.zip", altered))
     assert words in str(refusal.value) and "\n" not in str(refusal.value)
+
+
+def test_an_archive_that_has_a_member_twice_is_refused(tmp_path, members):
+    """Other programs may read the first one, or the second."""
+    path = zipped(tmp_path / "twice.zip", members)
+    with zipfile.ZipFile(path, "a") as packed, pytest.warns(UserWarning, match="Duplicate name"):
+        packed.writestr(f"{A}/summary.json", members[f"{A}/summary.json"])
+    with pytest.raises(InputError, match=r"twice\.zip: .*duplicate members"):
+        archive.read(path)
 
 
 def test_a_file_that_is_no_archive_is_refused_and_nothing_published(places, capsys):

@@ -30,12 +30,18 @@ def deep() -> nn.Sequential:
     return nn.Sequential(OrderedDict(a=nn.Sequential(linear[0], nn.Tanh()), b=nn.Sequential(*linear[1:])))
 
 
+def one_worker(n: int, m: int, rank: int, seed: int = 0) -> powersgd.PowerSGD:
+    """The strategy of a single worker that compresses one matrix of n x m."""
+    strategy = powersgd.PowerSGD(Options(rank=rank, min_compression=0.0))
+    shard = small.ModelShard(nn.Sequential(nn.Linear(m, n, bias=False)), small.SGD, torch.device("cpu"))
+    fabric = small.virtual.run(1, lambda fabric: fabric, small.NETWORK)[0]
+    strategy.setup(small.Worker(1, fabric, small.Clock(fabric), shard, small.NoBatches(), 1, seed))
+    return strategy
+
+
 def one_update(M: torch.Tensor, rank: int, Q: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """(P Q^T, memory) that a single worker makes of a gradient matrix."""
-    strategy = powersgd.PowerSGD(Options(rank=rank, min_compression=0.0))
-    shard = small.ModelShard(nn.Sequential(nn.Linear(M.shape[1], M.shape[0], bias=False)), small.SGD, M.device)
-    fabric = small.virtual.run(1, lambda fabric: fabric, small.NETWORK)[0]
-    strategy.setup(small.Worker(1, fabric, small.Clock(fabric), shard, small.NoBatches(), 1, 0))
+    strategy = one_worker(*M.shape, rank)
     strategy.second.copy_(Q.reshape(-1))
     update = M.flatten().clone()
     strategy.multiply(update)
@@ -83,6 +89,17 @@ def test_a_gradient_of_zero_does_not_end_a_matrix():
     update, memory = one_update(M, 2, torch.zeros(8, 2))
     torch.testing.assert_close(update.norm() ** 2 + memory.norm() ** 2, M.norm() ** 2)
     assert update.norm() > 0.1
+
+
+@pytest.mark.parametrize("seed", [0, 7])
+def test_the_first_Q_is_drawn_from_the_runs_seed(seed):
+    assert torch.equal(one_worker(9, 5, 2, seed).second, seeded(10, seed=seed))
+
+
+def test_a_matrix_is_compressed_if_it_is_more_than_min_compression_times_as_large_as_its_factors():
+    """6 x 3 elements are twice the 6 + 3 of the factors of rank 1."""
+    least = [1.0, 1.99, 2.0, 2.01]
+    assert [len(matrices([(6, 3)], Options(min_compression=each, rank=1))) for each in least] == [1, 1, 0, 0]
 
 
 # --- whole runs

@@ -1,4 +1,4 @@
-"""`repro contribute`, `repro publish`: pack finished runs into a file, and move them into the reference."""
+"""`repro contribute`, `repro publish`: pack runs into files, and move them into the reference and among kept runs."""
 
 from __future__ import annotations
 
@@ -17,53 +17,101 @@ from repro.core.errors import InputError, unknown
 from repro.core.warnings import one_line
 
 if TYPE_CHECKING:
+    from repro.records.archive import CutOff
     from repro.records.catalogue import Found
     from repro.records.record import Record
     from repro.records.sweep import Sweep
 
 NOT_COMMITTED = (".pdf", ".csv", ".tex")  # files of a page that `repro report` makes
 LINK = re.compile(rf" \[[^\]]*\]\([^)]*(?:{'|'.join(map(re.escape, NOT_COMMITTED))})\)")  # to one of them
+ALL = "all"  # in the place of a paper
 LOCK = "publish.lock"  # in the folder of the reference
 
 
 def add(commands: Any) -> None:
-    contribute = commands.add_parser("contribute", help="pack finished runs into one file, for publication elsewhere")
-    contribute.add_argument("paper", help="paper, for instance gpu")
-    contribute.add_argument("file", type=Path, help="zip file to write")
+    text = "pack finished runs, and unfinished ones with their checkpoints, for publication elsewhere"
+    contribute = commands.add_parser("contribute", help=text)
+    contribute.add_argument("paper", help="paper, for instance gpu; all: of every paper")
+    contribute.add_argument("file", type=Path, help="zip file to write; large checkpoints go to NAME-2.zip, ...")
     where(contribute)
     contribute.set_defaults(command=cmd_contribute)
 
     publish = commands.add_parser("publish", help="move finished runs into the reference and rebuild the pages")
     publish.add_argument("paper", help="paper, for instance gtopk")
-    publish.add_argument("--from", dest="archive", type=Path, metavar="FILE", help="publish the runs of this archive")
+    text = "publish the runs of these archives, and keep the unfinished ones for `repro run` to continue"
+    publish.add_argument("--from", dest="archives", type=Path, nargs="+", default=[], metavar="FILE", help=text)
     publish.add_argument("--replace", action="store_true", help="replace runs on other hardware by the archive's")
     where(publish)
     publish.set_defaults(command=cmd_publish)
 
 
 def cmd_contribute(args: argparse.Namespace) -> None:
-    from repro.core.paths import results_root
-    from repro.records import archive
-    from repro.records.store import run_folders
-
-    runs = own_runs(args, "contribute")
-    digest = archive.pack(args.file, runs)
-    for run in runs:
-        print(f"packed      {one_line(f'{run.name} ({run.hardware.class_})')}")
-    for folder in run_folders(results_root(), args.paper, having=["events.jsonl"]):
-        if not (folder / "summary.json").is_file():
-            print(f"left out    {'/'.join(folder.parts[-2:])}: failed or unfinished", file=sys.stderr)
-    print(f"{len(runs)} runs of {args.paper} in {args.file}; SHA-256 {digest}")
-    print(f"to publish: repro publish {args.paper} --from {args.file.name}")
+    packed, files = contribute(args.paper, args.where, args.file)
+    for line in packed:
+        print(line)
+    for path, digest in files.items():
+        print(f"{path}; SHA-256 {digest}")
+    names = " ".join(path.name for path in files)
+    print(f"to publish: repro publish {args.paper if args.paper != ALL else 'PAPER'} --from {names}")
 
 
 def cmd_publish(args: argparse.Namespace) -> None:
     in_checkout("publish")
     swept = own_sweeps(args)
-    new = sent_runs(args) if args.archive is not None else own_runs(args, "publish", beside=swept)
+    if args.archives:
+        new, cut_off = sent_runs(args)
+    else:
+        new, cut_off = own_runs(args.paper, args.where, "publish", beside=swept), []
     with alone("publish"):
-        put(args, new, swept)
-        render([args.paper])
+        keep_unfinished(args.paper, new, cut_off)
+        if new or swept:
+            put(args, new, swept)
+            remove_finished(new)
+            render([args.paper])
+
+
+def contribute(paper: str, where: Sequence[str], file: Path) -> tuple[list[str], dict[Path, str]]:
+    """Write the archives of a paper's runs, or of ALL; returns a line for each run, and the SHA-256 of each file. Runs
+    that cannot be packed are named on stderr."""
+    from repro.core.paths import results_root
+    from repro.launch.resumable import cut_off_runs
+    from repro.records import archive
+    from repro.records.store import run_folders
+
+    every = run_folders(results_root(), having=["events.jsonl", "summary.json"])
+    papers = sorted({folder.parts[-3] for folder in every}) if paper == ALL else [paper]
+    unfinished, left_out = cut_off_runs(papers)
+    if where:  # selects finished runs
+        unfinished = []
+    other = unfinished or left_out or paper == ALL
+    runs = [run for each in papers for run in own_runs(each, where, "contribute", beside=other)]
+    files = archive.pack(file, runs, unfinished) if runs or unfinished else {}
+    for line in left_out:
+        print(f"left out    {one_line(line)}", file=sys.stderr)
+    if not files:
+        raise InputError("contribute: no run of yours can be packed")
+    lines = [f"packed      {one_line(f'{run.name} ({run.hardware.class_})')}" for run in runs]
+    for run, *_ in unfinished:
+        lines.append(f"packed      {one_line(run.name)}, unfinished at iteration {run.iteration} of {run.iterations}")
+    lines.append(f"{len(runs)} runs of {paper}, and {len(unfinished)} unfinished")
+    return lines, files
+
+
+def keep_unfinished(paper: str, new: Sequence[Record], cut_off: Sequence[CutOff]) -> None:
+    """Keep the unfinished runs of archives, but for those whose finished run is published now or was before."""
+    from repro.records import kept, reference
+
+    finished = {run.provenance.get("resume_key") for run in [*reference.read(paper), *new]}
+    for line in kept.keep([each for each in cut_off if each.run.resume_key not in finished]):
+        print(f"unfinished  {one_line(line)}")
+
+
+def remove_finished(runs: Sequence[Record]) -> None:
+    """Remove the kept unfinished runs that finished."""
+    from repro.records import kept
+
+    for path in kept.remove(str(run.provenance.get("resume_key") or "") for run in runs):
+        print(f"removed     {path}: its run is published")
 
 
 def put(args: argparse.Namespace, new: Sequence[Record], swept: Sequence[Sweep]) -> None:
@@ -74,7 +122,7 @@ def put(args: argparse.Namespace, new: Sequence[Record], swept: Sequence[Sweep])
     replaced = {place_of(run) for run in new}
     before = reference.read(args.paper)
     kept = [run for run in before if place_of(run) not in replaced]
-    if args.archive is not None and not args.replace:
+    if args.archives and not args.replace:
         hardware = {place_of(run): run.hardware.class_ for run in before}
         for run in new:
             mine = run.hardware.class_
@@ -93,7 +141,7 @@ def own_sweeps(args: argparse.Namespace) -> list[Sweep]:
     from repro.core.paths import results_root
     from repro.records import archive, catalogue
 
-    if args.archive is not None or args.where:
+    if args.archives or args.where:
         return []
     swept = [each for _, each in catalogue.sweeps(args.paper, results_root())]
     if wrong := archive.unclean([each.record for each in swept]):
@@ -101,43 +149,48 @@ def own_sweeps(args: argparse.Namespace) -> list[Sweep]:
     return swept
 
 
-def own_runs(args: argparse.Namespace, command: str, beside: Sequence[Sweep] = ()) -> list[Record]:
-    """The selected runs of the workspace; InputError for one of uncommitted code, or if there are no runs and no
-    sweeps (`beside`)."""
+def own_runs(paper: str, where: Sequence[str], command: str, beside: object = None) -> list[Record]:
+    """The selected runs of the workspace; InputError for one of uncommitted code, or if there are neither runs nor
+    what else the command takes (`beside`)."""
     from repro.core.paths import results_root
     from repro.records import archive, catalogue
 
-    runs = catalogue.runs(args.paper, results_root())
+    runs = catalogue.runs(paper, results_root())
     if not runs and beside:
         return []
     if not runs:
-        raise unknown("paper with results of yours", args.paper, catalogue.papers())
-    own = [run.record for run in selected(runs, args, command)]
+        raise unknown("paper with results of yours", paper, catalogue.papers())
+    own = [run.record for run in selected(runs, paper, where, command)]
     if wrong := archive.unclean(own):
         raise InputError(f"{command}: {wrong[0]} was made by code that was not committed ({len(wrong)} such runs)")
     return own
 
 
-def sent_runs(args: argparse.Namespace) -> list[Record]:
-    """The selected runs of an archive."""
+def sent_runs(args: argparse.Namespace) -> tuple[list[Record], list[CutOff]]:
+    """The selected runs of the archives, and without a selection their unfinished runs."""
     from repro.records import archive, catalogue
 
-    runs = [run for run in archive.read(args.archive) if run.identity.paper == args.paper]
-    if not runs:
-        raise InputError(f"publish: {args.archive} has no runs of {args.paper}")
-    return [each.record for each in selected([catalogue.Found("archive", run) for run in runs], args, "publish")]
+    contents = [archive.read(path) for path in args.archives]
+    finished = [run for content in contents for run in content.finished if run.identity.paper == args.paper]
+    cut_off = [each for content in contents for each in content.unfinished if each.run.identity.paper == args.paper]
+    if not finished and not cut_off:
+        raise InputError(f"publish: {', '.join(map(str, args.archives))}: no runs of {args.paper}")
+    runs = {run.name: catalogue.Found("archive", run) for run in finished}
+    if not args.where:
+        return [each.record for each in runs.values()], cut_off
+    return [each.record for each in selected(list(runs.values()), args.paper, args.where, "publish")], []
 
 
-def selected(runs: Sequence[Found], args: argparse.Namespace, command: str) -> list[Found]:
+def selected(runs: Sequence[Found], paper: str, where: Sequence[str], command: str) -> list[Found]:
     """The runs that match `--where`; InputError if none do."""
     from repro.records import catalogue
     from repro.records.selection import chosen
 
-    if not args.where:  # without pandas, which not every machine has
+    if not where:  # without pandas, which not every machine has
         return list(runs)
-    names = set(chosen(catalogue.table("runs", runs), args.where)["run"])
+    names = set(chosen(catalogue.table("runs", runs), where)["run"])
     if not names:
-        raise InputError(f"{command}: no run of {args.paper} matches --where {' '.join(args.where)}")
+        raise InputError(f"{command}: no run of {paper} matches --where {' '.join(where)}")
     return [run for run in runs if run.record.name in names]
 
 

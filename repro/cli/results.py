@@ -18,6 +18,7 @@ SHOWN = (
     *("label", "testbed", "kind", "workers", "seed", "allreduce.auto", "step_s", "train_s", "peak_mb", "peak_of"),
     *("metric", "final", "busy", "origin"),
 )
+OF_UNFINISHED = ("run", "iteration", "iterations", "epoch", "metric", "so_far", "origin")
 IF_DIFFERENT = ("dataset", "scale", "breakdown")  # shown if the runs of an experiment differ in them
 
 
@@ -25,7 +26,7 @@ def add(commands: Any) -> None:
     results = commands.add_parser("results", help="tabulate finished runs: yours and the committed ones")
     results.add_argument("paper", nargs="?", help="only this paper (default: all)")
     where(results)
-    results.add_argument("--table", default="runs", help="runs (the default), points, rows or intervals")
+    results.add_argument("--table", default="runs", help="runs (the default), points, rows, intervals or unfinished")
     form = results.add_mutually_exclusive_group()
     form.add_argument("--csv", action="store_true", help="print CSV with all columns")
     form.add_argument("--json", action="store_true", help="print JSON: a list of rows")
@@ -62,6 +63,18 @@ def cmd_results(args: argparse.Namespace) -> None:
         print(printed.csv(table), end="")
     else:
         print(shown(table) if args.table == "runs" else printed.text(table, index=False))
+        if args.table == "runs" and not args.where:
+            show_unfinished(args.paper)
+
+
+def show_unfinished(paper: str | None) -> None:
+    """Print the runs that were cut off, if there are any."""
+    from repro.records import catalogue, printed
+
+    if runs := catalogue.unfinished_runs(paper):
+        table = catalogue.unfinished_table(runs)
+        print("\nunfinished: no results, in no verdict; the same `repro run` continues them")
+        print(printed.text(table[[column for column in OF_UNFINISHED if column in table]], index=False))
 
 
 def cmd_compare(args: argparse.Namespace) -> None:
@@ -88,13 +101,15 @@ def shown(runs: pd.DataFrame) -> str:
     from repro.records import printed
     from repro.records.busy import taken_by_others
 
+    if runs.empty:
+        return "no runs"
     taken = zip(runs["kind"], runs["cpu_taken_share"], strict=True)
     busy: list[Any] = [taken_by_others(kind, share) or None for kind, share in taken]
     runs = runs.assign(busy=busy)
-    parts = []
+    parts: list[str] = []
     for (paper, experiment), own in runs.groupby(["paper", "experiment"], sort=False):
         columns = [column for column in SHOWN if column in own and own[column].notna().any()]
         columns += [column for column in IF_DIFFERENT if own[column].nunique() > 1]
         table = own[columns].rename(columns={"label": "variant"})
         parts.append(one_line(f"{paper}/{experiment}") + f"\n{printed.text(table, index=False)}")
-    return "\n\n".join(parts) or "no runs"
+    return "\n\n".join(parts)

@@ -12,8 +12,9 @@ PROJECT = PACKAGE.parent if (PACKAGE.parent / "pyproject.toml").is_file() else P
 CONFIGS = PROJECT / "paper_configs"
 REPORTS = PACKAGE / "reports"  # a folder for each page: text, claims, figures
 REFERENCE = "reference"  # the folder of the committed results in the checkout's `results/`
+UNFINISHED = "unfinished"  # beside it: the folder of committed checkpoints
 # other names in the workspace; no paper may have them
-RESERVED = (REFERENCE, "pages", "faults", "slurm", "mlflow-artifacts", "mlflow.db", "mlflow.lock")
+RESERVED = (REFERENCE, UNFINISHED, "packed", "pages", "faults", "slurm", "mlflow-artifacts", "mlflow.db", "mlflow.lock")
 
 
 def is_checkout() -> bool:
@@ -31,6 +32,11 @@ def results_root() -> Path:
 def reference_root() -> Path:
     """The folder of the committed results; runs never write there."""
     return PROJECT / "results" / REFERENCE if is_checkout() else PACKAGE / "published"
+
+
+def unfinished_root() -> Path:
+    """The committed folder of unfinished runs with their checkpoints (`repro.records.kept`); runs never write there."""
+    return (PROJECT if is_checkout() else PACKAGE) / "results" / UNFINISHED
 
 
 def reports_root() -> Path:

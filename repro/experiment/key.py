@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import json
 from typing import Any
 
 from repro.core.errors import InputError
@@ -36,7 +37,10 @@ class Keys:
         self._data: dict[str, tuple[str, int]] = {}
 
     def assign(self, run: Run, checksum: str | None = None) -> None:
-        """Set a run's key, hardware and digests of its user's code.
+        """Set a run's key, resume key, hardware and digests of its user's code.
+
+        The resume key covers what the key does, but for the project's own code, and of a simulated run, whose time is
+        modelled, torch and hardware: a checkpoint may be continued by a run with the same resume key.
 
         checksum: of its data, if known; None: read the data on this machine, NotHere if they are missing, and set a
         training's iterations.
@@ -55,7 +59,10 @@ class Keys:
             checksum, per_epoch = self._read(config)
             run.iterations = config.iterations(per_epoch) if config.program == TRAIN and per_epoch else None
         code = self._fingerprint(tuple(code_roots(config)))
-        run.key = cache_key.run_key(keyed(config), run.seed, code, checksum, *computed_by)
+        parts, of_users = keyed(config), json.dumps(run.users_code, sort_keys=True)
+        run.key = cache_key.run_key(parts, run.seed, code, checksum, *computed_by)
+        timed_by = (None, None) if config.simulated else computed_by
+        run.resume_key = cache_key.run_key(parts, run.seed, of_users, checksum, *timed_by)
 
     def _read(self, config: RunConfig) -> tuple[str, int]:
         """The checksum of a run's data, and the iterations of an epoch, 0 if they are too few for one."""

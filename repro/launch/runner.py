@@ -20,6 +20,7 @@ from repro.core import locks, safe_files
 from repro.core.errors import Diverged, FaultError, InputError, ReproError, TooBusy
 from repro.core.not_none import not_none
 from repro.core.paths import reference_root, results_root
+from repro.core.registry import TRAIN
 from repro.experiment import files
 from repro.experiment.launched import launch_digest
 from repro.experiment.run import Run
@@ -30,8 +31,9 @@ from repro.launch.pool import Pools
 from repro.launch.preempted import Preempted, as_preemption
 from repro.launch.progress import Progress
 from repro.launch.remaining import Planned
+from repro.launch.resumable import adopt, started
 from repro.launch.supervise import Ranks, stop_everything
-from repro.records import store
+from repro.records import store, unfinished
 from repro.records.events import EventLog
 from repro.records.record import Record
 
@@ -207,10 +209,14 @@ def run_one(
         folder = run.folder
         if force:
             clear(run)
+        elif run.config.program == TRAIN:
+            adopt(run, progress.note)
         safe_files.remove(folder / "summary.json")  # it may be another run's; an interrupted run must not look finished
         hardware = run.hardware | ({"links": allocation.network} if allocation.network else {})
         recorded = {"key": run.key, "hardware": hardware, "provenance": run.made_by()}
         files.write_yaml(folder / "config.yaml", run.config.model_copy(update=recorded).plain())
+        if run.config.program == TRAIN:
+            unfinished.begin(folder, started(run))
         if mirrors:
             mirrors.begin(folder)
         # on a GPU the threads of CUDA and autograd would share them
@@ -248,6 +254,7 @@ def run_one(
         finally:
             processes.stop()
         safe_files.remove_tree(folder / "checkpoints")
+        unfinished.end(folder)
         if mirrors:
             mirrors.end(folder)
         progress.done(run.title, listener.last_line(record))
@@ -288,7 +295,7 @@ def note_failure(run: Run, error: ReproError) -> None:
 
 def clear(run: Run) -> None:
     """Remove the files of an earlier attempt at this run."""
-    for name in ("events.jsonl", "summary.json", "ranks.log", machine.SAMPLES, "trace.rank*.json"):
+    for name in ("events.jsonl", "summary.json", unfinished.FILE, "ranks.log", machine.SAMPLES, "trace.rank*.json"):
         for path in run.folder.glob(name):
             safe_files.remove(path)
     safe_files.remove_tree(run.folder / "checkpoints")

@@ -1,17 +1,20 @@
 """Checkpoint files: one for each rank and saved iteration, with a manifest of its size and SHA-256.
 
 Both are written to temporary files and renamed, the manifest last: a file without manifest is incomplete. Loading
-verifies size and SHA-256, and accepts only tensors and plain values, so that no code from the file is run.
+verifies size and SHA-256, and accepts only tensors and plain values, so that no code from the file is run. A checkpoint
+of another machine is one file for all ranks (`repro.rank.joint_checkpoint`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import hashlib
 import io
 import json
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +48,8 @@ class Checkpoints:
 
     def available(self) -> list[int]:
         """The iterations for which this rank has a file, in order; only `load` verifies it."""
-        pattern = re.compile(rf"iteration(\d+)\.rank{self.rank}\.pt")
-        return sorted(int(match[1]) for path in self.folder.iterdir() if (match := pattern.fullmatch(path.name)))
+        pattern = re.compile(rf"iteration(\d+)(\.rank{self.rank})?\.pt")
+        return sorted({int(match[1]) for path in self.folder.iterdir() if (match := pattern.fullmatch(path.name))})
 
     def save(self, iteration: int, state: dict[str, Any]) -> None:
         """Write file and manifest to the disk. `state` consists of tensors, numbers, strings and plain containers.
@@ -74,30 +77,14 @@ class Checkpoints:
 
     def load(self, iteration: int) -> dict[str, Any]:
         """The saved state; Damaged if the file does not match its manifest."""
-        path, manifest = self._path(iteration), self._manifest(iteration)
+        if self._path(iteration).exists():
+            return load_verified(self._path(iteration), iteration, self.rank)
+        joint = joint_path(self.folder, iteration)
+        ranks = load_verified(joint, iteration, None).get("ranks")
         try:
-            expected = json.loads(safe_files.read(manifest))
-            size, sha256 = expected["bytes"], expected["sha256"]
-            if (expected["iteration"], expected["rank"]) != (iteration, self.rank):
-                raise ValueError("it belongs to another checkpoint")
-        except FileNotFoundError:
-            raise Damaged(f"{path}: is incomplete (it has no manifest)") from None
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            raise Damaged(f"{manifest}: is not a valid manifest ({error!r})") from None
-        try:
-            with safe_files.open_file(path) as file:
-                if (actual := os.fstat(file.fileno()).st_size) != size:
-                    raise Damaged(f"{path}: has {actual} bytes, not {size}")
-                if hashlib.file_digest(file, "sha256").hexdigest() != sha256:
-                    raise Damaged(f"{path}: was changed after it was written (its SHA-256 differs)")
-                file.seek(0)
-                return torch.load(file, map_location="cpu", weights_only=True)
-        except OSError as error:
-            raise Damaged(f"{path}: {error.strerror or error}") from None
-        except Damaged:
-            raise
-        except Exception:  # file and manifest may come from somebody else, with any content
-            raise Damaged(f"{path}: contains other objects than tensors and plain values") from None
+            return unshared(ranks[self.rank])  # type: ignore[index]
+        except (KeyError, IndexError, TypeError):
+            raise Damaged(f"{joint}: has no state of rank {self.rank}") from None
 
     def discard(self, after: int) -> None:
         """Delete the checkpoints after iteration `after`, so that ranks never combine files of two attempts."""
@@ -109,8 +96,9 @@ class Checkpoints:
 
     def _delete(self, iterations: list[int]) -> None:
         for iteration in iterations:
-            self._path(iteration).unlink(missing_ok=True)
-            self._manifest(iteration).unlink(missing_ok=True)
+            for path in (self._path(iteration), joint_path(self.folder, iteration)):
+                path.unlink(missing_ok=True)
+                path.with_suffix(".json").unlink(missing_ok=True)
 
 
 class _HashingWriter(io.BufferedWriter):
@@ -130,6 +118,61 @@ class _HashingWriter(io.BufferedWriter):
         self.digest.update(data)
         self.size += written
         return written
+
+
+def load_verified(path: Path, iteration: int, rank: int | None) -> dict[str, Any]:
+    """The content of a checkpoint file; rank: None if it holds all ranks. Damaged if it does not match its manifest."""
+    manifest = path.with_suffix(".json")
+    try:
+        expected = json.loads(safe_files.read(manifest))
+        size, sha256 = expected["bytes"], expected["sha256"]
+        if (expected["iteration"], expected["rank"]) != (iteration, rank):
+            raise ValueError("it belongs to another checkpoint")
+    except FileNotFoundError:
+        raise Damaged(f"{path}: is incomplete (it has no manifest)") from None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise Damaged(f"{manifest}: is not a valid manifest ({error!r})") from None
+    try:
+        with safe_files.open_file(path) as file:
+            if (actual := os.fstat(file.fileno()).st_size) != size:
+                raise Damaged(f"{path}: has {actual} bytes, not {size}")
+            if hashlib.file_digest(file, "sha256").hexdigest() != sha256:
+                raise Damaged(f"{path}: was changed after it was written (its SHA-256 differs)")
+            file.seek(0)
+            state = torch.load(file, map_location="cpu", weights_only=True)
+    except OSError as error:
+        raise Damaged(f"{path}: {error.strerror or error}") from None
+    except Damaged:
+        raise
+    except Exception:  # file and manifest may come from somebody else, with any content
+        raise Damaged(f"{path}: contains other objects than tensors and plain values") from None
+    if not isinstance(state, dict):
+        raise Damaged(f"{path}: is not the state of a rank")
+    return state
+
+
+def joint_path(folder: Path, iteration: int) -> Path:
+    """The file with the states of all ranks in a folder of checkpoints: {"ranks": [state, ...]}."""
+    return folder / f"iteration{iteration:09d}.pt"
+
+
+def unshared(value: Any) -> Any:
+    """A state whose tensors have memory of their own; ranks of a joint file share those that are equal."""
+    return mapped(value, torch.clone)
+
+
+def mapped(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """The state with every tensor replaced by `change(tensor)`; its containers are copied."""
+    if isinstance(value, torch.Tensor):
+        return change(value)
+    if isinstance(value, dict):
+        made = copy.copy(value)  # of the same type
+        for name, entry in value.items():
+            made[name] = mapped(entry, change)
+        return made
+    if isinstance(value, list | tuple):
+        return type(value)([mapped(entry, change) for entry in value])
+    return value
 
 
 def common(available: list[list[int]]) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from repro.core.errors import InputError, ReproError
 from repro.core.not_none import not_none
 from repro.core.processes import say
 from repro.rank.checkpointer import Checkpointer
@@ -38,7 +39,7 @@ def resume(checkpointer: Checkpointer, plan: TrainingPlan) -> int | None:
         problems = [line for line in fabric.exchange(problem) if line]
         if not problems:
             checkpoints.discard(after=iteration)
-            checkpointer.restore(iteration, not_none(state))
+            restore(checkpointer, iteration, not_none(state))
             return iteration
         if fabric.rank == 0:
             for line in problems:
@@ -48,6 +49,19 @@ def resume(checkpointer: Checkpointer, plan: TrainingPlan) -> int | None:
     if earlier and fabric.rank == 0:
         say("note", line="no usable checkpoint is left: starting from the beginning")
     return None
+
+
+def restore(checkpointer: Checkpointer, iteration: int, state: dict[str, Any]) -> None:
+    """Restore a verified checkpoint; InputError if it does not fit, as after a change of the code."""
+    try:
+        checkpointer.restore(iteration, state)
+    except ReproError:
+        raise
+    except Exception as error:
+        raise InputError(
+            f"the checkpoint of iteration {iteration} does not fit this code ({error!r:.200}); continue it with the "
+            "commit that computed it, or start anew: --force"
+        ) from error
 
 
 def gap(

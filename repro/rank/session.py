@@ -53,6 +53,9 @@ def run_rank(fabric: Fabric, config: RunConfig, folder: Path) -> None:
         if events.path.stat().st_size:  # the events of an attempt without usable checkpoint do not count
             events.append("resume", iteration=-1)
         events.append("run_start", key=config.key, iteration=0, iterations=plan.iterations)
+    if events:
+        by = provenance.attempt(config.key, config.provenance, config.hardware)
+        events.append("attempt", iteration=start or 0, **by)
     if fabric.rank == 0:
         say("start", iterations=plan.iterations, resumed=start or 0)
     with_faults(strategy, fabric.rank, resumed=start is not None)

@@ -10,13 +10,11 @@ from typing import Any
 from repro.core.not_none import not_none
 from repro.core.phases import PHASES
 from repro.experiment.schema import RunConfig
-from repro.records import kinds, probe_results
+from repro.records import kinds, probe_results, unfinished
 from repro.records.events import read_events
 from repro.records.record import SCHEMA, CpuTaken, Record
+from repro.records.unfinished import other_scores
 from repro.training.evaluation import metrics
-
-# in curve and final, if they were evaluated
-OTHER_SCORES = ("top1", "top5", "meteor", "train_top1", "train_top5", "train_mse", "train_perplexity")
 
 
 def summarise(folder: Path, config: RunConfig, facts: dict[str, Any]) -> Record:
@@ -30,9 +28,7 @@ def summarise(folder: Path, config: RunConfig, facts: dict[str, Any]) -> Record:
     iterations, metric = facts["iterations"], config.metric
     workers = not_none(per_iteration([event["workers"] for event in steps], iterations))
     servers = per_iteration([event["servers"] for event in steps if event["servers"]], iterations)
-    others = [name for name in OTHER_SCORES if name != metric and any(name in e for e in evaluations)]
-    scores = ("train_s", "loss", "test_loss", metric, *others)
-    curve = [{"iteration": e["iteration"], "epoch": e["epoch"], **{k: e.get(k) for k in scores}} for e in evaluations]
+    others, curve = other_scores(evaluations, metric), unfinished.curve(events, metric)
     step_s = [seconds for event in steps for seconds in event["step_s"]]
     train_s = steps[-1]["train_s"]
     for group in filter(None, (workers, servers)):
@@ -60,6 +56,8 @@ def summarise(folder: Path, config: RunConfig, facts: dict[str, Any]) -> Record:
         "trace": steady_trace(events),
     }
     wall_s = wall(end["wall"], train_s, sum(event["event"] == "resume" for event in events))
+    if len(attempts := unfinished.attempts(events)) > 1:
+        config = config.model_copy(update={"provenance": config.provenance | {"attempts": attempts}})
     return record(folder, config, result, wall=wall_s, cpu_taken=all_taken(steps), **of_run)
 
 

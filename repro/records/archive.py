@@ -1,7 +1,8 @@
-"""Archives of finished runs, by which runs of one machine are published in the reference on another.
+"""Archives of runs, by which runs of one machine are published, or go on, on another.
 
-A zip file with `manifest.json` (schema, and the size and SHA-256 of every other member) and the record of each run,
-`PAPER/EXPERIMENT/RUN/summary.json`. Archives may come from other people, so members are read as data and never
+A zip file with `manifest.json` (schema, and the size and SHA-256 of every other member) and for each run, in
+PAPER/EXPERIMENT/RUN/, either its record (`summary.json`), or of an unfinished run `unfinished.json`, `events.jsonl` and
+`checkpoint.pt` (`repro.records.unfinished`). Archives may come from other people, so members are read as data and never
 extracted or executed. The same runs give the same bytes.
 """
 
@@ -13,47 +14,97 @@ import json
 import re
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, NamedTuple
 
 from repro.core import strict_json, user_files
 from repro.core.atomic import write_atomically
 from repro.core.errors import InputError, cannot
-from repro.records import probe_results
+from repro.records import probe_results, provenance
+from repro.records.events import line_of, parse_events
 from repro.records.record import SCHEMA, ProbeResult, Record
+from repro.records.unfinished import Unfinished
 
 MANIFEST, SUMMARY = "manifest.json", "summary.json"
+UNFINISHED = STATE, EVENTS, CHECKPOINT = "unfinished.json", "events.jsonl", "checkpoint.pt"
 # limits on the memory that an archive may take
 MOST_BYTES = 2**26  # of a member; a summary has some kilobytes, one with intervals a few megabytes
 MOST_TOTAL = 2**28  # of all members
 MOST_RUNS = 10_000
+MOST_CHECKPOINT = 2**24 - 2**20  # of an unfinished run's checkpoint: some machines give back files up to 16 MiB
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # they decompress no more than the requested bytes
 PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
+class CutOff(NamedTuple):
+    """An unfinished run with what another machine continues it from: its events and its checkpoint, both up to
+    `run.iteration`."""
+
+    run: Unfinished
+    events: bytes
+    checkpoint: bytes
+
+
+class Archive(NamedTuple):
+    """The content of an archive."""
+
+    finished: list[Record]
+    unfinished: list[CutOff]
+
+
 def unclean(runs: Sequence[Record]) -> list[str]:
     """The names of the runs that were made by uncommitted code, or by unknown code."""
-    return [run.name for run in runs if run.provenance.get("dirty") is not False]
+    return [run.name for run in runs if not provenance.clean(_attempts(run))]
 
 
-def pack(path: Path, runs: Sequence[Record]) -> str:
-    """Write an archive of these runs; returns its SHA-256. InputError for a run that `read` would refuse, or a path
-    that cannot be written."""
-    members: dict[str, bytes] = {}
+def _attempts(run: Record) -> list[dict[str, Any]]:
+    """What made a run: the attempts that were cut off, and the last."""
+    earlier = run.provenance.get("attempts")
+    known = [each for each in earlier if isinstance(each, dict)] if isinstance(earlier, list) else []
+    return [*known, {"key": run.key, "dirty": run.provenance.get("dirty")}]
+
+
+def cut_off(run: Unfinished, events: Sequence[dict[str, Any]], iteration: int, checkpoint: bytes) -> CutOff:
+    """An unfinished run up to its checkpoint. Reasons of failures, which name places, are left out."""
+    kept = [e for e in events if (e.get("iteration") or 0) <= iteration and e["event"] not in ("failed", "preempted")]
+    lines = "".join(f"{line_of(**event)}\n" for event in kept)
+    return CutOff(run.until(kept, iteration), lines.encode(), checkpoint)
+
+
+def pack(path: Path, runs: Sequence[Record], unfinished: Sequence[CutOff] = ()) -> dict[Path, str]:
+    """Write these runs into archives of at most one large checkpoint each: `path`, and as needed NAME-2.zip, ...
+
+    Returns the SHA-256 of each file. InputError for a run that `read` would refuse, or a path that cannot be written.
+    """
+    archives: list[dict[str, bytes]] = [{}]
     for run in sorted(runs, key=lambda run: run.name):
-        text = json.dumps(shareable(run.plain()), sort_keys=True, allow_nan=False, indent=1)
-        members[f"{folder_of(run, run.name)}/{SUMMARY}"] = text.encode()
+        archives[0][f"{folder_of(run, run.name)}/{SUMMARY}"] = _text(run.plain())
+    for each in sorted(unfinished, key=lambda each: each.run.name):
+        members = (_text(each.run.plain()), each.events, each.checkpoint)
+        if archives[-1] and sum(map(len, (*archives[-1].values(), *members))) > MOST_CHECKPOINT:
+            archives.append({})
+        folder = folder_of(each.run, each.run.name)
+        archives[-1] |= {f"{folder}/{name}": member for name, member in zip(UNFINISHED, members, strict=True)}
+    paths = [path, *(path.with_stem(f"{path.stem}-{number}") for number in range(2, len(archives) + 1))]
+    return {path: _write(path, members) for path, members in zip(paths, archives, strict=True)}
+
+
+def _text(plain: Mapping[str, Any]) -> bytes:
+    return json.dumps(shareable(plain), sort_keys=True, allow_nan=False, indent=1).encode()
+
+
+def _write(path: Path, members: dict[str, bytes]) -> str:
     files = {
         name: {"bytes": len(member), "sha256": hashlib.sha256(member).hexdigest()} for name, member in members.items()
     }
-    members[MANIFEST] = json.dumps({"schema": SCHEMA, "files": files}, indent=1).encode()
+    members = members | {MANIFEST: json.dumps({"schema": SCHEMA, "files": files}, indent=1).encode()}
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
         for name, member in members.items():
             packed.writestr(zipfile.ZipInfo(name), member, zipfile.ZIP_DEFLATED)  # without date and user
     if archive.tell() > user_files.LARGEST or sum(map(len, members.values())) > MOST_TOTAL:
-        raise InputError(f"{path}: {len(runs)} runs are more than one archive may hold; choose some by --where")
+        raise InputError(f"{path}: {len(files)} files are more than one archive may hold; choose some by --where")
     try:
         write_atomically(path, archive.getvalue())
     except OSError as error:
@@ -61,8 +112,8 @@ def pack(path: Path, runs: Sequence[Record]) -> str:
     return hashlib.sha256(archive.getvalue()).hexdigest()
 
 
-def read(path: Path) -> list[Record]:
-    """The runs of an archive; InputError names a member that is missing, altered, unexpected, or no finished run."""
+def read(path: Path) -> Archive:
+    """The runs of an archive; InputError names a member that is missing, altered, unexpected, or not as of a run."""
     try:
         with zipfile.ZipFile(io.BytesIO(user_files.read_bytes(path))) as packed:
             members = dict(_members(packed))
@@ -85,9 +136,20 @@ def read(path: Path) -> list[Record]:
     for name, (size, digest) in files.items():
         if len(members[name]) != size or hashlib.sha256(members[name]).hexdigest() != digest:
             raise InputError(f"{path}: {name}: is not what was packed (SHA-256)")
-    if other := sorted(name for name in files if not name.endswith(f"/{SUMMARY}")):
-        raise InputError(f"{path}: {other[0]}: a run has {SUMMARY}, and no more")
-    return [_run(path, name, members[name]) for name in sorted(files)]
+    folders: dict[str, dict[str, bytes]] = {}
+    for name in sorted(files):
+        folder, _, file = name.rpartition("/")
+        folders.setdefault(folder, {})[file] = members[name]
+    content = Archive([], [])
+    for folder, own in folders.items():
+        if own.keys() == {SUMMARY}:
+            content.finished.append(_finished(path, folder, own[SUMMARY]))
+        elif own.keys() == {*UNFINISHED}:
+            content.unfinished.append(_unfinished(path, folder, own))
+        else:
+            other = next((name for name in own if name not in (SUMMARY, *UNFINISHED)), next(iter(own)))
+            raise InputError(f"{path}: {folder}/{other}: a run has {SUMMARY} alone, or {', '.join(UNFINISHED)}")
+    return content
 
 
 def _members(packed: zipfile.ZipFile) -> Iterator[tuple[str, bytes]]:
@@ -98,18 +160,18 @@ def _members(packed: zipfile.ZipFile) -> Iterator[tuple[str, bytes]]:
     for info in infos:
         if info.compress_type not in METHODS:
             raise ValueError(f"{info.filename} is compressed by a method that `repro contribute` does not use")
+        most = MOST_CHECKPOINT if info.filename.endswith(f"/{CHECKPOINT}") else MOST_BYTES
         with packed.open(info) as file:
-            member = file.read(MOST_BYTES + 1)  # the size in its header may be wrong
-        if len(member) > MOST_BYTES:
-            raise ValueError(f"{info.filename} is larger than {MOST_BYTES} bytes")
+            member = file.read(most + 1)  # the size in its header may be wrong
+        if len(member) > most:
+            raise ValueError(f"{info.filename} is larger than {most} bytes")
         total += len(member)
         if total > MOST_TOTAL:
             raise ValueError(f"its members have more than {MOST_TOTAL:,} bytes")
         yield info.filename, member
 
 
-def _run(path: Path, name: str, member: bytes) -> Record:
-    folder = name.rpartition("/")[0]
+def _finished(path: Path, folder: str, member: bytes) -> Record:
     try:
         record = Record.of(strict_json.parse(member))
         if isinstance(record.result, ProbeResult):
@@ -121,12 +183,26 @@ def _run(path: Path, name: str, member: bytes) -> Record:
     return record
 
 
-def folder_of(record: Record, what: str) -> str:
+def _unfinished(path: Path, folder: str, members: Mapping[str, bytes]) -> CutOff:
+    """An unfinished run, as its own events say. Its checkpoint is read by the ranks that continue it, as tensors and
+    plain values (`repro.rank.checkpoints`)."""
+    try:
+        run = Unfinished.of(strict_json.parse(members[STATE]))
+        if run.until(parse_events(members[EVENTS]), run.iteration) != run:
+            raise ValueError(f"{STATE} is not what {EVENTS} says")
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path}: {folder}: not a readable unfinished run ({error})") from None
+    if folder_of(run, f"{path}: {folder}") != folder:
+        raise InputError(f"{path}: {folder}: holds a run of another name")
+    return CutOff(run, members[EVENTS], members[CHECKPOINT])
+
+
+def folder_of(run: Record | Unfinished, what: str) -> str:
     """PAPER/EXPERIMENT/RUN of a run; InputError if its names are not plain, or its code was not committed."""
-    names = record.identity.paper, record.identity.experiment, record.run
+    names = run.identity.paper, run.identity.experiment, run.run
     if not all(PLAIN.fullmatch(name) for name in names):
         raise InputError(f"{what}: paper, experiment or run have no plain name")
-    if unclean([record]):
+    if not (run.clean if isinstance(run, Unfinished) else not unclean([run])):
         raise InputError(f"{what}: was made by code that was not committed, or of which nobody knows")
     return "/".join(names)
 

@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 from repro.core.errors import unknown
 from repro.core.paths import reference_root, results_root
-from repro.records import identity, reference, store, sweep, tidy, variants
+from repro.records import identity, kept, reference, store, sweep, tidy, unfinished, variants
 from repro.records.flat import flat
 from repro.records.identity import Values
 from repro.records.record import Record
 from repro.records.store import run_folders
 from repro.records.sweep import Sweep
+from repro.records.unfinished import Unfinished
 
 if TYPE_CHECKING:
     import pandas as pd
 
-REFERENCE, WORKSPACE = "reference", "workspace"
+REFERENCE, WORKSPACE, KEPT = "reference", "workspace", "kept"
 
 
 @dataclass(frozen=True)
@@ -38,13 +39,25 @@ class Found:
 
 
 def papers(paper: str | None = None) -> list[str]:
-    """The papers with finished runs, or the named one; InputError if that has none."""
+    """The papers with finished runs, or the named one; InputError if that has neither finished nor unfinished runs."""
     known = sorted({*reference.papers(), *(folder.parts[-3] for folder in run_folders(results_root()))})
     if paper is None:
         return known
-    if paper not in known:
+    if paper not in known and not unfinished_runs(paper):
         raise unknown("paper with results", paper, known)
     return [paper]
+
+
+def unfinished_runs(paper: str | None = None) -> list[tuple[str, Unfinished]]:
+    """The unfinished runs of a paper, or of all, each with its origin: WORKSPACE, or KEPT in `results/unfinished`."""
+    began = run_folders(results_root(), paper or "*", having=[unfinished.FILE])
+    own = [(WORKSPACE, run) for folder in began if (run := unfinished.read(folder))]
+    return own + [(KEPT, run) for run in kept.runs(paper or "*")]
+
+
+def unfinished_table(runs: Sequence[tuple[str, Unfinished]]) -> pd.DataFrame:
+    """A row for each unfinished run. so_far: the metric at the last evaluation; no table of results has these runs."""
+    return tidy.frame([{"origin": origin, "paper": run.identity.paper} | unfinished.row(run) for origin, run in runs])
 
 
 def runs(paper: str, root: Path | None = None) -> list[Found]:

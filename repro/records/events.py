@@ -4,6 +4,7 @@ Kinds of event (times in seconds; `iteration` counts from 1, 0 is before trainin
 
     run_start   {key, iteration: 0, iterations}   an attempt from the beginning (the configuration is in config.yaml)
     resume      {iteration}            the run continues from the checkpoint of this iteration
+    attempt     {iteration, key, commit, dirty, torch, hardware}   what computes the iterations from here on
     steps       {iteration (the last one), n, loss, step_s {...}, phases {...}, ...}   n iterations together
     evaluation  {iteration, epoch, train_s, wall_s, loss, test_loss, top1, ...}        one point of the curve
     checkpoint  {iteration}
@@ -121,13 +122,21 @@ def read_events(path: Path) -> list[dict[str, Any]]:
         return []
     except OSError as error:
         raise cannot("read", path, error) from None
+    try:
+        return parse_events(data)
+    except ValueError as error:
+        advice = "`repro run` goes on before it where the run is unfinished; --force runs it again"
+        raise InputError(f"{path}:{error}; {advice}") from None
+
+
+def parse_events(data: bytes) -> list[dict[str, Any]]:
+    """As `read_events`, from a log's content; ValueError names the line that is invalid."""
     events = []
     for number, line in enumerate(data[: data.rfind(b"\n") + 1].splitlines(), 1):
         try:
             events.append(_event(line))
         except ValueError as error:
-            advice = "`repro run` goes on before it where the run is unfinished; --force runs it again"
-            raise InputError(f"{path}:{number}: not an event ({error}); {advice}") from None
+            raise ValueError(f"{number}: not an event ({error})") from None
     return superseded(events)
 
 

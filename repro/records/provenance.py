@@ -10,7 +10,7 @@ import platform
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -43,6 +43,23 @@ def provenance() -> dict[str, Any]:
         "started_at": utc_now(),
         "command": command(sys.argv),
     }
+
+
+def attempt(key: str, made_by: Mapping[str, Any], hardware: Mapping[str, Any]) -> dict[str, Any]:
+    """What distinguishes the attempts of a run that was cut off: {key, commit, dirty, torch, hardware}.
+
+    made_by: as `provenance`; key: of the run under that code.
+    """
+    torch = (made_by.get("versions") or {}).get("torch")
+    by = {"key": key, "commit": made_by.get("commit"), "dirty": made_by.get("dirty")}
+    return by | {"torch": torch, "hardware": hardware.get("class")}
+
+
+def clean(attempts: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether committed code computed all attempts: each is of a commit without changes, or of the same code (key) as
+    one that is."""
+    committed = {attempt.get("key") for attempt in attempts if attempt.get("dirty") is False}
+    return bool(attempts) and all(attempt.get("key") in committed for attempt in attempts)
 
 
 def _by_git() -> tuple[str, bool | None] | None:

@@ -10,21 +10,26 @@ from repro.core.errors import InputError, unknown
 from repro.records import catalogue, comparison, tidy
 from repro.records.selection import chosen
 
+UNFINISHED = "unfinished"  # a table beside those of `repro.records.tidy`
+
 
 def results(paper: str | None = None, where: str | Sequence[str] = (), table: str = "runs") -> pd.DataFrame:
     """Finished runs, a row each; `origin` is `workspace` for your runs and `reference` for committed ones.
 
     paper  None: all papers
     where  conditions such as "workers=4", "step_s<0.1", "strategy!=dsync"
-    table  runs, points (evaluations), rows (of probes) or intervals (of traced steps)
+    table  runs, points (evaluations), rows (of probes) or intervals (of traced steps); unfinished: runs that were cut
+           off, which have no result
 
     `repro.records.tidy` documents columns and units. InputError for a paper without runs, an invalid condition or an
     unknown table.
     """
-    if table not in tidy.TABLES:
-        raise unknown("table", table, tidy.TABLES)
-    runs = [run for one in catalogue.papers(paper) for run in catalogue.runs(one)]
-    return chosen(catalogue.table(table, runs), [where] if isinstance(where, str) else where)
+    if table not in (tables := (*tidy.TABLES, UNFINISHED)):
+        raise unknown("table", table, tables)
+    where, papers = [where] if isinstance(where, str) else where, catalogue.papers(paper)
+    if table == UNFINISHED:
+        return chosen(catalogue.unfinished_table(catalogue.unfinished_runs(paper)), where)
+    return chosen(catalogue.table(table, [run for one in papers for run in catalogue.runs(one)]), where)
 
 
 def compare(first: str, second: str, paper: str | None = None, where: str | Sequence[str] = ()) -> pd.DataFrame:

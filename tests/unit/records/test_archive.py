@@ -16,7 +16,7 @@ from repro.cli import publishing
 from repro.cli.main import main
 from repro.core import paths, strict_json, user_files
 from repro.core.errors import InputError
-from repro.records import archive, catalogue, reference, store
+from repro.records import archive, catalogue, kept, reference, store
 from tests.reports.data.summaries import make
 from tests.support import virtual_runs
 from tests.support.records import record_of, write_summary
@@ -30,6 +30,7 @@ def places(tmp_path, monkeypatch):
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path / "workspace"))
     for module in (paths, catalogue, reference, published_verdicts):
         monkeypatch.setattr(module, "reference_root", lambda: tmp_path / "reference")
+    monkeypatch.setattr(kept, "unfinished_root", lambda: tmp_path / "kept")
     monkeypatch.setattr(publishing, "render", lambda paper: None)
     return tmp_path
 
@@ -158,7 +159,7 @@ def of_identity(**changes):
      "summary.json: is not what was packed"),  # of the same length
     ({archive.MANIFEST: lambda m: m, f"{A}/summary.json": lambda _: None}, "summary.json: is missing"),
     ({archive.MANIFEST: lambda m: m, "x.py": lambda _: b"1"}, "x.py: is not in its manifest"),
-    ({f"{A}/run.py": lambda _: b"1"}, "run.py: a run has summary.json, and no more"),
+    ({f"{A}/run.py": lambda _: b"1"}, "run.py: a run has summary.json alone, or unfinished.json"),
     ({f"{A}/summary.json": of_identity(seed="one")}, "a-1: not a readable run"),
     ({f"{A}/summary.json": edited(run="../../x")}, "must be a plain name"),
     ({f"{A}/summary.json": edited(run="a-2")}, "holds a run of another name"),
@@ -234,7 +235,7 @@ def test_the_record_of_a_run_comes_back_from_archive_and_reference(tmp_path):
     record = store.read(tmp_path / "run")
     clean = record.model_copy(update={"provenance": record.provenance | CLEAN})  # this checkout may have changes
     archive.pack(tmp_path / "mine.zip", [clean])
-    (packed,) = archive.read(tmp_path / "mine.zip")
+    (packed,) = archive.read(tmp_path / "mine.zip").finished
     assert packed.result == record.result and packed.hardware == record.hardware and packed.key == record.key
     reference.write("pipesgd", [packed], tmp_path / "reference")
     assert reference.read("pipesgd", tmp_path / "reference") == [packed]

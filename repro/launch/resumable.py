@@ -1,0 +1,96 @@
+"""Continues unfinished runs of other machines, and packs this one's for them.
+
+A run continues a kept run (`repro.records.kept`) of the same resume key: the same configuration, seed, data and user's
+code, and where time is measured the same hardware and torch. The project's own code may have changed since, because
+otherwise each commit would throw away what a GPU computed; the record lists the commit of each part (`attempts`), and
+`--force` starts from the beginning. In one workspace a run continues only itself, so that an edit starts anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from repro.core import safe_files
+from repro.core.atomic import write_atomically
+from repro.core.errors import InputError
+from repro.core.paths import results_root
+from repro.experiment import programs
+from repro.experiment.run import Run
+from repro.records import archive, kept, kinds, unfinished
+from repro.records.archive import CutOff
+from repro.records.events import read_events
+from repro.records.store import run_folders
+from repro.records.unfinished import Unfinished
+
+CHECKPOINT = re.compile(r"iteration(\d+)\.(rank\d+\.)?json")
+
+
+def started(run: Run) -> Unfinished:
+    """A run whose ranks are about to start, as its folder has it until it is finished."""
+    config = run.config
+    entries = {
+        "run": run.name,
+        "key": run.key,
+        "resume_key": run.resume_key,
+        "kind": kinds.kind(config.testbed.kind, None, config.min_compute_s),
+        "identity": config.identity,
+        "hardware": run.hardware,
+        "ranks": run.ranks or programs.ranks(config),
+        "iterations": int(run.iterations or 0),
+    }
+    return Unfinished.of(entries)
+
+
+def adopt(run: Run, note: Callable[[str], None]) -> None:
+    """Put the kept checkpoint and events of a run into its folder, if they are further than its own."""
+    other = kept.find(run.config.paper, run.config.experiment, run.resume_key)
+    if other is None or other.run.iteration <= newest(run.folder):
+        return
+    iteration, folder = other.run.iteration, run.folder / "checkpoints"
+    safe_files.remove_tree(folder)
+    safe_files.make_folder(folder)
+    write_atomically(run.folder / "events.jsonl", other.events)
+    file = folder / f"iteration{iteration:09d}.pt"
+    write_atomically(file, other.checkpoint)
+    digest = hashlib.sha256(other.checkpoint).hexdigest()
+    manifest = {"iteration": iteration, "rank": None, "bytes": len(other.checkpoint), "sha256": digest}
+    write_atomically(file.with_suffix(".json"), json.dumps(manifest) + "\n")
+    by = other.run.attempts[-1]
+    made = f"by commit {(by.commit or 'unknown')[:8]} on {by.hardware}"
+    changed = "" if by.key == run.key else "; code, torch or hardware have changed since (--force starts anew)"
+    note(f"{run.label}: continues an unfinished run at iteration {iteration}, computed {made}{changed}")
+
+
+def newest(folder: Path) -> int:
+    """The last iteration for which a run's folder has a checkpoint, of some rank at least; 0 if it has none."""
+    names = [path.name for path in (folder / "checkpoints").glob("*.json")]
+    return max((int(match[1]) for name in names if (match := CHECKPOINT.fullmatch(name))), default=0)
+
+
+def cut_off_runs(papers: Sequence[str]) -> tuple[list[CutOff], list[str]]:
+    """The unfinished runs of papers in the workspace that can be packed, and a line for each other that began."""
+    began = [folder for paper in papers for folder in run_folders(results_root(), paper, having=["events.jsonl"])]
+    if not (began := [folder for folder in began if not (folder / "summary.json").is_file()]):
+        return [], []
+    from repro.rank.checkpoints import Damaged  # imports PyTorch
+    from repro.rank.joint_checkpoint import join
+
+    packed, left_out = [], []
+    for folder in began:
+        name = "/".join(folder.parts[-2:])
+        try:
+            run = unfinished.read(folder)
+            if run is None:
+                left_out.append(f"{name}: failed")
+            elif not run.clean:
+                left_out.append(f"{name}: unfinished, and made by code that was not committed")
+            else:
+                iteration, checkpoint = join(folder, run.ranks, archive.MOST_CHECKPOINT)
+                packed.append(archive.cut_off(run, read_events(folder / "events.jsonl"), iteration, checkpoint))
+        except (Damaged, InputError, OSError) as error:  # of a run that is going on, files come and go
+            left_out.append(f"{name}: unfinished; {error}")
+    return packed, left_out

@@ -33,6 +33,7 @@ def add(commands: Any) -> None:
     experiment_arguments(run)
     draws_argument(run)
     run.add_argument("--force", action="store_true", help="repeat finished runs")
+    run.add_argument("--unpublished", action="store_true", help="leave out runs that the committed results have")
     run.add_argument("--dry-run", action="store_true", help="print which runs are missing and how long they take")
     run.add_argument("--fresh-ranks", action="store_true", help="start each rank as a new process")
     run.add_argument("--strict", action="store_true", help="fail if the machine was too busy for some runs")
@@ -101,7 +102,8 @@ def cmd_run(args: argparse.Namespace) -> None:
         draw(args)
         return
     with Pools(args.fresh_ranks) as pools:
-        job = prepare(args.experiment, args.overrides, args.scale, args.force, pools, not args.dry_run)
+        fetch, force = not args.dry_run, args.force
+        job = prepare(args.experiment, args.overrides, args.scale, force, pools, fetch, args.unpublished)
         if args.dry_run:
             plans = dry_run.plans(job.planned.runs, job.finished, job.expected, args.force)
             print(json.dumps(dry_run.rows(plans), indent=1) if args.json else dry_run.text(plans))

@@ -22,6 +22,7 @@ from repro.cli import (
     plot,
     price,
     publishing,
+    queue,
     recommend,
     results,
     schedules,
@@ -38,7 +39,7 @@ from repro.core.warnings import one_line
 
 # headings of `repro --help` -> modules of commands
 MODULES = {
-    "run experiments": (listing, experiments, slurm),
+    "run experiments": (listing, experiments, queue, slurm),
     "read and publish results": (results, plot, pages, publishing, verify),
     "plan without training": (recommend, partition, batching, schedules, price),
     "add your own": (new,),

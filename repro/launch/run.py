@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from repro.core.errors import NotHere, ReproError
+from repro.core.paths import reference_root
 from repro.experiment.config import DEFAULT_SCALE, check_name, experiment_names, is_file, paper_of
 from repro.experiment.run import Run
-from repro.experiment.standing import Standing, standing, total
+from repro.experiment.standing import Standing, standing, states, total
 from repro.launch.forecast import Estimate, estimates
 from repro.launch.plan import Plan, plan
 from repro.launch.pool import Pools
@@ -69,10 +70,25 @@ class Job:
 
 
 def prepare(
-    experiment: str, overrides: Sequence[str], scale: str, force: bool, pools: Pools, fetch: bool = True
+    experiment: str,
+    overrides: Sequence[str],
+    scale: str,
+    force: bool,
+    pools: Pools,
+    fetch: bool = True,
+    unpublished: bool = False,
 ) -> Job:
-    """Plan runs, and print their states on stderr. fetch: fetch their data too. NotHere if none can run here."""
+    """Plan runs, and print their states on stderr. fetch: fetch their data too; unpublished: leave out those that the
+    reference has, on whatever hardware. NotHere if none can run here."""
     planned = planned_here(experiment, overrides, scale, 0, pools, fetch)
+    if unpublished:
+        published = catalogue.runs(paper_of(experiment), reference_root())
+        each = zip(planned.runs, states(planned.runs, published), strict=True)
+        left = [run for run, state in each if state == "missing"]
+        print(
+            f"{experiment}: {len(planned.runs) - len(left)} of {len(planned.runs)} runs are published", file=sys.stderr
+        )
+        planned = Plan(left, planned.left_out)
     runs = planned.runs
     todo = [run for run in runs if force or not fetch or not run.finished]
     finished = catalogue.runs(paper_of(experiment)) if todo else []  # imports pandas

@@ -4,7 +4,7 @@
 `models/vgg.py`), and the 14.7 M of its text. The three fully connected layers that its Figure 11 speaks of are those of
 the ImageNet original (138 M, `vgg16_imagenet`): docs/errata.md, GK-15. The last feature map, 1x1 for 32x32 images, is
 averaged, so larger images work. Convolutions are drawn as He et al. (2015) do. A `width` other than 1 scales all
-channels, for a network of this shape that trains quickly without a GPU.
+channels, for a network of this shape that trains quickly without a GPU. Without `batch_norm` it is as the original.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ from repro.models._shapes import image, scaled, sequential
 STAGES = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))  # channels; a pooling ends each
 
 
-def build(input_shape: tuple[int, ...], classes: int, *, width: Positive = 1.0) -> nn.Sequential:
+def build(
+    input_shape: tuple[int, ...], classes: int, *, width: Positive = 1.0, batch_norm: bool = True
+) -> nn.Sequential:
     """(N, C, H, W) -> logits (N, classes), in fourteen blocks conv1_1 ... conv5_3, fc; InputError below 32x32."""
     inputs, _, _ = image("vgg16", input_shape, lambda side: side // 2 ** len(STAGES))
-    blocks, outputs = convolutions(STAGES, inputs, width, batch_norm=True)
+    blocks, outputs = convolutions(STAGES, inputs, width, batch_norm)
     return initialise(sequential(**blocks, fc=head(outputs, classes)))
 
 

@@ -189,7 +189,7 @@ def test_a_checkpoint_that_does_not_fit_the_code_is_one_line_and_stays(places, m
     torch.save({"ranks": [{"part": {"layer": torch.ones(3)}, "strategy": {}}] * 3}, other)
     (path,) = kept.files()
     packed_again(path, own | {f"{folder}/{archive.CHECKPOINT}": other.read_bytes()})
-    with pytest.raises(InputError, match="does not fit this code .* --force"):
+    with pytest.raises(InputError, match=r"does not fit this code .* --force"):
         run()
     assert path.is_file() and run(force=True).wall["resumes"] == 0
 

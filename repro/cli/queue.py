@@ -1,0 +1,112 @@
+"""`repro queue`: run what a GPU should do next, for some minutes, and pack the results."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from repro.cli.options import device
+from repro.core.errors import InputError, ReproError
+from repro.core.warnings import one_line
+
+if TYPE_CHECKING:
+    from repro.launch.queue import Entry
+
+RESERVE_S = 30.0  # of the minutes: to end the last entry, and to pack
+ARCHIVE = "queue.zip"
+
+
+def add(commands: Any) -> None:
+    text = "run what a GPU should do next, for some minutes: skip, resume, stop in time, pack"
+    queue = commands.add_parser("queue", help=text)
+    queue.add_argument("overrides", nargs="*", default=[], help="key=value for every entry")
+    queue.add_argument("--minutes", type=minutes, default=9.0, help="time in all (default: 9)")
+    queue.add_argument("--out", type=Path, metavar="DIR", help="folder of the archives (default: results/packed)")
+    queue.add_argument("--file", type=Path, help="another queue (default: paper_configs/gpu_queue.yaml)")
+    queue.add_argument("--list", action="store_true", help="print the entries instead")
+    device(queue)
+    queue.set_defaults(command=cmd_queue, device="cuda")
+
+
+def minutes(text: str) -> float:
+    """The argparse type of --minutes."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number <= 24 * 60:
+        raise argparse.ArgumentTypeError(f"{text}: must be a number of minutes, above 0 and up to {24 * 60}")
+    return number
+
+
+def cmd_queue(args: argparse.Namespace) -> int:
+    from repro.core.paths import results_root
+    from repro.launch import queue
+
+    began = time.monotonic()
+    entries = queue.read(args.file or queue.FILE)
+    if args.list:
+        for number, entry in enumerate(entries, start=1):
+            print(described(number, entry))
+        return 0
+    check_committed()
+    out = args.out or results_root() / "packed"
+    out.mkdir(parents=True, exist_ok=True)
+    whole = 60 * args.minutes
+    until = began + whole - min(RESERVE_S, whole / 3)
+    try:
+        failed = work(entries, [f"device={args.device}", *args.overrides], until, out)
+    finally:  # whatever ends it
+        pack(out)
+    return 1 if failed else 0
+
+
+def work(entries: Sequence[Entry], overrides: Sequence[str], until: float, out: Path) -> list[str]:
+    """Run the entries in order until `until` (of `time.monotonic`); returns the names of those that failed."""
+    from repro.launch import queue
+
+    failed = []
+    for number, entry in enumerate(entries, start=1):
+        now = time.monotonic()
+        if until - now < queue.LEAST_S:
+            print(f"queue: no time for entries {number} to {len(entries)}", flush=True)
+            break
+        print(f"queue: {described(number, entry)}; {(until - now) / 60:.1f} minutes left", flush=True)
+        status = queue.carry_out(entry, overrides, min(until, now + 60 * entry.budget), lambda: pack(out))
+        ended = "stopped; it goes on next time" if status is None else f"ended with status {status}"
+        print(f"queue: {entry.name} {'done' if status == 0 else ended}", flush=True)
+        if status:
+            failed.append(entry.name)
+        pack(out)
+    return failed
+
+
+def pack(out: Path) -> None:
+    """Pack all runs of the workspace; a run that cannot be packed does not keep the others from being tried again."""
+    from repro.cli.publishing import ALL, contribute
+
+    try:
+        lines, files = contribute(ALL, [], out / ARCHIVE)
+        print(f"queue: {lines[-1]} in {', '.join(map(str, files))}", flush=True)
+    except (ReproError, OSError) as error:
+        print(f"queue: not packed: {one_line(str(error))}", flush=True)
+
+
+def described(number: int, entry: Entry) -> str:
+    decides = f", decides {', '.join(entry.decides)}" if entry.decides else ""
+    return f"{number}. {entry.name}: repro run {entry.run} ({entry.minutes:g} minutes of an H100{decides})"
+
+
+def check_committed() -> None:
+    """InputError for code that was changed since its commit: nothing that it computes could be published."""
+    from repro.records.provenance import provenance
+
+    made = provenance()
+    if made["dirty"] is not False:
+        state = "has uncommitted changes" if made["dirty"] else "is of no known commit"
+        raise InputError(
+            f"queue: the code {state}, so its results could not be published; commit it, or bundle it anew"
+        )

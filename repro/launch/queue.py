@@ -1,0 +1,107 @@
+"""The queue of a GPU: experiments in the order of their worth, run within minutes (`paper_configs/gpu_queue.yaml`).
+
+Each entry is a `repro run` in a process of its own: it skips what is done or published, continues what is unfinished,
+and is ended in time; a failure does not stop the others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+from repro.core import yaml_files
+from repro.core.errors import InputError
+from repro.core.fields import Model, Positive, Text, checked
+from repro.core.paths import CONFIGS
+from repro.core.processes import end_with_parent
+from repro.experiment.config import experiment_names
+
+FILE = CONFIGS / "gpu_queue.yaml"
+LEAST_S = 10.0  # an entry is not started for less: importing PyTorch takes some seconds
+STOP_S = 15.0  # time that a command has to end its ranks
+PACK_EVERY_S = 120.0  # what a machine that is taken away costs at most
+
+
+def _as_run(arguments: str) -> str:
+    experiment, *others = shlex.split(arguments) or [""]
+    experiment_names(experiment)  # raises for an unknown one
+    if "--scale" in others[:-1]:
+        at = others.index("--scale")
+        del others[at : at + 2]
+    if wrong := next((word for word in others if word.startswith("-") or "=" not in word), None):
+        raise InputError(f"run: {wrong!r}: must be EXPERIMENT [--scale SCALE] [KEY=VALUE ...]")
+    return arguments
+
+
+def _claim(name: str) -> str:
+    if name.count("/") != 1:
+        raise InputError(f"decides: {name!r}: must be PAPER/CLAIM")
+    return name
+
+
+class Entry(Model):
+    """An entry of the queue."""
+
+    part = "entry"
+
+    name: Text
+    run: Annotated[Text, AfterValidator(_as_run)]  # the arguments of `repro run`
+    budget: Positive  # minutes that it takes of one call at most
+    minutes: Positive  # on one H100, until it is done
+    source: Text  # of these minutes
+    decides: list[Annotated[Text, AfterValidator(_claim)]]
+    every_machine: bool = False  # runs although its results are published: a check of the machine
+
+
+def read(path: Path = FILE) -> list[Entry]:
+    """The entries of a queue's file; InputError names the first invalid one."""
+    content = yaml_files.read(path, "queue")
+    if not isinstance(content, list) or not content:
+        raise InputError(f"{path}: must be a list of entries, each with {', '.join(Entry.model_fields)}")
+    entries = []
+    for number, entry in enumerate(content, start=1):
+        try:
+            entries.append(checked(Entry, entry))
+        except InputError as error:
+            raise InputError(f"{path}: entry {number}: {error}") from None
+    names = [entry.name for entry in entries]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise InputError(f"{path}: entry '{twice}' stands there twice")
+    return entries
+
+
+def carry_out(entry: Entry, overrides: Sequence[str], until: float, pack: Callable[[], object]) -> int | None:
+    """Run an entry until it ends or `until` (of `time.monotonic`); returns its exit status, None if it was ended.
+
+    pack: called now and then, to save what is computed so far.
+    """
+    published = [] if entry.every_machine else ["--unpublished"]
+    command = [sys.executable, "-m", "repro", "run", *shlex.split(entry.run), *overrides, *published]
+    process = subprocess.Popen([*command, "--no-mlflow", "--no-report"], preexec_fn=end_with_parent)
+    try:
+        while (left := until - time.monotonic()) > 0:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return process.wait(min(left, PACK_EVERY_S))
+            if until - time.monotonic() > PACK_EVERY_S / 2:
+                pack()
+        return None
+    finally:
+        stop(process)
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """End a command and its ranks: by SIGTERM, after STOP_S seconds by SIGKILL."""
+    for sign in (signal.SIGTERM, signal.SIGKILL):
+        if process.poll() is None:
+            process.send_signal(sign)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(STOP_S)

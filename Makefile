@@ -13,7 +13,7 @@ export PATH := $(abspath $(VENV))/bin:$(PATH)
 
 .PHONY: help setup setup-horovod setup-cluster lint test test-cluster test-all reproduce-pipesgd reproduce-pipedream reproduce-gtopk reproduce-eagersgd
 .PHONY: reproduce-ibatch reproduce-all profile-pipedream slurm-pipedream slurm-ibatch
-.PHONY: baselines validate slurm-pipesgd slurm-gtopk slurm-eagersgd report verify ui bench gpu-check faults lock doctor clean
+.PHONY: baselines validate slurm-pipesgd slurm-gtopk slurm-eagersgd report verify ui bench gpu-queue faults lock doctor clean
 
 help:  ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 20
@@ -96,8 +96,8 @@ verify: setup  ## check the committed results and their verdicts
 bench: setup  ## benchmark the harness; writes results/bench/
 	$(REPRO) bench all
 
-gpu-check: setup  ## check a machine with a GPU, most useful experiments first; resumes (MINUTES=9: stop after that; VENV=DIR: use that environment)
-	$(if $(MINUTES),timeout --kill-after=30 $(MINUTES)m) $(REPRO) run gpu device=cuda $(ARGS)
+gpu-queue: setup  ## run what a GPU should do next for MINUTES=9: resumes, stops in time, packs (OUT=DIR; VENV=DIR: use that environment)
+	$(REPRO) queue --minutes $(or $(MINUTES),9) $(if $(OUT),--out $(OUT)) $(ARGS)
 
 faults: setup  ## inject faults into real runs and verify recovery; resumes (over 250 trials, half an hour on two idle cores)
 	$(REPRO) faults $(ARGS)

@@ -3,12 +3,11 @@
 # data sets, the commit) into parts, each sent there with a checkout of the project.
 #   setup/gpu-bundle.sh FOLDER [DATA NAME...]      here: fill FOLDER/1, FOLDER/2, ...; with the data sets DATA/NAME
 #   setup/gpu-bundle.sh --install PART HOME        there, in the checkout: install a part into HOME/venv and HOME/data
-#   setup/gpu-bundle.sh --run HOME OUT MINUTES EXPERIMENT [OVERRIDE...]
-#                                                  there: run for at most MINUTES, resume; results go to OUT, in files under 16 MiB
+#   setup/gpu-bundle.sh --run HOME OUT MINUTES [ARGUMENT...]
+#                                                  there: `repro queue` for MINUTES; OUT gets archives of at most 16 MiB for `repro publish`
 # Here:  LIMIT_MB=64   size of a part with the checkout          VERSION=3.12  Python there, on x86_64
 #        TORCH=...     torch there, to check                     PACKAGES=...  other packages missing there, as "pandas pillow"
-# There: DEVICE=cpu    try it without a GPU
-# To resume on another machine, put OUT/results.tgz.* into the part before --install.
+# There: DEVICE=cpu    try it without a GPU                   MPS=no         without NVIDIA's MPS: runs take turns on the GPU
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
@@ -104,35 +103,28 @@ install() { # PART HOME
             echo "data: $name is incomplete"
         fi
     done
-    if compgen -G "$part/results.tgz.*" > /dev/null && [[ -z $(ls "$home/results") ]]; then
-        cat "$part"/results.tgz.* | tar xz -C "$home"
-    fi
     [[ ! -e $part/torch ]] || "$home/venv/bin/python" -c 'import sys, torch; torch.__version__.startswith(sys.argv[1]) or sys.exit(
         f"gpu-bundle: torch {torch.__version__} is here, and the bundle was made for {sys.argv[1]}")' "$(< "$part/torch")"
     "$home/venv/bin/python" -c 'import numpy, pandas, PIL, torch; print("torch", torch.__version__, "GPUs:", torch.cuda.device_count())'
 }
 
-run() { # HOME OUT MINUTES EXPERIMENT [OVERRIDE...]
-    local home out minutes=$3 status=0
+run() { # HOME OUT MINUTES [ARGUMENT...]
+    local home out
     mkdir -p "$2"
     home=$(cd "$1" && pwd -P) out=$(cd "$2" && pwd -P)
     export REPRO_DATA=$home/data REPRO_RESULTS=$home/results PATH=$home/venv/bin:$PATH PYTHONUNBUFFERED=1
     cd "$root"
-    timeout --kill-after=30 "${minutes}m" python -m repro run "$4" "device=${DEVICE:-cuda}" "${@:5}" --no-mlflow --no-report || status=$?
-    for name in "$home"/results/*/; do # by the paper
-        python -m repro contribute "$(basename "$name")" "$out/$(basename "$name").zip" | tail -n 2 || true
-    done
-    # what a later command goes on from, but for what is large: profilers' traces, checkpoints of large networks
-    (cd "$home" && find results -type f -size -4M -print0 | tar cz --null -T -) | split -b 15M - "$out/results.tgz."
-    ls -l "$out"
-    exit "$status"
+    if [[ ${MPS:-yes} == yes ]] && command -v nvidia-cuda-mps-control > /dev/null && nvidia-cuda-mps-control -d; then
+        trap 'echo quit | nvidia-cuda-mps-control > /dev/null' EXIT
+    fi
+    python -m repro queue --minutes "$3" --out "$out" --device "${DEVICE:-cuda}" "${@:4}"
 }
 
 main() {
     case ${1:-} in
     -h | --help) usage 1 ;;
     --install) [[ $# == 3 ]] || { usage 2; exit 2; }; install "$2" "$3" ;;
-    --run) [[ $# -ge 5 ]] || { usage 2; exit 2; }; run "${@:2}" ;;
+    --run) [[ $# -ge 4 ]] || { usage 2; exit 2; }; run "${@:2}" ;;
     --* | '') usage 2; exit 2 ;;
     *) fill "$@" ;;
     esac

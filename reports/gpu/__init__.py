@@ -38,7 +38,7 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
 def sentence(runs: list[Summary]) -> str:
     """How many strategies, networks and runs there are, and on which GPUs."""
     if not runs:
-        return "No results yet: `make gpu-check` makes them."
+        return "No results yet: `make gpu-queue` makes them."
     trained = [run for run in runs if trains(run)]
     strategies, networks = {run["strategy"] for run in trained}, {run["model"]["name"] for run in trained}
     return (

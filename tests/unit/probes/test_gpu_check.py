@@ -1,4 +1,4 @@
-"""The probes of `make gpu-check` (`profiler`, `layer_times`, `loop`, `repeats`), and its experiments."""
+"""The probes of the experiments `gpu` (`profiler`, `layer_times`, `loop`, `repeats`), and its experiments."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ def test_real_ranks_repeat_the_same_bits(tmp_path):
     assert summary(run_cli(tmp_path, "strategy=ibatch", *program))["result"]["same"]
 
 
-# --- the experiments of `make gpu-check`
+# --- the experiments of `repro list gpu`
 
 
 def planned(experiment, *overrides):

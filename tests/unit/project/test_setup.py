@@ -168,9 +168,9 @@ def test_an_environment_that_is_there_is_taken_as_it_is(tmp_path):
     python.parent.mkdir()
     python.write_text('#!/bin/sh\necho "$(basename "$0") $*"\n')
     python.chmod(0o755)
-    words = ["make", "-C", PROJECT, "--no-print-directory", "gpu-check", f"VENV={tmp_path}", "ARGS=batch=4"]
+    words = ["make", "-C", PROJECT, "--no-print-directory", "gpu-queue", f"VENV={tmp_path}", "ARGS=batch=4"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S)
-    assert done.stdout.splitlines()[1:] == ["python -m repro run gpu device=cuda batch=4"], done
+    assert done.stdout.splitlines()[1:] == ["python -m repro queue --minutes 9 batch=4"], done
 
 
 def bundle(code: str, **environment: str) -> subprocess.CompletedProcess:

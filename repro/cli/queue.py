@@ -57,11 +57,7 @@ def cmd_queue(args: argparse.Namespace) -> int:
     out.mkdir(parents=True, exist_ok=True)
     whole = 60 * args.minutes
     until = began + whole - min(RESERVE_S, whole / 3)
-    try:
-        failed = work(entries, [f"device={args.device}", *args.overrides], until, out)
-    finally:  # whatever ends it
-        pack(out)
-    return 1 if failed else 0
+    return 1 if work(entries, [f"device={args.device}", *args.overrides], until, out) else 0
 
 
 def work(entries: Sequence[Entry], overrides: Sequence[str], until: float, out: Path) -> list[str]:
@@ -75,12 +71,14 @@ def work(entries: Sequence[Entry], overrides: Sequence[str], until: float, out: 
             print(f"queue: no time for entries {number} to {len(entries)}", flush=True)
             break
         print(f"queue: {described(number, entry)}; {(until - now) / 60:.1f} minutes left", flush=True)
-        status = queue.carry_out(entry, overrides, min(until, now + 60 * entry.budget), lambda: pack(out))
+        try:
+            status = queue.carry_out(entry, overrides, min(until, now + 60 * entry.budget), lambda: pack(out))
+        finally:  # whatever ends it
+            pack(out)
         ended = "stopped; it goes on next time" if status is None else f"ended with status {status}"
         print(f"queue: {entry.name} {'done' if status == 0 else ended}", flush=True)
         if status:
             failed.append(entry.name)
-        pack(out)
     return failed
 
 

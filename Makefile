@@ -13,7 +13,7 @@ export PATH := $(abspath $(VENV))/bin:$(PATH)
 
 .PHONY: help setup setup-horovod setup-cluster lint test test-cluster test-all reproduce-pipesgd reproduce-pipedream reproduce-gtopk reproduce-eagersgd
 .PHONY: reproduce-ibatch reproduce-all profile-pipedream slurm-pipedream slurm-ibatch
-.PHONY: baselines validate slurm-pipesgd slurm-gtopk slurm-eagersgd report verify ui bench gpu-queue faults lock doctor clean
+.PHONY: baselines validate slurm-pipesgd slurm-gtopk slurm-eagersgd report verify ui bench gpu-queue faults versions lock doctor clean
 
 help:  ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 20
@@ -101,6 +101,11 @@ gpu-queue: setup  ## run what a GPU should do next for MINUTES=9: resumes, stops
 
 faults: setup  ## inject faults into real runs and verify recovery; resumes (over 250 trials, half an hour on two idle cores)
 	$(REPRO) faults $(ARGS)
+
+versions: setup  ## write versions.lock and the golden rows, if no number changed without a raised version
+	$(VENV)/bin/python -m pytest -q -n $(JOBS) tests/conformance tests/unit/probes tests/unit/training tests/unit/fabric
+	$(REPRO) verify --rerun
+	$(VENV)/bin/python -m tests.golden
 
 lock: setup  ## write requirements.lock from the versions in .venv
 	$(VENV)/bin/python setup/lock.py requirements.lock

@@ -49,7 +49,7 @@ class Registry:
     besides: tuple[str, ...] = ()
     own: str | None = None
 
-    def _own(self) -> dict[str, str]:
+    def own_modules(self) -> dict[str, str]:
         """name -> module of the project's plugins, without importing them or their package."""
         folders = tuple(_folders(self.package))
         names = _modules_in(folders, tuple(os.stat(folder).st_mtime_ns for folder in folders))
@@ -59,7 +59,7 @@ class Registry:
 
     def _registered(self) -> dict[str, str]:
         """name -> module, or "module:Class" for other packages' plugins."""
-        return registered(self.group, tuple(sys.path)) | self._own()
+        return registered(self.group, tuple(sys.path)) | self.own_modules()
 
     def names(self) -> list[str]:
         """The names of all registered plugins, sorted."""
@@ -192,6 +192,7 @@ HOMES = {
     "imbalance": "repro.algorithms.imbalance",
     "metric": "repro.training.evaluation.metrics",
     "launcher": "repro.launch",
+    "fabric": "repro.fabric",
 }
 
 

@@ -1,4 +1,4 @@
-"""Hashes of the code that a result depends on, and the key of a run.
+"""Digests of the code that a result depends on.
 
 Imports are parsed from the source, which is not executed. A module that is loaded by name (a registry's
 `import_module(f"repro.strategies.{name}")`) must therefore be a root; this keeps an edit of one strategy from
@@ -11,7 +11,6 @@ import ast
 import functools
 import hashlib
 import importlib.util
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -87,24 +86,6 @@ def left_out(name: str) -> bool:
     return name in PROJECT_PACKAGES or any(name == entry or name.startswith(entry + ".") for entry in LEFT_OUT)
 
 
-def run_key(
-    config: dict[str, Any],
-    seed: int,
-    code: str,
-    data_checksum: str,
-    torch_version: str | None,
-    hardware_class: str | None,
-) -> str:
-    """The SHA-256, in hexadecimal, of all that a run's result depends on; `code` is a `fingerprint`.
-
-    torch_version and hardware_class are None for runs without arithmetic and wall clock. The order of the
-    configuration's keys does not count. It should contain nothing that cannot change the result, such as a folder.
-    """
-    parts = [config, seed, code, data_checksum, torch_version, hardware_class]
-    text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 def source_file(name: str) -> Path | None:
     """The file of a module, found without importing any of its parents."""
     package, *rest = name.split(".")
@@ -165,9 +146,28 @@ def _read_at(name: str, path: Path, modified_ns: int, size: int) -> Read:
                 names.update(name for child in ours for name in _names(child, package))
                 left = [child for child in body if child not in ours]
                 setattr(node, field, left if left or not ours else [ast.Pass()])
-    # `ast.unparse`, because the format of `ast.dump` differs between Python versions.
-    text = "\n".join([*sorted(names), ast.unparse(tree)])
+    text = "\n".join([*sorted(names), "".join(_written(tree))])
     return Read(frozenset(imports), hashlib.sha256(text.encode()).hexdigest())
+
+
+def _written(node: Any) -> Iterator[str]:
+    """The text of a syntax tree, the same in all versions of Python, unlike `ast.dump` and `ast.unparse`."""
+    if isinstance(node, ast.AST):
+        yield f"{type(node).__name__}("
+        for name, value in sorted(ast.iter_fields(node)):
+            if isinstance(node, ast.JoinedStr) and name == "values":  # Python 3.12 adds empty texts
+                value = [each for each in value if not (isinstance(each, ast.Constant) and each.value == "")]
+            if value is not None and value != []:  # newer versions have further fields, empty in older code
+                yield f"{name}="
+                yield from _written(value)
+        yield ")"
+    elif isinstance(node, list):
+        yield "["
+        for each in node:
+            yield from _written(each)
+        yield "]"
+    else:
+        yield f"{node!r},"
 
 
 def _is_module(value: Any) -> bool:

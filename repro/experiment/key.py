@@ -1,19 +1,21 @@
-"""The key of a run's result (docs/design.md, Keys): a hash of configuration, seed, code, data, torch and hardware."""
+"""The key of a run's result (docs/design.md, Keys): a hash of configuration, seed, versions of parts, data, torch and
+hardware."""
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from repro.core.errors import InputError
 from repro.core.registry import PLUGINS, TRAIN, home
 from repro.core.user_files import read_bytes
-from repro.experiment import cache_key, draws, programs
+from repro.experiment import cache_key, draws
 from repro.experiment.needs import uses_gpu
 from repro.experiment.run import Run
 from repro.experiment.schema import RunConfig
+from repro.experiment.versions import edited_parts, versions_of
 from repro.records import provenance
 
 # entries that no result depends on: names, places of data, time limits
@@ -26,21 +28,20 @@ NOT_IN_KEY = {
 
 
 class Keys:
-    """Computes keys of runs. Code and data that runs share are read once, so they must not change meanwhile.
+    """Computes keys of runs. Data that runs share are read once, so they must not change meanwhile.
 
     hardware_class: for runs whose launcher has none; None: this machine's.
     """
 
     def __init__(self, hardware_class: str | None = None) -> None:
         self._hardware_class = hardware_class
-        self._fingerprint = functools.cache(cache_key.fingerprint)
         self._data: dict[str, tuple[str, int]] = {}
 
     def assign(self, run: Run, checksum: str | None = None) -> None:
-        """Set a run's key, resume key, hardware and digests of its user's code.
+        """Set a run's key, resume key, hardware, versions of its parts and digests of its user's code.
 
-        The resume key covers what the key does, but for the project's own code, and of a simulated run, whose time is
-        modelled, torch and hardware: a checkpoint may be continued by a run with the same resume key.
+        The resume key covers what the key does, but of a simulated run, whose time is modelled, not torch and hardware:
+        a checkpoint may be continued by a run with the same resume key.
 
         checksum: of its data, if known; None: read the data on this machine, NotHere if they are missing, and set a
         training's iterations.
@@ -58,11 +59,10 @@ class Keys:
         if checksum is None:
             checksum, per_epoch = self._read(config)
             run.iterations = config.iterations(per_epoch) if config.program == TRAIN and per_epoch else None
-        code = self._fingerprint(tuple(code_roots(config)))
-        parts, of_users = keyed(config), json.dumps(run.users_code, sort_keys=True)
-        run.key = cache_key.run_key(parts, run.seed, code, checksum, *computed_by)
-        timed_by = (None, None) if config.simulated else computed_by
-        run.resume_key = cache_key.run_key(parts, run.seed, of_users, checksum, *timed_by)
+        run.parts, run.edited = versions_of(config), edited_parts(config)
+        whole = keyed(config), run.seed, run.parts, checksum
+        run.key = run_key(*whole, *computed_by)
+        run.resume_key = run_key(*whole, *((None, None) if config.simulated else computed_by))
 
     def _read(self, config: RunConfig) -> tuple[str, int]:
         """The checksum of a run's data, and the iterations of an epoch, 0 if they are too few for one."""
@@ -103,16 +103,19 @@ def _files(config: RunConfig) -> list[str]:
     return sums
 
 
-def code_roots(config: RunConfig) -> list[str]:
-    """The modules that compute a run's numbers; their imports count too."""
-    launcher, data, name = home("launcher").of(config.testbed), home("dataset"), config.dataset.name
-    scored_by = home("metric").modules(data.task(name), data.kind(name)) if config.program == TRAIN else {}
-    delayed_by = [] if config.imbalance.name == home("imbalance").NONE else [config.imbalance.name]
-    return [
-        *launcher.code_roots(),
-        *programs.modules(config),
-        *scored_by.values(),
-        *PLUGINS["model"].modules(config.model.name),
-        *PLUGINS["dataset"].modules(name),
-        *map(PLUGINS["imbalance"].module_of, delayed_by),
-    ]
+def run_key(
+    config: dict[str, Any],
+    seed: int,
+    parts: Mapping[str, int | str],
+    data_checksum: str,
+    torch_version: str | None,
+    hardware_class: str | None,
+) -> str:
+    """The SHA-256, in hexadecimal, of all that a run's result depends on; parts: as of `versions_of`.
+
+    torch_version and hardware_class are None for runs without arithmetic and wall clock. The order of the
+    configuration's keys does not count. It should contain nothing that cannot change the result, such as a folder.
+    """
+    whole = [config, seed, dict(parts), data_checksum, torch_version, hardware_class]
+    text = json.dumps(whole, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -29,12 +29,3 @@ def check(config: RunConfig) -> None:
         raise InputError(f"{config.numerics.chosen[0]}: program {config.program} only computes in fp32")
     if hasattr(probe, "check"):
         probe.check(config)
-
-
-def modules(config: RunConfig) -> list[str]:
-    """The modules that compute a program's numbers, strategies included."""
-    module_of = PLUGINS["strategy"].module_of
-    if config.program == TRAIN:
-        return ["repro.rank.session", "repro.rank.summary", "repro.rank.loop", module_of(config.strategy.name)]
-    used = {config.strategy.name} | {each.name for each in getattr(config.probe, "strategies", {}).values()}
-    return [PROBES.module_of(config.program), *sorted(map(module_of, used))]

@@ -17,8 +17,9 @@ from repro.records.events import read_events
 class Run:
     """A resolved configuration with a variant's name and a seed.
 
-    `repro.experiment.identify` sets `key`, `resume_key`, `hardware`, a training's `iterations`, and `users_code`:
-    plugin that is a user's own file -> digest of its code. `expand` sets `ranks`.
+    `repro.experiment.identify` sets `key`, `resume_key`, `hardware`, a training's `iterations`, `parts`
+    (`versions.versions_of`), `edited` (`versions.edited_parts`) and `users_code`: plugin that is a user's own file ->
+    digest of its code. `expand` sets `ranks`.
     """
 
     experiment: str
@@ -31,6 +32,8 @@ class Run:
     ranks: int | None = None
     users_code: dict[str, str] = field(default_factory=dict)
     resume_key: str = ""
+    parts: dict[str, int | str] = field(default_factory=dict)
+    edited: list[str] = field(default_factory=list)
 
     def plain(self) -> dict[str, Any]:
         """Plain data for `of_plain`."""
@@ -43,7 +46,8 @@ class Run:
 
     def made_by(self) -> dict[str, Any]:
         """The provenance in the run's record (`repro.records.provenance`)."""
-        made = provenance.provenance() | ({"resume_key": self.resume_key} if self.resume_key else {})
+        made = provenance.provenance() | {"parts": self.parts}
+        made |= {"resume_key": self.resume_key} if self.resume_key else {}
         return made | ({"users_code": self.users_code} if self.users_code else {})
 
     @property

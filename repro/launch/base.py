@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 from repro.experiment.needs import Needs
 from repro.experiment.testbeds import Testbed
-from repro.fabric import FABRICS
 
 
 @dataclass
@@ -44,10 +43,6 @@ class Launcher(ABC):
     @abstractmethod
     def fabric(self) -> str:
         """The name of the ranks' fabric in `repro.fabric.FABRICS`."""
-
-    def code_roots(self) -> list[str]:
-        """The modules whose code determines a run's numbers."""
-        return [*self.modules, FABRICS[self.fabric]]
 
     def check(self, ranks: int) -> None:
         """InputError if so many ranks cannot be started on this testbed; has no side effects."""

@@ -24,7 +24,7 @@ from repro.launch.pool import Pools
 
 # a plan depends on the sources of the package, but for these folders
 NOT_READ = ("published", "reports", "site", "static", "testing", "faults")
-SOURCES = (".py", ".yaml", ".csv", ".json", ".txt")
+SOURCES = (".py", ".yaml", ".csv", ".json", ".txt", ".lock")
 VARIABLES = ("REPRO_", "XDG_", "CUDA_", "SLURM_", "HOME", "PYTHON", "MPI4PY_", "LD_LIBRARY_PATH")
 OUTPUT_VARIABLES = ("REPRO_RESULTS", "REPRO_REPORTS")  # no run depends on where its results are written
 

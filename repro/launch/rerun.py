@@ -99,7 +99,8 @@ def run_of(record: Record) -> Run:
 def config_of(record: Record) -> RunConfig:
     """The configuration of a record; InputError if the current schema does not reproduce its identity."""
     plain = {name: value for name, value in record.identity.plain().items() if value is not None}
-    plain["testbed"] = {name: value for name, value in plain["testbed"].items() if name not in METADATA}
+    described = {"sources": {"fair": "as the published run has it"}}
+    plain["testbed"] = {name: value for name, value in plain["testbed"].items() if name not in METADATA} | described
     config = settled(checked(RunConfig, SETTINGS | UNUSED | {"probe": None} | plain))
     if changed := list(_different(record.identity.values, config.identity.values)):
         raise InputError(f"{record.name}: its configuration would be another today: {changed[0]}")

@@ -1,9 +1,9 @@
 """Continues unfinished runs of other machines, and packs this one's for them.
 
-A run continues a kept run (`repro.records.kept`) of the same resume key: the same configuration, seed, data and user's
-code, and where time is measured the same hardware and torch. The project's own code may have changed since, because
-otherwise each commit would throw away what a GPU computed; the record lists the commit of each part (`attempts`), and
-`--force` starts from the beginning. In one workspace a run continues only itself, so that an edit starts anew.
+A run continues a kept run (`repro.records.kept`) of the same resume key: the same configuration, seed, data, versions
+of parts and user's code, and where time is measured the same hardware and torch. The project's code may have changed
+since without another version; the record lists the commit of each part (`attempts`), and `--force` starts from the
+beginning. In one workspace a run continues only itself.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def adopt(run: Run, note: Callable[[str], None]) -> None:
     write_atomically(file.with_suffix(".json"), json.dumps(manifest) + "\n")
     by = other.run.attempts[-1]
     made = f"by commit {(by.commit or 'unknown')[:8]} on {by.hardware}"
-    changed = "" if by.key == run.key else "; code, torch or hardware have changed since (--force starts anew)"
+    changed = "" if by.key == run.key else "; torch or hardware have changed since (--force starts anew)"
     note(f"{run.label}: continues an unfinished run at iteration {iteration}, computed {made}{changed}")
 
 

@@ -64,6 +64,10 @@ def run_unfinished(
     progress = Progress(planned, sys.stderr, len(os.sched_getaffinity(0)))
     if skipped := len(runs) - len(todo):
         progress.note(f"{skipped} of {len(runs)} runs are done already (--force runs them again)")
+        if edited := sorted({part for run in compress(runs, finished) for part in run.edited}):
+            progress.note(
+                f"{', '.join(edited)}: edited since its version, which these runs have (docs/design.md, Keys)"
+            )
     mirrors = BestEffort(tracking, progress.note) if tracking else None
     try:
         with contextlib.nullcontext(pools) if pools else Pools() as pools:

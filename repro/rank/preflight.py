@@ -27,6 +27,7 @@ from repro.core.errors import InputError
 from repro.experiment import programs
 from repro.experiment.cache_key import PROJECT_PACKAGES, left_out
 from repro.experiment.schema import RunConfig
+from repro.experiment.versions import roots_of
 from repro.fabric.base import Fabric
 from repro.fabric.real.gpus import gpu_of, grouped, mps_runs, too_few_gpus, visible_gpus
 
@@ -188,7 +189,7 @@ def reads_data(config: RunConfig) -> bool:
 
 def source_digests(config: RunConfig) -> dict[str, str]:
     """module -> digest, of the project's modules on this rank and of other packages that the program is from."""
-    packages = {*PROJECT_PACKAGES, *(name.split(".")[0] for name in programs.modules(config))}
+    packages = {*PROJECT_PACKAGES, *(name.split(".")[0] for name in roots_of(config))}
     return _digests(tuple(sorted(packages)))
 
 

@@ -17,9 +17,10 @@ from repro.data.minibatches import Batches
 from repro.experiment import cache_key
 from repro.experiment import config as configs
 from repro.experiment.expand import expand
-from repro.experiment.key import code_roots, keyed
+from repro.experiment.key import keyed
 from repro.experiment.plugins import choice
 from repro.experiment.schema import RunConfig
+from repro.experiment.versions import roots_of
 from repro.fabric.virtual import fabric as virtual
 from repro.testing import real, small
 from repro.training.clock import Clock
@@ -252,9 +253,9 @@ def test_a_key_depends_on_imbalance_only_where_there_is_some(tmp_path):
     before = keyed(traced.config)
     trace(tmp_path, "0,0,0,1\n")
     assert keyed(traced.config) != before  # by what the file holds, not by its name
-    assert "repro.algorithms.imbalance.trace" in code_roots(traced.config)
-    assert not any(root.startswith("repro.algorithms.imbalance") for root in code_roots(plain))
-    found = cache_key.modules(code_roots(plain))
+    assert "repro.algorithms.imbalance.trace" in roots_of(traced.config)
+    assert not any(root.startswith("repro.algorithms.imbalance") for root in roots_of(plain))
+    found = cache_key.modules(roots_of(plain))
     assert "repro.algorithms.imbalance.base" in found and "repro.algorithms.imbalance.cloud" not in found
 
 

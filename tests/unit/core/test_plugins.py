@@ -21,7 +21,7 @@ from repro.core.registry import PLUGINS
 from repro.experiment import config, files
 from repro.experiment.expand import expand
 from repro.experiment.identify import identify
-from repro.experiment.key import code_roots
+from repro.experiment.versions import roots_of
 from repro.fabric.virtual import fabric as virtual
 from repro.launch import plan_process
 from repro.rank import programs
@@ -71,7 +71,7 @@ def test_it_runs_as_ours_do(foreign):
     planned = expand(FIG4, [*foreign_package.CHOSEN, *REGRESSION, "testbed=paper/pipesgd"])
     identify(planned)
     (run,) = planned
-    roots = code_roots(run.config)
+    roots = roots_of(run.config)
     assert {f"foreign_plugins.{name}" for name in ("wire", "line", "points", "late")} <= set(roots)
     dataset = data.of(run.config)
     assert dataset.input_shape == (8,) and models.of(run.config, dataset)[0].weight.mean() == 1

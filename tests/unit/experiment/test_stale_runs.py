@@ -14,12 +14,13 @@ import pytest
 import torch
 
 from repro.core.errors import InputError
-from repro.experiment import cache_key
-from repro.experiment.cache_key import fingerprint, left_out, modules, run_key
+from repro.experiment import cache_key, versions
+from repro.experiment.cache_key import fingerprint, left_out, modules
 from repro.experiment.expand import expand
 from repro.experiment.identify import identify
-from repro.experiment.key import code_roots, keyed
+from repro.experiment.key import keyed, run_key
 from repro.experiment.plugins import choice
+from repro.experiment.versions import roots_of
 from repro.records import provenance
 from repro.strategies.dsync import DSync
 
@@ -109,11 +110,12 @@ def test_what_only_shows_a_run_is_left_out():
 
 
 def test_a_run_key_depends_on_everything_but_the_order_of_keys():
-    whole = ({"lr": 0.1, "strategy": {"name": "dsync", "K": 1}}, 0, "code", "data", "2.13.0", "cpu")
+    whole = ({"lr": 0.1, "strategy": {"name": "dsync", "K": 1}}, 0, {"training": 1}, "data", "2.13.0", "cpu")
     key = run_key(*whole)
     assert key == run_key({"strategy": {"K": 1, "name": "dsync"}, "lr": 0.1}, *whole[1:])
     changed = [({"lr": 0.2}, *whole[1:]), (whole[0], 1, *whole[2:])]
-    changed += [(*whole[:place], "other", *whole[place + 1 :]) for place in range(2, 6)]
+    others = {2: {"training": 2}, 3: "other", 4: "other", 5: "other"}
+    changed += [(*whole[:place], other, *whole[place + 1 :]) for place, other in others.items()]
     assert len({key, *(run_key(*each) for each in changed)}) == 7
 
 
@@ -163,7 +165,7 @@ EDITS = {
 @pytest.fixture(scope="module")
 def roots():
     """Run -> the modules that its numbers come from."""
-    return {name: code_roots(expand(*arguments)[0].config) for name, arguments in RUNS.items()}
+    return {name: roots_of(expand(*arguments)[0].config) for name, arguments in RUNS.items()}
 
 
 @pytest.fixture
@@ -233,6 +235,33 @@ def test_torch_and_hardware_count_where_there_is_arithmetic_or_a_wall_clock(over
         for version, kind in (("2.6", "cpu-2core"), ("2.7", "cpu-2core"), ("2.6", "gpu-1x"))
     )
     assert len({first, torch_2, other}) == keys
+
+
+def key_of(monkeypatch, *overrides):
+    (run,) = expand(FIG4, ["testbed=virtual", "seeds=1", "dataset.standin=always", *overrides])
+    identify([run])
+    return run.key, run.edited
+
+
+def test_a_key_has_versions_and_no_digest_of_code(monkeypatch):
+    before, _ = key_of(monkeypatch, "strategy=dsync")
+    other = {part: entry.model_copy(update={"digest": "other"}) for part, entry in versions.locked().items()}
+    monkeypatch.setattr(versions, "locked", lambda: other)
+    key, edited = key_of(monkeypatch, "strategy=dsync")
+    assert key == before and {"strategy/dsync", "training", "fabric/virtual"} <= set(edited)
+    raised = other | {"strategy/dsync": versions.Locked(version=2, digest="other")}
+    monkeypatch.setattr(versions, "locked", lambda: raised)
+    assert key_of(monkeypatch, "strategy=dsync")[0] != before
+
+
+def test_a_users_own_file_counts_by_its_digest(tmp_path, monkeypatch):
+    place, keys = tmp_path / "mine.py", []
+    for factor in (1, 2):
+        place.write_text(f"from repro.strategies.dsync import DSync\n\nclass Mine(DSync):\n    factor = {factor}\n")
+        os.utime(place, ns=(factor, factor))
+        versions._digest.cache_clear()  # a command plans once
+        keys.append(key_of(monkeypatch, f"strategy={place}:Mine")[0])
+    assert keys[0] != keys[1]
 
 
 def test_an_option_that_comes_later_changes_no_key_at_its_default(monkeypatch):

@@ -17,9 +17,10 @@ from repro.experiment import quoted as module
 from repro.experiment.expand import expand
 from repro.experiment.grid import Variant
 from repro.experiment.identify import identify
-from repro.experiment.key import Keys, code_roots
+from repro.experiment.key import Keys
 from repro.experiment.quoted import printed, quoted
 from repro.experiment.standing import Standing, standing, total
+from repro.experiment.versions import roots_of
 from repro.fabric.virtual import fabric as virtual
 from repro.rank.programs import run_probe
 from repro.records.catalogue import REFERENCE, Found
@@ -113,7 +114,7 @@ def experiment_of(program: str) -> str:
 def test_a_probe_says_how_many_ranks_it_needs_and_its_code_counts(name, monkeypatch):
     first_variant_alone(monkeypatch)
     run, *_ = expand(experiment_of(name), [], "quick", lacking=[])  # some testbeds need GPUs
-    roots = code_roots(run.config)
+    roots = roots_of(run.config)
     assert programs.ranks(run.config) >= run.config.workers and f"repro.probes.{name}" in roots
     assert set(roots) <= set(cache_key.modules(roots))
 

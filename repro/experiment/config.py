@@ -94,8 +94,9 @@ def choices(experiment: str, overrides: Sequence[str], conditions: Sequence[str]
     From now on this process imports the code that they name, and none that the experiment's file names alone.
     conditions: overrides of that file, which the user's follow.
     """
+    chosen = grid.choices(own_file(experiment), RunConfig.model_fields, [*conditions, *overrides])
     admit_code(overrides)
-    return grid.choices(own_file(experiment), RunConfig.model_fields, [*conditions, *overrides])
+    return chosen
 
 
 def axes(resolved: dict[str, Any], overrides: Sequence[str]) -> tuple[list[Variant], dict[str, list[str]]]:

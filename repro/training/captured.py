@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Protocol
 
 import torch
 
 from repro.core.not_none import not_none
 from repro.training.model_shard import ModelShard
+
+CLOSE = 1e-5  # relative: cuDNN adds in varying order
 
 
 class Graph(Protocol):
@@ -52,12 +55,13 @@ class CapturedPasses:
 
     Inputs, weights and gradients are static: a minibatch is copied into the inputs, the weights are the shard's vector,
     and a replay overwrites the gradients. A minibatch of another shape, or after the shard was pointed at another
-    vector, is computed eagerly; so is everything, and a line says so, if the passes cannot be recorded.
+    vector, is computed eagerly. So is everything, and a line says so, if the passes cannot be recorded, or if the first
+    replay gives another loss or other gradients than the same passes computed eagerly.
 
     weights: the address of the shard's weights when the passes were recorded
     """
 
-    said = False  # that passes of this process cannot be recorded
+    explained: ClassVar[bool] = False  # whether this process has said why passes are computed eagerly
 
     def __init__(
         self,
@@ -82,20 +86,28 @@ class CapturedPasses:
         return self._wait
 
     def _record(self, x: torch.Tensor, y: torch.Tensor) -> None:
+        """Record the passes of this minibatch, if that is possible; running statistics stay as they were."""
         shard, graph = self.shard, self.new_graph(self.shard.device)
         self.x, self.y, self.weights = x.clone(), y.clone(), shard.weights.data_ptr()
+        buffers = [(buffer, buffer.clone()) for buffer in shard.model.buffers()]
+        expected = [self.run(x, y), *(p.grad for p in shard.parameters)]
+        shard.clear_gradients()
         try:
             self.loss = graph.record(lambda: self.run(self.x, self.y))
+            self.gradients, self.graph = [p.grad for p in shard.parameters], graph
+            graph.replay()
+            computed = [self._wait(), *self.gradients]
+            if (difference := distance(computed, expected)) > CLOSE:
+                raise RuntimeError(f"the first replay differs from the eager passes by {difference:.2g} of their norm")
         except RuntimeError as error:
-            self.recordable = False
+            self.graph, self.recordable = None, False
             shard.clear_gradients()
-            if not CapturedPasses.said:
-                CapturedPasses.said = True
+            if not CapturedPasses.explained:
+                CapturedPasses.explained = True
                 reason = str(error).partition("\n")[0]
                 print(f"passes are computed eagerly, not as a CUDA graph: {reason}", file=sys.stderr)
-            return
-        self.gradients = [parameter.grad for parameter in shard.parameters]
-        self.graph = graph
+        for buffer, before in buffers:
+            buffer.copy_(before)
 
     def _fits(self, x: torch.Tensor, y: torch.Tensor) -> bool:
         same_shapes = (x.shape, x.dtype, y.shape, y.dtype) == (self.x.shape, self.x.dtype, self.y.shape, self.y.dtype)
@@ -106,3 +118,14 @@ class CapturedPasses:
         for parameter, gradient in zip(self.shard.parameters, self.gradients):
             parameter.grad = gradient
         return self.loss.clone()
+
+
+def distance(computed: Sequence[torch.Tensor | None], expected: Sequence[torch.Tensor | None]) -> float:
+    """The norm of the difference of two lists of tensors, relative to that of `expected`; infinity where one of them
+    alone has a tensor, and for NaN."""
+    if [a is None for a in computed] != [b is None for b in expected]:
+        return math.inf
+    pairs = [(a.double(), b.double()) for a, b in zip(computed, expected) if a is not None and b is not None]
+    far = math.sqrt(sum(float((a - b).square().sum()) for a, b in pairs))
+    norm = math.sqrt(sum(float(b.square().sum()) for _, b in pairs))
+    return far / norm if norm and not math.isnan(far) else math.inf

@@ -204,7 +204,22 @@ def test_other_shapes_and_rebound_weights_are_computed_eagerly():
         for each in (shard, plain):
             each.update()
         replays.append(graphs[0].replays)
-    assert replays == [1, 2, 2, 2, 2]
+    assert replays == [2, 3, 3, 3, 3]  # the first one is compared with the eager passes
+
+
+def test_a_graph_that_computes_something_else_is_not_used(monkeypatch, capsys):
+    class Wrong(RecordedOnCpu):
+        def replay(self):
+            super().replay()
+            self.gradients[0].mul_(1.001)
+
+    monkeypatch.setattr(CapturedPasses, "explained", False)
+    how = {"workers": 2, "build_model": with_statistics}
+    expected = small.run("dsync", **how)
+    monkeypatch.setattr(compute, "SideBySide", lambda shard, run: CapturedPasses(shard, run, lambda _: Wrong(shard)))
+    small.assert_same(small.run("dsync", **how), expected)
+    [line] = capsys.readouterr().err.splitlines()
+    assert "differs from the eager passes" in line
 
 
 def test_passes_that_cannot_be_captured_are_computed_eagerly_and_say_so_once(monkeypatch, capsys):
@@ -216,7 +231,7 @@ def test_passes_that_cannot_be_captured_are_computed_eagerly_and_say_so_once(mon
             run()
             raise RuntimeError("operation not permitted when stream is capturing\nmore")
 
-    monkeypatch.setattr(CapturedPasses, "said", False)
+    monkeypatch.setattr(CapturedPasses, "explained", False)
     monkeypatch.setattr(compute, "SideBySide", lambda shard, run: CapturedPasses(shard, run, lambda _: Fails(shard)))
     small.run("dsync", workers=2)
     [line] = capsys.readouterr().err.splitlines()

@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from repro.core.errors import InputError
@@ -15,7 +16,7 @@ from repro.experiment import cache_key, draws
 from repro.experiment.needs import uses_gpu
 from repro.experiment.run import Run
 from repro.experiment.schema import RunConfig
-from repro.experiment.versions import edited_parts, versions_of
+from repro.experiment.versions import digest_of, edited_parts, versions_of
 from repro.records import provenance
 
 # entries that no result depends on: names, places of data, time limits
@@ -28,13 +29,14 @@ NOT_IN_KEY = {
 
 
 class Keys:
-    """Computes keys of runs. Data that runs share are read once, so they must not change meanwhile.
+    """Computes keys of runs. Code and data that runs share are read once, so they must not change meanwhile.
 
     hardware_class: for runs whose launcher has none; None: this machine's.
     """
 
     def __init__(self, hardware_class: str | None = None) -> None:
         self._hardware_class = hardware_class
+        self._digest = cache(digest_of)
         self._data: dict[str, tuple[str, int]] = {}
 
     def assign(self, run: Run, checksum: str | None = None) -> None:
@@ -59,7 +61,7 @@ class Keys:
         if checksum is None:
             checksum, per_epoch = self._read(config)
             run.iterations = config.iterations(per_epoch) if config.program == TRAIN and per_epoch else None
-        run.parts, run.edited = versions_of(config), edited_parts(config)
+        run.parts, run.edited = versions_of(config, self._digest), edited_parts(config, self._digest)
         whole = keyed(config), run.seed, run.parts, checksum
         run.key = run_key(*whole, *computed_by)
         run.resume_key = run_key(*whole, *((None, None) if config.simulated else computed_by))

@@ -9,7 +9,7 @@ version; its digest counts.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,6 +27,7 @@ from repro.experiment.schema import RunConfig
 LOCK = Path(__file__).with_name("versions.lock")
 DIGITS = 16  # of a digest
 TRAINING = ("repro.rank.session", "repro.rank.summary", "repro.rank.loop")
+Digest = Callable[[tuple[str, ...]], str]
 Parts = dict[str, tuple[str, ...]]  # part -> the modules that its code begins with; it goes on with what they import
 
 
@@ -46,10 +47,18 @@ def locked() -> dict[str, Locked]:
         raise InputError(f"{LOCK}: must have a version and a digest for each part ({error})") from None
 
 
-def versions_of(config: RunConfig) -> dict[str, int | str]:
-    """part -> version, or the digest of the code of a part without one, of all parts that compute a run's numbers."""
+def digest_of(roots: tuple[str, ...]) -> str:
+    """The digest of the code of a part."""
+    return cache_key.fingerprint(roots)[:DIGITS]
+
+
+def versions_of(config: RunConfig, digest: Digest = digest_of) -> dict[str, int | str]:
+    """part -> version, or the digest of the code of a part without one, of all parts that compute a run's numbers.
+
+    digest: `digest_of`, or a cached one for many runs, of which none edits code.
+    """
     known = locked()
-    return {part: known[part].version if part in known else _digest(roots) for part, roots in parts_of(config).items()}
+    return {part: known[part].version if part in known else digest(roots) for part, roots in parts_of(config).items()}
 
 
 def parts_of(config: RunConfig) -> Parts:
@@ -69,15 +78,10 @@ def parts_of(config: RunConfig) -> Parts:
     return parts | launching(launcher) | {f"fabric/{launcher.fabric}": (home("fabric").FABRICS[launcher.fabric],)}
 
 
-def edited_parts(config: RunConfig) -> list[str]:
-    """The parts of a run whose code is another one than when their version was given: a draft, which has no version."""
+def edited_parts(config: RunConfig, digest: Digest = digest_of) -> list[str]:
+    """The parts of a run whose code is another one than when their digest was written."""
     known = locked()
-    return [part for part, roots in parts_of(config).items() if part in known and known[part].digest != _digest(roots)]
-
-
-@cache
-def _digest(roots: tuple[str, ...]) -> str:
-    return cache_key.fingerprint(roots)[:DIGITS]
+    return [part for part, roots in parts_of(config).items() if part in known and known[part].digest != digest(roots)]
 
 
 def roots_of(config: RunConfig) -> list[str]:
@@ -104,7 +108,7 @@ def launching(launcher: Any) -> Parts:
 
 def digests() -> dict[str, str]:
     """part -> digest of its code now, of all parts of this project."""
-    return {part: _digest(roots) for part, roots in sorted(project_parts().items())}
+    return {part: digest_of(roots) for part, roots in sorted(project_parts().items())}
 
 
 def write(entries: Mapping[str, Locked]) -> None:

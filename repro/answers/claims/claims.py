@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import date
 from pathlib import Path
 from typing import Any, Literal
@@ -54,12 +55,13 @@ class Tolerance(Model):
     fixed: date | None = None
 
     def around(self, paper: Paper) -> tuple[float | None, float | None]:
-        """The paper's range, widened by the tolerance."""
-        low, high = paper.low, paper.high
-        return (
-            None if low is None else low - abs(low) * self.relative - self.absolute,
-            None if high is None else high + abs(high) * self.relative + self.absolute,
-        )
+        """The paper's range, widened by the tolerance; an infinite end stays so."""
+        return self._beyond(paper.low, -1), self._beyond(paper.high, 1)
+
+    def _beyond(self, end: float | None, sign: int) -> float | None:
+        if end is None or math.isinf(end):  # infinity times no relative tolerance is NaN
+            return end
+        return end + sign * (abs(end) * self.relative) + sign * self.absolute
 
 
 class ClaimedEffect(Model):
@@ -164,8 +166,8 @@ class Claim(Model):
 class Finding(Model):
     """A sentence on a result whose numbers are placeholders: `{claim:kind}`, or `{claim:paper}` for the paper's.
 
-    `{claim:kind:point}` is the number without its range, `:range` the range, `:verdict` the word. The build fails where
-    a verdict in `rests_on` has changed.
+    `{claim:kind:point}` is the number without its range, `:range` the range, `:verdict` the word, `:reason` what stands
+    beside the word, as the pairs of an accuracy. The build fails where a verdict in `rests_on` has changed.
     """
 
     part = "finding"

@@ -110,7 +110,12 @@ def erring(runs: Runs, errors: Residuals) -> Runs:
     return Runs.of(made())
 
 
-def towards(values: Mapping[int, float], twin: float) -> dict[int, float]:
-    """Simulated values, each moved a random part of the way to the emulated twin, on a log scale; twin: their ratio."""
-    parts = np.random.default_rng(residuals.SEED).random(max(values, default=0) + 1)
-    return {draw: value * twin ** float(parts[draw]) for draw, value in values.items()}
+def towards(values: Mapping[int, float], twin: Sequence[float], most: float = 1.0) -> dict[int, float]:
+    """Simulated values, each moved a random part of the way to a seed of the emulated twin, on a log scale.
+
+    twin: emulated over simulated, a ratio a seed, which take turns over the draws; without any the values stay. most:
+    the largest part.
+    """
+    parts = most * np.random.default_rng(residuals.SEED).random(max(values, default=0) + 1)
+    twin = twin or [1.0]
+    return {draw: value * twin[draw % len(twin)] ** float(parts[draw]) for draw, value in values.items()}

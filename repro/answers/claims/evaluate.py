@@ -21,6 +21,7 @@ VARIANT = ("variant", "experiment", "testbed")  # columns that tell variants apa
 OTHER_END = {"": "", "_low": "_high", "_high": "_low"}  # suffix of a column -> suffix of the other end of its interval
 ROUNDING = 1e-9
 EMULATED_SEEDS = 3  # of 2026-11-27, after an audit: a verdict of one run, which no draw moved, had no interval
+LEAST_REPRODUCING = 20  # draws at the paper's own baseline, or all there are, below which there is no such verdict
 TAKES: dict[str, Callable[[Sequence[float]], float]] = {
     "min": min, "max": max, "mean": fmean, "median": median,
     "farthest": lambda values: max(values, key=lambda value: abs(value - 1)),
@@ -39,7 +40,8 @@ class Outcome:
 class ConditionalVerdict:
     """The verdict over the draws at which the paper's own baseline comes out as printed.
 
-    verdict: None where too few draws reproduce the baseline, or none. baseline: our number for it over all draws.
+    verdict: None where fewer than LEAST_REPRODUCING draws, and not all, reproduce the baseline. baseline: our number
+    for it over all draws.
     """
 
     reproducing: int  # draws
@@ -55,7 +57,7 @@ class ConditionalVerdict:
             return f"{self.verdict.text}, of the {self.reproducing} draws in {self.draws} that reproduce it"
         if self.impossible:
             return f"contradiction: none of {self.draws} draws reproduces it"
-        return f"not resolved: too few draws, {self.reproducing} of {self.draws}, reproduce it"
+        return f"not resolved: {self.reproducing} of {self.draws} draws reproduce it, {LEAST_REPRODUCING} are needed"
 
 
 @dataclass(frozen=True)
@@ -154,11 +156,15 @@ WORDS = {paired.NO_LOSS: words.CONFIRMED, paired.LOSS: words.REFUTED, paired.OPE
 
 
 def interval(evidence: Evidence) -> Interval:
-    """The median over seeds, and the range of 90 % of the draws, or of all seeds and repetitions."""
+    """The median over seeds, and the range of 90 % of the draws, or of all seeds and repetitions.
+
+    What an input fixes is the number as configured, wherever the draws of the other inputs lie.
+    """
     low, middle, high = spread(evidence.values)
     if evidence.sample is None:
         return Interval(min([low, *evidence.repeated]), middle, max([high, *evidence.repeated]))
-    return Interval.of(middle, evidence.sample)
+    drawn = Interval.of(middle, evidence.sample)
+    return drawn.around(middle) if evidence.by_construction else drawn
 
 
 def numbers(value: Value, table: Lists, suffixes: tuple[str, str] = ("", "")) -> Outcome:

@@ -15,7 +15,14 @@ from repro.answers.claims import claims, drawn, evaluate, residuals
 from repro.answers.claims.claims import Claim, File, Restated
 from repro.answers.claims.compute import FUNCTIONS, PROBE_OF
 from repro.answers.claims.drawn import Sweeps
-from repro.answers.claims.evaluate import ClaimVerdict, ConditionalVerdict, Evidence, Outcome
+from repro.answers.claims.evaluate import (
+    EMULATED_SEEDS,
+    LEAST_REPRODUCING,
+    ClaimVerdict,
+    ConditionalVerdict,
+    Evidence,
+    Outcome,
+)
 from repro.answers.claims.residuals import Residuals, Twins
 from repro.answers.claims.stats import median
 from repro.answers.claims.verdict import Interval, Sample, verdict_of
@@ -32,7 +39,6 @@ from repro.records.kinds import EMULATED, SIMULATED
 
 NO_DRAWS = "its inputs are not drawn: repro run with --draws 64"
 NO_NUMBERS = "its inputs are drawn for times alone, and no target is reached without arithmetic"
-LEAST_REPRODUCING = 20  # draws that reproduce the paper's own baseline, below which there is no conditional verdict
 Finder = Callable[[str, str], Runs | None]  # (experiment, kind) -> the runs that speak to its claims
 
 
@@ -103,7 +109,8 @@ class ClaimEvaluator:
     def _simulated(self, claim: Claim, group: Runs, evidence: Evidence, sweeps: Sweeps | None) -> Evidence:
         """A simulated time, or a number from times: over the draws of assumed inputs and the simulation's error.
 
-        The error is the difference to the emulated twin of the runs, or else the validation's error for their family.
+        The error is a part of the difference to the emulated twin of the runs, where there is one, and the validation's
+        error for their family, unless the twin has enough seeds.
         """
         errors = self._errors(group)
         if sweeps is None:
@@ -112,29 +119,36 @@ class ClaimEvaluator:
             values = outcome_of(claim, self._with_errors(group, errors)).values
             return replace(evidence, sample=sample_of(values), error=errors.source)
         own, twin = outcome_of(claim, sweeps.configured), self._twin(claim, sweeps)
-        if twin:
+        if len(twin) >= EMULATED_SEEDS:
             errors = None
         values = self._drawn_values(claim, sweeps, errors)
         if reason := nothing_drawn(claim, own.values, values) or not_all_drawn(claim, group, sweeps):
             return replace(evidence, not_drawn=reason if evidence.outcome.values else "")
-        if twin:
-            values = drawn.towards(values, twin)
-        source = "its emulated twin" if twin else errors.source if errors else ""
+        sources = [*(["its emulated twin"] if twin else []), *([errors.source] if errors else [])]
         point = evidence.outcome if evidence.outcome.values else own
-        return replace(self._over_draws(claim, evidence, values, sweeps, errors), outcome=point, error=source)
+        over_draws = self._over_draws(claim, evidence, drawn.towards(values, twin), sweeps, errors)
+        return replace(over_draws, outcome=point, error=" and ".join(sources))
 
     def _emulated(self, claim: Claim, evidence: Evidence, sweeps: Sweeps) -> Evidence:
-        """An emulated number over the draws: it has the simulation's inputs, and is scaled as the simulation varies."""
-        own = outcome_of(claim, sweeps.configured).values
-        values, base, point = self._drawn_values(claim, sweeps, None), median(own.values()), median(evidence.values)
-        simulated = self.find(claim.experiment, SIMULATED)
+        """An emulated number over the draws: the simulation's, times emulated over simulated of a seed.
+
+        Too few seeds are no sample of that ratio, which other inputs may change too: a draw then takes none to twice of
+        it, beside the simulation's error. A number that no draw moves has its seeds alone.
+        """
+        own, values = outcome_of(claim, sweeps.configured).values, self._drawn_values(claim, sweeps, None)
+        simulated, twin = self.find(claim.experiment, SIMULATED), self._twin(claim, sweeps)
         if reason := nothing_drawn(claim, own, values) or not_all_drawn(claim, simulated, sweeps):
             return replace(evidence, not_drawn=reason)
-        if not base or not point:
+        if not twin:
             return replace(evidence, not_drawn=NO_DRAWS)
-        seeds = sorted(value / point for value in evidence.values)  # take turns over the draws
-        scaled = {n: value * point / base * seeds[n % len(seeds)] for n, value in values.items()}
-        return self._over_draws(claim, evidence, scaled, sweeps, None)
+        if not sample_of(values).varies:
+            return evidence
+        if len(twin) >= EMULATED_SEEDS:
+            seeds = {n: value * twin[n % len(twin)] for n, value in values.items()}  # they take turns
+            return self._over_draws(claim, evidence, seeds, sweeps, None)
+        errors = self._errors(simulated or sweeps.configured)
+        values = drawn.towards(self._drawn_values(claim, sweeps, errors), twin, most=2.0)
+        return self._over_draws(claim, evidence, values, sweeps, errors)
 
     def _drawn_values(self, claim: Claim, sweeps: Sweeps, errors: Residuals | None) -> dict[int, float]:
         """draw -> our number. A function sees whatever runs there are, so it counts at the draws that all runs have."""
@@ -150,13 +164,13 @@ class ClaimEvaluator:
         decided_by = sweeps.decided_by(values)
         return replace(evidence, sample=sample_of(values), conditional=conditional, decided_by=decided_by)
 
-    def _twin(self, claim: Claim, sweeps: Sweeps) -> float | None:
-        """The emulated number over the simulated one, where there are both."""
-        if (group := self.find(claim.experiment, EMULATED)) is None:
-            return None
-        emulated = median(outcome_of(claim, group).values.values())
+    def _twin(self, claim: Claim, sweeps: Sweeps) -> list[float]:
+        """The emulated number over the simulated one, a ratio a seed; none without both."""
         simulated = median(outcome_of(claim, sweeps.configured).values.values())
-        return emulated / simulated if emulated and simulated and emulated / simulated > 0 else None
+        if not simulated or (group := self.find(claim.experiment, EMULATED)) is None:
+            return []
+        ratios = sorted(value / simulated for value in outcome_of(claim, group).values.values())
+        return ratios if all(0 < ratio < math.inf for ratio in ratios) else []
 
     def _conditional(
         self, claim: Claim, sweeps: Sweeps, errors: Residuals | None, values: Mapping[int, float]
@@ -173,7 +187,7 @@ class ClaimEvaluator:
         point = median(outcome_of(of_baseline, sweeps.configured).values.values())
         interval = None if point is None else Interval.of(point, sample_of(baseline))
         counts = len(reproducing), len(both), interval
-        if len(reproducing) < LEAST_REPRODUCING:
+        if not reproducing or len(reproducing) < min(LEAST_REPRODUCING, len(both)):
             return ConditionalVerdict(*counts, impossible=not reproducing and len(both) >= LEAST_REPRODUCING)
         return ConditionalVerdict(*counts, verdict_of(sample_of(reproducing), *claim.widened, self.file.effect(claim)))
 

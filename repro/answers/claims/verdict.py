@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 from typing import Literal
 
 from repro.answers.claims.stats import wilson
@@ -72,7 +73,10 @@ class Sample:
 
 @dataclass(frozen=True)
 class Interval:
-    """A point, and the range around it that holds 90 % of the draws, or all seeds and repetitions."""
+    """A point, and the range around it that holds 90 % of the draws, or all seeds and repetitions.
+
+    The point is the number as configured, or the median draw where that is not within the range.
+    """
 
     low: float
     point: float
@@ -80,10 +84,16 @@ class Interval:
 
     @classmethod
     def of(cls, point: float, sample: Sample) -> Interval:
-        """The range of a sample, widened to include the point."""
+        """The range of a sample."""
         ordered = sorted(value for value in sample.values if not math.isnan(value)) or [point]
-        ends = [ordered[round(q * (len(ordered) - 1))] for q in (WITHIN_90 if sample.drawn else (0, 1))]
-        return cls(min(ends[0], point), point, max(ends[1], point))
+        low, high = (ordered[round(q * (len(ordered) - 1))] for q in (WITHIN_90 if sample.drawn else (0, 1)))
+        if sample.drawn and not low < point < high:
+            point = median(ordered)
+        return cls(low, point, high).around(point)
+
+    def around(self, point: float) -> Interval:
+        """The range, widened to include another point."""
+        return Interval(min(self.low, point), point, max(self.high, point))
 
 
 @dataclass(frozen=True)

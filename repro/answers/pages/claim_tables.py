@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -148,11 +149,14 @@ class ClaimTables:
     def judged_by(self, claim: Claim) -> str:
         """`1.05 to 1.16×; above 1.05×; since 2026-11-26`: the range with its tolerance, the direction with its margin,
         and since when they are fixed, if not since the file's date."""
-        low, high = (None if end is None else wording.value(claim.paper, end, claim.about) for end in claim.widened)
+        low, high = (
+            None if end is None or math.isinf(end) else wording.value(claim.paper, end, claim.about)
+            for end in claim.widened
+        )
         unit = {"x": TIMES, "%": " %"}.get(claim.paper.unit, "")
         bound = "at least " if high is None else "at most " if low is None else ""
         ends = " to ".join(dict.fromkeys(end for end in (low, high) if end is not None))
-        parts = [] if claim.effect and None in (low, high) else [f"{bound}{ends}{unit}"]
+        parts = [] if claim.effect and None in claim.widened else [f"{bound}{ends}{unit}"]
         if effect := self.file.effect(claim):
             end = effect.band[effect.side == "above"]
             parts.append(f"{effect.side} {wording.value(claim.paper, end, claim.about)}{unit}")

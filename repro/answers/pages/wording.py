@@ -139,7 +139,7 @@ def headlines(by_claim: Mapping[str, Sequence[ClaimVerdict]]) -> pd.DataFrame:
             else []
         )
         fits = bool(ends) and ends[0] > 0 and all(map(math.isfinite, ends))
-        paper = [math.nan if end is None or not fits else end / by for end in printed]
+        paper = [math.nan if end is None or math.isinf(end) or not fits else end / by for end in printed]
         share = one.verdict.share.text if one.verdict.share and one.verdict.share.drawn else ""
         rows.append(
             {"claim": claim.text, "unit": ("x" if ratio else "") if fits else "-"}

@@ -111,6 +111,8 @@ def test_an_interval_holds_nine_in_ten_of_the_draws_or_all_seeds():
     values = [float(n) for n in range(101)]
     assert Interval.of(50.0, draws(*values)) == Interval(5.0, 50.0, 95.0)
     assert Interval.of(50.0, Sample(values, drawn=False)) == Interval(0.0, 50.0, 100.0)
+    for best_guess in (5.0, 95.0, 101.0):  # at an end of the draws, or beyond, it stands for none of them
+        assert Interval.of(best_guess, draws(*values)) == Interval(5.0, 50.0, 95.0)
     assert Share(1, 2, drawn=False).text == "1 of 2" and math.isnan(Interval.of(math.nan, draws(math.nan)).low)
 
 
@@ -170,9 +172,10 @@ def test_an_error_makes_times_longer_rates_smaller_and_nothing_else():
 
 
 def test_a_simulation_is_a_part_of_the_way_to_its_emulated_twin_in_each_draw():
-    moved = drawn.towards(dict.fromkeys(range(64), 2.0), 2.0)
-    assert all(2.0 <= value <= 4.0 for value in moved.values()) and len(set(moved.values())) == 64
-    assert drawn.towards({1: 2.0}, 2.0)[1] == moved[1]  # more draws extend the fewer
+    moved = drawn.towards(dict.fromkeys(range(64), 2.0), [2.0, 0.5])
+    assert all(2.0 <= moved[n] <= 4.0 if n % 2 == 0 else 1.0 <= moved[n] <= 2.0 for n in moved)
+    assert len(set(moved.values())) == 64
+    assert drawn.towards({1: 2.0}, [2.0, 0.5])[1] == moved[1]  # more draws extend the fewer
 
 
 # --- what decides

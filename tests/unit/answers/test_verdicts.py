@@ -12,9 +12,12 @@ import yaml
 
 from repro.answers.claims import claims, evaluate
 from repro.answers.claims.evaluate import Evidence, Outcome, judge
+from repro.answers.claims.stats import TIMES
 from repro.answers.claims.value import Value
 from repro.answers.claims.verdict import CONFIRMED, CONSISTENT, IN_DIRECTION, NOT_RUN, OPEN, Interval, Sample, Verdict
 from repro.answers.pages import wording
+from repro.answers.pages.claim_tables import ClaimTables
+from repro.answers.pages.files import Files
 from repro.answers.tables.columns import Lists
 from repro.core.errors import InputError
 
@@ -132,8 +135,10 @@ def test_phases_are_those_of_breakdown_runs_where_there_are_any():
 
 def test_draws_make_the_range_and_the_share_and_repetitions_the_range(tmp_path):
     found = verdict(tmp_path, CLAIM, of(2.4, sample=Sample([1.0] * 3 + [2.5] * 61, drawn=True)))
-    assert found.estimate == Interval(2.4, 2.4, 2.5)  # 90 % of the draws, and the point
+    assert found.estimate == Interval(2.5, 2.5, 2.5)  # 90 % of the draws; the best guess is none of them
     assert found.verdict.answer == CONFIRMED and found.verdict.size.text == "61 of 64"
+    fixed = of(2.4, sample=Sample([2.5] * 64, drawn=True), by_construction="fixed by alpha_s")
+    assert verdict(tmp_path, CLAIM, fixed).estimate == Interval(2.4, 2.4, 2.5)
     assert verdict(tmp_path, CLAIM, of(2.5, repeated=[2.1, 2.8])).estimate == Interval(2.1, 2.5, 2.8)
 
 
@@ -144,6 +149,19 @@ def test_a_tolerance_widens_the_papers_range_either_way(tmp_path, low, high, wid
     paper = {"low": low, "high": high, "shown": "some"}
     (claim,) = read(tmp_path, CLAIM | {"paper": paper, "tolerance": {"relative": 0.1, "absolute": 0.1}}).claims
     assert claim.widened == pytest.approx(widened)
+
+
+@pytest.mark.parametrize("relative", [0.0, 0.1])
+def test_at_least_so_much_is_a_size_that_any_larger_number_has(tmp_path, relative):
+    much = CLAIM | {"paper": {"low": 2.0, "high": math.inf, "shown": "much", "unit": "x"}}
+    much |= {"tolerance": {"relative": relative}, "headline": True}
+    found = verdict(tmp_path, much, of(9.0, sample=Sample([9.0] * 64, drawn=True)))
+    assert found.verdict.answer == CONFIRMED and found.verdict.size.text == "64 of 64"
+    file = read(tmp_path, much)
+    shown = ClaimTables("p", file, {}, {}, Files("p", tmp_path)).judged_by(file.claims[0])
+    (row,) = wording.headlines({"faster": [found]}).to_dict("records")
+    assert row["paper_low"] == 2.0 and math.isnan(row["paper_high"])  # one mark in the picture, of a bound
+    assert shown == f"at least {2 - 2 * relative:.2f}{TIMES}; above 1.05{TIMES}"
 
 
 @pytest.mark.parametrize(("values", "answer"), [

@@ -180,6 +180,12 @@ def test_an_answer_says_where_the_runs_here_change_what_it_rests_on(reported):
     assert own.finding(finding) == f"It is {word}. *With the runs here: C1 is {word} (emulated), no longer refuted.*"
 
 
+def test_a_placeholder_may_be_the_reason_of_a_verdict(reported):
+    page = reported("pipesgd").page
+    pairs = page.one("k2-no-loss", "simulated").verdict.reason
+    assert pairs and page.filled("({k2-no-loss:simulated:reason})") == f"({pairs})"
+
+
 def test_the_overview_is_one_screen_and_marks_the_users_own_results(reported, tmp_path, monkeypatch):
     without_drawing(monkeypatch)
     papers, across = {paper: reported(paper).summary for paper in PAPERS}, dict.fromkeys(ACROSS, "A line.")
@@ -193,6 +199,21 @@ def test_the_overview_is_one_screen_and_marks_the_users_own_results(reported, tm
     text = (tmp_path / "index.md").read_text()
     assert re.search(r"\(gtopk.md\)\*\* \(\*yours: 3 of \d+ headlines\*\)", text) and text.count("*yours: ") == 1
     assert "validation" in text.split("Not built here yet")[1]
+
+
+def test_the_picture_of_the_overview_has_every_headline_and_readable_texts(reported, tmp_path, monkeypatch):
+    texts = []
+
+    def save(figure, stem, suffixes):
+        assert not unreadable(figure)
+        texts.extend(label.get_text() for axis in figure.axes for label in axis.get_yticklabels())
+        return undrawn(figure, stem, suffixes)
+
+    monkeypatch.setattr("repro.answers.pages.files.save", save)
+    summaries = {paper: reported(paper).summary for paper in PAPERS}
+    overview.build(summaries, tmp_path)
+    wanted = [f"{PAPERS[paper]}. {row['claim']}" for paper in PAPERS for row in summaries[paper]["headlines"]]
+    assert sorted(" ".join(text.split()) for text in texts) == sorted(wanted)
 
 
 def test_the_users_own_runs_are_on_the_papers_page_even_if_they_decide_nothing(tmp_path, monkeypatch):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
 from repro.answers.claims.verdict import CONFIRMED, IN_DIRECTION, OPEN, REFUTED
 from repro.answers.figures import looks
 from repro.answers.pages.cells import cell
+from repro.answers.pages.writing import DPI
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,8 +19,10 @@ if TYPE_CHECKING:
 
 WORDS = (CONFIRMED, IN_DIRECTION, REFUTED, OPEN)
 OTHER, PAPER = "not judged", "paper's range"  # names in the palette, like WORDS
-LETTERS = 104  # in a line of a claim's text
-ROW, LINE, WIDTH = 0.4, 0.16, 8.0  # inches: a row without its text, a line of text, the figure
+LETTERS = 74  # in a line of a claim's text
+GAP, LINE, PANEL, WIDTH = 0.07, 0.13, 0.45, 10.0  # inches: between rows, a line of text, a panel's axis, the figure
+TICKS = (0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500)
+QUIET = {"fontsize": 7.5, "color": "0.35"}
 TEXT = "-"  # unit of claims whose numbers do not fit on an axis of ratios
 PANELS = {
     "x": "times as fast, or as much (dashed: no effect)",
@@ -33,7 +37,7 @@ def picture(files: Files, rows: pd.DataFrame, which: str = "The headline claims"
     alt = f"A line for each headline claim with the paper's number and ours: {counts}."
     caption = (
         f"{which}: the paper's number (diamond) or range, and ours in the colour of the verdict, with nine in ten "
-        "draws of the inputs that the paper does not print (or all seeds). The kind of number that decides: "
+        "draws of what the paper does not print (or all seeds). The kind of number that decides: "
         + ", ".join(f"**{kind}**" for kind in dict.fromkeys(rows["kind"]))
         + "."
     )
@@ -41,7 +45,7 @@ def picture(files: Files, rows: pd.DataFrame, which: str = "The headline claims"
 
 
 def draw(rows: pd.DataFrame) -> Any:
-    """The matplotlib figure. rows: as of `wording.headlines`."""
+    """The matplotlib figure, a row a claim: text, numbers, verdict. rows: as of `wording.headlines`."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -50,39 +54,41 @@ def draw(rows: pd.DataFrame) -> Any:
     from matplotlib.ticker import FuncFormatter, NullFormatter
 
     panels = [(unit, rows[rows["unit"] == unit]) for unit in PANELS if (rows["unit"] == unit).any()]
-    lines = max(len(textwrap.wrap(claim, LETTERS)) for claim in rows["claim"])
-    heights = [len(of) + 0.8 for _, of in panels]
+    texts = [[textwrap.wrap(claim, LETTERS, break_on_hyphens=False) for claim in of["claim"]] for _, of in panels]
+    ends = [list(accumulate((GAP + LINE * len(text) for text in of), initial=0.0)) for of in texts]
+    heights = [of[-1] for of in ends]
     drawn, axes = plt.subplots(
         len(panels),
-        figsize=(WIDTH, (ROW + LINE * lines) * sum(heights) + 1.2),
+        figsize=(WIDTH, sum(heights) + PANEL * len(panels) + 0.4),
         squeeze=False,
         height_ratios=heights,
         layout="constrained",
+        dpi=DPI,  # at another one text is of another width than at the one of the file
     )
-    for axis, (unit, of) in zip(axes[:, 0], panels, strict=True):
+    for axis, (unit, of), text, end in zip(axes[:, 0], panels, texts, ends, strict=True):
+        places = [(low + high) / 2 for low, high in pairwise(end)]
+        for place, row in zip(places, of.to_dict("records"), strict=True):
+            if unit == TEXT:
+                axis.text(0.02, place, row["text"], transform=axis.get_yaxis_transform(), va="center", **QUIET)
+            else:
+                _line(axis, place, row)
+            words = ", ".join(filter(None, (row["verdict"], row["share"], "yours" if row["own"] else "")))
+            beside = {"transform": axis.get_yaxis_transform(), "va": "center", "fontsize": 7}
+            axis.text(1.02, place, words, color=_colour(row["verdict"]), **beside)
         if unit == TEXT:
-            for place, text in enumerate(of["text"]):
-                axis.text(0, place, text, transform=axis.get_yaxis_transform(), fontsize=8, va="center", color="0.35")
             axis.set_xticks([])
         else:
-            for place, row in enumerate(of.to_dict("records")):
-                _line(axis, place, row)
             axis.axvline(1, color="0.35", linewidth=0.8, linestyle="--", zorder=0)
             axis.set_xscale("log")
             low, high = _wide(axis.get_xlim())
             axis.set_xlim(low, high)
             axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
             axis.xaxis.set_minor_formatter(NullFormatter())
-            axis.set_xticks([tick for tick in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100) if low <= tick <= high])
-        axis.set_yticks([])
-        axis.set_ylim(len(of) - 0.4, -0.9)
-        for place, claim in enumerate(of["claim"]):
-            text = "\n".join(textwrap.wrap(claim, LETTERS))
-            axis.text(0, place - 0.15, text, transform=axis.get_yaxis_transform(), fontsize=8, va="bottom")
-        for place, row in enumerate(of.to_dict("records")):
-            words = ", ".join(filter(None, (row["verdict"], row["share"], "yours" if row["own"] else "")))
-            at = {"transform": axis.get_yaxis_transform(), "ha": "right", "va": "bottom", "fontsize": 7}
-            axis.text(1, place - 0.15, words, color=_colour(row["verdict"]), **at)
+            axis.set_xticks([tick for tick in TICKS if low <= tick <= high])
+        axis.set_yticks(places, ["\n".join(lines) for lines in text], fontsize=7.5)
+        axis.tick_params(axis="y", length=0)
+        axis.tick_params(axis="x", labelsize=8)
+        axis.set_ylim(end[-1], 0)
         axis.set_xlabel(PANELS[unit], fontsize=8)
         axis.grid(True, axis="x", color="0.92")
         axis.spines[["top", "right", "left"]].set_visible(False)
@@ -98,7 +104,7 @@ def _wide(limits: tuple[float, float]) -> tuple[float, float]:
     return min(limits[0], 0.5), max(limits[1], 2.0)
 
 
-def _line(axis: Any, place: int, row: Mapping[Any, Any]) -> None:
+def _line(axis: Any, place: float, row: Mapping[Any, Any]) -> None:
     colour = _colour(row["verdict"])
     low, high = row["paper_low"], row["paper_high"]
     if low == high:

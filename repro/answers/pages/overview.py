@@ -1,4 +1,4 @@
-"""The overview page, index.md, with the first headlines of each paper in one picture and each paper's answer."""
+"""The overview page, index.md, with the headlines of all papers in one picture and each paper's answer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repro.answers.claims.verdict import REFUTED
 from repro.answers.figures import forest
 from repro.answers.pages import built, wording
 from repro.answers.pages.built import Built
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PAGE = "overview"
-DRAWN = 3  # headlines a paper in the picture: the first that fit on its axes
 TITLE = re.compile(r"{% block title %}(.*), reproduced{% endblock %}|^# (.*)$", re.MULTILINE)  # in a page's template
 
 
@@ -66,14 +64,10 @@ def build(summaries: Mapping[str, Any], out: Path, pdf: bool = False) -> Built:
 
 
 def _picture(files: Files, rows: pd.DataFrame) -> str:
-    """The first headlines of each paper; "" if none fits on an axis."""
-    drawn = rows[rows["unit"] != forest.TEXT].groupby("paper", sort=False).head(DRAWN)
-    if drawn.empty:
-        return ""
-    named = drawn.assign(claim=drawn["paper"] + ". " + drawn["claim"]).drop(columns=["paper", "page"])
-    shown, refuted = ((of["verdict"] == REFUTED).sum() for of in (drawn, rows))
-    which = f"The first {DRAWN} of each paper, with {shown} of the {refuted} refuted ones"
-    return forest.picture(files, named.astype(dict.fromkeys(wording.NUMBERS, float)), which)
+    """The headlines of all papers."""
+    named = rows.assign(claim=rows["paper"] + ". " + rows["claim"]).drop(columns=["paper", "page"])
+    named = named.astype(dict.fromkeys(wording.NUMBERS, float))
+    return forest.picture(files, named, "The headline claims of all papers")
 
 
 def _counts(rows: pd.DataFrame) -> pd.DataFrame:

@@ -37,7 +37,7 @@ from repro.records.busy import marked_kind
 from repro.records.catalogue import WORKSPACE
 from repro.records.kinds import SIMULATED
 
-PLACEHOLDER = re.compile(r"{(?P<claim>[^{}:]+):(?P<kind>[^{}:]+)(?::(?P<part>point|range|verdict))?}")
+PLACEHOLDER = re.compile(r"{(?P<claim>[^{}:]+):(?P<kind>[^{}:]+)(?::(?P<part>point|range|verdict|reason))?}")
 
 
 def build(paper: str, folder: Path | None, files: Files) -> tuple[list[Path], dict[str, Any]]:
@@ -198,6 +198,8 @@ class PaperPage:
     def number(self, claim: str, kind: str, part: str = "") -> str:
         if part == "verdict":
             return self.one(claim, kind).verdict.answer
+        if part == "reason":
+            return self.one(claim, kind).verdict.reason
         if kind == "paper":
             return self.one(claim, SIMULATED).claim.paper.shown
         ours, decided = self.ours(claim, kind, part), wording.deciding(self.by_claim[claim]).kind

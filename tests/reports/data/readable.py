@@ -23,6 +23,7 @@ def unreadable(figure):
     """Pairs of texts that cover one another, and texts beyond the edge; tilted ones, whose boxes are larger than they
     are, apart."""
     writing.lay_out(figure)
+    figure.set_dpi(writing.DPI)  # as of the file: text is not of the same width at each
     figure.draw_without_rendering()
     renderer = figure.canvas.get_renderer()
     hidden = {label for axes in figure.axes for axis in (axes.xaxis, axes.yaxis) for label in out_of_view(axis)}

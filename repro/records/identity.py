@@ -20,7 +20,14 @@ from repro.records import kinds
 from repro.records.units import METADATA, check_units
 
 Values = dict[str, Any]  # path -> value: a number, a text, true, false, or a list
+# Bounds of the entries of a record, which may be somebody else's.
+MOST = 2**53  # whole numbers up to it are exact in JSON
+MOST_PARTS = 10**6  # ranks, threads or cores
 Number = int | Annotated[float, Field(allow_inf_nan=False)]
+Amount = Annotated[int, Field(ge=0, le=MOST)] | Annotated[float, Field(ge=0, le=MOST, allow_inf_nan=False)]
+Whole = Annotated[int, Field(ge=0, le=MOST)]
+Count = Annotated[int, Field(ge=1, le=MOST)]
+Parts = Annotated[int, Field(ge=1, le=MOST_PARTS)]
 
 # the parts of a configuration that can affect a result; the others are names of the run and paths of its data
 PARTS = (
@@ -83,7 +90,7 @@ class RecordedTestbed(NamedPart):
 
     kind: kinds.OfTestbed
     launcher: str
-    threads_per_rank: int = 1
+    threads_per_rank: Parts = 1
 
 
 class Identity(Part):
@@ -100,24 +107,24 @@ class Identity(Part):
     dataset: NamedPart | None = None
     testbed: RecordedTestbed
     imbalance: NamedPart = Field(default_factory=lambda: NamedPart(name="none"))
-    workers: int
-    batch: int
-    epochs: Number | None = None
-    accumulate: int = 1
+    workers: Parts
+    batch: Count
+    epochs: Amount | None = None
+    accumulate: Count = 1
     optimizer: dict[str, Any] = {}
     numerics: dict[str, Any] = {}
-    min_compute_s: Number | None = None
+    min_compute_s: Amount | None = None
     metric: str = "top1"
     targets: list[Number] = []
-    eval_every: Number | None = None
-    eval_train: int = 0
-    checkpoint_every: Number | None = None
+    eval_every: Amount | None = None
+    eval_train: Whole = 0
+    checkpoint_every: Amount | None = None
     breakdown: bool = False
-    breakdown_steps: int | None = 300
-    trace_steps: int = 0
+    breakdown_steps: Whole | None = 300
+    trace_steps: Whole = 0
     device: str = "auto"
     scale: str = "custom"
-    seed: int
+    seed: Whole
     changed: list[str] = []  # paths at which the user's overrides differ from the experiment's own values
 
     @cached_property

@@ -15,7 +15,7 @@ from repro.core.fields import line
 from repro.core.phases import PHASES
 from repro.core.registry import TRAIN
 from repro.records import kinds, probe_results
-from repro.records.identity import Folder, Identity, Number, Part
+from repro.records.identity import Amount, Folder, Identity, Number, Part, Parts, Whole
 from repro.records.units import check_units
 
 SCHEMA = 2
@@ -36,51 +36,51 @@ class Memory(Part):
     """Peak memory of each rank over all attempts."""
 
     of: str  # gpu: allocated by torch; otherwise resident memory
-    peak_bytes: Annotated[list[Number], Field(min_length=1)]
+    peak_bytes: Annotated[list[Amount], Field(min_length=1)]
 
 
 class Reached(Part):
     """The first evaluation that reaches a target."""
 
-    train_s: Number
-    epoch: Number | None = None
-    iteration: int | None = None
+    train_s: Amount
+    epoch: Amount | None = None
+    iteration: Whole | None = None
 
 
 class Step(Part):
     """Times of iterations on rank 0; mean_s: training time divided by the number of iterations."""
 
-    mean_s: Number
-    median_s: Number | None = None
-    min_s: Number | None = None
-    max_s: Number | None = None
+    mean_s: Amount
+    median_s: Amount | None = None
+    min_s: Amount | None = None
+    max_s: Amount | None = None
 
 
 class Communication(Part):
     """Time of all communication; exposed: on the main thread; overlapped: hidden behind computation."""
 
-    total_s: Number
-    exposed_s: Number
-    overlapped_s: Number
+    total_s: Amount
+    exposed_s: Amount
+    overlapped_s: Amount
 
 
 class TrainResult(Part):
     """The result of training."""
 
-    iterations: int
-    iterations_per_epoch: int | None = None
+    iterations: Whole
+    iterations_per_epoch: Whole | None = None
     dataset: Data
-    parameters: int | None = None  # of the model
+    parameters: Whole | None = None  # of the model
     memory: Memory | None = None
     curve: list[dict[str, Number | None]]  # per evaluation: iteration, epoch, train_s, loss, test_loss, scores
     final: Numbers  # train_s, test_loss, the metric and other scores
     targets: dict[str, Reached | None]
     step: Step
-    phases: dict[str, Number]  # on the main thread, means over worker ranks; their sum is the step
-    server_phases: dict[str, Number] | None = None
+    phases: dict[str, Amount]  # on the main thread, means over worker ranks; their sum is the step
+    server_phases: dict[str, Amount] | None = None
     communication: Communication
-    bytes_sent: Number | None  # per rank and iteration
-    staleness: list[dict[str, int]] = Field(default_factory=list)  # per rank: delay in updates -> number of gradients
+    bytes_sent: Amount | None  # per rank and iteration
+    staleness: list[dict[str, Whole]] = Field(default_factory=list)  # per rank: delay in updates -> number of gradients
     counters: Numbers = Field(default_factory=dict)  # counts by the strategy
     free_arithmetic: bool = False  # simulated: the strategy compresses, which is modelled to take no time
     pipeline: dict[str, Any] | None = None  # stages, cuts, schedule
@@ -96,6 +96,13 @@ class TrainResult(Part):
         if lacking := [name for name in PHASES if name not in phases]:
             raise ValueError(f"must have {', '.join(lacking)}")
         return phases
+
+    @field_validator("curve")
+    @classmethod
+    def _clocks(cls, curve: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        if any((row.get(clock) or 0) < 0 for row in curve for clock in ("iteration", "epoch", "train_s")):
+            raise ValueError("must begin at 0 or later")
+        return curve
 
     @field_validator("trace")
     @classmethod
@@ -126,7 +133,7 @@ class Hardware(Part):
     model_config = ConfigDict(extra="allow")  # cpu, memory_gb, gpu, network, links
 
     class_: str = Field(alias="class")
-    cores: int | None = None
+    cores: Parts | None = None
 
 
 class CpuTaken(Part):
@@ -154,12 +161,12 @@ class Record(Part):
     kind: kinds.Kind
     identity: Identity
     fabric: str
-    ranks: int | None = None
+    ranks: Parts | None = None
     hardware: Hardware
     result: TrainResult | ProbeResult
     provenance: dict[str, Any]
     cpu_taken: CpuTaken | None = None
-    wall: dict[str, Number] = Field(default_factory=dict)  # wall-clock seconds of rank 0 by activity
+    wall: dict[str, Amount] = Field(default_factory=dict)  # wall-clock seconds of rank 0 by activity
 
     @model_validator(mode="before")
     @classmethod

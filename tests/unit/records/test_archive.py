@@ -150,6 +150,10 @@ def of_identity(**changes):
     return lambda member: edited(identity=strict_json.parse(member)["identity"] | changes)(member)
 
 
+def of_result(**changes):
+    return lambda member: edited(result=strict_json.parse(member)["result"] | changes)(member)
+
+
 @pytest.mark.parametrize(("changes", "words"), [
     ({archive.MANIFEST: lambda _: b"{}"}, "manifest.json is not readable"),
     ({archive.MANIFEST: lambda _: b'{"schema": 1, "files": {}}'}, "schema 1, this version reads 2"),
@@ -161,6 +165,11 @@ def of_identity(**changes):
     ({archive.MANIFEST: lambda m: m, "x.py": lambda _: b"1"}, "x.py: is not in its manifest"),
     ({f"{A}/run.py": lambda _: b"1"}, "run.py: a run has summary.json alone, or unfinished.json"),
     ({f"{A}/summary.json": of_identity(seed="one")}, "a-1: not a readable run"),
+    ({f"{A}/summary.json": of_identity(workers=10**18)}, "identity.workers=1000000000000000000: must be 1,000,000"),
+    ({f"{A}/summary.json": of_identity(seed=-1)}, "identity.seed=-1: must be 0 or more"),
+    ({f"{A}/summary.json": of_result(step={"mean_s": -1.0})}, "step.mean_s"),
+    ({f"{A}/summary.json": of_result(iterations=10**18)}, "iterations=1000000000000000000: must be"),
+    ({f"{A}/summary.json": of_result(curve=[{"iteration": 1, "train_s": -1.0, "top1": 0.5}])}, "must begin at 0 or later"),
     ({f"{A}/summary.json": edited(run="../../x")}, "must be a plain name"),
     ({f"{A}/summary.json": edited(run="a-2")}, "holds a run of another name"),
     ({f"{A}/summary.json": edited(provenance={"dirty": True})}, "made by code that was not committed"),

@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, TypeVar, get_type_hints
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 from pydantic.errors import PydanticUserError
 
+from repro.core.credentials import has_credential
 from repro.core.errors import InputError, unknown
 
 LONGEST = 200  # characters of a name or title
@@ -30,6 +31,8 @@ Share = Annotated[float, Field(gt=0, le=1)]
 def _printable(text: str) -> str:
     if not text.strip() or not text.isprintable() or len(text) > LONGEST:
         raise ValueError(f"must be a text of 1 to {LONGEST} characters on one line")
+    if has_credential(text):
+        raise ValueError("must be no password or token: it would stand in records")
     return text
 
 

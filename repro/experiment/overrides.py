@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from repro.core import own_code, yaml_files
+from repro.core.credentials import has_credential, redact
 from repro.core.errors import InputError, unknown
 from repro.core.paths import CONFIGS
 from repro.core.registry import PLUGINS
@@ -32,6 +33,8 @@ def check_override(override: str, known: Collection[str]) -> None:
         raise InputError(f"override '{override}': must be key=value, for instance strategy=pipe_sgd or epochs=3")
     if not override.isprintable():
         raise InputError(f"override {override!r}: has a line break or another control character")
+    if has_credential(override):
+        raise InputError(f"override '{redact(override)}': looks like a password or token, and would stand in records")
     name = key.lstrip("+")
     part, _, entry = name.partition(".")
     if name == "scale":

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from repro.core import strict_json, user_files
 from repro.core.atomic import write_atomically
+from repro.core.credentials import redact
 from repro.core.errors import InputError, cannot
 from repro.records import probe_results, provenance
 from repro.records.events import line_of, parse_events
@@ -208,9 +209,11 @@ def folder_of(run: Record | Unfinished, what: str) -> str:
 
 
 def shareable(value: Any) -> Any:
-    """The value with only the last component of each text that is an absolute path."""
+    """The value without credentials in its texts, and with only the last component of each that is an absolute path."""
     if isinstance(value, dict):
         return {name: shareable(entry) for name, entry in value.items()}
     if isinstance(value, list):
         return [shareable(entry) for entry in value]
-    return PurePath(value).name if isinstance(value, str) and value.startswith(("/", "~")) else value
+    if not isinstance(value, str):
+        return value
+    return PurePath(value).name if value.startswith(("/", "~")) else redact(value)

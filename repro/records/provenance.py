@@ -16,6 +16,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from repro.core.credentials import redact
 from repro.core.paths import PROJECT
 from repro.records import source
 
@@ -81,8 +82,8 @@ def versions() -> dict[str, str | None]:
 
 
 def command(arguments: Sequence[str]) -> str:
-    """The command line, with every absolute path replaced by its last component."""
-    return " ".join(_shorten(argument) for argument in arguments)
+    """The command line, with every absolute path replaced by its last component, and without credentials."""
+    return " ".join(_shorten(redact(argument)) for argument in arguments)
 
 
 def hardware(network: str, device: str = "auto") -> dict[str, Any]:

@@ -169,7 +169,7 @@ def of_result(**changes):
     ({f"{A}/summary.json": of_identity(seed=-1)}, "identity.seed=-1: must be 0 or more"),
     ({f"{A}/summary.json": of_result(step={"mean_s": -1.0})}, "step.mean_s"),
     ({f"{A}/summary.json": of_result(iterations=10**18)}, "iterations=1000000000000000000: must be"),
-    ({f"{A}/summary.json": of_result(curve=[{"iteration": 1, "train_s": -1.0, "top1": 0.5}])}, "must begin at 0 or later"),
+    ({f"{A}/summary.json": of_result(curve=[{"iteration": 1, "train_s": -1.0}])}, "must begin at 0 or later"),
     ({f"{A}/summary.json": edited(run="../../x")}, "must be a plain name"),
     ({f"{A}/summary.json": edited(run="a-2")}, "holds a run of another name"),
     ({f"{A}/summary.json": edited(provenance={"dirty": True})}, "made by code that was not committed"),

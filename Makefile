@@ -27,9 +27,10 @@ setup-horovod: setup  ## build Horovod against the torch in .venv (needs a compi
 setup-cluster: setup-horovod  ## install what the cluster tests need: Horovod, Slurm, munge, PMIx (by apt-get, if permitted)
 	@setup/slurm.sh
 
-lint: setup  ## check style and types: ruff, mypy
+lint: setup  ## check style, types and declared dependencies: ruff, mypy, deptry
 	$(VENV)/bin/python -m ruff check . && $(VENV)/bin/python -m ruff format --check .
 	$(VENV)/bin/python -m mypy
+	$(VENV)/bin/python -m deptry .
 
 # tests start some hundred processes: whoever wants no compiled modules in their folders has them here all the same
 test test-cluster: export PYTHONDONTWRITEBYTECODE =

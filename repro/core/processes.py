@@ -3,12 +3,14 @@ messages to the parent process."""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
 import signal
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from repro.core.paths import PROJECT, is_checkout
@@ -35,6 +37,41 @@ def safe_environment() -> dict[str, str]:
     """
     path = [*os.environ.get("PYTHONPATH", "").split(os.pathsep), str(PROJECT) if is_checkout() else ""]
     return os.environ | {"PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(dict.fromkeys(filter(None, path)))}
+
+
+@contextlib.contextmanager
+def safe_start() -> Iterator[None]:
+    """Processes that are started inside the block, by a library that takes no environment, have the safe one."""
+    before = dict(os.environ)
+    os.environ.update(safe_environment())
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+class StopWatch:
+    """Finds processes that stay stopped, as by SIGSTOP: nothing else ends the wait for one that has no peers.
+
+    Counts looks in a row, not seconds: this process may have been stopped with them.
+    """
+
+    def __init__(self, looks: int):
+        self._looks = looks
+        self._counts: dict[int, int] = {}
+
+    def stopped(self, pids: Iterable[int]) -> list[int]:
+        """Those of the processes that were stopped at the last `looks` calls."""
+        self._counts = {pid: self._counts.get(pid, 0) + 1 for pid in pids if _state(pid) == "T"}
+        return [pid for pid, count in self._counts.items() if count >= self._looks]
+
+
+def _state(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
 
 
 def end_with_parent(sign: int = signal.SIGTERM, parent: int = 0) -> None:

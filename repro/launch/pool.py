@@ -67,12 +67,12 @@ class Pool:
         threading.Thread(target=self._watch, daemon=True).start()
 
     def _watch(self) -> None:
-        """Kill a server that stays stopped. Counts checks, not seconds: the command may have been stopped with it."""
-        checks = 0
+        """Kill a server that stays stopped."""
+        from repro.core.processes import StopWatch  # not in the stand-in
+
+        watch = StopWatch(STOPPED_CHECKS)
         while self.server.poll() is None and not self.was_stopped:
-            state = Path(f"/proc/{self.server.pid}/stat").read_text().rpartition(")")[2].split()[0]
-            checks = checks + 1 if state == "T" else 0
-            self.was_stopped = checks >= STOPPED_CHECKS
+            self.was_stopped = bool(watch.stopped([self.server.pid]))
             time.sleep(CHECK_EVERY_S)
         self.server.kill()
 

@@ -226,7 +226,10 @@ def run_one(
         # on a GPU the threads of CUDA and autograd would share them
         pinned = "" if cores is None or computes_on_gpu(run) else ",".join(map(str, cores))
         environ = allocation.environment | ({"REPRO_CORES": pinned} if pinned else {})
-        processes = Ranks(allocation.command, environ, folder / "ranks.log", keep_open=[lock], count=ranks_of(run))
+        processes = Ranks(
+            *(allocation.command, environ, folder / "ranks.log"),
+            keep_open=[lock], count=ranks_of(run), alone=run.simulated,
+        )  # fmt: skip
         listener = Listener(run, progress, mirrors)
         try:
             # the ranks' own time limit is shorter and names the peer; this one applies if no rank can report

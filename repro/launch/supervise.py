@@ -17,13 +17,14 @@ from pathlib import Path
 from repro.core import safe_files
 from repro.core.errors import Crashed, Diverged, FaultError, InputError, OutOfMemory, ReproError, TooBusy
 from repro.core.not_none import not_none
-from repro.core.processes import end_with_parent
+from repro.core.processes import StopWatch, end_with_parent
 from repro.launch import launcher_output
 from repro.rank import ends
 from repro.rank.ends import End
 
 KEPT_LINES = 400
 GRACE_S = 5.0
+LOOK_EVERY_S, STOPPED_LOOKS = 0.5, 60  # a simulation that is stopped at so many looks in a row is ended
 CAUSES = {str(kind.mark): kind for kind in (Crashed, Diverged, OutOfMemory, TooBusy)}  # explain the other ranks' errors
 KINDS = {str(InputError.status): InputError, **CAUSES}  # all others are FaultError
 
@@ -64,13 +65,15 @@ class Ranks:
         log: Path | None,
         keep_open: Sequence[int] = (),
         count: int = 0,
+        alone: bool = False,
     ):
         """log: file for their output if they fail; keep_open: file descriptors that the command inherits; count: the
-        number of ranks, which may be on other machines."""
+        number of ranks, which may be on other machines; alone: they are one process here, which no peer waits for."""
         self.lines: deque[str] = deque(maxlen=KEPT_LINES)
         self.log = log
         self.last_output = time.monotonic()
-        self.interrupted = self.stalled = False
+        self.interrupted = self.stalled = self.stopped = False
+        self._alone = alone
         self._ends = log.with_name(ends.FOLDER) if log else Path(tempfile.mkdtemp(prefix="repro-ranks-"))
         ends.prepare(self._ends, count)
         self.process = subprocess.Popen(
@@ -116,15 +119,18 @@ class Ranks:
 
     def _watch(self, stall_s: float) -> None:
         first_end: float | None = None  # when a rank first reported a reason; the others then have GRACE_S to end
+        watch = StopWatch(STOPPED_LOOKS)
         while self.process.poll() is None:
             now = time.monotonic()
             if first_end is None and ends.read(self._ends):
                 first_end = now
             self.stalled = now - self.last_output > stall_s
-            if self.stalled or (first_end is not None and now - first_end > GRACE_S):
+            if self._alone:
+                self.stopped = bool(watch.stopped(ends.processes(self._ends).values()))
+            if self.stalled or self.stopped or (first_end is not None and now - first_end > GRACE_S):
                 self._end_all()
                 return
-            time.sleep(0.5)
+            time.sleep(LOOK_EVERY_S)
 
     def stop(self) -> None:
         """End every process of the run by SIGTERM, then SIGKILL; returns when none is left.
@@ -171,6 +177,8 @@ class Ranks:
             kind = KINDS.get(reasons[0].kind, FaultError)
             also = " ({} had ended by {})".format(*lost) if lost and kind is FaultError else ""
             return kind(reasons[0].reason + also)
+        if self.stopped:
+            return FaultError("the simulation's process stayed stopped (SIGSTOP); it was ended")
         if self.stalled:
             return FaultError(f"no sign of life from the ranks for {stall_s:g} s; they were ended")
         if lost:

@@ -5,17 +5,23 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import signal
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from typing import Any
 
 from repro.core import locks, safe_files
-from repro.core.errors import InputError
+from repro.core.errors import FaultError, InputError
+from repro.core.not_none import not_none
+from repro.core.processes import StopWatch, safe_start
 from repro.core.worker_processes import worker_processes
 from repro.experiment.run import Run
+from repro.launch.supervise import LOOK_EVERY_S, STOPPED_LOOKS
 from repro.records import sweep
 from repro.records.record import Record
 from repro.records.sweep import CONFIGURED, Draw, Sweep
@@ -74,14 +80,29 @@ def run_sweeps(runs: Sequence[Run], force: bool = False) -> int:
     if not todo:
         return 0
     context = multiprocessing.get_context("spawn")
-    with contextlib.ExitStack() as locks_held, worker_processes(cores(), context, _prepare) as pool:
+    over = threading.Event()
+    threading.Thread(target=_end_stopped, args=(over,), daemon=True).start()
+    workers = worker_processes(cores(), context, _prepare)
+    with safe_start(), contextlib.ExitStack() as locks_held, workers as pool:
+        locks_held.callback(over.set)
         for one in todo:
             locks_held.enter_context(locked(one.run))
             if not one.begun:
                 safe_files.remove(one.run.folder / sweep.FILE)
         futures = {pool.submit(draw, one.run.plain(), number): one for one in todo for number in one.missing}
-        _collect(futures)
+        try:
+            _collect(futures)
+        except BrokenProcessPool:
+            raise FaultError("a process of the draws was lost: killed, or stopped (SIGSTOP) and then ended") from None
     return len(futures)
+
+
+def _end_stopped(over: threading.Event) -> None:
+    """Kill worker processes that stay stopped, until the sweep is over."""
+    watch = StopWatch(STOPPED_LOOKS)
+    while not over.wait(LOOK_EVERY_S):
+        for pid in watch.stopped(not_none(child.pid) for child in multiprocessing.active_children()):
+            os.kill(pid, signal.SIGKILL)
 
 
 def cores() -> int:

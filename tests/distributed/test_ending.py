@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from repro.cli import main as cli
-from repro.core import locks
+from repro.core import command_guard, locks
 from repro.core.paths import PROJECT
 from repro.experiment.expand import expand
 from repro.experiment.identify import identify
@@ -59,6 +60,17 @@ def ranks_of(results: Path, states: str = "RSDT") -> list[int]:
     return pids
 
 
+def kill_guard(pid: int) -> str:
+    """Kill the guard of the command to which a process belongs; returns the command's temporary folder."""
+    environment = dict(line.partition("=")[::2] for line in Path(f"/proc/{pid}/environ").read_text().split("\0"))
+    folder = environment[command_guard.VARIABLE]
+    for words in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if words.read_text().split("\0")[-2:-1] == [folder]:
+                os.kill(int(words.parent.name), signal.SIGKILL)
+    return folder
+
+
 @pytest.mark.parametrize(
     ("program", "sign", "status", "testbed"),
     [
@@ -90,6 +102,7 @@ def test_a_command_waits_until_the_ranks_of_a_killed_one_are_gone(tmp_path):
         wait_until(lambda: ranks_of(tmp_path, "T"), "a rank is stopped")
         (launcher,) = {int(Path(f"/proc/{pid}/stat").read_text().split()[3]) for pid in ranks_of(tmp_path)}
         os.kill(launcher, signal.SIGSTOP)  # so that it does not end its ranks when its parent ends
+        folder = kill_guard(ranks_of(tmp_path)[0])  # so that it does not either
         first.kill()
         first.wait()
         second = start(forked(), tmp_path, "testbed=here")
@@ -102,6 +115,7 @@ def test_a_command_waits_until_the_ranks_of_a_killed_one_are_gone(tmp_path):
         first.kill()
         for pid in ranks_of(tmp_path):
             os.kill(pid, signal.SIGKILL)
+    shutil.rmtree(folder)
     stderr = (tmp_path / "err").read_text()
     assert second.returncode == 0, stderr
     assert summaries(out)[0]["iterations"] == 30 and "resuming" in stderr

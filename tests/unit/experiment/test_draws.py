@@ -195,7 +195,7 @@ def test_a_training_is_cut_to_its_first_iterations_and_has_no_warm_up():
 def run(tmp_path, monkeypatch):
     """The command, whose draws are made in this process; those of a new paper are in several (`test_new`)."""
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
-    monkeypatch.setattr(sweeps, "ProcessPoolExecutor", lambda *_: ThreadPoolExecutor(1))
+    monkeypatch.setattr(sweeps, "worker_processes", lambda *_: ThreadPoolExecutor(1))
     return ["run", FIG4, "strategy=dsync", "testbed=paper/pipesgd-alexnet", "epochs=0.001", "--no-report"]
 
 

@@ -18,7 +18,10 @@ def add(commands: Any) -> None:
         "model", help="a model (resnet50, bert_base), FILE.py:Class of a module, or FILE.json of `repro profile`"
     )
     recommend.add_argument(
-        "--bandwidth", required=True, metavar="BITS", help="measured goodput between two machines, bits/s: 10g, 940m"
+        "--bandwidth",
+        required=True,
+        metavar="BITS",
+        help="measured goodput between two machines, bits/s: 10g, 940m (not used if all workers are in one)",
     )
     recommend.add_argument("--workers", required=True, type=int, help="GPUs that compute")
     recommend.add_argument(

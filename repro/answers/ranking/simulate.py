@@ -24,7 +24,7 @@ from repro.strategies.base import Strategy
 from repro.training.device_times import BlockSeconds
 
 WARMUP, STEPS = 2, 2  # uncounted and counted iterations, if all are equal
-UNEVEN_STEPS = 16  # counted iterations, if a random rank is late
+UNEVEN_STEPS = 16  # counted iterations, if a random rank is late or starts the rounds
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def step(candidate: Candidate, setting: Setting) -> Step:
     parsed = kind.parse(options | ({"servers": place.servers} if place.servers else {}))
     names = [f"{number}_{layer.name}".replace(".", "_") for number, layer in enumerate(profile.layers)]
     seconds = BlockSeconds([one.forward_s for one in profile.layers], [one.backward_s for one in profile.layers])
-    steps = UNEVEN_STEPS if late_s else STEPS
+    steps = UNEVEN_STEPS if late_s or candidate.form == "eager" else STEPS
 
     worlds: list[virtual.World] = []
 

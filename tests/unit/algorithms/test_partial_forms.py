@@ -36,8 +36,7 @@ def test_sums_and_latency_count():
 
 
 @pytest.mark.parametrize("p", [3, 5, 6, 12])
-def test_majority_depends_on_who_is_drawn(p, monkeypatch):
-    monkeypatch.setattr(simulate, "STEPS", 24)
+def test_majority_depends_on_who_is_drawn(p):
     form, simulated = steps("eager_majority", p, 0.2)
     assert form == pytest.approx(simulated, rel=0.06)
 

@@ -45,7 +45,7 @@ def run_rank(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     events = EventLog(folder / "events.jsonl") if fabric.rank == 0 else None
     spare = models.of(config, dataset, "cpu" if worker.arithmetic else "meta")  # for evaluations
     set_up(strategy, worker)
-    log = StepLog(worker, strategy, events, config.trace_steps, core_meter_for(config))
+    log = StepLog(worker, strategy, events, config.trace_steps)
     evaluator = Evaluator(worker, strategy, spare, dataset, events, config.eval_train)
     checkpointer = Checkpointer(log, Checkpoints(folder, fabric.rank))
     start = resume(checkpointer, plan)
@@ -61,6 +61,7 @@ def run_rank(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     with_faults(strategy, fabric.rank, resumed=start is not None)
     notice = Notice(folder, worker, strategy)
     fabric.exchange(None)  # no training clock starts before all ranks are ready
+    log.core_meter = core_meter_for(config)  # not earlier: what ranks need to get ready would count as others'
     ended = train(plan, log, evaluator, checkpointer, start or 0, notice)
     pipeline, per_rank = strategy.describe(), fabric.exchange(strategy.describe_rank())
     observed = fabric.exchange(fabric.observed(worker.clock.train_s()))

@@ -56,18 +56,11 @@ class StepLog:
     """One per rank; only rank 0 has `events`. The training clock is paused in all methods but `step`.
 
     iteration, train_s, loss   of the last stop; loss: on rank 0
+    core_meter   None: the CPU time that others take is not measured
     unlogged   whether the run resumed from a checkpoint that was written before the stop at its iteration
     """
 
-    def __init__(
-        self,
-        worker: Worker,
-        strategy: Strategy,
-        events: EventLog | None,
-        trace_steps: int,
-        core_meter: CoreMeter | None = None,
-    ):
-        self.core_meter = core_meter
+    def __init__(self, worker: Worker, strategy: Strategy, events: EventLog | None, trace_steps: int):
         self.worker, self.strategy, self.events, self.trace_steps = worker, strategy, events, trace_steps
         self.staleness: Counter[int] = Counter()
         self.losses: list[torch.Tensor] = []
@@ -81,6 +74,7 @@ class StepLog:
         self.loss: float | None = None
         self.unlogged = False
         self.reported_s = time.perf_counter()
+        self.core_meter: CoreMeter | None = None
 
     def step(self, step: Callable[[], StepReport]) -> None:
         """Run one step, timed on this rank's training clock."""

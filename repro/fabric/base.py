@@ -147,10 +147,6 @@ class Fabric(ABC):
     @abstractmethod
     def sleep(self, seconds: float) -> None: ...
 
-    def resume_at(self, now: float) -> None:
-        """Set virtual time to that of this rank's checkpoint: ranks were apart in time, on which the order of messages
-        depends. In real time all ranks continue together."""
-
     def compute(self, seconds: float | None = None, resource: str | None = "device") -> AbstractContextManager[None]:
         """A context for computation on the resource "device" or "host" (None: on neither).
 
@@ -276,6 +272,13 @@ class Fabric(ABC):
         TooBusy if they show that the run's times are invalid.
         """
         return {}
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a rank that resumes needs of its fabric, as plain data."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore a `state_dict`."""
 
     @abstractmethod
     def close(self) -> None: ...

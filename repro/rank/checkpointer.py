@@ -49,7 +49,7 @@ class Checkpointer:
             "strategy": strategy,
             "clock": worker.clock.state_dict(),
             "bytes_sent": worker.fabric.bytes_sent,
-            "now": worker.fabric.now(),
+            "fabric": worker.fabric.state_dict(),
             "staleness": dict(self.log.staleness),
         }
         self.checkpoints.save(iteration, state | more)
@@ -61,7 +61,7 @@ class Checkpointer:
         self.strategy.load_state_dict(state["strategy"])
         worker.clock.load_state_dict(state["clock"])
         worker.fabric.bytes_sent = state["bytes_sent"]
-        worker.fabric.resume_at(state["now"])
+        worker.fabric.load_state_dict(state["fabric"])
         since = state.get("since")
         if since and worker.fabric.exchange(self._logged(iteration))[0]:
             since = None

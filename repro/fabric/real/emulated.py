@@ -156,6 +156,12 @@ class EmulatedFabric(MpiFabric):
             )
         return {"sleeps": len(late), "late_s": sum(late), "latest_s": max(late, default=0.0)}
 
+    def state_dict(self) -> dict[str, Any]:
+        return {"late_s": [*self.shared.late_s]}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.shared.late_s += state["late_s"]
+
 
 def start(dilation: Dilation, costs: Costs, timeout_s: float) -> EmulatedFabric:
     """The fabric of a rank that mpirun started on slowed links."""

@@ -71,9 +71,14 @@ class VirtualFabric(FabricWithAlgorithms):
     def sleep(self, seconds: float) -> None:
         self.scheduler.advance(seconds)
 
-    def resume_at(self, now: float) -> None:
-        if now > self.now():
-            self.scheduler.advance_to(now)
+    def state_dict(self) -> dict[str, Any]:
+        """The rank's time: ranks are apart in time, on which the order of messages depends. (In real time all ranks
+        continue together.)"""
+        return {"now": self.now()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        if state["now"] > self.now():
+            self.scheduler.advance_to(state["now"])
 
     @contextmanager
     def compute(self, seconds: float | None = None, resource: str | None = "device") -> Iterator[None]:

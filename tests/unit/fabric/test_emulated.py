@@ -7,10 +7,11 @@ from types import SimpleNamespace
 import pytest
 
 from repro import launch
-from repro.core.errors import InputError, ReproError
+from repro.core.errors import InputError, ReproError, TooBusy
 from repro.experiment import config as configs
 from repro.experiment import testbeds
 from repro.fabric.real.delayed_sender import DelayedSend, DelayedSender
+from repro.fabric.real.emulated import EmulatedFabric, Shared
 from repro.fabric.window import PIECE, Window
 from repro.launch.namespaces import links
 from repro.records import kinds
@@ -30,6 +31,17 @@ def test_a_window_has_the_requested_length_and_the_memory_of_a_piece():
     longer = window.of(100 * PIECE)
     assert longer[99 * PIECE + 5] == 7 and long[5] == 7, "the earlier one stays"
     assert len(window.of(0)) == 0
+
+
+def test_sleeps_that_were_late_before_a_checkpoint_count_after_a_resume():
+    killed, resumed = (object.__new__(EmulatedFabric) for _ in range(2))
+    for fabric in (killed, resumed):
+        fabric.shared, fabric.rank = Shared(None), 0
+    killed.shared.late_s += [1.5, 0.5]
+    resumed.load_state_dict(killed.state_dict())
+    with pytest.raises(TooBusy, match="2 s too long in 100 s"):
+        resumed.observed(100.0)
+    assert resumed.observed(200.0) == {"sleeps": 2, "late_s": 2.0, "latest_s": 1.5}
 
 
 def test_a_delayed_sender_posts_late_and_in_order():

@@ -149,7 +149,7 @@ INTERNAL = {  # members that only the harness uses
     "Clock": {
         *("start", "paused", "activity", "take", "middle", "state_dict", "load_state_dict", "wall", "compress_s"),
     },
-    "Fabric": {"observed", "close", "resume_at"},
+    "Fabric": {"observed", "close", "state_dict", "load_state_dict"},
 }
 
 

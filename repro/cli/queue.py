@@ -70,6 +70,9 @@ def work(entries: Sequence[Entry], overrides: Sequence[str], until: float, out: 
         if until - now < queue.LEAST_S:
             print(f"queue: no time for entries {number} to {len(entries)}", flush=True)
             break
+        if entry.at_once and until - now < 60 * entry.minutes:
+            print(f"queue: {entry.name} left out: it takes {entry.minutes:g} minutes at once", flush=True)
+            continue
         print(f"queue: {described(number, entry)}; {(until - now) / 60:.1f} minutes left", flush=True)
         try:
             status = queue.carry_out(entry, overrides, min(until, now + 60 * entry.budget), lambda: pack(out))

@@ -60,6 +60,7 @@ class Entry(Model):
     source: Text  # of these minutes
     decides: list[Annotated[Text, AfterValidator(_claim)]]
     every_machine: bool = False  # runs although its results are published: a check of the machine
+    at_once: bool = False  # is not started for less than its minutes: its checkpoint is too large to be packed
 
 
 def read(path: Path = FILE) -> list[Entry]:

@@ -81,6 +81,8 @@ def test_a_failure_or_the_end_of_the_time_does_not_lose_the_rest(tmp_path, monke
     entries = [queue.Entry(**ENTRY | {"name": name}) for name in ("first", "second")]
     assert command.work(entries, [], time.monotonic() + 60, tmp_path) == ["first"] and len(packed) == 2
     assert command.work(entries, [], time.monotonic() + 1, tmp_path) == []
+    large = queue.Entry(**ENTRY | {"minutes": 50, "at_once": True})
+    assert command.work([large], [], time.monotonic() + 60, tmp_path) == []  # not started
     assert "no time for entries 1 to 2" in capsys.readouterr().out
 
 

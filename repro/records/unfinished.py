@@ -21,7 +21,6 @@ from repro.core.warnings import warn
 from repro.records import kinds, provenance
 from repro.records.events import read_events
 from repro.records.identity import Folder, Identity, Number, Part
-from repro.records.record import Hardware
 
 FILE = "unfinished.json"
 # in a curve, if they were evaluated
@@ -49,7 +48,7 @@ class Unfinished(Part):
     resume_key: str
     kind: kinds.Kind
     identity: Identity
-    hardware: Hardware
+    hardware: dict[str, Any]  # as in a record; empty for a run that was not identified
     ranks: int
     iterations: int  # of the whole training
     iteration: int = 0  # the last one that the log contains
@@ -121,7 +120,7 @@ def row(run: Unfinished) -> dict[str, Any]:
     made |= {"kind": run.kind, "workers": own.workers, "seed": own.seed, "scale": own.scale}
     made |= {"iteration": run.iteration, "iterations": run.iterations, "epoch": last.get("epoch")}
     made |= {"metric": own.metric, "so_far": last.get(own.metric)}
-    return made | {"hardware": run.hardware.class_, "resume_key": run.resume_key}
+    return made | {"hardware": str(run.hardware.get("class")), "resume_key": run.resume_key}
 
 
 def curve(events: Sequence[dict[str, Any]], metric: str) -> list[dict[str, Any]]:

@@ -129,8 +129,8 @@ def test_what_this_machine_lacks_is_no_error_where_other_runs_were_done(planned,
     monkeypatch.setattr(running, "plan", lambda *_, **__: Plan(**found))
     monkeypatch.setattr(running, "run_unfinished", lambda *_: ([], None))
     args = SimpleNamespace(draws=0,
-        experiment=EXPERIMENT, overrides=[], scale="quick", inputs=False, force=False, dry_run=False, fresh_ranks=True,
-        no_mlflow=True, no_report=True, json=True,
+        experiment=EXPERIMENT, overrides=[], scale="quick", inputs=False, force=False, unpublished=False, dry_run=False,
+        fresh_ranks=True, no_mlflow=True, no_report=True, json=True,
     )  # fmt: skip
     experiments.cmd_run(args)
     assert "left out some of" in capsys.readouterr().err

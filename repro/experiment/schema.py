@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
@@ -222,6 +223,12 @@ class RunConfig(Model):
         if self.timing_only:
             values["numerics"] = {}
         return Identity.model_validate(values | {"testbed": testbed | always})
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> RunConfig:
+        """A copy with its own identity, which pydantic would copy with the fields: that of another seed."""
+        copied = super().model_copy(update=update, deep=deep)
+        copied.__dict__.pop("identity", None)
+        return copied
 
     def plain(self) -> dict[str, Any]:
         """Plain data, as in a configuration file."""

@@ -130,6 +130,20 @@ def test_equal_replicas_are_packed_once(places, monkeypatch):
         assert size < packed.getinfo(name).file_size < 2.5 * size  # three residuals, one copy of the weights
 
 
+def test_unpublished_leaves_out_what_the_reference_has_on_any_hardware(places, monkeypatch, capsys):
+    monkeypatch.setattr("repro.launch.run.reference_root", lambda: places / "reference")
+    run()
+    assert main(["publish", "pipesgd"]) == 0
+    monkeypatch.setenv("REPRO_RESULTS", str(places / "second"))
+    command = ["run", EXPERIMENT, *OVERRIDES, "seeds=2", "--unpublished", "--no-mlflow", "--no-report"]
+    monkeypatch.setattr(key.cache_key, "fingerprint", lambda roots: "other code")
+    assert main(command) == 0
+    assert "1 of 2 runs are published" in capsys.readouterr().err
+    assert [path.parent.name.rpartition("-")[0] for path in places.glob("second/*/*/*/summary.json")] == [
+        "gtopk-virtual-seed1"
+    ]
+
+
 # --- archives and kept files of other people
 
 

@@ -242,6 +242,8 @@ def run_one(
         except ReproError as error:
             if isinstance(error, FaultError):
                 error = as_preemption(error, listener.signalled, processes.lines)
+            if not (folder / "events.jsonl").exists():  # refused before it began
+                unfinished.end(folder)
             # a rank that is lost after the summary is written does no harm
             if not (isinstance(error, FaultError) and (folder / "summary.json").exists()):
                 if not isinstance(error, Preempted):

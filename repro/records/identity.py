@@ -24,7 +24,7 @@ Values = dict[str, Any]  # path -> value: a number, a text, true, false, or a li
 MOST = 2**53  # whole numbers up to it are exact in JSON
 MOST_PARTS = 10**6  # ranks, threads or cores
 Number = int | Annotated[float, Field(allow_inf_nan=False)]
-Amount = Annotated[int, Field(ge=0, le=MOST)] | Annotated[float, Field(ge=0, le=MOST, allow_inf_nan=False)]
+Amount = Annotated[Number, Field(ge=0, le=MOST)]
 Whole = Annotated[int, Field(ge=0, le=MOST)]
 Count = Annotated[int, Field(ge=1, le=MOST)]
 Parts = Annotated[int, Field(ge=1, le=MOST_PARTS)]

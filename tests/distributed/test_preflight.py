@@ -18,8 +18,6 @@ from repro.core.paths import PROJECT
 from repro.core.processes import local_rank
 from repro.experiment.expand import expand
 from repro.experiment.identify import identify
-from repro.experiment.plugins import choice
-from repro.experiment.schema import RunConfig
 from repro.fabric.real import gpus, torch_start
 from repro.fabric.real.torch_start import Seat, choose
 from repro.launch import local
@@ -118,8 +116,8 @@ def test_different_code_names_the_files():
 
 
 def test_the_digest_covers_the_code_that_determines_numbers():
-    strategy = choice("strategy")({"name": "dsync"})
-    digests = preflight.source_digests(RunConfig.model_construct(program="train", strategy=strategy))
+    config = expand("pipesgd/fig4-mnist", ["strategy=dsync", "testbed=here", "dataset.standin=always"])[0].config
+    digests = preflight.source_digests(config)
     assert {"repro.rank.loop", "repro.strategies.dsync", "repro.fabric.real.mpi"} <= set(digests)
     assert not {"repro", "repro.answers.mlflow", "repro.answers.mlflow.mirror", "repro.cli.main"} & set(digests)
 

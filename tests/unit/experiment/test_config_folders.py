@@ -127,7 +127,7 @@ def test_a_file_runs_and_its_group_needs_no_page(file, tmp_path, monkeypatch, ca
     chosen = ["testbed=virtual", "strategy=dsync,pipe_sgd", "testbed.arithmetic=none", "epochs=0.01", "eval_every=0.01"]
     assert main(["run", str(file), *chosen, "--no-mlflow"]) == 0
     shown = capsys.readouterr()
-    assert "no page shows mine" in shown.out and "error" not in shown.err
+    assert "repro results mine" in shown.out and "error" not in shown.err
     assert {path.name for path in (tmp_path / "results" / "mine").iterdir()} == {"small", "large"}
     assert main(["results", "mine", "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)) == 4

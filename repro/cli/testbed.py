@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from repro.cli.options import Parser, as_json
-from repro.core.errors import InputError
+from repro.core.errors import InputError, TooBusy
 from repro.core.paths import PACKAGE
 
 if TYPE_CHECKING:
@@ -57,7 +57,10 @@ def cmd_up(args: argparse.Namespace) -> None:
         shaped = network.find()
         if not shaped or (shaped.rate_gbit, shaped.hosts) != (args.rate, args.hosts):
             network.take_down()  # or the rest of a killed daemon
-            shaped = network.start(args.rate, args.hosts, kept=True)
+            try:
+                shaped = network.start(args.rate, args.hosts, kept=True)
+            except TooBusy as error:  # here the user chose the rate
+                raise InputError(str(error)) from None
     print(json.dumps(described(shaped), indent=1) if args.json else table(shaped))
 
 

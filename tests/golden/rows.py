@@ -6,13 +6,11 @@ import contextlib
 import hashlib
 import json
 import math
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch import nn
 
 from repro import data, models, strategies
 from repro.algorithms import imbalance
@@ -25,6 +23,7 @@ from repro.records.record import Record
 from repro.strategies.base import RunFacts
 from repro.testing import real, small
 from repro.training.device_times import BlockSeconds, block_flops
+from tests.support.normalised import with_statistics
 
 FILE = Path(__file__).with_name("rows.json")
 BLOCKS, STEPS, MOST_WORKERS = 6, 6, 16  # of a small run
@@ -77,16 +76,6 @@ def distinct(records: Iterable[Record], part: str) -> Iterator[tuple[str, dict[s
         yield options.pop("name", "sgd"), options, workers
 
 
-def six_blocks() -> nn.Sequential:
-    """A model that a pipeline of six stages can hold, with running statistics."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        layers = [nn.Linear(small.INPUTS, 5), *(nn.Linear(5, 5) for _ in range(BLOCKS - 2))]
-        last = nn.Linear(5, small.CLASSES)
-    inner = [nn.Sequential(layer, nn.BatchNorm1d(5), nn.Tanh()) for layer in layers]
-    return nn.Sequential(OrderedDict((f"block{number}", block) for number, block in enumerate([*inner, last])))
-
-
 def fitting(name: str, options: Mapping[str, Any], workers: int) -> int:
     """Three workers, or as many as the committed run has where the options need them (stages of a pipeline)."""
     strategy = strategies.load(name)
@@ -103,7 +92,12 @@ def small_run(
     """A run of a strategy with its options; with those of the kit where they do not fit a small model; None if neither
     does."""
     seconds = BlockSeconds([1e-3] * BLOCKS, [2e-3] * BLOCKS)
-    how: dict[str, Any] = {"workers": workers, "steps": STEPS, "optimizer": optimizer, "build_model": six_blocks}
+    how: dict[str, Any] = {
+        "workers": workers,
+        "steps": STEPS,
+        "optimizer": optimizer,
+        "build_model": lambda: with_statistics(BLOCKS),
+    }
     how |= {"batch": 2, "iterations_per_epoch": small.SAMPLES // 2 // workers, "blocks": lambda rank: seconds}
     for choice in (options, {**options, **strategies.load(name).conformance}):
         with contextlib.suppress(InputError):

@@ -22,6 +22,7 @@ from repro.training.captured import CapturedPasses
 from repro.training.device_times import BlockSeconds
 from repro.training.evaluation.evaluate import evaluate
 from repro.training.model_shard import ModelShard
+from tests.support.normalised import with_statistics
 
 VIRTUAL = [name for name in strategies.REGISTRY.usable() if real.library(name) is None]
 MOMENTUM = Optimizer(lr=0.1, momentum=0.9)
@@ -35,16 +36,6 @@ def with_cores(count, monkeypatch):
 
 def results(run: small.SmallRun):
     return run.digests, run.losses, run.seconds, run.bytes_sent, run.counters
-
-
-def with_statistics(blocks: int = 2) -> nn.Sequential:
-    """A model with running statistics."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        layers = [nn.Linear(small.INPUTS, 5), *(nn.Linear(5, 5) for _ in range(blocks - 2))]
-        last = nn.Linear(5, small.CLASSES)
-    inner = [nn.Sequential(layer, nn.BatchNorm1d(5), nn.Tanh()) for layer in layers]
-    return nn.Sequential(OrderedDict((f"block{number}", block) for number, block in enumerate([*inner, last])))
 
 
 def six_blocks(workers: int) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pandas as pd
 
+from repro.answers.claims.causes import steps_of_paper
 from repro.answers.claims.claims import File, Finding
 from repro.answers.claims.evaluate import ClaimVerdict
 from repro.answers.claims.stats import number
@@ -21,6 +22,7 @@ from repro.answers.figures import forest, specs
 from repro.answers.figures.specs import Specs
 from repro.answers.pages import cells as tables
 from repro.answers.pages import provenance, untried, wording
+from repro.answers.pages.cause_section import CauseSection
 from repro.answers.pages.claim_tables import ClaimTables
 from repro.answers.pages.files import Files
 from repro.answers.pages.overview import papers
@@ -99,6 +101,12 @@ class PaperPage:
     @cached_property
     def claims(self) -> ClaimTables:
         return ClaimTables(self.paper, self.file, self.by_claim, self.results.experiments, self.files)
+
+    @cached_property
+    def causes(self) -> CauseSection:
+        """Why our numbers differ from the paper's."""
+        steps = steps_of_paper(self.paper, self.results.evaluator)
+        return CauseSection(self.paper, steps, self.claims.numbers, self.files)
 
     @property
     def name(self) -> str:

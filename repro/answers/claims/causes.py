@@ -1,0 +1,181 @@
+"""Causes: why our number differs from the paper's (`reports/<paper>/causes.yaml`), and what runs say of each.
+
+A cause is a mechanism with a source, runs that have it, the number that it predicts for a claim, committed before these
+runs, and a second printed number that it must give too. Nobody writes its status: it follows from the runs.
+
+    - id: streams
+      mechanism: The minibatch of 80 is 80 time steps of 32 streams, not 80 captions.
+      short: 80 time steps of 32 streams
+      source: "vsubhashini/caffe, branch recurrent, examples/s2vt/s2vt.prototxt, lines 21 and 65"
+      experiment: cause-s2vt-streams       # whose runs have the cause; left out where no run can have it
+      fixed: 2026-11-28                    # the day on which the predictions were committed
+      predicts: {s2vt-4a-over-bsp: 2.3}    # claim -> our number with the cause
+      second: {s2vt-4a-bsp: 1.07}          # the same, of other numbers that the paper prints
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from repro.answers.claims.claims import Claim, File
+from repro.answers.claims.evidence import ClaimEvaluator, outcome_of
+from repro.answers.claims.stats import median
+from repro.answers.claims.value import Value
+from repro.core import config_folders, yaml_files
+from repro.core.errors import InputError, unknown
+from repro.core.fields import Model, Number, Text, checked
+from repro.records.kinds import SIMULATED
+
+TESTED, EXCLUDED, IMPLIED, CONJECTURE = STATUSES = ("tested", "excluded", "implied", "conjecture")
+Predictions = dict[Text, Number]  # claim -> our number with the cause
+
+
+class Cause(Model):
+    """A cause. after: an earlier cause that its runs have too, so that theirs are the runs without it. fitted: whether
+    an input was chosen so that a printed number comes out. value: claim -> how our number is computed from the cause's
+    runs, where it is not as the claim says. kind: of the runs."""
+
+    part = "cause"
+
+    id: Text
+    mechanism: str
+    short: Text
+    source: str
+    fixed: date
+    predicts: Predictions = Field(min_length=1)
+    second: Predictions = Field(min_length=1)
+    experiment: Text | None = None
+    kind: Literal["simulated", "emulated", "measured"] = "simulated"
+    after: Text | None = None
+    fitted: bool = False
+    value: dict[Text, Value] = Field(default_factory=dict)
+
+    @field_validator("mechanism", "source", mode="after")
+    @classmethod
+    def _not_blank(cls, text: str) -> str:
+        if not text.strip():
+            raise ValueError("must not be blank")
+        return " ".join(text.split())
+
+    @model_validator(mode="after")
+    def _two_numbers(self) -> Cause:
+        if twice := sorted(self.predicts.keys() & self.second.keys()):
+            raise ValueError(f"second: {twice[0]} stands in predicts; must be another printed number")
+        return self
+
+
+def read_causes(path: Path, file: File) -> list[Cause]:
+    """The causes of a paper, in the file's order; none without the file. InputError, one line with file and cause, for
+    an entry without source, prediction or second number, and for an unknown claim or earlier cause."""
+    if not path.is_file():
+        return []
+    content = yaml_files.read(path, "causes file")
+    if not isinstance(content, list):
+        raise InputError(f"{path}: must be a list of causes")
+    claims = [claim.id for claim in file.claims if claim.value is not None]
+    causes: list[Cause] = []
+    for number, entry in enumerate(content):
+        name = f"cause {entry.get('id', number) if isinstance(entry, dict) else number}"
+        try:
+            cause = checked(Cause, entry, name)
+        except InputError as error:
+            text = str(error)
+            raise InputError(f"{path}: {text if text.startswith(name) else f'{name}: {text}'}") from None
+        earlier = [each.id for each in causes]
+        if cause.id in earlier:
+            raise InputError(f"{path}: {name} stands there twice")
+        if cause.after is not None and cause.after not in earlier:
+            raise InputError(f"{path}: {name}: {unknown('earlier cause', cause.after, earlier)}")
+        for claim in (*cause.predicts, *cause.second, *cause.value):
+            if claim not in claims:
+                raise InputError(f"{path}: {name}: {unknown('claim with a number', claim, claims)}")
+        causes.append(cause)
+    return causes
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A printed number with our number from the runs with a cause, and from those without; None: no such run."""
+
+    claim: Claim
+    predicted: float
+    with_cause: float | None
+    without: float | None
+
+    def hits(self, ours: float | None) -> bool:
+        """Whether a number of ours is in the paper's range with its tolerance."""
+        low, high = self.claim.widened
+        if ours is None or math.isnan(ours):
+            return False
+        return (low is None or ours >= low) and (high is None or ours <= high)
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a cause does to one claim's number, and to the second numbers that it must give too."""
+
+    cause: Cause
+    headline: Comparison
+    second: Sequence[Comparison]
+
+    @property
+    def status(self) -> str:
+        """tested: with the cause our number is the paper's, without it not, and the second numbers are the paper's too;
+        implied: the same with a fitted input; excluded: with it a number misses the paper's; conjecture: the runs are
+        missing, or our number is the paper's without it too."""
+        every = (self.headline, *self.second)
+        if self.headline.without is None or any(each.with_cause is None for each in every):
+            return CONJECTURE
+        if not all(each.hits(each.with_cause) for each in every):
+            return EXCLUDED
+        if self.headline.hits(self.headline.without):
+            return CONJECTURE
+        return IMPLIED if self.cause.fitted else TESTED
+
+
+def judge_causes(causes: Sequence[Cause], evaluator: ClaimEvaluator) -> list[Step]:
+    """A step for each claim that each cause explains, in the file's order; numbers are those of best guesses."""
+    claims = {claim.id: claim for claim in evaluator.file.claims}
+    by_id = {cause.id: cause for cause in causes}
+
+    def compare(cause: Cause, predictions: Predictions) -> Iterator[Comparison]:
+        for name, predicted in predictions.items():
+            claim = claims[name]
+            before = by_id[cause.after] if cause.after else None
+            without = number_with(before, claim, evaluator) if before else _number(claim, cause.kind, evaluator)
+            yield Comparison(claim, predicted, number_with(cause, claim, evaluator), without)
+
+    return [
+        Step(cause, headline, [*compare(cause, cause.second)])
+        for cause in causes
+        for headline in compare(cause, cause.predicts)
+    ]
+
+
+def number_with(cause: Cause, claim: Claim, evaluator: ClaimEvaluator) -> float | None:
+    """Our number for a claim from the runs that have a cause; None where there are none."""
+    if cause.experiment is None:
+        return None
+    of_runs: dict[str, Any] = {"experiment": cause.experiment, "value": cause.value.get(claim.id, claim.value)}
+    return _number(claim.model_copy(update=of_runs), cause.kind, evaluator)
+
+
+def _number(claim: Claim, kind: str, evaluator: ClaimEvaluator) -> float | None:
+    """Our number for a claim with every input at its best guess."""
+    group = evaluator.find(claim.experiment, kind)
+    if group is None and kind == SIMULATED and (sweeps := evaluator.drawn(claim.experiment)):
+        group = sweeps.configured
+    return None if group is None else median(outcome_of(claim, group).values.values())
+
+
+def steps_of_paper(paper: str, evaluator: ClaimEvaluator) -> list[Step]:
+    """The steps of a paper's causes file; InputError as `read_causes`."""
+    path = config_folders.report_folder(paper) / "causes.yaml"
+    return judge_causes(read_causes(path, evaluator.file), evaluator)

@@ -1,0 +1,140 @@
+"""The section `Why it differs` of a paper's page: the ladder of causes, their table, and what stays unexplained."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import pandas as pd
+
+from repro.answers.claims.causes import IMPLIED, TESTED, Comparison, Step
+from repro.answers.claims.claims import Claim
+from repro.answers.claims.stats import DASH, TIMES, number
+from repro.answers.figures import ladder
+from repro.answers.pages import wording
+from repro.answers.pages.cells import cell
+from repro.answers.pages.files import Files
+
+
+@dataclass(frozen=True)
+class CauseSection:
+    """numbers: claim -> its number on the paper's pages."""
+
+    paper: str
+    steps: Sequence[Step]
+    numbers: Mapping[str, int]
+    files: Files
+
+    @cached_property
+    def by_claim(self) -> Mapping[str, list[Step]]:
+        """claim -> its steps, in the order of the pages' claims."""
+        steps: dict[str, list[Step]] = {}
+        for step in sorted(self.steps, key=lambda step: self.numbers[step.headline.claim.id]):
+            steps.setdefault(step.headline.claim.id, []).append(step)
+        return steps
+
+    @property
+    def picture(self) -> str:
+        """The ladder, as Markdown; "" where no claim has a number to begin with."""
+        rows = pd.DataFrame(self._rungs())
+        if rows.empty:
+            return ""
+        alt = f"A row for our number of each claim, and one for each cause: {self.counts}, with an arrow to the number."
+        caption = (
+            "From our number (simulated, inputs at their best guess) to the paper's: an arrow goes from our number "
+            "without a cause to that with it, or, where no run has it, to the predicted one."
+        )
+        return self.files.picture(lambda: ladder.draw_ladder(rows), "", "ladder", cell(alt), caption, rows)
+
+    @property
+    def counts(self) -> str:
+        """`2 tested, 1 excluded`"""
+        counts = pd.Series([step.status for step in self.steps]).value_counts()
+        return ", ".join(f"{count} {status}" for status, count in counts.items())
+
+    def _rungs(self) -> Iterator[dict[str, str | float]]:
+        for name, steps in self.by_claim.items():
+            claim, first = steps[0].headline.claim, steps[0].headline.without
+            if first is None or not (by := middle(claim)) or not first / by > 0:
+                continue
+            yield {"text": f"C{self.numbers[name]}: ours", "start": math.nan, "end": first / by, "status": ""}
+            for step in steps:
+                start, end = step.headline.without, step.headline.with_cause
+                reached = (step.headline.predicted if end is None else end) / by
+                begins = math.nan if start is None else start / by
+                yield {"text": step.cause.short, "start": begins, "end": reached, "status": step.status}
+
+    @property
+    def table(self) -> str:
+        """A row for each claim and cause: the paper's number, ours without and with it, the prediction, the second
+        numbers and the status."""
+        rows = [
+            {
+                "claim": f"C{self.numbers[name]}",
+                "cause": step.cause.short,
+                "paper": step.headline.claim.paper.shown,
+                "ours without, with": f"{shown(step.headline, 'without')}, {shown(step.headline, 'with_cause')}",
+                "predicted": shown(step.headline, "predicted"),
+                "second number: paper, ours with": "; ".join(map(self._second, step.second)),
+                "status": step.status,
+            }
+            for name, steps in self.by_claim.items()
+            for step in steps
+        ]
+        return self.files.text_table(pd.DataFrame(rows), "causes")
+
+    def _second(self, second: Comparison) -> str:
+        return f"C{self.numbers[second.claim.id]}: {second.claim.paper.shown}, {shown(second, 'with_cause')}"
+
+    @property
+    def unexplained(self) -> Sequence[str]:
+        """What the tested and implied causes of each claim leave, `C3: 0.85 of the paper's number`."""
+        return [f"C{self.numbers[name]}: {self._left(steps)}" for name, steps in self.by_claim.items()]
+
+    def _left(self, steps: Sequence[Step]) -> str:
+        accepted = [step.headline for step in steps if step.status in (TESTED, IMPLIED)]
+        by = middle(steps[0].headline.claim)
+        ours = accepted[-1].with_cause if accepted else steps[0].headline.without
+        if ours is None or not by:
+            return "no number to begin with"
+        left = f"{number(ours / by, 2)} of the paper's number"
+        return f"{left}, within the tolerance" if steps[0].headline.hits(ours) else left
+
+    @property
+    def sources(self) -> Sequence[str]:
+        """The mechanism of each cause, its source, the runs that have it, and since when its prediction stands."""
+        causes = {step.cause.id: step for step in self.steps}
+        return [
+            f"**{cell(one.cause.short)}** ({self._statuses(one.cause.id)}): {cell(one.cause.mechanism)} "
+            f"Source: {cell(one.cause.source)}. {self._runs(one)} Predicted on {one.cause.fixed}."
+            for one in causes.values()
+        ]
+
+    def _statuses(self, cause: str) -> str:
+        return ", ".join(dict.fromkeys(step.status for step in self.steps if step.cause.id == cause))
+
+    def _runs(self, step: Step) -> str:
+        if step.cause.experiment is None:
+            return "No run can have it here."
+        missing = "Not run: " if step.headline.with_cause is None else ""
+        return f"{missing}`repro run {self.paper}/{step.cause.experiment}`."
+
+
+def middle(claim: Claim) -> float:
+    """The paper's number, or the nearer end of an open range; the geometric middle of a closed one."""
+    low, high = claim.paper.low, claim.paper.high
+    if low is None or high is None or low == high or low <= 0:
+        return float(low if high is None else high)  # type: ignore[arg-type]
+    return math.sqrt(low * high)
+
+
+def shown(comparison: Comparison, which: str) -> str:
+    """One of the numbers in the unit of the paper's; a dash without it."""
+    number_of = getattr(comparison, which)
+    if number_of is None:
+        return DASH
+    paper = comparison.claim.paper
+    unit = {"x": TIMES, "%": " %"}.get(paper.unit, "")
+    return f"{wording.value(paper, number_of, comparison.claim.about)}{unit}"

@@ -1,0 +1,103 @@
+"""Causes: their status follows from runs with and without them, and an entry that lacks a part is one line of error."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from repro.answers.claims.causes import judge_causes, read_causes
+from repro.answers.claims.evidence import ClaimEvaluator, claims_of
+from repro.answers.pages.cause_section import CauseSection
+from repro.answers.pages.files import Files
+from repro.core.errors import InputError
+from tests.reports.data.planned import NOWHERE, shown
+from tests.reports.data.summaries import FIG4, make
+
+OURS, SECOND = "speedup-vs-dsync", "dsync-truncation-not-ideal"
+CAUSE = {
+    "id": "host-copies",
+    "mechanism": "Gradients are copied to the host.",
+    "short": "copies to the host",
+    "source": "the released code",
+    "fixed": "2026-11-28",
+    "experiment": "cause-copies",
+    "predicts": {OURS: 2.4},
+    "second": {SECOND: 1.6},
+}
+
+
+def read(tmp_path, *entries):
+    path = tmp_path / "causes.yaml"
+    path.write_text(yaml.safe_dump(list(entries)).replace("'2026-11-28'", "2026-11-28"))
+    return read_causes(path, claims_of("pipesgd"))
+
+
+def runs(faster: float):
+    """Simulated runs of Figure 4's methods, pipelined ones `faster` times as fast as D-Sync's."""
+    made = [make(name, "simulated") for name in ("D-Sync", "D-Sync + T", "Pipe-SGD", "Pipe-SGD + T", "Pipe-SGD + Q")]
+    dsync = sum(made[0]["phases"].values())
+    for run in made:
+        if run["strategy"] == "pipe_sgd":
+            run["final"] = run["final"] | {"train_s": dsync / faster * run["iterations"]}
+    return shown("pipesgd", made, FIG4)
+
+
+def statuses(causes, **faster):
+    """The status of each step; faster: experiment -> how much faster its pipelined runs are."""
+    kept = {name.replace("_", "-"): runs(times) for name, times in faster.items()}
+    kept["fig4-mnist"] = kept.pop("ours")
+
+    def find(experiment, kind):
+        return kept.get(experiment, {}).get(kind)
+
+    return judge_causes(causes, ClaimEvaluator(claims_of("pipesgd"), find, NOWHERE))
+
+
+def ends(claim):
+    """(a number within the claim's tolerance, a number outside of it)"""
+    low, high = next(each for each in claims_of("pipesgd").claims if each.id == claim).widened
+    return (low + high) / 2, high * 1.2
+
+
+def test_the_status_of_a_cause_follows_from_runs_with_and_without_it(tmp_path):
+    hit, miss = ends(OURS)
+    for faster, changed, status in (
+        ({"ours": miss, "cause_copies": hit}, {}, "tested"),
+        ({"ours": miss, "cause_copies": hit}, {"fitted": True}, "implied"),
+        ({"ours": miss, "cause_copies": miss}, {}, "excluded"),
+        ({"ours": hit, "cause_copies": hit}, {}, "conjecture"),  # it explains nothing
+        ({"ours": miss}, {}, "conjecture"),  # no run has it
+        ({"ours": miss, "cause_copies": hit}, {"experiment": None}, "conjecture"),
+    ):
+        (step,) = statuses(read(tmp_path, CAUSE | changed), **faster)
+        assert step.status == status, (faster, changed)
+
+
+def test_a_cause_after_another_is_judged_against_that_ones_runs(tmp_path):
+    hit, miss = ends(OURS)
+    later = CAUSE | {"id": "later", "experiment": "cause-both", "after": "host-copies"}
+    first, second = statuses(read(tmp_path, CAUSE, later), ours=miss, cause_copies=1.2 * miss, cause_both=hit)
+    assert second.headline.without == first.headline.with_cause == pytest.approx(1.2 * miss)
+    assert (first.status, second.status) == ("excluded", "tested")
+    section = CauseSection("pipesgd", [first, second], {OURS: 1, SECOND: 2}, Files("pipesgd", tmp_path))
+    assert "within the tolerance" in section.unexplained[0] and "excluded" in section.table
+    assert section.picture.startswith("![") and (tmp_path / "figures/pipesgd/ladder.png").is_file()
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"source": None}, "cause host-copies.source"),
+        ({"source": " "}, "cause host-copies.source"),
+        ({"predicts": {}}, "cause host-copies.predicts"),
+        ({"second": None}, "cause host-copies.second"),
+        ({"second": {OURS: 2.0}}, "must be another printed number"),
+        ({"second": {"no-claim": 2.0}}, "cause host-copies: unknown claim with a number 'no-claim'"),
+        ({"after": "nothing"}, "cause host-copies: unknown earlier cause 'nothing'"),
+    ],
+)
+def test_an_entry_that_lacks_a_part_is_one_line_with_file_and_cause(tmp_path, changed, message):
+    entry = {name: value for name, value in (CAUSE | changed).items() if value is not None}
+    with pytest.raises(InputError, match=r"causes\.yaml") as error:
+        read(tmp_path, entry)
+    assert message in str(error.value) and "\n" not in str(error.value)

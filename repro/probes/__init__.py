@@ -3,8 +3,8 @@
 Other packages register theirs through the entry-point group `repro.probes` (NAME = "module"). A module contains:
 
     Options                             the schema of the `probe` entries, a model of `repro.core.fields`
-    Result                              the schema of its result, a pydantic model that records are checked against; for
-                                        the probes of this package see `repro/records/probe_results/` (without PyTorch)
+    Result                              the schema of its result, a pydantic model that records are checked against when
+                                        they are written, or read from an archive
     ranks(config) -> int                optional: the number of ranks to start; by default the number of workers
     NUMERICS = True                     optional: the probe supports the `numerics` entries; by default they are refused
     check(config) -> None               optional: raises InputError for an unusable configuration, before ranks start
@@ -19,11 +19,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pydantic import BaseModel, ConfigDict
+
 from repro.core.processes import say
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset
     from repro.fabric.base import Fabric
+
+
+class ResultPart(BaseModel):
+    """A part of a result; times are in seconds and sizes in bytes, unless a field says otherwise."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
 
 
 @dataclass(frozen=True)

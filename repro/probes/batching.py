@@ -23,6 +23,7 @@ from repro.core.fields import Count, Model
 from repro.core.not_none import not_none
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
+from repro.probes import ResultPart
 from repro.probes.shared.options import needs_one
 
 # family: (decades by which a layer's transfer time rises from the first layer to the last, decades by which its forward
@@ -62,6 +63,41 @@ class Options(Model):
     # T_s over the mean T_t
     startups: Annotated[list[Annotated[float, Field(ge=0, le=1000)]], Field(min_length=1), Distinct]
     profiles: Count
+
+
+class GapStatistics(ResultPart):
+    """Statistics of the gap: a mode's executed time divided by that of `exact`, minus 1. compared: profiles with such
+    batches (all, except for `constrained`); optimal: the fraction without a gap."""
+
+    compared: int
+    optimal: float | None
+    median: float | None
+    p95: float | None
+    max: float | None
+
+
+class FamilyStatistics(ResultPart):
+    """Statistics of the profiles with one family, number of layers and startup time; null in the row of all profiles.
+
+    modes: by mode; `constrained` is the optimum of (4) under (5) with two or more batches, if it exists. Fractions of
+    profiles: no_pair: by algorithm, no pair meets (5) in its line 3; exetime_below: EXETime of greedy's batches is less
+    than their executed time; prefers_longer: EXETime selects the one of Algorithms 1 and 2 that takes longer.
+    prefers_longer_max: the largest excess, as a fraction of the other's time.
+    """
+
+    family: str | None
+    layers: int | None
+    startup: float | None
+    profiles: int
+    modes: dict[str, GapStatistics]
+    no_pair: dict[str, float]
+    exetime_below: float
+    prefers_longer: float
+    prefers_longer_max: float
+
+
+class Result(ResultPart):
+    rows: list[FamilyStatistics]
 
 
 def check(config: RunConfig) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import Field
@@ -22,10 +22,11 @@ from repro.fabric.collectives.compressed import RINGS
 from repro.fabric.costs import Costs
 from repro.fabric.real.gpus import pick_device
 from repro.fabric.sparse.gradients import CODECS
+from repro.probes import ResultPart
 from repro.probes.shared import collectives
 from repro.probes.shared.collectives import BLOCKING, NAMES, SPARSE, Call
 from repro.probes.shared.options import Bytes
-from repro.probes.shared.stopwatch import spread, start_together, synchronize
+from repro.probes.shared.stopwatch import Spread, spread, start_together, synchronize
 
 DENSITY = 0.001
 
@@ -43,6 +44,25 @@ class Options(Model):
     alpha_s: NonNegative | None = None
     beta_s_per_byte: NonNegative | None = None
     gamma_s_per_byte: NonNegative = 0.0
+
+
+class CollectiveTime(ResultPart):
+    """seconds: of the slowest rank; closed_form_s: None if the network is unknown; note: about the closed form."""
+
+    name: str
+    ranks: int
+    bytes: int
+    device: Literal["cpu", "cuda"]
+    codec: str
+    pieces: int | None
+    density: float | None
+    seconds: Spread
+    closed_form_s: float | None
+    note: str | None
+
+
+class Result(ResultPart):
+    rows: list[CollectiveTime]
 
 
 def check(config: RunConfig) -> None:

@@ -24,6 +24,7 @@ from repro.core.not_none import not_none
 from repro.experiment.schema import RunConfig
 from repro.experiment.testbeds import Device
 from repro.fabric.base import Fabric
+from repro.probes import ResultPart
 from repro.probes.shared.options import needs_one
 from repro.rank.factory import modelled_seconds
 
@@ -68,6 +69,40 @@ class Options(Model):
     cost_models: Annotated[list[Literal["paper", "released-sum", "released-max"]], Field(min_length=1)]
     clusters: dict[Text, Cluster]
     rows: Annotated[list[Row], Field(min_length=1)]
+
+
+class Stage(ResultPart):
+    first: int
+    last: int
+    replicas: int
+    seconds: float
+
+
+class PartitionPlan(ResultPart):
+    """A partition, with the cost model's times per minibatch (s). If the profile branches, first, last and cuts refer
+    to its layers in stage order (`Partition.order`)."""
+
+    model: str
+    hardware: str
+    batch: int | None
+    cluster: str
+    machines: int
+    bandwidth_Bps: float
+    cost_model: str
+    config: str
+    cuts: list[int]
+    stages: list[Stage]
+    pipeline_s: float
+    data_parallel_s: float
+    single_s: float
+    noam: int
+    optima: int
+    speedup_single: float
+    speedup_bsp: float
+
+
+class Result(ResultPart):
+    rows: list[PartitionPlan]
 
 
 def check(config: RunConfig) -> None:

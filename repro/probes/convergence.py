@@ -42,6 +42,7 @@ from repro.experiment import programs
 from repro.experiment.optimizer import Optimizer
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
+from repro.probes import ResultPart
 from repro.probes.shared.descent import Descent, descend
 from repro.probes.shared.objective import Minimum, Objective, minimise, subset
 
@@ -60,6 +61,44 @@ class Options(Model):
     samples: Count | None = None  # of the training set; null: all
     regularisation: Positive  # mu, small for the convex objective; it makes a minimiser exist
     margin: Annotated[float, Field(ge=1, allow_inf_nan=False)]  # factor of F and L over those of the pilot run
+
+
+class RegretPoint(ResultPart):
+    """t: iteration; regret: the running average, or f(w_t) - f(w*) for a strongly convex objective."""
+
+    t: int
+    regret: float
+    bound: float
+    average_regret: float
+
+
+class Result(ResultPart):
+    """F, L: constants of the bound; F_met, L_met: their values in the run. optimum_gap: upper bound of the distance to
+    the minimum.
+
+    slope: of log(regret) against log(t), from slope_from_t on. constant: of log(t) / t (strongly convex).
+    """
+
+    objective: str
+    K: int
+    T: int
+    F: float
+    L: float
+    F_met: float
+    L_met: float
+    constants_hold: bool
+    optimum: float
+    optimum_gradient_norm: float
+    optimum_gap: float
+    regularisation: float
+    samples: int
+    batch: int
+    step_rule: str
+    points: list[RegretPoint]
+    slope: float | None
+    slope_from_t: int
+    constant: float | None
+    within_bound: bool
 
 
 ranks = programs.strategy_ranks

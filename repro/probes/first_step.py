@@ -24,9 +24,10 @@ from repro.core.fields import Count, Model, Positive
 from repro.core.paths import PROJECT
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
+from repro.probes import ResultPart
 from repro.probes.shared import torchrun_script
 from repro.probes.shared.options import needs_one, needs_real_time
-from repro.probes.shared.stopwatch import spread
+from repro.probes.shared.stopwatch import Spread, spread
 from repro.records.events import read_events
 
 RANKS = 2
@@ -42,6 +43,18 @@ RANK_NAMES = ("RANK", "WORLD_SIZE", "PYTHON_EXEC")
 class Options(Model):
     turns: Count
     epochs: Positive  # of the longer runs, whose fastest steps are compared
+
+
+class StartTime(ResultPart):
+    """what: torchrun, planned anew, planned before (seconds until the end of the first step); nothing to run (CPU
+    seconds); forked, fresh (seconds of the fastest step)."""
+
+    what: str
+    seconds: Spread
+
+
+class Result(ResultPart):
+    rows: list[StartTime]
 
 
 def check(config: RunConfig) -> None:

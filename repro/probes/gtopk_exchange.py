@@ -24,10 +24,10 @@ from repro.fabric.collectives.dense import binomial_broadcast
 from repro.fabric.sparse.collectives import gtopk_allreduce
 from repro.fabric.sparse.gradients import Wire
 from repro.fabric.sparse.selection import select
-from repro.probes import p2p
+from repro.probes import ResultPart, p2p
 from repro.probes.shared import gtopk_authors as authors
 from repro.probes.shared.options import needs_real_time
-from repro.probes.shared.stopwatch import spread, start_together
+from repro.probes.shared.stopwatch import Spread, spread, start_together
 
 PARTS = ("select_s", "allreduce_s", "apply_s", "whole_s", "cpu_s")
 
@@ -38,6 +38,30 @@ class Options(Model):
     density: Share
     turns: Count  # after an uncounted one
     beta_s_per_byte: Positive | None = None  # of the links, for the bound of Table I; alpha is measured
+
+
+class ExchangeVariant(ResultPart):
+    """One side of the comparison: times of the slowest rank, but CPU time of all ranks together.
+
+    bound_s: Table I's 2 alpha log2 P + 16 k beta log2 P, if beta is known.
+    """
+
+    side: str
+    elements: int
+    k: int
+    select_s: Spread
+    allreduce_s: Spread
+    apply_s: Spread
+    whole_s: Spread
+    cpu_s: Spread
+    bound_s: float | None
+
+
+class Result(ResultPart):
+    """alpha_s: half the round trip of a short message."""
+
+    alpha_s: float
+    rows: list[ExchangeVariant]
 
 
 def check(config: RunConfig) -> None:

@@ -13,11 +13,28 @@ from repro.algorithms.pipeline.profile import block_bytes, nominal_inputs
 from repro.core.fields import Model
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
+from repro.probes import ResultPart
 from repro.probes.shared.options import needs_one
 
 
 class Options(Model):
     """No options."""
+
+
+class Layer(ResultPart):
+    """A block; activation_bytes: of its outputs for a minibatch."""
+
+    name: str
+    activation_bytes: int
+    parameter_bytes: int
+
+
+class Result(ResultPart):
+    """batch: samples per minibatch."""
+
+    layers: list[Layer]
+    parameter_bytes: int
+    batch: int
 
 
 def check(config: RunConfig) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from repro import data, models, probes
 from repro.algorithms.pipeline import profile, profiler
@@ -17,6 +18,7 @@ from repro.core.fields import Count, Model, Whole
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.fabric.real.gpus import pick_device
+from repro.probes import ResultPart
 from repro.probes.shared.options import needs_one, needs_real_time
 
 FILE = "profile.json"
@@ -25,6 +27,14 @@ FILE = "profile.json"
 class Options(Model):
     minibatches: Count  # timed; the paper takes 1,000
     warmup: Whole = 5  # minibatches before them
+
+
+class Result(ResultPart):
+    """profile: as in `repro.algorithms.pipeline.layers.Profile`. seconds: per minibatch."""
+
+    profile: dict[str, Any]
+    seconds: float
+    parameter_bytes: int
 
 
 def check(config: RunConfig) -> None:

@@ -14,6 +14,7 @@ from repro.core.fields import Count, Model
 from repro.data.readers.sequences import Sequences
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
+from repro.probes import ResultPart
 from repro.probes.shared.options import needs_one
 
 KINDS = ("sequences", "sentence pairs")  # of samples that have lengths
@@ -21,6 +22,24 @@ KINDS = ("sequences", "sentence pairs")  # of samples that have lengths
 
 class Options(Model):
     bins: Count  # the most bars of the histogram, which all splits share
+
+
+class Split(ResultPart):
+    """Lengths of a split's n samples; sd is divided by n. histogram: [low, high, count] for low <= length < high."""
+
+    n: int
+    min: int
+    max: int
+    median: float
+    mean: float
+    sd: float
+    histogram: list[tuple[int, int, int]]
+
+
+class Result(ResultPart):
+    """splits: train and test."""
+
+    splits: dict[str, Split]
 
 
 def check(config: RunConfig) -> None:

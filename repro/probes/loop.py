@@ -22,6 +22,7 @@ from repro.core.fields import Count, Model
 from repro.data.base import Dataset
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
+from repro.probes import ResultPart
 from repro.probes.shared.options import needs_one, needs_real_time
 from repro.rank.checkpointer import Checkpointer
 from repro.rank.checkpoints import Checkpoints
@@ -43,6 +44,30 @@ NEVER = 10**9  # iterations
 class Options(Model):
     iterations: Count  # of a turn
     turns: Count  # of each side, after an uncounted one
+
+
+class LoopTurn(ResultPart):
+    turn: int
+    bare_s: float
+    harness_s: float
+
+
+class Result(ResultPart):
+    """Seconds per step: CPU time or wall time (`timed`), medians over the turns.
+
+    of_best: ratio of the fastest turns, which were disturbed least; the goal applies to it. same_weights: bit for bit;
+    layouts and compilation may round differently.
+    """
+
+    timed: str
+    iterations_a_turn: int
+    rows: list[LoopTurn]
+    bare_s: float
+    harness_s: float
+    of_best: float
+    goal: float
+    met: bool
+    same_weights: bool
 
 
 def check(config: RunConfig) -> None:

@@ -16,6 +16,7 @@ from repro.algorithms.timing.fit import fit_alpha_beta
 from repro.core.fields import Count, Model
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
+from repro.probes import ResultPart
 from repro.probes.shared.options import Sizes, needs_several
 
 TAG = 11
@@ -25,6 +26,27 @@ LEAST_S, MOST_ROUND_TRIPS = 0.02, 200  # of one measurement, which repeats a sho
 class Options(Model):
     sizes: Sizes  # of the messages, measured in turns
     runs: Count  # measurements of each size (the paper: 5)
+
+
+class OneWay(ResultPart):
+    """One-way time (s), half of the round trip: mean and deviation over the runs, and the fitted line's."""
+
+    bytes: int
+    mean_s: float
+    deviation_s: float
+    runs: int
+    fitted_s: float
+
+
+class Line(ResultPart):
+    alpha_s: float
+    beta_s_per_byte: float
+    relative_error: float
+
+
+class Result(ResultPart):
+    points: list[OneWay]
+    fit: Line
 
 
 def check(config: RunConfig) -> None:

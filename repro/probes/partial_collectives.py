@@ -24,6 +24,7 @@ from repro.fabric.collectives.auto import NATIVE
 from repro.fabric.collectives.partial import PartialAllreduce
 from repro.fabric.collectives.send_buffer import Whole
 from repro.fabric.real.gpus import pick_device
+from repro.probes import ResultPart
 from repro.probes.shared.options import Bytes, Worlds, needs_ranks
 from repro.probes.shared.steps import subgroups
 from repro.probes.shared.stopwatch import start_together
@@ -43,6 +44,44 @@ class Options(Model):
     bytes: Annotated[list[Bytes], Field(min_length=1)]
     step_s: NonNegative  # rank i calls i x step_s after rank 0; the paper does not print it
     calls: Count  # after an uncounted one
+
+
+class Latency(ResultPart):
+    """Statistics over calls of the mean over ranks (s)."""
+
+    mean: float
+    min: float
+    max: float
+
+
+class CollectiveCall(ResultPart):
+    """nap: mean number of active processes of a call; waiting_form_s, nap_form: closed forms from the skew alone."""
+
+    collective: str
+    ranks: int
+    bytes: int
+    step_s: float
+    skew_s: float
+    calls: int
+    latency_s: Latency
+    nap: float
+    waiting_form_s: float
+    nap_form: float
+
+
+class Ratio(ResultPart):
+    """Latency of the fabric's own allreduce divided by that of a collective; statistics over the sizes."""
+
+    ranks: int
+    collective: str
+    mean: float
+    min: float
+    max: float
+
+
+class Result(ResultPart):
+    rows: list[CollectiveCall]
+    ratios: list[Ratio]
 
 
 def check(config: RunConfig) -> None:

@@ -31,6 +31,7 @@ from repro.core.fields import Count, Model, Whole
 from repro.experiment import programs
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
+from repro.probes import ResultPart
 from repro.probes.shared.options import needs_real_time
 from repro.probes.shared.steps import advance
 from repro.rank.factory import build_worker, check_ranks
@@ -58,6 +59,33 @@ PRIVATE = ("host_name", "traceName", "trace_id")  # entries of a trace that name
 class Options(Model):
     steps: Count  # recorded iterations
     warmup: Whole = 5  # iterations before them
+
+
+class Overlap(ResultPart):
+    """Communication off the main thread (s), the part hidden by computation, and its share."""
+
+    communication_s: float
+    hidden_s: float
+    share: float | None
+
+
+class RankOverlap(ResultPart):
+    """difference: the clock's share minus the profiler's."""
+
+    rank: int
+    clock: Overlap
+    profiler: Overlap
+    difference: float | None
+
+
+class Result(ResultPart):
+    """within: permitted difference of the shares; agree: whether all ranks are within it."""
+
+    steps: int
+    iteration_s: float
+    within: float
+    agree: bool | None
+    rows: list[RankOverlap]
 
 
 ranks = programs.strategy_ranks

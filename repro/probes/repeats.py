@@ -18,6 +18,7 @@ from repro.data.base import Dataset
 from repro.experiment import programs
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
+from repro.probes import ResultPart
 from repro.probes.shared.steps import advance
 from repro.rank.checkpoints import Checkpoints
 from repro.rank.factory import build_worker, check_ranks
@@ -29,6 +30,24 @@ NUMERICS = True
 
 class Options(Model):
     iterations: Annotated[int, Field(ge=2)]  # of each training
+
+
+class Repetition(ResultPart):
+    """what: `again` or `resumed`."""
+
+    what: str
+    same: bool
+    ranks: int
+
+
+class Result(ResultPart):
+    """deterministic: as the strategy declares. weights_sha256: of rank 0."""
+
+    iterations: int
+    rows: list[Repetition]
+    same: bool
+    deterministic: bool
+    weights_sha256: str
 
 
 ranks = programs.strategy_ranks

@@ -26,9 +26,10 @@ from repro.fabric.base import Fabric
 from repro.fabric.codecs import codec as find_codec
 from repro.fabric.collectives import compressed
 from repro.fabric.real.gpus import pick_device
+from repro.probes import ResultPart
 from repro.probes.shared.bare_ring import BareRing
 from repro.probes.shared.options import Bytes, needs_several
-from repro.probes.shared.stopwatch import spread, start_together, synchronize
+from repro.probes.shared.stopwatch import Spread, spread, start_together, synchronize
 from repro.probes.shared.tracing import COMMUNICATE, TracingFabric
 from repro.training import clock
 from repro.training.clock import overlap, union
@@ -55,6 +56,54 @@ class Options(Model):
     benchmarks: dict[Text, Bytes]  # name -> bytes of its gradient
     overhead_codec: Text  # whose overhead is measured on each benchmark's gradient, in a pipelined ring
     overhead_repeat: Count
+
+
+class Interval(ResultPart):
+    """An activity of a rank (s, from the first interval's start)."""
+
+    rank: int
+    line: str
+    name: str
+    start: float
+    end: float
+
+
+class VariantTurn(ResultPart):
+    """The median turn of a variant (s), means over ranks; seconds: of the slowest rank; moving_alone_s: its messages
+    without any work."""
+
+    name: str
+    algorithm: str
+    codec: str
+    bytes: int
+    pieces: int
+    seconds: Spread
+    communication_s: float
+    work_s: float
+    overlapped_s: float
+    moving_alone_s: float
+    compress_s: float
+    decompress_s: float
+    closed_form_s: float | None
+    trace: list[Interval]
+
+
+class Overhead(ResultPart):
+    """A codec's work in an allreduce (s), the communication alone with and without compression, and the ratios."""
+
+    benchmark: str
+    bytes: int
+    codec: str
+    work_s: float
+    communication_uncompressed_s: float
+    communication_compressed_s: float
+    per_uncompressed: float
+    per_compressed: float
+
+
+class Result(ResultPart):
+    variants: list[VariantTurn]
+    overheads: list[Overhead]
 
 
 def check(config: RunConfig) -> None:

@@ -16,6 +16,7 @@ from repro.core.fields import Count, Model, Positive, Text, Whole
 from repro.data.minibatches import Minibatches
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
+from repro.probes import ResultPart
 from repro.probes.shared.options import needs_one
 from repro.rank.factory import build_worker
 from repro.training.worker import Worker
@@ -28,6 +29,28 @@ class Options(Model):
     batches: Count
     epochs: Positive  # of the training data, from which batches are drawn (one batch or more)
     warmup: Whole  # uncounted batches before
+
+
+class Statistics(ResultPart):
+    """Seconds; sd is divided by n - 1."""
+
+    n: int
+    min: float
+    max: float
+    median: float
+    mean: float
+    sd: float
+
+
+class Result(ResultPart):
+    """seconds: of each batch's passes, in order of execution; lengths: the length that each batch is padded to."""
+
+    what: str
+    batches: int
+    seconds: list[float]
+    statistics: Statistics
+    lengths: list[int] | None
+    unit_note: str
 
 
 def check(config: RunConfig) -> None:

@@ -20,7 +20,8 @@ from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.fabric.sparse import selection
 from repro.fabric.sparse.gradients import EMPTY
-from repro.probes.shared.stopwatch import spread, synchronize
+from repro.probes import ResultPart
+from repro.probes.shared.stopwatch import Spread, spread, synchronize
 from repro.records.provenance import hardware
 
 WHOLE = "torch.topk"
@@ -44,6 +45,26 @@ class Options(Model):
                 f"must be {1 / self.elements:.3g} or more"
             )
         return self
+
+
+class SelectionTime(ResultPart):
+    """A method on a device. selected: number of elements selected; found: those among the k largest. share: its median
+    time divided by `iteration_s`, the published time of an iteration."""
+
+    model: str
+    device: str
+    elements: int
+    k: int
+    method: str
+    seconds: Spread
+    selected: int
+    found: int
+    iteration_s: float
+    share: float
+
+
+class Result(ResultPart):
+    rows: list[SelectionTime]
 
 
 def check(config: RunConfig) -> None:

@@ -17,6 +17,7 @@ from repro.core.errors import InputError
 from repro.core.fields import Count, Model
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
+from repro.probes import ResultPart
 from repro.probes.shared.options import Bytes
 from repro.probes.shared.stopwatch import start_together
 
@@ -26,6 +27,21 @@ TAG = 13
 class Options(Model):
     sizes: Annotated[list[Bytes], Field(min_length=1)]
     runs: Count  # of each size, after an uncounted one
+
+
+class SizeRates(ResultPart):
+    """spread: standard deviation of the logarithms of the mean rates of messages to one rank, relative to the mean of
+    that rank and run. first_s, last_s: arrival of the first and of the last of all messages, medians over the runs."""
+
+    bytes: int
+    runs: int
+    spread: float
+    first_s: float
+    last_s: float
+
+
+class Result(ResultPart):
+    points: list[SizeRates]
 
 
 def check(config: RunConfig) -> None:

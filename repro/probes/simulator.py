@@ -18,6 +18,7 @@ from repro.fabric.base import Fabric
 from repro.fabric.collectives import dense
 from repro.fabric.costs import Costs
 from repro.fabric.virtual import fabric as virtual
+from repro.probes import ResultPart
 from repro.probes.shared.options import needs_one, needs_real_time
 
 ALPHA, BETA, GAMMA = 1e-4, 1e-9, 1e-10
@@ -32,6 +33,20 @@ class Options(Model):
     ranks: Annotated[list[Annotated[int, Field(ge=2)]], Field(min_length=1)]
     elements: Count
     turns: Count  # the fastest counts, which other load disturbs least
+
+
+class SimulatorSpeed(ResultPart):
+    """An algorithm's messages per CPU second, and the virtual seconds of the allreduce."""
+
+    ranks: int
+    algorithm: str
+    messages_per_s: float
+    virtual_s: float
+    closed_form_s: float
+
+
+class Result(ResultPart):
+    rows: list[SimulatorSpeed]
 
 
 def check(config: RunConfig) -> None:

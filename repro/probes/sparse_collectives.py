@@ -28,10 +28,10 @@ from repro.fabric.real.gpus import pick_device
 from repro.fabric.sparse.collectives import gtopk_allreduce, topk_allgather
 from repro.fabric.sparse.gradients import Wire
 from repro.fabric.sparse.selection import select
-from repro.probes import p2p
+from repro.probes import ResultPart, p2p
 from repro.probes.shared.options import Bytes, Sizes, Worlds, needs_ranks
 from repro.probes.shared.steps import subgroups
-from repro.probes.shared.stopwatch import slowest, spread
+from repro.probes.shared.stopwatch import Spread, slowest, spread
 
 
 class Options(Model):
@@ -44,6 +44,35 @@ class Options(Model):
     repeat: Count  # turns, after an uncounted one; virtual time takes one
     runs: Count  # of the ping-pong that measures a real network's alpha and beta
     sizes: Sizes  # of its messages
+
+
+class Network(ResultPart):
+    """Parameters of the formulas: a testbed's own, or fitted to a ping-pong."""
+
+    alpha_s: float
+    beta_s_per_byte: float
+    relative_error: float | None = None
+    points: list[p2p.OneWay] = Field(default_factory=list)
+
+
+class SparseExchange(ResultPart):
+    """An algorithm's exchange; bytes: of the gradient; k: elements selected by a rank; wire_bytes: of a message;
+    sent_bytes: per rank, the mean."""
+
+    algorithm: str
+    ranks: int
+    bytes: int
+    density: float
+    k: int
+    seconds: Spread
+    closed_form_s: float
+    wire_bytes: int
+    sent_bytes: float
+
+
+class Result(ResultPart):
+    network: Network
+    rows: list[SparseExchange]
 
 
 def check(config: RunConfig) -> None:

@@ -19,11 +19,13 @@ from repro.data.base import Dataset
 from repro.experiment.plugins import Plugin
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
+from repro.probes import ResultPart
 from repro.probes.shared import equations
-from repro.probes.shared.computation import ComputeBenchmark
+from repro.probes.shared.computation import Computation, ComputeBenchmark
 from repro.probes.shared.fabric_model import Microbenchmark
+from repro.probes.shared.network import Point
 from repro.probes.shared.options import Sizes, Strategies, create, most_ranks, needs_several
-from repro.probes.shared.steps import observe, subgroups, summarise
+from repro.probes.shared.steps import Steps, observe, subgroups, summarise
 from repro.rank.factory import build_worker, check_ranks
 from repro.strategies.base import Strategy
 from repro.training.buckets import balanced_buckets, block_sizes
@@ -38,6 +40,44 @@ class Options(Model):
     steps: Count  # counted steps of a turn
     rounds: Count  # of the microbenchmarks, in a turn
     sizes: Sizes  # of the messages that they send
+
+
+class Fit(ResultPart):
+    """The fit of equation (5): seconds, and seconds per byte; relative_error: the largest of all points."""
+
+    alpha_s: float
+    beta_s_per_byte: float
+    gamma_s_per_byte: float
+    sync_s: float
+    relative_error: float
+    points: list[Point]
+
+
+class Variant(Steps):
+    """Predicted and observed step of a variant (s). printed_s: by the equation as printed, if there is one; efficiency:
+    scaling efficiency, equation (7)."""
+
+    variant: str
+    strategy: str
+    options: dict[str, Any]
+    predicted_s: float
+    equation: str
+    printed_s: float | None
+    terms: dict[str, float]
+    efficiency_predicted: float
+    efficiency_observed: float
+
+
+class Result(ResultPart):
+    """codecs: name -> encode_s_per_byte, decode_s_per_byte. segments_bytes: number of buckets -> bytes of each."""
+
+    gradient_bytes: int
+    fit: Fit
+    codecs: dict[str, dict[str, float]]
+    compute: Computation
+    segments_bytes: dict[str, list[int]]
+    note: str | None
+    variants: list[Variant]
 
 
 ranks = most_ranks

@@ -21,9 +21,12 @@ from repro.core.fields import Count, Model, NonNegative, Positive
 from repro.core.not_none import not_none
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
+from repro.probes import ResultPart
 from repro.probes.shared import network
+from repro.probes.shared.computation import Computation
+from repro.probes.shared.network import Point
 from repro.probes.shared.options import Bytes, Sizes, Strategies, create, most_ranks, needs_several
-from repro.probes.shared.steps import observe, subgroups, summarise
+from repro.probes.shared.steps import Steps, observe, subgroups, summarise
 from repro.probes.shared.synthetic import Multiply, Sleep, Workload, worker
 from repro.probes.shared.twin import Measured, calibrate, simulate
 from repro.strategies.base import RunFacts, Strategy
@@ -56,6 +59,51 @@ class Options(Model):
     least_steps: Count  # of a turn
     sizes: Sizes  # of the messages that the network is fitted to
     rounds: Count  # of each size
+
+
+class SizeLatency(ResultPart):
+    bytes: int
+    alpha_s: float
+
+
+class FittedNetwork(ResultPart):
+    """beta: the slope of long messages; alpha_by_size: remaining time of each size; alpha_s: that of the shortest."""
+
+    alpha_s: float
+    beta_s_per_byte: float
+    alpha_by_size: list[SizeLatency]
+    points: list[Point]
+    quantum_bytes: int | None = None  # of older records
+
+
+class Calibration(Computation):
+    """seconds_per_byte: of a rank's own work. interference: extra seconds of computation per second of concurrent
+    communication."""
+
+    seconds_per_byte: dict[str, float]
+    interference: float
+
+
+class SimulatedVariant(Steps):
+    """A variant's observed step on a workload, and the step simulated from the calibration alone (s)."""
+
+    variant: str
+    strategy: str
+    options: dict[str, Any]
+    twin: str
+    bytes: int
+    simulated_s: float
+    simulated_phases: dict[str, float]
+    computation_s: float
+    calibration: Calibration
+
+
+class Result(ResultPart):
+    """networks: messages, native, blocking."""
+
+    computation: str
+    networks: dict[str, FittedNetwork]
+    rows: list[SimulatedVariant]
 
 
 ranks = most_ranks

@@ -24,7 +24,7 @@ from repro.fabric.base import Fabric
 from repro.fabric.costs import Costs
 from repro.fabric.real.gpus import pick_device
 from repro.fabric.virtual import fabric as virtual
-from repro.probes import loop
+from repro.probes import ResultPart, loop
 from repro.probes.shared.options import Strategies, needs_one, needs_real_time
 from repro.strategies.base import set_up
 from repro.training import losses
@@ -46,6 +46,34 @@ class Options(Model):
     strategies: Strategies
     iterations: Count  # of a turn
     turns: Count  # of each side
+
+
+class Throughput(ResultPart):
+    """side: `bare`, or a variant."""
+
+    turn: int
+    side: str
+    samples_per_s: float
+
+
+class VirtualVariant(ResultPart):
+    """of_bare: samples a second over the bare loop's, of the fastest turns. difference: of the weights after ten steps
+    side by side from those one rank after the other, relative to their norm; 0 if the bits are the same."""
+
+    variant: str
+    of_bare: float
+    difference: float
+
+
+class Result(ResultPart):
+    """cores: of the machine; the bare loop uses all."""
+
+    workers: int
+    cores: int
+    rows: list[Throughput]
+    variants: list[VirtualVariant]
+    goal: float
+    met: bool
 
 
 def check(config: RunConfig) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from repro.core.not_none import not_none
 from repro.core.phases import PHASES
 from repro.experiment.schema import RunConfig
-from repro.records import kinds, probe_results, unfinished
+from repro.records import kinds, unfinished
 from repro.records.events import read_events
 from repro.records.record import SCHEMA, CpuTaken, Record
 from repro.records.unfinished import other_scores
@@ -65,8 +65,9 @@ def of_probe(folder: Path, config: RunConfig, facts: dict[str, Any], result: dic
     """The record of a probe. facts: as in `summarise`, and `cpu_taken`; result: the entries of `ProbeResult`."""
     of_run = {name: facts[name] for name in ("fabric", "ranks", "cpu_taken") if name in facts}
     more = {name: facts[name] for name in ("model", "dataset") if name in facts}
-    probe_results.check_declared(config.program, result["found"])
-    return record(folder, config, result | more, **of_run)
+    made = record(folder, config, result | more, **of_run)
+    made.check_probe_result()
+    return made
 
 
 def record(folder: Path, config: RunConfig, result: dict[str, Any], **of_run: Any) -> Record:

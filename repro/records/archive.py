@@ -22,9 +22,9 @@ from repro.core import strict_json, user_files
 from repro.core.atomic import write_atomically
 from repro.core.credentials import redact
 from repro.core.errors import InputError, cannot
-from repro.records import probe_results, provenance
+from repro.records import provenance
 from repro.records.events import line_of, parse_events
-from repro.records.record import SCHEMA, ProbeResult, Record
+from repro.records.record import SCHEMA, Record
 from repro.records.unfinished import Unfinished
 
 MANIFEST, SUMMARY = "manifest.json", "summary.json"
@@ -175,8 +175,7 @@ def _members(packed: zipfile.ZipFile) -> Iterator[tuple[str, bytes]]:
 def _finished(path: Path, folder: str, member: bytes) -> Record:
     try:
         record = Record.of(strict_json.parse(member))
-        if isinstance(record.result, ProbeResult):
-            probe_results.check_declared(record.identity.program, record.result.found)
+        record.check_probe_result()
     except ValueError as error:
         raise InputError(f"{path}: {folder}: not a readable run ({error})") from None
     if folder_of(record, f"{path}: {folder}") != folder:

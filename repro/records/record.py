@@ -13,8 +13,8 @@ from pydantic import ConfigDict, Field, ValidationError, field_validator, model_
 
 from repro.core.fields import line
 from repro.core.phases import PHASES
-from repro.core.registry import TRAIN
-from repro.records import kinds, probe_results
+from repro.core.registry import PROBES, TRAIN
+from repro.records import kinds
 from repro.records.identity import Amount, Folder, Identity, Number, Part, Parts, Whole
 from repro.records.units import check_units
 
@@ -113,7 +113,7 @@ class TrainResult(Part):
 
 
 class ProbeResult(Part):
-    """The result of a probe; `found` has the schema that the probe declares (`repro.probes`)."""
+    """The result of a probe; `found` has the schema that the probe declares (`Record.check_probe_result`)."""
 
     found: dict[str, Any]
     metrics: Numbers = Field(default_factory=dict)  # for MLflow
@@ -185,11 +185,20 @@ class Record(Part):
 
     @model_validator(mode="after")
     def _whole(self) -> Record:
-        if isinstance(self.result, ProbeResult):
-            probe_results.check(self.identity.program, self.result.found)
-        elif self.identity.metric not in self.result.final:
+        if isinstance(self.result, TrainResult) and self.identity.metric not in self.result.final:
             raise ValueError(f"result.final: must have {self.identity.metric}")
         return self
+
+    def check_probe_result(self) -> None:
+        """ValueError for a result that does not match the `Result` of its probe, which is imported (it may import
+        PyTorch): when a record is written, and when it comes from somebody else. Readers see plain data."""
+        if isinstance(self.result, ProbeResult):
+            schema = getattr(PROBES.load(self.identity.program), "Result", None)
+            try:
+                if schema:
+                    schema.model_validate(self.result.found)
+            except ValidationError as error:
+                raise ValueError(f"result.found.{line(error)}") from None
 
     @property
     def name(self) -> str:

@@ -11,10 +11,25 @@ from typing import Any
 import torch
 
 from repro.fabric.base import Fabric
+from repro.probes import ResultPart
 from repro.strategies.base import set_up
 from repro.strategies.shared.data_parallel import GradientStrategy
 from repro.training.buckets import Bucket, balanced_buckets
 from repro.training.worker import Worker
+
+
+class Computation(ResultPart):
+    """Computation of a step (s) on the slowest rank.
+
+    first_segment_backward_s: number of buckets -> time until the gradients of the first bucket to be sent are complete.
+    """
+
+    forward_s: float
+    backward_s: float
+    update_s: float
+    data_s: float
+    other_s: float
+    first_segment_backward_s: dict[str, float]
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ Work = Callable[[], Any]
 class FabricModel:
     """alpha, sync: seconds; beta: seconds a byte; work: "reduce", "encode/CODEC" or "decode/CODEC" -> seconds a byte.
 
-    points: entries of `probe_results.parts.Point`; relative_error: the largest error of the fit at a point.
+    points: `Point`s; relative_error: the largest error of the fit at a point.
     """
 
     alpha: float

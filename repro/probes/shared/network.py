@@ -17,6 +17,7 @@ from repro.algorithms.timing.collective_forms import FLOAT32
 from repro.algorithms.timing.fit import Fit, fit_alpha_beta
 from repro.fabric.base import Fabric
 from repro.fabric.virtual.network import Network
+from repro.probes import ResultPart
 from repro.probes.shared.stopwatch import repetitions, slowest
 
 LEAST_S, MOST_REPETITIONS = 0.02, 50  # of one measurement, in which short work is repeated
@@ -24,9 +25,19 @@ WIRE_TAG = 7
 LONG = 1 << 20  # bytes: the link's slope is that of messages of this size or more
 
 
+class Point(ResultPart):
+    """Times of messages of one size, and the fitted model's time (s)."""
+
+    bytes: int
+    seconds: float
+    min: float
+    max: float
+    fitted_s: float
+
+
 @dataclass(frozen=True)
 class Fitted:
-    """A fitted network, and the measured points (entries of `probe_results.parts.Point`).
+    """A fitted network, and the measured points (`Point`s).
 
     network: beta (seconds a byte) is the slope of long messages, `by_size` the time that each measured size takes
     besides, alpha that of the shortest. points: their fitted_s come from one alpha and one beta fitted to all sizes,
@@ -104,7 +115,7 @@ def _fitted(fabric: Fabric, work: Callable[[int], Any], sizes: Sequence[int], ro
 def as_points(
     seconds: Mapping[Any, Sequence[float]], medians: Sequence[tuple[int, float]], fitted: Fit
 ) -> list[dict[str, float]]:
-    """Entries of `probe_results.parts.Point`."""
+    """As `Point`s, as plain data."""
     return [
         {"bytes": n, "seconds": s, "min": min(seconds[n]), "max": max(seconds[n]), "fitted_s": s - residual}
         for (n, s), residual in zip(medians, fitted.residuals)

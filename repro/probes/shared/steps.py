@@ -8,8 +8,27 @@ from typing import Any
 
 from repro.core.phases import PHASES
 from repro.fabric.base import Fabric
+from repro.probes import ResultPart
+from repro.probes.shared.stopwatch import Spread
 from repro.strategies.base import Strategy, set_up
 from repro.training.worker import Worker
+
+
+class Communication(ResultPart):
+    """Communication of a step (s); exposed: on the main thread; overlapped: hidden behind computation."""
+
+    total_s: float
+    exposed_s: float
+    overlapped_s: float
+
+
+class Steps(ResultPart):
+    """Steps of a strategy in the steady state; phases (s) are means over the workers."""
+
+    steps: int
+    observed_s: Spread
+    phases: dict[str, float]
+    communication: Communication
 
 
 def advance(strategy: Strategy, first: int, last: int) -> None:

@@ -10,6 +10,15 @@ from typing import Any
 import torch
 
 from repro.fabric.base import Fabric
+from repro.probes import ResultPart
+
+
+class Spread(ResultPart):
+    """Statistics over repetitions of a measurement."""
+
+    median: float
+    min: float
+    max: float
 
 
 def start_together(fabric: Fabric) -> None:

@@ -6,7 +6,7 @@ from typing import get_args, get_origin
 
 from pydantic import BaseModel
 
-from repro.records.probe_results.parts import RESULTS
+from repro.core.registry import PROBES
 from tests.reports.data.summaries import (
     MS,
     make,
@@ -41,7 +41,7 @@ def probe(program, experiment, variant, result, kind="measured", seed=0, testbed
         "experiment": experiment, "variant": variant, "program": program, "testbed": testbed, "workers": workers,
         "ranks": workers, "strategy": "dsync", "options": {}, "model": {"name": "mnist_mlp", "parameters": 648010},
         "dataset": {"name": "mnist", "standin": False}, "key": name, "run": name, "metrics": {}, "line": "",
-        "result": whole(RESULTS[program], result),
+        "result": whole(PROBES.load(program).Result, result),
     } | changes  # fmt: skip
 
 

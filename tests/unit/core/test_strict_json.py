@@ -13,12 +13,11 @@ from repro.algorithms.pipeline import profile
 from repro.core import strict_json
 from repro.core.errors import InputError
 from repro.core.fields import Model
-from repro.core.registry import Registry
+from repro.core.registry import PROBES, Registry
 from repro.launch.namespaces import network
 from repro.launch.slurm import record
-from repro.records import probe_results, store
+from repro.records import store
 from repro.records.events import read_events
-from repro.records.probe_results.parts import RESULTS
 from tests.reports.data.probes import probe
 from tests.reports.data.summaries import make
 from tests.support.records import record_of
@@ -119,14 +118,14 @@ def test_a_summary_that_is_no_object_is_refused(tmp_path):
             store.read(tmp_path)
 
 
-@pytest.mark.parametrize("program", RESULTS)
+@pytest.mark.parametrize("program", PROBES.own_modules())
 def test_what_a_probes_result_lacks_is_named(program):
     made = probe(program, "experiment", "variant", {})
-    record_of(made)
-    needed = [name for name, field in RESULTS[program].model_fields.items() if field.is_required()]
+    record_of(made).check_probe_result()
+    needed = [name for name, field in PROBES.load(program).Result.model_fields.items() if field.is_required()]
     del made["result"][needed[-1]]
     with pytest.raises(ValueError, match=rf"result\.found\.{needed[-1]}: is missing"):
-        record_of(made)
+        record_of(made).check_probe_result()
 
 
 def test_a_probes_result_is_of_the_form_that_it_declares(monkeypatch):
@@ -134,6 +133,6 @@ def test_a_probes_result_is_of_the_form_that_it_declares(monkeypatch):
         slope: float
 
     monkeypatch.setattr(Registry, "load", lambda self, name: SimpleNamespace(Result=Result))
-    probe_results.check_declared("mine", {"slope": 2.0})
+    record_of(make("D-Sync") | {"program": "mine", "result": {"slope": 2.0}}).check_probe_result()
     with pytest.raises(ValueError, match=r"result\.found\.slope=steep: must be a number"):
-        probe_results.check_declared("mine", {"slope": "steep"})
+        record_of(make("D-Sync") | {"program": "mine", "result": {"slope": "steep"}}).check_probe_result()

@@ -64,14 +64,14 @@ def test_a_papers_page_is_short_and_shows_what_is_there(reported, paper):
 
 
 @pytest.mark.parametrize("paper", PAPERS)
-def test_refuted_headlines_have_reasons_in_few_words_and_in_full_below(reported, paper):
+def test_headlines_that_are_not_reproduced_have_reasons_in_few_words_and_in_full_below(reported, paper):
     page, text = reported(paper).page, unescape(reported(paper).text)
     assert page.claims.headlines and all(one.claim.scope or page.file.scope for one in page.claims.headlines)
     for one in page.claims.headlines:
         assert len(wording.short_reason(one, page.file).split()) <= 15
         assert all(unescape(reason.cause) in text for reason in wording.reasons([one], page.file))
     for one in page.judged:
-        if one.claim.headline and one.verdict.answer == "refuted":
+        if one.claim.headline and one.verdict.answer == "not reproduced":
             of = [reason for reason in page.file.reasons if one.claim.id in reason.claims]
             assert any(reason.kind in (None, one.kind) for reason in of), (one.claim.id, one.kind)
         assert not (one.claim.headline and one.kind == PADDED and one.verdict.settled), one.claim.id
@@ -172,12 +172,15 @@ def test_an_answer_says_where_the_runs_here_change_what_it_rests_on(reported):
     own = dataclasses.replace(page, folder=None)
     finding = Finding(
         text="It is {alexnet-speedup-vs-dsync:emulated:verdict}.",
-        rests_on={"alexnet-speedup-vs-dsync:emulated": "refuted"},
+        rests_on={"alexnet-speedup-vs-dsync:emulated": "not reproduced"},
     )
     with pytest.raises(InputError, match="rests on"):
         page.finding(finding)
     word = page.one("alexnet-speedup-vs-dsync", "emulated").verdict.answer
-    assert own.finding(finding) == f"It is {word}. *With the runs here: C1 is {word} (emulated), no longer refuted.*"
+    assert (
+        own.finding(finding)
+        == f"It is {word}. *With the runs here: C1 is {word} (emulated), no longer not reproduced.*"
+    )
 
 
 def test_a_placeholder_may_be_the_reason_of_a_verdict(reported):

@@ -9,7 +9,7 @@ import pytest
 from repro.answers.claims import evaluate
 from repro.answers.claims.claims import Claim
 from repro.answers.claims.evidence import outcome_of, repetitions
-from repro.answers.claims.verdict import CONFIRMED, OPEN
+from repro.answers.claims.verdict import OPEN, REPRODUCED
 from repro.answers.tables.runs import Runs, resolved
 from tests.reports.data.summaries import make
 
@@ -34,7 +34,7 @@ def judged(a, b, examples):
 
 def test_two_images_of_a_thousand_decide_nothing():
     few, many = judged(0.800, 0.798, 1_000), judged(0.800, 0.798, 10_000_000)
-    assert few.verdict.answer == OPEN and many.verdict.answer == CONFIRMED
+    assert few.verdict.answer == OPEN and many.verdict.answer == REPRODUCED
     error = math.sqrt(0.8 * 0.2 / 1_000)
     assert few.estimate.high - few.estimate.low == pytest.approx(4 * error, rel=0.01)
     assert few.estimate.point == many.estimate.point == pytest.approx(-0.002)

@@ -14,16 +14,16 @@ from repro.answers.claims.value import Value as Value
 from repro.answers.claims.verdict import Effect
 from repro.core import yaml_files
 from repro.core.errors import InputError
-from repro.core.fields import Model, NonNegative, Text, checked
+from repro.core.fields import Model, NonNegative, Number, Text, checked
 
 
 class Paper(Model):
-    """The paper's number as a range; an omitted end is open. shown: as printed; unit: x, % (printed x 100) or ""."""
+    """The paper's number as a range; a bound omits one end. shown: as printed; unit: x, % (printed x 100) or ""."""
 
     part = "paper"
 
-    low: float | None = None
-    high: float | None = None
+    low: Number | None = None
+    high: Number | None = None
     shown: Text
     unit: Literal["", "x", "%"] = ""
 
@@ -44,6 +44,13 @@ class Paper(Model):
             raise ValueError("needs value, low or high")
         return self
 
+    def factor(self, ours: float, added: float = 0.0) -> float | None:
+        """Our number over the nearest end, 1 between both ends; None if there is no such ratio. added: to each."""
+        end = ours if self.low is None else max(ours, self.low)
+        end = end if self.high is None else min(end, self.high)
+        above, below = ours + added, end + added
+        return above / below if below > 0 and 0 < above < math.inf else None
+
 
 class Tolerance(Model):
     """By how much the range is widened; fixed: the date since when, if not the file's."""
@@ -55,13 +62,11 @@ class Tolerance(Model):
     fixed: date | None = None
 
     def around(self, paper: Paper) -> tuple[float | None, float | None]:
-        """The paper's range, widened by the tolerance; an infinite end stays so."""
+        """The paper's range, widened by the tolerance."""
         return self._beyond(paper.low, -1), self._beyond(paper.high, 1)
 
     def _beyond(self, end: float | None, sign: int) -> float | None:
-        if end is None or math.isinf(end):  # infinity times no relative tolerance is NaN
-            return end
-        return end + sign * (abs(end) * self.relative) + sign * self.absolute
+        return None if end is None else end + sign * (abs(end) * self.relative) + sign * self.absolute
 
 
 class ClaimedEffect(Model):
@@ -84,6 +89,10 @@ class Baseline(Model):
     value: Value
     paper: Paper
     tolerance: Tolerance
+
+    def factor(self, ours: float) -> float | None:
+        """Our number over the paper's (`Paper.factor`); of gains, what they make of 1."""
+        return self.paper.factor(ours, added=float(self.value.verb == "gain"))
 
 
 class Reason(Model):

@@ -1,15 +1,29 @@
-"""Find the assumed input that decides a number: squared rank correlation over the draws, with bootstrap intervals."""
+"""Find the assumed input that decides a number (squared rank correlation over the draws, with bootstrap intervals), and
+the value of an input at which an answer turns."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
+
+from repro.answers.claims.stats import number
 
 RESAMPLES = 200
 SEED = 20261126
 NONE = "none alone"
 LEAST = 0.25  # share of the variance of ranks below which an input decides nothing
+WRONG = 0.1  # share of all draws on the wrong side of the value at which an answer turns, at most
+WRONG_OF_RARER = 0.25  # and of the draws with the rarer answer
+RARER = 3  # draws with the rarer answer, below which an end of some input has them all by chance
+UNITS = {
+    "_s_per_byte": (1e9, " ns a byte"),
+    "_s": (1e3, " ms"),
+    "_flops": (1e-9, " GFLOP/s"),
+}  # ending of an entry's name -> factor and unit
 
 
 def deciding_input(result: Sequence[float], inputs: Mapping[str, Sequence[float]]) -> str:
@@ -30,6 +44,45 @@ def deciding_input(result: Sequence[float], inputs: Mapping[str, Sequence[float]
     if shares[first][0] < LEAST or any(np.quantile(shares[name], 0.95) >= low for name in others):
         return NONE
     return first
+
+
+def turning_value(holds: Sequence[bool], inputs: Mapping[str, tuple[str, Sequence[Any]]]) -> str:
+    """`merge = 24 ns a byte (holds below)`: the input that separates the draws in which an answer holds from the others
+    best, and where; "" if none separates nearly all.
+
+    inputs: input -> its entry and the entry's value a draw.
+    """
+    rarer = min(sum(holds), len(holds) - sum(holds))
+    most = min(WRONG * len(holds), WRONG_OF_RARER * rarer)
+    splits = [split for name, (entry, values) in inputs.items() for split in _splits(name, entry, values, holds)]
+    wrong, text = min(splits, key=lambda split: split[0], default=(math.inf, ""))
+    return text if rarer >= RARER and wrong <= most else ""
+
+
+def _splits(name: str, entry: str, values: Sequence[Any], holds: Sequence[bool]) -> list[tuple[int, str]]:
+    """(draws on the wrong side, text) for each place at which an input may separate the draws."""
+    if not all(isinstance(value, int | float) for value in values):
+        kinds = dict.fromkeys(map(str, values))
+        yes = {kind: sum(h if str(v) == kind else not h for v, h in zip(values, holds, strict=True)) for kind in kinds}
+        return [(len(holds) - right, f"{name} = {kind} (holds there)") for kind, right in yes.items() if len(kinds) > 1]
+    order = sorted(zip(values, holds, strict=True))
+    made, below, total = [], 0, sum(holds)
+    for n, ((low, held), (high, _)) in enumerate(pairwise(order), start=1):
+        below += held
+        if low < high:
+            missed = (n - below) + (total - below)  # if it holds below
+            at = f"{name} = {_between(entry, low, high)}"
+            made += [(missed, f"{at} (holds below)"), (len(holds) - missed, f"{at} (holds above)")]
+    return made
+
+
+def _between(entry: str, low: float, high: float) -> str:
+    """The value between two neighbours, in a unit; both where they are far apart."""
+    stem = entry.rpartition(".")[2] if not any(f"{end}." in entry for end in UNITS) else entry.rpartition(".")[0]
+    by, unit = next((of for end, of in UNITS.items() if stem.endswith(end)), (1.0, ""))
+    if low > 0 and high / low < 1.2:
+        return f"{number(by * math.sqrt(low * high), 2)}{unit}"
+    return f"{number(by * low, 2)} to {number(by * high, 2)}{unit}"
 
 
 def ranks(values: np.ndarray) -> np.ndarray:

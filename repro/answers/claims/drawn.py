@@ -59,15 +59,21 @@ class Sweeps:
         return Runs.of(made())
 
     @cached_property
-    def inputs(self) -> Mapping[str, Sequence[float]]:
-        """Input -> a number a draw: the value of its first entry, or the index of its hypothesis."""
-        values: dict[str, dict[int, Any]] = {}
+    def entries(self) -> Mapping[str, tuple[str, Sequence[Any]]]:
+        """Input -> its first entry, and the entry's value a draw that all sweeps have."""
+        values: dict[str, dict[int, tuple[str, Any]]] = {}
         for one in self.sweeps:
             for draw in one.draws:
                 for name, entries in draw.values.items():
-                    values.setdefault(name, {}).setdefault(draw.number, next(iter(entries.values())))
+                    values.setdefault(name, {}).setdefault(draw.number, next(iter(entries.items())))
         common = range(self.common)
-        return {name: _numbers([own[n] for n in common]) for name, own in values.items() if len(own) >= self.common}
+        known = {name: [own[n] for n in common] for name, own in values.items() if len(own) >= self.common}
+        return {name: (own[0][0], [value for _, value in own]) for name, own in known.items() if own}
+
+    @property
+    def inputs(self) -> Mapping[str, Sequence[float]]:
+        """Input -> a number a draw: the value of its first entry, or the index of its hypothesis."""
+        return {name: _numbers(values) for name, (_, values) in self.entries.items()}
 
     @property
     def common(self) -> int:
@@ -76,10 +82,15 @@ class Sweeps:
 
     def decided_by(self, values: Mapping[int, float]) -> str:
         """The input that decides a number a draw (`deciding_input`)."""
-        count = min(map(len, self.inputs.values()), default=0)  # other draws are still being made
-        both = [n for n in values if n < count]
+        both = [n for n in values if n < self.common]  # other draws are still being made
         inputs = {name: [of[n] for n in both] for name, of in self.inputs.items()}
         return decides.deciding_input([values[n] for n in both], inputs)
+
+    def turns_at(self, holds: Mapping[int, bool]) -> str:
+        """The input and its value at which an answer a draw turns (`turning_value`)."""
+        both = [n for n in holds if n < self.common]
+        inputs = {name: (entry, [of[n] for n in both]) for name, (entry, of) in self.entries.items()}
+        return decides.turning_value([holds[n] for n in both], inputs)
 
 
 def _numbers(values: Sequence[Any]) -> list[float]:

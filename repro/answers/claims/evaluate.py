@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 from typing import Any
 
@@ -12,7 +12,7 @@ from repro.answers.claims import paired
 from repro.answers.claims import verdict as words
 from repro.answers.claims.claims import Claim, Value
 from repro.answers.claims.stats import spread
-from repro.answers.claims.verdict import Effect, Interval, Sample, Verdict, verdict_of
+from repro.answers.claims.verdict import AtBaseline, Effect, Interval, Sample, Share, Verdict, verdict_of
 from repro.answers.tables.columns import Filter, Lists
 from repro.records.kinds import EMULATED
 
@@ -22,6 +22,7 @@ OTHER_END = {"": "", "_low": "_high", "_high": "_low"}  # suffix of a column -> 
 ROUNDING = 1e-9
 EMULATED_SEEDS = 3  # of 2026-11-27, after an audit: a verdict of one run, which no draw moved, had no interval
 LEAST_REPRODUCING = 20  # draws at the paper's own baseline, or all there are, below which there is no such verdict
+OUR_BASELINE = LEAST_REPRODUCING / 1024  # the share of draws at the paper's own baseline, below which ours is another
 TAKES: dict[str, Callable[[Sequence[float]], float]] = {
     "min": min, "max": max, "mean": fmean, "median": median,
     "farthest": lambda values: max(values, key=lambda value: abs(value - 1)),
@@ -40,23 +41,29 @@ class Outcome:
 class ConditionalVerdict:
     """The verdict over the draws at which the paper's own baseline comes out as printed.
 
-    verdict: None where fewer than LEAST_REPRODUCING draws, and not all, reproduce the baseline. baseline: our number
-    for it over all draws.
+    draws: of the baseline. baseline: our number for it over these. factor: that over the paper's. verdict: None where
+    the claim's number is known at fewer than LEAST_REPRODUCING of the reproducing draws, and not at all draws.
     """
 
-    reproducing: int  # draws
+    reproducing: int
     draws: int
     baseline: Interval | None
+    factor: float | None = None
     verdict: Verdict | None = None
-    impossible: bool = False  # the whole range of the baseline misses the printed number
+
+    @property
+    def at_baseline(self) -> AtBaseline | None:
+        """How far our baseline is from the paper's."""
+        if self.factor is None:
+            return None
+        same = Share(self.reproducing, self.draws, drawn=True).at_least(OUR_BASELINE)
+        return AtBaseline(self.factor, reproduced=same)
 
     @property
     def text(self) -> str:
-        """`confirmed (40 of 41), of 41 draws in 64`"""
+        """`reproduced (40 of 41), of the 41 draws in 64 that reproduce it`"""
         if self.verdict is not None:
             return f"{self.verdict.text}, of the {self.reproducing} draws in {self.draws} that reproduce it"
-        if self.impossible:
-            return f"contradiction: none of {self.draws} draws reproduces it"
         return f"not resolved: {self.reproducing} of {self.draws} draws reproduce it, {LEAST_REPRODUCING} are needed"
 
 
@@ -67,13 +74,15 @@ class Evidence:
     outcome: a number a seed, from runs as configured. sample: its values over the draws. repeated: its least and
     greatest value over repetitions of one run. by_construction, out_of_scope, busy, not_testable, not_drawn: the reason
     why the claim is not judged. implied: inputs that were taken from other claims. decided_by: the input that decides
-    the number. error: the source of the simulation's error. origin: where the runs are from.
+    the number; turns_at: the input and its value at which an undecided answer turns. error: the source of the
+    simulation's error. origin: where the runs are from.
     """
 
     outcome: Outcome
     sample: Sample | None = None
     conditional: ConditionalVerdict | None = None
     decided_by: str = ""
+    turns_at: str = ""
     repeated: Sequence[float] = ()
     error: str = ""
     by_construction: str = ""
@@ -131,7 +140,11 @@ def judge(claim: Claim, kind: str, evidence: Evidence | None, effect: Effect | N
         verdict = Verdict(words.OPEN, reason=f"{seeds} of {least} seeds")
     else:
         verdict = concluded(claim, evidence, effect).implied(evidence.implied)
-    return ClaimVerdict(claim, kind, verdict, interval(evidence), evidence)
+    estimate, given = interval(evidence), evidence.conditional
+    if claim.about != "accuracy" or claim.is_ratio:
+        verdict = replace(verdict, factor=claim.paper.factor(estimate.point))
+    verdict = replace(verdict, baseline=given.at_baseline if given else None, turns_at=evidence.turns_at)
+    return ClaimVerdict(claim, kind, verdict, estimate, evidence)
 
 
 def least_seeds(claim: Claim, kind: str, evidence: Evidence) -> int:
@@ -152,7 +165,7 @@ def concluded(claim: Claim, evidence: Evidence, effect: Effect | None) -> Verdic
     return verdict_of(evidence.known, low, high, effect)
 
 
-WORDS = {paired.NO_LOSS: words.CONFIRMED, paired.LOSS: words.REFUTED, paired.OPEN: words.OPEN}
+WORDS = {paired.NO_LOSS: words.REPRODUCED, paired.LOSS: words.NOT_REPRODUCED, paired.OPEN: words.OPEN}
 
 
 def interval(evidence: Evidence) -> Interval:

@@ -25,7 +25,7 @@ from repro.answers.claims.evaluate import (
 )
 from repro.answers.claims.residuals import Residuals, Twins
 from repro.answers.claims.stats import median
-from repro.answers.claims.verdict import Interval, Sample, verdict_of
+from repro.answers.claims.verdict import Interval, Sample, undecided, verdict_of
 from repro.answers.tables import columns, loading
 from repro.answers.tables.columns import Filter
 from repro.answers.tables.loading import KINDS
@@ -159,10 +159,16 @@ class ClaimEvaluator:
     def _over_draws(
         self, claim: Claim, evidence: Evidence, values: Mapping[int, float], sweeps: Sweeps, errors: Residuals | None
     ) -> Evidence:
-        """The evidence from a number a draw, with the conditional verdict and the input that decides."""
-        conditional = self._conditional(claim, sweeps, errors, values)
-        decided_by = sweeps.decided_by(values)
-        return replace(evidence, sample=sample_of(values), conditional=conditional, decided_by=decided_by)
+        """The evidence from a number a draw, with the conditional verdict and the inputs that decide."""
+        sample = sample_of(values)
+        question = undecided(sample, *claim.widened, self.file.effect(claim))
+        return replace(
+            evidence,
+            sample=sample,
+            conditional=self._conditional(claim, sweeps, errors, values),
+            decided_by=sweeps.decided_by(values),
+            turns_at=sweeps.turns_at({n: question(value) for n, value in values.items()}) if question else "",
+        )
 
     def _twin(self, claim: Claim, sweeps: Sweeps) -> list[float]:
         """The emulated number over the simulated one, a ratio a seed; none without both."""
@@ -182,14 +188,15 @@ class ClaimEvaluator:
         baseline = outcome_of(of_baseline, self._with_errors(sweeps, errors)).values
         low, high = printed.tolerance.around(printed.paper)
         least, most = -math.inf if low is None else low, math.inf if high is None else high
-        both = [n for n in values if n in baseline]
-        reproducing = {n: values[n] for n in both if least <= baseline[n] <= most}
+        reproducing = [n for n, value in baseline.items() if least <= value <= most]
         point = median(outcome_of(of_baseline, sweeps.configured).values.values())
         interval = None if point is None else Interval.of(point, sample_of(baseline))
-        counts = len(reproducing), len(both), interval
-        if not reproducing or len(reproducing) < min(LEAST_REPRODUCING, len(both)):
-            return ConditionalVerdict(*counts, impossible=not reproducing and len(both) >= LEAST_REPRODUCING)
-        return ConditionalVerdict(*counts, verdict_of(sample_of(reproducing), *claim.widened, self.file.effect(claim)))
+        factor = printed.factor(interval.point) if interval else None
+        known = {n: values[n] for n in reproducing if n in values}
+        verdict = None
+        if known and (len(known) >= LEAST_REPRODUCING or len(known) == len(baseline)):
+            verdict = verdict_of(sample_of(known), *claim.widened, self.file.effect(claim))
+        return ConditionalVerdict(len(reproducing), len(baseline), interval, factor, verdict)
 
     def _with_errors(self, of: Sweeps | Runs, errors: Residuals | None) -> Runs:
         """The runs of all draws of sweeps, or of draws of the simulation's error alone; computed once."""

@@ -1,4 +1,5 @@
-"""Verdicts (docs/design.md, Verdicts): the share of plausible inputs for which a claim holds, and one of four words.
+"""Verdicts (docs/design.md, Verdicts): is there the effect, and is it of the printed size? Each is a share of plausible
+inputs; one word says both.
 
 Every verdict is computed. A word that the share does not support is not used.
 """
@@ -11,17 +12,21 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Literal
 
-from repro.answers.claims.stats import wilson
+from repro.answers.claims import stats
+from repro.answers.claims.stats import number, wilson
 
-CONFIRMED, IN_DIRECTION, REFUTED, OPEN = "confirmed", "confirmed in direction", "refuted", "open"
+REPRODUCED, SMALLER, LARGER = "reproduced", "smaller", "larger"
+SAME_DIRECTION, NOT_REPRODUCED, OPEN = "same direction", "not reproduced", "open"
+WORDS = (REPRODUCED, SMALLER, LARGER, SAME_DIRECTION, NOT_REPRODUCED, OPEN)
+OFF = (SMALLER, LARGER, NOT_REPRODUCED)  # words that say by how much
 # instead of a verdict
 BY_CONSTRUCTION, OUT_OF_SCOPE, NOT_TESTABLE, NOT_RUN = "by construction", "out of scope", "not testable here", "not run"
-CONSISTENT = "consistent with implied input"  # instead of confirmed: an input was taken from the paper's own numbers
+CONSISTENT = "consistent with implied input"  # instead of reproduced: an input was taken from the paper's own numbers
 GIVEN = (BY_CONSTRUCTION, CONSISTENT)  # the inputs decide, not the runs
 UNJUDGED = (*GIVEN, OUT_OF_SCOPE, NOT_TESTABLE, NOT_RUN)
 
 # Fixed on 2026-11-26, before the first draws.
-MOST = 0.9  # the share for which a confirmed claim holds at least; a refuted one holds for at most 1 - MOST
+MOST = 0.9  # a word needs at least this share; *not reproduced* is used up to 1 - MOST
 CONFIDENCE_Z = 1.2816  # one-sided 90 % limit of the share, by Wilson's score interval
 WITHIN_90 = (0.05, 0.95)  # quantiles that enclose 90 % of a sample
 
@@ -38,12 +43,21 @@ class Share:
     @property
     def most(self) -> bool:
         """Whether the claim holds for at least 90 % of the inputs."""
-        return self._end(-1) >= MOST if self.drawn else self.hits == self.of
+        return self.at_least(MOST) if self.drawn else self.hits == self.of
 
     @property
     def few(self) -> bool:
         """Whether the claim holds for at most 10 % of the inputs."""
         return self._end(1) <= 1 - MOST if self.drawn else self.hits == 0
+
+    def at_least(self, share: float) -> bool:
+        """Whether Wilson's interval of a drawn share lies above another share."""
+        return self._end(-1) >= share
+
+    @property
+    def undecided(self) -> bool:
+        """Whether more draws may bring a word: Wilson's interval contains 90 % or 10 %."""
+        return any(self._end(-1) < end < self._end(1) for end in (MOST, 1 - MOST))
 
     def _end(self, sign: int) -> float:
         return wilson(self.hits / self.of, self.of, sign * CONFIDENCE_Z)
@@ -120,58 +134,123 @@ class Effect:
         low, high = self.band
         return value > high if self.side == "above" else value < low
 
+    def implies(self, low: float | None, high: float | None) -> bool:
+        """Whether every value of the claimed effect lies within these ends: they are then no claim of a size."""
+        least, most = self.band
+        if self.side == "above":
+            return high is None and (low is None or low <= most)
+        return low is None and (high is None or high >= least)
+
+
+@dataclass(frozen=True)
+class AtBaseline:
+    """Our baseline over the paper's printed one; reproduced: enough draws come out as printed."""
+
+    factor: float
+    reproduced: bool
+
+    @property
+    def text(self) -> str:
+        return f"{number(self.factor, 2)}{stats.TIMES}"
+
 
 @dataclass(frozen=True)
 class Verdict:
-    """An answer and the shares behind it. size: the share within the range that the paper prints for an effect.
+    """A word and the shares behind it. size: the share within the range that the paper prints for an effect.
 
-    reason: why there is no verdict, or no reliable one.
+    reason: why there is no verdict, or no reliable one. factor: our number over the nearest end of the paper's, for
+    words that say by how much ours is off. turns_at: the input and its value at which what is undecided turns.
     """
 
     answer: str
     share: Share | None = None
     size: Share | None = None
     reason: str = ""
+    factor: float | None = None
+    baseline: AtBaseline | None = None
+    turns_at: str = ""
 
     @property
     def judged(self) -> bool:
         return self.answer not in UNJUDGED
 
     def implied(self, by: str) -> Verdict:
-        """The verdict where an input was taken from the paper's own numbers: confirmed becomes consistent with it."""
-        return replace(self, answer=CONSISTENT, reason=by) if by and self.answer in (CONFIRMED, IN_DIRECTION) else self
+        """The verdict where an input was taken from the paper's own numbers: what agrees is consistent with it."""
+        agrees = self.answer in (REPRODUCED, SAME_DIRECTION)
+        return replace(self, answer=CONSISTENT, reason=by) if by and agrees else self
 
     @property
     def settled(self) -> bool:
         """Whether the claim holds as printed."""
-        return self.answer == CONFIRMED
+        return self.answer == REPRODUCED
+
+    @property
+    def words(self) -> str:
+        """`smaller: 0.44 of it, at another baseline (11×)`"""
+        return self._words(", at another baseline ({})")
+
+    @property
+    def label(self) -> str:
+        """`smaller: 0.44 of it, baseline 11×`: the words in short, for a picture."""
+        return self._words(", baseline {}")
+
+    def _words(self, baseline: str) -> str:
+        by = f": {times(self.factor)}" if self.answer in OFF and self.factor not in (None, 1.0) else ""
+        if self.judged and self.baseline and not self.baseline.reproduced:
+            by += baseline.format(self.baseline.text)
+        return self.answer + by
 
     @property
     def text(self) -> str:
-        """`confirmed in direction (64 of 64; its size 20 of 64)`"""
+        """`smaller: 0.44 of it (64 of 64; its size 20 of 64; baseline 1.1×)`"""
         shares = "; its size ".join(share.text for share in (self.share, self.size) if share and share.drawn)
         if self.answer == OPEN and not shares and not self.reason:
             shares = "seeds or repetitions differ"
-        return " ".join([self.answer, *(f"({part})" for part in (shares, self.reason) if part)])
+        if shares and self.baseline and self.baseline.reproduced:
+            shares += f"; baseline {self.baseline.text}"
+        text = " ".join([self.words, *(f"({part})" for part in (shares, self.reason) if part)])
+        turns = {OPEN: ", turns at ", SAME_DIRECTION: ", its size turns at "}.get(self.answer)
+        return f"{text}{turns}{self.turns_at}" if turns and self.turns_at else text
+
+
+def times(factor: float) -> str:
+    """`0.44 of it`, `2.7 times it`"""
+    return f"{number(factor, 2)} {'of' if factor < 1 else 'times'} it"
 
 
 def verdict_of(sample: Sample, low: float | None, high: float | None, effect: Effect | None = None) -> Verdict:
     """The verdict on a value, a bound (one end is None) or an effect.
 
-    low, high: the paper's range, widened by the tolerance. An effect of which one end is None has a direction alone.
+    low, high: the paper's range, widened by the tolerance. An effect that implies them has a direction alone.
     """
     least, most = -math.inf if low is None else low, math.inf if high is None else high
     in_range = sample.share(lambda value: least <= value <= most)
     if effect is None:
         return Verdict(word(in_range), in_range)
     direction = sample.share(effect.holds)
-    if low is None or high is None:
+    if effect.implies(low, high):
         return Verdict(word(direction), direction)
-    if in_range.most and not direction.few:
-        return Verdict(CONFIRMED, direction, in_range)
-    return Verdict(IN_DIRECTION if direction.most else word(direction), direction, in_range)
+    if direction.few:
+        return Verdict(NOT_REPRODUCED, direction, in_range)
+    if in_range.most:
+        return Verdict(REPRODUCED, direction, in_range)
+    if not direction.most:
+        return Verdict(OPEN, direction, in_range)
+    below, above = (sample.share(beyond) for beyond in (lambda value: value < least, lambda value: value > most))
+    return Verdict(SMALLER if below.most else LARGER if above.most else SAME_DIRECTION, direction, in_range)
+
+
+def undecided(
+    sample: Sample, low: float | None, high: float | None, effect: Effect | None = None
+) -> Callable[[float], bool] | None:
+    """What the draws leave open: whether a number is an effect, else whether it has the size; None if nothing is."""
+    answer = verdict_of(sample, low, high, effect).answer
+    if answer == OPEN and effect is not None:
+        return effect.holds
+    least, most = -math.inf if low is None else low, math.inf if high is None else high
+    return (lambda value: least <= value <= most) if answer in (OPEN, SAME_DIRECTION) else None
 
 
 def word(share: Share) -> str:
-    """Confirmed, refuted, or open where the share supports neither."""
-    return CONFIRMED if share.most else REFUTED if share.few else OPEN
+    """The word for a claim that has one share."""
+    return REPRODUCED if share.most else NOT_REPRODUCED if share.few else OPEN

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
-from repro.answers.claims.verdict import CONFIRMED, IN_DIRECTION, OPEN, REFUTED
+from repro.answers.claims.verdict import WORDS
 from repro.answers.figures import looks
 from repro.answers.pages.cells import cell
 from repro.answers.pages.writing import DPI
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from repro.answers.pages.files import Files
 
-WORDS = (CONFIRMED, IN_DIRECTION, REFUTED, OPEN)
 OTHER, PAPER = "not judged", "paper's range"  # names in the palette, like WORDS
 LETTERS = 74  # in a line of a claim's text
 GAP, LINE, PANEL, WIDTH = 0.07, 0.13, 0.45, 10.0  # inches: between rows, a line of text, a panel's axis, the figure
@@ -72,7 +71,7 @@ def draw(rows: pd.DataFrame) -> Any:
                 axis.text(0.02, place, row["text"], transform=axis.get_yaxis_transform(), va="center", **QUIET)
             else:
                 _line(axis, place, row)
-            words = ", ".join(filter(None, (row["verdict"], row["share"], "yours" if row["own"] else "")))
+            words = ", ".join(filter(None, (row["label"], "yours" if row["own"] else "")))
             beside = {"transform": axis.get_yaxis_transform(), "va": "center", "fontsize": 7}
             axis.text(1.02, place, words, color=_colour(row["verdict"]), **beside)
         if unit == TEXT:

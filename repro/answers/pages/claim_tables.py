@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +11,7 @@ import pandas as pd
 from repro.answers.claims.claims import Claim, File
 from repro.answers.claims.evaluate import ClaimVerdict
 from repro.answers.claims.stats import DASH, TIMES
-from repro.answers.claims.verdict import CONFIRMED, NOT_RUN
+from repro.answers.claims.verdict import NOT_RUN, REPRODUCED
 from repro.answers.figures.specification import Experiment
 from repro.answers.pages import cells as tables
 from repro.answers.pages import wording
@@ -20,7 +19,7 @@ from repro.answers.pages.files import Files
 from repro.records.kinds import EMULATED, MEASURED, PADDED, SIMULATED
 
 COLUMNS = (EMULATED, MEASURED, SIMULATED)  # of verdicts; padded numbers share the column of measured ones
-FOLDED = (CONFIRMED, wording.NOT_JUDGED, *wording.GIVEN)  # verdicts whose long lists are folded
+FOLDED = (REPRODUCED, wording.NOT_JUDGED, *wording.GIVEN)  # verdicts whose long lists are folded
 
 
 @dataclass(frozen=True)
@@ -95,7 +94,7 @@ class ClaimTables:
 
     @property
     def counts(self) -> str:
-        """`84 claims: 30 confirmed; ...`"""
+        """`84 claims: 30 reproduced; ...`"""
         counts = wording.strip(self.by_claim)
         return f"{len(self.by_claim)} claims: " + "; ".join(f"{count} {name}" for name, count in counts.items())
 
@@ -149,15 +148,13 @@ class ClaimTables:
     def judged_by(self, claim: Claim) -> str:
         """`1.05 to 1.16×; above 1.05×; since 2026-11-26`: the range with its tolerance, the direction with its margin,
         and since when they are fixed, if not since the file's date."""
-        low, high = (
-            None if end is None or math.isinf(end) else wording.value(claim.paper, end, claim.about)
-            for end in claim.widened
-        )
+        low, high = (None if end is None else wording.value(claim.paper, end, claim.about) for end in claim.widened)
         unit = {"x": TIMES, "%": " %"}.get(claim.paper.unit, "")
         bound = "at least " if high is None else "at most " if low is None else ""
         ends = " to ".join(dict.fromkeys(end for end in (low, high) if end is not None))
-        parts = [] if claim.effect and None in claim.widened else [f"{bound}{ends}{unit}"]
-        if effect := self.file.effect(claim):
+        effect = self.file.effect(claim)
+        parts = [] if effect and effect.implies(*claim.widened) else [f"{bound}{ends}{unit}"]
+        if effect:
             end = effect.band[effect.side == "above"]
             parts.append(f"{effect.side} {wording.value(claim.paper, end, claim.about)}{unit}")
         since = max(filter(None, (claim.fixed, claim.tolerance.fixed)), default=self.file.fixed)

@@ -12,7 +12,18 @@ from repro.answers.claims.claims import File, Paper, Reason
 from repro.answers.claims.decides import NONE
 from repro.answers.claims.evaluate import ClaimVerdict
 from repro.answers.claims.stats import DASH, TIMES, number
-from repro.answers.claims.verdict import CONFIRMED, GIVEN, IN_DIRECTION, NOT_RUN, OPEN, REFUTED, UNJUDGED, Interval
+from repro.answers.claims.verdict import (
+    GIVEN,
+    LARGER,
+    NOT_REPRODUCED,
+    NOT_RUN,
+    OPEN,
+    REPRODUCED,
+    SAME_DIRECTION,
+    SMALLER,
+    UNJUDGED,
+    Interval,
+)
 from repro.records.catalogue import WORKSPACE
 from repro.records.kinds import EMULATED, MEASURED, PADDED, SIMULATED
 
@@ -21,7 +32,8 @@ if TYPE_CHECKING:
 
 DECIDING = (MEASURED, EMULATED, SIMULATED, PADDED)  # the first kind with a verdict decides a claim
 NOT_JUDGED = "not judged"
-STRIP = (REFUTED, OPEN, IN_DIRECTION, CONFIRMED, NOT_JUDGED, *GIVEN)  # order of verdicts on a page of claims
+# order of verdicts on a page of claims
+STRIP = (NOT_REPRODUCED, SMALLER, LARGER, OPEN, SAME_DIRECTION, REPRODUCED, NOT_JUDGED, *GIVEN)
 
 
 def ours(one: ClaimVerdict, part: str = "") -> str:
@@ -120,7 +132,7 @@ NUMBERS = ("paper_low", "paper_high", "low", "ours", "high")  # columns of `head
 
 def headlines(by_claim: Mapping[str, Sequence[ClaimVerdict]]) -> pd.DataFrame:
     """A row for each headline with its deciding verdict: claim, unit, paper_low, paper_high, low, ours, high, verdict,
-    share, kind, own (includes runs of the workspace), text (the numbers as text).
+    label (with factors), share, kind, own (includes runs of the workspace), text (the numbers as text).
 
     unit: `x` for ratios; "": the numbers are divided by the paper's; `-`: no number that fits on an axis of ratios.
     """
@@ -139,12 +151,12 @@ def headlines(by_claim: Mapping[str, Sequence[ClaimVerdict]]) -> pd.DataFrame:
             else []
         )
         fits = bool(ends) and ends[0] > 0 and all(map(math.isfinite, ends))
-        paper = [math.nan if end is None or math.isinf(end) or not fits else end / by for end in printed]
+        paper = [math.nan if end is None or not fits else end / by for end in printed]
         share = one.verdict.share.text if one.verdict.share and one.verdict.share.drawn else ""
         rows.append(
             {"claim": claim.text, "unit": ("x" if ratio else "") if fits else "-"}
             | dict(zip(NUMBERS, [*paper, *(ends or [math.nan] * 3)], strict=True))
-            | {"verdict": place(one), "share": share, "kind": one.kind, "own": is_own(one)}
+            | {"verdict": place(one), "label": one.verdict.label, "share": share, "kind": one.kind, "own": is_own(one)}
             | {"text": f"paper: {claim.paper.shown}; ours: {ours(one)}"}
         )
     return pd.DataFrame(rows)

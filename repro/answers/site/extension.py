@@ -20,9 +20,11 @@ POLICY = (
 )
 # verdict -> tone, a class in `static/site.css`
 TONES = {
-    "confirmed": "good",
-    "confirmed in direction": "partly",
-    "refuted": "bad",
+    "reproduced": "good",
+    "same direction": "partly",
+    "smaller": "partly",
+    "larger": "partly",
+    "not reproduced": "bad",
     "open": "open",
     "by construction": "none",
     "consistent with implied input": "none",
@@ -31,7 +33,7 @@ TONES = {
     "not run": "none",
 }
 _word = "|".join(map(re.escape, sorted(TONES, key=len, reverse=True)))
-# the beginning of a cell or of a bold part: `confirmed in direction (64 of 64)`
+# the beginning of a cell or of a bold part: `same direction (64 of 64)`
 BEGINNING = re.compile(rf"\s*(?:{_word})\b(?:, (?:{_word})\b)*")
 WORD = re.compile(rf"\b({_word})\b")
 

@@ -11,17 +11,24 @@ from hypothesis import strategies as st
 
 from repro.answers.claims import decides, drawn, residuals
 from repro.answers.claims.residuals import Residual, Twins, scaled
+from repro.answers.claims.stats import TIMES
 from repro.answers.claims.verdict import (
-    CONFIRMED,
     CONSISTENT,
-    IN_DIRECTION,
+    LARGER,
+    NOT_REPRODUCED,
     OPEN,
-    REFUTED,
+    REPRODUCED,
+    SAME_DIRECTION,
+    SMALLER,
     UNJUDGED,
+    WORDS,
+    AtBaseline,
     Effect,
     Interval,
     Sample,
     Share,
+    Verdict,
+    undecided,
     verdict_of,
 )
 from repro.answers.tables.runs import Runs
@@ -55,11 +62,13 @@ def test_permuting_draws_changes_nothing(order):
     assert verdict_of(draws(*values), 1.5, 2.0, FASTER) == verdict_of(shuffled, 1.5, 2.0, FASTER)
 
 
-@given(st.floats(0.1, 10), st.floats(0.1, 10))
-def test_a_confirmed_size_is_within_the_papers_range_and_a_refuted_direction_outside_the_claims(value, other):
-    low, high = sorted((value, other))
+@given(st.floats(0.1, 10), st.floats(0.1, 10), st.floats(0.1, 10))
+def test_a_word_says_on_which_side_of_the_papers_range_a_sure_number_lies(value, low, high):
+    low, high = sorted((low, high))
+    assume(not FASTER.implies(low, high))
+    expected = SMALLER if value < low else LARGER if value > high else REPRODUCED
     found = verdict_of(draws(*[value] * 64), low, high, FASTER)
-    assert found.answer in (CONFIRMED, REFUTED) and (found.answer == CONFIRMED or value <= 1.05)
+    assert found.answer == (expected if value > 1.05 else NOT_REPRODUCED)
 
 
 @given(st.floats(0.1, 10), st.floats(0.1, 10))
@@ -74,8 +83,8 @@ def test_a_ratio_is_above_no_effect_where_its_inverse_is_below(none, value):
 
 @pytest.mark.parametrize(
     ("hits", "of", "word"),
-    [(64, 64, CONFIRMED), (61, 64, CONFIRMED), (60, 64, OPEN), (32, 64, OPEN), (4, 64, OPEN), (3, 64, REFUTED),
-     (16, 16, CONFIRMED), (15, 16, OPEN), (0, 16, REFUTED), (20, 20, CONFIRMED), (4, 4, OPEN), (0, 4, OPEN)],
+    [(64, 64, REPRODUCED), (61, 64, REPRODUCED), (60, 64, OPEN), (32, 64, OPEN), (4, 64, OPEN), (3, 64, NOT_REPRODUCED),
+     (16, 16, REPRODUCED), (15, 16, OPEN), (0, 16, NOT_REPRODUCED), (20, 20, REPRODUCED), (4, 4, OPEN), (0, 4, OPEN)],
 )  # fmt: skip
 def test_a_word_is_used_where_the_binomial_interval_of_the_share_supports_it(hits, of, word):
     found = verdict_of(draws(*[2.0] * hits, *[0.0] * (of - hits)), 1.0, None)
@@ -86,25 +95,49 @@ def test_all_seeds_have_to_agree_where_nothing_is_drawn():
     def answer(*values):
         return verdict_of(Sample(values, drawn=False), 1.0, None).answer
 
-    assert [answer(2.0), answer(2.0, 3.0), answer(0.5, 0.6), answer(0.5, 2.0)] == [CONFIRMED, CONFIRMED, REFUTED, OPEN]
+    assert [answer(2.0), answer(2.0, 3.0), answer(0.5, 0.6), answer(0.5, 2.0)] == [
+        REPRODUCED,
+        REPRODUCED,
+        NOT_REPRODUCED,
+        OPEN,
+    ]
 
 
 SLOWER = Effect(0.0, 0.05, "below", ratio=False)
 
 
 @pytest.mark.parametrize(("values", "low", "high", "effect", "word"), [
-    ([2.5], 2.0, 3.0, FASTER, CONFIRMED), ([1.5], 2.0, 3.0, FASTER, IN_DIRECTION),
-    ([4.5], 2.0, 3.0, FASTER, IN_DIRECTION), ([0.5], 2.0, 3.0, FASTER, REFUTED),
-    ([1.5, 0.5], 2.0, 3.0, FASTER, OPEN), ([1.5], 1.0, None, FASTER, CONFIRMED), ([1.04], 1.0, None, FASTER, REFUTED),
-    ([-0.1], None, 0.0, SLOWER, CONFIRMED), ([-0.04], None, 0.0, SLOWER, REFUTED),
+    ([2.5], 2.0, 3.0, FASTER, REPRODUCED), ([1.5], 2.0, 3.0, FASTER, SMALLER), ([4.5], 2.0, 3.0, FASTER, LARGER),
+    ([0.5], 2.0, 3.0, FASTER, NOT_REPRODUCED), ([1.5, 0.5], 2.0, 3.0, FASTER, OPEN),
+    ([1.5, 2.5], 2.0, 3.0, FASTER, SAME_DIRECTION), ([1.5, 4.5], 2.0, 3.0, FASTER, SAME_DIRECTION),
+    ([1.19], 2.7, None, FASTER, SMALLER), ([3.0], 2.7, None, FASTER, REPRODUCED),
+    ([1.0], 2.7, None, FASTER, NOT_REPRODUCED),
+    ([1.5], 1.0, None, FASTER, REPRODUCED), ([1.04], 1.0, None, FASTER, NOT_REPRODUCED),
+    ([1.04], 1.0, 1.2, FASTER, NOT_REPRODUCED),
+    ([-0.1], None, 0.0, SLOWER, REPRODUCED), ([-0.04], None, 0.0, SLOWER, NOT_REPRODUCED),
+    ([-0.1], None, -0.2, SLOWER, LARGER),
 ])  # fmt: skip
-def test_an_effect_beyond_the_margin_has_a_direction_and_with_two_ends_a_size(values, low, high, effect, word):
+def test_an_effect_beyond_the_margin_has_a_direction_and_a_size_unless_the_direction_implies_it(
+    values, low, high, effect, word
+):
     assert verdict_of(draws(*values * (64 // len(values))), low, high, effect).answer == word
 
 
-def test_what_is_confirmed_on_an_implied_input_is_consistent_with_it_and_what_is_refuted_stays_so():
+def test_what_agrees_on_an_implied_input_is_consistent_with_it_and_what_disagrees_stays_so():
     good, bad = (verdict_of(draws(*[value] * 64), 1.0, None).implied("26x") for value in (2.0, 0.5))
-    assert good.answer == CONSISTENT and good.answer in UNJUDGED and bad.answer == REFUTED
+    assert good.answer == CONSISTENT and good.answer in UNJUDGED and bad.answer == NOT_REPRODUCED
+
+
+def test_a_word_says_by_how_much_ours_is_off_and_whether_the_baseline_is_the_papers():
+    size = Share(0, 64, drawn=True)
+    off = Verdict(SMALLER, Share(64, 64, drawn=True), size, factor=1.19 / 2.7)
+    assert off.text == "smaller: 0.44 of it (64 of 64; its size 0 of 64)"
+    at = {name: AtBaseline(11.3, reproduced) for name, reproduced in (("same", True), ("another", False))}
+    larger = Verdict(LARGER, size, factor=2.7, baseline=at["same"])
+    assert larger.text == f"larger: 2.7 times it (0 of 64; baseline 11{TIMES})"
+    for word in WORDS:  # agreement and disagreement alike
+        assert Verdict(word, baseline=at["another"]).words == f"{word}, at another baseline (11{TIMES})"
+    assert "baseline" not in Verdict(CONSISTENT, baseline=at["another"]).words
 
 
 def test_an_interval_holds_nine_in_ten_of_the_draws_or_all_seeds():
@@ -187,3 +220,22 @@ def test_the_input_that_decides_is_named_and_none_where_two_do():
     assert decides.deciding_input([x + y for x, y in zip(a, b, strict=True)], {"alpha": a, "beta": b}) == decides.NONE
     assert decides.deciding_input([1.0] * 64, {"alpha": a}) == "" and decides.deciding_input(a, {}) == ""
     assert decides.deciding_input([-x for x in a], {"alpha": a, "same": [1.0] * 64}) == "alpha"
+
+
+def test_an_answer_turns_at_the_value_of_the_input_that_separates_its_draws():
+    a, b = (list(quantiles(name, 64)) for name in ("alpha", "beta"))
+    betas = [1e-9 * (1 + x) for x in b]
+    inputs = {"alpha": ("testbed.alpha_s", a), "beta": ("testbed.beta_s_per_byte", betas)}
+    assert decides.turning_value([x < 1.5e-9 for x in betas], inputs) == "beta = 1.5 ns a byte (holds below)"
+    noisy = [(x > 0.5) != (n in (3, 40)) for n, x in enumerate(a)]
+    assert decides.turning_value(noisy, inputs) == "alpha = 500 ms (holds above)"
+    wires = {"wire": ("strategy.wire", ["float32", "float16"] * 32)}
+    assert decides.turning_value([n % 2 == 1 for n in range(64)], wires) == "wire = float16 (holds there)"
+    assert decides.turning_value([x + y < 1 for x, y in zip(a, b, strict=True)], inputs) == ""  # both matter
+    assert decides.turning_value([x == max(a) for x in a], inputs) == ""  # by chance
+
+
+def test_what_is_undecided_is_the_effect_and_only_then_its_size():
+    assert undecided(draws(*[2.5, 0.9] * 32), 2.0, 3.0, FASTER)(1.5)
+    assert not undecided(draws(*[2.5, 1.5] * 32), 2.0, 3.0, FASTER)(1.5)
+    assert undecided(draws(*[2.5] * 64), 2.0, 3.0, FASTER) is None

@@ -34,8 +34,8 @@ CLAIMS = """# Claims
 
 | claim | paper | simulated | note |
 | --- | --- | --- | --- |
-| holds its breath | 2x | 2.10 (2.00 to 2.20): **confirmed in direction (64 of 64)** | |
-| is the same | 1x | refuted | confirmed for others |
+| holds its breath | 2x | 2.10 (2.00 to 2.20): **same direction (64 of 64)** | |
+| is the same | 1x | not reproduced | reproduced for others |
 | is large | - | not testable here: no data | |
 
 | run | state |
@@ -88,10 +88,10 @@ def test_verdicts_are_chips_and_tables_of_claims_can_be_filtered(site):
     assert "claims" in claims["class"] and "claims" not in runs["class"]
     chips = [[(chip.text, chip["class"][1]) for chip in row.select(".verdict")] for row in claims.select("tbody tr")]
     assert chips == [
-        [("confirmed in direction", "partly")], [("refuted", "bad"), ("confirmed", "good")],
+        [("same direction", "partly")], [("not reproduced", "bad"), ("reproduced", "good")],
         [("not testable here", "none")],
     ]  # fmt: skip
-    assert "2.10 (2.00 to 2.20): confirmed in direction (64 of 64)" in claims.get_text()
+    assert "2.10 (2.00 to 2.20): same direction (64 of 64)" in claims.get_text()
     assert claims.find_parent(class_="table-wrapper")  # which scrolls
     assert read(site.page("paper-claims")).find("script", src=re.compile("_static/claims.js"))
 

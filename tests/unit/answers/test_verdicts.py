@@ -14,7 +14,17 @@ from repro.answers.claims import claims, evaluate
 from repro.answers.claims.evaluate import Evidence, Outcome, judge
 from repro.answers.claims.stats import TIMES
 from repro.answers.claims.value import Value
-from repro.answers.claims.verdict import CONFIRMED, CONSISTENT, IN_DIRECTION, NOT_RUN, OPEN, Interval, Sample, Verdict
+from repro.answers.claims.verdict import (
+    CONSISTENT,
+    LARGER,
+    NOT_RUN,
+    OPEN,
+    REPRODUCED,
+    SMALLER,
+    Interval,
+    Sample,
+    Verdict,
+)
 from repro.answers.pages import wording
 from repro.answers.pages.claim_tables import ClaimTables
 from repro.answers.pages.files import Files
@@ -136,7 +146,7 @@ def test_phases_are_those_of_breakdown_runs_where_there_are_any():
 def test_draws_make_the_range_and_the_share_and_repetitions_the_range(tmp_path):
     found = verdict(tmp_path, CLAIM, of(2.4, sample=Sample([1.0] * 3 + [2.5] * 61, drawn=True)))
     assert found.estimate == Interval(2.5, 2.5, 2.5)  # 90 % of the draws; the best guess is none of them
-    assert found.verdict.answer == CONFIRMED and found.verdict.size.text == "61 of 64"
+    assert found.verdict.answer == REPRODUCED and found.verdict.size.text == "61 of 64"
     fixed = of(2.4, sample=Sample([2.5] * 64, drawn=True), by_construction="fixed by alpha_s")
     assert verdict(tmp_path, CLAIM, fixed).estimate == Interval(2.4, 2.4, 2.5)
     assert verdict(tmp_path, CLAIM, of(2.5, repeated=[2.1, 2.8])).estimate == Interval(2.1, 2.5, 2.8)
@@ -153,10 +163,12 @@ def test_a_tolerance_widens_the_papers_range_either_way(tmp_path, low, high, wid
 
 @pytest.mark.parametrize("relative", [0.0, 0.1])
 def test_at_least_so_much_is_a_size_that_any_larger_number_has(tmp_path, relative):
-    much = CLAIM | {"paper": {"low": 2.0, "high": math.inf, "shown": "much", "unit": "x"}}
+    much = CLAIM | {"paper": {"low": 2.0, "shown": "much", "unit": "x"}}
     much |= {"tolerance": {"relative": relative}, "headline": True}
     found = verdict(tmp_path, much, of(9.0, sample=Sample([9.0] * 64, drawn=True)))
-    assert found.verdict.answer == CONFIRMED and found.verdict.size.text == "64 of 64"
+    assert found.verdict.answer == REPRODUCED and found.verdict.size.text == "64 of 64"
+    less = verdict(tmp_path, much, of(1.2, sample=Sample([1.2] * 64, drawn=True))).verdict
+    assert less.words == "smaller: 0.60 of it"  # of what the paper prints, without the tolerance
     file = read(tmp_path, much)
     shown = ClaimTables("p", file, {}, {}, Files("p", tmp_path)).judged_by(file.claims[0])
     (row,) = wording.headlines({"faster": [found]}).to_dict("records")
@@ -165,12 +177,12 @@ def test_at_least_so_much_is_a_size_that_any_larger_number_has(tmp_path, relativ
 
 
 @pytest.mark.parametrize(("values", "answer"), [
-    ([1.2], "confirmed"), ([0.8], "refuted"), ([1.2, 0.8], "open"), ([math.inf], "confirmed"),
+    ([1.2], "reproduced"), ([0.8], "not reproduced"), ([1.2, 0.8], "open"), ([math.inf], "reproduced"),
 ])  # fmt: skip
 def test_a_direction_alone_has_no_size(tmp_path, values, answer):
     claim = CLAIM | {"paper": {"low": 1.0, "shown": "> 1x", "unit": "x"}}
     assert verdict(tmp_path, claim, of(*values)).verdict.answer == answer
-    assert verdict(tmp_path, CLAIM, of(math.inf)).verdict.answer == IN_DIRECTION  # its size is not that of the paper
+    assert verdict(tmp_path, CLAIM, of(math.inf)).verdict.answer == LARGER
 
 
 def test_what_is_shown_and_not_judged(tmp_path):
@@ -189,7 +201,8 @@ def test_what_is_shown_and_not_judged(tmp_path):
 
 @pytest.mark.parametrize(("change", "says"), [
     ({"value": None}, "needs value, or not_here"), ({"not_here": "no data"}, "needs value, or not_here, and not both"),
-    ({"paper": {"shown": "2x"}}, "needs value, low or high"), ({"verdict": "confirmed"}, "verdict"),
+    ({"paper": {"shown": "2x"}}, "needs value, low or high"), ({"verdict": "reproduced"}, "verdict"),
+    ({"paper": {"low": 2.0, "high": math.inf, "shown": "2x"}}, "finite"),
     ({"about": "luck"}, "about"), ({"value": CLAIM["value"] | {"verb": "product"}}, "verb"),
     ({"value": CLAIM["value"] | {"over": None}}, "speedup needs over"), ({"tolerance": {"relative": -0.1}}, "relative"),
     ({"value": {"of": {"variant": "A"}}}, "needs verb or function"),
@@ -211,8 +224,8 @@ def test_files_that_are_none(tmp_path):
 @pytest.mark.parametrize(
     ("verdicts", "decides"),
     [
-        ({"measured": OPEN, "simulated": CONFIRMED}, "simulated"),  # a settled verdict before an open one
-        ({"simulated": CONFIRMED, "emulated": IN_DIRECTION}, "emulated"),  # of settled ones the kind nearer to hardware
+        ({"measured": OPEN, "simulated": REPRODUCED}, "simulated"),  # a settled verdict before an open one
+        ({"simulated": REPRODUCED, "emulated": SMALLER}, "emulated"),  # of settled ones the kind nearer to hardware
         ({"measured": CONSISTENT, "simulated": OPEN}, "simulated"),  # a verdict before an input
         ({"measured": NOT_RUN, "simulated": CONSISTENT}, "simulated"),
     ],
@@ -230,10 +243,10 @@ def test_of_verdicts_that_were_not_run_one_with_a_number_decides():
 
 def test_one_emulated_run_that_no_draw_moves_decides_no_time(tmp_path):
     still, moved = (Sample(values, drawn=True) for values in ((2.5,) * 64, (2.4, 2.5) * 32))
-    assert verdict(tmp_path, CLAIM, of(2.5, sample=moved), "emulated").verdict.answer == CONFIRMED
+    assert verdict(tmp_path, CLAIM, of(2.5, sample=moved), "emulated").verdict.answer == REPRODUCED
     for alone in ({"sample": still}, {}):
         found = verdict(tmp_path, CLAIM, of(2.5, **alone), "emulated").verdict
         assert found.answer == OPEN and found.reason == "1 of 3 seeds"
-        assert verdict(tmp_path, CLAIM, of(2.5, 2.5, 2.5, **alone), "emulated").verdict.answer == CONFIRMED
+        assert verdict(tmp_path, CLAIM, of(2.5, 2.5, 2.5, **alone), "emulated").verdict.answer == REPRODUCED
     theory = CLAIM | {"about": "theory"}
-    assert verdict(tmp_path, theory, of(2.5), "emulated").verdict.answer == CONFIRMED
+    assert verdict(tmp_path, theory, of(2.5), "emulated").verdict.answer == REPRODUCED

@@ -12,6 +12,7 @@ from repro import __version__
 from repro.cli import (
     batching,
     benchmarks,
+    due_draws,
     experiments,
     faults,
     listing,
@@ -41,7 +42,7 @@ from repro.core.warnings import one_line
 MODULES = {
     "run experiments": (listing, experiments, queue, slurm),
     "read and publish results": (results, plot, pages, publishing, verify),
-    "plan without training": (recommend, partition, batching, schedules, price),
+    "plan without training": (recommend, partition, batching, schedules, price, due_draws),
     "add your own": (new,),
     "this machine": (machine, testbed, tracking),
     "check the harness": (benchmarks, faults),

@@ -187,11 +187,15 @@ class ClaimTables:
         return ranges([self.numbers[name] for name in own if name in known]) or DASH
 
     def experiment(self, claim: Claim) -> str:
-        """The argument of `repro run` for a claim; the paper, if its runs are of several experiments."""
-        filters = [claim.value.arguments, *(of for _, of in claim.value.sides)] if claim.value else []
-        named = next((of["experiment"] for of in filters if isinstance(of.get("experiment"), str)), claim.experiment)
-        spec = self.experiments.get(named)
-        return spec.run if spec and spec.run else f"{self.paper}/{named}"
+        return run_argument(self.paper, claim, self.experiments)
+
+
+def run_argument(paper: str, claim: Claim, experiments: Mapping[str, Experiment]) -> str:
+    """The argument of `repro run` for a claim; the paper, if its runs are of several experiments."""
+    filters = [claim.value.arguments, *(of for _, of in claim.value.sides)] if claim.value else []
+    named = next((of["experiment"] for of in filters if isinstance(of.get("experiment"), str)), claim.experiment)
+    spec = experiments.get(named)
+    return spec.run if spec and spec.run else f"{paper}/{named}"
 
 
 def ranges(numbers: Sequence[int]) -> str:

@@ -1,0 +1,72 @@
+"""`repro draws`: the draws that headlines rest on, whether they decide, and what more would cost."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from typing import Any
+
+from repro.cli.options import as_json
+
+
+def add(commands: Any) -> None:
+    text = "list the draws behind the headlines: how many, whether they decide, and what the next would cost"
+    draws = commands.add_parser("draws", help=text)
+    draws.add_argument("paper", nargs="?", help="a paper (default: all)")
+    as_json(draws)
+    draws.set_defaults(command=cmd_draws)
+
+
+def cmd_draws(args: argparse.Namespace) -> None:
+    from repro.answers.pages.overview import papers
+    from repro.core.errors import unknown
+
+    if args.paper and args.paper not in papers():
+        raise unknown("paper", args.paper, papers())
+    found = [row for paper in ([args.paper] if args.paper else papers()) for row in rows(paper)]
+    found.sort(key=lambda row: math.inf if row["seconds"] is None else row["seconds"])
+    if args.json:
+        print(json.dumps(found, indent=1))
+    elif found:
+        print(text(found))
+
+
+def rows(paper: str) -> list[dict[str, Any]]:
+    """A row for each headline of a paper that rests on draws. seconds: of one core for the missing draws of
+    the sides that it reads; the command may draw others too."""
+    from repro.answers.claims.draws_due import draws_of_headlines
+    from repro.answers.pages import wording
+    from repro.answers.pages.claim_tables import run_argument
+    from repro.answers.tables import results
+
+    found = results.read(paper, None)
+    deciding = [wording.deciding(kinds) for kinds in wording.by_claim(found.verdicts).values()]
+    return [
+        {
+            "paper": paper, "claim": one.verdict.claim.id, "verdict": one.verdict.verdict.words, "draws": one.draws,
+            "undecided": one.undecided, "wanted": one.wanted,
+            "seconds": None if math.isnan(one.seconds) else one.seconds,
+            "command": f"repro run {run_argument(paper, one.verdict.claim, found.experiments)} --draws {one.wanted}",
+        }
+        for one in draws_of_headlines(found, deciding)
+    ]  # fmt: skip
+
+
+def text(found: list[dict[str, Any]]) -> str:
+    """A line a headline, those that cost least first; the command where more draws are wanted."""
+    from repro.launch.progress import duration
+
+    lines = []
+    for row in found:
+        more = row["wanted"] > row["draws"]
+        cost = "unknown" if row["seconds"] is None else duration(row["seconds"])
+        lines.append(
+            [
+                f"{row['paper']} {row['claim']}", row["verdict"], f"{row['draws']} draws",
+                "undecided" if row["undecided"] else "decided",
+                f"{row['wanted']} take {cost}" if more else "", row["command"] if more else "",
+            ]
+        )  # fmt: skip
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)

@@ -1,0 +1,59 @@
+"""The draws that headlines rest on: when more are wanted, and what they cost."""
+
+from __future__ import annotations
+
+import json
+import math
+from types import SimpleNamespace
+
+import pytest
+
+from repro.answers.claims.drawn import Sweeps
+from repro.answers.claims.draws_due import DrawsOfClaim, sides_of
+from repro.answers.claims.verdict import OPEN, Share, Verdict
+from repro.answers.tables.loading import Drawn
+from repro.cli.main import main
+from tests.reports.data.summaries import all_runs, claim
+
+
+def draws_of(hits, of, size=None, sides=()):
+    shares = [Share(n, of, drawn=True) for n in (hits, size) if n is not None]
+    return DrawsOfClaim(SimpleNamespace(verdict=Verdict(OPEN, *shares)), sides, of)
+
+
+@pytest.mark.parametrize(("hits", "of", "wanted"), [
+    (16, 16, 64), (8, 16, 64),  # 16 are never enough
+    (60, 64, 128), (5, 64, 128), (32, 64, 64), (64, 64, 64),  # doubled while the interval contains 90 % or 10 %
+    (115, 128, 256), (230, 256, 256),  # to 256
+])  # fmt: skip
+def test_draws_are_doubled_while_wilsons_interval_contains_nine_in_ten_or_one(hits, of, wanted):
+    assert draws_of(hits, of).wanted == wanted
+
+
+def test_the_size_too_may_be_undecided():
+    assert draws_of(64, 64, size=58).wanted == 128 and draws_of(64, 64, size=0).wanted == 64
+
+
+def test_the_missing_draws_of_each_side_cost_the_recorded_seconds():
+    def side(draws, seconds):
+        return Drawn({"wall": {"total_s": seconds}}, [None] * draws)
+
+    known = draws_of(8, 16, sides=[side(16, 0.5), side(32, 2.0)])
+    assert known.seconds == 48 * 0.5 + 32 * 2.0
+    assert math.isnan(draws_of(8, 16, sides=[side(16, None)]).seconds)
+
+
+def test_the_sides_of_a_verb_are_the_runs_that_it_chooses_and_of_a_function_all():
+    runs = [run for run in all_runs(["simulated"], 1)]
+    sweeps = Sweeps([Drawn(run, []) for run in runs])
+    chosen = {one.summary["variant"] for one in sides_of(claim("pipe-faster-than-dsync"), sweeps)}
+    assert chosen == {"Pipe-SGD", "D-Sync"}
+    assert len(sides_of(claim("timing-model-pipe"), sweeps)) == len(runs)
+
+
+def test_the_command_names_an_experiment_that_can_be_drawn(capsys):
+    assert main(["draws", "gtopk", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert rows and all(row["draws"] > 0 and row["wanted"] >= row["draws"] for row in rows)
+    assert main([*rows[0]["command"].split()[1:], "--dry-run"]) == 0
+    assert main(["draws", "gtopkk"]) == 2 and "gtopk" in capsys.readouterr().err

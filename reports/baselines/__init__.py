@@ -10,8 +10,9 @@ from repro.answers.figures.specs import Specs
 from repro.answers.pages import provenance
 from repro.answers.pages.files import Files
 from repro.answers.pages.render import template, write_page
-from repro.answers.tables.loading import Summary, latest, read, trains
+from repro.answers.tables.loading import Summary, read, trains
 from repro.records import tidy
+from repro.records.variants import newest, of_one_machine
 
 PAGE = "baselines"
 BASE, PLACE = "D-Sync", ["experiment", "testbed", "scale"]
@@ -21,7 +22,7 @@ MADE_WITH = ("network", "results", "runs", "seed", "data set", "hardware", "comm
 def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
     """(pages, a line for the overview)"""
     shown = [run for run in read(PAGE, results) if trains(run) and not run["breakdown"]]
-    shown = latest(shown, [*PLACE, "variant", "seed"])
+    shown = newest(shown, of_one_machine)
     table = runs(shown)
     tables = {"runs": table, "provenance": provenance.table(provenance.by(PLACE, shown), MADE_WITH)}
     specs = Specs(PAGE, files, lambda shown: tables[shown.table])

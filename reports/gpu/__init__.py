@@ -10,18 +10,20 @@ from repro.answers.figures.specs import Specs
 from repro.answers.pages import provenance
 from repro.answers.pages.files import Files
 from repro.answers.pages.render import template, write_page
-from repro.answers.tables.loading import Summary, latest, read, trains
+from repro.answers.tables.loading import Summary, read, trains
 from repro.records import tidy
+from repro.records.variants import newest, of_one_machine
 
 PAGE = "gpu"
 DRAWN = "strategies"  # the experiment of the figure; the others are in a table
+ORDER = ("experiment", "variant", "testbed", "scale", "seed", "breakdown")  # of the rows
 GROUPED = ("experiment", "scale")
 MADE_WITH = ("hardware", "results", "runs", "seed", "data set", "commit", "finished")
 
 
 def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
     """(pages, a line for the overview)"""
-    runs = latest(read(PAGE, results), ("experiment", "variant", "testbed", "scale", "seed", "breakdown"))
+    runs = sorted(newest(read(PAGE, results), of_one_machine), key=lambda run: [str(run[name]) for name in ORDER])
     trained, probes = ([run for run in runs if trains(run) is kind] for kind in (True, False))
     made = {
         "trained": training([run for run in trained if run["experiment"] != DRAWN]),

@@ -12,6 +12,7 @@ from repro.answers.pages import provenance
 from repro.answers.pages.files import Files
 from repro.answers.pages.render import template, write_page
 from repro.answers.tables.loading import read, trains
+from repro.records.variants import newest, place_and_seed
 from repro.reports.validation import emulated, tables
 
 PAGE = "validation"
@@ -22,8 +23,8 @@ MADE_WITH = ("hardware", "results", "commit", "torch", "finished")
 def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
     """(pages, a line for the overview)"""
     runs = read(PAGE, results)
-    validated, controls = tables.latest(runs), emulated.latest(filter(trains, runs))
-    sharing = emulated.latest(run for run in runs if run.get("program") == "shares")
+    validated, controls = tables.latest(runs), newest(filter(trains, runs), place_and_seed)
+    sharing = newest((run for run in runs if run.get("program") == "shares"), place_and_seed)
     steps, pairs = tables.steps(validated), emulated.pairs(controls)
     counted = tables.counted(steps)
     made = {

@@ -3,12 +3,12 @@ constants."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
 
-from repro.answers.tables.loading import Summary, finished
+from repro.answers.tables.loading import Summary
 from repro.records.kinds import EMULATED, SIMULATED
 
 # entries of a testbed
@@ -16,12 +16,6 @@ NOT_COMPARED = (
     *("name", "kind", "launcher", "network", "slow_down", "shrink", "send_buffer", "sources"),
     *("fair", "share_spread"),  # of the simulation alone
 )
-
-
-def latest(runs: Iterable[Summary]) -> list[Summary]:
-    """The run of each experiment, variant, testbed and seed that finished last."""
-    newest = {(r["experiment"], r["variant"], r["testbed"], r["seed"]): r for r in sorted(runs, key=finished)}
-    return list(newest.values())
 
 
 def pairs(runs: Sequence[Summary]) -> pd.DataFrame:

@@ -8,20 +8,21 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from repro.answers.tables import loading
 from repro.answers.tables.loading import APART, QUICK, Summary
+from repro.records.variants import newest, of_one_machine
 
 PAPER = "validation"
+ORDER = ("experiment", "testbed", "launcher", "variant", "seed", "scale")  # of the rows
 MEDIAN_GOAL, P95_GOAL = 0.05, 0.15  # fixed before any run
 LATER_MEDIAN_GOAL, LATER_P95_GOAL, RATIO_GOAL = 0.03, 0.10, 0.05  # set later
 
 
 def latest(runs: Iterable[Summary]) -> list[Summary]:
-    """The validation's run of each experiment, testbed, launcher, variant, seed and machine that finished last."""
+    """The validation's run of each place, seed and machine that is the newest."""
     own = [run for run in runs if run.get("program") == PAPER]
-    newest = loading.latest(own, ("experiment", "testbed", "launcher", "variant", "seed", "scale"))
-    full = [run for run in newest if run.get("scale") != QUICK]  # a quick run does not count beside others
-    return full or newest
+    latest = sorted(newest(own, of_one_machine), key=lambda run: [str(run[name]) for name in ORDER])
+    full = [run for run in latest if run.get("scale") != QUICK]  # a quick run does not count beside others
+    return full or latest
 
 
 def steps(summaries: Sequence[Summary]) -> pd.DataFrame:

@@ -17,8 +17,7 @@ from repro.experiment.run import Run
 from repro.launch.forecast import estimates, filled, side_by_side
 from repro.launch.progress import duration
 from repro.launch.sweeps import saved_sweep
-from repro.records import catalogue, sweep
-from repro.records.identity import Identity
+from repro.records import catalogue, sweep, variants
 
 SIZES = (256, 64, 16)  # numbers of draws; `allotted` takes the largest whose time is within
 BUDGET_S = 8 * 3600 / 5  # of all cores together: five papers in a night
@@ -64,19 +63,14 @@ def costs(runs: Sequence[Run]) -> list[float | None]:
     """Seconds of a draw of each run: as recorded, else a draw's part of the run's forecast; None if unknown."""
     papers = dict.fromkeys(run.config.paper for run in runs)
     sweeps = [one for paper in papers for _, one in catalogue.sweeps(paper)]
-    recorded = {_place(one.identity): one.record.wall.get("total_s") for one in sweeps}
+    recorded = {variants.place(one): one.record.wall.get("total_s") for one in sweeps}
     published = [run for paper in papers for run in catalogue.runs(paper)]
     seconds: list[float | None] = []
     for run, estimate in zip(runs, estimates(runs, published), strict=True):
         part = min(1.0, ITERATIONS / run.iterations) if run.iterations else 1.0
         forecast = None if estimate.seconds is None else estimate.seconds * part
-        seconds.append(recorded.get(_place(run.config.identity)) or forecast)
+        seconds.append(recorded.get(variants.place(run.config)) or forecast)
     return seconds
-
-
-def _place(own: Identity) -> tuple[str | None, ...]:
-    parts = own.testbed, own.model, own.dataset
-    return own.experiment, own.variant, *(part.name if part else None for part in parts)
 
 
 def text(sweeps: Sequence[Sweeping], what: str) -> str:

@@ -27,6 +27,7 @@ def add(commands: Any) -> None:
 
 def cmd_plot(args: argparse.Namespace) -> None:
     from repro.records.results import results
+    from repro.records.variants import newest_rows
 
     paper, _, experiment = args.experiment.partition("/")
     runs = results(paper, args.where)
@@ -35,7 +36,7 @@ def cmd_plot(args: argparse.Namespace) -> None:
         raise InputError(f"{args.experiment}: no finished run of seed {args.seed} has an accuracy; see repro results")
     points = results(paper, table="points")
     points = points[points["iteration"] > 0]  # accuracies before training would take up most of the axis
-    latest = runs.sort_values(["finished_at"], kind="stable").drop_duplicates([*COMPARABLE, "label"], keep="last")
+    latest = newest_rows(runs, [*COMPARABLE, "variant"])
     print("\n\n".join(plotted(of, points, args.against) for _, of in latest.groupby(COMPARABLE, sort=False)))
 
 
@@ -47,9 +48,9 @@ def plotted(runs: pd.DataFrame, points: pd.DataFrame, against: str) -> str:
     column, axis = X[against]
     first = runs.iloc[0]
     lines = {}
-    for run in runs.sort_values("label").itertuples():
+    for run in runs.sort_values("variant").itertuples():
         own = points[points["run"] == run.run][[column, first["metric"]]].dropna()
-        lines[f"{run.label}: {run.final:.4g}"] = [*own.itertuples(index=False, name=None)]
+        lines[f"{run.variant}: {run.final:.4g}"] = [*own.itertuples(index=False, name=None)]
     size = shutil.get_terminal_size()
     title = f"{first['paper']}/{first['experiment']} on {first['testbed']} ({first['kind']}, {first['scale']})"
     return one_line(title) + "\n" + plot(lines, axis, first["metric"], size.columns, size.lines - 2)

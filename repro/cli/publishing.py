@@ -115,18 +115,19 @@ def remove_finished(runs: Sequence[Record]) -> None:
 
 
 def put(args: argparse.Namespace, new: Sequence[Record], swept: Sequence[Sweep]) -> None:
-    """Write runs and sweeps into the reference; they replace runs of the same `place_of`."""
+    """Write runs and sweeps into the reference; they replace runs of the same `place_and_seed`."""
     from repro.core.paths import reference_root
     from repro.records import reference, sweep
+    from repro.records.variants import place_and_seed
 
-    replaced = {place_of(run) for run in new}
+    replaced = {place_and_seed(run) for run in new}
     before = reference.read(args.paper)
-    kept = [run for run in before if place_of(run) not in replaced]
+    kept = [run for run in before if place_and_seed(run) not in replaced]
     if args.archives and not args.replace:
-        hardware = {place_of(run): run.hardware.class_ for run in before}
+        hardware = {place_and_seed(run): run.hardware.class_ for run in before}
         for run in new:
             mine = run.hardware.class_
-            if (theirs := hardware.get(place_of(run), mine)) != mine:
+            if (theirs := hardware.get(place_and_seed(run), mine)) != mine:
                 raise InputError(
                     f"publish: {run.name} ran on {mine} and would replace a run on {theirs}; use --replace or --where"
                 )
@@ -214,12 +215,6 @@ def alone(command: str) -> Iterator[None]:
         raise InputError(f"{command}: {locks.users(path)} is writing {reference_root()}; try again when it has ended")
     with lock:
         yield
-
-
-def place_of(record: Record) -> tuple[Any, ...]:
-    """The values that identify a published run: the reference has one run for each."""
-    own = record.identity
-    return own.experiment, own.variant, own.testbed.name, own.seed, own.breakdown, own.scale
 
 
 def render(papers: Sequence[str]) -> None:

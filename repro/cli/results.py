@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # columns on a terminal; --csv and --json have every column
 SHOWN = (
-    *("label", "testbed", "kind", "workers", "seed", "allreduce.auto", "step_s", "train_s", "peak_mb", "peak_of"),
+    *("variant", "testbed", "kind", "workers", "seed", "allreduce.auto", "step_s", "train_s", "peak_mb", "peak_of"),
     *("metric", "final", "busy", "origin"),
 )
 OF_UNFINISHED = ("run", "iteration", "iterations", "epoch", "metric", "so_far", "origin")
@@ -110,6 +110,6 @@ def shown(runs: pd.DataFrame) -> str:
     for (paper, experiment), own in runs.groupby(["paper", "experiment"], sort=False):
         columns = [column for column in SHOWN if column in own and own[column].notna().any()]
         columns += [column for column in IF_DIFFERENT if own[column].nunique() > 1]
-        table = own[columns].rename(columns={"label": "variant"})
+        table = own[columns]
         parts.append(one_line(f"{paper}/{experiment}") + f"\n{printed.text(table, index=False)}")
     return "\n\n".join(parts)

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from repro.experiment.run import Run
 from repro.records import variants
 from repro.records.catalogue import Found
-from repro.records.identity import Identity
 
 
 class Standing(NamedTuple):
@@ -39,7 +38,7 @@ def states(runs: Iterable[Run], finished: Sequence[Found]) -> list[str]:
     keys = {each.record.key for each in finished}
     by_place: dict[tuple[Any, ...], list[Found]] = {}
     for each in finished:
-        by_place.setdefault(_place(each.record.identity), []).append(each)
+        by_place.setdefault(variants.place_and_seed(each), []).append(each)
     return [_state(run, keys, by_place) for run in runs]
 
 
@@ -51,12 +50,5 @@ def total(parts: Iterable[Standing]) -> Standing:
 def _state(run: Run, keys: set[Any], by_place: Mapping[tuple[Any, ...], Sequence[Found]]) -> str:
     if run.key and run.key in keys:
         return "done"
-    planned = run.config.identity
-    if not (similar := by_place.get(_place(planned))):
-        return "missing"
-    own, *others = variants.completed([planned.values, *(each.record.identity.values for each in similar)])
-    return "stale" if variants.digest(own) in map(variants.digest, others) else "missing"
-
-
-def _place(own: Identity) -> tuple[Any, ...]:
-    return own.paper, own.experiment, own.variant, own.testbed.name, own.seed, own.scale, own.breakdown
+    similar = by_place.get(variants.place_and_seed(run.config), [])
+    return "stale" if any(variants.alike(run.config.identity, each.identity) for each in similar) else "missing"

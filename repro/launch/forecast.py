@@ -16,6 +16,7 @@ from repro.experiment.run import Run
 from repro.records import kinds
 from repro.records.catalogue import REFERENCE, Found
 from repro.records.record import Record, TrainResult
+from repro.records.variants import finished_at
 
 # sources of an estimate, best first
 SAME, SIZE, LIKE = "of the same runs", "of the same variants at another size", "of other runs of the experiment"
@@ -145,7 +146,7 @@ class Forecast:
 
 def estimates(runs: Sequence[Run], finished: Sequence[Found]) -> list[Estimate]:
     """Estimated duration of each run: from the workspace if it has the same run, else from all records."""
-    by_end = sorted(finished, key=lambda each: str(each.record.provenance.get("finished_at")))
+    by_end = sorted(finished, key=finished_at)
     durations = [(each.origin, known) for each in by_end if (known := duration(each.record))]
     workspace = Forecast(each for origin, each in durations if origin != REFERENCE)
     everything = Forecast(each for _, each in durations)

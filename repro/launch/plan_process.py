@@ -19,7 +19,7 @@ from repro.core.paths import CONFIGS, PACKAGE
 from repro.core.registry import PLUGINS
 from repro.experiment.requested import runs_of
 from repro.experiment.run import Run
-from repro.records import variants
+from repro.records import neutral
 
 MOST_FILES = 500  # a plan that depends on more files is not cached
 
@@ -91,7 +91,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
         }
     plan = {"runs": [run.plain() for run in runs], "watched": accesses.dependencies(runs)}
     # afterwards, because the plan does not depend on the files that this reads
-    variants.keep_defaults((group, getattr(run.config, group).name) for run in runs for group in PLUGINS)
+    neutral.keep_defaults((group, getattr(run.config, group).name) for run in runs for group in PLUGINS)
     return plan | {"left_out": left_out, "stderr": stderr.text}
 
 

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 from repro.core.warnings import one_line
 from repro.records import printed
 from repro.records.busy import taken_by_others
-from repro.records.catalogue import REFERENCE
 from repro.records.kinds import MEASURED, PADDED
+from repro.records.variants import newest_rows
 
 if TYPE_CHECKING:
     import pandas as pd
 
 PLACE = ["paper", "experiment", "model", "dataset", "testbed", "kind", "scale"]  # shared by the variants of a table
 SIZE = ["workers", "batch", "epochs"]
+NAMES = ["variant", "variant_name", "strategy"]  # columns by which a side of `compare` is chosen
 NONE = float("nan")  # in a column of texts; a table shows it as `-`
 NOTES = "notes"  # an attribute of a table: notes on its runs
 CLUSTER = "srun"  # the launcher whose ranks are on several machines
@@ -35,9 +36,9 @@ def ending(
     we have one.
     """
     tables = []
-    known = _medians(reference, PLACE).droplevel("label")["ms"].to_dict() if len(reference) else {}
+    known = _medians(reference, PLACE).droplevel("variant")["ms"].to_dict() if len(reference) else {}
     for place, of in _medians(own, PLACE).groupby(PLACE, sort=False):
-        rows = of.reset_index([*PLACE, "configuration", "variant"]).rename_axis(None)
+        rows = of.reset_index([*PLACE, "configuration", "variant_name"]).rename_axis(None)
         paper, experiment, model, dataset, testbed, kind, scale = place
         printed = (papers or {}).get((paper, experiment, model, dataset), {})
         table = rows[["seeds", "ms"]].copy()
@@ -45,8 +46,11 @@ def ending(
             table["range"] = rows["range"]
         _beside(table, "ms", printed, rows)
         sample = rows["ms"] / rows["batch"]
-        first = {variant: i for i, variant in reversed(list(enumerate(rows["variant"])))}
-        bases = [rows["variant"].iloc[0], *(name.removeprefix("over ") for name in printed if name.startswith("over "))]
+        first = {variant: i for i, variant in reversed(list(enumerate(rows["variant_name"])))}
+        bases = [
+            rows["variant_name"].iloc[0],
+            *(name.removeprefix("over ") for name in printed if name.startswith("over ")),
+        ]
         for base in [base for base in dict.fromkeys(bases) if base in first]:
             table[f"over {base}"] = sample.iloc[first[base]] / sample
             _beside(table, f"over {base}", printed, rows)
@@ -56,12 +60,12 @@ def ending(
         table["final"] = rows["final"]
         if rows["final"].notna().any():
             _beside(table, "final", printed, rows)
-        places = zip(rows["variant"], rows["configuration"], strict=True)
+        places = zip(rows["variant_name"], rows["configuration"], strict=True)
         table["busy"] = rows["busy"]
         table["ms, reference"] = [known.get((*place, *which)) for which in places]
         title = f"{paper}/{experiment}: {model}, {dataset}, on {testbed} ({kind}, {scale})"
         table = table.dropna(axis=1, how="all")
-        free = dict.fromkeys(rows["variant"][rows["free_arithmetic"]])
+        free = dict.fromkeys(rows["variant_name"][rows["free_arithmetic"]])
         costs_nothing = [f"the arithmetic of {', '.join(free)} costs nothing here (repro price)"] if free else []
         table.attrs[NOTES] = [*sorted({*rows["shared"].dropna()}), *costs_nothing]
         tables.append((title, table))
@@ -69,7 +73,7 @@ def ending(
 
 
 def _beside(table: pd.DataFrame, column: str, printed: Numbers, rows: pd.DataFrame) -> None:
-    table[f"{column}, paper"] = [printed.get(column, {}).get(variant) for variant in rows["variant"]]
+    table[f"{column}, paper"] = [printed.get(column, {}).get(variant) for variant in rows["variant_name"]]
 
 
 def compare(runs: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
@@ -84,13 +88,13 @@ def compare(runs: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
     place = [*PLACE, *SIZE]
 
     def side(name: str) -> pd.DataFrame:
-        return _medians(runs[(runs["variant"] == name) | (runs["strategy"] == name)], place).reset_index()
+        return _medians(runs[(runs[NAMES] == name).any(axis=1)], place).reset_index()
 
     both = pd.merge(side(first), side(second), on=place, suffixes=(" A", " B"))
-    both = both[both["variant A"] != both["variant B"]]
+    both = both[both["variant_name A"] != both["variant_name B"]]
     both = both[_partners(both, place)]
-    columns = [*place, *(f"{column} {of}" for column in ("label", "ms", "range") for of in "AB")]
-    shown = both[[*columns, "final A", "final B"]].rename(columns={f"label {of}": f"variant {of}" for of in "AB"})
+    columns = [*place, *(f"{column} {of}" for column in ("variant", "ms", "range") for of in "AB")]
+    shown = both[[*columns, "final A", "final B"]]
     shown.insert(len(columns), "A / B", shown["ms A"] / shown["ms B"])
     shared = zip(both["shared A"], both["shared B"], strict=True)
     busy = zip(both["busy A"], both["busy B"], strict=True)
@@ -104,7 +108,7 @@ def compare(runs: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
 def _partners(both: pd.DataFrame, place: list[str]) -> pd.Series:
     """Whether a pair differs only in its strategy, or neither side has such a partner in its place."""
     fits = both["besides A"] == both["besides B"]
-    sides = [both.set_index([*place, f"configuration {of}", f"variant {of}"]).index for of in "AB"]
+    sides = [both.set_index([*place, f"configuration {of}", f"variant_name {of}"]).index for of in "AB"]
     one, other = (side.isin(side[fits.to_numpy()]) for side in sides)
     return fits | ~(one | other)
 
@@ -114,22 +118,30 @@ def _targets(runs: pd.DataFrame) -> list[str]:
 
 
 def _medians(runs: pd.DataFrame, place: list[str]) -> pd.DataFrame:
-    """Medians over seeds of training runs without breakdown, by place, variant, configuration and label, in the runs'
+    """Medians over seeds of training runs without breakdown, by place, variant and configuration, in the runs'
     order. Of several runs of one configuration and seed the newest counts, the workspace's before the reference's."""
     trained = runs[runs["step_s"].notna() & ~runs["breakdown"].astype(bool)]
     numbers = ["step_s", "final", *_targets(runs)]  # all null where no accuracy is computed
     machine = ["kind", "launcher", "ranks", "cores"]
-    named = [*place, "variant", "configuration", "label", "besides", "seed", "batch", "origin", "finished_at", *machine]
+    named = [
+        *place,
+        "variant_name",
+        "configuration",
+        "variant",
+        "besides",
+        "seed",
+        "batch",
+        "origin",
+        "finished_at",
+        *machine,
+    ]
     named.append("free_arithmetic")
     floats = [*numbers, "cpu_taken_share"]
     trained = trained[[*dict.fromkeys([*named, *floats])]].astype(dict.fromkeys(floats, "float64"))
-    order = trained.assign(theirs=trained["origin"] == REFERENCE, at=trained["finished_at"].fillna("").astype(str))
-    latest = order.sort_values(["theirs", "at"], ascending=[False, True], kind="stable")
-    counted = latest.drop_duplicates([*place, "variant", "configuration", "seed"], keep="last").index
-    trained = trained[trained.index.isin(counted)]
+    trained = newest_rows(trained, [*place, "variant_name", "configuration", "seed"])
     machines = zip(*(trained[column] for column in machine), strict=True)
     trained = trained.assign(shared=[_shared(*each) for each in machines])
-    groups = trained.groupby([*place, "variant", "configuration", "label"], sort=False)
+    groups = trained.groupby([*place, "variant_name", "configuration", "variant"], sort=False)
     made = groups[numbers].median()
     made.insert(0, "seeds", groups["seed"].nunique())
     made.insert(1, "ms", 1e3 * made.pop("step_s"))

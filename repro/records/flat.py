@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from repro.records import variants
 from repro.records.record import Record, TrainResult
 
 OF_TRAINING = ("epochs", "eval_every", "metric", "optimizer", "accumulate")
 OF_EVERY = (
-    *("program", "paper", "experiment", "variant", "factors", "min_compute_s", "workers", "seed", "scale"),
+    *("program", "paper", "experiment", "factors", "min_compute_s", "workers", "seed", "scale"),
     *("breakdown", "batch"),
 )
 PLAIN = (
@@ -25,6 +26,7 @@ def flat(record: Record) -> dict[str, Any]:
     """The entries of a record's identity and result side by side; a missing entry is None or empty."""
     identity, result, testbed = record.identity, record.result, record.identity.testbed
     made: dict[str, Any] = {name: getattr(identity, name) for name in OF_EVERY}
+    made |= {"identity": identity, "variant": variants.label(identity), "variant_name": identity.variant}
     made |= {"status": "finished", "key": record.key, "run": record.run, "kind": record.kind, "fabric": record.fabric}
     made |= {"ranks": record.ranks, "provenance": record.provenance, "wall": record.wall}
     made["cpu_taken_share"] = record.cpu_taken_share

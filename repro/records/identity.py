@@ -1,14 +1,12 @@
 """The identity of a run: every configured value by its path (`strategy.K`, `optimizer.lr`, `epochs`).
 
 Runs belong to one variant if they differ only in the seed; only such runs may be averaged. The run's key covers in
-addition data, hardware and code. `repro.records.variants` compares the identities of several runs.
+addition data, hardware and code. `repro.records.variants` says which runs are alike, and labels them.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Annotated, Any
 
@@ -37,20 +35,7 @@ PARTS = (
 )
 DESCRIPTION = "testbed.network"  # text for display
 OF_SIMULATION = ("testbed.fair", "testbed.share_spread")  # unused by emulated testbeds, which inherit them
-# formats of values in labels, in this order; others are `NAME=value`, where NAME is the last part of the path if unique
-WORDS = {
-    "strategy.name": "{}",
-    "workers": "{} workers",
-    "batch": "batch {}",
-    "epochs": "{} epochs",
-    "model.name": "{}",
-    "dataset.name": "on {}",
-    "imbalance.name": "imbalance {}",
-    "testbed.name": "{}",
-}
-# in labels only if runs differ in them: they affect what is recorded, or are shown elsewhere
-MINOR = ("dataset.standin", "eval_every", "checkpoint_every", "trace_steps", "targets", "device", "breakdown_steps")
-DEEPEST, LONGEST = 20, 40  # limits: levels of nested mappings; characters of a value that is shown in full
+DEEPEST = 20  # levels of nested mappings
 
 
 def _plain_name(name: str) -> str:
@@ -133,11 +118,6 @@ class Identity(Part):
         return values_of(self.plain())
 
     @property
-    def changes(self) -> list[str]:
-        """The paths in `changed` that appear in labels."""
-        return [path for path in self.changed if path not in MINOR]
-
-    @property
     def trains(self) -> bool:
         return self.program == TRAIN
 
@@ -167,25 +147,6 @@ def _flat(path: str, value: Any, deep: int = 0) -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
-def described(values: Values, paths: Sequence[str]) -> str:
-    """The text of an identity's values at some paths: `H=40, 9 epochs, tiny_vit on shapes16`."""
-    present = [path for path in paths if path in values]
-    ordered = [path for path in WORDS if path in present] + [path for path in present if path not in WORDS]
-    ordered.sort(key=lambda path: not path.startswith("strategy."))
-    last = [path.rpartition(".")[2] for path in ordered]
-    words = []
-    for path, name in zip(ordered, last, strict=True):
-        text = _text(values[path])
-        name = name if last.count(name) == 1 and name != "name" else path
-        words.append(WORDS[path].format(text) if path in WORDS else f"{name}={text}")
-    return ", ".join(words).replace(", on ", " on ") if "model.name" in present else ", ".join(words)
-
-
-def label(variant: str, values: Values, paths: Sequence[str]) -> str:
-    """The label of a run: its variant's name, and the values at the paths that distinguish it."""
-    return ", ".join(filter(None, [variant, described(values, paths)]))
-
-
 def plain_value(value: Any) -> Any:
     """A value for comparisons, with whole numbers converted to float."""
     if isinstance(value, list | tuple):
@@ -195,13 +156,3 @@ def plain_value(value: Any) -> Any:
     if isinstance(value, int) and not isinstance(value, bool):
         return float(value) if abs(value) < 2**53 else str(value)
     return value if isinstance(value, bool | float | str) or value is None else str(value)
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, float):
-        return f"{value:.12g}"
-    plain = plain_value(value) if isinstance(value, dict) else value
-    text = value if isinstance(value, str) else json.dumps(plain, default=str)
-    return text if len(text) <= LONGEST else f"#{hashlib.sha256(text.encode()).hexdigest()[:6]}"

@@ -30,7 +30,7 @@ from repro.core import safe_files, strict_json
 from repro.core.atomic import write_atomically
 from repro.core.errors import InputError
 from repro.core.paths import reference_root
-from repro.records import sweep, tidy
+from repro.records import sweep, tidy, variants
 from repro.records.flat import flat
 from repro.records.record import SCHEMA, Record
 from repro.records.sweep import Sweep
@@ -89,6 +89,7 @@ def write(paper: str, runs: Sequence[Record], root: Path | None = None, swept: S
     # via JSON, so that entries have a fixed order
     ordered = [Record.of(json.loads(_text(run.plain()))) for run in sorted(runs, key=lambda run: run.name)]
     tables = {name: tidy.frame([row for run in ordered for row in tidy.rows(name, flat(run))]) for name in tidy.TABLES}
+    tables["runs"]["variant"] = [labelled.variant for labelled in variants.labels(ordered)]
     tables["runs"]["record"] = [_text(_without_lists(run.plain())) for run in ordered]
     if swept:
         by_name = sorted(swept, key=lambda one: one.name)

@@ -35,12 +35,13 @@ def results(paper: str | None = None, where: str | Sequence[str] = (), table: st
 def compare(first: str, second: str, paper: str | None = None, where: str | Sequence[str] = ()) -> pd.DataFrame:
     """Two variants or strategies where both have runs: medians over seeds, and the ratio of their times (`A / B`).
 
-    paper, where: as for `results`. InputError for a name without runs.
+    first, second: a strategy, a variant's name in its experiment, or a label (column `variant` of `results`). paper,
+    where: as for `results`. InputError for a name without runs.
     """
     if first == second:
         raise InputError(f"compare: {first} occurs twice; must be two variants or strategies")
     runs = results(paper, where)
     for name in (first, second):
-        if name not in (known := {*runs["variant"], *runs["strategy"]}):
+        if name not in (known := {*runs["variant"], *runs["variant_name"], *runs["strategy"]}):
             raise unknown("variant or strategy with results", name, known, most=5, all_of="repro results")
     return comparison.compare(runs, first, second)

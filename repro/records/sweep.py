@@ -16,6 +16,7 @@ from typing import Any
 from repro.core import safe_files, strict_json
 from repro.core.errors import InputError, cannot
 from repro.core.warnings import warn
+from repro.records import variants
 from repro.records.events import drop_torn_line, take_checksum, with_checksum
 from repro.records.identity import Identity
 from repro.records.record import Record
@@ -46,6 +47,10 @@ class Sweep:
     @property
     def identity(self) -> Identity:
         return self.record.identity
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        return self.record.provenance
 
     @property
     def name(self) -> str:
@@ -160,13 +165,10 @@ def lines_of(sweep: Sweep) -> list[str]:
 
 
 def together(before: Iterable[Sweep], new: Iterable[Sweep]) -> list[Sweep]:
-    """One sweep per variant: the latest of the new ones, otherwise the one before."""
-    latest: dict[tuple[str | int | None, ...], Sweep] = {}
-    for one in [*before, *sorted(new, key=lambda one: str(one.record.provenance.get("finished_at")))]:
-        own = one.identity
-        workload = (part.name if part else None for part in (own.model, own.dataset))
-        latest[own.experiment, own.variant, own.testbed.name, own.scale, own.workers, *workload] = one
-    return [*latest.values()]
+    """One sweep per variant: the newest of the new ones, otherwise the one before."""
+    new = variants.newest(new, variants.place)
+    replaced = {variants.place(each) for each in new}
+    return [*(each for each in before if variants.place(each) not in replaced), *new]
 
 
 def folders(root: Path, paper: str = "*") -> Iterable[Path]:

@@ -16,9 +16,9 @@ SCALAR = (str, float, int, type(None))  # types of a column's values
 TABLES = ("runs", "points", "rows", "intervals")
 # columns of `runs` that are entries of a summary
 _PLAIN = (
-    *("experiment", "strategy", "program", "kind", "testbed", "fabric", "launcher", "workers", "ranks", "seed"),
-    *("scale", "breakdown", "batch", "epochs", "iterations", "metric", "bytes_sent", "min_compute_s", "key"),
-    "cpu_taken_share",
+    *("variant_name", "experiment", "strategy", "program", "kind", "testbed", "fabric", "launcher", "workers"),
+    *("ranks", "seed", "scale", "breakdown", "batch", "epochs", "iterations", "metric", "bytes_sent"),
+    *("min_compute_s", "key", "cpu_taken_share"),
 )
 _NESTED = {  # column -> its path in a summary
     "model": ("model", "name"),
@@ -56,9 +56,10 @@ def rows(table: str, summary: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def run(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """A run's row. Times in seconds: `step_s` of an iteration, the mean over worker ranks; `iteration_s`: `train_s` by
-    the number of iterations; rates are of all ranks together; `peak_mb`: the largest memory of a rank, 10^6 bytes;
-    `cpu_taken_share`: the share of the ranks' cores that other processes and the hypervisor took.
+    """A run's row. `variant`: its label (`repro.records.variants`); `variant_name`: its name in the experiment, which
+    runs with other options may share. Times in seconds: `step_s` of an iteration, the mean over worker ranks;
+    `iteration_s`: `train_s` by the number of iterations; rates are of all ranks together; `peak_mb`: the largest memory
+    of a rank, 10^6 bytes; `cpu_taken_share`: the share of the ranks' cores that others took.
     """
     row = {"variant": summary["variant"]}
     row |= {column: summary.get(column) for column in _PLAIN}

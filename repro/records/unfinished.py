@@ -18,7 +18,7 @@ from repro.core.atomic import write_atomically
 from repro.core.errors import InputError
 from repro.core.fields import line
 from repro.core.warnings import warn
-from repro.records import kinds, provenance
+from repro.records import kinds, provenance, variants
 from repro.records.events import read_events
 from repro.records.identity import Folder, Identity, Number, Part
 
@@ -114,7 +114,7 @@ def row(run: Unfinished) -> dict[str, Any]:
     made: dict[str, Any] = {
         "run": run.name,
         "experiment": own.experiment,
-        "variant": own.variant,
+        "variant": variants.label(own),
         "testbed": own.testbed.name,
     }
     made |= {"kind": run.kind, "workers": own.workers, "seed": own.seed, "scale": own.scale}

@@ -1,69 +1,59 @@
-"""Comparison of runs' identities: which runs have the same configuration, and at which values others differ.
+"""Which runs are alike, which of them is the newest, and what a run's label is: the only place that answers these.
 
-An older record may lack a value that was introduced later; it counts as the neutral value (`NEUTRAL`, and the defaults
-of plugins).
+Runs are `alike` if their configurations are equal, but for the seed; only such runs may be averaged. A `place` may hold
+several that are not, of which the `newest` counts. A `label` says how a run differs from its experiment's own variant.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from repro.core import user_cache
-from repro.core.paths import PACKAGE
 from repro.core.registry import PLUGINS
-from repro.records.identity import Values, plain_value
+from repro.records.identity import Identity, Values, plain_value
+from repro.records.kinds import SIMULATED
+from repro.records.neutral import completed, is_neutral
 
-# neutral values other than 0, false and empty; they are the defaults in `repro.experiment.schema`
-NEUTRAL: dict[str, Any] = {
-    "program": "train",
-    "accumulate": 1,
-    "breakdown_steps": 300,
-    "device": "auto",
-    "imbalance.name": "none",
-    "numerics.precision": "fp32",
-    "optimizer.name": "sgd",
-    "optimizer.alpha": 0.99,
-    "optimizer.eps": 1e-8,
-    "optimizer.schedule": "constant",
-    "optimizer.decay": 0.1,
-    "optimizer.power": 1.0,
-    "optimizer.betas": [0.9, 0.999],
-    "testbed.threads_per_rank": 1,
-    "testbed.backend": "auto",
-    "testbed.arithmetic": "real",
-    "testbed.shrink": 1.0,
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from repro.records.record import Record
+
+Run = TypeVar("Run")  # a record, a sweep, a run of `repro.records.catalogue`, or a summary (`repro.records.flat`)
+REFERENCE, WORKSPACE, KEPT = "reference", "workspace", "kept"  # origins of runs
+# formats of values in labels, in this order; others are `NAME=value`, where NAME is the last part of the path if unique
+WORDS = {
+    "strategy.name": "{}",
+    "workers": "{} workers",
+    "batch": "batch {}",
+    "epochs": "{} epochs",
+    "model.name": "{}",
+    "dataset.name": "on {}",
+    "imbalance.name": "imbalance {}",
+    "testbed.name": "{}",
 }
+# in labels only if runs differ in them: they affect what is recorded, or are shown elsewhere
+MINOR = ("dataset.standin", "eval_every", "checkpoint_every", "trace_steps", "targets", "device", "breakdown_steps")
 # prefixes of a strategy's paths, and of settings that some libraries' strategies require
 STRATEGY = ("strategy.", "testbed.launcher", "testbed.backend", "testbed.fabric")
+LONGEST = 40  # characters of a value that a label shows in full
 
 
-def completed(runs: Sequence[Values]) -> list[Values]:
-    """Each run's values, with defaults for the plugin options that only other runs with the same plugin have."""
-    known: dict[tuple[str, str, str], set[str]] = {}  # plugin -> paths of its options in any run
-    for values in runs:
-        for plugin in _plugins(values):
-            known.setdefault(plugin, set()).update(path for path in values if path.startswith(f"{plugin[1]}."))
-    missing = [{plugin: known[plugin] - values.keys() for plugin in _plugins(values)} for values in runs]
-    wanted = sorted({(group, name) for plugins in missing for (group, _, name), paths in plugins.items() if paths})
-    defaults = _defaults(wanted) if wanted else {}
-    return [
-        values
-        | {
-            path: value
-            for (group, prefix, name), paths in plugins.items()
-            for option, value in defaults.get((group, name), {}).items()
-            if (path := f"{prefix}.{option}") in paths
-        }
-        for values, plugins in zip(runs, missing, strict=True)
-    ]
+# --- which runs are alike
+
+
+def alike(one: Identity, other: Identity) -> bool:
+    """Whether two runs have the same configuration; their seeds may differ."""
+    first, second = completed([one.values, other.values])
+    return digest(first) == digest(second)
 
 
 def digest(values: Values, without: tuple[str, ...] = ()) -> str:
     """Equal for runs of one configuration, if they were `completed` together. without: prefixes of ignored paths."""
-    counts = {path: value for path, value in values.items() if not _is_neutral(path, value)}
+    counts = {path: value for path, value in values.items() if not is_neutral(path, value)}
     entries = sorted((path, plain_value(value)) for path, value in counts.items() if not path.startswith(without))
     return hashlib.sha256(json.dumps(entries).encode()).hexdigest()[:12]
 
@@ -82,37 +72,153 @@ def changed(original: Values, run: Values, overridden: Sequence[str]) -> list[st
     return [*dict.fromkeys([*(path for path in differing([original, run]) if path in run), *own])]
 
 
-def _plugins(values: Values) -> Iterator[tuple[str, str, str]]:
-    """Group, path and name of each plugin; plugins in the lists of a probe are strategies."""
-    for path, name in values.items():
-        if path.endswith(".name") and isinstance(name, str):
-            prefix = path.removesuffix(".name")
-            if prefix in PLUGINS:
-                yield prefix, prefix, name
-            elif prefix.startswith("probe.strategies."):
-                yield "strategy", prefix, name
+# --- which run is the newest
 
 
-def keep_defaults(plugins: Iterable[tuple[str, str]]) -> None:
-    """Cache the defaults of plugins (group, name) while PyTorch is imported, for commands that only show runs."""
-    _defaults(sorted({*plugins}))
+def place(run: Any) -> tuple[Hashable, ...]:
+    """Where a run stands among those of its seed: a place has one published run, however else they differ."""
+    own: Identity = _entry(run, "identity")
+    parts = (part and part.name for part in (own.testbed, own.model, own.dataset))
+    names = own.paper, own.experiment, own.variant, *parts, own.testbed.launcher
+    return (*names, own.workers, own.scale, own.breakdown)
 
 
-def _defaults(plugins: Sequence[tuple[str, str]]) -> dict[tuple[str, str], dict[str, Any]]:
-    """The default options of each plugin (group, name); empty for one that cannot be loaded. Cached until the code
-    changes, because loading plugins imports PyTorch."""
-    code = user_cache.tree_digest([PACKAGE], (".py",))
-    defaults = {}
-    for group, name in plugins:
-        key = [group, name, code]
-        if (options := user_cache.load("defaults", key)) is None:
-            try:
-                options = plain_value(PLUGINS[group].defaults(name))
-            except Exception:  # of a plugin that is broken or not installed
-                options = {}
-            user_cache.save("defaults", key, options)
-        defaults[group, name] = {option: value for option, value in options.items() if value is not None}
-    return defaults
+def place_and_seed(run: Any) -> tuple[Hashable, ...]:
+    """`place`, and the seed."""
+    return (*place(run), _entry(run, "identity").seed)
+
+
+def of_one_machine(summary: Mapping[str, Any]) -> tuple[Hashable, ...]:
+    """`place_and_seed`, and the class of the hardware, which does not count for simulated runs."""
+    return (*place_and_seed(summary), summary["kind"] != SIMULATED and summary["hardware"]["class"])
+
+
+def newest(runs: Iterable[Run], same: Callable[[Run], Hashable]) -> list[Run]:
+    """Of the runs for which `same` is equal the newest: those of the workspace before committed ones, then the one that
+    finished last. In the order in which the first of each finished."""
+    return [*{same(run): run for run in sorted(runs, key=recency)}.values()]
+
+
+def newest_rows(table: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+    """`newest` of a table `runs` (`repro.records.catalogue`): a row for each value of the columns."""
+    at = table["finished_at"].fillna("").astype(str)
+    ordered = table.assign(_mine=table["origin"] == WORKSPACE, _at=at).sort_values(["_mine", "_at"], kind="stable")
+    return table[table.index.isin(ordered.drop_duplicates([*columns], keep="last").index)]
+
+
+def recency(run: Any) -> tuple[bool, str]:
+    """The order of `newest`."""
+    origin = run.get("root") if isinstance(run, Mapping) else getattr(run, "origin", None)
+    return origin == WORKSPACE, finished_at(run)
+
+
+def finished_at(run: Any) -> str:
+    """When a run finished, in ISO format; "" if unknown."""
+    return str(_entry(run, "provenance").get("finished_at") or "")
+
+
+def _entry(run: Any, name: str) -> Any:
+    return run[name] if isinstance(run, Mapping) else getattr(run, name)
+
+
+# --- what a run's label is
+
+
+class Labelled(NamedTuple):
+    """variant: the label. configuration: a digest, equal for runs that are alike; besides: one without the strategy and
+    what that may require (`STRATEGY`)."""
+
+    variant: str
+    configuration: str
+    besides: str
+
+
+def label(run: Identity) -> str:
+    """`Pipe-SGD + T, 3 epochs`: the variant's name, and the values at which the user changed its experiment's own."""
+    return _label(run, run.values, _changes(run))
+
+
+def labels(records: Sequence[Record]) -> list[Labelled]:
+    """The label of each run, with what it takes to tell it from the others that look alike in a table."""
+    values = _comparable(records)
+    identities, groups = [record.identity for record in records], [_looks(record) for record in records]
+    digests = [digest(each) for each in values]
+    # older runs of a configuration do not record its changes, so they are taken from all of its runs
+    changes: dict[tuple[Any, ...], dict[str, None]] = defaultdict(dict)
+    for group, configuration, record in zip(groups, digests, records, strict=True):
+        changes[group, configuration] |= dict.fromkeys(_changes(record.identity))
+    paths = [[*changes[key]] for key in zip(groups, digests, strict=True)]
+
+    def made() -> list[str]:
+        runs = zip(identities, values, paths, strict=True)
+        return [_label(run, configured, shown) for run, configured, shown in runs]
+
+    for similar in _grouped(zip(groups, made(), strict=True)):
+        told_apart_by = differing([values[i] for i in similar])
+        for i in similar:
+            paths[i] = [*dict.fromkeys([*paths[i], *told_apart_by])]
+    besides = [digest(each, without=STRATEGY) for each in values]
+    return [Labelled(*each) for each in zip(made(), digests, besides, strict=True)]
+
+
+def _label(run: Identity, values: Values, paths: Sequence[str]) -> str:
+    return ", ".join(filter(None, [run.variant, _described(values, paths)]))
+
+
+def _changes(run: Identity) -> list[str]:
+    return [path for path in run.changed if path not in MINOR]
+
+
+def _described(values: Values, paths: Sequence[str]) -> str:
+    """The text of an identity's values at some paths: `H=40, 9 epochs, tiny_vit on shapes16`."""
+    present = [path for path in paths if path in values]
+    ordered = [path for path in WORDS if path in present] + [path for path in present if path not in WORDS]
+    ordered.sort(key=lambda path: not path.startswith("strategy."))
+    last = [path.rpartition(".")[2] for path in ordered]
+    words = []
+    for path, name in zip(ordered, last, strict=True):
+        text = _text(values[path])
+        name = name if last.count(name) == 1 and name != "name" else path
+        words.append(WORDS[path].format(text) if path in WORDS else f"{name}={text}")
+    return ", ".join(words).replace(", on ", " on ") if "model.name" in present else ", ".join(words)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:.12g}"
+    plain = plain_value(value) if isinstance(value, dict) else value
+    text = value if isinstance(value, str) else json.dumps(plain, default=str)
+    return text if len(text) <= LONGEST else f"#{hashlib.sha256(text.encode()).hexdigest()[:6]}"
+
+
+def _comparable(records: Sequence[Record]) -> list[Values]:
+    """The values of each run's identity, completed to be comparable within its experiment."""
+    values = [record.identity.values for record in records]
+    for experiment in _grouped((record.identity.paper, record.identity.experiment) for record in records):
+        for i, whole in zip(experiment, completed([values[i] for i in experiment]), strict=True):
+            values[i] = whole
+    # a user's file is a different plugin after each change
+    codes = [record.provenance.get("users_code") or {} for record in records]
+    return [
+        each | {f"{part}.code": digest for part, digest in code.items()}
+        for each, code in zip(values, codes, strict=True)
+    ]
+
+
+def _grouped(keys: Iterable[Hashable]) -> Iterable[list[int]]:
+    """The indices with equal keys, in order."""
+    groups: dict[Hashable, list[int]] = {}
+    for i, key in enumerate(keys):
+        groups.setdefault(key, []).append(i)
+    return groups.values()
+
+
+def _looks(record: Record) -> tuple[Any, ...]:
+    """Runs with equal values here look alike in a table, except for their labels."""
+    run = record.identity
+    return run.paper, run.experiment, run.variant, run.testbed.name, record.kind, run.scale, run.breakdown
 
 
 def _is_implied(path: str, differ: Sequence[str], runs: Sequence[Values]) -> bool:
@@ -125,9 +231,5 @@ def _is_implied(path: str, differ: Sequence[str], runs: Sequence[Values]) -> boo
     return len(pairs) == len({plugin for plugin, _ in pairs})
 
 
-def _is_neutral(path: str, value: Any) -> bool:
-    return not value or value == NEUTRAL.get(path)
-
-
 def _key(path: str, value: Any) -> str | None:
-    return None if _is_neutral(path, value) else json.dumps(plain_value(value))
+    return None if is_neutral(path, value) else json.dumps(plain_value(value))

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from repro.answers.mlflow.source import Source
 from repro.experiment import papers
-from repro.records import identity, variants
+from repro.records import variants
 from repro.records.identity import Identity
 from repro.records.record import Data, Record, TrainResult
 
@@ -116,7 +116,7 @@ def staleness(histogram: dict[str, int]) -> dict[str, float]:
 
 def run_name(identity: Identity) -> str:
     """`Pipe-SGD + T, 3 epochs, seed 0`: the variant, changes of the experiment's configuration, and the seed."""
-    return ", ".join(filter(None, [identity.variant, _changed(identity), f"seed {identity.seed}"]))
+    return f"{variants.label(identity)}, seed {identity.seed}"
 
 
 def place(identity: Identity) -> str:
@@ -128,13 +128,17 @@ def tags(source: Source) -> dict[str, str]:
     """The tags for grouping and filtering. Seeds of a variant with equal configuration share `group`; `figure` is what
     the experiment shows by the paper's file."""
     own, record, launcher = source.identity, source.record, source.identity.testbed.launcher
-    plain = ("paper", "experiment", "variant", "seed", "scale", "breakdown", "workers")
+    plain = ("paper", "experiment", "seed", "scale", "breakdown", "workers")
     shown = {entry.experiment: entry.shows for entry in papers.entries(own.paper)}
     # the record resolves a stand-in that is "auto" in the configuration
     data = (record and record.result.dataset) or own.dataset
     name = data.name if data else None
     values = {key: getattr(own, key) for key in plain} | {"kind": source.kind, "figure": shown.get(own.experiment)}
-    values |= {SOURCE: f"repro run {place(own)}", SOURCE_TYPE: "JOB" if launcher == "srun" else "LOCAL"}
+    values |= {
+        "variant": variants.label(own),
+        SOURCE: f"repro run {place(own)}",
+        SOURCE_TYPE: "JOB" if launcher == "srun" else "LOCAL",
+    }
     values |= {"launcher": launcher, "imbalance": own.imbalance.name, "strategy": own.strategy.name}
     values |= {"testbed": own.testbed.name, "dataset": name, "group": _group(own, name)}
     values |= {"repro.key": source.key, "repro.run": source.run, COMMIT: source.provenance.get("commit")}
@@ -146,16 +150,11 @@ def tags(source: Source) -> dict[str, str]:
 
 
 def _group(own: Identity, data: str | None) -> str:
-    """Variant, testbed, scale, changes of the configuration, data, and the digest of the whole configuration, as the
+    """Label, testbed, scale, data, and the digest of the whole configuration, as the
     meaning of a variant's name may change."""
     exact = "breakdown" if own.breakdown else None  # its steps are synchronised, unlike those of other runs
-    parts = own.variant, own.testbed.name, own.scale, exact, _changed(own), data, variants.digest(own.values)
+    parts = variants.label(own), own.testbed.name, own.scale, exact, data, variants.digest(own.values)
     return " / ".join(part for part in parts if part)
-
-
-def _changed(own: Identity) -> str:
-    """The changes of the experiment's configuration: `H=40, 9 epochs`."""
-    return identity.described(own.values, own.changes)
 
 
 def parameters(config: Mapping[str, Any], prefix: str = "") -> dict[str, str]:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from repro.answers.claims.stats import DASH
-from repro.answers.tables.loading import Summary, finished
+from repro.answers.tables.loading import Summary
 from repro.answers.tables.selection import optimizer
+from repro.records.variants import finished_at
 
 if TYPE_CHECKING:
     from repro.answers.tables.runs import Runs
@@ -118,7 +119,7 @@ def _commit(run: Summary) -> str:
 
 OF: Mapping[str, Callable[[Summary], Any]] = {
     "hardware": _hardware, "network": _network, "model": _model, "data set": _data, "optimizer": _optimizer,
-    "commit": _commit, "results": lambda run: run.get("root"), "finished": lambda run: finished(run)[:10],
+    "commit": _commit, "results": lambda run: run.get("root"), "finished": lambda run: finished_at(run)[:10],
     "torch": lambda run: (run["provenance"].get("versions") or {}).get("torch"),
     "options": lambda run: _joined(run.get("options") or {}, "=", " "),
     "strategy's own arithmetic": lambda run: "costs nothing in this simulation" if run.get("free_arithmetic") else None,

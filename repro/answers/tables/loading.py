@@ -6,13 +6,13 @@ A page shows the committed runs (`reference`) and those of the workspace togethe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from repro.answers.tables import escaping
-from repro.records import catalogue, identity
+from repro.records import catalogue
 from repro.records.kinds import KINDS as KINDS
 from repro.records.sweep import Draw
 
@@ -48,7 +48,7 @@ def shown(run: catalogue.Found) -> Summary:
     """A run's summary for pages."""
     traced = {"trace": run.summary.get("trace", [])}  # half a million intervals: `schedules.boxes` escapes those drawn
     summary = escaping.escaped(run.summary | {"trace": []}) | traced
-    return summary | _testbed(summary) | _variant(run) | {"root": run.origin}
+    return summary | _testbed(summary) | {"root": run.origin}
 
 
 def sweeps(paper: str, root: Path | None = None) -> list[Drawn]:
@@ -59,25 +59,6 @@ def sweeps(paper: str, root: Path | None = None) -> list[Drawn]:
 def trains(summary: Summary) -> bool:
     """Whether a run is a training, not a probe."""
     return bool(summary.get("program", "train") == "train")
-
-
-def finished(summary: Summary) -> str:
-    """When a run finished, in ISO format; "" if unknown."""
-    return str(summary["provenance"].get("finished_at") or "")
-
-
-def latest(runs: Iterable[Summary], names: Iterable[str]) -> list[Summary]:
-    """Of the runs of one machine with equal entries `names` the one that finished last; sorted by these entries."""
-    names, newest = list(names), {}
-    for run in sorted(runs, key=finished):
-        newest[(*(str(run.get(name)) for name in names), run["hardware"]["class"])] = run
-    return [newest[key] for key in sorted(newest)]
-
-
-def _variant(run: catalogue.Found) -> dict[str, str]:
-    """The variant of a run that the user changed, with the changes in its label."""
-    own = run.record.identity
-    return {"variant": escaping.escaped(identity.label(own.variant, own.values, own.changes))} if own.changes else {}
 
 
 def _testbed(summary: Summary) -> dict[str, Any]:

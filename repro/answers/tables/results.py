@@ -18,7 +18,7 @@ from repro.answers.tables import loading
 from repro.answers.tables.columns import Filter
 from repro.answers.tables.loading import KINDS, Drawn, Summary
 from repro.answers.tables.runs import Runs
-from repro.answers.tables.selection import best, grouped, model
+from repro.answers.tables.selection import best, grouped
 from repro.core import config_folders
 from repro.records.kinds import SIMULATED
 
@@ -117,7 +117,7 @@ def arrange(paper: str, records: Iterable[Summary], root: Path | None = None, sw
     """Group the runs of a paper by the experiments of `reports/<paper>/figures.yaml`."""
     specs = _experiments(paper)
     runs = Runs.of(_renamed(run, specs) for run in records)
-    drawn = _latest(Drawn(_renamed(one.summary, specs), one.draws) for one in sweeps)
+    drawn = [Drawn(_renamed(one.summary, specs), one.draws) for one in sweeps]
     results = Results(paper, runs, specs, claims_of(paper), root, sweeps=drawn)
     for name, spec in specs.items():
         results._show(name, spec, runs)
@@ -147,15 +147,6 @@ def speaks_of_time(paper: str) -> Callable[[Summary], bool] | None:
         return any(_speaks(experiment, name, specs.get(name, Experiment())) for name in timed)
 
     return speaks
-
-
-def _latest(sweeps: Iterable[Drawn]) -> list[Drawn]:
-    """The newest sweep of each variant: older code or inputs may have left others."""
-    newest: dict[tuple, Drawn] = {}
-    for one in sorted(sweeps, key=lambda one: loading.finished(one.summary)):
-        run = one.summary
-        newest[(run["experiment"], run["testbed"], run["variant"], model(run), run["workers"])] = one
-    return [*newest.values()]
 
 
 def _renamed(run: Summary, specs: Mapping[str, Experiment]) -> Summary:

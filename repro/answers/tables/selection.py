@@ -7,10 +7,11 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from repro.answers.tables.loading import KINDS, QUICK, Summary, finished, trains
+from repro.answers.tables.loading import KINDS, QUICK, Summary, trains
 from repro.answers.tables.runs import Runs, timing_only
 from repro.records.busy import taken_by_others
 from repro.records.kinds import SIMULATED
+from repro.records.variants import recency
 
 PREFERRED = ("paper/", "shaped/1g")  # testbeds by which claims are judged, if there are several
 TOGETHER = ("paper", "emulated")  # kinds of testbeds of which one experiment may have several
@@ -101,14 +102,14 @@ def _of_newest_testbeds(records: Mapping[int, Summary], numbers: Sequence[int]) 
         return json.dumps(records[number].get("testbed_model"), sort_keys=True)
 
     places = {n: (run["testbed"], trains(run) and model(run)) for n in numbers for run in [records[n]]}
-    newest = {places[n]: parameters(n) for n in sorted(numbers, key=lambda number: finished(records[number]))}
+    newest = {places[n]: parameters(n) for n in sorted(numbers, key=lambda number: recency(records[number]))}
     return [number for number in numbers if newest[places[number]] == parameters(number)]
 
 
 def _of_each(records: Mapping[int, Summary], numbers: Sequence[int]) -> tuple[list[int], list[int]]:
     """(the runs that count for each variant, testbed, model and number of workers; those with other options)"""
     places: dict[Key, dict[str, dict[int, int]]] = {}
-    for number in sorted(numbers, key=lambda number: finished(records[number])):
+    for number in sorted(numbers, key=lambda number: recency(records[number])):
         run = records[number]
         place = (run["variant"], run["testbed"], model(run), run["workers"], run.get("breakdown") is True)
         place_of = conditions(run) if trains(run) else run.get("testbed_model")
@@ -118,7 +119,7 @@ def _of_each(records: Mapping[int, Summary], numbers: Sequence[int]) -> tuple[li
     chosen: list[int] = []
     others: list[int] = []
     for by_options in places.values():
-        best = max(by_options.values(), key=lambda runs: (len(runs), max(finished(records[n]) for n in runs.values())))
+        best = max(by_options.values(), key=lambda runs: (len(runs), max(recency(records[n]) for n in runs.values())))
         chosen += best.values()
         others += [number for runs in by_options.values() if runs is not best for number in runs.values()]
     return chosen, others
@@ -142,7 +143,7 @@ def best(groups: Iterable[Runs]) -> dict[str, Runs]:
     """
 
     def rank(group: Runs) -> Key:
-        first, last = group.first, max(map(finished, group.records.values()))
+        first, last = group.first, max(map(recency, group.records.values()))
         preferred = first["testbed"].startswith(PREFERRED)
         return not is_busy(first), first.get("scale") != QUICK, preferred, count(group), not group.timing_only, last
 

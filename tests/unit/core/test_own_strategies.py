@@ -34,7 +34,7 @@ def test_runs_before_and_after_a_change_of_the_file_are_two_variants():
         for code in ("0123abcd", "0123abce")
     ]
     runs = catalogue.table("runs", [Found(WORKSPACE, each) for each in (record, *changed)])
-    assert runs["label"].nunique() == runs["configuration"].nunique() == 3 and runs["besides"].nunique() == 1
+    assert runs["variant"].nunique() == runs["configuration"].nunique() == 3 and runs["besides"].nunique() == 1
 
 
 def test_files_and_names_in_one_command(mine):

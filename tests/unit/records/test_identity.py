@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 
 from repro.answers.mlflow.format import tags
 from repro.answers.mlflow.source import of_record
+from repro.cli.publishing import put
 from repro.cli.results import shown
+from repro.core import paths
 from repro.core.registry import PLUGINS
 from repro.experiment import testbeds
 from repro.experiment.key import NOT_IN_KEY
 from repro.experiment.optimizer import Optimizer
 from repro.experiment.schema import Numerics, RunConfig
-from repro.records import catalogue, comparison, identity, printed, variants
+from repro.records import catalogue, comparison, identity, neutral, printed, reference
 from repro.records.catalogue import REFERENCE, WORKSPACE, Found
 from repro.records.identity import Identity
+from repro.records.results import results
 from repro.records.units import check_units
 from tests.reports.data.summaries import make
 from tests.support.records import record_of
@@ -69,26 +73,60 @@ def table(*runs: Found) -> pd.DataFrame:
 
 def test_runs_that_differ_in_one_value_are_rows_with_labels_of_their_own():
     runs = table(*(run(**change) for change in CHANGES))
-    assert runs["label"].nunique() == runs["configuration"].nunique() == len(CHANGES)
+    assert runs["variant"].nunique() == runs["configuration"].nunique() == len(CHANGES)
     text = shown(runs)
-    assert all(label in text for label in runs["label"])
-    for label, words in zip(runs["label"], ([], ["H=40"], ["9 epochs"], ["lr=0.2"], ["tiny_vit on shapes16"])):
+    assert all(label in text for label in runs["variant"])
+    for label, words in zip(runs["variant"], ([], ["H=40"], ["9 epochs"], ["lr=0.2"], ["tiny_vit on shapes16"])):
         assert label.startswith("diloco") and all(word in label for word in words)
 
 
 def test_runs_of_the_experiments_own_configuration_have_the_variants_name():
     changes = zip(CHANGES[:3], ([], ["strategy.H"], ["epochs"]))
     runs = table(*(run(**change, changed=changed) for change, changed in changes))
-    assert list(runs["label"]) == ["diloco", "diloco, H=40", "diloco, 9 epochs"]
+    assert list(runs["variant"]) == ["diloco", "diloco, H=40", "diloco, 9 epochs"]
     runs = table(run(seed=0), run(seed=1), run(**DSYNC, epochs=9))
-    assert list(runs["label"]) == ["diloco", "diloco", "dsync"]
+    assert list(runs["variant"]) == ["diloco", "diloco", "dsync"]
+
+
+def test_a_median_over_variants_never_covers_two_configurations(monkeypatch, tmp_path):
+    """docs/api.md groups by these columns; K=2 and K=3 were both `pipe_sgd`."""
+    of_k = [
+        run(
+            variant="pipe_sgd",
+            strategy={"name": "pipe_sgd", "K": K},
+            changed=["strategy.K"],
+            summary={"final": {"top1": K / 10, "train_s": 1.0}},
+            seed=seed,
+        )
+        for K in (2, 3)
+        for seed in (0, 1)
+    ]
+    older = run(variant="pipe_sgd", strategy={"name": "pipe_sgd", "K": 4})  # says nothing of changes
+    monkeypatch.setattr(catalogue, "papers", lambda paper: [paper])
+    monkeypatch.setattr(catalogue, "runs", lambda paper: [*of_k, older])
+    runs = results("pipesgd")
+    medians = runs.groupby(["kind", "dataset", "scale", "variant"])["final"].median().droplevel([0, 1, 2])
+    assert medians["pipe_sgd, K=2"] == 0.2 and medians["pipe_sgd, K=3"] == 0.3 and len(medians) == 3
+    assert set(runs["variant_name"]) == {"pipe_sgd"}
+    written = reference.write("pipesgd", [each.record for each in [*of_k, older]], tmp_path)
+    assert pd.read_parquet(written / "runs.parquet")["variant"].nunique() == 3
+
+
+def test_a_published_run_replaces_none_of_another_model(monkeypatch, tmp_path):
+    """iBatch's Figure 5 has one variant for four networks: a publish of one removed the others."""
+    monkeypatch.setattr(reference, "reference_root", lambda: tmp_path)
+    monkeypatch.setattr(paths, "reference_root", lambda: tmp_path)
+    of_models = [run(model={"name": name}, summary={"run": name}).record for name in ("mnist_mlp", "vgg19")]
+    for record in of_models:
+        put(SimpleNamespace(paper="pipesgd", archives=[]), [record], [])
+    assert len(reference.read("pipesgd", tmp_path)) == 2
 
 
 def test_a_label_names_overrides_even_without_other_runs():
-    (label,) = table(run(epochs=9, changed=["epochs", "strategy.H"]))["label"]
+    (label,) = table(run(epochs=9, changed=["epochs", "strategy.H"]))["variant"]
     assert label == "diloco, H=10, 9 epochs"
     both = table(run(epochs=9, changed=["epochs"]), run(epochs=9, seed=1))  # the second is of an older version
-    assert both["label"].nunique() == 1 and "9 epochs" in both["label"][0]
+    assert both["variant"].nunique() == 1 and "9 epochs" in both["variant"][0]
 
 
 def test_compare_averages_nothing_that_differs_and_pairs_what_differs_in_strategy_alone():
@@ -174,7 +212,7 @@ def test_an_older_record_is_of_the_same_configuration():
     }  # fmt: skip
     newer["testbed"] = older["testbed"]
     runs = table(run(**newer), run(**older, numerics={}))
-    assert runs["configuration"].nunique() == runs["label"].nunique() == 1
+    assert runs["configuration"].nunique() == runs["variant"].nunique() == 1
     other = table(run(**newer), run(**older | {"strategy": {"name": "pipe_sgd", "K": 3}}))
     assert other["configuration"].nunique() == 2
 
@@ -196,7 +234,7 @@ def test_every_entry_of_a_key_is_in_the_identity_and_defaults_are_neutral():
                 continue
             default = field.get_default(call_default_factory=True)
             emulated = model is testbeds.Emulated and path == "testbed.arithmetic"  # required by its kind
-            assert emulated or not default or variants.NEUTRAL[path] == default, path
+            assert emulated or not default or neutral.NEUTRAL[path] == default, path
 
 
 # --- MLflow's groups

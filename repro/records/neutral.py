@@ -1,0 +1,94 @@
+"""What a value that a record lacks counts as: it was introduced later, so that its neutral value changes nothing.
+
+Neutral values are 0, false, empty ones, those of `NEUTRAL`, and the defaults of a plugin's options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from repro.core import user_cache
+from repro.core.paths import PACKAGE
+from repro.core.registry import PLUGINS
+from repro.records.identity import Values, plain_value
+
+# neutral values other than 0, false and empty; they are the defaults in `repro.experiment.schema`
+NEUTRAL: dict[str, Any] = {
+    "program": "train",
+    "accumulate": 1,
+    "breakdown_steps": 300,
+    "device": "auto",
+    "imbalance.name": "none",
+    "numerics.precision": "fp32",
+    "optimizer.name": "sgd",
+    "optimizer.alpha": 0.99,
+    "optimizer.eps": 1e-8,
+    "optimizer.schedule": "constant",
+    "optimizer.decay": 0.1,
+    "optimizer.power": 1.0,
+    "optimizer.betas": [0.9, 0.999],
+    "testbed.threads_per_rank": 1,
+    "testbed.backend": "auto",
+    "testbed.arithmetic": "real",
+    "testbed.shrink": 1.0,
+}
+
+
+def is_neutral(path: str, value: Any) -> bool:
+    """Whether a value equals that of a record without it."""
+    return not value or value == NEUTRAL.get(path)
+
+
+def completed(runs: Sequence[Values]) -> list[Values]:
+    """Each run's values, with defaults for the plugin options that only other runs with the same plugin have."""
+    known: dict[tuple[str, str, str], set[str]] = {}  # plugin -> paths of its options in any run
+    for values in runs:
+        for plugin in _plugins(values):
+            known.setdefault(plugin, set()).update(path for path in values if path.startswith(f"{plugin[1]}."))
+    missing = [{plugin: known[plugin] - values.keys() for plugin in _plugins(values)} for values in runs]
+    wanted = sorted({(group, name) for plugins in missing for (group, _, name), paths in plugins.items() if paths})
+    defaults = _defaults(wanted) if wanted else {}
+    return [
+        values
+        | {
+            path: value
+            for (group, prefix, name), paths in plugins.items()
+            for option, value in defaults.get((group, name), {}).items()
+            if (path := f"{prefix}.{option}") in paths
+        }
+        for values, plugins in zip(runs, missing, strict=True)
+    ]
+
+
+def keep_defaults(plugins: Iterable[tuple[str, str]]) -> None:
+    """Cache the defaults of plugins (group, name) while PyTorch is imported, for commands that only show runs."""
+    _defaults(sorted({*plugins}))
+
+
+def _plugins(values: Values) -> Iterator[tuple[str, str, str]]:
+    """Group, path and name of each plugin; plugins in the lists of a probe are strategies."""
+    for path, name in values.items():
+        if path.endswith(".name") and isinstance(name, str):
+            prefix = path.removesuffix(".name")
+            if prefix in PLUGINS:
+                yield prefix, prefix, name
+            elif prefix.startswith("probe.strategies."):
+                yield "strategy", prefix, name
+
+
+def _defaults(plugins: Sequence[tuple[str, str]]) -> dict[tuple[str, str], dict[str, Any]]:
+    """The default options of each plugin (group, name); empty for one that cannot be loaded. Cached until the code
+    changes, because loading plugins imports PyTorch."""
+    code = user_cache.tree_digest([PACKAGE], (".py",))
+    defaults = {}
+    for group, name in plugins:
+        key = [group, name, code]
+        if (options := user_cache.load("defaults", key)) is None:
+            try:
+                options = plain_value(PLUGINS[group].defaults(name))
+            except Exception:  # of a plugin that is broken or not installed
+                options = {}
+            user_cache.save("defaults", key, options)
+        defaults[group, name] = {option: value for option, value in options.items() if value is not None}
+    return defaults

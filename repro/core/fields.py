@@ -89,9 +89,24 @@ def checked(kind: type[T], value: Any, where: str = "", owner: str = "") -> T:
         if issubclass(kind, BaseModel):
             return kind.model_validate(value)
         plain: type = kind  # mypy takes no type[T] for hashable
-        return _adapter(plain).validate_json(json.dumps(value, default=str), strict=True)
+        return adapter(plain).validate_json(json.dumps(value, default=str), strict=True)
     except ValidationError as error:
         raise InputError(line(error, where, owner)) from None
+
+
+def checked_entries(kind: type[T], values: Any, where: object) -> list[T]:
+    """A model or dataclass for each entry of a list; InputError for the first invalid one. where: the list's file."""
+    if not isinstance(values, list):
+        raise InputError(
+            f"{where}: must be a list of entries, each with {', '.join(getattr(kind, 'model_fields', ()))}"
+        )
+    made = []
+    for number, value in enumerate(values, start=1):
+        try:
+            made.append(checked(kind, value))
+        except InputError as error:
+            raise InputError(f"{where}: entry {number}: {error}") from None
+    return made
 
 
 def check_value(kind: type[BaseModel], path: str, value: Any) -> None:
@@ -125,7 +140,8 @@ def checked_arguments(function: Callable[..., Any], arguments: dict[str, Any], w
 
 
 @lru_cache(maxsize=64)
-def _adapter(kind: type) -> TypeAdapter:
+def adapter(kind: type) -> TypeAdapter:
+    """Pydantic's adapter of a dataclass, which takes a millisecond to make."""
     return TypeAdapter(kind)
 
 

@@ -3,7 +3,7 @@ configuration in its folder."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -60,13 +60,6 @@ class Experiment(Model):
 def group_names(group: str) -> list[str]:
     """The names of a group's configurations (`folder/name` in subfolders) and plugins."""
     return sorted({*in_files(group), *(PLUGINS[group].names() if group in PLUGINS else ())})
-
-
-def plugins_without_file() -> Iterator[tuple[str, str]]:
-    """The group and name of each registered plugin whose options no file lists."""
-    for group, registry in PLUGINS.items():
-        for name in sorted({*registry.names()} - {*in_files(group)}):
-            yield group, name
 
 
 def in_files(group: str) -> list[str]:

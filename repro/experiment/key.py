@@ -6,7 +6,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
 from repro.core.errors import InputError
@@ -16,7 +15,7 @@ from repro.experiment import cache_key, draws
 from repro.experiment.needs import uses_gpu
 from repro.experiment.run import Run
 from repro.experiment.schema import RunConfig
-from repro.experiment.versions import digest_of, edited_parts, versions_of
+from repro.experiment.versions import StoredDigests, edited_parts, versions_of
 from repro.records import provenance
 
 # entries that no result depends on: names, places of data, time limits
@@ -36,7 +35,7 @@ class Keys:
 
     def __init__(self, hardware_class: str | None = None) -> None:
         self._hardware_class = hardware_class
-        self._digest = cache(digest_of)
+        self._digest = StoredDigests()
         self._data: dict[str, tuple[str, int]] = {}
 
     def assign(self, run: Run, checksum: str | None = None) -> None:

@@ -26,6 +26,11 @@ def parts_of(own_file: Mapping[str, Any]) -> set[str]:
     return {*_common(), *own_file, *GROUPS} - {"defaults"}
 
 
+def key_of(override: str) -> str:
+    """The entry that an override sets, without the signs that add it."""
+    return override.partition("=")[0].lstrip("+")
+
+
 def check_override(override: str, known: Collection[str]) -> None:
     """InputError for an override of another form, or of an entry outside of the `known` parts."""
     key, equals, value = override.partition("=")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from repro.core import config_folders, yaml_files
 from repro.core.errors import InputError
-from repro.core.fields import Model, Text, checked
+from repro.core.fields import Model, Text, checked_entries
 from repro.core.warnings import warn
 
 LAST = 1_000  # position of an experiment that its paper's file does not name
@@ -36,16 +36,7 @@ def entries(paper: str) -> tuple[Entry, ...]:
 
 @cache
 def _entries(path: Path, modified_ns: int) -> tuple[Entry, ...]:
-    content = yaml_files.read(path) or []
-    if not isinstance(content, list):
-        raise InputError(f"{path}: must be a list of experiments, each with {', '.join(Entry.model_fields)}")
-    made = []
-    for number, entry in enumerate(content, start=1):
-        try:
-            made.append(checked(Entry, entry))
-        except InputError as error:
-            raise InputError(f"{path}: entry {number}: {error}") from None
-    return tuple(made)
+    return tuple(checked_entries(Entry, yaml_files.read(path) or [], path))
 
 
 def place(name: str) -> tuple[str, int, str]:

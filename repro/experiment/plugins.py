@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass
 from typing import Annotated, Any
 
-from pydantic import PlainSerializer, PlainValidator, TypeAdapter, ValidationInfo
+from pydantic import PlainSerializer, PlainValidator, ValidationInfo
 
 from repro.core.errors import InputError
+from repro.core.fields import adapter
 from repro.core.registry import PLUGINS
 
 CHECKED: dict[str, Any] = {}  # validation context of a configuration that was checked before
@@ -34,7 +35,8 @@ class Plugin:
         """The options as plain data."""
         if not is_dataclass(self.options):
             return dict(self.options)
-        return TypeAdapter(type(self.options)).dump_python(self.options, mode="json")
+        kind: type = type(self.options)
+        return adapter(kind).dump_python(self.options, mode="json")
 
     def changed(self) -> dict[str, Any]:
         """Name and options as plain data, without options at their defaults."""

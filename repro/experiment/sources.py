@@ -40,7 +40,7 @@ class Configurations(ConfigSource):
         if not self.is_config(config_path):
             raise ConfigLoadError(f"Config not found : {config_path}")
         group, _, name = config_path.partition("/")
-        if is_own(group, name):
+        if is_made_by_code(group, name):
             content = {"name": name} | PLUGINS[group].defaults(name)
         else:
             content = group_file(group, name) if name else yaml_files.entries(CONFIGS / f"{COMMON}.yaml")
@@ -55,7 +55,7 @@ class Configurations(ConfigSource):
     def is_config(self, config_path: str) -> bool:
         """Whether a group has a configuration of that name."""
         group, _, name = config_path.partition("/")
-        return is_own(group, name) or (is_there(group, name) if name else config_path == COMMON)
+        return is_made_by_code(group, name) or (is_there(group, name) if name else config_path == COMMON)
 
     def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
         """The names in a group's folder, for Hydra's messages."""
@@ -72,9 +72,11 @@ def _made(content: bytes) -> bytes:
     return pickle.dumps(config)
 
 
-def is_own(group: str, name: str) -> bool:
-    """Whether a name is a user's own plugin (`repro.core.own_code`), whose options no file lists."""
-    return group in PLUGINS and PLUGINS[group].takes(name)
+def is_made_by_code(group: str, name: str) -> bool:
+    """Whether a name is of a plugin whose options no file lists: a user's own, or another package's."""
+    if group not in PLUGINS or is_there(group, name):
+        return False
+    return PLUGINS[group].takes(name) or name in PLUGINS[group].names()
 
 
 class SearchPath(SearchPathPlugin):

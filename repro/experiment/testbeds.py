@@ -237,12 +237,17 @@ def testbed_of(value: Any) -> AnyTestbed:
     """A testbed from plain data; InputError for the first invalid entry."""
     if isinstance(value, AnyTestbed):
         return value
+    made: AnyTestbed = checked(kind_of(value), value, "testbed")
+    return made
+
+
+def kind_of(value: Any) -> type[AnyTestbed]:
+    """The class of a testbed in plain data; InputError for an unknown kind."""
     if not isinstance(value, dict):
         raise InputError(f"testbed={value}: must be entries, as testbed.NAME=value sets one")
     if (kind := str(value.get("kind"))) not in KINDS:
         raise unknown("testbed.kind", kind, KINDS)
-    made: AnyTestbed = checked(KINDS[kind], value, "testbed")
-    return made
+    return KINDS[kind]
 
 
 Testbed = Annotated[AnyTestbed, PlainValidator(testbed_of), AS_CONFIGURED]

@@ -16,10 +16,11 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter
 
-from repro.core import strict_json
+from repro.core import strict_json, user_cache
 from repro.core.atomic import write_atomically
 from repro.core.errors import InputError
 from repro.core.fields import Model
+from repro.core.paths import PACKAGE
 from repro.core.registry import PLUGINS, PROBES, TRAIN, home
 from repro.experiment import cache_key
 from repro.experiment.schema import RunConfig
@@ -50,6 +51,23 @@ def locked() -> dict[str, Locked]:
 def digest_of(roots: tuple[str, ...]) -> str:
     """The digest of the code of a part."""
     return cache_key.fingerprint(roots)[:DIGITS]
+
+
+class StoredDigests:
+    """`digest_of` for many runs, while nobody edits code; of this project's parts kept in the user's cache."""
+
+    def __init__(self) -> None:
+        self._state = user_cache.tree_digest([PACKAGE], (".py",))
+        self._stored: dict[str, str] = user_cache.load("digests", self._state) or {}
+        self._others = cache(digest_of)
+
+    def __call__(self, roots: tuple[str, ...]) -> str:
+        if not all(root.startswith("repro.") for root in roots):
+            return self._others(roots)
+        if (name := " ".join(roots)) not in self._stored:
+            self._stored[name] = digest_of(roots)
+            user_cache.save("digests", self._state, self._stored)
+        return self._stored[name]
 
 
 def versions_of(config: RunConfig, digest: Digest = digest_of) -> dict[str, int | str]:

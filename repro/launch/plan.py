@@ -9,15 +9,17 @@ import platform
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from repro.core import errors, user_cache
+from repro.core.errors import InputError
 from repro.core.fields import check_value
 from repro.core.paths import PACKAGE
 from repro.core.processes import safe_environment
 from repro.core.registry import PLUGINS
+from repro.experiment import files
 from repro.experiment.run import Run
 from repro.launch.local import environment
 from repro.launch.pool import Pools
@@ -74,6 +76,8 @@ def check_given(names: Sequence[str], overrides: Sequence[str], scale: str) -> N
     from repro.experiment import config, grid
     from repro.experiment.compose import Composer, value_of
     from repro.experiment.schema import RunConfig
+    from repro.experiment.sources import is_made_by_code
+    from repro.experiment.testbeds import kind_of
 
     for name in names:
         configured, _ = config.choices(name, overrides)
@@ -81,10 +85,23 @@ def check_given(names: Sequence[str], overrides: Sequence[str], scale: str) -> N
         several = (f"{key}={value}" for key, values in swept.items() for value in values)
         composer = Composer(name, scale)
         composer.check(words := [*plain, *several])
-        if any(key.partition(".")[0] in (*PLUGINS, "optimizer") for key in plain) and not composer.imports(base):
-            composer.compose(base)  # its error names the options of the plugin or optimizer
-        for entry in filter(None, map(value_of, words)):
-            check_value(RunConfig, *entry)
+        values = list(filter(None, map(value_of, words)))
+        for path, value in values:
+            check_value(RunConfig, path, value)
+        by_code = any(is_made_by_code(*each.split("=", 1)) for each in base)  # which imports PyTorch
+        if not by_code and any(key.partition(".")[0] in (*files.GROUPS, "optimizer") for key in plain):
+            composed = composer.compose(base)  # its error names the options of a plugin or testbed
+            kind_of(composed["testbed"])
+            for path, value in values:
+                check_option(composed, path, value)
+
+
+def check_option(composed: Mapping[str, Any], path: str, value: object) -> None:
+    """InputError for a text as the value of a plugin's option whose default is a number; the rest its code checks."""
+    group, _, option = path.partition(".")
+    default = files.group_file(group, composed[group]["name"]).get(option) if group in PLUGINS else None
+    if isinstance(default, int | float) and isinstance(value, str):
+        raise InputError(f"{path}={value}: must be {'true or false' if isinstance(default, bool) else 'a number'}")
 
 
 def ask(request: dict[str, Any], pools: Pools) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-from repro.core import error_location
+from repro.core import error_location, user_cache
 from repro.core.errors import FaultError, ReproError
 from repro.core.paths import CONFIGS, PACKAGE
 from repro.core.registry import PLUGINS
@@ -25,7 +25,8 @@ MOST_FILES = 500  # a plan that depends on more files is not cached
 
 
 class FileAccesses:
-    """The files that this process opens from now on, but for Python's own, and the project's code and configuration.
+    """The files that this process opens from now on, but for Python's own, and the project's code, configuration and
+    cache.
 
     Recorded by an audit hook, since only the code of a user's data set or model determines which files it reads.
     """
@@ -33,7 +34,8 @@ class FileAccesses:
     def __init__(self) -> None:
         self.read: set[str] = set()
         self.written: set[str] = set()
-        self._ignored = ("/proc/", "/sys/", "/dev/", f"{PACKAGE}{os.sep}", f"{CONFIGS}{os.sep}")
+        ours = (f"{PACKAGE}{os.sep}", f"{CONFIGS}{os.sep}", str(user_cache.folder()))
+        self._ignored = ("/proc/", "/sys/", "/dev/", *ours)
         self._python = tuple(f"{prefix}{os.sep}" for prefix in (sys.prefix, sys.base_prefix))
         sys.addaudithook(self._record)
 

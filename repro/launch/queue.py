@@ -20,7 +20,7 @@ from pydantic import AfterValidator
 
 from repro.core import yaml_files
 from repro.core.errors import InputError
-from repro.core.fields import Model, Positive, Text, checked
+from repro.core.fields import Model, Positive, Text, checked_entries
 from repro.core.paths import CONFIGS
 from repro.core.processes import end_with_parent
 from repro.experiment.config import experiment_names
@@ -65,15 +65,7 @@ class Entry(Model):
 
 def read(path: Path = FILE) -> list[Entry]:
     """The entries of a queue's file; InputError names the first invalid one."""
-    content = yaml_files.read(path, "queue")
-    if not isinstance(content, list) or not content:
-        raise InputError(f"{path}: must be a list of entries, each with {', '.join(Entry.model_fields)}")
-    entries = []
-    for number, entry in enumerate(content, start=1):
-        try:
-            entries.append(checked(Entry, entry))
-        except InputError as error:
-            raise InputError(f"{path}: entry {number}: {error}") from None
+    entries = checked_entries(Entry, yaml_files.read(path, "queue") or None, path)  # an empty one is a mistake
     names = [entry.name for entry in entries]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise InputError(f"{path}: entry '{twice}' stands there twice")

@@ -245,7 +245,7 @@ def test_a_paper_s_file_that_cannot_be_used_costs_its_order(capsys, configs):
         "- {experiment: fig3, headlines: true}": "entry 1: unknown option 'headlines'; valid: headline",
         "- {experiment: fig3}": "entry 1: shows: is missing",
         "- fig3": "entry 1: ",
-        "fig3: {}": "must be a list of experiments, each with experiment, shows",
+        "fig3: {}": "must be a list of entries, each with experiment, shows",
         "- [": "not a readable YAML file",
     }.items():
         path.write_text(text)

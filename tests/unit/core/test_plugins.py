@@ -132,7 +132,7 @@ def test_one_that_cannot_be_imported_disturbs_nobody_else(tmp_path, monkeypatch,
     foreign_package.as_installed(tmp_path, "[repro.strategies]\nforeign_gone = foreign_gone.wire:Gone\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     assert config.compose(FIG4, ["strategy=dsync"])["strategy"]["name"] == "dsync"
-    assert "warning: strategy foreign_gone: cannot import foreign_gone.wire" in capsys.readouterr().err
+    assert not capsys.readouterr().err
     assert main(["show", FIG4, "strategy=foreign_gone"]) == 2
     lines = capsys.readouterr().err.strip().splitlines()
     assert len(lines) == 1 and "strategy foreign_gone: cannot import foreign_gone.wire" in lines[0]
@@ -171,12 +171,10 @@ def broken(foreign):
 
 
 @pytest.mark.usefixtures("broken")
-def test_each_that_cannot_be_used_costs_one_warning_with_file_and_line(capsys):
+def test_one_that_cannot_be_used_says_nothing_where_it_is_not_chosen(capsys):
     for arguments in (["show", FIG4], ["run", FIG4, "testbed=virtual", "--dry-run"]):
         assert main(arguments) == 0
-        lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: ")]
-        where = [words for _, words in BROKEN.values()]
-        assert len(lines) == len(where) and all(any(words in line for line in lines) for words in where), lines
+        assert "warning: " not in capsys.readouterr().err
     assert main(["list"]) == 0 and not capsys.readouterr().err
     assert main(["data", "list"]) == 0
     assert "foreign_points" in capsys.readouterr().err

@@ -6,10 +6,11 @@ from __future__ import annotations
 import itertools
 
 import pytest
+import yaml
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from repro.core.errors import NotHere
+from repro.core.errors import InputError, NotHere
 from repro.core.paths import CONFIGS
 from repro.experiment import config, files, grid
 from repro.experiment.compose import Composer
@@ -69,6 +70,33 @@ def test_a_chosen_testbed_is_merged_with_the_one_in_an_experiments_defaults(tmp_
     monkeypatch.setenv("REPRO_CONFIGS", str(tmp_path / "mine.yaml"))
     testbed = Composer("mine/placed").compose(["testbed=virtual"])["testbed"]
     assert testbed["name"] == "paper/pipesgd"  # Hydra merges an experiment over what is chosen
+
+
+CHAIN = {f"v{level}": 2 * f"${{v{level + 1}}}" for level in range(60)} | {"v60": "x"}
+NESTED = {"a": "${x.${n}}", "n": "b", "x": {"b": 1}}
+
+
+@pytest.mark.parametrize(
+    ("entries", "words"),
+    [(CHAIN, "is too large"), ({"a": "${b}", "b": ["${a}"]}, "leads back to itself"), (NESTED, "inside of another")],
+)
+def test_interpolations_that_grow_without_end_are_one_line(tmp_path, monkeypatch, entries, words):
+    start = {"paper": "mine", "experiment": "chain", "title": "a chain", "scales": {"quick": []}}
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(start | entries))
+    monkeypatch.setenv("REPRO_CONFIGS", str(tmp_path / "mine.yaml"))
+    with pytest.raises(InputError, match=words) as error:
+        config.compose("mine/chain")
+    assert "\n" not in str(error.value)
+
+
+def test_interpolations_name_values_beside_and_above(tmp_path, monkeypatch):
+    (tmp_path / "mine.yaml").write_text(
+        "paper: mine\nexperiment: chain\nscales: {quick: []}\na: {b: '${.c}', c: '${d[1].e}', f: '${a.g}', g: 5}\n"
+        "d: [0, {e: '${batch}'}]\nh: '${a.b}-${d[1].e}'\n"
+    )
+    monkeypatch.setenv("REPRO_CONFIGS", str(tmp_path / "mine.yaml"))
+    composed = config.compose("mine/chain", ["batch=64"])
+    assert composed["a"] == {"b": 64, "c": 64, "f": 5, "g": 5} and composed["h"] == "64-64"
 
 
 def test_variants_that_this_machine_lacks_are_left_out(monkeypatch):

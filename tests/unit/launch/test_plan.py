@@ -110,12 +110,13 @@ import sys
 from repro.core.errors import InputError
 from repro.launch import plan
 wrong = ["epochs=x", "optimizer.lr=x", "strategy=dsync,topk batch=20,0", "device=gpu", "numerics.precision=tf33"]
-for given in (*wrong, "strategy=pipe_sgd strategy.k=3", "optimizer.lrate=1"):
+options = ["strategy=pipe_sgd strategy.k=3", "strategy=pipe_sgd strategy.K=x", "optimizer.lrate=1"]
+for given in (*wrong, *options, "testbed.alpha=1", "testbed.kind=x"):
     try:
         plan.check_given(["pipesgd/fig4-mnist"], given.split(), "quick")
     except InputError as error:
         print(str(error).partition("; valid: ")[0])
-for given in ("epochs=${batch}", "strategy=pipe_sgd strategy.K=3", "testbed.alpha_s=1e-3", "targets=[1,0.5]"):
+for given in ("epochs=${batch}", "strategy=pipe_sgd strategy.K=3", "testbed=virtual testbed.alpha_s=1e-3", "seeds=0,1"):
     plan.check_given(["pipesgd/fig4-mnist"], given.split(), "quick")
 print("torch" in sys.modules)
 """
@@ -126,7 +127,10 @@ print("torch" in sys.modules)
         "device=gpu: must be auto, cpu or cuda",
         "numerics.precision=tf33: must be fp32, tf32 or bf16",
         "strategy pipe_sgd: unknown option 'strategy.k'",
+        "strategy.K=x: must be a number",
         "unknown option 'optimizer.lrate'",
+        "unknown option 'testbed.alpha'",
+        "unknown testbed.kind 'x'",
         "False",
     ]
 

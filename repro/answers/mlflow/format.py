@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from repro.answers.mlflow.source import Source
@@ -16,7 +16,6 @@ from repro.records import variants
 from repro.records.identity import Identity
 from repro.records.record import Data, Record, TrainResult
 
-TARGET = "target"  # section of the targets' lines
 # entries that name the run or the origin of values, and configure nothing
 NOT_PARAMETERS = ("changed", "sources", "inputs", "bounds", "claims", "paper", "experiment")
 
@@ -50,7 +49,7 @@ OWN_TAGS = (
 def is_own_metric(name: str) -> bool:
     """Whether mirrors make a metric of this name, besides those of `curve_points`."""
     section, slash, _ = name.partition("/")
-    return bool(slash) and section in (*SECTIONS, TARGET)
+    return bool(slash) and section in (*SECTIONS, "target")  # lines of targets, which earlier versions drew
 
 
 def experiment_name(identity: Identity, kind: str) -> str:
@@ -72,13 +71,6 @@ def curve_points(evaluations: Iterable[Mapping[str, Any]], base: int) -> list[Po
             anchored.add(key)
             points.append(Point(key, evaluation["iteration"], timestamp, float(value)))
     return points
-
-
-def target_lines(curve: Sequence[Point], targets: Iterable[float | str], over: bool) -> list[Point]:
-    """A constant metric for each target, from the first point of the curve to its last if the run is over."""
-    places = dict.fromkeys((point.step, point.timestamp) for point in curve)
-    ends = list(places)[:1] + (list(places)[-1:] if over and len(places) > 1 else [])
-    return [Point(_name(f"{TARGET}/{target}"), *place, float(target)) for target in targets for place in ends]
 
 
 def final_metrics(record: Record) -> dict[str, float]:
@@ -125,14 +117,14 @@ def place(identity: Identity) -> str:
 
 
 def tags(source: Source) -> dict[str, str]:
-    """The tags for grouping and filtering. Seeds of a variant with equal configuration share `group`; `figure` is what
-    the experiment shows by the paper's file."""
+    """The tags for grouping and filtering. Seeds of a variant with equal configuration and data share `group`; `figure`
+    is what the experiment shows by the paper's file; `dataset` is the configured name, also where a stand-in is used.
+    """
     own, record, launcher = source.identity, source.record, source.identity.testbed.launcher
     plain = ("paper", "experiment", "seed", "scale", "breakdown", "workers")
     shown = {entry.experiment: entry.shows for entry in papers.entries(own.paper)}
     # the record resolves a stand-in that is "auto" in the configuration
-    data = (record and record.result.dataset) or own.dataset
-    name = data.name if data else None
+    standin = isinstance(data := record and record.result.dataset, Data) and data.standin
     values = {key: getattr(own, key) for key in plain} | {"kind": source.kind, "figure": shown.get(own.experiment)}
     values |= {
         "variant": variants.label(own),
@@ -140,19 +132,27 @@ def tags(source: Source) -> dict[str, str]:
         SOURCE_TYPE: "JOB" if launcher == "srun" else "LOCAL",
     }
     values |= {"launcher": launcher, "imbalance": own.imbalance.name, "strategy": own.strategy.name}
-    values |= {"testbed": own.testbed.name, "dataset": name, "group": _group(own, name)}
+    values |= {"testbed": own.testbed.name, "dataset": data_name(source)}
+    values["group"] = " / ".join([group(own), *(["stand-in data"] if standin else [])])
     values |= {"repro.key": source.key, "repro.run": source.run, COMMIT: source.provenance.get("commit")}
     if record:
         values |= {"fabric": record.fabric, "hardware": record.hardware.class_}
     if isinstance(data, Data):
-        values["stand_in"] = data.standin
+        values["stand_in"] = standin
     return {key: str(value) for key, value in values.items() if value is not None}
 
 
-def _group(own: Identity, data: str | None) -> str:
-    """Label, testbed, scale, data, and the digest of the whole configuration, as the
-    meaning of a variant's name may change."""
+def data_name(source: Source) -> str | None:
+    """The configured data set; of a record without one that of its data."""
+    data = source.identity.dataset or (source.record and source.record.result.dataset)
+    return data.name if data else None
+
+
+def group(own: Identity) -> str:
+    """Label, testbed, scale, data set, and the digest of the whole configuration, as the meaning of a variant's name may
+    change."""
     exact = "breakdown" if own.breakdown else None  # its steps are synchronised, unlike those of other runs
+    data = own.dataset.name if own.dataset else None
     parts = variants.label(own), own.testbed.name, own.scale, exact, data, variants.digest(own.values)
     return " / ".join(part for part in parts if part)
 

@@ -1,8 +1,9 @@
 """Create or update one run in MLflow from its folder. Errors are MLflow's own.
 
 Each kind of an experiment's runs has an MLflow experiment (`<paper>/<experiment> (<kind>)`), because MLflow draws all
-its runs in one chart. Each run has one MLflow run, which the tag `repro.key` identifies. Runs are not nested (the UI
-collapses nested runs and leaves them out of charts); tags group them.
+its runs in one chart. Each run has one MLflow run, which the tag `repro.key` identifies, a child of the MLflow run of
+its variant (`_parent`), which has no numbers. The UI leaves children of collapsed runs out of charts, but not where it
+groups runs, as our view does (`repro.answers.mlflow.view`).
 
 A resumed or repeated run updates its MLflow run. MLflow cannot delete a point: if it has one that the record lacks
 (repeated iterations, other numbers of a repetition), a new MLflow run replaces the old one and keeps its name and the
@@ -18,6 +19,8 @@ evaluation, checkpoints and logging, and in virtual seconds for simulated runs. 
 
 from __future__ import annotations
 
+import getpass
+import hashlib
 import json
 import math
 import shutil
@@ -35,14 +38,15 @@ from repro.answers.mlflow.format import (
     OWN_TAGS,
     Point,
     curve_points,
+    data_name,
     experiment_name,
     final_metrics,
+    group,
     is_own_metric,
     parameters,
     place,
     run_name,
     tags,
-    target_lines,
 )
 from repro.answers.mlflow.machine import SAMPLES, SECTION, sampled_points
 from repro.answers.mlflow.source import Source
@@ -51,12 +55,16 @@ from repro.answers.mlflow.view import SHARED_VIEW, shared_view
 from repro.core import safe_files
 from repro.core.not_none import not_none
 from repro.experiment import config
+from repro.records import variants
 from repro.records.record import Data
 
 METRICS_A_CALL, PARAMETERS_A_CALL = 800, 100  # MLflow's limits are 1000 in total, 100 of them tags
 MOST_RUNS = 1000  # of an experiment, to make its view
 ARTIFACTS = ("summary.json", "config.yaml", "events.jsonl", SAMPLES, "trace.rank*.json")  # traces: `profile_steps`
 MIRRORED, FAILED = "repro.mirrored", "failed"  # tags: digest of a complete run's source; reason of a failure
+KEY, PARENT, USER = "repro.key", "mlflow.parentRunId", "mlflow.user"
+VARIANT = "repro.variant"  # tag of the run of a variant: a digest of what its seeds have in common
+OF_VARIANTS = ("paper", "experiment", "figure", "variant", "kind", "strategy", "testbed", "workers", "dataset", "scale")
 DIGEST = 36  # MLflow's limit of characters in a data set's digest
 VIEW = f"mlflow.sharedViewState.{SHARED_VIEW}"
 
@@ -109,14 +117,14 @@ class Mirror:
             client.set_terminated(self._run, source.status, _milliseconds(source.provenance.get("finished_at")))
             last_tags = ({FAILED: source.failure[:500]} if source.failure else {}) | {MIRRORED: source.digest}
             self._status = source.status
-        self._send(wanted, tags(source) | last_tags)
+        self._send(wanted, tags(source) | {PARENT: self._parent()} | last_tags)
         self._twice = False
 
     def show(self) -> None:
         """Update the shared view of the run's experiment from all its runs."""
         client = self.store.client
         runs = client.search_runs([self.experiment], max_results=MOST_RUNS)
-        view = shared_view(self._source.identity.metric, [run.data for run in runs])
+        view = shared_view(self._source.identity.metric, [run.data for run in runs if KEY in run.data.tags])
         client.set_experiment_tag(self.experiment, VIEW, json.dumps(view, separators=(",", ":")))
 
     def _open(self) -> None:
@@ -150,10 +158,25 @@ class Mirror:
         name = name or run_name(source.identity)
         base = _milliseconds(source.provenance.get("started_at")) or round(1000 * time.time())
         # with all tags, so that it can be identified if the next request fails
-        self._tags = tags(source) | {NOTE: f"{name}. {title(place(source.identity))}"} | by_hand
+        self._tags = tags(source) | {PARENT: self._parent()} | _user()
+        self._tags |= {NOTE: f"{name}. {title(place(source.identity))}"} | by_hand
         run = self.store.client.create_run(self.experiment, start_time=base, tags=self._tags, run_name=name)
         self._info, self._run, self._base = run.info, run.info.run_id, base
         self._status, self._points, self._parameters = "RUNNING", {}, {}
+
+    def _parent(self) -> str:
+        """MLflow's id of the variant's run, whose children are the runs of its seeds; made if it does not exist."""
+        own, client, known = self._source.identity, self.store.client, self.store.parents
+        which = self.experiment, hashlib.sha256(group(own).encode()).hexdigest()[:DIGEST]
+        if which not in known:
+            made = client.search_runs([self.experiment], f"tags.`{VARIANT}` = '{which[1]}'", max_results=1)
+            if not made:
+                shared = {key: value for key, value in tags(self._source).items() if key in OF_VARIANTS}
+                shared |= {VARIANT: which[1], "group": group(own)} | _user()
+                made = [client.create_run(self.experiment, tags=shared, run_name=variants.label(own))]
+                client.set_terminated(made[0].info.run_id)
+            known[which] = made[0].info.run_id
+        return known[which]
 
     def _replace(self) -> None:
         old = self.store.client.get_run(self._run)  # with what users added
@@ -163,8 +186,7 @@ class Mirror:
     def _wanted_points(self, running: bool) -> list[Point]:
         source = self._source
         curve = curve_points(source.evaluations, self._base)
-        lines = target_lines(curve, source.identity.targets, over=source.record is not None)
-        points = curve + lines + sampled_points(source.folder)
+        points = curve + sampled_points(source.folder)
         if source.record and not running:
             # at step 0: the UI draws metrics without other steps as bars
             points += [Point(key, 0, self._base, value) for key, value in final_metrics(source.record).items()]
@@ -204,7 +226,7 @@ class Mirror:
             return
         profile = json.dumps(data.model_dump(exclude={"name", "checksum"}))
         source = json.dumps({"dataset": data.name, "sha256": checksum})
-        entity = Dataset(data.name, checksum[:DIGEST], "local", source, profile=profile)
+        entity = Dataset(data_name(self._source), checksum[:DIGEST], "local", source, profile=profile)
         self.store.client.log_inputs(self._run, [DatasetInput(entity, [InputTag("mlflow.data.context", "training")])])
 
     def _send(self, points: Sequence[Point], wanted_tags: Mapping[str, str]) -> None:
@@ -228,6 +250,14 @@ class Mirror:
         sent |= {place: point.value for place, point in new.items()}
         self._parameters |= wanted
         self._tags = dict(wanted_tags)
+
+
+def _user() -> dict[str, str]:
+    """The tag of the user, as MLflow's own loggers set it."""
+    try:
+        return {USER: getpass.getuser()}
+    except (OSError, KeyError):  # the user has no name
+        return {}
 
 
 @cache

@@ -38,6 +38,7 @@ class Store:
         self.uri = tracking_uri(uri, self.root)
         self._client: Any = None
         self.made: set[str] = set()  # ids of experiments that this store created
+        self.parents: dict[tuple[str, str], str] = {}  # experiment and variant -> id of the variant's run
 
     @property
     def client(self) -> Any:

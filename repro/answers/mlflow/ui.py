@@ -64,13 +64,13 @@ def serve(host: str = HOST, port: int = PORT, root: Path | None = None) -> None:
 
 
 def _links(uri: str, root: Path, base: str) -> list[str]:
-    """The link to the table of runs of each MLflow experiment."""
+    """The link to the charts of each MLflow experiment."""
     client = open_store(uri, root)  # before the server, whose processes would create or migrate it in a race
     ids = {each.name: each.experiment_id for each in client.search_experiments() if each.name != "Default"}
     if not ids:
         return [f"{base} (nothing was mirrored yet)"]
     lines = [f"{name:{max(map(len, ids))}}  {page(base, ids[name])}" for name in sorted(ids)]
-    return [*lines, "Each opens the table of runs; their charts: its button Chart view."]
+    return [*lines, "Each opens its charts; the table of runs: its button List view."]
 
 
 def check_port(host: str, port: int) -> None:

@@ -1,4 +1,4 @@
-"""The state in which MLflow's pages of an experiment open: runs by variant, columns that differ, lines of targets.
+"""The state in which MLflow's pages of an experiment open: runs by variant, time to accuracy, the parts of a step.
 
 MLflow stores the state of a page as a tag of the experiment, and a link can name it. The format is undocumented; if it
 changes, pages open in MLflow's default state.
@@ -10,46 +10,49 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from repro.answers.mlflow.format import SECTIONS, TARGET
+from repro.answers.mlflow.format import SECTIONS
 from repro.training.evaluation.metrics import METRICS
 
 SHARED_VIEW = "time-to-accuracy"  # the name of the state
-CURVES = "Time to accuracy"
-CLOSED = (TARGET, "Model metrics", "System metrics")  # collapsed sections; two are MLflow's own
+CURVES, BREAKDOWN = "Time to accuracy", "Breakdown of a step (ms)"
+CLOSED = ("phases", "communication", "Model metrics", "System metrics")  # collapsed sections; two are MLflow's own
+MOST_PARTS = 8  # charts of parts of a step
 NAME = "attributes.`Run Name`"
 TAGS = ("strategy", "workers", "testbed", "kind", "scale", "seed")  # columns of every table
 MOST_COLUMNS = 8  # of parameters that differ
-NUMBERS = ("speed/samples_per_s", "step/mean_ms")
+STEP = "step/mean_ms"
+NUMBERS = ("speed/samples_per_s", STEP)
 
 
 def page(base: str, experiment: str) -> str:
-    """The address of an experiment's table of runs in the shared state.
+    """The address of an experiment's charts in the shared state.
 
     Without the query MLflow opens its page for language models, which is empty.
     """
-    shown = f"workflowType=machine_learning&compareRunsMode=TABLE&viewStateShareKey={SHARED_VIEW}"
+    shown = f"workflowType=machine_learning&compareRunsMode=CHART&viewStateShareKey={SHARED_VIEW}"
     return f"{base}/#/experiments/{experiment}/runs?{shown}"
 
 
 def shared_view(metric: str, runs: Sequence[Any]) -> dict[str, Any]:
     """The state of the page of an experiment with these runs (MLflow's `data` of each) and the score `metric`."""
-    targets = sorted({name for run in runs for name in run.metrics if name.startswith(f"{TARGET}/")})
     by_time = {"xAxisKey": "time-relative", "useGlobalXaxisKey": True}
     by_epoch = {"xAxisKey": "metric", "selectedXAxisMetricKey": "epoch", "useGlobalXaxisKey": False}
     range_y = where_it_matters(metric, runs)
-    charts = [
-        (f"{metric} over time (s)", [metric, *targets], range_y, by_time),
-        (
-            f"{metric} over epochs",
-            [metric],
-            range_y,
-            by_epoch,
-        ),  # no targets: MLflow draws a line of two points too short
-        ("test_loss over time (s)", ["test_loss"], {}, by_time),
+    lines = [
+        (f"{metric} over time (s)", metric, range_y, by_time),
+        (f"{metric} over epochs", metric, range_y, by_epoch),
+        ("test_loss over time (s)", "test_loss", {}, by_time),
     ]
     shared = {"type": "LINE", "metricSectionId": CURVES, "isGenerated": False, "deleted": False}
     shared |= {"lineSmoothness": 0, "scaleType": "linear", "xAxisScaleType": "linear", "displayPoints": False}
-    sections = [(name, name not in CLOSED) for name in (CURVES, *SECTIONS, *CLOSED)]
+    bar = {
+        "type": "BAR",
+        "metricSectionId": BREAKDOWN,
+        "isGenerated": False,
+        "deleted": False,
+        "runsCountToCompare": 20,
+    }
+    sections = [(name, name not in CLOSED) for name in dict.fromkeys((CURVES, BREAKDOWN, *SECTIONS, *CLOSED))]
     return {
         "groupBy": {"aggregateFunction": "average", "groupByKeys": [{"mode": "tag", "groupByData": "group"}]},
         "selectedColumns": columns(metric, runs),
@@ -62,11 +65,23 @@ def shared_view(metric: str, runs: Sequence[Any]) -> dict[str, Any]:
             {"uuid": name, "name": name, "display": open_, "isReordered": True} for name, open_ in sections
         ],
         "compareRunCharts": [
-            {**shared, "uuid": title, "metricKey": keys[0], "selectedMetricKeys": keys, "displayName": title}
+            {**shared, "uuid": title, "metricKey": key, "selectedMetricKeys": [key], "displayName": title}
             | {"range": limits, **axis}
-            for title, keys, limits, axis in charts
-        ],
+            for title, key, limits, axis in lines
+        ]
+        + [bar | {"uuid": f"bar/{name}", "metricKey": name} for name in parts_of_step(runs)],
     }
+
+
+def parts_of_step(runs: Sequence[Any]) -> list[str]:
+    """The metrics of a step's duration and of its longest parts in any run, the longest first."""
+    longest: dict[str, float] = {}
+    for run in runs:
+        for name, value in run.metrics.items():
+            if name == STEP or (name.startswith("phases/") and value > 0):
+                longest[name] = max(value, longest.get(name, 0.0))
+    parts = sorted(longest.keys() - {STEP}, key=lambda name: -longest[name])
+    return [*([STEP] if STEP in longest else []), *parts][:MOST_PARTS]
 
 
 def columns(metric: str, runs: Sequence[Any]) -> list[str]:
@@ -85,13 +100,13 @@ def columns(metric: str, runs: Sequence[Any]) -> list[str]:
 
 
 def where_it_matters(metric: str, runs: Sequence[Any]) -> dict[str, float]:
-    """The range of the metric's chart: the final scores and targets, and as much room again below them (above, if lower
-    is better); {}, MLflow's default, for less than two values."""
+    """The range of the metric's chart: the final scores, and as much room again below them (above, if lower is better);
+    {}, MLflow's default, for less than two values."""
     ends = [
         value
         for run in runs
         for name, value in run.metrics.items()
-        if (name == f"final/{metric}" or name.startswith(f"{TARGET}/")) and math.isfinite(value)
+        if name == f"final/{metric}" and math.isfinite(value)
     ]
     low, high = min(ends, default=0.0), max(ends, default=0.0)
     if (height := high - low) <= 0:

@@ -37,10 +37,12 @@ def summary_of(curve, **more):
     }
 
 
-def runs_of(root, name="pipesgd/fig4-mnist (measured)"):
+def runs_of(root, name="pipesgd/fig4-mnist (measured)", variants=False):
+    """MLflow's client, and its runs of an experiment; variants: those of the variants, not of the seeds."""
     client = open_store(tracking_uri(None, root), root)
     experiment = client.get_experiment_by_name(name)
-    return client, client.search_runs([experiment.experiment_id]) if experiment else []
+    every = client.search_runs([experiment.experiment_id]) if experiment else []
+    return client, [run for run in every if ("repro.variant" in run.data.tags) == variants]
 
 
 def write_finished(folder, curve=(), config=None, **more):

@@ -17,14 +17,14 @@ from pathlib import Path
 import pytest
 
 from repro.answers.mlflow import Mirror, Store
-from repro.answers.mlflow.format import curve_points, final_metrics, parameters, tags, target_lines
+from repro.answers.mlflow.format import curve_points, final_metrics, parameters, tags
 from repro.answers.mlflow.ui import serve, where
 from repro.answers.mlflow.view import MOST_COLUMNS, shared_view, where_it_matters
 from repro.cli import main as cli
 from repro.core.errors import InputError
 from tests.support.records import record_of
 from tests.support.waiting import LIMIT_S, wait_until
-from tests.unit.mlflow.made import evaluation, planned, runs_of, summary_of, write_finished
+from tests.unit.mlflow.made import planned, runs_of, summary_of, write_finished
 
 # --- metrics, tags and pages
 
@@ -43,10 +43,6 @@ def test_formats():
     assert parameters({"a": {"b +": 1}, "sources": {"x": 1}}) == {"a.b _": "1"}
     assert "final/test_loss" not in final_metrics(record_of(summary_of([])))
     assert tags(planned(dataset={"name": "mnist", "standin": "auto"}))["dataset"] == "mnist"
-    curve = curve_points([evaluation(10, 1.0, 0.8), evaluation(20, 2.0, 0.9)], 1000)
-    assert target_lines(curve, [0.9], over=False) == [("target/0.9", 0, 1000, 0.9)]
-    assert target_lines(curve, [0.9], over=True)[1:] == [("target/0.9", 20, 3000, 0.9)]
-    assert target_lines([], [0.9], over=True) == []
 
 
 class Data:
@@ -56,12 +52,13 @@ class Data:
         self.tags, self.params, self.metrics = {}, params, metrics
 
 
-def test_a_page_shows_what_differs_the_targets_and_the_scores_where_they_end():
+def test_a_page_shows_what_differs_the_scores_where_they_end_and_the_longest_parts_of_a_step():
     same = {"epochs": "5", **{f"model.option{index}": "1" for index in range(30)}}
     runs = [
         Data(same | {"factors.codec": codec, "optimizer.lr": lr, "strategy.codec": codec},
-             {"final/top1": top1, "target/0.98": 0.98, "time_to/0.98_s": 4.0})
-        for codec, lr, top1 in (("none", "0.1", 0.97), ("T", "0.2", 0.99))
+             {"final/top1": top1, "time_to/0.98_s": 4.0, "step/mean_ms": 9.0, "phases/forward_ms": 3.0,
+              "phases/communicate_ms": sent, "phases/wait_ms": 0.0})
+        for codec, lr, top1, sent in (("none", "0.1", 0.97, 2.0), ("T", "0.2", 0.99, 6.0))
     ]  # fmt: skip
     view = shared_view("top1", runs)
     assert [column for column in view["selectedColumns"] if column.startswith("params")] == [
@@ -70,8 +67,12 @@ def test_a_page_shows_what_differs_the_targets_and_the_scores_where_they_end():
     ]
     assert "metrics.`time_to/0.98_s`" in view["selectedColumns"]
     by_time = view["compareRunCharts"][0]
-    assert by_time["selectedMetricKeys"] == ["top1", "target/0.98"]
+    assert by_time["selectedMetricKeys"] == ["top1"]
     assert by_time["range"] == {"yMin": pytest.approx(0.95), "yMax": pytest.approx(0.994)}
+    bars = [chart["metricKey"] for chart in view["compareRunCharts"] if chart["type"] == "BAR"]
+    assert bars == ["step/mean_ms", "phases/communicate_ms", "phases/forward_ms"]
+    opened = [section["name"] for section in view["compareRunSections"] if section["display"]]
+    assert opened[:2] == ["Time to accuracy", "Breakdown of a step (ms)"]
     assert where_it_matters("perplexity", [Data({}, {"final/perplexity": value}) for value in (100, 120)]) == {
         "yMin": 96, "yMax": 140
     }  # fmt: skip
@@ -142,7 +143,7 @@ def test_the_page_comes_up_and_goes_without_leaving_a_process(root):
     try:
         lines = [command.stdout.readline() for _ in range(3)]
         url = f"http://127.0.0.1:{port}"
-        state = "workflowType=machine_learning&compareRunsMode=TABLE&viewStateShareKey=time-to-accuracy"
+        state = "workflowType=machine_learning&compareRunsMode=CHART&viewStateShareKey=time-to-accuracy"
         assert lines[0] == f"pipesgd/fig4-mnist (measured)  {url}/#/experiments/1/runs?{state}\n"
         with urllib.request.urlopen(f"{url}/health", timeout=LIMIT_S) as answer:
             assert answer.read() == b"OK"

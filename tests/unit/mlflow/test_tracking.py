@@ -1,5 +1,6 @@
 """The mirror of one run: its content, and that it can be repeated."""
 
+import getpass
 import math
 from dataclasses import replace
 
@@ -18,7 +19,8 @@ from tests.unit.mlflow.made import CHECKSUM, evaluation, mirrored, planned, runs
 def test_a_finished_run_has_curve_numbers_tags_parameters_and_files(root, folder, capfd):
     write_events(folder, evaluation(0, 0.0, 0.1), evaluation(10, 1.0, 0.8), evaluation(20, 2.0, 0.9))
     mirror = mirrored(root, folder, running=True)
-    write_finished(folder, config={"optimizer": {"lr": 0.1}})
+    config = {"optimizer": {"lr": 0.1}, "dataset": {"name": "mnist"}, "targets": [0.8, 0.99]}
+    write_finished(folder, config=config)
     mirrored(root, folder, mirror=mirror)
     client, [run] = runs_of(root)
     assert run.info.status == "FINISHED" and run.info.run_name == "Pipe-SGD + T, seed 3"
@@ -35,12 +37,34 @@ def test_a_finished_run_has_curve_numbers_tags_parameters_and_files(root, folder
     assert tags["stand_in"] == "True" and tags["paper"] == "pipesgd" and tags["figure"].startswith("Figure 4")
     assert "pipesgd/fig4-mnist" in tags["mlflow.source.name"] and run.info.run_name in tags["mlflow.note.content"]
     [given] = run.inputs.dataset_inputs
-    assert given.dataset.name == "mnist-standin-digits" and CHECKSUM.startswith(given.dataset.digest)
+    assert given.dataset.name == tags["dataset"] == run.data.params["dataset.name"] == "mnist"
+    assert CHECKSUM.startswith(given.dataset.digest)
     assert tags["kind"] == "measured" and tags["hardware"] == "cpu-2core-x"
+    assert tags["mlflow.user"] == getpass.getuser() and run.data.params["targets"] == "[0.8, 0.99]"
     files = {file.path for file in client.list_artifacts(run.info.run_id)}
     assert files == {"summary.json", "events.jsonl", "config.yaml"}
     assert (root / "mlflow-artifacts" / "pipesgd" / "fig4-mnist (measured)").is_dir()
     assert capfd.readouterr().out == ""
+
+
+def test_seeds_are_children_of_the_run_of_their_variant(root, folder):
+    for seed in (3, 4):
+        write_finished(folder.with_name(f"seed{seed}"), seed=seed, key=f"k{seed}")
+    write_finished(folder.with_name("other"), variant="D-Sync", key="k5")
+    assert sync_all(root).done == 3
+    client, parents = runs_of(root, variants=True)
+    children = {run.data.tags["repro.run"]: run.data.tags["mlflow.parentRunId"] for run in runs_of(root)[1]}
+    names = {run.info.run_id: run.info.run_name for run in parents}
+    assert {run: names[parent] for run, parent in children.items()} == {
+        "seed3": "Pipe-SGD + T", "seed4": "Pipe-SGD + T", "other": "D-Sync"
+    }  # fmt: skip
+    assert len(parents) == 2 and all(run.info.status == "FINISHED" and not run.data.metrics for run in parents)
+    client.delete_run(children["seed3"])
+    write_finished(folder.with_name("seed3"), seed=3, key="k3", counters={"skipped": 1})
+    assert sync_all(root).done == 1  # with a new parent in the place of the one that a user deleted
+    names = {run.info.run_id: run.info.run_name for run in runs_of(root, variants=True)[1]}
+    again = next(run for run in runs_of(root)[1] if run.data.tags["repro.run"] == "seed3")
+    assert names[again.data.tags["mlflow.parentRunId"]] == "Pipe-SGD + T"
 
 
 def test_a_run_s_name_says_what_is_not_as_the_experiment_has_it(root, folder):

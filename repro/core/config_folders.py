@@ -22,6 +22,7 @@ from typing import Any
 
 from repro.core import user_cache
 from repro.core.errors import InputError
+from repro.core.not_none import not_none
 from repro.core.paths import CONFIGS, PROJECT, REPORTS
 from repro.core.registry import module_folder, registered
 from repro.core.warnings import warn
@@ -98,10 +99,24 @@ def report_folder(page: str) -> Path:
 
 def report_module(page: str, name: str = "") -> ModuleType | None:
     """A Python file of a page's folder, or the folder as a package; None if it does not exist."""
-    package: Any = importlib.import_module("repro.reports")
-    package.__path__[:] = map(str, report_folders())
-    module = f"repro.reports.{page}.{name}".rstrip(".")
+    package, folder = f"repro.reports.{page}", report_folder(page)
+    if folder.parent != REPORTS and folder.is_dir() and package not in sys.modules:
+        _load_package(package, folder)
+    module = f"{package}.{name}".rstrip(".")
     return importlib.import_module(module) if importlib.util.find_spec(module) else None
+
+
+def _load_package(name: str, folder: Path) -> None:
+    """Load a folder, with or without an `__init__.py`, as the package of that name."""
+    start = folder / "__init__.py"
+    spec = not_none(importlib.util.spec_from_file_location(name, start, submodule_search_locations=[str(folder)]))
+    sys.modules[name] = importlib.util.module_from_spec(spec)
+    if start.is_file():
+        try:
+            not_none(spec.loader).exec_module(sys.modules[name])
+        except BaseException:
+            del sys.modules[name]
+            raise
 
 
 def state() -> list[Any]:

@@ -226,7 +226,7 @@ class Mirror:
             return
         profile = json.dumps(data.model_dump(exclude={"name", "checksum"}))
         source = json.dumps({"dataset": data.name, "sha256": checksum})
-        entity = Dataset(data_name(self._source), checksum[:DIGEST], "local", source, profile=profile)
+        entity = Dataset(not_none(data_name(self._source)), checksum[:DIGEST], "local", source, profile=profile)
         self.store.client.log_inputs(self._run, [DatasetInput(entity, [InputTag("mlflow.data.context", "training")])])
 
     def _send(self, points: Sequence[Point], wanted_tags: Mapping[str, str]) -> None:

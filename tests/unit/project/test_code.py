@@ -52,6 +52,12 @@ def test_no_files_import_each_other_in_a_circle():
     TopologicalSorter(imported).prepare()  # CycleError names the files
 
 
+def test_lines_of_configurations_fit_a_screen():
+    files = (PROJECT / "paper_configs").rglob("*.yaml")
+    lines = ((file, n, line) for file in files for n, line in enumerate(file.read_text().splitlines(), start=1))
+    assert [f"{file}:{n}" for file, n, line in lines if len(line) > 160] == []
+
+
 # --- what the tests stand on: waiting that does not depend on the machine's speed, and Ctrl-C for what they start
 
 

@@ -149,8 +149,7 @@ def data_name(source: Source) -> str | None:
 
 
 def group(own: Identity) -> str:
-    """Label, testbed, scale, data set, and the digest of the whole configuration, as the meaning of a variant's name may
-    change."""
+    """Label, testbed, scale, data set and digest of the whole configuration, as the meaning of a name may change."""
     exact = "breakdown" if own.breakdown else None  # its steps are synchronised, unlike those of other runs
     data = own.dataset.name if own.dataset else None
     parts = variants.label(own), own.testbed.name, own.scale, exact, data, variants.digest(own.values)

@@ -14,7 +14,7 @@ from repro.answers.claims.value import Value as Value
 from repro.answers.claims.verdict import Effect
 from repro.core import yaml_files
 from repro.core.errors import InputError
-from repro.core.fields import Model, NonNegative, Number, Text, checked
+from repro.core.fields import Model, NonNegative, Number, Positive, Text, checked
 
 
 class Paper(Model):
@@ -208,6 +208,19 @@ class Untried(Model):
         return self
 
 
+class Settles(Model):
+    """A measurement that would settle claims: `count` machines (`pages/settling.py`) for `hours`, and the command."""
+
+    part = "settles"
+
+    claims: list[Text]
+    what: Text
+    machine: Text
+    count: int = Field(1, ge=1)
+    hours: Positive
+    command: Text
+
+
 class Restated(Model):
     """A testbed entry that was taken from claims of the paper (`implied_by`); `claims`: those that the entry alone
     decides, which hold by construction."""
@@ -274,6 +287,7 @@ class File(Model):
     deviations: list[Deviation] = Field(default_factory=list)
     contradictions: list[Contradiction] = Field(default_factory=list)
     untried: list[Untried] = Field(default_factory=list)
+    settles: list[Settles] = Field(default_factory=list)
 
     @field_validator("answer", mode="before")
     @classmethod

@@ -14,7 +14,7 @@ from repro.answers.claims.stats import DASH, TIMES
 from repro.answers.claims.verdict import NOT_RUN, REPRODUCED
 from repro.answers.figures.specification import Experiment
 from repro.answers.pages import cells as tables
-from repro.answers.pages import wording
+from repro.answers.pages import settling, wording
 from repro.answers.pages.files import Files
 from repro.records.kinds import EMULATED, MEASURED, PADDED, SIMULATED
 
@@ -62,6 +62,12 @@ class ClaimTables:
         """Each reason why headlines do not hold as printed, in full, with the numbers of its claims."""
         pairs = [(wording.full(reason), one) for one in self.headlines for reason in wording.reasons([one], self.file)]
         return [f"{tables.cell(text)} {claims}." for text, claims in self._grouped(pairs).items()]
+
+    @property
+    def settling(self) -> list[str]:
+        """What would settle each headline that is not reproduced."""
+        unsettled = [one.claim.id for one in self.headlines if not one.verdict.settled]
+        return settling.lines(self.file, unsettled, self.numbers)
 
     @property
     def decided(self) -> Mapping[str, str]:

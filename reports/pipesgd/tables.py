@@ -43,9 +43,11 @@ def speedups(results: Results) -> pd.DataFrame:
 
 
 def steps(results: Results) -> pd.DataFrame:
-    """Seconds of an iteration at the paper's rate of each benchmark, emulated and simulated."""
+    """Milliseconds of an iteration at the paper's rate of each benchmark, emulated and simulated."""
     frames = [
-        group.frame[["kind", "variant", "seed", "iteration_s"]].assign(benchmark=benchmark)
+        group.frame[["kind", "variant", "seed"]].assign(
+            benchmark=benchmark, iteration_ms=1e3 * group.frame["iteration_s"]
+        )
         for name, benchmark in FIGURE4.items()
         for kind, group in results.of(name).items()
         if kind != "measured"
@@ -56,7 +58,7 @@ def steps(results: Results) -> pd.DataFrame:
 def phases(results: Results) -> pd.DataFrame:
     """Figure 4, third column: simulated seconds of 1,000 iterations in the paper's three parts; `printed`: the accuracy
     above the paper's bar."""
-    printed = "paper\n" + quoted("final top-1").set_index(["row", "variant"])["value"].astype(str)
+    printed = "top-1\n" + quoted("final top-1").set_index(["row", "variant"])["value"].astype(str)
     rows = []
     for name, benchmark in FIGURE4.items():
         group = results.shown.get((name, "simulated"))

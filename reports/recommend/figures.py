@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from repro.answers.figures import looks
 from repro.answers.pages.files import Files
 from repro.answers.ranking.against import Contest
 from repro.answers.ranking.candidates import candidates
@@ -59,55 +60,48 @@ def _inside(one: Contest, cells: Sequence[Cell]) -> bool:
 
 def draw_map(cells: Sequence[Cell], less: float, contests: Sequence[Contest] = ()) -> Any:
     """A panel for each number of workers and lateness, a cell for each bandwidth and ratio, a diamond a contest."""
-    import matplotlib
-
-    matplotlib.use("Agg")
+    looks.set_theme()
     import matplotlib.pyplot as plt
-    from matplotlib.collections import PatchCollection
-    from matplotlib.patches import Patch, Rectangle
+    import seaborn as sns
+    from matplotlib.colors import ListedColormap
+    from matplotlib.patches import Patch
 
-    workers, late, gbits, ratios = (
-        sorted({getattr(cell, name) for cell in cells}) for name in ("workers", "late", "gbit", "ratio")
-    )
-    figure, axes = plt.subplots(
-        len(late), len(workers), figsize=(2.0 * len(workers), 2.0 * len(late) + 1.5), sharex=True, sharey=True,
-        layout="constrained", squeeze=False,
-    )  # fmt: skip
+    shown = {*(cell.best for cell in cells), *(each.fastest.candidate for each in contests)}
+    fastest = [name for name in candidates() if name in shown]
+    colours = ListedColormap([COLOURS.get(name, OTHER) for name in fastest])
+    table = pd.DataFrame([asdict(cell) for cell in cells])
+    table = table.assign(best=table["best"].map(fastest.index), close=table["margin"] < less)
+    table["simulated"] = table["by"] == "simulation"
+    late, workers = (sorted(table[name].unique()) for name in ("late", "workers"))
+    figure, axes = plt.subplots(len(late), len(workers), figsize=(looks.WIDTH, 1.9 * len(late) + 1.4), sharex=True,
+                                sharey=True, layout="constrained", squeeze=False)  # fmt: skip
     for (row, column), axis in np.ndenumerate(axes):
-        own = [cell for cell in cells if (cell.late, cell.workers) == (late[row], workers[column])]
-        for close, hatch in ((False, None), (True, "////")):
-            some = [cell for cell in own if (cell.margin < less) is close]
-            places = [Rectangle((gbits.index(cell.gbit), ratios.index(cell.ratio)), 1, 1) for cell in some]
-            colours = [COLOURS.get(cell.best, OTHER) for cell in some]
-            drawn = PatchCollection(places, facecolor=colours, edgecolor="white", hatch=hatch, linewidth=0.3)
-            axis.add_collection(drawn, autolim=False)
-        dots = [cell for cell in own if cell.by == "simulation"]
-        x, y = (
-            [values.index(getattr(cell, name)) + 0.5 for cell in dots]
-            for name, values in (("gbit", gbits), ("ratio", ratios))
+        panel = table[(table["late"] == late[row]) & (table["workers"] == workers[column])]
+        best, close, simulated = (
+            panel.pivot(index="ratio", columns="gbit", values=name) for name in ("best", "close", "simulated")
         )
-        axis.plot(x, y, "o", color="white", markersize=2)
-    for one in contests:
-        axis = axes[late.index(one.place.late), workers.index(one.place.workers)]
-        x, y = _along(one.place.gbit, gbits), _along(one.place.ratio, ratios)
-        colour = COLOURS.get(one.fastest.candidate, OTHER)
-        axis.plot(x, y, "D", color=colour, markeredgecolor="black", markersize=5, zorder=3, clip_on=False)
-    for (row, column), axis in np.ndenumerate(axes):
-        axis.set_xlim(0, len(gbits))
-        axis.set_ylim(0, len(ratios))
-        axis.set_xticks([n + 0.5 for n in range(len(gbits))], [f"{gbit:g}" for gbit in gbits], fontsize=8)
-        axis.set_yticks([n + 0.5 for n in range(len(ratios))], [f"{one:g}" for one in ratios], fontsize=8)
+        sns.heatmap(best, cmap=colours, vmin=-0.5, vmax=len(fastest) - 0.5, cbar=False, linewidths=0.3, ax=axis)
+        axis.pcolor(np.ma.masked_array(best, ~close.to_numpy(bool)), cmap=ListedColormap(["none"]), hatch="////",
+                    edgecolors="white", linewidth=0)  # fmt: skip
+        y, x = np.nonzero(simulated.to_numpy(bool))
+        axis.plot(x + 0.5, y + 0.5, "o", color="white", markersize=1.6)
+        gbits, ratios = list(best.columns), list(best.index)
+        for place, fast in ((each.place, each.fastest) for each in contests):
+            if (place.late, place.workers) == (late[row], workers[column]):
+                axis.plot(_along(place.gbit, gbits), _along(place.ratio, ratios), "D", markeredgecolor="black",
+                          color=COLOURS.get(fast.candidate, OTHER), markersize=4, zorder=3, clip_on=False)  # fmt: skip
+        axis.set(xlim=(0, len(gbits)), ylim=(0, len(ratios)), xlabel="", ylabel="")
+        axis.set_xticks([n + 0.5 for n in range(0, len(gbits), 2)], [f"{gbit:g}" for gbit in gbits[::2]], rotation=0)
+        axis.set_yticks([n + 0.5 for n in range(len(ratios))], [f"{ratio:g}" for ratio in ratios], rotation=0)
         if row == 0:
-            axis.set_title(f"{workers[column]} workers", fontsize=10)
+            axis.set_title(f"{workers[column]} workers")
         if row == len(late) - 1:
-            axis.set_xlabel("Gbit/s", fontsize=9)
+            axis.set_xlabel("Gbit/s")
         if column == 0:
             lateness = f"one worker late by {late[row]:.0%}" if late[row] else "no worker late"
-            axis.set_ylabel(f"{lateness}\ncomputation : communication", fontsize=8)
-    shown = {*(cell.best for cell in cells), *(one.fastest.candidate for one in contests)}
-    fastest = [name for name in candidates() if name in shown]
+            axis.set_ylabel(f"{lateness}\ncomputation :\ncommunication")
     patches = [Patch(facecolor=COLOURS.get(name, OTHER), label=candidates()[name].label) for name in fastest]
-    figure.legend(handles=patches, loc="outside lower center", ncols=4, fontsize=10, frameon=False)
+    figure.legend(handles=patches, loc="outside lower center", ncols=4, frameon=False)
     return figure
 
 
@@ -141,24 +135,23 @@ def scatter(files: Files, table: pd.DataFrame) -> str:
 
 def _against(table: pd.DataFrame, x: str, y: str, unit: str, ends: tuple[str, str] | None = None) -> Any:
     """Predicted over observed, a colour for each strategy; ends: columns of the intervals."""
-    import matplotlib
-
-    matplotlib.use("Agg")
+    looks.set_theme()
     import matplotlib.pyplot as plt
+    import seaborn as sns
 
-    figure, axis = plt.subplots(figsize=(6, 5.2), layout="constrained")
+    figure, axis = plt.subplots(figsize=(looks.WIDTH, 5.2), layout="constrained")
     least, most = (of([of(table[x]), of(table[y])]) for of in (min, max))
-    reach = [0.7 * least, 1.4 * most]
-    axis.fill_between(reach, [one * (1 - BAND) for one in reach], [one * (1 + BAND) for one in reach], color="0.9")
+    reach = np.array([0.7 * least, 1.4 * most])
+    axis.fill_between(reach, reach * (1 - BAND), reach * (1 + BAND), color="0.9")
     axis.plot(reach, reach, color="0.5", linewidth=0.8)
-    for name, own in table.groupby("candidate", sort=False):
-        off = [own[y] - own[ends[0]], own[ends[1]] - own[y]] if ends else None
-        axis.errorbar(
-            own[x], own[y], yerr=off and [one.clip(lower=0) for one in off], fmt="o", markersize=4,
-            linewidth=0.8, color=COLOURS.get(str(name), OTHER), label=candidates()[str(name)].label,
-        )  # fmt: skip
+    names = {name: candidates()[name].label for name in table["candidate"].unique()}
+    colours = {label: COLOURS.get(name, OTHER) for name, label in names.items()}
+    shown = table.assign(strategy=table["candidate"].map(names))
+    if ends:
+        axis.vlines(shown[x], shown[ends[0]], shown[ends[1]], colors=shown["strategy"].map(colours), linewidth=0.8)
+    sns.scatterplot(shown, x=x, y=y, hue="strategy", style="strategy", palette=colours, s=26, linewidth=0, ax=axis)
     axis.set(xscale="log", yscale="log", xlim=reach, ylim=reach)
-    axis.set_xlabel(f"{x.removesuffix('_s')}, {unit}")
-    axis.set_ylabel(f"{y.removesuffix('_s')}, {unit}")
-    axis.legend(fontsize=7, frameon=False)
+    axis.set_xlabel(f"{x.removesuffix('_s')} ({unit})")
+    axis.set_ylabel(f"{y.removesuffix('_s')} ({unit})")
+    axis.legend(frameon=False)
     return figure

@@ -135,6 +135,14 @@ def test_texts_that_cover_one_another_or_leave_the_figure_are_seen(places, seen)
     plt.close(figure)
 
 
+@pytest.mark.parametrize(("size", "seen"), [(6, 1), (7, 0)])
+def test_text_that_is_too_small_on_a_page_is_seen(size, seen):
+    figure = plt.figure(figsize=(8.5, 2))
+    figure.text(0.5, 0.5, "words", fontsize=size)
+    assert len(unreadable(figure)) == seen
+    plt.close(figure)
+
+
 def test_numbers_of_claims_are_ranges():
     assert claim_tables.ranges([1, 2, 3, 7, 9, 10]) == "C1 to C3, C7, C9 to C10" and claim_tables.ranges([]) == ""
 

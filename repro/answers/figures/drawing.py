@@ -3,135 +3,114 @@
 from __future__ import annotations
 
 import math
-import textwrap
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import product
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from repro.answers.figures import looks
-from repro.answers.figures.marks import MARKS, RANGE
-from repro.answers.figures.specification import Figure, View
+from repro.answers.figures.looks import WIDTH, Look
+from repro.answers.figures.specification import Figure
 
 if TYPE_CHECKING:
     import pandas as pd
 
-WIDTH = 8.5  # inches; the same for all figures, so that their type has one size
-LARGE, SMALL = 9, 8  # points
-LETTERS = 135  # of the small type in one line
-ROW_LETTERS = 10  # per inch, in the name of a row of panels
-LINES = ("line", "dot", "scatter")  # kinds with lines and markers in the legend; others have boxes
+LETTERS = 118  # of the legend's type in one line
+ROW_LETTERS = 12  # per inch, in the name of a row of panels
+TICK = 0.45  # inches that the label of a tick takes
+VIEW = "view"  # the column of a figure's views
 REFERENCE: dict[str, Any] = {"color": "0.4", "linewidth": 0.8, "linestyle": "--"}
-
-
-@dataclass(frozen=True)
-class Panel:
-    """One pair of axes with its rows."""
-
-    place: tuple[int, int]  # row, column
-    of: tuple[Any, Any]  # values of the figure's `row` and `col`, or None
-    view: View
-    rows: pd.DataFrame
-
-    @property
-    def title(self) -> str:
-        """The text above it; in a grid the column's name, above the first row only."""
-        row, column = (None if value is None else looks.called(value) for value in self.of)
-        if row is None or column is None:
-            return self.view.title or column or row or ""
-        return column if self.place[0] == 0 else ""
-
-    @property
-    def side(self) -> str:
-        """In a grid, the row's name, beside its first panel."""
-        return looks.called(self.of[0]) if None not in self.of and self.place[1] == 0 else ""
 
 
 def draw(figure: Figure, shown: pd.DataFrame) -> Any:
     """The matplotlib figure of these rows."""
-    import matplotlib
+    looks.set_theme()
+    import seaborn as sns
 
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
+    from repro.answers.figures.marks import MARKS, Looks
 
     figure = figure.model_copy(update={"y": figure.column_y})
-    along, shared = (figure.y, figure.share_y) if figure.kind == "dot" else (figure.x, figure.share_x)
-    if shared and figure.kind in ("dot", "bar", "stack", "box"):  # equal places of names in all panels
-        figure = figure.model_copy(update={"order": figure.order or looks.ordered(shown[along])})
-    panels = list(_panels(figure, shown))
-    down, across = (1 + max(panel.place[side] for panel in panels) for side in (0, 1))
-    drawn, axes = plt.subplots(down, across, figsize=(WIDTH, down * figure.height + 0.8), squeeze=False,
-                               sharex=figure.share_x, sharey=figure.share_y, layout="constrained")  # fmt: skip
-    hues = looks.ordered(shown[figure.hue]) if figure.hue else [None]
-    for axis in axes.flat:
-        axis.set_visible(False)
-    for panel in panels:
-        axis = axes[panel.place]
-        axis.set_visible(True)
-        _axes(axis, figure)
-        MARKS[figure.kind](axis, figure, panel.rows, hues)
-        lowest = not any(other.place == (panel.place[0] + 1, panel.place[1]) for other in panels)
-        _finish(axis, figure, panel, lowest)
-    drawn.suptitle(figure.title, x=0.01, ha="left", fontsize=LARGE + 1)
-    _legend(drawn, figure, shown, hues)
-    return drawn
-
-
-def _panels(figure: Figure, shown: pd.DataFrame) -> Iterator[Panel]:
-    """A panel for each view, or for each value of `row` and `col` that has rows."""
     if figure.views:
-        for place, view in enumerate(figure.views):
-            yield Panel((0, place), (None, None), view, shown)
-        return
-    rows, columns = (looks.ordered(shown[name]) if name else [None] for name in (figure.row, figure.col))
-    wrap = figure.wrap or len(columns)
-    for (down, row), (across, column) in product(enumerate(rows), enumerate(columns)):
-        own = shown if row is None else shown[shown[figure.row] == row]
-        own = own if column is None else own[own[figure.col] == column]
-        if len(own):
-            yield Panel((down + across // wrap, across % wrap), (row, column), View(), own)
+        shown = _viewed(figure, shown)
+        figure = figure.model_copy(update={"col": VIEW})
+    rows, of = _named(figure, shown)
+    styled = Looks(figure, of.get(figure.hue, {}), of.get(figure.style or figure.hue, {}))
+    grid = sns.FacetGrid(rows, row=figure.row, col=figure.col, col_wrap=figure.wrap, height=figure.height,
+                         sharex=figure.share_x, sharey=figure.share_y,
+                         margin_titles=bool(figure.row and figure.col))  # fmt: skip
+    down = math.ceil(len(grid.axes.flat) / (figure.wrap or len(grid.col_names) or 1))
+    grid.figure.set_size_inches(WIDTH, down * figure.height + 0.8)
+    for place, ((row, column, _), panel) in enumerate(grid.facet_data()):
+        if len(panel):
+            axis = grid.facet_axis(row, column)
+            MARKS[figure.kind](axis, figure, _own_names(figure, panel), styled, False if place else "full")
+    _finish(grid, figure)
+    grid.figure.suptitle(figure.title, x=0.01, ha="left")
+    _legend(grid, figure, rows, styled.hues, styled.styles)
+    return grid.figure
 
 
-def _axes(axis: Any, figure: Figure) -> None:
-    """Set a light grid, small type and logarithmic scales."""
-    axis.set_axisbelow(True)
-    axis.grid(True, color="0.9", linewidth=0.7)
-    axis.tick_params(labelsize=SMALL, length=2, color="0.6", labelbottom=True, labelleft=True)
-    axis.spines[["top", "right"]].set_visible(False)
-    axis.spines[["left", "bottom"]].set_color("0.6")
-    for name in figure.log:
-        getattr(axis, f"set_{name}scale")("log")
+def _viewed(figure: Figure, shown: pd.DataFrame) -> pd.DataFrame:
+    """The rows once for each view."""
+    import pandas as pd
+
+    return pd.concat([shown.assign(**{VIEW: view.title}) for view in figure.views], ignore_index=True)
 
 
-def _finish(axis: Any, figure: Figure, panel: Panel, lowest: bool) -> None:
-    """Add title, labels, ticks, limits and reference lines."""
-    axis.set_title(panel.title, fontsize=LARGE)
+def _named(figure: Figure, shown: pd.DataFrame) -> tuple[pd.DataFrame, dict[str | None, Mapping[str, Look]]]:
+    """The rows with display names in the columns of names, as ordered categories; column -> name -> look."""
+    from pandas.api.types import is_numeric_dtype
+
+    along = str(figure.y) if figure.kind == "dot" else figure.x
+    on_numbers = figure.kind in ("scatter", "hist", "gantt") or (
+        figure.kind == "line" and is_numeric_dtype(shown[along])
+    )
+    of: dict[str | None, Mapping[str, Look]] = {}
+    for column in dict.fromkeys((figure.hue, figure.style, figure.col, figure.row, None if on_numbers else along)):
+        if column:
+            letters = int(figure.height * ROW_LETTERS) if column == figure.row and figure.col else 999
+            order = figure.order if column == along else ()
+            named, of[column] = looks.categories(shown[column], order, letters)
+            shown = shown.assign(**{column: named})
+    return shown.reset_index(drop=True), of
+
+
+def _own_names(figure: Figure, panel: pd.DataFrame) -> pd.DataFrame:
+    """The rows of a panel; with an axis of its own it has its own names only."""
+    along, shared = (figure.y, figure.share_y) if figure.kind == "dot" else (figure.x, figure.share_x)
+    if shared is True or panel[along].dtype != "category":
+        return panel
+    return panel.assign(**{str(along): panel[along].cat.remove_unused_categories()})
+
+
+def _finish(grid: Any, figure: Figure) -> None:
+    """Add titles, labels, limits, ticks and reference lines."""
+    wrapped = "{col_name}" if figure.col else "{row_name}"
+    grid.set_titles(wrapped, "{row_name}", "{col_name}") if figure.row and figure.col else grid.set_titles(wrapped)
     counts = "share" if figure.stat == "percent" else "count"
-    for side, name in (("x", figure.x), ("y", counts if figure.kind == "hist" else figure.column_y or "")):
-        panels = figure.panel_x if side == "x" else figure.panel_y
-        own = next((panels[str(value)] for value in panel.of if str(value) in panels), None)
-        outer = (lowest or not figure.share_x) if side == "x" else (panel.place[1] == 0 or not figure.share_y)
-        shown = figure.labels.get(name, name) if own is None else own
-        text = shown if outer else ""
-        if side == "y" and own is None and panel.side not in ("", shown):
-            text = f"{textwrap.fill(panel.side, max(12, int(figure.height * ROW_LETTERS)))}\n{text}"
-        getattr(axis, f"set_{side}label")(text, fontsize=LARGE)
-    if figure.share_x and not lowest:
-        axis.tick_params(labelbottom=False)
-    if figure.share_y and panel.place[1]:
-        axis.tick_params(labelleft=False)
-    for side, limits in ({"x": panel.view.x, "y": panel.view.y} | figure.limits).items():
-        if limits:
-            getattr(axis, f"set_{side}lim")(*limits)
-    for side in "xy":
-        _ticks(axis, figure, side, panel.rows)
-    for side, lines in figure.at.items():
-        for name, value in lines.items() if isinstance(lines, dict) else [("", lines)]:
-            _reference(axis, side, float(value), name)  # type: ignore[arg-type]  # places are numbers by now
+    y = counts if figure.kind == "hist" else str(figure.y)
+    grid.set_axis_labels(figure.labels.get(figure.x, figure.x), figure.labels.get(y, y))
+    for side, panels, outer in (("x", figure.panel_x, [*grid._bottom_axes]), ("y", figure.panel_y, [*grid._left_axes])):
+        for value, text in panels.items():
+            for names, axis in grid.axes_dict.items():
+                if looks.called(value) in (names if isinstance(names, tuple) else (names,)) and axis in outer:
+                    axis.set(**{f"{side}label": text})
+    for side in figure.log:
+        for axis in grid.axes.flat:
+            axis.set(**{f"{side}scale": "log"})
+    for view in figure.views:
+        grid.axes_dict[view.title].set(**{f"{side}lim": ends for side, ends in (("x", view.x), ("y", view.y)) if ends})
+    grid.set(**{f"{side}lim": ends for side, ends in figure.limits.items()})
+    if figure.kind == "dot" and figure.log and not figure.share_x:
+        _equal_spans(list(grid.axes.flat))
+    for axis in grid.axes.flat:
+        for side in "xy":
+            _ticks(axis, figure, side)
+    for where, lines in figure.at.items():
+        for label, at in lines.items() if isinstance(lines, dict) else [("", lines)]:
+            for axis in grid.axes.flat:
+                _reference(axis, where, float(at), label)  # type: ignore[arg-type]  # places are numbers by now
     if figure.diagonal:
-        axis.axline((1, 1), (2, 2), **REFERENCE, zorder=1)
-    if figure.kind == "dot":
-        axis.grid(False, axis="y")
+        for axis in grid.axes.flat:
+            axis.axline((1, 1), (2, 2), **REFERENCE, zorder=1)
 
 
 def _reference(axis: Any, side: str, value: float, name: str) -> None:
@@ -139,69 +118,84 @@ def _reference(axis: Any, side: str, value: float, name: str) -> None:
     (axis.axvline if side == "x" else axis.axhline)(value, **REFERENCE, zorder=1)
     if name and side == "x":
         axis.annotate(name, (value, 1), xycoords=("data", "axes fraction"), xytext=(3, -2), textcoords="offset points",
-                      ha="left", va="top", fontsize=SMALL, color="0.3")  # fmt: skip
+                      ha="left", va="top", color="0.3")  # fmt: skip
 
 
-def _ticks(axis: Any, figure: Figure, side: str, rows: pd.DataFrame) -> None:
-    """Plain numbers as tick labels; on a logarithmic axis of lines, ticks at their points if these are few."""
-    from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, NullFormatter, NullLocator
+def _equal_spans(axes: Any) -> None:
+    """Let an inch be the same ratio on all logarithmic axes."""
+    ends = [axis.get_xlim() for axis in axes]
+    widest = max(high / low for low, high in ends)
+    for axis, (low, high) in zip(axes, ends, strict=True):
+        more = math.sqrt(widest / (high / low))
+        axis.set_xlim(low / more, high * more)
 
-    own = getattr(axis, f"{side}axis")
+
+def _ticks(axis: Any, figure: Figure, side: str) -> None:
+    """Plain numbers as tick labels; on a logarithmic axis as many round ones as there is room for."""
+    from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, NullLocator
+
+    of = getattr(axis, f"{side}axis")
     unit = figure.si.get("x" if side == "x" else "y")
     plain = EngFormatter(unit) if unit else FuncFormatter(lambda value, _: f"{value:,.10g}")
     if side in figure.log:
-        values = sorted(set(rows[figure.x])) if side == "x" and figure.kind == "line" else []
-        own.set_major_locator(FixedLocator(values if 1 < len(values) <= 8 and not unit else _decades(axis, side)))
-        own.set_minor_locator(NullLocator())
-        own.set_minor_formatter(NullFormatter())
-        own.set_major_formatter(plain)
+        room = WIDTH / axis.get_gridspec().ncols - 0.5 if side == "x" else figure.height - 0.5
+        low, high = getattr(axis, f"get_{side}lim")()
+        values = {float(value) for line in axis.lines for value in line.get_xdata()} if figure.kind == "line" else set()
+        at_values = side == "x" and not unit and 1 < len(values) <= 8
+        ticks = apart(values, low, high, room) if at_values else round_numbers(low, high, int(room / TICK))
+        of.set_major_locator(FixedLocator(ticks))
+        of.set_minor_locator(NullLocator())
+        of.set_major_formatter(plain)
     elif unit:
-        own.set_major_formatter(plain)
+        of.set_major_formatter(plain)
 
 
-def _decades(axis: Any, side: str) -> list[float]:
-    """Round numbers on a logarithmic axis, at least a quarter of the axis apart, so that labels have room."""
-    low, high = (float(end) for end in getattr(axis, f"get_{side}lim")())
+def apart(values: Collection[float], low: float, high: float, room: float) -> list[float]:
+    """The values whose ticks on a logarithmic axis of `room` inches do not touch, from the largest down."""
     ticks: list[float] = []
-    for steps in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 7), tuple(1 + tenth / 10 for tenth in range(90))):
-        ticks = [step * 10.0**power for power in range(-15, 16) for step in steps if low <= step * 10.0**power <= high]
-        if len(ticks) >= 3:
-            break
-    spaced = ticks[:1]
-    for value in ticks[1:]:
-        if math.log(value / spaced[-1]) >= math.log(high / low) / 4:
-            spaced.append(value)
-    return spaced
+    for value in sorted(values, reverse=True):
+        if not ticks or math.log(ticks[-1] / value) / math.log(high / low) * room >= TICK / 2:
+            ticks.append(value)
+    return ticks
 
 
-def _legend(drawn: Any, figure: Figure, shown: pd.DataFrame, hues: Sequence[Any]) -> None:
-    """Add the legend below the panels: colours, then dashes and markers; none if there is one of each."""
+def round_numbers(low: float, high: float, most: int) -> list[float]:
+    """At most `most` round numbers for the ticks of a logarithmic axis, about equally far apart, two at least."""
+    from matplotlib.ticker import MaxNLocator
+
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    every = [[10.0**power for power in decades if power % step == 0] for step in (6, 3, 2, 1)]
+    every += [sorted(n * 10.0**power for power in decades for n in of) for of in ((1, 3), (1, 2, 5))]
+    if high / low < 4:  # nearly linear
+        every.append([float(tick) for tick in MaxNLocator(max(2, most - 1)).tick_values(low, high)])
+    within = [[tick for tick in ticks if low <= tick <= high] for ticks in every]
+    return max((ticks for ticks in within if len(ticks) <= max(most, 2)), key=len)
+
+
+def _legend(
+    grid: Any, figure: Figure, rows: pd.DataFrame, hues: Mapping[str, Look], styles: Mapping[str, Look]
+) -> None:
+    """Move the first panel's legend below all: colours, then dashes and markers, without those of one value."""
     from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
 
-    styles = looks.ordered(shown[figure.style]) if figure.style and figure.style != figure.hue else []
-    handles: list[Any] = []
-    if len(hues) > 1 and figure.hue not in ((figure.y,) if figure.kind == "dot" else (figure.x,)):
-        for place, hue in enumerate(hues):
-            look, name = looks.look(hue, place), looks.called(hue)
-            if figure.kind == "dot" and shown.loc[shown[figure.hue] == hue, figure.x].isna().all():  # only ranges
-                handles.append(Line2D([], [], **RANGE, color=look.colour, label=name))
-            elif figure.kind in LINES:
-                dash = look.dash if figure.kind == "line" and not styles else "none" if figure.kind != "line" else "-"
-                marker = "" if figure.kind == "line" and (styles or not figure.marked) else look.marker
-                handles.append(
-                    Line2D([], [], color=look.colour, linestyle=dash, marker=marker, markersize=5, label=name)
-                )
-            else:
-                handles.append(Patch(facecolor=look.colour, hatch=look.hatch, edgecolor="white", label=name))
-    for place, style in enumerate(styles):
-        look = looks.look(style, place)
-        handles.append(Line2D([], [], color="0.3", linestyle=look.dash, marker=look.marker, markersize=5,
-                              label=looks.called(style)))  # fmt: skip
+    from repro.answers.figures.marks import RANGE
+
+    shown: dict[str, Any] = {}
+    first = grid.axes.flat[0]
+    if first.legend_:
+        shown = dict(zip((text.get_text() for text in first.legend_.texts), first.legend_.legend_handles, strict=True))
+        first.legend_.remove()
+    along = figure.y if figure.kind == "dot" else figure.x
+    wanted = list(hues) if len(hues) > 1 and figure.hue != along else []
+    wanted += [name for name in styles if figure.style not in (None, figure.hue)]
+    handles = {name: shown[name] for name in wanted if name in shown}
+    for name in handles:
+        if figure.kind == "line" and name in styles and styles[name].dash == "none":
+            handles[name].set_linestyle("none")
+        if figure.kind == "dot" and rows.loc[rows[figure.hue] == name, figure.x].isna().all():  # only ranges
+            handles[name] = Line2D([], [], color=hues[name].colour, **RANGE)
     across = figure.at.get("y")
-    for name in filter(None, across if isinstance(across, dict) else ()):
-        handles.append(Line2D([], [], **REFERENCE, label=name))
+    handles |= {name: Line2D([], [], **REFERENCE) for name in (across if isinstance(across, dict) else ()) if name}
     if handles:
-        longest = max(len(handle.get_label()) for handle in handles)
-        columns = max(1, min(len(handles), LETTERS // (longest + 7)))
-        drawn.legend(handles=handles, loc="outside lower left", ncols=columns, frameon=False, fontsize=SMALL)
+        columns = max(1, min(len(handles), LETTERS // (max(map(len, handles)) + 6)))
+        grid.figure.legend(handles.values(), handles, loc="outside lower left", ncols=columns, frameon=False)

@@ -1,33 +1,26 @@
-"""The forest plot of headline claims: the paper's range, our number with its interval, and the verdict as colour."""
+"""The forest plot of headline claims: ours over the paper's number on one axis, both numbers, and the verdict."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
-from repro.answers.claims.verdict import WORDS
 from repro.answers.figures import looks
 from repro.answers.pages.cells import cell
-from repro.answers.pages.writing import DPI
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from repro.answers.pages.files import Files
 
-OTHER, PAPER = "not judged", "paper's range"  # names in the palette, like WORDS
-LETTERS = 74  # in a line of a claim's text
-GAP, LINE, PANEL, WIDTH = 0.07, 0.13, 0.45, 10.0  # inches: between rows, a line of text, a panel's axis, the figure
-TICKS = (0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500)
-QUIET = {"fontsize": 7.5, "color": "0.35"}
-TEXT = "-"  # unit of claims whose numbers do not fit on an axis of ratios
-PANELS = {
-    "x": "times as fast, or as much (dashed: no effect)",
-    "": "ours over the paper's number (dashed: the same)",
-    TEXT: "differences and other claims that do not fit on an axis of ratios",
-}
+PAPER = "paper's range"  # its name in the palette
+LETTERS = 56  # in a line of a claim's text
+LONGEST = 40  # letters of a number and its range
+VERDICT = 32  # letters in a line of a verdict
+LINE, GAP = 0.125, 0.06  # inches: a line of text, and between rows
+SIZE = 7  # points
+COLUMNS = (6, 150)  # points right of the axis: the numbers, the verdict
 
 
 def picture(files: Files, rows: pd.DataFrame, which: str = "The headline claims") -> str:
@@ -35,8 +28,9 @@ def picture(files: Files, rows: pd.DataFrame, which: str = "The headline claims"
     counts = ", ".join(f"{count} {verdict}" for verdict, count in rows["verdict"].value_counts().items())
     alt = f"A line for each headline claim with the paper's number and ours: {counts}."
     caption = (
-        f"{which}: the paper's number (diamond) or range, and ours in the colour of the verdict, with nine in ten "
-        "draws of what the paper does not print (or all seeds). The kind of number that decides: "
+        f"{which}: our number over the paper's (dashed; grey: the paper's range), with nine in ten draws of what the "
+        "paper does not print (or all seeds). Bar: no effect, if the claim is of a ratio. A row without a mark is of a "
+        "number that is no ratio. The kind of number that decides: "
         + ", ".join(f"**{kind}**" for kind in dict.fromkeys(rows["kind"]))
         + "."
     )
@@ -44,79 +38,51 @@ def picture(files: Files, rows: pd.DataFrame, which: str = "The headline claims"
 
 
 def draw(rows: pd.DataFrame) -> Any:
-    """The matplotlib figure, a row a claim: text, numbers, verdict. rows: as of `wording.headlines`."""
-    import matplotlib
-
-    matplotlib.use("Agg")
+    """The matplotlib figure, a row a claim: text, ratio, numbers, verdict. rows: as of `wording.headlines`."""
+    looks.set_theme()
     import matplotlib.pyplot as plt
-    from matplotlib.lines import Line2D
-    from matplotlib.ticker import FuncFormatter, NullFormatter
+    import seaborn as sns
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-    panels = [(unit, rows[rows["unit"] == unit]) for unit in PANELS if (rows["unit"] == unit).any()]
-    texts = [[textwrap.wrap(claim, LETTERS, break_on_hyphens=False) for claim in of["claim"]] for _, of in panels]
-    ends = [list(accumulate((GAP + LINE * len(text) for text in of), initial=0.0)) for of in texts]
-    heights = [of[-1] for of in ends]
-    drawn, axes = plt.subplots(
-        len(panels),
-        figsize=(WIDTH, sum(heights) + PANEL * len(panels) + 0.4),
-        squeeze=False,
-        height_ratios=heights,
-        layout="constrained",
-        dpi=DPI,  # at another one text is of another width than at the one of the file
-    )
-    for axis, (unit, of), text, end in zip(axes[:, 0], panels, texts, ends, strict=True):
-        places = [(low + high) / 2 for low, high in pairwise(end)]
-        for place, row in zip(places, of.to_dict("records"), strict=True):
-            if unit == TEXT:
-                axis.text(0.02, place, row["text"], transform=axis.get_yaxis_transform(), va="center", **QUIET)
-            else:
-                _line(axis, place, row)
-            words = ", ".join(filter(None, (row["label"], "yours" if row["own"] else "")))
-            beside = {"transform": axis.get_yaxis_transform(), "va": "center", "fontsize": 7}
-            axis.text(1.02, place, words, color=_colour(row["verdict"]), **beside)
-        if unit == TEXT:
-            axis.set_xticks([])
-        else:
-            axis.axvline(1, color="0.35", linewidth=0.8, linestyle="--", zorder=0)
-            axis.set_xscale("log")
-            low, high = _wide(axis.get_xlim())
-            axis.set_xlim(low, high)
-            axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-            axis.xaxis.set_minor_formatter(NullFormatter())
-            axis.set_xticks([tick for tick in TICKS if low <= tick <= high])
-        axis.set_yticks(places, ["\n".join(lines) for lines in text], fontsize=7.5)
-        axis.tick_params(axis="y", length=0)
-        axis.tick_params(axis="x", labelsize=8)
-        axis.set_ylim(end[-1], 0)
-        axis.set_xlabel(PANELS[unit], fontsize=8)
-        axis.grid(True, axis="x", color="0.92")
-        axis.spines[["top", "right", "left"]].set_visible(False)
-    verdicts = [word for word in dict.fromkeys((*WORDS, *rows["verdict"])) if (rows["verdict"] == word).any()]
-    marks = [Line2D([], [], color=_colour(PAPER), linewidth=7, label="paper")]
-    marks += [Line2D([], [], color=_colour(word), marker="o", linewidth=2, label=word) for word in verdicts]
-    drawn.legend(handles=marks, loc="outside lower center", ncols=len(marks), frameon=False, fontsize=8)
-    return drawn
+    from repro.answers.figures.drawing import REFERENCE, round_numbers
+
+    texts = [textwrap.wrap(claim, LETTERS, break_on_hyphens=False) for claim in rows["claim"]]
+    ends = [*accumulate((GAP + LINE * max(2, len(text)) for text in texts), initial=0.0)]
+    shown = _over_the_papers(rows).assign(place=[(low + high) / 2 for low, high in pairwise(ends)])
+    of = {word: looks.look(word, place) for place, word in enumerate(looks.ordered(rows["verdict"]))}
+    figure, axis = plt.subplots(figsize=(looks.WIDTH, ends[-1] + 0.9), layout="constrained")
+    colours, grey = {word: look.colour for word, look in of.items()}, looks.look(PAPER).colour
+    axis.hlines(shown["place"], shown["paper_low"], shown["paper_high"], color=grey, linewidth=6)
+    axis.hlines(shown["place"], shown["low"], shown["high"], colors=[*shown["verdict"].map(colours)], linewidth=1.6)
+    axis.scatter(shown["none"], shown["place"], marker="|", s=60, color="0.2", linewidth=1)
+    markers = {word: look.marker for word, look in of.items()}
+    sns.scatterplot(shown, x="ours", y="place", hue="verdict", palette=colours, style="verdict", markers=markers,
+                    s=32, linewidth=0, legend=False, zorder=3, ax=axis)  # fmt: skip
+    axis.axvline(1, **REFERENCE, zorder=0)
+    axis.set(xscale="log", ylim=(ends[-1], 0), xlabel="ours over the paper's number", ylabel="")
+    low, high = axis.get_xlim()
+    low, high = min(low, 0.5), max(high, 2.0)  # ratios near 1 look near 1
+    axis.set_xlim(low, high)
+    axis.xaxis.set_major_locator(FixedLocator(round_numbers(low, high, 5)))
+    axis.xaxis.set_minor_locator(NullLocator())
+    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_yticks(shown["place"], ["\n".join(lines) for lines in texts], fontsize=SIZE)
+    axis.grid(False, axis="y")
+    for row in shown.to_dict("records"):
+        whose = ", yours" if row["own"] else ""
+        numbers = "\n".join(textwrap.shorten(row[name], LONGEST, placeholder=" ...") for name in ("printed", "number"))
+        verdict = textwrap.fill(f"{row['label']} ({row['kind']}{whose})", VERDICT)
+        for text, right, colour in zip((numbers, verdict), COLUMNS, ("0.2", colours[row["verdict"]]), strict=True):
+            axis.annotate(text, (1, row["place"]), xycoords=axis.get_yaxis_transform(), xytext=(right, 0), color=colour,
+                          textcoords="offset points", va="center", fontsize=SIZE, annotation_clip=False)  # fmt: skip
+    sns.despine(figure, left=True)
+    return figure
 
 
-def _wide(limits: tuple[float, float]) -> tuple[float, float]:
-    """Limits from a half to 2 at least, so that ratios near 1 look near 1."""
-    return min(limits[0], 0.5), max(limits[1], 2.0)
-
-
-def _line(axis: Any, place: float, row: Mapping[Any, Any]) -> None:
-    colour = _colour(row["verdict"])
-    low, high = row["paper_low"], row["paper_high"]
-    if low == high:
-        axis.plot([low], [place], color=_colour(PAPER), marker="D", markersize=8, linestyle="")
-    elif low == low and high == high:
-        axis.plot([low, high], [place, place], color=_colour(PAPER), linewidth=7, solid_capstyle="butt")
-    elif low == low or high == high:  # one bound
-        at = low if low == low else high
-        axis.plot([at], [place], color=_colour(PAPER), marker=">" if low == low else "<", markersize=9, linestyle="")
-    axis.plot([row["low"], row["high"]], [place, place], color=colour, linewidth=2)
-    axis.plot([row["ours"]], [place], color=colour, marker="o", markersize=5)
-
-
-def _colour(word: str) -> str:
-    """The colour of a verdict, or of claims without one."""
-    return str(looks.look(word if word in (*WORDS, PAPER) else OTHER).colour)
+def _over_the_papers(rows: pd.DataFrame) -> pd.DataFrame:
+    """The numbers over the middle of the paper's range, or over its one bound; `none`: where a ratio has no effect."""
+    numbers = ["paper_low", "paper_high", "low", "ours", "high"]
+    low, high = rows["paper_low"], rows["paper_high"]
+    middle = (low.fillna(high) * high.fillna(low)) ** 0.5
+    over = rows[numbers].div(middle, axis=0)
+    return rows.assign(**{name: over[name] for name in numbers}, none=(1 / middle).where(rows["unit"] == "x"))

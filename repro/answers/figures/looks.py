@@ -1,31 +1,47 @@
 """The palette (`reports/palette.yaml`): colour, marker, dash and display name of each kind of number, strategy, network
-and part of an iteration, the same in all figures."""
+and part of an iteration, the same in all figures; and seaborn's theme for all of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import textwrap
+from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from repro.core import yaml_files
 from repro.core.fields import Model, Text, checked
 from repro.core.paths import REPORTS
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 PALETTE = REPORTS / "palette.yaml"
 # for values that are not in the palette, such as a user's strategy (Petroff's colours, safe for the colour-blind)
 SPARE = ("#3f90da", "#ffa90e", "#bd1f01", "#832db6", "#a96b59", "#717581")
+DASHES = {"-": "", "--": (4, 1.5), ":": (1, 1), "-.": (3, 1.25, 1.5, 1.25), "none": ""}  # as seaborn takes them
+WIDTH = 8.5  # inches; the same for all figures, so that their type has one size
 
 
 class Look(Model):
-    """dash: of lines; `none`: markers only. called: the display name, if it differs from the name in the results."""
+    """dash: of lines; `none`: markers only. width: of lines, in points. called: the display name, if it differs from
+    the name in the results."""
 
     part = "look"
 
     colour: Text | None = None
     marker: Literal["o", "s", "D", "^", "v", "P", "X", "*", "<", ">", "d", "p", "h", ""] = "o"
     dash: Literal["-", "--", ":", "-.", "none"] = "-"
-    hatch: str = ""
+    width: float = 1.3
     called: Text | None = None
+
+
+def set_theme() -> None:
+    """Draw without a display, in seaborn's theme."""
+    import matplotlib
+    import seaborn as sns
+
+    matplotlib.use("Agg")
+    sns.set_theme("paper", "whitegrid", SPARE, rc={"grid.color": "0.9", "axes.edgecolor": "0.6", "axes.labelpad": 2})
 
 
 @cache
@@ -55,3 +71,18 @@ def ordered(values: Iterable[Any]) -> list[Any]:
     distinct = list(dict.fromkeys(value for value in values if not pd.isna(value)))
     places = {name: place for place, name in enumerate(palette())}
     return sorted(distinct, key=lambda value: places.get(str(value), len(places)))
+
+
+def categories(
+    values: pd.Series, order: Iterable[Any] = (), letters: int = 999
+) -> tuple[pd.Series, Mapping[str, Look]]:
+    """The display names of values as a categorical in the palette's order, or in `order`; and name -> look.
+
+    letters: in a line of a name.
+    """
+    import pandas as pd
+
+    distinct = list(order) or ordered(values)
+    names = {value: textwrap.fill(called(value), letters, break_long_words=False) for value in distinct}
+    of = {name: look(value, place) for place, (value, name) in enumerate(names.items())}
+    return values.map(names).astype(pd.CategoricalDtype(list(of), ordered=True)), of

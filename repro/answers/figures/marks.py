@@ -1,195 +1,221 @@
-"""The functions that draw a panel, one for each kind of figure: (axis, figure, its rows, the values of hue in order).
+"""The functions that draw a panel with seaborn, one for each kind of figure.
 
 Bars, dots and lines are medians over the rows at the same place, with their range, or with the range from `low` to
-`high` if the figure has `interval`.
+`high` if the figure has `interval`. Columns of names are categoricals of display names, in the order in which they are
+drawn.
 """
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+import seaborn as sns
 
 from repro.answers.claims.stats import number
-from repro.answers.figures import looks
-from repro.answers.figures.looks import Look
+from repro.answers.figures.looks import DASHES, SPARE, WIDTH, Look, called
 
 if TYPE_CHECKING:
     from repro.answers.figures.specification import Figure
 
-SMALL = 8  # points
-LETTER = 0.066  # inches, the mean width of a letter
-RANGE: dict[str, Any] = {"linewidth": 5, "alpha": 0.45, "solid_capstyle": "butt"}  # of a range without a point
+LETTER = 0.08  # inches, the mean width of a letter
+RANGE: dict[str, Any] = {"linewidth": 6, "alpha": 0.45, "solid_capstyle": "butt"}  # of a range without a point
+MARKER = 5  # points
 BOX = 0.84  # height of a box of a Gantt chart, whose rows are 1 apart
 DIGIT = 0.012  # width of a digit in it, as a share of the axis
-INTERVAL = {"linewidth": 1.4, "capsize": 2, "capthick": 1.0}
+ABOVE: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "va": "bottom", "size": "small"}
 
 
-def summary(figure: Figure, rows: pd.DataFrame, by: str, column: str) -> pd.DataFrame:
-    """The columns value, low and high, by the values of `by`."""
-    groups = rows.groupby(by, sort=False)
-    of = groups[column].agg(["median", "min", "max"]).set_axis(["value", "low", "high"], axis=1)
+@dataclass(frozen=True)
+class Looks:
+    """The looks of a figure's hues and styles by display name; both are the same if the figure has no style."""
+
+    figure: Figure
+    hues: Mapping[str, Look]
+    styles: Mapping[str, Look]
+
+    @property
+    def by_hue(self) -> dict[str, Any]:
+        """Keywords of seaborn's functions for the colours."""
+        if not self.figure.hue:
+            return {"color": SPARE[0]}
+        return {"hue": self.figure.hue, "palette": {name: look.colour for name, look in self.hues.items()}}
+
+    @property
+    def by_style(self) -> dict[str, Any]:
+        """Keywords of `lineplot` and `scatterplot` for the colours and markers."""
+        markers = {name: look.marker for name, look in self.styles.items()}
+        return self.by_hue | ({"style": self.figure.style or self.figure.hue, "markers": markers} if markers else {})
+
+
+def observations(figure: Figure, rows: pd.DataFrame, by: str, column: str) -> pd.DataFrame:
+    """Three rows for each value of `by` and hue: its point, and the ends of its interval, in this order.
+
+    seaborn computes intervals from observations; ours are computed already, see `POINT` and `ENDS`.
+    """
+    groups = rows.groupby(list(dict.fromkeys(filter(None, (by, figure.hue)))), observed=True, sort=False)
+    of = groups[column].agg(["median", "min", "max"]).astype(float)
     if figure.interval and "low" in rows:
-        own = groups[["low", "high"]].median()
-        of[["low", "high"]] = own.fillna(of[["low", "high"]])
-    return of.astype(float)
+        of[["min", "max"]] = (
+            groups[["low", "high"]].median().fillna(of[["min", "max"]].set_axis(["low", "high"], axis=1))
+        )
+    return of.melt(ignore_index=False, value_name=column).reset_index()
 
 
-def split(figure: Figure, rows: pd.DataFrame, hues: Sequence[Any]) -> Iterator[tuple[int, Look, pd.DataFrame]]:
-    """(place in the legend, look, rows) of each hue in the panel."""
-    for place, hue in enumerate(hues):
-        own = rows if hue is None else rows[rows[figure.hue] == hue]
-        if len(own):
-            yield place, looks.look(figure.kind if hue is None else hue, place), own
+POINT: Callable[[pd.Series], float] = lambda values: values.iloc[0]  # noqa: E731 - as seaborn takes an estimator
 
 
-def error(of: pd.DataFrame) -> Any:
-    """Lengths of the error bars below and above."""
-    return np.maximum([of["value"] - of["low"], of["high"] - of["value"]], 0)
+def ENDS(values: pd.Series) -> tuple[float, float]:
+    """The interval of `observations`."""
+    _, low, high = values
+    return (low, high) if low < high else (np.nan, np.nan)
 
 
-def categories(figure: Figure, rows: pd.DataFrame, column: str) -> list[Any]:
-    """The names on an axis, in the order of the figure or the palette."""
-    names = looks.ordered(rows[column])
-    shared = figure.share_y if figure.kind == "dot" else figure.share_x
-    return [name for name in figure.order if shared or name in names] if figure.order else names
+ESTIMATE: dict[str, Any] = {"estimator": POINT, "errorbar": ENDS}
 
 
-def bar(axis: Any, figure: Figure, rows: pd.DataFrame, hues: Sequence[Any]) -> None:
-    places, width = categories(figure, rows, figure.x), 0.84 / len(hues)
-    for place, look, own in split(figure, rows, hues):
-        of = summary(figure, own, figure.x, str(figure.y)).reindex(places)
-        at = np.arange(len(places)) + (place - (len(hues) - 1) / 2) * width
-        spread = error(of) if (of["high"] > of["low"]).any() else None
-        drawn = axis.bar(at, of["value"], 0.92 * width, color=look.colour, hatch=look.hatch, yerr=spread,
-                         error_kw={"ecolor": "0.25", **INTERVAL})  # fmt: skip
-        if figure.values:
-            axis.bar_label(drawn, [number(value, 2) if value == value else "" for value in of["value"]],
-                           fontsize=SMALL, padding=1)  # fmt: skip
-    names_below(axis, places)
+def bar(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, legend: Any) -> None:
+    sns.barplot(observations(figure, rows, figure.x, str(figure.y)), x=figure.x, y=figure.y, **ESTIMATE, **looks.by_hue,
+                err_kws={"color": "0.25", "linewidth": 1.2}, capsize=0.3, gap=0.08, saturation=1, width=0.84,
+                legend=legend, ax=axis)  # fmt: skip
+    drawn = [of for of in axis.lines if not np.isnan(of.get_ydata()).all()]
+    ends = {round(float(np.nanmean(of.get_xdata())), 6): np.nanmax(of.get_ydata()) for of in drawn}
+    for box in axis.patches if figure.values else ():
+        if box.get_height() > 0:
+            middle = box.get_x() + box.get_width() / 2
+            top = max(box.get_height(), ends.get(round(middle, 6), 0))
+            axis.annotate(number(box.get_height(), 2), (middle, top), xytext=(0, 1), **ABOVE)
+    _wrap_names(axis, rows[figure.x].cat.categories)
 
 
-def stack(axis: Any, figure: Figure, rows: pd.DataFrame, hues: Sequence[Any]) -> None:
-    places = categories(figure, rows, figure.x)
-    base = np.zeros(len(places))
-    for _, look, own in split(figure, rows, hues):
-        height = own.groupby(figure.x)[str(figure.y)].median().reindex(places).fillna(0.0).to_numpy(dtype=float)
-        axis.bar(range(len(places)), height, 0.75, bottom=base, color=look.colour, hatch=look.hatch, edgecolor="none")
-        base = base + height
+def stack(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, legend: Any) -> None:
+    medians = rows.groupby([figure.x, str(figure.hue)], observed=True)[str(figure.y)].median().reset_index()
+    sns.histplot(medians, x=figure.x, weights=figure.y, multiple="stack", discrete=True, shrink=0.75, alpha=1,
+                 linewidth=0, hue_order=[*looks.hues][::-1], **looks.by_hue, legend=bool(legend), ax=axis)  # fmt: skip
     if figure.text:
-        for place, text in enumerate(rows.groupby(figure.x)[figure.text].first().reindex(places)):
-            axis.annotate("" if pd.isna(text) else str(text), (place, base[place]), xytext=(0, 2), ha="center",
-                          textcoords="offset points", fontsize=SMALL)  # fmt: skip
+        tops = medians.groupby(figure.x, observed=False)[str(figure.y)].sum()
+        for place, text in enumerate(rows.groupby(figure.x, observed=False)[figure.text].first()):
+            axis.annotate("" if pd.isna(text) else str(text), (place, tops.iloc[place]), xytext=(0, 2), **ABOVE)
         axis.margins(y=0.2)
-    names_below(axis, places)
+    _wrap_names(axis, rows[figure.x].cat.categories)
 
 
-def names_below(axis: Any, places: Sequence[Any]) -> None:
-    """Label the x axis with names, wrapped to fit, or tilted if a word is too long."""
-    inches = axis.figure.get_figwidth() * axis.get_position().width / max(1, len(places))
-    letters = max(5, int(1.1 * inches / LETTER))  # the final layout has more room
-    names = ["\n".join(textwrap.wrap(looks.called(name), letters, break_long_words=False)) for name in places]
-    tilted = any(len(line) > letters for name in names for line in name.split("\n"))
-    axis.set_xticks(range(len(places)), [looks.called(name) for name in places] if tilted else names)
-    if tilted:
-        axis.tick_params(axis="x", rotation=45)
-        for label in axis.get_xticklabels():
-            label.set(ha="right", rotation_mode="anchor")
+def _wrap_names(axis: Any, names: pd.Index) -> None:
+    """Wrap the names below an axis to the room that each has."""
+    letters = int(0.9 * WIDTH / axis.get_gridspec().ncols / max(1, len(names)) / LETTER)
+    axis.set_xticks(range(len(names)), [textwrap.fill(str(name), letters, break_long_words=False) for name in names])
     axis.grid(False, axis="x")
 
 
-def dot(axis: Any, figure: Figure, rows: pd.DataFrame, hues: Sequence[Any]) -> None:
+def dot(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, legend: Any) -> None:
     """Names on y, numbers on x; the hues of one name are drawn a little apart."""
-    places = categories(figure, rows, str(figure.y))
-    apart = 0.0 if figure.hue in (None, figure.y) else 0.7 / len(hues)
-    for place, look, own in split(figure, rows, hues):
-        of = summary(figure, own, str(figure.y), figure.x).reindex(places)
-        at = np.arange(len(places)) + (place - (len(hues) - 1) / 2) * apart
-        if (figure.interval or not (of["low"] < of["high"]).any()) and len(of):
-            axis.errorbar(of["value"], at, xerr=error(of), fmt=look.marker, color=look.colour, markersize=5,
-                          elinewidth=1.4, capsize=0)  # fmt: skip
-        else:  # a marker for each row
-            each = own[str(figure.y)].map(dict(zip(places, at, strict=True)))
-            axis.plot(own[figure.x], each, look.marker, color=look.colour, markersize=4, alpha=0.8)
-        for y, (value, low, high) in zip(at, of[["value", "low", "high"]].to_numpy(), strict=True):
-            if value != value and low == low:  # a range without a point
-                axis.plot([low, high], [y, y], color=look.colour, **RANGE)
-    for line in range(1, len(places)):
-        axis.axhline(line - 0.5, color="0.93", linewidth=0.7, zorder=0)
-    axis.set_yticks(range(len(places)), [looks.called(name) for name in places])
-    axis.set_ylim(len(places) - 0.5, -0.5)
+    names, one_a_name = rows[str(figure.y)].cat.categories, figure.hue in (None, figure.y)
+    if one_a_name and not figure.interval:  # a marker for each row
+        sns.scatterplot(rows, x=figure.x, y=figure.y, **looks.by_style, s=MARKER**2, linewidth=0, alpha=0.8,
+                        legend=legend, ax=axis)  # fmt: skip
+    else:
+        each = observations(figure, rows, str(figure.y), figure.x)
+        apart = False if one_a_name or len(looks.hues) < 2 else 0.7 * (1 - 1 / len(looks.hues))
+        common = {
+            "x": figure.x,
+            "y": figure.y,
+            **ESTIMATE,
+            **looks.by_hue,
+            "dodge": apart,
+            "linestyles": "none",
+            "ax": axis,
+        }
+        whole = each.groupby([column for column in (figure.y, figure.hue) if column], observed=True)[figure.x]
+        ranges = each[whole.transform("count") == 2]  # without a point
+        points = each.drop(ranges.index)
+        markers = [look.marker for look in looks.hues.values()] or "o"
+        sns.pointplot(points, **common, markers=markers, markersize=MARKER, err_kws={"linewidth": 1.4}, legend=legend)
+        if len(ranges):
+            middles = ranges.assign(**{figure.x: ranges[figure.x].fillna(whole.transform("mean"))})
+            sns.pointplot(middles, **common, markers="", err_kws=RANGE, legend=False)
+    for place in range(1, len(names)):
+        axis.axhline(place - 0.5, color="0.93", linewidth=0.7, zorder=0)
+    axis.set_ylim(len(names) - 0.5, -0.5)
+    axis.grid(False, axis="y")
 
 
-def line(axis: Any, figure: Figure, rows: pd.DataFrame, hues: Sequence[Any]) -> None:
-    for _, look, own in split(figure, rows, hues):
-        styles = looks.ordered(own[figure.style]) if figure.style else [None]
-        for place, style in enumerate(styles):
-            drawn = look if style is None or figure.style == figure.hue else looks.look(style, place)
-            group = own if style is None else own[own[figure.style] == style]
-            of = summary(figure, group, figure.x, str(figure.y))
-            of = of if isinstance(of.index[0], str) else of.sort_index()
-            marker = drawn.marker if figure.marked or drawn.dash == "none" else ""
-            axis.plot(of.index, of["value"], color=look.colour, linestyle=drawn.dash, marker=marker, markersize=3.5,
-                      linewidth=1.3)  # fmt: skip
-            if (of["high"] > of["low"]).any():
-                axis.fill_between(of.index, of["low"], of["high"], color=look.colour, alpha=0.15, linewidth=0)
+def line(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, legend: Any) -> None:
+    """Lines with the range as a band; what the palette gives no dash as markers, with the range as a bar."""
+    common = {
+        "x": figure.x,
+        "y": figure.y,
+        "estimator": "median",
+        "errorbar": ("pi", 100),
+        "ax": axis,
+        **looks.by_style,
+    }
+    common |= {"markersize": 4, "markeredgewidth": 0}
+    if not figure.marked and looks.styles:
+        common["markers"] = False
+    if figure.hue:
+        common |= {"size": figure.hue, "sizes": {name: look.width for name, look in looks.hues.items()}}
+    dashed = (
+        rows[figure.style or figure.hue].map({name: look.dash for name, look in looks.styles.items()}) != "none"
+        if looks.styles
+        else pd.Series(True, rows.index)
+    )
+    dashes = {"dashes": {name: DASHES[look.dash] for name, look in looks.styles.items()}} if looks.styles else {}
+    band = {"err_kws": {"alpha": 0.15, "linewidth": 0}, "legend": legend}
+    sns.lineplot(rows[dashed], **common, **dashes, **band)
+    if not dashed.all():
+        bars = {"err_style": "bars", "err_kws": {"elinewidth": 1.4}, "legend": False}
+        sns.lineplot(rows[~dashed], **common, dashes=False, linestyle="", **bars)
 
 
-def scatter(axis: Any, figure: Figure, rows: pd.DataFrame, hues: Sequence[Any]) -> None:
-    for _, look, own in split(figure, rows, hues):
-        axis.plot(own[figure.x], own[str(figure.y)], look.marker, color=look.colour, markersize=3.5, alpha=0.7)
+def scatter(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, legend: Any) -> None:
+    sns.scatterplot(rows, x=figure.x, y=figure.y, **looks.by_style, s=MARKER**2, linewidth=0, alpha=0.7, legend=legend,
+                    ax=axis)  # fmt: skip
 
 
-def hist(axis: Any, figure: Figure, rows: pd.DataFrame, hues: Sequence[Any]) -> None:
+def hist(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, legend: Any) -> None:
     """Shares or counts; rows with `low` and `high` are drawn above them, as a range with a marker at x."""
-    spread = figure.interval and "low" in rows
-    known = rows[rows["low"].isna()] if spread else rows
-    bins = np.histogram_bin_edges(known[figure.x].astype(float), bins=40)
-    for _, look, own in split(figure, known, hues):
-        values = own[figure.x].astype(float)
-        weights = np.full(len(values), 100 / len(values) if figure.stat == "percent" else 1.0)
-        axis.hist(values, bins, weights=weights, histtype="stepfilled", facecolor=(look.colour, 0.3),
-                  edgecolor=look.colour, linewidth=1.2)  # fmt: skip
-    if not spread:
-        return
+    spread = rows[rows["low"].notna()] if figure.interval and "low" in rows else rows[:0]
+    known = rows.drop(spread.index).astype({figure.x: float})
+    sns.histplot(known, x=figure.x, **looks.by_hue, bins=40, stat=figure.stat, common_norm=False, element="step",
+                 alpha=0.3, legend=bool(legend), ax=axis)  # fmt: skip
     top = axis.get_ylim()[1]
-    for place, look, own in split(figure, rows[rows["low"].notna()], hues):
-        at = top * (1.06 + 0.09 * place)
-        for x, low, high in own[[figure.x, "low", "high"]].to_numpy(dtype=float):
-            axis.errorbar([x], [at], xerr=[[x - low], [high - x]], fmt=look.marker, color=look.colour, markersize=4,
-                          elinewidth=1.6, capsize=3)  # fmt: skip
+    for place, (name, look) in enumerate(looks.hues.items() if len(spread) else ()):
+        for x, low, high in spread.loc[spread[figure.hue] == name, [figure.x, "low", "high"]].to_numpy(dtype=float):
+            axis.errorbar([x], [top * (1.06 + 0.09 * place)], xerr=[[x - low], [high - x]], fmt=look.marker, capsize=3,
+                          color=look.colour, markersize=MARKER)  # fmt: skip
 
 
-def box(axis: Any, figure: Figure, rows: pd.DataFrame, hues: Sequence[Any]) -> None:
-    places = categories(figure, rows, figure.x)
-    values = [rows.loc[rows[figure.x] == name, str(figure.y)].to_numpy(dtype=float) for name in places]
-    axis.boxplot(values, positions=range(len(places)), widths=0.6, flierprops={"markersize": 2.5, "alpha": 0.5},
-                 medianprops={"color": "black"})  # fmt: skip
-    names_below(axis, places)
+def box(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, legend: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "vert: bool")  # seaborn 0.13 with matplotlib 3.11
+        sns.boxplot(rows, x=figure.x, y=figure.y, color="0.25", fill=False, width=0.6, fliersize=2, linewidth=1,
+                    ax=axis)  # fmt: skip
 
 
-def gantt(axis: Any, figure: Figure, rows: pd.DataFrame, hues: Sequence[Any]) -> None:
-    """Draw boxes from `x` to `end` in the row `y`, coloured by `hue`, with `text` if it fits."""
-    column = str(figure.y)
-    lines = list(dict.fromkeys(rows[column]))
+def gantt(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, legend: Any) -> None:
+    """Boxes from `x` to `end` in the row `y`, coloured by `hue`, with `text` if it fits; seaborn has no such plot."""
+    lines = list(rows[str(figure.y)].unique())
+    places, widths = rows[str(figure.y)].map(lines.index), rows[figure.end] - rows[figure.x]
+    for name, look in looks.hues.items():
+        of = rows[figure.hue] == name
+        axis.barh(places[of], widths[of], BOX, rows.loc[of, figure.x], color=look.colour, edgecolor="white",
+                  linewidth=0.5, label=name)  # fmt: skip
     end = float(rows[figure.end].max())
-    for box in rows.to_dict("records"):
-        place, start, width = lines.index(box[column]), box[figure.x], box[figure.end] - box[figure.x]
-        look = looks.look(box[figure.hue])
-        axis.broken_barh([(start, width)], (place - BOX / 2, BOX), facecolor=look.colour, hatch=look.hatch,
-                         edgecolor="white", linewidth=0.5)  # fmt: skip
-        text = "" if not figure.text or pd.isna(box[figure.text]) else f"{box[figure.text]:g}"
-        if text and width > DIGIT * (len(text) + 0.5) * end:
-            axis.text(start + width / 2, place, text, ha="center", va="center", fontsize=SMALL)
+    for text, place, width, start in zip(rows[figure.text] if figure.text else (), places, widths, rows[figure.x]):
+        if not pd.isna(text) and width > DIGIT * (len(f"{text:g}") + 0.5) * end:
+            axis.text(start + width / 2, place, f"{text:g}", ha="center", va="center", size="small")
+    if legend:
+        axis.legend()
     axis.set_xlim(0, end)
-    axis.set_yticks(range(len(lines)), [looks.called(line) for line in lines])
+    axis.set_yticks(range(len(lines)), map(called, lines))
     axis.set_ylim(len(lines) - 0.45, -0.55)
     axis.grid(False, axis="y")
-    axis.spines["left"].set_visible(False)
 
 
-Draw = Callable[[Any, "Figure", pd.DataFrame, Sequence[Any]], None]
+Draw = Callable[[Any, "Figure", pd.DataFrame, Looks, Any], None]
 MARKS: dict[str, Draw] = {made.__name__: made for made in (bar, stack, dot, line, scatter, hist, box, gantt)}

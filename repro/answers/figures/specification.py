@@ -80,8 +80,8 @@ class Figure(Shown):
     stat: Literal["count", "percent"] = "count"  # of a histogram; percent of the rows of a panel and hue
     interval: bool = False
     marked: bool = True  # a marker at each point of a line
-    share_x: bool = True
-    share_y: bool = True
+    share_x: bool | Literal["row", "col"] = True
+    share_y: bool | Literal["row", "col"] = True
     # reference lines: a value; name -> value; name -> place of the paper's number (place, row, variant, quantity)
     at: dict[Literal["x", "y"], float | dict[str, float | list[str]]] = Field(default_factory=dict)
     diagonal: bool = False  # a line at x = y

@@ -23,7 +23,7 @@ from repro.core.worker_processes import worker_processes
 
 GENERATED = {".png", ".pdf", ".csv", ".json", ".tex"}
 # modules that all processes need, imported once
-IMPORTED = ("repro.answers.pages.paper_page", "matplotlib.pyplot", "matplotlib.backends.backend_agg", "pyarrow.parquet",
+IMPORTED = ("repro.answers.pages.paper_page", "seaborn", "matplotlib.backends.backend_agg", "pyarrow.parquet",
             "jinja2", "markdown_it", "tabulate")  # fmt: skip
 
 

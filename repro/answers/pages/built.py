@@ -25,7 +25,7 @@ FOLDER = ".built"
 ANSWERS = PACKAGE / "answers"
 READ = ("answers", "core", "experiment", "records")  # packages that build pages
 DRAWS = (ANSWERS / "pages/writing.py", ANSWERS / "tables/escaping.py", ANSWERS / "figures", REPORTS / "palette.yaml")
-LIBRARIES = ("matplotlib", "pandas", "numpy", "jinja2")
+LIBRARIES = ("seaborn", "matplotlib", "pandas", "numpy", "jinja2")
 
 
 @dataclass

@@ -132,7 +132,8 @@ NUMBERS = ("paper_low", "paper_high", "low", "ours", "high")  # columns of `head
 
 def headlines(by_claim: Mapping[str, Sequence[ClaimVerdict]]) -> pd.DataFrame:
     """A row for each headline with its deciding verdict: claim, unit, paper_low, paper_high, low, ours, high, verdict,
-    label (with factors), share, kind, own (includes runs of the workspace), text (the numbers as text).
+    label (with factors), share, kind, own (includes runs of the workspace), printed and number (the paper's and ours as
+    text).
 
     unit: `x` for ratios; "": the numbers are divided by the paper's; `-`: no number that fits on an axis of ratios.
     """
@@ -157,7 +158,7 @@ def headlines(by_claim: Mapping[str, Sequence[ClaimVerdict]]) -> pd.DataFrame:
             {"claim": claim.text, "unit": ("x" if ratio else "") if fits else "-"}
             | dict(zip(NUMBERS, [*paper, *(ends or [math.nan] * 3)], strict=True))
             | {"verdict": place(one), "label": one.verdict.label, "share": share, "kind": one.kind, "own": is_own(one)}
-            | {"text": f"paper: {claim.paper.shown}; ours: {ours(one)}"}
+            | {"printed": f"paper: {claim.paper.shown}", "number": f"ours: {ours(one)}"}
         )
     return pd.DataFrame(rows)
 

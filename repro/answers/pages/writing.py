@@ -19,7 +19,6 @@ def save(figure: Any, stem: Path, suffixes: Sequence[str] = (".png",)) -> list[P
     import matplotlib.pyplot as plt
 
     lay_out(figure)
-    figure.set_dpi(DPI)
     written = []
     for suffix in suffixes:
         made = io.BytesIO()
@@ -40,6 +39,7 @@ def save(figure: Any, stem: Path, suffixes: Sequence[str] = (".png",)) -> list[P
 def lay_out(figure: Any) -> None:
     """Escape the text of the figure, and lay it out once, which is slow."""
     _readable(figure)
+    figure.set_dpi(DPI)  # at another one text is of another width than in the file
     figure.set_layout_engine("constrained")
     figure.get_layout_engine().execute(figure)
     figure.set_layout_engine("none")

@@ -1,4 +1,5 @@
-"""Whether a figure can be read: by matplotlib's own boxes, no text covers another or leaves the picture."""
+"""Whether a figure can be read: by matplotlib's own boxes, no text covers another or leaves the picture, and none is
+too small at the width of a page."""
 
 from __future__ import annotations
 
@@ -10,6 +11,8 @@ from matplotlib.transforms import Bbox
 from repro.answers.pages import writing
 
 EDGE = 1  # pixel
+PAGE = 736 / 96  # inches: the column of a page of the site; wider figures are shown as wide as it
+SMALLEST = 6  # points
 
 
 def out_of_view(axis):
@@ -20,10 +23,9 @@ def out_of_view(axis):
 
 
 def unreadable(figure):
-    """Pairs of texts that cover one another, and texts beyond the edge; tilted ones, whose boxes are larger than they
-    are, apart."""
+    """Pairs of texts that cover one another, texts beyond the edge, and texts that are too small on a page; tilted
+    ones, whose boxes are larger than they are, apart."""
     writing.lay_out(figure)
-    figure.set_dpi(writing.DPI)  # as of the file: text is not of the same width at each
     figure.draw_without_rendering()
     renderer = figure.canvas.get_renderer()
     hidden = {label for axes in figure.axes for axis in (axes.xaxis, axes.yaxis) for label in out_of_view(axis)}
@@ -33,5 +35,7 @@ def unreadable(figure):
     boxes = [(text.get_text(), text.get_window_extent(renderer)) for text in shown]
     both = ((one, other, Bbox.intersection(a, b)) for (one, a), (other, b) in combinations(boxes, 2))
     found = [(one, other) for one, other, box in both if box is not None and min(box.width, box.height) > EDGE]
+    shrink = min(1, PAGE / figure.get_figwidth())
+    found += [(text.get_text(), "too small") for text in shown if text.get_fontsize() * shrink < SMALLEST]
     inside = figure.bbox.padded(EDGE)
     return found + [(text,) for text, box in boxes if not all(inside.contains(*corner) for corner in box.corners())]

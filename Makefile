@@ -95,13 +95,13 @@ verify: setup  ## check the committed results and their verdicts
 	$(REPRO) verify
 
 bench: setup  ## benchmark the harness; writes results/bench/
-	$(REPRO) bench all
+	$(VENV)/bin/python -m tests.bench $(ARGS)
 
 gpu-queue: setup  ## run what a GPU should do next for MINUTES=9: resumes, stops in time, packs (OUT=DIR; VENV=DIR: use that environment)
 	$(REPRO) queue --minutes $(or $(MINUTES),9) $(if $(OUT),--out $(OUT)) $(ARGS)
 
 faults: setup  ## inject faults into real runs and verify recovery; resumes (over 250 trials, half an hour on two idle cores)
-	$(REPRO) faults $(ARGS)
+	$(VENV)/bin/python -m tests.faults $(ARGS)
 
 versions: setup  ## write versions.lock and the golden rows, if no number changed without a raised version
 	$(VENV)/bin/python -m pytest -q -n $(JOBS) tests/conformance tests/unit/probes tests/unit/training tests/unit/fabric

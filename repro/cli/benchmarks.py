@@ -1,4 +1,4 @@
-"""`repro bench`: time one collective against its closed form, or run the benchmarks of the harness."""
+"""`repro bench collective`: time one collective against its closed form."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from repro.cli.options import Parser, as_json
 
 
 def add(commands: Any) -> None:
-    bench = commands.add_parser("bench", help="benchmark a collective, or the harness")
+    bench = commands.add_parser("bench", help="time a collective on this machine or in simulation")
     bench.set_defaults(command=lambda args: bench.print_help())
     benchmarks = bench.add_subparsers(metavar="BENCHMARK", parser_class=Parser)
 
@@ -30,15 +30,10 @@ def add(commands: Any) -> None:
     collective.add_argument("--gamma", type=float, help="seconds a byte summed")
     as_json(collective)
     collective.set_defaults(command=cmd_bench_collective)
-    everything = benchmarks.add_parser("all", help="run every benchmark and write results/bench/")
-    everything.add_argument("--only", metavar="BENCHMARK", help="run one benchmark; an unknown name lists them")
-    everything.add_argument("--scale", default="full", help="quick (does it run), or full")
-    as_json(everything)
-    everything.set_defaults(command=cmd_bench_all)
 
 
 def cmd_bench_collective(args: argparse.Namespace) -> None:
-    [summary] = repeat("bench/collective", collective_overrides(args), "full")
+    [summary] = run_again("bench/collective", collective_overrides(args), "full")
     [row] = summary["result"]["rows"]
     origin = {"fabric": summary["fabric"], "kind": summary["kind"]}
     print(json.dumps(row | origin, indent=1) if args.json else text(row))
@@ -91,34 +86,8 @@ def text(row: dict[str, Any]) -> str:
     return "\n".join([*lines, *([f"  {row['note']}"] if row["note"] else [])])
 
 
-def cmd_bench_all(args: argparse.Namespace) -> None:
-    """Run benchmarks; each writes its records before the next begins, and all goals are written at the end."""
-    from repro.core.atomic import write_atomically
-    from repro.core.errors import unknown
-    from repro.core.paths import results_root
-    from repro.experiment.config import experiment_names
-
-    names = [name.partition("/")[2] for name in experiment_names("bench", args.scale)]
-    if args.only is not None and args.only not in names:
-        raise unknown("benchmark", args.only, names)
-    summaries = repeat("bench" if args.only is None else f"bench/{args.only}", [], args.scale)
-
-    from repro.answers import goals  # imports pandas
-
-    judged = {name: goals.of_experiment(f"bench/{name}", summaries) for name in ([args.only] if args.only else names)}
-    for name, own in judged.items():
-        path = results_root() / "bench" / name / "goals.json"
-        write_atomically(path, json.dumps(own, indent=1, allow_nan=False) + "\n")
-    if args.json:
-        print(json.dumps(judged, indent=1))
-        return
-    for name, own in judged.items():
-        print(f"{name}\n{goals.text(own) or '  no goal is judged on this machine'}")
-    print(f"records and goals: {results_root() / 'bench'}")
-
-
-def repeat(experiment: str, overrides: list[str], scale: str) -> list[dict[str, Any]]:
-    """Run all runs of an experiment or a group again; returns their records, flat."""
+def run_again(experiment: str, overrides: list[str], scale: str) -> list[dict[str, Any]]:
+    """Run all runs of an experiment again; returns their records, flat."""
     from repro.launch.pool import Pools
     from repro.launch.run import planned_here
     from repro.launch.runner import run_unfinished

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from repro import __version__
@@ -14,7 +14,6 @@ from repro.cli import (
     benchmarks,
     due_draws,
     experiments,
-    faults,
     listing,
     machine,
     new,
@@ -44,8 +43,7 @@ MODULES = {
     "read and publish results": (results, plot, pages, publishing, verify),
     "plan without training": (recommend, partition, batching, schedules, price, due_draws),
     "add your own": (new,),
-    "this machine": (machine, testbed, tracking),
-    "check the harness": (benchmarks, faults),
+    "this machine": (machine, testbed, tracking, benchmarks),
 }
 
 
@@ -55,15 +53,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     arguments: None: those of this process, which is then the command's own (`repro.core.command_process`).
     """
-    warnings.forget()
-    try:
+
+    def command() -> int | None:
         chosen, args = parsed(arguments)
         if arguments is None:
             command_process.start_guard()
         with config_folders.used(chosen.config_dir), command_process.signals_interrupt(args.statuses):
-            status = args.command(args) or 0
+            status: int | None = args.command(args)
             sys.stdout.flush()
             return status
+
+    return run_reporting_errors(command)
+
+
+def run_reporting_errors(command: Callable[[], int | None]) -> int:
+    """Call a command; returns its exit status, as `main`. An error is printed as one line."""
+    warnings.forget()
+    try:
+        return command() or 0
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

@@ -9,6 +9,7 @@ Other packages register theirs through the entry-point group `repro.probes` (NAM
     NUMERICS = True                     optional: the probe supports the `numerics` entries; by default they are refused
     check(config) -> None               optional: raises InputError for an unusable configuration, before ranks start
     run(fabric, config, folder)         measures, on every rank; returns a `Finding`, and rank 0's is recorded
+    run_alone(config)                   in the place of `run`: measures on one rank, without communication
 
 A probe whose computation may be slept has an entry `computation: sleep` in its options and its result
 (`repro.records.kinds`). `repro/probes/shared/` contains code that several probes use.
@@ -58,13 +59,13 @@ class Finding:
         return facts | ({"dataset": self.dataset.facts()} if self.dataset is not None else {})
 
 
-def start(fabric: Fabric, iterations: int) -> None:
+def announce_iterations(iterations: int, rank: int = 0) -> None:
     """Tell the parent process, which draws the progress bar, that the run begins and how many steps it counts."""
-    if fabric.rank == 0:
+    if rank == 0:
         say("start", iterations=iterations, resumed=0)
 
 
-def progress(fabric: Fabric, iteration: int) -> None:
+def report_progress(iteration: int, rank: int = 0) -> None:
     """Report progress to the parent process; call it often, or the parent takes the ranks for dead."""
-    if fabric.rank == 0:
+    if rank == 0:
         say("step", iteration=iteration)

@@ -6,7 +6,6 @@ Nothing is trained or timed. Profiles are drawn from the run's seed (`draw`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -22,9 +21,7 @@ from repro.algorithms.batching.times import Batches, checked, executed, exetime
 from repro.core.fields import Count, Model
 from repro.core.not_none import not_none
 from repro.experiment.schema import RunConfig
-from repro.fabric.base import Fabric
 from repro.probes import ResultPart
-from repro.probes.shared.options import needs_one
 
 # family: (decades by which a layer's transfer time rises from the first layer to the last, decades by which its forward
 # time falls, all forward time over all transfer time)
@@ -100,20 +97,16 @@ class Result(ResultPart):
     rows: list[FamilyStatistics]
 
 
-def check(config: RunConfig) -> None:
-    needs_one(config, "only computes")
-
-
-def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
+def run_alone(config: RunConfig) -> probes.Finding:
     probe = config.probe
     conditions = [(f, n, s) for f in probe.families for n in probe.layers for s in probe.startups]
-    probes.start(fabric, len(conditions))
+    probes.announce_iterations(len(conditions))
     rows, every = [], []
     for number, (family, layers, startup) in enumerate(conditions, 1):
         compared = [compare(profile) for profile in draw(family, layers, startup, probe.profiles, config.seed)]
         rows.append({"family": family, "layers": layers, "startup": startup} | summarised(compared))
         every += compared
-        probes.progress(fabric, number)
+        probes.report_progress(number)
     total = {"family": None, "layers": None, "startup": None} | summarised(every)
     metrics = {
         f"{mode}/{statistic}": gaps[statistic]

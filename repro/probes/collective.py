@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -25,6 +25,7 @@ from repro.fabric.sparse.gradients import CODECS
 from repro.probes import ResultPart
 from repro.probes.shared import collectives
 from repro.probes.shared.collectives import BLOCKING, NAMES, SPARSE, Call
+from repro.probes.shared.driver import run_in_turns
 from repro.probes.shared.options import Bytes
 from repro.probes.shared.stopwatch import Spread, spread, start_together, synchronize
 
@@ -101,7 +102,7 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     if config.simulated:
         device = torch.device("meta")
     pieces = {} if probe.pieces is None else {"pieces": probe.pieces}
-    probes.start(fabric, len(probe.bytes))
+    probes.announce_iterations(len(probe.bytes), fabric.rank)
     rows: list[dict[str, Any]] = []
     for done, nbytes in enumerate(probe.bytes, 1):
         calls = [
@@ -111,39 +112,43 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
         if config.simulated:  # messages have no contents: check results on short vectors
             for call in calls:
                 short = call._replace(elements=min(call.elements, 4 * fabric.size + 1))
-                list(timed(fabric, [short], torch.device("cpu"), 1))
+                time_calls(fabric, [short], torch.device("cpu"), 1)
         # more turns for short vectors, which other load disturbs most
         turns = 1 if config.simulated else max(probe.repeat, min(4 * probe.repeat, 40_000_000 // nbytes))
-        times = list(timed(fabric, calls, device, turns))
-        rows += [row(fabric, config, call, device, spread(column)) for call, column in zip(calls, zip(*times))]
-        probes.progress(fabric, done)
+        times = time_calls(fabric, calls, device, turns)
+        rows += [row(fabric, config, call, device, spread(seconds)) for call, seconds in zip(calls, times)]
+        probes.report_progress(done, fabric.rank)
     metrics = {f"seconds/{row['name']}/{row['bytes']}": row["seconds"]["median"] for row in rows}
     return probes.Finding({"rows": rows}, metrics, line(rows))
 
 
-def timed(fabric: Fabric, calls: list[Call], device: torch.device, turns: int) -> Iterator[list[float]]:
-    """The slowest rank's seconds of each call, turn by turn, after an uncounted turn; every result is checked."""
-    functions = [collectives.bind(fabric, call) for call in calls]
-    if device.type == "meta":
-        checks: list[Any] = [lambda result: None] * len(calls)
-        inputs = [torch.empty(call.elements, device=device) for call in calls]
-    else:
-        checks = [collectives.checker(fabric, call) for call in calls]
-        inputs = [collectives.pattern(fabric.rank, call.elements).to(device) for call in calls]
-    vectors = [torch.empty_like(vector) for vector in inputs]
-    for turn in range(turns + 1):
-        seconds = [0.0] * len(calls)
-        for index in sorted(range(len(calls)), reverse=bool(turn % 2)):
-            vectors[index].copy_(inputs[index])
+def time_calls(fabric: Fabric, calls: list[Call], device: torch.device, turns: int) -> list[list[float]]:
+    """The slowest rank's seconds of each call in each turn; every result is checked."""
+
+    def timed(call: Call) -> Callable[[], float]:
+        function = collectives.bind(fabric, call)
+        check: Any = lambda result: None  # noqa: E731
+        if device.type == "meta":
+            inputs = torch.empty(call.elements, device=device)
+        else:
+            check = collectives.checker(fabric, call)
+            inputs = collectives.pattern(fabric.rank, call.elements).to(device)
+        vector = torch.empty_like(inputs)
+
+        def turn() -> float:
+            vector.copy_(inputs)
             start_together(fabric)
             synchronize(device)  # NCCL's barrier returns before it is complete
             start = fabric.now()
-            result = functions[index](vectors[index])
+            result = function(vector)
             synchronize(device)
-            seconds[index] = max(fabric.exchange(fabric.now() - start))
-            checks[index](result)
-        if turn:
-            yield seconds
+            seconds = max(fabric.exchange(fabric.now() - start))
+            check(result)
+            return seconds
+
+        return turn
+
+    return list(run_in_turns(dict(enumerate(map(timed, calls))), turns, alternate=True).values())
 
 
 def row(

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from itertools import product
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, model_validator
@@ -23,9 +22,7 @@ from repro.core.fields import Count, Entries, Model, Positive, Text
 from repro.core.not_none import not_none
 from repro.experiment.schema import RunConfig
 from repro.experiment.testbeds import Device
-from repro.fabric.base import Fabric
 from repro.probes import ResultPart
-from repro.probes.shared.options import needs_one
 from repro.rank.factory import modelled_seconds
 
 
@@ -106,7 +103,6 @@ class Result(ResultPart):
 
 
 def check(config: RunConfig) -> None:
-    needs_one(config, "only computes")
     for row in config.probe.rows:
         if row.cluster not in config.probe.clusters:
             raise unknown("cluster in probe.rows", row.cluster, config.probe.clusters)
@@ -118,13 +114,13 @@ def check(config: RunConfig) -> None:
             device(row, config.probe.clusters)
 
 
-def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
+def run_alone(config: RunConfig) -> probes.Finding:
     probe = config.probe
-    probes.start(fabric, len(probe.rows))
+    probes.announce_iterations(len(probe.rows))
     rows = []
     for number, row in enumerate(probe.rows, 1):
         rows += partitions(row, probe.clusters, probe.cost_models)
-        probes.progress(fabric, number)
+        probes.report_progress(number)
     metrics = {f"speedup_bsp/{label(row)}": row["speedup_bsp"] for row in rows}
     first = rows[0]
     line = f"{len(rows)} partitions; {label(first)}: {first['config']}, {first['speedup_bsp']:.3g} x data parallel"

@@ -127,7 +127,7 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     if convex and config.batch > len(dataset.train):
         raise InputError(f"batch={config.batch}: more than probe.samples={len(dataset.train)}")
     config = config.model_copy(update={"batch": config.batch if convex else len(dataset.train)})
-    probes.start(fabric, pilot + T)
+    probes.announce_iterations(pilot + T, fabric.rank)
     objective = None
     if fabric.rank == 0:
         objective = Objective(models.of(config, dataset), dataset.train, mu)

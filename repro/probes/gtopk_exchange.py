@@ -8,6 +8,7 @@ result as a vector. Side `authors` is the algorithm of their released code (`rep
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -26,6 +27,7 @@ from repro.fabric.sparse.gradients import Wire
 from repro.fabric.sparse.selection import select
 from repro.probes import ResultPart, p2p
 from repro.probes.shared import gtopk_authors as authors
+from repro.probes.shared.driver import run_in_turns
 from repro.probes.shared.options import needs_real_time
 from repro.probes.shared.stopwatch import Spread, spread, start_together
 
@@ -74,23 +76,20 @@ def check(config: RunConfig) -> None:
 
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     probe = config.probe
-    probes.start(fabric, len(probe.elements))
+    probes.announce_iterations(len(probe.elements), fabric.rank)
     alpha = p2p.measure(fabric, [4], 3)[0]["mean_s"]
     rows: list[dict[str, Any]] = []
     for done, elements in enumerate(probe.elements, 1):
         k = max(1, round(probe.density * elements))
         gradient = torch.randn(elements, generator=torch.Generator().manual_seed(1000 * fabric.rank + 1))
         sides = {name: SIDES[name](fabric, gradient, k) for name in probe.sides}
-        turns: dict[str, list[dict[str, float]]] = {name: [] for name in sides}
-        for turn in range(probe.turns + 1):
-            for name in sorted(sides, reverse=bool(turn % 2)):
-                turns[name].append(step(fabric, sides[name]))
+        turns = run_in_turns({name: partial(step, fabric, sides[name]) for name in sides}, probe.turns, alternate=True)
         beta = probe.beta_s_per_byte
         bound = sparse_forms.gtopk_tree(fabric.size, k, alpha, beta) if beta else None
-        for name, (_, *counted) in turns.items():
+        for name, counted in turns.items():
             parts = {part: spread([turn[part] for turn in counted]) for part in PARTS}
             rows.append({"side": name, "elements": elements, "k": k, **parts, "bound_s": bound})
-        probes.progress(fabric, done)
+        probes.report_progress(done, fabric.rank)
     metrics = {f"whole_s/{row['side']}/{row['elements']}": row["whole_s"]["median"] for row in rows}
     times = (f"{row['side']} {row['elements']}: {1e3 * row['whole_s']['median']:.3g} ms" for row in rows)
     return probes.Finding({"alpha_s": alpha, "rows": rows}, metrics, ", ".join(times))

@@ -5,16 +5,13 @@ Nothing is trained or timed: the blocks of the configuration's model run on the 
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from repro import data, models, probes
 from repro.algorithms.pipeline.profile import block_bytes, nominal_inputs
 from repro.core.fields import Model
 from repro.experiment.schema import RunConfig
-from repro.fabric.base import Fabric
 from repro.probes import ResultPart
-from repro.probes.shared.options import needs_one
 
 
 class Options(Model):
@@ -37,12 +34,8 @@ class Result(ResultPart):
     batch: int
 
 
-def check(config: RunConfig) -> None:
-    needs_one(config, "only counts")
-
-
-def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
-    probes.start(fabric, 1)
+def run_alone(config: RunConfig) -> probes.Finding:
+    probes.announce_iterations(1)
     dataset, batch = data.of(config), config.batch
     model = models.of(config, dataset, "meta")
     sizes = block_bytes(model, nominal_inputs(model, dataset.input_shape, batch))
@@ -51,7 +44,7 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
         for name, activations, parameters in sizes
     ]
     total = sum(layer["parameter_bytes"] for layer in layers)
-    probes.progress(fabric, 1)
+    probes.report_progress(1)
     largest, last = max(layers, key=lambda layer: layer["activation_bytes"]), layers[-1]
     metrics = {
         "parameter_bytes": total,

@@ -47,7 +47,7 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     options = {option: value for option, value in config.dataset.options.items() if option != "standin"}
     classes = profiler.classes_of(dataset, config.dataset.name, options)
     model = models.of(config, replace(dataset, classes=classes), device)
-    probes.start(fabric, probe.warmup + probe.minibatches)
+    probes.announce_iterations(probe.warmup + probe.minibatches, fabric.rank)
     measured = profiler.of_model(
         config.model.name,
         model,
@@ -57,7 +57,7 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
         probe.warmup,
         device,
         config.seed,
-        lambda number: probes.progress(fabric, number),
+        probes.report_progress,
     )
     profile.write(folder / FILE, measured)
     total = sum(layer.parameter_bytes for layer in measured.layers)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,9 +12,7 @@ from repro.core.errors import InputError
 from repro.core.fields import Count, Model
 from repro.data.readers.sequences import Sequences
 from repro.experiment.schema import RunConfig
-from repro.fabric.base import Fabric
 from repro.probes import ResultPart
-from repro.probes.shared.options import needs_one
 
 KINDS = ("sequences", "sentence pairs")  # of samples that have lengths
 
@@ -43,22 +40,21 @@ class Result(ResultPart):
 
 
 def check(config: RunConfig) -> None:
-    needs_one(config, "only reads")
     name = config.dataset.name
     if data.kind(name) not in KINDS:
         fitting = ", ".join(other for other in data.REGISTRY.usable() if data.kind(other) in KINDS)
         raise InputError(f"program lengths: the samples of data set '{name}' have one size; use one of {fitting}")
 
 
-def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
+def run_alone(config: RunConfig) -> probes.Finding:
     dataset = data.of(config)
-    probes.start(fabric, 1)
+    probes.announce_iterations(1)
     train, test = dataset.train, dataset.test
     assert isinstance(train, Sequences) and isinstance(test, Sequences)
     splits = {"train": train.lengths.tolist(), "test": test.lengths.tolist()}
     edges = bars([length for each in splits.values() for length in each], config.probe.bins)
     described = {name: describe(each, edges) for name, each in splits.items()}
-    probes.progress(fabric, 1)
+    probes.report_progress(1)
     metrics = {
         f"{name}/{key}": value for name, each in described.items() for key, value in each.items() if key != "histogram"
     }

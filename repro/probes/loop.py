@@ -12,6 +12,7 @@ import statistics
 import tempfile
 import time
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -23,6 +24,7 @@ from repro.data.base import Dataset
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.probes import ResultPart
+from repro.probes.shared.driver import run_in_turns
 from repro.probes.shared.options import needs_one, needs_real_time
 from repro.rank.checkpointer import Checkpointer
 from repro.rank.checkpoints import Checkpoints
@@ -87,7 +89,7 @@ def check_bare(config: RunConfig) -> None:
 
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     dataset, probe = data.of(config), config.probe
-    probes.start(fabric, probe.turns)
+    probes.announce_iterations(probe.turns, fabric.rank)
     with tempfile.TemporaryDirectory() as scratch:
         harness = Harness(fabric, config, dataset, Path(scratch))
         shard = harness.worker.model_shard
@@ -99,11 +101,9 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
         sides: dict[str, Bare | Harness] = {"bare_s": bare, "harness_s": harness}
         for side in sides.values():
             side.turn(probe.iterations)  # uncounted: the first calls allocate and compile
-        steps: dict[str, list[float]] = {name: [] for name in sides}
-        for turn in range(probe.turns):
-            for name in sorted(sides, reverse=bool(turn % 2)):
-                steps[name].append(sides[name].turn(probe.iterations) / probe.iterations)
-            probes.progress(fabric, turn + 1)
+        calls = {name: partial(side.turn, probe.iterations) for name, side in sides.items()}
+        taken = run_in_turns(calls, probe.turns, 0, True, lambda turn: probes.report_progress(turn + 1))
+        steps = {name: [seconds / probe.iterations for seconds in turns] for name, turns in taken.items()}
         ours, theirs = harness.strategy.eval_weights(), bare.model.state_dict()
         harness.strategy.close()
     ratio = min(steps["harness_s"]) / min(steps["bare_s"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from repro.core.fields import Count, Model
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.probes import ResultPart
+from repro.probes.shared.driver import run_in_turns
 from repro.probes.shared.options import Sizes, needs_several
 
 TAG = 11
@@ -55,10 +57,10 @@ def check(config: RunConfig) -> None:
 
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     probe = config.probe
-    probes.start(fabric, 1)
+    probes.announce_iterations(1, fabric.rank)
     points = measure(fabric, probe.sizes, probe.runs)
     fitted = fit(points)
-    probes.progress(fabric, 1)
+    probes.report_progress(1, fabric.rank)
     metrics = {f"seconds/{point['bytes']}": point["mean_s"] for point in points}
     metrics |= {name: fitted[name] for name in ("alpha_s", "beta_s_per_byte")}
     line = (
@@ -81,10 +83,7 @@ def measure(fabric: Fabric, sizes: Sequence[int], runs: int) -> list[dict[str, A
         once = _one_way(fabric, message, 1)
         exact = fabric.costs.known  # virtual time: all runs are equal
         round_trips[n] = 1 if exact else max(1, min(MOST_ROUND_TRIPS, math.ceil(LEAST_S / max(2 * once, 1e-9))))
-    seconds: dict[int, list[float]] = {n: [] for n in messages}
-    for _ in range(runs):
-        for n, message in messages.items():
-            seconds[n].append(_one_way(fabric, message, round_trips[n]))
+    calls = {n: partial(_one_way, fabric, message, round_trips[n]) for n, message in messages.items()}
     return [
         {
             "bytes": n,
@@ -92,7 +91,7 @@ def measure(fabric: Fabric, sizes: Sequence[int], runs: int) -> list[dict[str, A
             "deviation_s": statistics.stdev(times) if runs > 1 else 0.0,
             "runs": runs,
         }
-        for n, times in seconds.items()
+        for n, times in run_in_turns(calls, runs, uncounted=0).items()
     ]
 
 

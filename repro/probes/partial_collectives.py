@@ -25,8 +25,8 @@ from repro.fabric.collectives.partial import PartialAllreduce
 from repro.fabric.collectives.send_buffer import Whole
 from repro.fabric.real.gpus import pick_device
 from repro.probes import ResultPart
+from repro.probes.shared.driver import measure_settings
 from repro.probes.shared.options import Bytes, Worlds, needs_ranks
-from repro.probes.shared.steps import subgroups
 from repro.probes.shared.stopwatch import start_together
 
 ALLREDUCE = "allreduce"  # the fabric's own: MPI_Allreduce
@@ -100,22 +100,18 @@ def check(config: RunConfig) -> None:
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     probe = config.probe
     device = torch.device("meta") if config.timing_only else pick_device(config.device, fabric.rank)
-    worlds = subgroups(fabric, probe.ranks)
+    worlds = sorted({*probe.ranks})
     settings = [
         (p, nbytes, name)
         for p, nbytes, name in product(worlds, probe.bytes, probe.collectives)
         if (initiator(name, max(worlds))[1] or 1) <= p  # as many ranks as the quorum
     ]
-    probes.start(fabric, len(settings))
-    rows = []
-    for done, (p, nbytes, name) in enumerate(settings, 1):
-        if group := worlds[p]:
-            rows.append(measure(group, name, nbytes, probe.step_s, probe.calls, device, config.seed))
-        fabric.exchange(None)  # a rank outside the group waits here without keeping its core busy
-        probes.progress(fabric, done)
-    for p, group in worlds.items():
-        if group and p != fabric.size:
-            group.close()
+
+    def rows_of(group: Fabric, nbytes: int, name: str) -> list[dict[str, Any]]:
+        return [measure(group, name, nbytes, probe.step_s, probe.calls, device, config.seed)]
+
+    probes.announce_iterations(len(settings), fabric.rank)
+    rows = measure_settings(fabric, settings, rows_of)
     result = {"rows": rows, "ratios": ratios(rows)}
     metrics = {f"latency_s/{row['collective']}/{row['ranks']}/{row['bytes']}": row["latency_s"]["mean"] for row in rows}
     metrics |= {f"nap/{row['collective']}/{row['ranks']}/{row['bytes']}": row["nap"] for row in rows}

@@ -143,7 +143,7 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     clock = worker.clock
     assert isinstance(clock, AnnotatingClock)
     set_up(strategy, worker)
-    probes.start(fabric, total)
+    probes.announce_iterations(total, fabric.rank)
     fabric.exchange(None)
     clock.start()
     advance(strategy, 0, probe.warmup)
@@ -151,7 +151,7 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     with clock.paused():
         fabric.exchange(None)
         clock.take()
-    probes.progress(fabric, probe.warmup)
+    probes.report_progress(probe.warmup, fabric.rank)
     began = clock.train_s()
     with profile(worker.model_shard.device) as recorder:
         clock.recording = True

@@ -55,11 +55,11 @@ ranks = programs.strategy_ranks
 
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     dataset, iterations = data.of(config), config.probe.iterations
-    probes.start(fabric, 3)
+    probes.announce_iterations(3, fabric.rank)
     digests: dict[str, list[str]] = {}
     for number, (what, resume_at) in enumerate((("once", 0), ("again", 0), ("resumed", iterations // 2)), 1):
         digests[what] = fabric.exchange(train(fabric, config, dataset, folder, iterations, resume_at))
-        probes.progress(fabric, number)
+        probes.report_progress(number, fabric.rank)
     rows: list[dict[str, Any]] = [
         {"what": what, "same": digests[what] == digests["once"], "ranks": fabric.size} for what in ("again", "resumed")
     ]

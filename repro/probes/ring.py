@@ -8,6 +8,7 @@ gradients of the paper's sizes (the claim about TernGrad).
 from __future__ import annotations
 
 import statistics
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Any, Literal
@@ -28,6 +29,7 @@ from repro.fabric.collectives import compressed
 from repro.fabric.real.gpus import pick_device
 from repro.probes import ResultPart
 from repro.probes.shared.bare_ring import BareRing
+from repro.probes.shared.driver import run_in_turns
 from repro.probes.shared.options import Bytes, needs_several
 from repro.probes.shared.stopwatch import Spread, spread, start_together, synchronize
 from repro.probes.shared.tracing import COMMUNICATE, TracingFabric
@@ -118,30 +120,38 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     probe = config.probe
     device = torch.device("meta") if config.simulated else pick_device(config.device, fabric.rank)
     rings = {
-        name: Ring(fabric, one.algorithm, one.codec, one.bytes or probe.bytes, one.pieces or probe.pieces, device)
-        for name, one in probe.variants.items()
+        name: Ring(
+            fabric,
+            variant.algorithm,
+            variant.codec,
+            variant.bytes or probe.bytes,
+            variant.pieces or probe.pieces,
+            device,
+        )
+        for name, variant in probe.variants.items()
     }
-    probes.start(fabric, probe.repeat + len(probe.benchmarks))
-    bare = {name: BareRing(fabric, ring.nbytes, ring.codec, ring.pieces, device) for name, ring in rings.items()}
-    bare_s: dict[str, list[float]] = {name: [] for name in rings}
-    for turn in range(probe.repeat + 1):
-        for name, ring in rings.items():
-            ring.turn(counts=turn > 0)  # the first touches fresh pages
-            bare_s[name].append(bare[name].once())
-        probes.progress(fabric, turn)
+    probes.announce_iterations(probe.repeat + len(probe.benchmarks), fabric.rank)
+    calls: dict[tuple[str, str], Callable[[], Any]] = {}
+    for name, ring in rings.items():
+        calls[name, "traced"] = ring.take_turn
+        calls[name, "bare"] = BareRing(fabric, ring.nbytes, ring.codec, ring.pieces, device).once
+    turns = run_in_turns(calls, probe.repeat, after_turn=lambda turn: probes.report_progress(turn, fabric.rank))
     network = config.testbed if config.testbed.kind == "simulated" else None
-    rows = [{"name": name} | ring.result(network, median(bare_s[name][1:])) for name, ring in rings.items()]
+    rows = [
+        {"name": name} | ring.result(turns[name, "traced"], network, median(turns[name, "bare"]))
+        for name, ring in rings.items()
+    ]
     rings.clear()
-    bare.clear()
+    calls.clear()
     overheads = []
     for name, nbytes in probe.benchmarks.items():
         measured = overhead(fabric, probe.overhead_codec, nbytes, probe.pieces, device, probe.overhead_repeat)
         overheads.append({"benchmark": name} | measured)
-        probes.progress(fabric, probe.repeat + len(overheads))
+        probes.report_progress(probe.repeat + len(overheads), fabric.rank)
     result = {"variants": rows, "overheads": overheads}
     metrics = {f"seconds/{row['name']}": row["seconds"]["median"] for row in rows}
-    for one in overheads:
-        metrics[f"work_per_communication/{one['benchmark']}"] = one["per_uncompressed"]
+    for entry in overheads:
+        metrics[f"work_per_communication/{entry['benchmark']}"] = entry["per_uncompressed"]
     return probes.Finding(result, metrics, line(rows, overheads), parameters=probe.bytes // FLOAT32)
 
 
@@ -159,10 +169,12 @@ class Ring:
         self.values, self.out = torch.empty(self.n, device=device), torch.empty(self.n, device=device)
         if device.type != "meta":
             self.values.normal_(generator=torch.Generator(device).manual_seed(1 + fabric.rank))
-        self.turns: list[list[dict[str, Any]]] = []  # turn -> rank -> seconds and intervals
 
-    def turn(self, counts: bool) -> None:
-        """One allreduce after a common start; the first compression and the last decompression are timed separately."""
+    def take_turn(self) -> list[dict[str, Any]]:
+        """One allreduce after a common start: each rank's seconds and intervals.
+
+        The first compression and the last decompression are timed separately.
+        """
         fabric: Any = self.fabric
         self.out.copy_(self.values)  # without a codec the blocks are views of it
         fabric.exchange(None)
@@ -180,11 +192,10 @@ class Ring:
         self.allreduce.decompress(blocks, self.out)
         synchronize(self.device)
         mine = {"seconds": seconds, "compress_s": compress_s, "decompress_s": fabric.now() - start}
-        ranks = fabric.exchange(mine | {"intervals": intervals})
-        if counts:
-            self.turns.append(ranks)
+        ranks: list[dict[str, Any]] = fabric.exchange(mine | {"intervals": intervals})
+        return ranks
 
-    def result(self, network: Simulated | None, bare_s: float) -> dict[str, Any]:
+    def result(self, turns: list[list[dict[str, Any]]], network: Simulated | None, bare_s: float) -> dict[str, Any]:
         """The median turn: means over ranks, but `seconds` of the slowest. network: the testbed, if it is simulated.
 
         work_s is the work of the hops, without the first compression and the last decompression. In virtual time
@@ -192,9 +203,9 @@ class Ring:
         long a rank waited: the rest of `bare_s`, the seconds of the same transfers without work, was hidden (waiting
         for a late neighbour counts as not hidden).
         """
-        lengths = [max(rank["seconds"] for rank in turn) for turn in self.turns]
+        lengths = [max(rank["seconds"] for rank in turn) for turn in turns]
         middle = sorted(range(len(lengths)), key=lengths.__getitem__)[len(lengths) // 2]
-        ranks = self.turns[middle]
+        ranks = turns[middle]
         split = [self.split(rank["intervals"]) for rank in ranks]
         communicated, worked, overlapped = (statistics.fmean(column) for column in zip(*split))
         if network is None:
@@ -215,8 +226,8 @@ class Ring:
             "closed_form_s": self.closed_form(network) if network else None,
             "trace": [
                 {"rank": rank, "line": i.line, "name": i.name, "start": i.start - zero, "end": i.end - zero}
-                for rank, one in enumerate(ranks)
-                for i in one["intervals"]
+                for rank, measured in enumerate(ranks)
+                for i in measured["intervals"]
             ],
         }
 
@@ -247,15 +258,13 @@ def overhead(fabric: Fabric, codec: str, nbytes: int, pieces: int, device: torch
     same pieces on the same ring without work, in float32 and in the codec's wire format.
     """
     ring = Ring(fabric, PIPELINED, codec, nbytes, pieces, device)
-    for turn in range(repeat + 1):
-        ring.turn(counts=turn > 0)
-    of_turns = [
+    works = [
         statistics.fmean(rank["compress_s"] + ring.split(rank["intervals"])[1] + rank["decompress_s"] for rank in turn)
-        for turn in ring.turns
+        for turn in run_in_turns({"ring": ring.take_turn}, repeat)["ring"]
     ]
     del ring
-    work = median(of_turns)
-    plain, encoded = (BareRing(fabric, nbytes, one, pieces, device).seconds(repeat) for one in ("none", codec))
+    work = median(works)
+    plain, encoded = (BareRing(fabric, nbytes, wire, pieces, device).seconds(repeat) for wire in ("none", codec))
     return {
         "bytes": nbytes,
         "codec": codec,
@@ -271,5 +280,5 @@ def line(rows: list[dict[str, Any]], overheads: list[dict[str, Any]]) -> str:
     times = ", ".join(f"{row['name']} {1e3 * row['seconds']['median']:.3g} ms" for row in rows)
     if not overheads:
         return times
-    ratios = sorted(one["per_uncompressed"] for one in overheads)
+    ratios = sorted(entry["per_uncompressed"] for entry in overheads)
     return f"{times}; {overheads[0]['codec']} work {ratios[0]:.2g} to {ratios[-1]:.2g} x the uncompressed communication"

@@ -61,14 +61,14 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     probe, dataset = config.probe, data.of(config)
     worker = build_worker(fabric, config, dataset)
     chosen = draw(worker.batches, probe.batches, probe.epochs, config.seed)
-    probes.start(fabric, len(chosen))
+    probes.announce_iterations(len(chosen), fabric.rank)
     worker.clock.start()
     for minibatch in chosen[: probe.warmup]:
         passes(worker, minibatch)
     seconds = []
     for minibatch in chosen:
         seconds.append(passes(worker, minibatch))
-        probes.progress(fabric, len(seconds))
+        probes.report_progress(len(seconds), fabric.rank)
     summary = statistic(seconds)
     result = {
         "what": probe.what,

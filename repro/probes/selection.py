@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import torch
@@ -17,10 +17,10 @@ from repro import probes
 from repro.core.errors import InputError
 from repro.core.fields import Count, Model, Positive, Share, Text
 from repro.experiment.schema import RunConfig
-from repro.fabric.base import Fabric
 from repro.fabric.sparse import selection
 from repro.fabric.sparse.gradients import EMPTY
 from repro.probes import ResultPart
+from repro.probes.shared.driver import run_in_turns
 from repro.probes.shared.stopwatch import Spread, spread, synchronize
 from repro.records.provenance import hardware
 
@@ -68,22 +68,22 @@ class Result(ResultPart):
 
 
 def check(config: RunConfig) -> None:
-    if config.workers != 1 or config.simulated:
-        raise InputError("program selection times one worker of this machine: needs workers=1 and testbed=here")
+    if config.simulated:
+        raise InputError("program selection times this machine: needs testbed=here")
 
 
-def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
+def run_alone(config: RunConfig) -> probes.Finding:
     probe = config.probe
     devices = [torch.device("cpu")]
     if config.device != "cpu" and torch.cuda.is_available():
         devices.append(torch.device("cuda"))
-    probes.start(fabric, len(devices))
+    probes.announce_iterations(len(devices))
     rows: list[dict[str, Any]] = []
     for done, device in enumerate(devices, 1):
         common = {"model": probe.model, "device": describe(device), "iteration_s": probe.iteration_s}
         for row in measure(probe.elements, probe.density, device, probe.methods, probe.repeat):
             rows.append(row | common | {"share": row["seconds"]["median"] / probe.iteration_s})
-        probes.progress(fabric, done)
+        probes.report_progress(done)
     metrics = {f"seconds/{row['device']}/{row['method']}": row["seconds"]["median"] for row in rows}
     line = ", ".join(f"{row['method']} {1e3 * row['seconds']['median']:.3g} ms ({row['share']:.0%})" for row in rows)
     return probes.Finding({"rows": rows}, metrics, line, probe.model, probe.elements)
@@ -97,15 +97,16 @@ def measure(
     vector = torch.randn(elements, generator=torch.Generator(device).manual_seed(SEED), device=device)
     calls = {method: selector(method, vector, k) for method in methods}
     exact = selection.select(vector, k).indices
-    seconds: dict[str, list[float]] = {method: [] for method in methods}
-    selected = {method: call() for method, call in calls.items()}  # uncounted: fresh pages
-    for _ in range(repeat):
-        for method, call in calls.items():
-            synchronize(device)
-            start = time.perf_counter()
-            call()
-            synchronize(device)
-            seconds[method].append(time.perf_counter() - start)
+    selected = {method: call() for method, call in calls.items()}  # not timed: fresh pages
+
+    def seconds_of(call: Callable[[], torch.Tensor]) -> float:
+        synchronize(device)
+        start = time.perf_counter()
+        call()
+        synchronize(device)
+        return time.perf_counter() - start
+
+    timed = {method: partial(seconds_of, call) for method, call in calls.items()}
     return [
         {
             "elements": elements,
@@ -115,7 +116,7 @@ def measure(
             "selected": int((selected[method] != EMPTY).sum()),
             "found": int(torch.isin(selected[method], exact).sum()),
         }
-        for method, times in seconds.items()
+        for method, times in run_in_turns(timed, repeat, uncounted=0).items()
     ]
 
 

@@ -52,9 +52,9 @@ def check(config: RunConfig) -> None:
 
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     probe = config.probe
-    probes.start(fabric, 1)
+    probes.announce_iterations(1, fabric.rank)
     points = [measure(fabric, n, probe.runs) for n in probe.sizes]
-    probes.progress(fabric, 1)
+    probes.report_progress(1, fabric.rank)
     metrics = {f"spread/{point['bytes']}": point["spread"] for point in points}
     line = ", ".join(f"{point['bytes']} bytes: {point['spread']:.2%}" for point in points)
     return probes.Finding({"points": points}, metrics, f"spread {line}")

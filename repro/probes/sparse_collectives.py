@@ -29,8 +29,8 @@ from repro.fabric.sparse.collectives import gtopk_allreduce, topk_allgather
 from repro.fabric.sparse.gradients import Wire
 from repro.fabric.sparse.selection import select
 from repro.probes import ResultPart, p2p
+from repro.probes.shared.driver import measure_settings, run_in_turns
 from repro.probes.shared.options import Bytes, Sizes, Worlds, needs_ranks
-from repro.probes.shared.steps import subgroups
 from repro.probes.shared.stopwatch import Spread, slowest, spread
 
 
@@ -97,16 +97,12 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     probe = config.probe
     modelled = isinstance(config.testbed, Modelled)  # messages have sizes, and no contents
     device = torch.device("meta") if modelled else pick_device(config.device, fabric.rank)
-    worlds = subgroups(fabric, probe.ranks)
-    settings = list(product(worlds, probe.bytes))
-    probes.start(fabric, len(settings))
+    settings = list(product(sorted({*probe.ranks}), probe.bytes))
+    probes.announce_iterations(len(settings), fabric.rank)
     network = network_of(fabric, config)
-    rows = []
-    for done, (p, nbytes) in enumerate(settings, 1):
-        if group := worlds[p]:
-            rows += measure(group, probe, nbytes, device, network, config.simulated)
-        fabric.exchange(None)  # a rank outside the group waits here without keeping its core busy
-        probes.progress(fabric, done)
+    rows = measure_settings(
+        fabric, settings, lambda group, nbytes: measure(group, probe, nbytes, device, network, config.simulated)
+    )
     metrics = {f"seconds/{row['algorithm']}/{row['ranks']}/{row['bytes']}": row["seconds"]["median"] for row in rows}
     ratios = sorted(row["seconds"]["median"] / row["closed_form_s"] for row in rows)
     line = f"{len(rows)} collectives, {ratios[0]:.3g} to {ratios[-1]:.3g} times Table I's formulas" if rows else ""
@@ -128,7 +124,6 @@ def measure(
     """A row for each algorithm; every rank of `group` calls it and gets the same. simulated: take one turn."""
     k, p = selected(nbytes, probe.density), group.size
     calls = collectives(group, probe.algorithms, nbytes // FLOAT32, k, device)
-    seconds: dict[str, list[float]] = {name: [] for name in calls}
     sent: dict[str, int] = {}
 
     def counted(name: str) -> None:
@@ -136,11 +131,8 @@ def measure(
         calls[name]()
         sent[name] = group.bytes_sent - before
 
-    for turn in range(1 if simulated else probe.repeat + 1):
-        for name in calls:
-            turn_s = slowest(group, partial(counted, name))
-            if turn or simulated:  # the first touches fresh pages
-                seconds[name].append(turn_s)
+    timed = {name: partial(slowest, group, partial(counted, name)) for name in calls}
+    seconds = run_in_turns(timed, 1, uncounted=0) if simulated else run_in_turns(timed, probe.repeat)
     means = {name: statistics.fmean(group.exchange(count)) for name, count in sent.items()}
     return [
         {

@@ -94,7 +94,7 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     variants = create(probe.strategies)
     dataset = data.of(config)
     groups = subgroups(fabric, [p, *(one.ranks(one.options, p) for one in variants.values())])
-    probes.start(fabric, probe.turns * (len(variants) + 1))
+    probes.announce_iterations(probe.turns * (len(variants) + 1), fabric.rank)
     bench = Benchmarks(workers, config, dataset, variants) if (workers := groups[p]) else None
     turns: dict[str, list] = {variant: [] for variant in variants}
     done = 0
@@ -102,14 +102,14 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
         if bench:
             bench.turn()
         fabric.exchange(None)  # a rank outside the group waits here without keeping its core busy
-        probes.progress(fabric, done := done + 1)
+        probes.report_progress(done := done + 1, fabric.rank)
         for variant, strategy in create(probe.strategies).items():
             if group := groups[strategy.ranks(strategy.options, p)]:
                 check_ranks(group, strategy, config)
                 worker = build_worker(group, config, dataset)
                 turns[variant].append(observe(group, strategy, worker, probe.warmup, probe.steps))
             fabric.exchange(None)
-            probes.progress(fabric, done := done + 1)
+            probes.report_progress(done := done + 1, fabric.rank)
     if fabric.rank:  # rank 0 reports
         return probes.Finding({}, {}, "", config.model.name, 0, dataset)
     basis = not_none(bench).basis()

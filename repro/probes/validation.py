@@ -144,7 +144,7 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     probe, p = config.probe, config.workers
     variants = create(probe.strategies)
     groups = subgroups(fabric, [p, *(one.ranks(one.options, p) for one in variants.values())])
-    probes.start(fabric, len(probe.workloads) * len(variants) * probe.turns)
+    probes.announce_iterations(len(probe.workloads) * len(variants) * probe.turns, fabric.rank)
     bench = Bench(config, variants, groups)
     work = COMPUTATIONS[probe.computation](fabric)
     rows, done = [], 0
@@ -161,7 +161,7 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
             for _ in range(probe.turns):
                 turns.append(bench.observe(strategy, workload, work, steps))
                 fabric.exchange(None)
-                probes.progress(fabric, done := done + 1)
+                probes.report_progress(done := done + 1, fabric.rank)
             if fabric.rank == 0:
                 rows.append(row(variant, strategy, not_none(measured), summarise(turns, steps), simulated))
     if fabric.rank:  # rank 0 reports

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import time
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,12 +19,11 @@ from repro.core.fields import Count, Model
 from repro.data.base import Dataset
 from repro.experiment.plugins import Plugin
 from repro.experiment.schema import RunConfig
-from repro.fabric.base import Fabric
 from repro.fabric.costs import Costs
 from repro.fabric.real.gpus import pick_device
 from repro.fabric.virtual import fabric as virtual
 from repro.probes import ResultPart, loop
-from repro.probes.shared.options import Strategies, needs_one, needs_real_time
+from repro.probes.shared.options import Strategies, needs_real_time
 from repro.strategies.base import set_up
 from repro.training import losses
 from repro.training.clock import Clock
@@ -78,17 +76,16 @@ class Result(ResultPart):
 
 def check(config: RunConfig) -> None:
     """InputError for a configuration that the bare loop does not implement, or a batch that does not divide."""
-    needs_one(config, "simulates probe.workers of them in one process")
     needs_real_time(config)
     loop.check_bare(config)
     if config.batch % config.probe.workers:
         raise InputError(f"batch={config.batch}: must divide among probe.workers={config.probe.workers}")
 
 
-def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
+def run_alone(config: RunConfig) -> probes.Finding:
     probe, dataset, device = config.probe, data.of(config), pick_device(config.device_of(0), 0)
     cores = len(os.sched_getaffinity(0))
-    probes.start(fabric, probe.turns)
+    probes.announce_iterations(probe.turns)
     trained = {name: VirtualWorkers(config, dataset, device, choice) for name, choice in probe.strategies.items()}
     differences = {name: workers.compare() for name, workers in trained.items()}
     bare = loop.Bare(config, dataset, device)
@@ -100,7 +97,7 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
         if turn:
             per_s = {name: probe.iterations * config.batch / elapsed for name, elapsed in seconds.items()}
             rows += [{"turn": turn, "side": name, "samples_per_s": rate} for name, rate in per_s.items()]
-        probes.progress(fabric, turn)
+        probes.report_progress(turn)
     torch.set_num_threads(config.testbed.threads_per_rank)
     best = {side: max(row["samples_per_s"] for row in rows if row["side"] == side) for side in ("bare", *trained)}
     goal = GOALS[device.type]

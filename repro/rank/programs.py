@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from repro.core.registry import PROBES, TRAIN
+from repro.experiment import programs
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.rank import crash, memory
@@ -31,7 +32,8 @@ def run_probe(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     The event log has only start and end: a record without a log was not made here, and does not count as done.
     """
     meter = core_meter_for(config)
-    finding = PROBES.load(config.program).run(fabric, config, folder)
+    probe = PROBES.load(config.program)
+    finding = probe.run_alone(config) if programs.runs_alone(probe) else probe.run(fabric, config, folder)
     taken = cpu_taken(fabric.exchange(meter.since_last() if meter else None))
     if fabric.rank == 0:
         events = EventLog(folder / "events.jsonl")

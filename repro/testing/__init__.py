@@ -1,4 +1,4 @@
-"""`StrategyConformance`, the tests that authors of strategies subclass; fault injection in real runs.
+"""`StrategyConformance`, the tests that authors of strategies subclass, and small runs of strategies for other tests.
 
 Only `StrategyConformance` needs pytest.
 """

@@ -14,8 +14,8 @@ import torch
 from repro import strategies
 from repro.core.errors import FaultError
 from repro.rank.checkpoints import Checkpoints, Damaged
-from repro.testing.faults import baseline, damage, running, series
-from repro.testing.faults.trial import Impossible, Undisturbed, differences
+from tests.faults import baseline, damage, running, series
+from tests.faults.trial import Impossible, Undisturbed, differences
 from tests.support.planted.planted_bugs import BUGS, KILLED, Bug
 
 WHOLE = {
@@ -63,9 +63,9 @@ def test_the_bits_of_strategies_that_depend_on_who_is_faster_do_not_count():
 
 def test_a_round_has_every_live_fault_on_every_strategy_and_the_seed_decides_it():
     names, faults = strategies.names(), list(series.FAULTS)
-    trials = series.plan(names, faults, 3, None)
-    assert trials == series.plan(names, faults, 3, len(trials)) != series.plan(names, faults, 4, None)
-    assert trials == series.plan(names, faults, 3, 2 * len(trials))[: len(trials)]
+    trials = series.plan_trials(names, faults, 3, None)
+    assert trials == series.plan_trials(names, faults, 3, len(trials)) != series.plan_trials(names, faults, 4, None)
+    assert trials == series.plan_trials(names, faults, 3, 2 * len(trials))[: len(trials)]
     assert {(name, fault) for _, name, fault in trials} >= set(itertools.product(names, running.FAULTS))
     assert {fault for _, _, fault in trials} == set(series.FAULTS)
     assert len({trial for trial, _, _ in trials}) == len(trials) >= 250
@@ -104,11 +104,11 @@ def test_a_fault_that_comes_too_late_is_tried_again_and_not_counted_as_survived(
 
     tries: list[float] = []
     monkeypatch.setitem(series.FAULTS, "late", late)
-    monkeypatch.setattr(series.baseline, "of", lambda *_: None)
+    monkeypatch.setattr(series.baseline, "find_baseline", lambda *_: None)
     monkeypatch.setattr(series.Trial, "recover", lambda _: None)
-    record = series.attempt(tmp_path, "trial", "dsync", "late", "key")
+    record = series.attempt_trial(tmp_path, "trial", "dsync", "late", "key")
     assert record["outcome"] == "survived" and record["struck"] and len(set(tries)) == 3
-    late_for_ever = series.attempt(tmp_path, "trial", "dsync", "late", "key")
+    late_for_ever = series.attempt_trial(tmp_path, "trial", "dsync", "late", "key")
     assert late_for_ever["outcome"] == "too late" and not late_for_ever["struck"]
 
 
@@ -116,8 +116,8 @@ def test_a_fault_that_comes_too_late_is_tried_again_and_not_counted_as_survived(
 def test_a_series_in_which_no_fault_struck_has_failed(outcome):
     record = {"trial": "0/0/dsync/x", "outcome": outcome, "why": None}
     with pytest.raises(FaultError, match="no fault struck"):
-        series.check([record, record])
-    series.check([record, record | {"outcome": "survived"}])
+        series.check_outcomes([record, record])
+    series.check_outcomes([record, record | {"outcome": "survived"}])
 
 
 def test_signals_come_from_the_first_moment_on(tmp_path, monkeypatch):
@@ -146,24 +146,24 @@ def test_a_trial_finds_nothing_of_an_earlier_one(tmp_path, monkeypatch):
         raise Impossible("no more is tried")
 
     monkeypatch.setitem(series.FAULTS, "look", look)
-    monkeypatch.setattr(series.baseline, "of", lambda *_: None)
-    series.attempt(tmp_path, "trial", "dsync", "look", "key")
+    monkeypatch.setattr(series.baseline, "find_baseline", lambda *_: None)
+    series.attempt_trial(tmp_path, "trial", "dsync", "look", "key")
     assert found == []
 
 
 @pytest.mark.ranks
 def test_a_part_of_the_series_loses_nothing(tmp_path):
     for name, fault in TRIALS:
-        (key,) = series.keys([name])[0].values()
-        series.append(tmp_path, series.attempt(tmp_path, f"0/0/{name}/{fault}", name, fault, key))
+        (key,) = series.run_keys([name])[0].values()
+        series.append_record(tmp_path, series.attempt_trial(tmp_path, f"0/0/{name}/{fault}", name, fault, key))
         stored = json.loads((tmp_path / "baselines" / f"{name}.json").read_text())
         assert stored["summary"]["key"] == key  # else each trial would make it again
-    records = series.read(tmp_path)
+    records = series.read_records(tmp_path)
     assert [record["why"] for record in records if record["outcome"] == "lost"] == []
     assert {record["outcome"] for record in records} <= set(series.OUTCOMES)
-    series.check(records)
+    series.check_outcomes(records)
     assert json.loads((tmp_path / "trials.jsonl").read_text().splitlines()[0])["strategy"] == TRIALS[0][0]
-    assert f"| all | {len(TRIALS)} | {len(TRIALS)} |" in " ".join(series.table(records).split())
+    assert f"| all | {len(TRIALS)} | {len(TRIALS)} |" in " ".join(series.outcome_tables(records).split())
 
 
 @pytest.fixture(scope="module")
@@ -181,12 +181,12 @@ def killed_half_way(trial):
 def test_a_bug_of_resuming_is_reported_as_a_loss_and_nothing_else_is(folder, monkeypatch, lost):
     strategy, _, fault = BUGS.get(lost) or Bug("dsync", lambda: None)
     monkeypatch.setitem(series.FAULTS, KILLED, killed_half_way)
-    (key,) = series.keys([strategy])[0].values()
+    (key,) = series.run_keys([strategy])[0].values()
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1] / "support" / "planted"))
     monkeypatch.setenv("PLANTED", "")
-    baseline.of(strategy, folder / "baselines", key)
+    baseline.find_baseline(strategy, folder / "baselines", key)
     monkeypatch.setenv("PLANTED", lost or "")
-    record = series.attempt(folder, f"0/0/{strategy}/{lost}", strategy, fault, key)
+    record = series.attempt_trial(folder, f"0/0/{strategy}/{lost}", strategy, fault, key)
     if lost is None:
         assert record["outcome"] == "survived", record
         return
@@ -195,4 +195,4 @@ def test_a_bug_of_resuming_is_reported_as_a_loss_and_nothing_else_is(folder, mon
     assert noticed == (lost == "one rank's newest generation") and "Traceback" not in record["why"], record["why"]
     assert noticed or "exit status" not in record["why"], record["why"]
     with pytest.raises(FaultError):
-        series.check([record])
+        series.check_outcomes([record])

@@ -20,7 +20,7 @@ from repro.experiment.identify import identify
 from repro.experiment.run import Run
 from repro.launch import local, supervise
 from repro.launch.runner import run_unfinished
-from repro.testing.faults import processes
+from tests.faults import processes
 from tests.support.ranks import pool
 from tests.support.records import summaries
 from tests.support.waiting import LIMIT_S, wait_until

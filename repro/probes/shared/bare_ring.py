@@ -14,6 +14,7 @@ from repro.fabric.codecs import codec as find_codec
 from repro.fabric.collectives.blocks import piece_bounds
 from repro.fabric.collectives.pipelined import ring_pipelined_encoded
 from repro.fabric.costs import Costs
+from repro.probes.shared.driver import run_in_turns
 from repro.probes.shared.stopwatch import slowest
 
 
@@ -66,5 +67,4 @@ class BareRing:
 
     def seconds(self, repeat: int) -> float:
         """The median of `repeat` runs, after one that touches fresh pages."""
-        self.once()
-        return statistics.median(self.once() for _ in range(repeat))
+        return statistics.median(run_in_turns({"ring": self.once}, repeat)["ring"])

@@ -75,7 +75,7 @@ def descend(
             snapshots[t] = shard.weights.detach().cpu().clone()
         losses.append(not_none(strategy.step().loss))
         if t % PROGRESS_EVERY == 0 or t == T:
-            probes.progress(fabric, done + t)
+            probes.report_progress(done + t, fabric.rank)
     strategy.drain()
     strategy.close()
     distances.append((shard.weights - target).norm())

@@ -18,6 +18,7 @@ from repro.algorithms.timing.fit import Fit, fit_alpha_beta
 from repro.fabric.base import Fabric
 from repro.fabric.virtual.network import Network
 from repro.probes import ResultPart
+from repro.probes.shared.driver import run_in_turns
 from repro.probes.shared.stopwatch import repetitions, slowest
 
 LEAST_S, MOST_REPETITIONS = 0.02, 50  # of one measurement, in which short work is repeated
@@ -103,10 +104,8 @@ def native(fabric: Any, sizes: Sequence[int], rounds: int, blocking: bool = Fals
 def _fitted(fabric: Fabric, work: Callable[[int], Any], sizes: Sequence[int], rounds: int, messages: int) -> Fitted:
     """Time `work(bytes)` on the slowest rank, `rounds` times a size in turns, and fit; the same on every rank."""
     times = {n: repetitions(fabric, partial(work, n), LEAST_S, MOST_REPETITIONS) for n in sizes}
-    seconds: dict[int, list[float]] = {n: [] for n in sizes}
-    for _ in range(rounds):
-        for n in sizes:
-            seconds[n].append(slowest(fabric, partial(work, n), times[n]) / times[n])
+    calls = {n: lambda n=n: slowest(fabric, partial(work, n), times[n]) / times[n] for n in sizes}
+    seconds = run_in_turns(calls, rounds, uncounted=0)
     points = [(n, statistics.median(each)) for n, each in seconds.items()]
     straight = fit_alpha_beta(points, lambda n: (messages, messages * n))
     return Fitted(fit(points, messages), as_points(seconds, points, straight))

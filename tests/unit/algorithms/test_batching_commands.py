@@ -197,5 +197,5 @@ def test_wrong_parameters(change, words):
 
 
 def test_one_worker():
-    with pytest.raises(InputError, match="workers=2: program batching only computes"):
+    with pytest.raises(InputError, match="workers=2: program batching runs on one rank"):
         check(configured(PROBE, "workers=2", "batch=2"))

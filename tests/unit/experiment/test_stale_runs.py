@@ -151,11 +151,10 @@ EDITS = {
     "repro/data/sets/mnist.py": {"dsync", "pipe_sgd", "mpi", "gloo", "ring"},
     "repro/probes/ring.py": {"ring"},
     # rooms that cannot change a number
-    "repro/probes/simulator.py": set(),
+    "repro/probes/lengths.py": set(),
     "repro/cli/main.py": set(),
     "repro/core/errors.py": set(),
     "repro/experiment/cache_key.py": set(),
-    "repro/testing/faults/trial.py": set(),
     "repro/launch/slurm/submit.py": set(),
     "repro/records/store.py": set(),
     "repro/answers/claims/compute.py": set(),

@@ -172,7 +172,7 @@ def test_a_selection_s_result(tmp_path):
     ("fig8", "paper/gtopk", "workers=1", "program p2p needs 2"),
     ("fig9", "paper/gtopk", "probe.density=1e-9", "selects none of 25000000 .* must be 4e-08 or more"),
     ("fig9", "paper/gtopk", "probe.ranks=[256]", r"probe.ranks=\[256\]: must be 2 to workers=128"),
-    ("fig11", "here", "workers=2", "workers=1"),
+    ("fig11", "here", "workers=2", "workers=2: program selection runs on one rank"),
     ("fig11", "here", "probe.density=1e-9", "selects none of .*; must be .* or more"),
 ])  # fmt: skip
 def test_bad_parameters_are_refused(experiment, testbed, override, message):

@@ -9,8 +9,8 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from repro.testing.faults import checkpoints
-from repro.testing.faults.trial import Lost, Trial
+from tests.faults import checkpoints
+from tests.faults.trial import Lost, Trial
 
 LOG = "events.jsonl"
 PLANTED = "executed"  # the file that the code in a `planted` checkpoint would create
@@ -18,8 +18,8 @@ PLANTED = "executed"  # the file that the code in a `planted` checkpoint would c
 
 def _newest(folder: Path, dice: random.Random) -> Path:
     """The newest checkpoint of a random rank."""
-    ranks = sorted({checkpoints.rank(path) for path in checkpoints.all_in(folder)})
-    return checkpoints.of_rank(folder, dice.choice(ranks))[-1]
+    ranks = sorted({checkpoints.rank(path) for path in checkpoints.checkpoints_below(folder)})
+    return checkpoints.checkpoints_of_rank(folder, dice.choice(ranks))[-1]
 
 
 def cut(path: Path, dice: random.Random) -> None:
@@ -65,7 +65,7 @@ def file(name: str, damage: Callable[[Path, random.Random], None]) -> Callable[[
 def all_of_a_rank(folder: Path, dice: random.Random) -> Path:
     """Flip a bit in every checkpoint of a rank, so that none is usable."""
     path = _newest(folder, dice)
-    for each in checkpoints.of_rank(folder, checkpoints.rank(path)):
+    for each in checkpoints.checkpoints_of_rank(folder, checkpoints.rank(path)):
         flip(each, dice)
     return path
 

@@ -1,4 +1,4 @@
-"""Program `first_step`: the start-up time of `repro run`, and what forked ranks cost.
+"""The start-up time of `repro run`, and what forked ranks cost.
 
 It measures the time to the first step of a 2-rank run, and of a torchrun script with the same imports; the CPU time of
 a command whose run is already done; and the steps of forked and of fresh ranks. It starts every command as a user
@@ -19,63 +19,37 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from repro import probes
-from repro.core.fields import Count, Model, Positive
 from repro.core.paths import PROJECT
-from repro.experiment.schema import RunConfig
-from repro.fabric.base import Fabric
-from repro.probes import ResultPart
-from repro.probes.shared import torchrun_script
-from repro.probes.shared.options import needs_one, needs_real_time
-from repro.probes.shared.stopwatch import Spread, spread
+from repro.probes.shared.stopwatch import spread
 from repro.records.events import read_events
+from tests.bench import torchrun_script
 
 RANKS = 2
 COMMAND = [sys.executable, "-m", "repro", "run", "pipesgd/fig4-mnist", "--no-mlflow", "--no-report"]
 RUN = ["strategy=dsync", "testbed=here", "dataset.standin=always", f"workers={RANKS}", "batch=40", "trace_steps=1"]
 ONE_STEP = [*RUN, "epochs=0.001"]
 SCRIPT = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(RANKS), "-m", torchrun_script.__name__]
-# environment variables of a rank, which would make a command join this run: prefixes and names
-RANK_PREFIXES = ("OMPI_", "PMIX_", "PMI_", "PRTE_", "TORCHELASTIC_", "MASTER_", "LOCAL_", "GROUP_", "ROLE_", "REPRO_")
-RANK_NAMES = ("RANK", "WORLD_SIZE", "PYTHON_EXEC")
+
+SIZES = {"quick": (1, 0.1), "full": (5, 20.0)}  # turns; epochs of the longer runs, whose fastest steps are compared
+GOALS = [
+    {"what": "the first step of a run planned before, over a torchrun script's", "where": {"what": "planned before"},
+     "over": {"what": "torchrun"}, "number": "seconds_median", "at_most": 1.1},
+    {"what": "CPU seconds of a command with nothing to run", "where": {"what": "nothing to run"},
+     "number": "seconds_median", "at_most": 1.0},
+]  # fmt: skip
 
 
-class Options(Model):
-    turns: Count
-    epochs: Positive  # of the longer runs, whose fastest steps are compared
-
-
-class StartTime(ResultPart):
-    """what: torchrun, planned anew, planned before (seconds until the end of the first step); nothing to run (CPU
-    seconds); forked, fresh (seconds of the fastest step)."""
-
-    what: str
-    seconds: Spread
-
-
-class Result(ResultPart):
-    rows: list[StartTime]
-
-
-def check(config: RunConfig) -> None:
-    needs_one(config, "starts commands of its own")
-    needs_real_time(config)
-
-
-def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
-    probe = config.probe
+def measure_rows(scale: str) -> list[dict[str, Any]]:
+    """A row for each measurement. what: torchrun, planned anew, planned before (seconds until the end of the first
+    step); nothing to run (CPU seconds); forked, fresh (seconds of the fastest step)."""
+    turns, epochs = SIZES[scale]
     times: dict[str, list[float]] = {}
-    probes.start(fabric, probe.turns)
     with tempfile.TemporaryDirectory() as holder:
-        for turn in range(probe.turns):
+        for turn in range(turns):
             where = Path(holder) / str(turn)  # with a new cache: the first command plans, later ones reuse the plan
-            for what, measure in measurements(where, probe.epochs).items():
+            for what, measure in measurements(where, epochs).items():
                 times.setdefault(what, []).append(measure())
-                probes.progress(fabric, turn)
-    rows: list[dict[str, Any]] = [{"what": what, "seconds": spread(seconds)} for what, seconds in times.items()]
-    medians = {row["what"]: row["seconds"]["median"] for row in rows}
-    line = ", ".join(f"{what} {seconds:.3g} s" for what, seconds in medians.items())
-    return probes.Finding({"rows": rows}, medians, line)
+    return [{"what": what, "seconds": spread(seconds)} for what, seconds in times.items()]
 
 
 def measurements(where: Path, epochs: float) -> dict[str, Callable[[], float]]:
@@ -92,11 +66,7 @@ def measurements(where: Path, epochs: float) -> dict[str, Callable[[], float]]:
 
 def start(words: Sequence[str], where: Path) -> str:
     """Run a command with results and cache below `where`; returns its output."""
-    environment = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(RANK_PREFIXES) and name not in RANK_NAMES
-    }
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("REPRO_")}
     environment |= {"REPRO_RESULTS": str(where / "results"), "XDG_CACHE_HOME": str(where / "cache")}
     environment["OMP_NUM_THREADS"] = "1"
     return subprocess.run(words, env=environment, cwd=PROJECT, stdout=subprocess.PIPE, text=True, check=True).stdout

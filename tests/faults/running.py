@@ -7,8 +7,8 @@ import signal
 import time
 from collections.abc import Callable
 
-from repro.testing.faults import processes
-from repro.testing.faults.trial import Command, Lost, Trial
+from tests.faults import processes
+from tests.faults.trial import Command, Lost, Trial
 
 STOPPED_LIMIT_S = 6  # how long the others wait for a stopped rank
 
@@ -90,9 +90,9 @@ def started_twice(trial: Trial) -> None:
     second = trial.start()
     statuses = [command.end(), second.end()]
     trial.struck = any(statuses)
-    for one, status in zip((command, second), statuses, strict=True):
-        if status not in (0, 2) or "Traceback" in one.messages():
-            raise Lost(f"exit status {status}: {one.messages()[-1000:]}")
+    for started, status in zip((command, second), statuses, strict=True):
+        if status not in (0, 2) or "Traceback" in started.messages():
+            raise Lost(f"exit status {status}: {started.messages()[-1000:]}")
     if all(statuses):
         raise Lost(f"neither ran: {command.messages()[-500:]}; {second.messages()[-500:]}")
 

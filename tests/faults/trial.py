@@ -21,7 +21,7 @@ from repro.core.not_none import not_none
 from repro.core.processes import safe_environment
 from repro.records import store
 from repro.records.flat import flat
-from repro.testing.faults import checkpoints, processes, training
+from tests.faults import checkpoints, processes, training
 
 EARLY = 0.25  # the share of faults before the training
 PATIENCE_S = 600.0  # time limit of a command, which only a hang exceeds
@@ -133,7 +133,7 @@ class Trial:
             if not any(log.stat().st_size for log in self.files("events.jsonl")):
                 return False
             return iteration <= 0 or any(
-                checkpoints.iteration(path) >= iteration for path in checkpoints.all_in(self.seen)
+                checkpoints.iteration(path) >= iteration for path in checkpoints.checkpoints_below(self.seen)
             )
 
         while command.running and not reached():
@@ -161,7 +161,7 @@ class Trial:
         signals have their default effect.
         """
         status, messages = command.end(), command.messages()
-        left = processes.of(self.results)
+        left = processes.processes_of(self.results)
         self.struck = self.struck or status != 0
         if left:
             raise Lost(f"processes {left} still run after the command")
@@ -182,7 +182,7 @@ class Trial:
             if self.summary():
                 return None
         iterations = [
-            {checkpoints.iteration(path) for path in checkpoints.of_rank(self.seen, rank)} - {without}
+            {checkpoints.iteration(path) for path in checkpoints.checkpoints_of_rank(self.seen, rank)} - {without}
             for rank in range(not_none(self.undisturbed).summary["ranks"])
         ]
         return max(set.intersection(*iterations), default=None)
@@ -229,7 +229,7 @@ def differences(summary: Mapping[str, Any], whole: Mapping[str, Any], strategy: 
     same("counters", sorted(summary["counters"]), sorted(whole["counters"]))
     gradients = summary["iterations"] * summary["workers"]
     stale = [(int(rounds), count) for rank in summary["staleness"] for rounds, count in rank.items()]
-    if training.deterministic(strategy):
+    if training.ends_with_same_bits(strategy):
         for name in ("weights_sha256", "bytes_sent", "staleness", "counters"):
             same(name, summary[name], whole[name])
         for score in ("loss", "test_loss", summary["metric"]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 
-from repro.testing.faults.trial import Lost, Trial
+from tests.faults.trial import Lost, Trial
 
 
 def _mirrored(trial: Trial, listening: socket.socket) -> None:

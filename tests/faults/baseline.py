@@ -14,24 +14,24 @@ from typing import Any
 
 from repro.core.atomic import write_atomically
 from repro.core.errors import FaultError
-from repro.testing.faults import checkpoints, processes
-from repro.testing.faults.trial import Trial, Undisturbed
+from tests.faults import checkpoints, processes
+from tests.faults.trial import Trial, Undisturbed
 
 ATTEMPTS = 6  # attempts to kill a run between its second checkpoint and its end
 
 _making: defaultdict[tuple[str, Path], threading.Lock] = defaultdict(threading.Lock)
 
 
-def of(strategy: str, folder: Path, key: str) -> Undisturbed:
+def find_baseline(strategy: str, folder: Path, key: str) -> Undisturbed:
     """The baseline of a strategy, from `folder` if it has one with this run key, else made there.
 
     FaultError if the run without faults fails.
     """
     with _making[strategy, folder]:  # concurrent trials may need it
-        return _of(strategy, folder, key)
+        return _found_or_made(strategy, folder, key)
 
 
-def _of(strategy: str, folder: Path, key: str) -> Undisturbed:
+def _found_or_made(strategy: str, folder: Path, key: str) -> Undisturbed:
     record, killed = folder / f"{strategy}.json", folder / f"{strategy}.killed"
     with contextlib.suppress(OSError, ValueError, KeyError):
         stored = json.loads(record.read_text(encoding="utf-8"))
@@ -80,5 +80,5 @@ def _kill_half_way(strategy: str, folder: Path, whole: Undisturbed) -> None:
 
 def _half_way(trial: Trial, whole: dict[str, Any]) -> bool:
     folders = list(trial.seen.glob("*/*/*-seed0-*"))
-    each = [checkpoints.of_rank(folders[0], rank) for rank in range(whole["ranks"])] if folders else [[]]
+    each = [checkpoints.checkpoints_of_rank(folders[0], rank) for rank in range(whole["ranks"])] if folders else [[]]
     return all(len(paths) >= 2 and 2 * checkpoints.iteration(paths[-1]) >= whole["iterations"] for paths in each)

@@ -15,7 +15,7 @@ from repro.core import locks
 from repro.rank import ends
 
 
-def of(folder: Path) -> list[int]:
+def processes_of(folder: Path) -> list[int]:
     """The processes, except zombies, with `folder` or a path in it in their command line or `$REPRO_RESULTS`."""
     pids = []
     for process in psutil.process_iter(["cmdline", "environ"]):
@@ -47,6 +47,6 @@ def kill(pids: Iterable[int], sign: int) -> None:
 
 def kill_all(folder: Path) -> None:
     """Kill all processes of `folder`, including those that they start meanwhile."""
-    while left := of(folder):
+    while left := processes_of(folder):
         kill(left, signal.SIGKILL)
         time.sleep(0.01)

@@ -47,11 +47,12 @@ class Goal(Model):
         return self
 
 
-def of_experiment(name: str, summaries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def judge_experiment(name: str, summaries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The goals of an experiment, judged on its records among `summaries`."""
-    own = own_file(name)
-    records = [one for one in summaries if (one["paper"], one["experiment"]) == (own["paper"], own["experiment"])]
-    return [row for goal in own.get("goals", ()) for row in judge(checked(Goal, goal, "goals"), records)]
+    experiment = own_file(name)
+    names = experiment["paper"], experiment["experiment"]
+    records = [summary for summary in summaries if (summary["paper"], summary["experiment"]) == names]
+    return [row for goal in experiment.get("goals", ()) for row in judge(checked(Goal, goal, "goals"), records)]
 
 
 def judge(goal: Goal, summaries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

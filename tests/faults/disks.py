@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from repro.core.not_none import not_none
-from repro.testing.faults.trial import Impossible, Trial
+from tests.faults.trial import Impossible, Trial
 
 SIZE = "96m"
 UNUSABLE = 2  # exit status for unusable input, including folders that cannot be written

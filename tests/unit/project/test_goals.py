@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from repro.answers import goals
+from repro.core import config_folders
 from repro.core.errors import InputError
+from repro.core.fields import checked
 from repro.experiment import files
 from repro.experiment.config import experiment_names
+from tests.bench import goals
+from tests.bench.__main__ import FOLDER, FUNCTIONS
 
 
 def record(seed: int, rows: list[dict], **factors) -> dict:
@@ -71,9 +74,10 @@ def test_a_goal_has_one_bound():
             goals.Goal(what="w", number="n", **bounds)
 
 
-@pytest.mark.parametrize("experiment", experiment_names("bench"))
-def test_the_benchmarks_goals_are_goals(experiment):
-    own = files.own_file(experiment).get("goals", [])
-    assert own or experiment == "bench/collective"
-    assert all(goals.Goal(**goal).what for goal in own)
-    assert all(judged["value"] is None for judged in goals.of_experiment(experiment, []))
+def test_the_benchmarks_goals_are_goals():
+    with config_folders.used([FOLDER]):
+        for experiment in set(experiment_names("bench")) - {"bench/collective"}:
+            assert all(checked(goals.Goal, goal, "goals").what for goal in files.own_file(experiment)["goals"])
+            assert all(judged["value"] is None for judged in goals.judge_experiment(experiment, []))
+    for module in FUNCTIONS.values():
+        assert all(checked(goals.Goal, goal, "goals").what for goal in module.GOALS)

@@ -49,13 +49,13 @@ SAME_BITS = ("eager_quorum",)
 
 def overrides_of(strategy: str) -> list[str]:
     """The overrides of a strategy's run."""
-    own = [f"strategy.{option}" for option in OPTIONS.get(strategy, ())]
+    chosen = [f"strategy.{option}" for option in OPTIONS.get(strategy, ())]
     needs = strategies.load(strategy).requires
     launcher = ["testbed.launcher=torchrun"] if "torch.distributed" in needs else []
-    return [*SIZES, *OPTIMIZER, f"strategy={strategy}", *own, *launcher]
+    return [*SIZES, *OPTIMIZER, f"strategy={strategy}", *chosen, *launcher]
 
 
-def deterministic(strategy: str) -> bool:
+def ends_with_same_bits(strategy: str) -> bool:
     """Whether the strategy, with these options, always ends with the same bits."""
     if strategy in SAME_BITS:
         return True

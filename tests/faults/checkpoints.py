@@ -11,7 +11,7 @@ from repro.core.not_none import not_none
 NAME = re.compile(r"iteration(\d+)\.rank(\d+)\.pt")
 
 
-def all_in(folder: Path) -> list[Path]:
+def checkpoints_below(folder: Path) -> list[Path]:
     """All complete checkpoints (those with a manifest) below a folder, the oldest first."""
     paths: list[Path] = []
     with contextlib.suppress(FileNotFoundError):  # a run that ends removes its folder
@@ -19,8 +19,8 @@ def all_in(folder: Path) -> list[Path]:
     return sorted(paths, key=lambda path: (iteration(path), rank(path)))
 
 
-def of_rank(folder: Path, number: int) -> list[Path]:
-    return [path for path in all_in(folder) if rank(path) == number]
+def checkpoints_of_rank(folder: Path, number: int) -> list[Path]:
+    return [path for path in checkpoints_below(folder) if rank(path) == number]
 
 
 def iteration(path: Path) -> int:

@@ -1,0 +1,76 @@
+"""`make bench`: run the benchmarks of the harness and judge their goals; writes results/bench/."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from repro.cli.benchmarks import run_again
+from repro.cli.main import run_reporting_errors
+from repro.cli.options import Parser, as_json
+from repro.core import command_process, config_folders
+from repro.core.atomic import write_atomically
+from repro.core.errors import unknown
+from repro.core.fields import checked
+from repro.core.paths import results_root
+from repro.experiment.config import experiment_names
+from tests.bench import first_step, goals, simulator
+
+FOLDER = Path(__file__).parent
+FUNCTIONS = {"first-step": first_step, "simulator": simulator}
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = Parser(prog="python -m tests.bench", description="run the harness's benchmarks and judge their goals")
+    parser.add_argument("--only", metavar="BENCHMARK", help="run one benchmark; an unknown name lists them")
+    parser.add_argument("--scale", default="full", choices=["quick", "full"], help="quick (does it run), or full")
+    as_json(parser)
+    return parser.parse_args()
+
+
+def run_benchmarks() -> None:
+    """Run them; each writes its records or rows before the next begins, and its goals."""
+    args = parse_arguments()
+    command_process.start_guard()
+    with config_folders.used([FOLDER]), command_process.signals_interrupt({}):
+        experiments = [name.partition("/")[2] for name in experiment_names("bench", args.scale)]
+        names = sorted([*experiments, *FUNCTIONS])
+        if args.only is not None and args.only not in names:
+            raise unknown("benchmark", args.only, names)
+        judged = {name: judge_benchmark(name, args.scale) for name in names if args.only in (None, name)}
+    if args.json:
+        print(json.dumps(judged, indent=1))
+        return
+    for name, judgements in judged.items():
+        print(f"{name}\n{goals.text(judgements) or '  no goal is judged on this machine'}")
+    print(f"records and goals: {results_root() / 'bench'}")
+
+
+def judge_benchmark(name: str, scale: str) -> list[dict[str, Any]]:
+    """Run a benchmark; its goals, as `goals.judge`."""
+    if name in FUNCTIONS:
+        rows = FUNCTIONS[name].measure_rows(scale)
+        write(name, "rows", rows)
+        summary = {"seed": 0, "factors": {}, "result": {"rows": rows}}
+        judgements = [
+            judgement
+            for goal in FUNCTIONS[name].GOALS
+            for judgement in goals.judge(checked(goals.Goal, goal, "goals"), [summary])
+        ]
+    else:
+        judgements = goals.judge_experiment(f"bench/{name}", run_again(f"bench/{name}", [], scale))
+    write(name, "goals", judgements)
+    return judgements
+
+
+def write(name: str, what: str, content: Any) -> None:
+    path = results_root() / "bench" / name / f"{what}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, json.dumps(content, indent=1, allow_nan=False) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(run_reporting_errors(run_benchmarks))

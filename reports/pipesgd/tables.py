@@ -11,6 +11,7 @@ from repro.answers.claims.compute import COMPUTATION
 from repro.answers.claims.evidence import outcome_of
 from repro.answers.pages import reference
 from repro.answers.tables.results import Results
+from repro.core.not_none import not_none
 
 PAPER = "pipesgd"
 # Figure 4's rows: experiment -> what the paper (and reference/pipesgd.csv) calls it
@@ -31,13 +32,11 @@ def speedups(results: Results) -> pd.DataFrame:
     """The speed-up of the fastest compressed Pipe-SGD: a row a benchmark, baseline and kind; for the paper its
     range."""
     rows = []
-    for one in results.verdicts:
-        over = {"speedup-vs-dsync": "over D-Sync", "speedup-vs-ps": "over PS-Sync"}
-        ending = next((ending for ending in over if one.claim.id.endswith(ending)), None)
-        if ending and one.estimate:
-            about = {"benchmark": FIGURE4[one.claim.experiment], "over": over[ending]}
-            ours, paper = one.estimate, one.claim.paper
-            rows.append(about | {"kind": one.kind, "speedup": ours.point, "low": ours.low, "high": ours.high})
+    for claims, over in {"*speedup-vs-dsync": "over D-Sync", "*speedup-vs-ps": "over PS-Sync"}.items():
+        for judged in results.claims(claims):
+            about = {"benchmark": FIGURE4[judged.claim.experiment], "over": over}
+            ours, paper = not_none(judged.estimate), judged.claim.paper
+            rows.append(about | {"kind": judged.kind, "speedup": ours.point, "low": ours.low, "high": ours.high})
             rows.append(about | {"kind": "paper", "speedup": math.nan, "low": paper.low, "high": paper.high})
     return pd.DataFrame(rows).drop_duplicates() if rows else pd.DataFrame()
 

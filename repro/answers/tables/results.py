@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatch
 from functools import cached_property
 from pathlib import Path
 
@@ -46,6 +47,14 @@ class Results:
     def verdicts(self) -> list[ClaimVerdict]:
         """The verdict of every kind of number on every claim, in the file's order."""
         return self.evaluator.verdicts()
+
+    def claims(self, pattern: str, experiment: str | None = None) -> list[ClaimVerdict]:
+        """The verdicts that have a number, of the claims whose names match a pattern such as `*-over-dense`."""
+        return [
+            each
+            for each in self.verdicts
+            if each.estimate and fnmatch(each.claim.id, pattern) and experiment in (None, each.claim.experiment)
+        ]
 
     def interval(self, experiment: str, kind: str, of: Filter, over: Filter) -> tuple[float, float]:
         """(low, high) of our number for the claim that compares these rows; NaN without such a claim."""

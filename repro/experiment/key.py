@@ -17,14 +17,7 @@ from repro.experiment.run import Run
 from repro.experiment.schema import RunConfig
 from repro.experiment.versions import StoredDigests, edited_parts, versions_of
 from repro.records import provenance
-
-# entries that no result depends on: names, places of data, time limits
-NOT_IN_KEY = {
-    *("variant", "factors", "changed", "scale", "seed", "key", "hardware", "provenance"),
-    *("data", "timeout_s", "title", "strategy", "model", "dataset", "imbalance"),
-    "profile_steps",  # adds another run
-    *("inputs", "draws"),  # count only in a sweep over draws
-}
+from repro.records.configured import roles_of
 
 
 class Keys:
@@ -80,7 +73,12 @@ def keyed(config: RunConfig) -> dict[str, Any]:
     Values at their defaults do not count, so that a new option changes no key of a run that does not use it. A plugin's
     defaults are in its code, which is hashed itself; the schema's defaults never change.
     """
-    parts = config.model_dump(mode="json", exclude=NOT_IN_KEY, exclude_defaults=True)
+    roles = roles_of(RunConfig)
+    left_out = {name for name, role in roles.items() if role.keyed == "never"}
+    parts = config.model_dump(mode="json", exclude=left_out | PLUGINS.keys(), exclude_defaults=True)
+    for name, role in roles.items():
+        if role.keyed == "always":  # at its default
+            parts.setdefault(name, RunConfig.model_fields[name].get_default(call_default_factory=True))
     for entry in ("sources", "inputs"):  # describe a testbed's numbers
         parts["testbed"].pop(entry, None)
     if config.draws:  # their number does not count: more draws extend the same sweep

@@ -18,13 +18,14 @@ from pydantic import (
 )
 
 from repro.core.errors import InputError
-from repro.core.fields import Count, Entries, Model, NonNegative, Number, Positive, Text, Whole
+from repro.core.fields import Count, Entries, Model, NonNegative, Positive, Text, Whole
 from repro.core.paths import RESERVED
 from repro.core.registry import PROBES, TRAIN
 from repro.experiment import limits, plugins
 from repro.experiment.inputs import Inputs
 from repro.experiment.optimizer import Optimizer
 from repro.experiment.testbeds import Modelled, Testbed
+from repro.records.configured import NO_RESULT, Configured
 from repro.records.identity import Identity
 
 
@@ -96,55 +97,41 @@ class Numerics(Model):
         return next((one for one in self.chosen if one in ours), None)
 
 
-class RunConfig(Model):
-    """A run. `paper_configs/config.yaml` describes the entries and sets what an experiment does not.
+class RunConfig(Configured):
+    """A run as configured. `paper_configs/config.yaml` describes the entries and sets what an experiment does not.
 
-    An entry with a default here was added later; at its default it changes nothing and is not in the key of a run.
+    Here are the entries whose form or range is narrower than in a record, and those that a record lacks.
     """
 
-    model_config = ConfigDict(extra="ignore")  # an experiment's grid, scales, and named values for interpolation
+    # an experiment's grid, scales, and named values for interpolation are ignored
+    model_config = ConfigDict(extra="ignore", arbitrary_types_allowed=True)
 
-    program: Text
-    probe: Any  # the program's `Options`
     paper: PaperFolder
     experiment: Folder
-    title: Text
+    variant: str = ""
     strategy: plugins.Strategy
     model: plugins.Model
     dataset: plugins.Dataset
     testbed: Testbed
     imbalance: plugins.Imbalance
     workers: Annotated[int, Field(ge=1, le=limits.RANKS)]
-    batch: Count
     epochs: Annotated[float, Field(gt=0, le=limits.EPOCHS, allow_inf_nan=False)]
+    optimizer: Optimizer
+    numerics: Numerics = Field(default_factory=Numerics)
+    min_compute_s: NonNegative | None = None
     eval_every: Positive
     checkpoint_every: Positive
-    accumulate: Count
-    metric: Text
-    targets: list[Number | int]
-    optimizer: Optimizer
-    breakdown_steps: Whole | None = 300
-    min_compute_s: NonNegative | None = None
-    eval_train: Whole = 0
-    numerics: Numerics = Field(default_factory=Numerics)
-    inputs: Inputs = Field(default_factory=dict)  # of the experiment, besides those of the testbed
-    draws: Whole = 0  # number of draws of all inputs; 0: a single run of the configured values
     seed: Seed
-    device: Literal["auto", "cpu", "cuda"]
-    breakdown: bool
-    trace_steps: Whole
-    profile_steps: Whole = 0
-    timeout_s: Positive
-    data: Data
-    scale: Text
-    # of the variant
-    variant: str = ""
-    factors: Entries = Field(default_factory=dict)
-    changed: list[str] = Field(default_factory=list)  # paths at which the user's overrides changed the experiment's own
+    title: Annotated[Text, NO_RESULT]
+    inputs: Annotated[Inputs, NO_RESULT] = Field(default_factory=dict)  # besides the testbed's; count in a sweep alone
+    draws: Annotated[Whole, NO_RESULT] = 0  # of all inputs; 0: a single run of the configured values
+    profile_steps: Annotated[Whole, NO_RESULT] = 0  # adds another run
+    timeout_s: Annotated[Positive, NO_RESULT]
+    data: Annotated[Data, NO_RESULT]
     # filled in when the run starts
-    key: str = ""
-    hardware: Entries = Field(default_factory=dict)
-    provenance: Entries = Field(default_factory=dict)
+    key: Annotated[str, NO_RESULT] = ""
+    hardware: Annotated[Entries, NO_RESULT] = Field(default_factory=dict)
+    provenance: Annotated[Entries, NO_RESULT] = Field(default_factory=dict)
 
     @field_validator("probe", mode="plain")
     @classmethod

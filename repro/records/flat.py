@@ -8,13 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 from repro.records import variants
+from repro.records.configured import Configured
 from repro.records.record import Record, TrainResult
 
 OF_TRAINING = ("epochs", "eval_every", "metric", "optimizer", "accumulate")
-OF_EVERY = (
-    *("program", "paper", "experiment", "factors", "min_compute_s", "workers", "seed", "scale"),
-    *("breakdown", "batch"),
-)
+OTHERWISE = ("probe", "model", "dataset", "testbed", "strategy", "imbalance", "numerics", "targets")  # not as they are
 PLAIN = (
     *("curve", "trace", "phases", "server_phases", "staleness", "counters", "final", "pipeline", "per_rank"),
     *("iterations", "iterations_per_epoch", "bytes_sent", "weights_sha256", "allreduce", "observed", "free_arithmetic"),
@@ -25,7 +23,8 @@ PARTS = ("dataset", "memory", "step", "communication")
 def flat(record: Record) -> dict[str, Any]:
     """The entries of a record's identity and result side by side; a missing entry is None or empty."""
     identity, result, testbed = record.identity, record.result, record.identity.testbed
-    made: dict[str, Any] = {name: getattr(identity, name) for name in OF_EVERY}
+    left_out = OTHERWISE if identity.trains else (*OTHERWISE, *OF_TRAINING)
+    made: dict[str, Any] = {name: getattr(identity, name) for name in Configured.model_fields if name not in left_out}
     made |= {"identity": identity, "variant": variants.label(identity), "variant_name": identity.variant}
     made |= {"status": "finished", "key": record.key, "run": record.run, "kind": record.kind, "fabric": record.fabric}
     made |= {"ranks": record.ranks, "provenance": record.provenance, "wall": record.wall}
@@ -40,7 +39,7 @@ def flat(record: Record) -> dict[str, Any]:
     if not isinstance(result, TrainResult):
         probe = {"result": result.found, "metrics": result.metrics, "line": result.line, "model": result.model}
         return made | probe | ({"dataset": result.dataset.model_dump()} if result.dataset else {})
-    made |= {name: getattr(identity, name) for name in OF_TRAINING} | {name: getattr(result, name) for name in PLAIN}
+    made |= {name: getattr(result, name) for name in PLAIN}
     for name in PARTS:
         part = getattr(result, name)
         made[name] = part and part.model_dump()

@@ -8,43 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from repro.core import safe_files
 from repro.core.registry import TRAIN
 from repro.records import kinds
+from repro.records.configured import Configured, Parts, roles_of
 from repro.records.units import METADATA, check_units
 
 Values = dict[str, Any]  # path -> value: a number, a text, true, false, or a list
-# Bounds of the entries of a record, which may be somebody else's.
-MOST = 2**53  # whole numbers up to it are exact in JSON
-MOST_PARTS = 10**6  # ranks, threads or cores
-Number = int | Annotated[float, Field(allow_inf_nan=False)]
-Amount = Annotated[Number, Field(ge=0, le=MOST)]
-Whole = Annotated[int, Field(ge=0, le=MOST)]
-Count = Annotated[int, Field(ge=1, le=MOST)]
-Parts = Annotated[int, Field(ge=1, le=MOST_PARTS)]
-
-# the parts of a configuration that can affect a result; the others are names of the run and paths of its data
-PARTS = (
-    *("program", "probe", "strategy", "model", "dataset", "testbed", "imbalance", "workers", "batch", "epochs"),
-    *("accumulate", "optimizer", "numerics", "min_compute_s", "metric", "targets", "eval_every", "eval_train"),
-    *("checkpoint_every", "breakdown", "breakdown_steps", "trace_steps", "device"),
-)
 DESCRIPTION = "testbed.network"  # text for display
 OF_SIMULATION = ("testbed.fair", "testbed.share_spread")  # unused by emulated testbeds, which inherit them
 DEEPEST = 20  # levels of nested mappings
-
-
-def _plain_name(name: str) -> str:
-    if not safe_files.is_plain(name):
-        raise ValueError("must be a plain name")
-    return name
-
-
-Folder = Annotated[str, AfterValidator(_plain_name)]
 
 
 class Part(BaseModel):
@@ -78,39 +54,16 @@ class RecordedTestbed(NamedPart):
     threads_per_rank: Parts = 1
 
 
-class Identity(Part):
-    """Every configured value. Runs whose identities differ only in the seed belong to one variant."""
+class Identity(Configured):
+    """A run as recorded. Runs whose identities differ only in the seed belong to one variant."""
 
-    paper: Folder
-    experiment: Folder
-    variant: str  # its label in the experiment
-    factors: dict[str, str | bool | Number] = {}
-    program: str = TRAIN
-    probe: Any = None  # the options of a program that is a probe
     strategy: NamedPart
     model: NamedPart | None = None
     dataset: NamedPart | None = None
     testbed: RecordedTestbed
     imbalance: NamedPart = Field(default_factory=lambda: NamedPart(name="none"))
-    workers: Parts
-    batch: Count
-    epochs: Amount | None = None
-    accumulate: Count = 1
-    optimizer: dict[str, Any] = {}
-    numerics: dict[str, Any] = {}
-    min_compute_s: Amount | None = None
-    metric: str = "top1"
-    targets: list[Number] = []
-    eval_every: Amount | None = None
-    eval_train: Whole = 0
-    checkpoint_every: Amount | None = None
-    breakdown: bool = False
-    breakdown_steps: Whole | None = 300
-    trace_steps: Whole = 0
-    device: str = "auto"
-    scale: str = "custom"
-    seed: Whole
-    changed: list[str] = []  # paths at which the user's overrides differ from the experiment's own values
+    optimizer: dict[str, Any] = Field(default_factory=dict)
+    numerics: dict[str, Any] = Field(default_factory=dict)
 
     @cached_property
     def values(self) -> Values:
@@ -129,8 +82,9 @@ class Identity(Part):
 def values_of(config: Mapping[str, Any]) -> Values:
     """The values of an identity, or of a resolved configuration, by their paths."""
     values: Values = {}
-    for name in PARTS:
-        values.update(_flat(name, config.get(name)))
+    for name, role in roles_of(Configured).items():
+        if role.compared:
+            values.update(_flat(name, config.get(name)))
     ignored = (DESCRIPTION, *(OF_SIMULATION if values.get("testbed.kind") == kinds.EMULATED else ()))
     values = {path: value for path, value in values.items() if path not in ignored}
     if isinstance(targets := values.get("targets"), list):

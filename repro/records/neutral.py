@@ -1,6 +1,7 @@
 """What a value that a record lacks counts as: it was introduced later, so that its neutral value changes nothing.
 
-Neutral values are 0, false, empty ones, those of `NEUTRAL`, and the defaults of a plugin's options.
+Neutral are 0, false and empty values, the defaults in `repro.records.configured`, those of `OF_PARTS`, and the defaults
+of a plugin's options.
 """
 
 from __future__ import annotations
@@ -11,14 +12,11 @@ from typing import Any
 from repro.core import user_cache
 from repro.core.paths import PACKAGE
 from repro.core.registry import PLUGINS
+from repro.records.configured import Configured
 from repro.records.identity import Values, plain_value
 
-# neutral values other than 0, false and empty; they are the defaults in `repro.experiment.schema`
-NEUTRAL: dict[str, Any] = {
-    "program": "train",
-    "accumulate": 1,
-    "breakdown_steps": 300,
-    "device": "auto",
+# neutral values of entries of parts, besides 0, false and empty ones; the defaults in `repro.experiment`
+OF_PARTS: dict[str, Any] = {
     "imbalance.name": "none",
     "numerics.precision": "fp32",
     "optimizer.name": "sgd",
@@ -35,9 +33,15 @@ NEUTRAL: dict[str, Any] = {
 }
 
 
+def neutral_value(path: str) -> Any:
+    """The neutral value of the entry at a path, if that is not 0, false or empty."""
+    entry = Configured.model_fields.get(path)
+    return entry.get_default(call_default_factory=True) if entry else OF_PARTS.get(path)
+
+
 def is_neutral(path: str, value: Any) -> bool:
     """Whether a value equals that of a record without it."""
-    return not value or value == NEUTRAL.get(path)
+    return not value or value == neutral_value(path)
 
 
 def completed(runs: Sequence[Values]) -> list[Values]:

@@ -15,7 +15,8 @@ from repro.core.fields import line
 from repro.core.phases import PHASES
 from repro.core.registry import PROBES, TRAIN
 from repro.records import kinds
-from repro.records.identity import Amount, Folder, Identity, Number, Part, Parts, Whole
+from repro.records.configured import Amount, Folder, Number, Parts, Whole
+from repro.records.identity import Identity, Part
 from repro.records.units import check_units
 
 SCHEMA = 2

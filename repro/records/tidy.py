@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from repro.records.configured import Configured
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -64,6 +66,8 @@ def run(summary: Mapping[str, Any]) -> dict[str, Any]:
     row = {"variant": summary["variant"]}
     row |= {column: summary.get(column) for column in _PLAIN}
     row |= {column: (summary.get(part) or {}).get(entry) for column, (part, entry) in _NESTED.items()}
+    configured = {name: summary[name] for name in Configured.model_fields if name in summary and name not in row}
+    row |= {name: value for name, value in configured.items() if isinstance(value, SCALAR)}
     if summary.get("iterations") and row["train_s"] is not None:
         row["iteration_s"] = row["train_s"] / summary["iterations"]
         if row["iteration_s"] > 0:

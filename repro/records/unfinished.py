@@ -19,8 +19,9 @@ from repro.core.errors import InputError
 from repro.core.fields import line
 from repro.core.warnings import warn
 from repro.records import kinds, provenance, variants
+from repro.records.configured import Folder, Number
 from repro.records.events import read_events
-from repro.records.identity import Folder, Identity, Number, Part
+from repro.records.identity import Identity, Part
 
 FILE = "unfinished.json"
 # in a curve, if they were evaluated

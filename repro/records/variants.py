@@ -13,6 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from repro.core.registry import PLUGINS
+from repro.records.configured import is_minor
 from repro.records.identity import Identity, Values, plain_value
 from repro.records.kinds import SIMULATED
 from repro.records.neutral import completed, is_neutral
@@ -35,8 +36,6 @@ WORDS = {
     "imbalance.name": "imbalance {}",
     "testbed.name": "{}",
 }
-# in labels only if runs differ in them: they affect what is recorded, or are shown elsewhere
-MINOR = ("dataset.standin", "eval_every", "checkpoint_every", "trace_steps", "targets", "device", "breakdown_steps")
 # prefixes of a strategy's paths, and of settings that some libraries' strategies require
 STRATEGY = ("strategy.", "testbed.launcher", "testbed.backend", "testbed.fabric")
 LONGEST = 40  # characters of a value that a label shows in full
@@ -166,7 +165,7 @@ def _label(run: Identity, values: Values, paths: Sequence[str]) -> str:
 
 
 def _changes(run: Identity) -> list[str]:
-    return [path for path in run.changed if path not in MINOR]
+    return [path for path in run.changed if not is_minor(path)]
 
 
 def _described(values: Values, paths: Sequence[str]) -> str:

@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
 from repro.core.registry import TRAIN
 from repro.experiment.run import Run
 from repro.records import kinds, store
 from repro.records.flat import flat
-from repro.records.identity import Identity, Part
+from repro.records.identity import Identity
 from repro.records.record import SCHEMA, ProbeResult, Record, TrainResult
 
 OF_SUMMARY = ("paper", "experiment", "variant", "factors", "program", "breakdown", "scale", "seed", "batch")
@@ -40,7 +42,7 @@ def plain_of(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None
     return _entries(summary, Record) | {"schema": SCHEMA, "identity": identity, "result": result}
 
 
-def _entries(summary: Mapping[str, Any], form: type[Part], *but: str) -> dict[str, Any]:
+def _entries(summary: Mapping[str, Any], form: type[BaseModel], *but: str) -> dict[str, Any]:
     """The entries of a mapping that are fields of a part of a record."""
     return {name: value for name, value in summary.items() if name in form.model_fields and name not in but}
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,14 +16,14 @@ from repro.answers.mlflow.source import of_record
 from repro.cli.publishing import put
 from repro.cli.results import shown
 from repro.core import paths
+from repro.core.paths import PROJECT
 from repro.core.registry import PLUGINS
 from repro.experiment import testbeds
-from repro.experiment.key import NOT_IN_KEY
 from repro.experiment.optimizer import Optimizer
 from repro.experiment.schema import Numerics, RunConfig
-from repro.records import catalogue, comparison, identity, neutral, printed, reference
+from repro.records import catalogue, comparison, neutral, printed, reference
 from repro.records.catalogue import REFERENCE, WORKSPACE, Found
-from repro.records.identity import Identity
+from repro.records.configured import Configured, roles_of
 from repro.records.results import results
 from repro.records.units import check_units
 from tests.reports.data.summaries import make
@@ -217,24 +219,62 @@ def test_an_older_record_is_of_the_same_configuration():
     assert other["configuration"].nunique() == 2
 
 
-def test_every_entry_of_a_key_is_in_the_identity_and_defaults_are_neutral():
-    fields = RunConfig.model_fields.keys() - NOT_IN_KEY - {"paper", "experiment"}
-    assert fields | {"strategy", "model", "dataset", "imbalance"} == {*identity.PARTS} <= Identity.model_fields.keys()
+def test_the_defaults_of_parts_are_neutral():
     for model, prefix in (
-        (RunConfig, ""), (Numerics, "numerics."), (Optimizer, "optimizer."),
+        (Numerics, "numerics."), (Optimizer, "optimizer."),
         (testbeds.Measured, "testbed."), (testbeds.Simulated, "testbed."), (testbeds.Emulated, "testbed."),
     ):  # fmt: skip
         for name, field in model.model_fields.items():
             path = f"{prefix}{name}"
-            if (
-                field.is_required()
-                or path.split(".")[0] not in identity.PARTS
-                or path in ("numerics", "testbed.network")
-            ):
+            if field.is_required() or path == "testbed.network":
                 continue
             default = field.get_default(call_default_factory=True)
             emulated = model is testbeds.Emulated and path == "testbed.arithmetic"  # required by its kind
-            assert emulated or not default or neutral.NEUTRAL[path] == default, path
+            assert emulated or neutral.is_neutral(path, default), path
+
+
+NEW_ENTRY = """
+import importlib.util, sys
+spec = importlib.util.find_spec("repro.records.configured")
+source = open(spec.origin).read().replace("    device: Annotated", "    dummy: int = 7\\n    device: Annotated")
+module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+exec(compile(source, spec.origin, "exec"), module.__dict__)
+
+from pathlib import Path
+from repro.answers.mlflow.format import parameters, run_name, tags
+from repro.answers.mlflow.source import of_record
+from repro.answers.tables.loading import shown
+from repro.experiment.expand import expand
+from repro.experiment.key import keyed
+from repro.records import catalogue
+from tests.support.records import finished
+
+plain = expand("pipesgd/fig4-mnist", ["strategy=dsync", "testbed=paper/pipesgd", "dataset.standin=always"])[0]
+before = plain.config
+assert "dummy" not in keyed(before) and before.dummy == 7
+after = before.model_copy(update={"dummy": 8, "changed": ["dummy"]})
+assert keyed(after) == keyed(before) | {"dummy": 8}
+runs = []
+for config in (before, after):
+    plain.config = config
+    runs.append(catalogue.Found(catalogue.WORKSPACE, finished(plain)))
+table = catalogue.table("runs", runs)
+assert list(table["dummy"]) == [7, 8] and table["configuration"].nunique() == 2
+assert table["variant"][1] == table["variant"][0] + ", dummy=8" == shown(runs[1])["variant"]
+assert parameters(after.plain())["dummy"] == "8"
+assert "dummy=8" in run_name(runs[1].identity) and "dummy=8" in tags(of_record(runs[1].record, Path()))["group"]
+"""
+
+
+def test_a_new_entry_is_declared_once_and_appears_everywhere():
+    """In the key unless neutral, in label, results, MLflow and the page's variant."""
+    subprocess.run([sys.executable, "-c", NEW_ENTRY], check=True, cwd=PROJECT)
+
+
+def test_an_entry_that_is_declared_again_keeps_its_role():
+    roles = roles_of(RunConfig)
+    assert {name: roles[name] for name in Configured.model_fields} == roles_of(Configured)
+    assert roles["title"].keyed == "never" and roles["epochs"].keyed == "always"
 
 
 # --- MLflow's groups

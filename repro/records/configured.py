@@ -1,0 +1,113 @@
+"""The entries of a run's configuration: each is declared here once, with its neutral value and its role.
+
+`repro.experiment.schema.RunConfig` (a run as configured) and `repro.records.identity.Identity` (as recorded) extend it;
+they declare again only what has another form or a narrower range there. An entry's default is its neutral value, as
+which it counts in a record from before it was introduced.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from repro.core import fields, safe_files
+from repro.core.registry import TRAIN
+
+# Bounds of the entries of a record, which may be somebody else's.
+MOST = 2**53  # whole numbers up to it are exact in JSON
+MOST_PARTS = 10**6  # ranks, threads or cores
+Number = int | Annotated[float, Field(allow_inf_nan=False)]
+Amount = Annotated[Number, Field(ge=0, le=MOST)]
+Whole = Annotated[int, Field(ge=0, le=MOST)]
+Count = Annotated[int, Field(ge=1, le=MOST)]
+Parts = Annotated[int, Field(ge=1, le=MOST_PARTS)]
+
+
+def _plain_name(name: str) -> str:
+    if not safe_files.is_plain(name):
+        raise ValueError("must be a plain name")
+    return name
+
+
+Folder = Annotated[str, AfterValidator(_plain_name)]
+
+
+@dataclass(frozen=True)
+class Role:
+    """What an entry counts for.
+
+    keyed     in a run's key: always; unless neutral, so that a new entry changes no key; or never
+    compared  runs that differ in it are not alike
+    minor     in a label only if runs differ in it: it affects what is recorded, or is shown elsewhere
+    options   of a plugin that are minor
+    """
+
+    keyed: Literal["always", "unless neutral", "never"] = "unless neutral"
+    compared: bool = True
+    minor: bool = False
+    options: tuple[str, ...] = ()
+
+
+FIRST = Role("always")  # the entries of the first keys, and so of every key
+FIRST_MINOR = Role("always", minor=True)
+PLACE = Role("always", compared=False)
+NO_RESULT = Role("never", compared=False)  # no result depends on it
+
+
+class Configured(BaseModel):
+    """Every configured value of a run. An entry without a role has `Role()`."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", populate_by_name=True)
+
+    paper: Annotated[Folder, PLACE]
+    experiment: Annotated[Folder, PLACE]
+    variant: Annotated[str, NO_RESULT]  # its name in the experiment
+    factors: Annotated[dict[str, str | bool | Number], NO_RESULT] = Field(default_factory=dict)
+    program: Annotated[fields.Text, FIRST] = TRAIN
+    probe: Annotated[Any, FIRST] = None  # the options of a program that is a probe
+    strategy: Any
+    model: Any
+    dataset: Annotated[Any, Role(options=("standin",))]
+    testbed: Any
+    imbalance: Any
+    workers: Annotated[Parts, FIRST]
+    batch: Annotated[Count, FIRST]
+    epochs: Annotated[Amount | None, FIRST] = None
+    accumulate: Annotated[Count, FIRST] = 1
+    optimizer: Any
+    numerics: Any
+    min_compute_s: Amount | None = None
+    metric: Annotated[fields.Text, FIRST] = "top1"
+    targets: Annotated[list[fields.Number | int], FIRST_MINOR] = Field(default_factory=list)
+    eval_every: Annotated[Amount | None, FIRST_MINOR] = None
+    eval_train: Whole = 0
+    checkpoint_every: Annotated[Amount | None, FIRST_MINOR] = None
+    breakdown: Annotated[bool, FIRST] = False
+    breakdown_steps: Annotated[Whole | None, Role(minor=True)] = 300
+    trace_steps: Annotated[Whole, FIRST_MINOR] = 0
+    device: Annotated[Literal["auto", "cpu", "cuda"], FIRST_MINOR] = "auto"
+    scale: Annotated[fields.Text, NO_RESULT] = "custom"
+    seed: Annotated[Whole, NO_RESULT]  # a key holds it beside the configuration
+    changed: Annotated[list[str], NO_RESULT] = Field(default_factory=list)  # paths that the user's overrides changed
+
+
+@cache
+def roles_of(kind: type[Configured]) -> dict[str, Role]:
+    """The role of each entry; one that a subclass declares again keeps its role."""
+    roles: dict[str, Role] = {}
+    for each in reversed(kind.__mro__):
+        if issubclass(each, Configured):
+            for name, field in each.model_fields.items():
+                declared = (part for part in field.metadata if isinstance(part, Role))
+                roles[name] = next(declared, roles.get(name, Role()))
+    return roles
+
+
+def is_minor(path: str) -> bool:
+    """Whether the entry or option at a path is in a label only if runs differ in it."""
+    name, _, option = path.partition(".")
+    role = roles_of(Configured).get(name, Role())
+    return role.minor or option in role.options

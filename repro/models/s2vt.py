@@ -42,11 +42,13 @@ def build(
     embedding: Count = 500,
     vocabulary: Count | None = None,
     dropout: Dropout = 0.5,
+    every_step: bool = False,
 ) -> nn.Sequential:
     """(N, steps, features + 1) -> logits (N * steps, words) of each step's next word, in five blocks.
 
     The last value of a step is the number of a caption's word, the others are the features of a clip's frame.
-    vocabulary: the number of words, by default that of classes. InputError for fewer words than classes.
+    vocabulary: the number of words, by default that of classes. InputError for fewer words than classes. every_step:
+    compute words at the frames' steps too, which the loss ignores, as the released s2vt.prototxt does.
     """
     words = classes if vocabulary is None else vocabulary
     if words < classes:
@@ -58,8 +60,8 @@ def build(
             frames=Frames(input_shape[1] - 1, embedding, dropout),
             lstm1=First(embedding, hidden, dropout),
             words=Words(words, embedding, dropout),
-            lstm2=Second(hidden + embedding, hidden, dropout),
-            vocabulary=Vocabulary(hidden, words),
+            lstm2=Second(hidden + embedding, hidden, dropout, every_step),
+            vocabulary=Vocabulary(hidden, words, every_step),
         )
     )
 
@@ -84,7 +86,7 @@ class S2vt(nn.Sequential):
         ended, words = torch.zeros_like(word, dtype=torch.bool), []
         for step in later.split(1, 1):
             output, state = self.lstm2.lstm.run(torch.cat([step, self.words.table(word).unsqueeze(1)], -1), state)
-            word = self.vocabulary(output).argmax(1).masked_fill(ended, PAD)
+            word = self.vocabulary.linear(output).argmax(1).masked_fill(ended, PAD)
             ended |= word == EOS
             words.append(word)
         return torch.stack(words, 1)
@@ -131,22 +133,26 @@ class Words(nn.Module):
 
 
 class Second(nn.Module):
-    """(N, 2 steps, hidden + embedding) -> (N, steps, hidden): the second half only."""
+    """(N, 2 steps, hidden + embedding) -> (N, steps, hidden): the second half only, unless words are computed at every
+    step."""
 
-    def __init__(self, inputs: int, hidden: int, dropout: float):
+    def __init__(self, inputs: int, hidden: int, dropout: float, every_step: bool):
         super().__init__()
-        self.lstm, self.dropout = Lstm(inputs, hidden), nn.Dropout(dropout)
+        self.lstm, self.dropout, self.every_step = Lstm(inputs, hidden), nn.Dropout(dropout), every_step
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.dropout(self.lstm(x)[:, x.shape[1] // 2 :])
+        outputs = self.lstm(x)
+        return self.dropout(outputs if self.every_step else outputs[:, x.shape[1] // 2 :])
 
 
 class Vocabulary(nn.Module):
-    """(N, steps, hidden) -> logits (N * steps, words)."""
+    """(N, steps, hidden), or (N, 2 steps, hidden) if words are computed at every step -> logits (N * steps, words)."""
 
-    def __init__(self, hidden: int, words: int):
+    def __init__(self, hidden: int, words: int, every_step: bool):
         super().__init__()
-        self.linear = nn.Linear(hidden, words)
+        self.linear, self.every_step = nn.Linear(hidden, words), every_step
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.every_step:
+            return self.linear(x)[:, x.shape[1] // 2 :].flatten(0, 1)
         return self.linear(x.flatten(0, 1))

@@ -39,6 +39,7 @@ class ServerOptions:
     placement: Literal["layers", "vector"] = "layers"
     wire: Literal["float32", "truncate16"] = "float32"  # number format of parameters and dense gradients
     drop: Annotated[float, Field(ge=0, lt=1)] = 0.0  # the fraction of gradients that is not sent (gradient dropping)
+    requests: Literal["staggered", "in_order"] = "staggered"  # in which order a worker asks the servers (`Client`)
     measure: bool = False  # measure the profile also if no decision needs it
 
     def __post_init__(self) -> None:
@@ -105,7 +106,8 @@ class ShardedServer(Strategy):
             if options.drop:
                 dropping = Dropping(fabric, worker.clock, self.shards, part.weights, options.drop)
             where = self.shards, servers, part.weights, self.server
-            self.client = Client(fabric, worker.clock, *where, dropping, wire)
+            in_order = options.requests == "in_order"
+            self.client = Client(fabric, worker.clock, *where, dropping, wire, in_order)
         self.iteration = 0
         self.schedule(self.profile() or self._profile())
 

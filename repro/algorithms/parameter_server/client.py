@@ -34,6 +34,12 @@ class Client:
     own       the server on this rank, if any, which is called without messages
     dropping  of gradients; None: dense gradients
     wire      the number format of weights and dense gradients
+    in_order  staggered: each worker begins with the next rank's server and asks all at once. In order: every worker
+              asks the servers in the same order, `pull_threads` of the testbed at a time, as BigDL 0.5 does, so that
+              workers crowd at one server after the other:
+
+                  staggered   worker 0: 1 2 3 0      in order   worker 0: 0 1 2 3
+                              worker 1: 2 3 0 1                 worker 1: 0 1 2 3
     """
 
     def __init__(
@@ -46,20 +52,21 @@ class Client:
         own: Server | None,
         dropping: Dropping | None,
         wire: Wire | None = None,
+        in_order: bool = False,
     ):
         self.wire = wire or Wire(fabric)
         self.fabric, self.clock, self.shards, self.servers = fabric, clock, shards, servers
         self.weights, self.own, self.dropping = weights, own, dropping
         self.sends: list[Work] = []
-        # the next rank first, so that not all workers start with the same server
-        place = fabric.rank % len(servers)
-        self.order = [*range(place + 1, len(servers)), *range(place + 1)]
+        place = len(servers) if in_order else fabric.rank % len(servers) + 1
+        self.order = [*range(place, len(servers)), *range(min(place, len(servers)))]
+        self.at_once = fabric.costs.pull_threads if in_order else None  # transfers; None: all
 
     # --- pulls, on any task
     def pull(self, first: int, last: int, iteration: int) -> None:
         """Fetch the weights of the layers `first` to `last`, inclusive, as iteration `iteration` needs them.
 
-        Requests go to all servers at once, after the testbed's startup time, if any.
+        Requests go to all servers at once (but see `in_order`), after the testbed's startup time, if any.
         """
         fabric, requests, receives, buffers = self.fabric, [], [], []
         self.start_up(sum(self.shards.size(server, first, last) > 0 for server in self.order))
@@ -76,6 +83,7 @@ class Client:
                     )
                     continue
                 runs = self.shards.runs(server, first, last)
+                self._wait_for_turn(receives)
                 in_place = self.weights[slice(*runs[0])] if len(runs) == 1 and self.wire.plain else None
                 buffer = self.wire.empty(elements, self.weights.device) if in_place is None else in_place
                 receives.append(fabric.irecv(buffer, self.servers[server], PULLED, BACKGROUND))
@@ -109,6 +117,11 @@ class Client:
             with self.clock.phase("startup"):
                 self.fabric.sleep(seconds * (ceil(servers / costs.pull_threads) if costs.pull_threads else 1))
 
+    def _wait_for_turn(self, works: list[Work]) -> None:
+        """Wait until fewer than `at_once` of a pull's or push's transfers, in the order of their start, are left."""
+        if self.at_once and len(works) >= self.at_once:
+            works[-self.at_once].wait()
+
     def _copy_own(self, server: int, first: int, last: int) -> Callable[[], None]:
         def copy() -> None:
             encoded = not_none(self.own).encoded(first, last)
@@ -122,7 +135,7 @@ class Client:
     # --- pushes, on the main task
     def push(self, first: int, last: int, gradient: torch.Tensor) -> None:
         """Start to send these layers' part of a gradient (n,), which is copied; `sent` waits for the sends."""
-        announcement = request(PUSH, first, last)
+        announcement, parts = request(PUSH, first, last), list[Work]()
         for server in self.order:
             if not self.shards.size(server, first, last):
                 continue
@@ -133,8 +146,11 @@ class Client:
             if self.servers[server] == self.fabric.rank:
                 not_none(self.own).push(self.fabric.rank, first, last, part)
                 continue
-            self.sends.append(self._request(announcement, server))
-            self.sends.append(self.fabric.isend(part, self.servers[server], PUSHED, MAIN))
+            if self.at_once:
+                with self.clock.phase("communicate"):
+                    self._wait_for_turn(parts)
+            parts.append(self.fabric.isend(part, self.servers[server], PUSHED, MAIN))
+            self.sends += [self._request(announcement, server), parts[-1]]
 
     def sent(self) -> None:
         """Wait for the sends of all pushes."""

@@ -38,8 +38,9 @@ Predictions = dict[Text, Number]  # claim -> our number with the cause
 
 
 class Cause(Model):
-    """A cause. after: an earlier cause that its runs have too, so that theirs are the runs without it. fitted: whether
-    an input was chosen so that a printed number comes out. value: claim -> how our number is computed from the cause's
+    """A cause. after: an earlier cause that its runs have too, so that theirs are the runs without it; without: the
+    experiment without it, where a mistake of ours was mended and the claim's runs have it. fitted: whether an input was
+    chosen so that a printed number comes out. value: claim -> how our number is computed from the cause's
     runs, where it is not as the claim says. kind: of the runs."""
 
     part = "cause"
@@ -54,6 +55,7 @@ class Cause(Model):
     experiment: Text | None = None
     kind: Literal["simulated", "emulated", "measured"] = "simulated"
     after: Text | None = None
+    without: Text | None = None
     fitted: bool = False
     value: dict[Text, Value] = Field(default_factory=dict)
 
@@ -148,9 +150,13 @@ def judge_causes(causes: Sequence[Cause], evaluator: ClaimEvaluator) -> list[Ste
     def compare(cause: Cause, predictions: Predictions) -> Iterator[Comparison]:
         for name, predicted in predictions.items():
             claim = claims[name]
-            before = by_id[cause.after] if cause.after else None
-            without = number_with(before, claim, evaluator) if before else _number(claim, cause.kind, evaluator)
-            yield Comparison(claim, predicted, number_with(cause, claim, evaluator), without)
+            yield Comparison(claim, predicted, number_with(cause, claim, evaluator), without(cause, claim))
+
+    def without(cause: Cause, claim: Claim) -> float | None:
+        if cause.after:
+            return number_with(by_id[cause.after], claim, evaluator)
+        experiment = cause.without or claim.experiment
+        return _number(claim.model_copy(update={"experiment": experiment}), cause.kind, evaluator)
 
     return [
         Step(cause, headline, [*compare(cause, cause.second)])

@@ -86,7 +86,7 @@ class S2vt(nn.Sequential):
         ended, words = torch.zeros_like(word, dtype=torch.bool), []
         for step in later.split(1, 1):
             output, state = self.lstm2.lstm.run(torch.cat([step, self.words.table(word).unsqueeze(1)], -1), state)
-            word = self.vocabulary.linear(output).argmax(1).masked_fill(ended, PAD)
+            word = self.vocabulary.linear(output.flatten(0, 1)).argmax(1).masked_fill(ended, PAD)
             ended |= word == EOS
             words.append(word)
         return torch.stack(words, 1)

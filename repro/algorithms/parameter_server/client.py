@@ -68,7 +68,8 @@ class Client:
 
         Requests go to all servers at once (but see `in_order`), after the testbed's startup time, if any.
         """
-        fabric, requests, receives, buffers = self.fabric, [], [], []
+        fabric, requests, buffers = self.fabric, [], []
+        receives: list[Work] = []
         self.start_up(sum(self.shards.size(server, first, last) > 0 for server in self.order))
         with self.clock.phase("communicate"):
             local = None
@@ -146,9 +147,7 @@ class Client:
             if self.servers[server] == self.fabric.rank:
                 not_none(self.own).push(self.fabric.rank, first, last, part)
                 continue
-            if self.at_once:
-                with self.clock.phase("communicate"):
-                    self._wait_for_turn(parts)
+            self._wait_for_turn(parts)
             parts.append(self.fabric.isend(part, self.servers[server], PUSHED, MAIN))
             self.sends += [self._request(announcement, server), parts[-1]]
 

@@ -118,6 +118,7 @@ def test_every_step_has_the_weights_of_synchronous_sgd(name, workers):
         {"placement": "vector", "push": "layerwise", "servers": 2}, {"placement": "vector", "push": "batches"},
         {"mode": "algorithm2"}, {"mode": "exact"},
     )),
+    ("ps_default", {"requests": "in_order", "placement": "vector"}), ("ibatch", {"requests": "in_order", "servers": 2}),
     ("ps_default", {"push": "layerwise", "servers": 2}), ("ps_layerwise", {"push": "batches", "placement": "vector"}),
 ])  # fmt: skip
 def test_every_push_placement_and_server_has_the_same_weights(name, options):
@@ -234,6 +235,23 @@ def test_only_bsp_is_deterministic(sync):
     stopped = run("ps_default", {"sync": sync}, workers=3, settle_every=1, **ways[1]).digests[0]
     deterministic = chosen(chosen.parse({"sync": sync})).deterministic
     assert deterministic == (sync == "bsp") == (len(set(ends)) == 1) == (stopped == ends[1])
+
+
+# --- the order of requests
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_workers_that_ask_in_the_same_order_crowd_at_one_server(monkeypatch, threads):
+    """Each has a server for itself when they are staggered; in order all want the first one first."""
+    monkeypatch.setattr(small, "NETWORK", virtual.Network(0.0, 1e-3))
+    costs = Costs(True, {"reduce": 0.0, "update": 0.0}, {"sync": 0.0, "startup": 0.0}, threads)
+    options = {"placement": "vector"}
+    plain, crowded = (
+        run("ps_default", options | {"requests": requests}, workers=4, costs=costs)
+        for requests in ("staggered", "in_order")
+    )
+    assert crowded.seconds > 1.2 * plain.seconds
+    assert crowded.digests == plain.digests and crowded.bytes_sent == plain.bytes_sent
 
 
 # --- the forward pass of a batch waits for its own parameters alone

@@ -197,6 +197,14 @@ def test_gradients_pass_through_every_cut():
             torch.testing.assert_close(ours, theirs)
 
 
+def test_words_computed_at_every_step_are_the_same_and_cost_twice_the_vocabulary():
+    plain, every = (models.build("s2vt", (5, 5), 12, 0, **S2VT, every_step=each).eval() for each in (False, True))
+    torch.testing.assert_close(every(clips()), plain(clips()))
+    assert torch.equal(every.captions(clips()), plain.captions(clips()))
+    flops = [block_flops(model.to("meta"), (5, 5), 1) for model in (plain, every)]
+    assert flops[1][:-1] == flops[0][:-1] and flops[1][-1] == 2 * flops[0][-1]
+
+
 def test_flops_of_s2vt():
     """Both layers work at all 8 steps, the frames' embedding at 4, the vocabulary at 4."""
     flops = block_flops(models.build("s2vt", (4, 4097), 12_594, 0, "meta"), (4, 4097), 1)

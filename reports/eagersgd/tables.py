@@ -23,7 +23,7 @@ RUNTIMES = {
 }
 # figure -> its experiments -> how to label their bars
 FIGURES = {
-    "Figure 10": {"fig10": "", "fig10-padded": "step of 0.61 s", "fig10-padded-ratio": "step of 0.4 s"},
+    "Figure 10": {"fig10": "", "fig10-padded": "step of 0.61 s"},
     "Figure 11": {"fig11": ""},
     "Figure 12": {"fig12": ""},
     "Figure 13": {"fig13": "", "fig13-scaling": "full size"},

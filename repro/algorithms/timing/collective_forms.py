@@ -32,6 +32,14 @@ def ring(p: int, n: int, alpha: float, beta: float, gamma: float = 0.0, sync: fl
     return sync + 2 * (p - 1) * (alpha + block * beta) + (p - 1) * block * gamma
 
 
+def ring_half_duplex(p: int, n: int, alpha: float, beta: float, gamma: float = 0.0) -> float:
+    """`ring` whose ranks send and receive in turns: 4(p-1) alpha + 4 (p-1)/p n beta + (p-1)/p n gamma.
+
+    Exact for an even p that divides the elements.
+    """
+    return ring(p, n, 2 * alpha, 2 * beta, gamma)
+
+
 def ring_encoded(p: int, n: int, alpha: float, beta: float, costs: Costs, codec: Codec) -> float:
     """Ring allreduce with a codec inside each hop (Pipe-SGD section 3.2), on blocks that are compressed already.
 
@@ -246,6 +254,7 @@ def collective(name: str, ranks: int, n: int, alpha: float, beta: float, gamma: 
     """The closed form of a collective of `repro bench collective`, by its name; `ranks` includes the server."""
     forms = {
         "ring": ring,
+        "ring_half_duplex": ring_half_duplex,
         "ring_pipelined": ring_pipelined,
         "native": ring,  # the virtual fabric's own allreduce is a ring
         "auto": ring,  # and its automatic choice

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,7 +14,11 @@ from repro.fabric.collectives import dense as collectives
 from repro.fabric.collectives.auto import NATIVE
 
 # algorithms with a codec inside their hops
-RINGS = {"ring": collectives.ring_allreduce_encoded, "ring_pipelined": collectives.ring_pipelined_encoded}
+RINGS = {
+    "ring": collectives.ring_allreduce_encoded,
+    "ring_half_duplex": partial(collectives.ring_allreduce_encoded, half_duplex=True),
+    "ring_pipelined": collectives.ring_pipelined_encoded,
+}
 
 
 def check(codec_name: str, algorithm: str) -> None:
@@ -23,7 +28,7 @@ def check(codec_name: str, algorithm: str) -> None:
         collectives.allreduce_algorithm(algorithm)
     if codec_name != "none" and algorithm not in RINGS:
         raise InputError(
-            f"codec '{codec_name}' needs algorithm 'ring' or 'ring_pipelined', not '{algorithm}': "
+            f"codec '{codec_name}' needs algorithm {' or '.join(map(repr, RINGS))}, not '{algorithm}': "
             "it works inside their hops"
         )
 
@@ -62,7 +67,7 @@ class CompressedAllreduce:
         if algorithm == "ring_pipelined":
             self.bounds = collectives.piece_bounds(n, fabric.size, pieces)
         else:
-            self.bounds = collectives.bounds(n, fabric.size if algorithm == "ring" else 1)
+            self.bounds = collectives.bounds(n, fabric.size if algorithm in RINGS else 1)
         self.lengths = [end - start for start, end in self.bounds]
         costs, name = fabric.costs, self.codec.name
         self.compress_s = costs.seconds(f"encode/{name}", 4 * n)

@@ -7,11 +7,12 @@ their times are in `repro.algorithms.timing`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 
 from repro.core.errors import unknown
-from repro.fabric.base import MAIN, Fabric
+from repro.fabric.base import MAIN, DoneWork, Fabric, Work
 from repro.fabric.codecs import Codec, NoCodec
 from repro.fabric.collectives.blocks import TAG, bounds, chunks, piece_bounds, reduce_cost, synchronise
 from repro.fabric.collectives.pipelined import PIECES, ring_pipelined, ring_pipelined_encoded
@@ -20,13 +21,20 @@ from repro.fabric.meta_tensors import add, clone, empty_like
 
 
 def ring_allreduce_encoded(
-    fabric: Fabric, blocks: list[torch.Tensor], lengths: list[int], codec: Codec, channel: int = MAIN
+    fabric: Fabric,
+    blocks: list[torch.Tensor],
+    lengths: list[int],
+    codec: Codec,
+    channel: int = MAIN,
+    half_duplex: bool = False,
 ) -> list[torch.Tensor]:
     """Ring allreduce on compressed blocks (Pipe-SGD Figure 2 (c); 3.2: the codec sits inside each hop).
 
     blocks: this rank's gradient as `size` wire tensors, block i of `lengths[i]` elements. Returns the wire tensors of
     the sum, the same bytes on every rank: the rank that completes a block encodes it, the others forward it unchanged.
+    half_duplex: a rank sends and receives one after the other in each hop, as blocking calls do, even ranks send first.
     """
+    exchange = _exchange_in_turns if half_duplex else fabric.__class__.sendrecv
     p, me = fabric.size, fabric.rank
     right, left = (me + 1) % p, (me - 1) % p
     blocks = list(blocks)
@@ -36,7 +44,7 @@ def ring_allreduce_encoded(
     for hop in range(p - 1):  # transmit and reduce
         outgoing, incoming = (me - hop) % p, (me - hop - 1) % p
         buffer = buffers[: len(blocks[incoming])]
-        receive, send = fabric.sendrecv(blocks[outgoing], right, buffer, left, TAG + hop, channel)
+        receive, send = exchange(fabric, blocks[outgoing], right, buffer, left, TAG + hop, channel)
         receive.wait()
         with fabric.compute(reduce_cost(fabric, lengths[incoming], codec), "host"):
             blocks[incoming] = codec.add(blocks[incoming], buffer, lengths[incoming])
@@ -44,18 +52,31 @@ def ring_allreduce_encoded(
     for hop in range(p - 1):  # send back reduced results
         outgoing, incoming = (me + 1 - hop) % p, (me - hop) % p
         buffer = blocks[incoming] if codec.lossless else empty_like(blocks[incoming])
-        receive, send = fabric.sendrecv(blocks[outgoing], right, buffer, left, TAG + p + hop, channel)
+        receive, send = exchange(fabric, blocks[outgoing], right, buffer, left, TAG + p + hop, channel)
         receive.wait()
         blocks[incoming] = buffer
         send.wait()
     return blocks
 
 
-def ring_allreduce(fabric: Fabric, vector: torch.Tensor, channel: int = MAIN) -> None:
-    """Sum in place: 2(p-1) alpha + 2 (p-1)/p n beta + (p-1)/p n gamma (+ S)."""
+def _exchange_in_turns(
+    fabric: Fabric, outgoing: torch.Tensor, to: int, incoming: torch.Tensor, source: int, tag: int, channel: int
+) -> tuple[Work, Work]:
+    """As `Fabric.sendrecv`, finished on return: even ranks send, then receive; odd ranks receive, then send."""
+    if fabric.rank % 2 == 0:
+        fabric.send(outgoing, to, tag, channel)
+    fabric.recv(incoming, source, tag, channel)
+    if fabric.rank % 2:
+        fabric.send(outgoing, to, tag, channel)
+    return DoneWork(), DoneWork()
+
+
+def ring_allreduce(fabric: Fabric, vector: torch.Tensor, channel: int = MAIN, half_duplex: bool = False) -> None:
+    """Sum in place: 2(p-1) alpha + 2 (p-1)/p n beta + (p-1)/p n gamma (+ S); for an even p half-duplex, alpha and beta
+    count twice."""
     flat = vector.view(-1)
     blocks = chunks(flat, fabric.size)
-    ring_allreduce_encoded(fabric, blocks, [block.numel() for block in blocks], NoCodec(), channel)
+    ring_allreduce_encoded(fabric, blocks, [block.numel() for block in blocks], NoCodec(), channel, half_duplex)
 
 
 def ring_reduce_scatter(fabric: Fabric, vector: torch.Tensor, channel: int = MAIN) -> torch.Tensor:
@@ -230,6 +251,7 @@ def dissemination_barrier(fabric: Fabric, channel: int = MAIN) -> None:
 
 ALLREDUCE: dict[str, Callable[[Fabric, torch.Tensor, int], None]] = {
     "ring": ring_allreduce,
+    "ring_half_duplex": partial(ring_allreduce, half_duplex=True),
     "ring_pipelined": ring_pipelined,
     "recursive_doubling": recursive_doubling_allreduce,
     "tree": tree_allreduce,

@@ -10,9 +10,10 @@ from repro.algorithms.timing import collective_forms, step_forms
 from repro.algorithms.timing.collective_forms import FLOAT32
 from repro.core.errors import InputError, unknown
 from repro.fabric.codecs import Codec, codec
-from repro.fabric.collectives.compressed import RINGS
 from repro.probes.shared.computation import Compute
 from repro.probes.shared.fabric_model import FabricModel
+
+FORMS = {"ring": collective_forms.ring_encoded, "ring_pipelined": collective_forms.ring_pipelined_encoded}
 
 
 @dataclass(frozen=True)
@@ -51,9 +52,9 @@ def check(name: str, options: Any) -> None:
     """InputError for a strategy or options that no equation here predicts."""
     if name not in PREDICTIONS:
         raise unknown("strategy of a timing model", name, PREDICTIONS)
-    if name != "ps_sync" and options.algorithm not in RINGS:
+    if name != "ps_sync" and options.algorithm not in FORMS:
         raise InputError(
-            f"probe.strategies: algorithm '{options.algorithm}' has no equation in the paper; valid: {', '.join(RINGS)}"
+            f"probe.strategies: algorithm '{options.algorithm}' has no equation in the paper; valid: {', '.join(FORMS)}"
         )
     if getattr(options, "warmup_epochs", 0):
         raise InputError("probe.strategies: warmup_epochs must be 0: a timing probe has its own warm-up steps")
@@ -123,8 +124,7 @@ def _segmented(options: Any, basis: Basis) -> Prediction:
 
 def _allreduce_s(options: Any, used: Codec, n: int, basis: Basis) -> float:
     """Seconds of the ring that the options name, on a gradient of n bytes."""
-    form = {"ring": collective_forms.ring_encoded, "ring_pipelined": collective_forms.ring_pipelined_encoded}
-    return form[options.algorithm](basis.p, n, basis.fabric.alpha, basis.fabric.beta, basis.fabric.costs, used)
+    return FORMS[options.algorithm](basis.p, n, basis.fabric.alpha, basis.fabric.beta, basis.fabric.costs, used)
 
 
 def _printed_ring_s(used: Codec, basis: Basis) -> float:

@@ -59,6 +59,15 @@ def test_collective_agrees_with_its_form(name: str, ranks: int) -> None:
             assert meta == pytest.approx(expected, rel=ROUNDING), (elements, gamma, network)
 
 
+@pytest.mark.parametrize("ranks", [1, 2, 4, 6])
+@pytest.mark.parametrize("network", [NETWORK, virtual.Network(ALPHA, BETA, fair=True)], ids=["in order", "fair"])
+def test_a_half_duplex_ring_takes_twice_the_messages(ranks: int, network: virtual.Network) -> None:
+    costs, form = Costs(True, {"reduce": 3e-9}, {"sync": 0.0}), collective_forms.collective
+    half = timed_call(collectives.ALLREDUCE["ring_half_duplex"], ranks, 120_000, network, costs, "meta")
+    assert half == pytest.approx(form("ring_half_duplex", ranks, 480_000, ALPHA, BETA, 3e-9), rel=ROUNDING)
+    assert half == pytest.approx(2 * form("ring", ranks, 480_000, ALPHA, BETA, 1.5e-9), rel=ROUNDING)
+
+
 @pytest.mark.parametrize("p", [1, 2, 4, 8, 64])
 def test_trees_over_powers_of_two_are_the_textbook_s(p: int) -> None:
     n, gamma, log = 1000, 2e-10, p.bit_length() - 1

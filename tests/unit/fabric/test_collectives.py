@@ -42,7 +42,7 @@ def summed(p, rows, algorithm):
     return run(p, main, NETWORK)
 
 
-ALL_RANKS = ["ring", "ring_pipelined", "recursive_doubling", "tree", "sharded_server"]
+ALL_RANKS = ["ring", "ring_half_duplex", "ring_pipelined", "recursive_doubling", "tree", "sharded_server"]
 
 
 def in_rank_order(rows):
@@ -115,7 +115,7 @@ def test_bytes(p):
     assert total(collectives.ring_reduce_scatter) == (p - 1) * n
     assert total(collectives.ring_allgather) == p * (p - 1) * n
     assert total(collectives.binomial_reduce) == total(collectives.binomial_broadcast) == (p - 1) * n
-    for algorithm in ("tree", "server", "sharded_server"):
+    for algorithm in ("ring_half_duplex", "tree", "server", "sharded_server"):
         assert total(collectives.ALLREDUCE[algorithm]) == 2 * (p - 1) * n
     core = 1 << (p.bit_length() - 1)
     assert total(collectives.recursive_doubling_allreduce) == (core * (core.bit_length() - 1) + 2 * (p - core)) * n

@@ -35,7 +35,7 @@ def ring(p: int, n: int, alpha: float, beta: float, gamma: float = 0.0, sync: fl
 def ring_half_duplex(p: int, n: int, alpha: float, beta: float, gamma: float = 0.0) -> float:
     """`ring` whose ranks send and receive in turns: 4(p-1) alpha + 4 (p-1)/p n beta + (p-1)/p n gamma.
 
-    Exact for an even p that divides the elements.
+    Exact for an even p that divides the elements, else a bound from above.
     """
     return ring(p, n, 2 * alpha, 2 * beta, gamma)
 

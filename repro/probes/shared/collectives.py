@@ -146,11 +146,14 @@ def closed_form(
         return sparse_forms.sparse_collective(name, ranks, n, call.k, alpha, beta, gamma, element=element), note
     if name in RINGS:
         codec = find_codec(call.codec)
-        if name == "ring":
-            seconds = collective_forms.ring_encoded(ranks, n, alpha, beta, costs, codec)
-        else:
+        if name == "ring_pipelined":
             seconds = collective_forms.ring_pipelined_encoded(ranks, n, alpha, beta, costs, codec, call.pieces)
-        return seconds + sum(collective_forms.codec_device(n, costs, codec)), None
+        else:
+            turns = 2 if name == "ring_half_duplex" else 1
+            seconds = collective_forms.ring_encoded(ranks, n, turns * alpha, turns * beta, costs, codec)
+        exact = name != "ring_half_duplex" or not (ranks % 2 or call.elements % ranks)
+        note = None if exact else "ranks that are odd or do not divide the elements: the closed form is a bound from above"
+        return seconds + sum(collective_forms.codec_device(n, costs, codec)), note
     known = "native" if name == BLOCKING else name
     seconds = collective_forms.collective(known, ranks, n, alpha, beta, gamma)
     if name in ("native", "auto", BLOCKING) and fabric != "virtual":

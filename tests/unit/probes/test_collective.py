@@ -38,7 +38,12 @@ def medians(folder, ranks: int, names: list[str], nbytes: int = 4004, testbed=No
 
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_virtual_agrees_with_the_closed_form(ranks: int, tmp_path) -> None:
-    assert medians(tmp_path, ranks, [name for name in NAMES if name != "blocking"])
+    assert medians(tmp_path, ranks, [name for name in NAMES if name not in ("blocking", "ring_half_duplex")])
+
+
+def test_a_half_duplex_ring_agrees_with_the_closed_form_where_blocks_are_equal(tmp_path) -> None:
+    assert medians(tmp_path, 4, ["ring_half_duplex"], 4000)
+    assert medians(tmp_path, 4, ["ring_half_duplex"], 4000, codec="truncate16")
 
 
 @pytest.mark.parametrize("codec", ["truncate16", "quantize8", "ternary"])

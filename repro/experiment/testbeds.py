@@ -12,6 +12,7 @@ from pydantic import (
     PlainValidator,
     ValidationInfo,
     field_validator,
+    model_validator,
 )
 
 from repro.core.errors import InputError, unknown
@@ -152,6 +153,9 @@ class Modelled(Ranks):
     network: Text = "modelled"
     arithmetic: Literal["real", "none"] = "real"  # none: timing only, on meta tensors
     hosts: Count | None = None  # ranks are distributed round robin; null: one host for each rank
+    # hosts of each switch of a chain that is joined by links of a host's rate; null: one switch; for fair links
+    switch_hosts: Count | None = None
+    shuffled: bool = False  # hosts are along the chain in an order drawn from the seed, not in rank order
     local_alpha_s: NonNegative = 0.0  # between ranks of one host
     local_beta_s_per_byte: NonNegative = 0.0
     # concurrent messages share a link; else they are sent one after the other, and sources.fair says why
@@ -175,6 +179,14 @@ class Modelled(Ranks):
         if congestion and others.data.get("fair"):
             raise ValueError("needs testbed.fair=false: messages share fair links instead")
         return congestion
+
+    @model_validator(mode="after")
+    def _of_switches(self) -> Modelled:
+        if self.switch_hosts and not self.fair:
+            raise ValueError("switch_hosts needs testbed.fair=true: other links have no trunks")
+        if self.shuffled and not self.switch_hosts:
+            raise ValueError("shuffled needs testbed.switch_hosts: on one switch the order does not matter")
+        return self
 
     @field_validator("share_spread")
     @classmethod
@@ -213,8 +225,10 @@ class Emulated(Modelled):
 
     kind: Literal["emulated"]
     arithmetic: Literal["none"] = "none"
-    fair: bool = Field(default=False, exclude=True)  # only for the simulated twin, as share_spread
+    fair: bool = Field(default=False, exclude=True)  # only for the simulated twin, as the next three
     share_spread: NonNegative = Field(default=0.0, exclude=True)
+    switch_hosts: Count | None = Field(default=None, exclude=True)
+    shuffled: bool = Field(default=False, exclude=True)
     slow_down: Annotated[float, Field(ge=1)]
     shrink: Annotated[float, Field(ge=1)] = 1.0
     send_buffer: Annotated[int, Field(ge=4096)] | None = None

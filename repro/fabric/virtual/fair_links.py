@@ -41,6 +41,7 @@ class Connection:
 class Route:
     """The flows between the NICs of two hosts. All have the same rate, so one number holds the progress of all.
 
+    links     the sender's outgoing NIC, the trunks between switches on the way, the receiver's incoming NIC
     weight    of each flow: its share of a saturated link, relative to a flow of weight 1
     flows     a heap of (`served` at its end, number, connection)
     served    seconds at a NIC's full rate that a flow has received if it started when `served` was 0; valid at `since`
@@ -49,7 +50,7 @@ class Route:
     check_at  when the scheduler checks next, never later than `due`
     """
 
-    links: tuple[int, int]
+    links: tuple[int, ...]
     weight: float = 1.0
     flows: list[tuple[float, int, Connection]] = field(default_factory=list)
     served: float = 0.0
@@ -63,7 +64,9 @@ class FairLinks(Links):
     """A lone message takes n * beta + alpha; p messages to or from one node all end after p * n * beta + alpha.
 
     The first message of every connection (from one node to another) is a flow over the sender's outgoing and the
-    receiver's incoming NIC; with `network.hosts` the nodes of a host share its NIC. Rates are max-min fair, by
+    receiver's incoming NIC; with `network.hosts` the nodes of a host share its NIC. With `network.switch_hosts` switches
+    with so many hosts each form a chain, joined by trunks of a NIC's rate, and a flow takes the trunks between its hosts'
+    switches too. Rates are max-min fair, by
     progressive filling (Bertsekas and Gallager, Data Networks, section 6.5.2): no flow could be faster without slowing
     down a flow that is no faster. Rates change when a flow starts or ends, but only those of flows that share NICs with
     it, directly or indirectly. A connection's next message starts when the previous one ends; alpha follows and
@@ -76,11 +79,23 @@ class FairLinks(Links):
     def __init__(self, scheduler: Scheduler, network: Network, size: int):
         super().__init__(scheduler, network, size)
         self.open: dict[tuple[int, int], Connection] = {}  # by (source, target)
-        # for each link its active routes, by the link at their other end; outgoing links precede incoming ones
-        self.at: list[dict[int, Route]] = [{} for _ in range(2 * self.hosts)]
-        self.changed: dict[tuple[int, int], Route] = {}  # routes whose set of flows changed, by their links
+        # for each link its active routes, by their links: outgoing NICs, incoming ones, trunks to the right, to the left
+        self.at: list[dict[tuple[int, ...], Route]] = [{} for _ in range(4 * self.hosts)]
+        self.changed: dict[tuple[int, ...], Route] = {}  # routes whose set of flows changed, by their links
         self.numbers = count()
         self.draws = Random(network.seed)
+        self.place = list(range(self.hosts))  # of each host along the chain of switches
+        if network.shuffled:
+            Random(network.seed).shuffle(self.place)
+
+    def links_between(self, source: int, to: int) -> tuple[int, ...]:
+        """The links of a flow from one host to another, in its order."""
+        hosts, trunks = self.hosts, range(0)
+        if self.network.switch_hosts:
+            left, right = (self.place[host] // self.network.switch_hosts for host in (source, to))
+            to_right, to_left = range(2 * hosts + left, 2 * hosts + right), range(3 * hosts + right, 3 * hosts + left)
+            trunks = to_right or to_left  # of trunk i, which joins switches i and i + 1
+        return source, *trunks, hosts + to
 
     def between_hosts(
         self, source: int, to: int, nbytes: int, deliver: Callable[[], None], left: Callable[[], None], lane: Hashable
@@ -97,11 +112,13 @@ class FairLinks(Links):
             connection.messages.append(message)
             return
         self.open[source, to] = connection = Connection(source, to, message)
-        way_out, way_in = source % self.hosts, self.hosts + to % self.hosts
-        route = self.at[way_out].get(way_in)
+        links = self.links_between(source % self.hosts, to % self.hosts)
+        route = self.at[links[0]].get(links)
         if route is None:
             weight = self.draws.lognormvariate(0.0, self.network.spread) if self.network.spread else 1.0
-            route = self.at[way_out][way_in] = self.at[way_in][way_out] = Route((way_out, way_in), weight)
+            route = Route(links, weight)
+            for link in links:
+                self.at[link][links] = route
         self._serve(route)
         heappush(route.flows, (route.served + wire, next(self.numbers), connection))
         self._changes(route)
@@ -120,16 +137,17 @@ class FairLinks(Links):
 
     def _settle(self) -> None:
         changed, self.changed = self.changed, {}
-        for (way_out, way_in), route in changed.items():
+        for links, route in changed.items():
             if not route.flows:
-                del self.at[way_out][way_in], self.at[way_in][way_out]
+                for link in links:
+                    del self.at[link][links]
         settled: set[int] = set()
         for link in (link for links in changed for link in links):
             if link in settled:
                 continue
-            links = self._reached(link)
-            settled.update(links)
-            for route, rate in self._rates(links):
+            together = self._reached(link)
+            settled.update(together)
+            for route, rate in self._rates(together):
                 if rate != route.rate or route.links in changed:
                     self._serve(route)
                     route.rate = rate
@@ -138,8 +156,8 @@ class FairLinks(Links):
     def _reached(self, link: int) -> list[int]:
         """The links that share flows with this one, directly or indirectly, itself included."""
         links, reached = [link], {link}
-        for one in links:
-            for other in self.at[one]:
+        for each in links:
+            for other in (other for route in self.at[each] for other in route):
                 if other not in reached:
                     reached.add(other)
                     links.append(other)
@@ -148,20 +166,20 @@ class FairLinks(Links):
     def _rates(self, links: list[int]) -> list[tuple[Route, float]]:
         """The rates of all routes on these links, by progressive filling: the link with the least capacity for each
         unit of weight fixes the rates of its flows; then the remaining links, with their remaining capacity."""
-        rates: dict[tuple[int, int], tuple[Route, float]] = {}
+        rates: dict[tuple[int, ...], tuple[Route, float]] = {}
         at, free = self.at, dict.fromkeys(links, 1.0)
         weights = {link: sum([len(route.flows) * route.weight for route in at[link].values()]) for link in links}
         while weights := {link: weight for link, weight in weights.items() if weight}:
             least = min([free[link] / weight for link, weight in weights.items()])
             most = least * EQUAL
             for link in [link for link, weight in weights.items() if free[link] <= most * weight]:
-                for other, route in at[link].items():
+                for route in at[link].values():
                     if route.links not in rates:
                         rates[route.links] = route, least * route.weight
                         weight = len(route.flows) * route.weight
-                        free[link] -= weight * least
-                        free[other] -= weight * least
-                        weights[other] -= weight
+                        for each in route.links:
+                            free[each] -= weight * least
+                            weights[each] -= weight
                 weights[link] = 0.0  # exactly, because weights are not whole numbers
         return list(rates.values())
 

@@ -21,6 +21,9 @@ class Network:
     short    of a fair network: messages of at most so many bytes take no bandwidth
     hosts    the number of hosts that carry the nodes, rank r on host r mod hosts, and share their NICs; messages within
              a host have local_alpha and local_beta. None: every node is a host
+    switch_hosts  of a fair network: the hosts of each switch of a chain, joined by links of a host's rate; None: one
+             switch without limit
+    shuffled  hosts are along the chain in an order drawn from the seed, instead of rank order
     congestion  (messages under way at once, how many times as long a byte takes then) in increasing order, of a network
              that is not fair; interpolated linearly in the logarithms from (1, 1), beyond the last as the last
     """
@@ -33,6 +36,8 @@ class Network:
     spread: float = 0.0
     seed: int = 0
     hosts: int | None = None
+    switch_hosts: int | None = None
+    shuffled: bool = False
     local_alpha: float = 0.0
     local_beta: float = 0.0
     congestion: tuple[tuple[int, float], ...] = ()

@@ -62,6 +62,27 @@ def test_flows_of_one_link_end_together(flows, way):
     assert arrivals(flows + 1, FAIR, sent) == [close(ALPHA + flows * KB * BETA)] * flows
 
 
+def test_flows_between_switches_share_their_trunk():
+    """Four hosts on two switches: two flows to the right share the trunk, one to the left and one on a switch do not."""
+    switches = replace(FAIR, switch_hosts=2)
+    times = arrivals(4, switches, together((0, 2, KB), (1, 3, KB), (2, 0, KB), (3, 1, KB)))
+    assert times == [close(ALPHA + 2 * KB * BETA)] * 4
+    assert arrivals(4, switches, together((0, 3, KB), (3, 0, KB), (1, 0, KB)))[0] == close(ALPHA + KB * BETA)
+    chain = replace(FAIR, switch_hosts=1)  # the flows over one trunk each are faster than what the third leaves them
+    assert arrivals(3, chain, together((0, 2, KB), (0, 1, KB), (1, 2, KB))) == [close(ALPHA + 2 * KB * BETA)] * 3
+
+
+def test_a_ring_over_chained_switches_is_slow_only_where_ranks_are_not_in_their_order():
+    def ring(network: Network) -> float:
+        vector = torch.empty(32_000, device="meta")
+        return max(run(32, lambda fabric: (fabric.allreduce(vector, algorithm="ring"), fabric.now())[1], network))
+
+    one = ring(Network(0.0, BETA, fair=True))
+    chained = Network(0.0, BETA, fair=True, switch_hosts=8)
+    assert ring(chained) == close(one)
+    assert ring(replace(chained, shuffled=True)) > 5 * one
+
+
 def test_three_flows_over_two_links():
     """Links out of 0 and into 3: A uses the first, C the second, B both, and each gets half.
 
@@ -177,7 +198,7 @@ def _rates_of(
         fabric.sleep(KB * BETA / 100)
         if fabric.rank == 0:
             at = fabric.world.links.at[:size]
-            routes = {(source, to - size): route for source, there in enumerate(at) for to, route in there.items()}
+            routes = {(first, last - size): route for there in at for (first, last), route in there.items()}
             rates.update({flow: route.rate for flow, route in routes.items()})
             weights.update({flow: route.weight for flow, route in routes.items()})
         for source, to in flows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -14,7 +15,7 @@ from repro.fabric.collectives import dense as collectives
 from repro.fabric.collectives.auto import NATIVE
 
 # algorithms with a codec inside their hops
-RINGS = {
+RINGS: dict[str, Callable[..., list[torch.Tensor]]] = {
     "ring": collectives.ring_allreduce_encoded,
     "ring_half_duplex": partial(collectives.ring_allreduce_encoded, half_duplex=True),
     "ring_pipelined": collectives.ring_pipelined_encoded,

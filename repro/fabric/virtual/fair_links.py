@@ -64,13 +64,12 @@ class FairLinks(Links):
     """A lone message takes n * beta + alpha; p messages to or from one node all end after p * n * beta + alpha.
 
     The first message of every connection (from one node to another) is a flow over the sender's outgoing and the
-    receiver's incoming NIC; with `network.hosts` the nodes of a host share its NIC. With `network.switch_hosts` switches
-    with so many hosts each form a chain, joined by trunks of a NIC's rate, and a flow takes the trunks between its hosts'
-    switches too. Rates are max-min fair, by
-    progressive filling (Bertsekas and Gallager, Data Networks, section 6.5.2): no flow could be faster without slowing
-    down a flow that is no faster. Rates change when a flow starts or ends, but only those of flows that share NICs with
-    it, directly or indirectly. A connection's next message starts when the previous one ends; alpha follows and
-    occupies no link.
+    receiver's incoming NIC; with `network.hosts` the nodes of a host share its NIC. With `network.switch_hosts`
+    switches with so many hosts each form a chain, joined by trunks of a NIC's rate, and a flow takes the trunks between
+    its hosts' switches too. Rates are max-min fair, by progressive filling (Bertsekas and Gallager, Data Networks,
+    section 6.5.2): no flow could be faster without slowing down a flow that is no faster. Rates change when a flow
+    starts or ends, but only those of flows that share NICs with it, directly or indirectly. A connection's next message
+    starts when the previous one ends; alpha follows and occupies no link.
 
     A message of at most `network.short` bytes, which TCP would send between two packets, is no flow and takes no
     bandwidth, unless an earlier message of its lane is still queued. Messages within a host behave as in `Links`.
@@ -79,7 +78,7 @@ class FairLinks(Links):
     def __init__(self, scheduler: Scheduler, network: Network, size: int):
         super().__init__(scheduler, network, size)
         self.open: dict[tuple[int, int], Connection] = {}  # by (source, target)
-        # for each link its active routes, by their links: outgoing NICs, incoming ones, trunks to the right, to the left
+        # for each link its active routes, by their links: outgoing NICs, incoming ones, trunks to the right and left
         self.at: list[dict[tuple[int, ...], Route]] = [{} for _ in range(4 * self.hosts)]
         self.changed: dict[tuple[int, ...], Route] = {}  # routes whose set of flows changed, by their links
         self.numbers = count()

@@ -152,7 +152,9 @@ def closed_form(
             turns = 2 if name == "ring_half_duplex" else 1
             seconds = collective_forms.ring_encoded(ranks, n, turns * alpha, turns * beta, costs, codec)
         exact = name != "ring_half_duplex" or not (ranks % 2 or call.elements % ranks)
-        note = None if exact else "ranks that are odd or do not divide the elements: the closed form is a bound from above"
+        note = (
+            None if exact else "ranks that are odd or do not divide the elements: the closed form is a bound from above"
+        )
         return seconds + sum(collective_forms.codec_device(n, costs, codec)), note
     known = "native" if name == BLOCKING else name
     seconds = collective_forms.collective(known, ranks, n, alpha, beta, gamma)

@@ -63,7 +63,7 @@ def test_flows_of_one_link_end_together(flows, way):
 
 
 def test_flows_between_switches_share_their_trunk():
-    """Four hosts on two switches: two flows to the right share the trunk, one to the left and one on a switch do not."""
+    """Two flows to the right over a trunk share it; one to the left, or between hosts of a switch, does not."""
     switches = replace(FAIR, switch_hosts=2)
     times = arrivals(4, switches, together((0, 2, KB), (1, 3, KB), (2, 0, KB), (3, 1, KB)))
     assert times == [close(ALPHA + 2 * KB * BETA)] * 4

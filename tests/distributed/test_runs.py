@@ -25,7 +25,8 @@ def results(tmp_path):
 
 
 def stable(summary: dict) -> str:
-    return json.dumps({key: value for key, value in summary.items() if key not in ("provenance", "wall")})
+    lasting = {key: value for key, value in summary.items() if key not in ("provenance", "wall")}
+    return json.dumps(lasting | {"identity": summary["identity"].plain()})
 
 
 PIPE = ("strategy=pipe_sgd", "strategy.codec=quantize8", "testbed=here")
@@ -142,5 +143,6 @@ def test_an_experiment_s_runs_are_mirrored_to_mlflow_and_build_no_page(results):
     assert str(results / "pipesgd") in done.stdout and "repro ui" in done.stdout
     client = mlflow.MlflowClient(f"sqlite:///{results / 'mlflow.db'}")
     runs = client.search_runs([experiment.experiment_id for experiment in client.search_experiments()])
-    assert [run.info.status for run in runs] == ["FINISHED"] * 2
-    assert all(run.data.metrics["top1"] > 0.3 for run in runs)
+    parents = {run.data.tags["mlflow.parentRunId"] for run in runs if "mlflow.parentRunId" in run.data.tags}
+    assert {run.info.status for run in runs} == {"FINISHED"} and len(runs) == 2 + len(parents) == 4
+    assert all(run.data.metrics["top1"] > 0.3 for run in runs if run.info.run_id not in parents)

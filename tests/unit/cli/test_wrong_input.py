@@ -327,7 +327,7 @@ def test_a_prepared_run_cannot_lead_out_of_the_results(tmp_path):
         ("a: [", "not a readable configuration"),
         ("5", "must be entries"),
         ("key: other", "has changed since the launch"),
-        ("key: k", "program: is missing"),
+        ("key: k", "is missing"),
     ):
         (tmp_path / "config.yaml").write_text(text)
         with pytest.raises(InputError, match=words) as refusal:

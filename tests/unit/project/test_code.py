@@ -94,8 +94,10 @@ def git(*arguments: str | Path) -> str:
 
 
 def below(*folders: Path) -> dict[Path, tuple[int, int]]:
-    """Every file below the folders, with its time and size."""
-    files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+    """Every file below the folders but Python's caches, with its time and size."""
+    files = [
+        path for folder in folders for path in folder.rglob("*") if path.is_file() and path.parent.name != "__pycache__"
+    ]
     return {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in files}
 
 

@@ -22,17 +22,18 @@ def cmd_draws(args: argparse.Namespace) -> None:
     from repro.answers.pages.overview import papers
     from repro.core.errors import unknown
 
-    if args.paper and args.paper not in papers():
-        raise unknown("paper", args.paper, papers())
-    found = [row for paper in ([args.paper] if args.paper else papers()) for row in rows(paper)]
-    found.sort(key=lambda row: math.inf if row["seconds"] is None else row["seconds"])
+    known = papers()
+    if args.paper and args.paper not in known:
+        raise unknown("paper", args.paper, known)
+    headlines = [row for paper in ([args.paper] if args.paper else known) for row in rows_of_headlines(paper)]
+    headlines.sort(key=lambda row: math.inf if row["seconds"] is None else row["seconds"])
     if args.json:
-        print(json.dumps(found, indent=1))
-    elif found:
-        print(text(found))
+        print(json.dumps(headlines, indent=1))
+    elif headlines:
+        print(text_of(headlines))
 
 
-def rows(paper: str) -> list[dict[str, Any]]:
+def rows_of_headlines(paper: str) -> list[dict[str, Any]]:
     """A row for each headline of a paper that rests on draws. seconds: of one core for the missing draws of
     the sides that it reads; the command may draw others too."""
     from repro.answers.claims.draws_due import draws_of_headlines
@@ -40,25 +41,25 @@ def rows(paper: str) -> list[dict[str, Any]]:
     from repro.answers.pages.claim_tables import run_argument
     from repro.answers.tables import results
 
-    found = results.read(paper, None)
-    deciding = [wording.deciding(kinds) for kinds in wording.by_claim(found.verdicts).values()]
+    read = results.read(paper, None)
+    deciding = [wording.deciding(kinds) for kinds in wording.by_claim(read.verdicts).values()]
     return [
         {
             "paper": paper, "claim": one.verdict.claim.id, "verdict": one.verdict.verdict.words, "draws": one.draws,
             "undecided": one.undecided, "wanted": one.wanted,
             "seconds": None if math.isnan(one.seconds) else one.seconds,
-            "command": f"repro run {run_argument(paper, one.verdict.claim, found.experiments)} --draws {one.wanted}",
+            "command": f"repro run {run_argument(paper, one.verdict.claim, read.experiments)} --draws {one.wanted}",
         }
-        for one in draws_of_headlines(found, deciding)
+        for one in draws_of_headlines(read, deciding)
     ]  # fmt: skip
 
 
-def text(found: list[dict[str, Any]]) -> str:
+def text_of(headlines: list[dict[str, Any]]) -> str:
     """A line a headline, those that cost least first; the command where more draws are wanted."""
     from repro.launch.progress import duration
 
     lines = []
-    for row in found:
+    for row in headlines:
         more = row["wanted"] > row["draws"]
         cost = "unknown" if row["seconds"] is None else duration(row["seconds"])
         lines.append(

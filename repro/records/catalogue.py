@@ -12,8 +12,7 @@ from repro.core.errors import unknown
 from repro.core.paths import reference_root, results_root
 from repro.records import kept, reference, store, sweep, tidy, unfinished, variants
 from repro.records.flat import flat
-from repro.records.identity import Identity
-from repro.records.record import Record
+from repro.records.record import HasRecord, Record
 from repro.records.store import run_folders
 from repro.records.sweep import Sweep
 from repro.records.unfinished import Unfinished
@@ -24,19 +23,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Found:
+class Found(HasRecord):
     """A run, and its origin: REFERENCE or WORKSPACE."""
 
     origin: str
     record: Record
-
-    @property
-    def identity(self) -> Identity:
-        return self.record.identity
-
-    @property
-    def provenance(self) -> dict[str, Any]:
-        return self.record.provenance
 
     @cached_property
     def summary(self) -> dict[str, Any]:

@@ -153,6 +153,20 @@ class CpuTaken(Part):
         return min(1.0, max(0.0, taken_s / self.available_s)) if self.available_s > 0 else None
 
 
+class HasRecord:
+    """What holds a record has its identity and provenance."""
+
+    record: Record
+
+    @property
+    def identity(self) -> Identity:
+        return self.record.identity
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        return self.record.provenance
+
+
 class Record(Part):
     """A finished run. cpu_taken: None where it was not measured: other kinds of testbeds, and older records."""
 

@@ -18,8 +18,7 @@ from repro.core.errors import InputError, cannot
 from repro.core.warnings import warn
 from repro.records import variants
 from repro.records.events import drop_torn_line, take_checksum, with_checksum
-from repro.records.identity import Identity
-from repro.records.record import Record
+from repro.records.record import HasRecord, Record
 
 FILE = "draws.jsonl"
 CONFIGURED = -1  # the number of the draw with all inputs as configured
@@ -37,20 +36,12 @@ class Draw:
 
 
 @dataclass(frozen=True)
-class Sweep:
+class Sweep(HasRecord):
     """record: of the configured run (draw `CONFIGURED`); draws: by number, from 0."""
 
     key: str
     record: Record
     draws: list[Draw] = field(default_factory=list)
-
-    @property
-    def identity(self) -> Identity:
-        return self.record.identity
-
-    @property
-    def provenance(self) -> dict[str, Any]:
-        return self.record.provenance
 
     @property
     def name(self) -> str:

@@ -76,10 +76,10 @@ def test_speedups_are_times_over_times_and_the_paper_s_ends(page, summaries, emu
 
 
 def test_steps_and_parts_of_an_iteration_are_those_of_the_runs(page, summaries, emulated):
-    found = table(page, "step").query("benchmark == 'AlexNet'").set_index(["kind", "variant"])["iteration_ms"] / 1e3
+    shown = table(page, "step").query("benchmark == 'AlexNet'").set_index(["kind", "variant"])["iteration_ms"] / 1e3
     for variant, expected in emulated.items():
-        assert found["emulated", variant] == pytest.approx(expected)
-        assert found["simulated", variant] == pytest.approx(*seconds(summaries, "fig4-alexnet", variant))
+        assert shown["emulated", variant] == pytest.approx(expected)
+        assert shown["simulated", variant] == pytest.approx(*seconds(summaries, "fig4-alexnet", variant))
     parts = table(page, "phases").groupby(["benchmark", "variant", "seed"])["thousand_s"].sum()
     for variant in FIG4.variants:
         whole = 1e3 * median(seconds(summaries, "fig4-mnist", variant))

@@ -15,7 +15,6 @@ runs, and a second printed number that it must give too. Nobody writes its statu
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -28,6 +27,7 @@ from repro.answers.claims.claims import Claim, File
 from repro.answers.claims.evidence import ClaimEvaluator, outcome_of
 from repro.answers.claims.stats import median
 from repro.answers.claims.value import Value
+from repro.answers.claims.verdict import in_range
 from repro.core import config_folders, yaml_files
 from repro.core.errors import InputError, unknown
 from repro.core.fields import Model, Number, Text, checked
@@ -113,10 +113,7 @@ class Comparison:
 
     def hits(self, ours: float | None) -> bool:
         """Whether a number of ours is in the paper's range with its tolerance."""
-        low, high = self.claim.widened
-        if ours is None or math.isnan(ours):
-            return False
-        return (low is None or ours >= low) and (high is None or ours <= high)
+        return ours is not None and in_range(*self.claim.widened)(ours)
 
 
 @dataclass(frozen=True)

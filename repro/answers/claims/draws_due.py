@@ -28,8 +28,8 @@ class DrawsOfClaim:
     @property
     def undecided(self) -> bool:
         """Whether more draws may bring another word."""
-        found = self.verdict.verdict
-        return any(share.undecided for share in (found.share, found.size) if share and share.drawn)
+        verdict = self.verdict.verdict
+        return any(share.undecided for share in (verdict.share, verdict.size) if share and share.drawn)
 
     @property
     def wanted(self) -> int:

@@ -140,10 +140,10 @@ def judge(claim: Claim, kind: str, evidence: Evidence | None, effect: Effect | N
         verdict = Verdict(words.OPEN, reason=f"{seeds} of {least} seeds")
     else:
         verdict = concluded(claim, evidence, effect).implied(evidence.implied)
-    estimate, given = interval(evidence), evidence.conditional
+    estimate, conditional = interval(evidence), evidence.conditional
     if claim.about != "accuracy" or claim.is_ratio:
         verdict = replace(verdict, factor=claim.paper.factor(estimate.point))
-    verdict = replace(verdict, baseline=given.at_baseline if given else None, turns_at=evidence.turns_at)
+    verdict = replace(verdict, baseline=conditional.at_baseline if conditional else None, turns_at=evidence.turns_at)
     return ClaimVerdict(claim, kind, verdict, estimate, evidence)
 
 

@@ -25,7 +25,7 @@ from repro.answers.claims.evaluate import (
 )
 from repro.answers.claims.residuals import Residuals, Twins
 from repro.answers.claims.stats import median
-from repro.answers.claims.verdict import Interval, Sample, undecided, verdict_of
+from repro.answers.claims.verdict import Interval, Sample, question_left, verdict_of
 from repro.answers.tables import columns, loading
 from repro.answers.tables.columns import Filter
 from repro.answers.tables.loading import KINDS
@@ -161,7 +161,7 @@ class ClaimEvaluator:
     ) -> Evidence:
         """The evidence from a number a draw, with the conditional verdict and the inputs that decide."""
         sample = sample_of(values)
-        question = undecided(sample, *claim.widened, self.file.effect(claim))
+        question = question_left(sample, *claim.widened, self.file.effect(claim))
         return replace(
             evidence,
             sample=sample,

@@ -63,3 +63,13 @@ def number(value: float, digits: int = 3) -> str:
     if size < -4:
         return f"{value:.{digits - 1}e}"
     return f"{value:.{max(0, digits - 1 - size)}f}"
+
+
+def middle_of_range(low: float, high: float) -> float:
+    """The geometric middle of a range of positive numbers, else its upper end; the one end of an open range.
+
+    An end that is open is NaN.
+    """
+    if math.isnan(low) or math.isnan(high):
+        return low if math.isnan(high) else high
+    return math.sqrt(low * high) if low > 0 else high

@@ -195,7 +195,7 @@ class Verdict:
         return self._words(", baseline {}")
 
     def _words(self, baseline: str) -> str:
-        by = f": {times(self.factor)}" if self.answer in OFF and self.factor not in (None, 1.0) else ""
+        by = f": {factor_text(self.factor)}" if self.answer in OFF and self.factor not in (None, 1.0) else ""
         if self.judged and self.baseline and not self.baseline.reproduced:
             by += baseline.format(self.baseline.text)
         return self.answer + by
@@ -213,7 +213,7 @@ class Verdict:
         return f"{text}{turns}{self.turns_at}" if turns and self.turns_at else text
 
 
-def times(factor: float) -> str:
+def factor_text(factor: float) -> str:
     """`0.44 of it`, `2.7 times it`"""
     return f"{number(factor, 2)} {'of' if factor < 1 else 'times'} it"
 
@@ -223,32 +223,37 @@ def verdict_of(sample: Sample, low: float | None, high: float | None, effect: Ef
 
     low, high: the paper's range, widened by the tolerance. An effect that implies them has a direction alone.
     """
-    least, most = -math.inf if low is None else low, math.inf if high is None else high
-    in_range = sample.share(lambda value: least <= value <= most)
+    sized = sample.share(in_range(low, high))
     if effect is None:
-        return Verdict(word(in_range), in_range)
+        return Verdict(word(sized), sized)
     direction = sample.share(effect.holds)
     if effect.implies(low, high):
         return Verdict(word(direction), direction)
     if direction.few:
-        return Verdict(NOT_REPRODUCED, direction, in_range)
-    if in_range.most:
-        return Verdict(REPRODUCED, direction, in_range)
+        return Verdict(NOT_REPRODUCED, direction, sized)
+    if sized.most:
+        return Verdict(REPRODUCED, direction, sized)
     if not direction.most:
-        return Verdict(OPEN, direction, in_range)
-    below, above = (sample.share(beyond) for beyond in (lambda value: value < least, lambda value: value > most))
-    return Verdict(SMALLER if below.most else LARGER if above.most else SAME_DIRECTION, direction, in_range)
+        return Verdict(OPEN, direction, sized)
+    below = sample.share(lambda value: low is not None and value < low)
+    above = sample.share(lambda value: high is not None and value > high)
+    return Verdict(SMALLER if below.most else LARGER if above.most else SAME_DIRECTION, direction, sized)
 
 
-def undecided(
+def in_range(low: float | None, high: float | None) -> Callable[[float], bool]:
+    """Whether a number lies within a range, of which an end may be open; NaN does not."""
+    least, most = -math.inf if low is None else low, math.inf if high is None else high
+    return lambda value: least <= value <= most
+
+
+def question_left(
     sample: Sample, low: float | None, high: float | None, effect: Effect | None = None
 ) -> Callable[[float], bool] | None:
     """What the draws leave open: whether a number is an effect, else whether it has the size; None if nothing is."""
     answer = verdict_of(sample, low, high, effect).answer
     if answer == OPEN and effect is not None:
         return effect.holds
-    least, most = -math.inf if low is None else low, math.inf if high is None else high
-    return (lambda value: least <= value <= most) if answer in (OPEN, SAME_DIRECTION) else None
+    return in_range(low, high) if answer in (OPEN, SAME_DIRECTION) else None
 
 
 def word(share: Share) -> str:

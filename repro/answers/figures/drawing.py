@@ -20,7 +20,7 @@ VIEW = "view"  # the column of a figure's views
 REFERENCE: dict[str, Any] = {"color": "0.4", "linewidth": 0.8, "linestyle": "--"}
 
 
-def draw(figure: Figure, shown: pd.DataFrame) -> Any:
+def draw_figure(figure: Figure, shown: pd.DataFrame) -> Any:
     """The matplotlib figure of these rows."""
     looks.set_theme()
     import seaborn as sns
@@ -68,7 +68,7 @@ def _named(figure: Figure, shown: pd.DataFrame) -> tuple[pd.DataFrame, dict[str 
         if column:
             letters = int(figure.height * ROW_LETTERS) if column == figure.row and figure.col else 999
             order = figure.order if column == along else ()
-            named, of[column] = looks.categories(shown[column], order, letters)
+            named, of[column] = looks.named_categories(shown[column], order, letters)
             shown = shown.assign(**{column: named})
     return shown.reset_index(drop=True), of
 
@@ -121,6 +121,20 @@ def _reference(axis: Any, side: str, value: float, name: str) -> None:
                       ha="left", va="top", color="0.3")  # fmt: skip
 
 
+def finish_ratio_axis(axis: Any, ticks: int) -> None:
+    """Let x be a logarithmic axis of ratios: at most so many round ticks, a line at 1, and room on both sides of it."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    axis.axvline(1, **REFERENCE, zorder=0)
+    axis.set_xscale("log")
+    low, high = axis.get_xlim()
+    low, high = min(low, 0.5), max(high, 2.0)
+    axis.set_xlim(low, high)
+    axis.xaxis.set_major_locator(FixedLocator(round_numbers(low, high, ticks)))
+    axis.xaxis.set_minor_locator(NullLocator())
+    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
 def _equal_spans(axes: Any) -> None:
     """Let an inch be the same ratio on all logarithmic axes."""
     ends = [axis.get_xlim() for axis in axes]
@@ -142,7 +156,7 @@ def _ticks(axis: Any, figure: Figure, side: str) -> None:
         low, high = getattr(axis, f"get_{side}lim")()
         values = {float(value) for line in axis.lines for value in line.get_xdata()} if figure.kind == "line" else set()
         at_values = side == "x" and not unit and 1 < len(values) <= 8
-        ticks = apart(values, low, high, room) if at_values else round_numbers(low, high, int(room / TICK))
+        ticks = spaced_values(values, low, high, room) if at_values else round_numbers(low, high, int(room / TICK))
         of.set_major_locator(FixedLocator(ticks))
         of.set_minor_locator(NullLocator())
         of.set_major_formatter(plain)
@@ -150,7 +164,7 @@ def _ticks(axis: Any, figure: Figure, side: str) -> None:
         of.set_major_formatter(plain)
 
 
-def apart(values: Collection[float], low: float, high: float, room: float) -> list[float]:
+def spaced_values(values: Collection[float], low: float, high: float, room: float) -> list[float]:
     """The values whose ticks on a logarithmic axis of `room` inches do not touch, from the largest down."""
     ticks: list[float] = []
     for value in sorted(values, reverse=True):

@@ -6,6 +6,7 @@ import textwrap
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
+from repro.answers.claims.stats import middle_of_range
 from repro.answers.figures import looks
 from repro.answers.pages.cells import cell
 
@@ -24,7 +25,7 @@ COLUMNS = (6, 150)  # points right of the axis: the numbers, the verdict
 
 
 def picture(files: Files, rows: pd.DataFrame, which: str = "The headline claims") -> str:
-    """The picture on a page, as Markdown. rows: as for `draw`; which: the beginning of the caption."""
+    """The picture on a page, as Markdown. rows: as for `draw_forest`; which: the beginning of the caption."""
     counts = ", ".join(f"{count} {verdict}" for verdict, count in rows["verdict"].value_counts().items())
     alt = f"A line for each headline claim with the paper's number and ours: {counts}."
     caption = (
@@ -34,17 +35,16 @@ def picture(files: Files, rows: pd.DataFrame, which: str = "The headline claims"
         + ", ".join(f"**{kind}**" for kind in dict.fromkeys(rows["kind"]))
         + "."
     )
-    return files.picture(lambda: draw(rows), "", "headlines", cell(alt), caption, rows)
+    return files.picture(lambda: draw_forest(rows), "", "headlines", cell(alt), caption, rows)
 
 
-def draw(rows: pd.DataFrame) -> Any:
+def draw_forest(rows: pd.DataFrame) -> Any:
     """The matplotlib figure, a row a claim: text, ratio, numbers, verdict. rows: as of `wording.headlines`."""
     looks.set_theme()
     import matplotlib.pyplot as plt
     import seaborn as sns
-    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-    from repro.answers.figures.drawing import REFERENCE, round_numbers
+    from repro.answers.figures.drawing import finish_ratio_axis
 
     texts = [textwrap.wrap(claim, LETTERS, break_on_hyphens=False) for claim in rows["claim"]]
     ends = [*accumulate((GAP + LINE * max(2, len(text)) for text in texts), initial=0.0)]
@@ -58,14 +58,8 @@ def draw(rows: pd.DataFrame) -> Any:
     markers = {word: look.marker for word, look in of.items()}
     sns.scatterplot(shown, x="ours", y="place", hue="verdict", palette=colours, style="verdict", markers=markers,
                     s=32, linewidth=0, legend=False, zorder=3, ax=axis)  # fmt: skip
-    axis.axvline(1, **REFERENCE, zorder=0)
-    axis.set(xscale="log", ylim=(ends[-1], 0), xlabel="ours over the paper's number", ylabel="")
-    low, high = axis.get_xlim()
-    low, high = min(low, 0.5), max(high, 2.0)  # ratios near 1 look near 1
-    axis.set_xlim(low, high)
-    axis.xaxis.set_major_locator(FixedLocator(round_numbers(low, high, 5)))
-    axis.xaxis.set_minor_locator(NullLocator())
-    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set(ylim=(ends[-1], 0), xlabel="ours over the paper's number", ylabel="")
+    finish_ratio_axis(axis, ticks=5)
     axis.set_yticks(shown["place"], ["\n".join(lines) for lines in texts], fontsize=SIZE)
     axis.grid(False, axis="y")
     for row in shown.to_dict("records"):
@@ -82,7 +76,6 @@ def draw(rows: pd.DataFrame) -> Any:
 def _over_the_papers(rows: pd.DataFrame) -> pd.DataFrame:
     """The numbers over the middle of the paper's range, or over its one bound; `none`: where a ratio has no effect."""
     numbers = ["paper_low", "paper_high", "low", "ours", "high"]
-    low, high = rows["paper_low"], rows["paper_high"]
-    middle = (low.fillna(high) * high.fillna(low)) ** 0.5
+    middle = rows.apply(lambda row: middle_of_range(row["paper_low"], row["paper_high"]), axis=1)
     over = rows[numbers].div(middle, axis=0)
     return rows.assign(**{name: over[name] for name in numbers}, none=(1 / middle).where(rows["unit"] == "x"))

@@ -7,50 +7,39 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from repro.answers.figures import looks
-from repro.answers.pages.writing import DPI
 
 if TYPE_CHECKING:
     import pandas as pd
 
 OURS = "simulated"  # its look in the palette
-ROW, WIDTH = 0.23, 8.0  # inches
-TICKS = (0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10)
+ROW = 0.23  # inches
 
 
 def draw_ladder(rows: pd.DataFrame) -> Any:
     """The matplotlib figure. rows: text, start, end (our numbers over the paper's; start: NaN in a row for ours),
     status (that of the palette's `causes`; "" for ours)."""
-    import matplotlib
-
-    matplotlib.use("Agg")
+    looks.set_theme()
     import matplotlib.pyplot as plt
-    from matplotlib.lines import Line2D
-    from matplotlib.ticker import FuncFormatter, NullFormatter
+    import seaborn as sns
 
-    drawn, axis = plt.subplots(figsize=(WIDTH, ROW * len(rows) + 1.0), layout="constrained", dpi=DPI)
-    axis.axvline(1, color="0.35", linewidth=0.8, linestyle="--", zorder=0)
-    for place, row in enumerate(rows.to_dict("records")):
-        colour = looks.look(row["status"] or OURS).colour
+    from repro.answers.figures.drawing import finish_ratio_axis
+
+    shown = rows.assign(place=range(len(rows)), status=rows["status"].replace("", "ours"))
+    colours = {name: looks.look(OURS if name == "ours" else name).colour for name in shown["status"].unique()}
+    figure, axis = plt.subplots(figsize=(looks.WIDTH, ROW * len(rows) + 1.0), layout="constrained")
+    sns.scatterplot(shown, x="end", y="place", hue="status", palette=colours, s=26, linewidth=0, ax=axis)
+    axis.set(ylim=(len(rows) - 0.4, -0.6), xlabel="our number over the paper's (dashed: the same)", ylabel="")
+    axis.plot(shown["start"], shown["place"], linestyle="none")  # arrows do not widen an axis
+    finish_ratio_axis(axis, ticks=7)
+    for row in shown.to_dict("records"):
         if not math.isnan(row["start"]) and row["start"] != row["end"]:
-            arrow = {"arrowstyle": "->", "color": colour, "linewidth": 1.5}
-            axis.annotate("", (row["end"], place), (row["start"], place), arrowprops=arrow)
-        axis.plot([row["end"]], [place], color=colour, marker="o", markersize=5)
-    axis.set_xscale("log")
-    ends = [end for name in ("start", "end") for end in rows[name] if end > 0]
-    low, high = 0.8 * min([*ends, 0.8]), 1.25 * max([*ends, 1.25])
-    axis.set_xlim(low, high)
-    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axis.xaxis.set_minor_formatter(NullFormatter())
-    axis.set_xticks([tick for tick in TICKS if low <= tick <= high])
-    axis.set_yticks(range(len(rows)), rows["text"], fontsize=7.5)
-    axis.set_ylim(len(rows) - 0.4, -0.6)
-    axis.tick_params(axis="y", length=0)
-    axis.tick_params(axis="x", labelsize=8)
-    axis.set_xlabel("our number over the paper's (dashed: the same)", fontsize=8)
-    axis.grid(True, axis="x", color="0.92")
-    axis.spines[["top", "right", "left"]].set_visible(False)
-    names = [name for name in dict.fromkeys(rows["status"]) if name]
-    marks = [Line2D([], [], color=looks.look(name or OURS).colour, marker="o", linestyle="", label=name or "ours")
-             for name in ("", *names)]  # fmt: skip
-    drawn.legend(handles=marks, loc="outside lower center", ncols=len(marks), frameon=False, fontsize=8)
-    return drawn
+            arrow = {"arrowstyle": "->", "color": colours[row["status"]], "linewidth": 1.5}
+            axis.annotate("", (row["end"], row["place"]), (row["start"], row["place"]), arrowprops=arrow)
+    axis.set_yticks(shown["place"], shown["text"])
+    axis.grid(False, axis="y")
+    handles, names = axis.get_legend_handles_labels()
+    if legend := axis.get_legend():
+        legend.remove()
+    figure.legend(handles, names, loc="outside lower center", ncols=len(names), frameon=False)
+    sns.despine(figure, left=True)
+    return figure

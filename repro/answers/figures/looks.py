@@ -73,7 +73,7 @@ def ordered(values: Iterable[Any]) -> list[Any]:
     return sorted(distinct, key=lambda value: places.get(str(value), len(places)))
 
 
-def categories(
+def named_categories(
     values: pd.Series, order: Iterable[Any] = (), letters: int = 999
 ) -> tuple[pd.Series, Mapping[str, Look]]:
     """The display names of values as a categorical in the palette's order, or in `order`; and name -> look.

@@ -53,7 +53,7 @@ class Looks:
         return self.by_hue | ({"style": self.figure.style or self.figure.hue, "markers": markers} if markers else {})
 
 
-def observations(figure: Figure, rows: pd.DataFrame, by: str, column: str) -> pd.DataFrame:
+def points_and_ends(figure: Figure, rows: pd.DataFrame, by: str, column: str) -> pd.DataFrame:
     """Three rows for each value of `by` and hue: its point, and the ends of its interval, in this order.
 
     seaborn computes intervals from observations; ours are computed already, see `POINT` and `ENDS`.
@@ -71,7 +71,7 @@ POINT: Callable[[pd.Series], float] = lambda values: values.iloc[0]  # noqa: E73
 
 
 def ENDS(values: pd.Series) -> tuple[float, float]:
-    """The interval of `observations`."""
+    """The interval of `points_and_ends`."""
     _, low, high = values
     return (low, high) if low < high else (np.nan, np.nan)
 
@@ -79,8 +79,9 @@ def ENDS(values: pd.Series) -> tuple[float, float]:
 ESTIMATE: dict[str, Any] = {"estimator": POINT, "errorbar": ENDS}
 
 
-def bar(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, legend: Any) -> None:
-    sns.barplot(observations(figure, rows, figure.x, str(figure.y)), x=figure.x, y=figure.y, **ESTIMATE, **looks.by_hue,
+def draw_bar(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, legend: Any) -> None:
+    each = points_and_ends(figure, rows, figure.x, str(figure.y))
+    sns.barplot(each, x=figure.x, y=figure.y, **ESTIMATE, **looks.by_hue,
                 err_kws={"color": "0.25", "linewidth": 1.2}, capsize=0.3, gap=0.08, saturation=1, width=0.84,
                 legend=legend, ax=axis)  # fmt: skip
     drawn = [of for of in axis.lines if not np.isnan(of.get_ydata()).all()]
@@ -93,7 +94,7 @@ def bar(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, legend: Any
     _wrap_names(axis, rows[figure.x].cat.categories)
 
 
-def stack(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, legend: Any) -> None:
+def draw_stack(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, legend: Any) -> None:
     medians = rows.groupby([figure.x, str(figure.hue)], observed=True)[str(figure.y)].median().reset_index()
     sns.histplot(medians, x=figure.x, weights=figure.y, multiple="stack", discrete=True, shrink=0.75, alpha=1,
                  linewidth=0, hue_order=[*looks.hues][::-1], **looks.by_hue, legend=bool(legend), ax=axis)  # fmt: skip
@@ -112,14 +113,14 @@ def _wrap_names(axis: Any, names: pd.Index) -> None:
     axis.grid(False, axis="x")
 
 
-def dot(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, legend: Any) -> None:
+def draw_dot(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, legend: Any) -> None:
     """Names on y, numbers on x; the hues of one name are drawn a little apart."""
     names, one_a_name = rows[str(figure.y)].cat.categories, figure.hue in (None, figure.y)
     if one_a_name and not figure.interval:  # a marker for each row
         sns.scatterplot(rows, x=figure.x, y=figure.y, **looks.by_style, s=MARKER**2, linewidth=0, alpha=0.8,
                         legend=legend, ax=axis)  # fmt: skip
     else:
-        each = observations(figure, rows, str(figure.y), figure.x)
+        each = points_and_ends(figure, rows, str(figure.y), figure.x)
         apart = False if one_a_name or len(looks.hues) < 2 else 0.7 * (1 - 1 / len(looks.hues))
         common = {
             "x": figure.x,
@@ -144,7 +145,7 @@ def dot(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, legend: Any
     axis.grid(False, axis="y")
 
 
-def line(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, legend: Any) -> None:
+def draw_line(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, legend: Any) -> None:
     """Lines with the range as a band; what the palette gives no dash as markers, with the range as a bar."""
     common = {
         "x": figure.x,
@@ -172,12 +173,12 @@ def line(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, legend: An
         sns.lineplot(rows[~dashed], **common, dashes=False, linestyle="", **bars)
 
 
-def scatter(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, legend: Any) -> None:
+def draw_scatter(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, legend: Any) -> None:
     sns.scatterplot(rows, x=figure.x, y=figure.y, **looks.by_style, s=MARKER**2, linewidth=0, alpha=0.7, legend=legend,
                     ax=axis)  # fmt: skip
 
 
-def hist(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, legend: Any) -> None:
+def draw_hist(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, legend: Any) -> None:
     """Shares or counts; rows with `low` and `high` are drawn above them, as a range with a marker at x."""
     spread = rows[rows["low"].notna()] if figure.interval and "low" in rows else rows[:0]
     known = rows.drop(spread.index).astype({figure.x: float})
@@ -190,14 +191,14 @@ def hist(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, legend: An
                           color=look.colour, markersize=MARKER)  # fmt: skip
 
 
-def box(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, legend: Any) -> None:
+def draw_box(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, legend: Any) -> None:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "vert: bool")  # seaborn 0.13 with matplotlib 3.11
         sns.boxplot(rows, x=figure.x, y=figure.y, color="0.25", fill=False, width=0.6, fliersize=2, linewidth=1,
                     ax=axis)  # fmt: skip
 
 
-def gantt(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, legend: Any) -> None:
+def draw_gantt(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, legend: Any) -> None:
     """Boxes from `x` to `end` in the row `y`, coloured by `hue`, with `text` if it fits; seaborn has no such plot."""
     lines = list(rows[str(figure.y)].unique())
     places, widths = rows[str(figure.y)].map(lines.index), rows[figure.end] - rows[figure.x]
@@ -218,4 +219,7 @@ def gantt(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, legend: A
 
 
 Draw = Callable[[Any, "Figure", pd.DataFrame, Looks, Any], None]
-MARKS: dict[str, Draw] = {made.__name__: made for made in (bar, stack, dot, line, scatter, hist, box, gantt)}
+MARKS: dict[str, Draw] = {
+    "bar": draw_bar, "stack": draw_stack, "dot": draw_dot, "line": draw_line,
+    "scatter": draw_scatter, "hist": draw_hist, "box": draw_box, "gantt": draw_gantt,
+}  # fmt: skip

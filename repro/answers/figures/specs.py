@@ -43,7 +43,9 @@ class Specs:
         if not len(rows):
             return f"*{figure.title}: not run yet.*"
         caption, figure = _caption(figure, rows), with_numbers(figure, self.page)
-        return self.files.picture(lambda: drawing.draw(figure, rows), repr(figure), name, figure.alt, caption, rows)
+        return self.files.picture(
+            lambda: drawing.draw_figure(figure, rows), repr(figure), name, figure.alt, caption, rows
+        )
 
     def table(self, name: str) -> str:
         """The table below its caption."""

@@ -10,8 +10,7 @@ from functools import cached_property
 import pandas as pd
 
 from repro.answers.claims.causes import IMPLIED, TESTED, Comparison, Step
-from repro.answers.claims.claims import Claim
-from repro.answers.claims.stats import DASH, TIMES
+from repro.answers.claims.stats import DASH, TIMES, middle_of_range
 from repro.answers.figures import ladder
 from repro.answers.pages import wording
 from repro.answers.pages.cells import cell
@@ -56,8 +55,9 @@ class CauseSection:
 
     def _rungs(self) -> Iterator[dict[str, str | float]]:
         for name, steps in self.by_claim.items():
-            claim, first = steps[0].headline.claim, steps[0].headline.without
-            if first is None or not (by := middle(claim)) or not first / by > 0:
+            first, ends = steps[0].headline.without, steps[0].headline.claim.paper
+            by = middle_of_range(*(math.nan if end is None else end for end in (ends.low, ends.high)))
+            if first is None or not by or not first / by > 0:
                 continue
             yield {"text": f"C{self.numbers[name]}: ours", "start": math.nan, "end": first / by, "status": ""}
             for step in steps:
@@ -119,14 +119,6 @@ class CauseSection:
             return "No run can have it here."
         missing = "Not run: " if step.headline.with_cause is None else ""
         return f"{missing}`repro run {self.paper}/{step.cause.experiment}`."
-
-
-def middle(claim: Claim) -> float:
-    """The paper's number, or the nearer end of an open range; the geometric middle of a closed one."""
-    low, high = claim.paper.low, claim.paper.high
-    if low is None or high is None or low == high or low <= 0:
-        return float(low if high is None else high)  # type: ignore[arg-type]
-    return math.sqrt(low * high)
 
 
 def shown(comparison: Comparison, which: str) -> str:

@@ -17,7 +17,7 @@ def without_drawing(patch) -> None:
     """Figures are empty files: drawing one takes half a second, and saving it as long."""
     import matplotlib.pyplot as plt
 
-    patch.setattr(drawing, "draw", lambda figure, shown: plt.figure())
+    patch.setattr(drawing, "draw_figure", lambda figure, shown: plt.figure())
     patch.setattr(files, "save", undrawn)
 
 

@@ -37,7 +37,7 @@ def figure(tmp_path, **changes):
 
 
 def drawn(spec, rows=ROWS):
-    made = drawing.draw(spec, figures.rows(spec, rows))
+    made = drawing.draw_figure(spec, figures.rows(spec, rows))
     plt.close(made)
     return made
 

@@ -28,7 +28,7 @@ from repro.answers.claims.verdict import (
     Sample,
     Share,
     Verdict,
-    undecided,
+    question_left,
     verdict_of,
 )
 from repro.answers.tables.runs import Runs
@@ -236,6 +236,6 @@ def test_an_answer_turns_at_the_value_of_the_input_that_separates_its_draws():
 
 
 def test_what_is_undecided_is_the_effect_and_only_then_its_size():
-    assert undecided(draws(*[2.5, 0.9] * 32), 2.0, 3.0, FASTER)(1.5)
-    assert not undecided(draws(*[2.5, 1.5] * 32), 2.0, 3.0, FASTER)(1.5)
-    assert undecided(draws(*[2.5] * 64), 2.0, 3.0, FASTER) is None
+    assert question_left(draws(*[2.5, 0.9] * 32), 2.0, 3.0, FASTER)(1.5)
+    assert not question_left(draws(*[2.5, 1.5] * 32), 2.0, 3.0, FASTER)(1.5)
+    assert question_left(draws(*[2.5] * 64), 2.0, 3.0, FASTER) is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 import json
 import random
@@ -14,29 +13,27 @@ import torch
 from repro import strategies
 from repro.core.errors import FaultError
 from repro.rank.checkpoints import Checkpoints, Damaged
+from repro.records.record import Record
 from tests.faults import baseline, damage, running, series
 from tests.faults.trial import Impossible, Undisturbed, differences
+from tests.reports.data.summaries import make
 from tests.support.planted.planted_bugs import BUGS, KILLED, Bug
+from tests.support.records import record_of
 
-WHOLE = {
-    "status": "finished",
-    "iterations": 4,
-    "workers": 3,
-    "metric": "top1",
-    "curve": [{"iteration": n, "loss": 1.0, "test_loss": 1.0, "top1": 0.5} for n in (0, 2, 4)],
-    "weights_sha256": "ab",
-    "bytes_sent": 10.0,
-    "staleness": [],
-    "counters": {},
-}
-EAGER = WHOLE | {
-    "counters": {"accepted": 10.0, "pending": 2.0, "dropped": 0.0, "rounds": 12.0},
-    "staleness": [{"0": 4}, {"0": 3}, {"0": 2, "1": 1}],
-}
+POINT = {"epoch": 1.0, "train_s": 1.0, "loss": 1.0, "test_loss": 1.0, "top1": 0.5}
+
+WHOLE = record_of(make("D-Sync", curve=[POINT | {"iteration": n} for n in (0, 2, 4)], iterations=4, workers=3))
 
 
-def changed(summary: dict, **entries) -> dict:
-    return copy.deepcopy(summary) | entries
+def changed(record: Record, **entries) -> Record:
+    return record.model_copy(update={"result": record.result.model_copy(update=entries)})
+
+
+EAGER = changed(
+    WHOLE,
+    counters={"accepted": 10.0, "pending": 2.0, "dropped": 0.0, "rounds": 12.0},
+    staleness=[{"0": 4}, {"0": 3}, {"0": 2, "1": 1}],
+)
 
 
 @pytest.mark.parametrize(
@@ -44,10 +41,10 @@ def changed(summary: dict, **entries) -> dict:
     [
         ("dsync", WHOLE, changed(WHOLE, weights_sha256="cd"), "weights_sha256"),
         ("dsync", WHOLE, changed(WHOLE, iterations=3), "iterations"),
-        ("dsync", WHOLE, changed(WHOLE, curve=[*WHOLE["curve"], WHOLE["curve"][-1]]), "evaluations"),
+        ("dsync", WHOLE, changed(WHOLE, curve=[*WHOLE.result.curve, WHOLE.result.curve[-1]]), "evaluations"),
         ("dsync", WHOLE, changed(WHOLE, bytes_sent=11.0), "bytes_sent"),
-        ("eager_solo", EAGER, changed(EAGER, counters=EAGER["counters"] | {"pending": 1.0}), "gradients"),
-        ("eager_solo", EAGER, changed(EAGER, staleness=EAGER["staleness"][:2]), "staleness"),
+        ("eager_solo", EAGER, changed(EAGER, counters=EAGER.result.counters | {"pending": 1.0}), "gradients"),
+        ("eager_solo", EAGER, changed(EAGER, staleness=EAGER.result.staleness[:2]), "staleness"),
         ("eager_solo", EAGER, changed(EAGER, staleness=[{"0": 4}, {"0": 3}, {"0": 2, "7": 1}]), "bound"),
         ("ps_async", WHOLE, changed(WHOLE, staleness=[{}, {}, {}, {"1": 11}]), "staleness"),
     ],
@@ -124,7 +121,9 @@ def test_signals_come_from_the_first_moment_on(tmp_path, monkeypatch):
     slept: list[float] = []
     monkeypatch.setattr(series.Trial, "await_training", lambda *_: slept.append(100.0))
     monkeypatch.setattr("time.sleep", slept.append)
-    trial = series.Trial("dsync", tmp_path, random.Random(1), Undisturbed({"iterations": 100}, 10.0, 5.0, tmp_path))
+    trial = series.Trial(
+        "dsync", tmp_path, random.Random(1), Undisturbed(changed(WHOLE, iterations=100), 10.0, 5.0, tmp_path)
+    )
     for _ in range(100):
         trial.moment(None)
     waits = [time for time in slept if time != 100.0]
@@ -157,7 +156,7 @@ def test_a_part_of_the_series_loses_nothing(tmp_path):
         (key,) = series.run_keys([name])[0].values()
         series.append_record(tmp_path, series.attempt_trial(tmp_path, f"0/0/{name}/{fault}", name, fault, key))
         stored = json.loads((tmp_path / "baselines" / f"{name}.json").read_text())
-        assert stored["summary"]["key"] == key  # else each trial would make it again
+        assert stored["record"]["key"] == key  # else each trial would make it again
     records = series.read_records(tmp_path)
     assert [record["why"] for record in records if record["outcome"] == "lost"] == []
     assert {record["outcome"] for record in records} <= set(series.OUTCOMES)

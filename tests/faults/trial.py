@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import random
 import re
@@ -20,7 +21,7 @@ from repro.core.errors import InputError
 from repro.core.not_none import not_none
 from repro.core.processes import safe_environment
 from repro.records import store
-from repro.records.flat import flat
+from repro.records.record import Record, TrainResult
 from tests.faults import checkpoints, processes, training
 
 EARLY = 0.25  # the share of faults before the training
@@ -37,10 +38,10 @@ class Impossible(Exception):
 
 @dataclass(frozen=True)
 class Undisturbed:
-    """A run without faults: its summary, its seconds before and after the first event. killed: the workspace of a run
-    killed half-way."""
+    """A run without faults, its seconds before and after the first event. killed: the workspace of a run killed
+    half-way."""
 
-    summary: dict[str, Any]
+    record: Record
     start_s: float
     seconds: float
     killed: Path
@@ -120,7 +121,7 @@ class Trial:
         if self.dice.random() < early:
             time.sleep(self.dice.uniform(0.0, undisturbed.start_s))
         else:
-            iterations = undisturbed.summary["iterations"]
+            iterations = trained(undisturbed.record).iterations
             between = iterations / training.CHECKPOINTS
             # by progress, not by time, because the machine's load varies
             self.await_training(command, self.dice.uniform(0.0, iterations) - between)
@@ -179,11 +180,11 @@ class Trial:
         """The newest iteration, except `without`, of which every rank has a checkpoint; None without one, or if the run
         has finished."""
         with contextlib.suppress(InputError):  # a truncated summary does not count
-            if self.summary():
+            if self.record():
                 return None
         iterations = [
             {checkpoints.iteration(path) for path in checkpoints.checkpoints_of_rank(self.seen, rank)} - {without}
-            for rank in range(not_none(self.undisturbed).summary["ranks"])
+            for rank in range(not_none(not_none(self.undisturbed).record.ranks))
         ]
         return max(set.intersection(*iterations), default=None)
 
@@ -199,15 +200,15 @@ class Trial:
         least = self.resumable()
         messages = self.wait(self.start())
         self.check_resumed(messages, least)
-        summary = self.summary()
-        if summary is None:
+        record = self.record()
+        if record is None:
             raise Lost(f"no summary after the command succeeded: {messages[-500:]}")
-        if wrong := differences(summary, not_none(self.undisturbed).summary, self.strategy):
+        if wrong := differences(record, not_none(self.undisturbed).record, self.strategy):
             raise Lost("; ".join(wrong))
 
-    def summary(self) -> dict[str, Any] | None:
+    def record(self) -> Record | None:
         records = [store.read(path.parent) for path in self.files("summary.json")]
-        return flat(records[0]) if len(records) == 1 and records[0] else None
+        return records[0] if len(records) == 1 else None
 
     def clear(self) -> None:
         """Kill remaining processes and remove the workspace."""
@@ -216,26 +217,32 @@ class Trial:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def differences(summary: Mapping[str, Any], whole: Mapping[str, Any], strategy: str) -> list[str]:
-    """The differences from the undisturbed run's summary, `whole`, that show a loss or double counting."""
+def trained(record: Record) -> TrainResult:
+    assert isinstance(record.result, TrainResult), record.name
+    return record.result
+
+
+def differences(record: Record, undisturbed: Record, strategy: str) -> list[str]:
+    """The differences from the undisturbed run that show a loss or double counting."""
     wrong = []
+    result, whole = trained(record), trained(undisturbed)
 
     def same(name: str, mine: Any, theirs: Any) -> None:
         if mine != theirs:
             wrong.append(f"{name}: {mine} where the undisturbed run has {theirs}")
 
-    same("iterations", summary["iterations"], whole["iterations"])
-    same("evaluations", [p["iteration"] for p in summary["curve"]], [p["iteration"] for p in whole["curve"]])
-    same("counters", sorted(summary["counters"]), sorted(whole["counters"]))
-    gradients = summary["iterations"] * summary["workers"]
-    stale = [(int(rounds), count) for rank in summary["staleness"] for rounds, count in rank.items()]
+    same("iterations", result.iterations, whole.iterations)
+    same("evaluations", [point["iteration"] for point in result.curve], [point["iteration"] for point in whole.curve])
+    same("counters", sorted(result.counters), sorted(whole.counters))
+    gradients = result.iterations * record.identity.workers
+    stale = [(int(rounds), count) for rank in result.staleness for rounds, count in rank.items()]
     if training.ends_with_same_bits(strategy):
         for name in ("weights_sha256", "bytes_sent", "staleness", "counters"):
-            same(name, summary[name], whole[name])
-        for score in ("loss", "test_loss", summary["metric"]):
-            same(score, [p[score] for p in summary["curve"]], [p[score] for p in whole["curve"]])
+            same(name, getattr(result, name), getattr(whole, name))
+        for score in ("loss", "test_loss", record.identity.metric):
+            same(score, [point[score] for point in result.curve], [point[score] for point in whole.curve])
         return wrong
-    counters = summary["counters"]
+    counters = result.counters
     if "accepted" in counters:  # a partial collective: each gradient is in one round, pending, or dropped
         same("gradients", sum(counters[name] for name in ("accepted", "pending", "dropped")), gradients)
         same("rounds", counters["rounds"], gradients)
@@ -243,7 +250,8 @@ def differences(summary: Mapping[str, Any], whole: Mapping[str, Any], strategy: 
     elif stale:  # each gradient is in one update
         same("staleness of so many gradients", sum(count for _, count in stale), gradients)
     # at a stop all ranks have done the same iterations, so no gradient is older than the previous stop
-    between = max(b["iteration"] - a["iteration"] for a, b in zip(whole["curve"], whole["curve"][1:]))
-    if stale and max(rounds for rounds, _ in stale) > (bound := between * summary["workers"]):
+    stops = [not_none(point["iteration"]) for point in whole.curve]
+    bound = max(after - before for before, after in itertools.pairwise(stops)) * record.identity.workers
+    if stale and max(rounds for rounds, _ in stale) > bound:
         wrong.append(f"staleness {max(stale)[0]} above its bound of {bound}")
     return wrong

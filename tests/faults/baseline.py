@@ -81,5 +81,9 @@ def _kill_half_way(strategy: str, folder: Path, whole: Undisturbed) -> None:
 
 def _half_way(trial: Trial, whole: Record) -> bool:
     folders = list(trial.seen.glob("*/*/*-seed0-*"))
-    each = [checkpoints.checkpoints_of_rank(folders[0], rank) for rank in range(not_none(whole.ranks))] if folders else [[]]
+    each = (
+        [checkpoints.checkpoints_of_rank(folders[0], rank) for rank in range(not_none(whole.ranks))]
+        if folders
+        else [[]]
+    )
     return all(len(paths) >= 2 and 2 * checkpoints.iteration(paths[-1]) >= trained(whole).iterations for paths in each)

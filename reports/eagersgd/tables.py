@@ -28,6 +28,10 @@ FIGURES = {
     "Figure 12": {"fig12": ""},
     "Figure 13": {"fig13": "", "fig13-scaling": "full size"},
 }
+# experiment -> the claim of a speed-up, by delay, baseline and variant
+CLAIMS = {"fig10": "hyperplane-{ms}", "fig10-padded": "padded-{ms}", "fig11": "resnet50-{ms}-{over}",
+          "fig12": "resnet32-{variant}-speedup", "fig13-scaling": "ucf101-{variant}-speedup"}  # fmt: skip
+CALLED = {"eager-SGD (solo)": "solo", "eager-SGD (majority)": "majority"}  # in names of claims
 
 
 def table1(results: Results) -> pd.DataFrame:
@@ -94,22 +98,20 @@ def speedups(results: Results) -> pd.DataFrame:
         rows.append(case | {"kind": "paper", "source": "paper", "speedup": float(line["value"])})
         for name, what in FIGURES[line["place"]].items():
             for kind, group in results.of(name).items():
-                sides = _sides(group, line["variant"], HOROVOD if over == "Horovod" else DEEP500, line["row"])
-                low, high = results.interval(name, kind, *sides)
+                claim = CLAIMS.get(name, "").format(
+                    ms=line["row"].removesuffix(" ms"), over=over.lower(), variant=CALLED.get(line["variant"])
+                )
+                low, high = results.interval(claim, name, kind)
                 of = {"kind": kind, "source": ", ".join(filter(None, (kind, what))), "low": low, "high": high}
-                rows += [case | of | {"speedup": value} for value in _speedup(group, *sides)]
+                sides = (line["variant"], HOROVOD if over == "Horovod" else DEEP500)
+                rows += [case | of | {"speedup": value} for value in _speedup(group, *sides, line["row"])]
     return pd.DataFrame(rows)
 
 
-def _sides(group: Runs, variant: str, over: str, row: str) -> list[dict[str, str]]:
-    """The filters of both sides; a variant's name may end in the injected delay."""
-    there = set(group.frame["variant"])
-    return [{"variant": next((n for n in (name, f"{name} {row}") if n in there), "")} for name in (variant, over)]
-
-
-def _speedup(group: Runs, of: dict[str, str], base: dict[str, str]) -> list[float]:
-    """Seconds of an iteration of `base` / those of `of`, one a seed."""
-    speedup = Value(verb="speedup", column="iteration_s", of=of, over=base)
+def _speedup(group: Runs, variant: str, base: str, delay: str) -> list[float]:
+    """Seconds of an iteration of `base` over those of a variant, one a seed; their names may end in the delay."""
+    of, over = ({"variant": [name, f"{name} {delay}"]} for name in (variant, base))
+    speedup = Value(verb="speedup", column="iteration_s", of=of, over=over)
     return list(numbers(speedup, group.lists("runs")).values.values())
 
 

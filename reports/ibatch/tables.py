@@ -73,8 +73,7 @@ def speedups(results: Results) -> pd.DataFrame:
     ours = runs.assign(source="simulated, " + runs["testbed"], speedup=runs["nodes"] * runs["alone_s"] / runs["step_s"])
     theirs = [speedup(run.network, run.mode, run.nodes) for run in runs.itertuples()]
     theirs = runs.assign(kind="paper", source="paper", speedup=theirs).query("figure == 'fig5'")
-    intervals = [results.interval(run.figure + IMPLIED * (run.testbed == OF_26), run.kind, *_sides(run))
-                 for run in ours.itertuples()]  # fmt: skip
+    intervals = [_interval(results, run) for run in ours.itertuples()]
     ours = ours.assign(low=[low for low, _ in intervals], high=[high for _, high in intervals])
     both = pd.concat([ours, theirs.astype({"speedup": float})]).dropna(subset=["speedup"])
     both = both.assign(mode=both["mode"].map(CALLED))
@@ -82,10 +81,12 @@ def speedups(results: Results) -> pd.DataFrame:
     return both.sort_values("network", key=lambda names: names.map(order.index), kind="stable")
 
 
-def _sides(run: Any) -> list[dict[str, str]]:
-    """The filters of both sides of a speed-up, as claims have them."""
-    ending = next((ending for ending, name in NETWORKS.items() if name == run.network), "")
-    return [{"experiment": f"{run.figure}-{ending}", "variant": name} for name in (f"{run.mode} {run.nodes}", SINGLE)]
+def _interval(results: Results, run: Any) -> tuple[float, float]:
+    """The ends of a speed-up by its claim, `vgg19-22k-72-ibatch`; Figure 6's claims are shares of linear speed-up."""
+    endings = {name: ending for ending, name in NETWORKS.items()}
+    implied = IMPLIED * (run.testbed == OF_26)
+    claim = f"{endings.get(run.network)}-{run.nodes}-{run.mode}{implied}"
+    return results.interval(claim, f"{run.figure}{implied}", run.kind)
 
 
 # --- Figures 3, 4 and 7

@@ -12,6 +12,7 @@ import pytest
 from repro.answers.claims import claims
 from repro.answers.figures import schedules
 from repro.answers.pages.reference import quoted
+from repro.core.errors import InputError
 from repro.core.paths import reference_root
 from repro.records import catalogue
 from repro.reports.pipedream import contradictions, derived, stages
@@ -47,6 +48,15 @@ def test_bars_of_table_1_are_the_reference_s_rates_and_the_paper_s_numbers(page,
     for row in ("VGG16, 16 (A)", "S2VT, 4 (A)"):
         value = quoted("pipedream").value("Table 1", row, "BSP", "speed-up over 1 machine")
         assert bars[row, "BSP", "paper"] == value
+
+
+def test_the_interval_of_a_speed_up_is_that_of_its_claim_and_of_no_other_with_the_same_variants(page):
+    drawn = csv(page, "over-bsp").set_index(["row", "over", "kind"])
+    for each in page.results.claims("vgg16-4a-over-bsp"):  # `vgg16-4a-reduction` compares bytes of the same variants
+        (bar,) = drawn.loc[[("VGG16, 4 (A)", "BSP", each.kind)]].itertuples()
+        assert (bar.low, bar.high) == pytest.approx((each.estimate.low, each.estimate.high))
+    with pytest.raises(InputError, match="vgg16-4a-over-bsp"):
+        page.results.interval("vgg16-4a-*", "table1-vgg16-4a", "simulated")
 
 
 def test_lines_of_figure_1_are_the_reference_s_phases(page, runs):

@@ -16,11 +16,11 @@ from repro.answers.claims.evidence import ClaimEvaluator, claims_of
 from repro.answers.figures import specification
 from repro.answers.figures.specification import Experiment
 from repro.answers.tables import loading
-from repro.answers.tables.columns import Filter
 from repro.answers.tables.loading import KINDS, Drawn, Summary
 from repro.answers.tables.runs import Runs
 from repro.answers.tables.selection import best, grouped
 from repro.core import config_folders
+from repro.core.errors import InputError
 from repro.records.kinds import SIMULATED
 
 
@@ -56,18 +56,13 @@ class Results:
             if each.estimate and fnmatch(each.claim.id, pattern) and experiment in (None, each.claim.experiment)
         ]
 
-    def interval(self, experiment: str, kind: str, of: Filter, over: Filter) -> tuple[float, float]:
-        """(low, high) of our number for the claim that compares these rows; NaN without such a claim."""
-        return self._intervals.get((experiment, kind, repr(of), repr(over)), (math.nan, math.nan))
-
-    @cached_property
-    def _intervals(self) -> dict[tuple[str, str, str, str], tuple[float, float]]:
-        ends: dict[tuple[str, str, str, str], tuple[float, float]] = {}
-        for one in self.verdicts:
-            if one.estimate and (value := one.claim.value) and not value.each:
-                key = (one.claim.experiment, one.kind, repr(value.of), repr(value.over))
-                ends.setdefault(key, (one.estimate.low, one.estimate.high))
-        return ends
+    def interval(self, pattern: str, experiment: str, kind: str) -> tuple[float, float]:
+        """(low, high) of our number for the claim of an experiment whose name matches; NaN without one, InputError
+        where several match."""
+        ends = {each.claim.id: each.estimate for each in self.claims(pattern, experiment) if each.kind == kind}
+        if len(ends) > 1:
+            raise InputError(f"claims of {self.paper}: '{pattern}' names {', '.join(ends)} of {experiment}")
+        return next(((each.low, each.high) for each in ends.values() if each), (math.nan, math.nan))
 
     def drawn(self, name: str) -> Sweeps | None:
         """The sweeps that speak to the claims of an experiment or family member; None without any."""

@@ -1,8 +1,9 @@
 """A reproduction harness for distributed deep-learning training: five papers, measured and simulated.
 
-    repro.run("pipesgd/fig4-mnist", "strategy=pipe_sgd", scale="quick")    -> records
+    repro.run("pipesgd/fig4-mnist", {"strategy": "pipe_sgd"}, seeds=2)     -> records, which a notebook shows as a table
     repro.show("pipesgd/fig4-mnist")                                       -> its runs and their states
     repro.results("pipesgd"), repro.compare("pipe_sgd", "dsync")           -> pandas DataFrames
+    repro.list(), repro.claims("pipesgd"), repro.frame(records)            -> pandas DataFrames
     repro.recommend(...)
 
 Each function does the same as the command of its name (docs/api.md). PyTorch and pandas are imported on first use.
@@ -15,21 +16,25 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-# function -> its module
+# function -> its module, and its name there
 API = {
-    "run": "repro.launch.run",
-    "show": "repro.launch.show",
-    "results": "repro.records.results",
-    "compare": "repro.records.results",
-    "recommend": "repro.answers.ranking",
+    "list": ("repro.experiment.listed", "list_names"),
+    "run": ("repro.launch.run", "run"),
+    "show": ("repro.launch.show", "show"),
+    "frame": ("repro.records.record_list", "frame"),
+    "results": ("repro.records.results", "results"),
+    "compare": ("repro.records.results", "compare"),
+    "claims": ("repro.answers.claims.claims_table", "claims"),
+    "recommend": ("repro.answers.ranking", "recommend"),
 }
-__all__ = ["compare", "recommend", "results", "run", "show"]
+__all__ = ["claims", "compare", "frame", "list", "recommend", "results", "run", "show"]
 
 
 def __getattr__(name: str) -> Any:
     if name not in API:
         raise AttributeError(f"module 'repro' has no attribute '{name}'")
-    globals()[name] = call = getattr(import_module(API[name]), name)
+    module, function = API[name]
+    globals()[name] = call = getattr(import_module(module), function)
     return call
 
 

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import ast
 import json
 import shutil
 import sys
 import textwrap
-from collections import Counter
 from typing import Any
 
 from repro.cli.options import as_json
 from repro.core.errors import unknown
-from repro.core.not_none import not_none
 from repro.core.terminal import styled
 
-EXPERIMENTS = "experiments"
 NEXT = "next: repro list PAPER · repro list models · repro show EXPERIMENT · repro run EXPERIMENT"
 LINES = 4  # maximum for the names of a kind in the overview
 
@@ -31,21 +27,21 @@ def add(commands: Any) -> None:
 
 def cmd_list(args: argparse.Namespace) -> None:
     from repro.experiment import config, files
+    from repro.experiment.listed import EXPERIMENTS, KINDS, count_experiments, describe_kind
 
-    kinds = {"strategies" if group == "strategy" else f"{group}s": group for group in files.GROUPS}
-    papers = Counter(name.split("/")[0] for name in files.group_names("experiment"))
+    papers = count_experiments()
     if args.what in papers:
         list_paper(args.what, args.json)
         return
     experiments = config.experiment_names()
-    if args.what in kinds:
-        list_kind(kinds[args.what], args.json)
+    if args.what in KINDS:
+        show(describe_kind(KINDS[args.what]), args.json)
     elif args.what == EXPERIMENTS:
         show(config.titles(experiments), args.json)
     elif args.what:
-        raise unknown("paper or kind", args.what, [*papers, EXPERIMENTS, *kinds])
+        raise unknown("paper or kind", args.what, [*papers, EXPERIMENTS, *KINDS])
     else:
-        names = {kind: files.group_names(group) for kind, group in kinds.items()}
+        names = {kind: files.group_names(group) for kind, group in KINDS.items()}
         if args.json:
             print(json.dumps({EXPERIMENTS: config.titles(experiments)} | names, indent=1))
         else:
@@ -66,17 +62,6 @@ def overview(rows: dict[str, list[str]]) -> str:
     return "\n".join([*lines, "", NEXT])
 
 
-def list_kind(group: str, as_json: bool) -> None:
-    """Print the names of a kind, each with the first line of its module's docstring."""
-    from repro.core.registry import PLUGINS
-    from repro.experiment import files
-
-    about = dict.fromkeys(files.group_names(group), "")
-    if group in PLUGINS:
-        about |= {name: first_line(PLUGINS[group].module_of(name)) for name in PLUGINS[group].names()}
-    show(about, as_json)
-
-
 def show(about: dict[str, str], as_json: bool) -> None:
     """Print names, each with a line about it."""
     if as_json:
@@ -87,28 +72,19 @@ def show(about: dict[str, str], as_json: bool) -> None:
         print(f"{name:{width}}  {line}".rstrip())
 
 
-def first_line(module: str) -> str:
-    """The first line of a module's docstring, parsed without importing the module and PyTorch."""
-    from repro.experiment.cache_key import source_file
-
-    try:
-        return (ast.get_docstring(ast.parse(not_none(source_file(module)).read_bytes())) or "").partition("\n")[0]
-    except (AssertionError, OSError, SyntaxError, ValueError):
-        return ""
-
-
 def list_paper(paper: str, as_json: bool) -> None:
     """Print a paper's experiments in its order: what they show and need; a star marks those of headline claims."""
-    from repro.experiment import config, papers
+    from repro.experiment.listed import describe_experiments
 
-    known = {f"{paper}/{entry.experiment}": entry for entry in papers.entries(paper)}
-    titles = config.titles(config.experiment_names(paper))
+    experiments = describe_experiments(paper)
     if as_json:
-        shown = [known[name].model_dump() if name in known else {"experiment": name.split("/")[-1]} for name in titles]
+        shown = [
+            entry.model_dump() if entry else {"experiment": name.split("/")[-1]}
+            for name, (_, entry) in experiments.items()
+        ]
         print(json.dumps(shown, indent=1))
         return
-    width = max(map(len, titles), default=0)
-    for name, title in titles.items():
-        entry = known.get(name)
+    width = max(map(len, experiments), default=0)
+    for name, (title, entry) in experiments.items():
         what = f"{entry.shows}: {entry.needs or 'no data'}" if entry else title
         print(f"{'*' if entry and entry.headline else ' '} {name:{width}}  {what}")

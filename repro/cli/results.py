@@ -13,13 +13,7 @@ from repro.core.warnings import one_line
 if TYPE_CHECKING:
     import pandas as pd
 
-# columns on a terminal; --csv and --json have every column
-SHOWN = (
-    *("variant", "testbed", "kind", "workers", "seed", "allreduce.auto", "step_s", "train_s", "peak_mb", "peak_of"),
-    *("metric", "final", "busy", "origin"),
-)
 OF_UNFINISHED = ("run", "iteration", "iterations", "epoch", "metric", "so_far", "origin")
-IF_DIFFERENT = ("dataset", "scale", "breakdown")  # shown if the runs of an experiment differ in them
 
 
 def add(commands: Any) -> None:
@@ -100,6 +94,7 @@ def shown(runs: pd.DataFrame) -> str:
     """A table of runs for each experiment; `busy`: what others took of the machine while a run was measured."""
     from repro.records import printed
     from repro.records.busy import taken_by_others
+    from repro.records.record_list import columns_on_screen
 
     if runs.empty:
         return "no runs"
@@ -108,8 +103,6 @@ def shown(runs: pd.DataFrame) -> str:
     runs = runs.assign(busy=busy)
     parts: list[str] = []
     for (paper, experiment), own in runs.groupby(["paper", "experiment"], sort=False):
-        columns = [column for column in SHOWN if column in own and own[column].notna().any()]
-        columns += [column for column in IF_DIFFERENT if own[column].nunique() > 1]
-        table = own[columns]
-        parts.append(one_line(f"{paper}/{experiment}") + f"\n{printed.text(table, index=False)}")
+        table = printed.text(own[columns_on_screen(own)], index=False)
+        parts.append(one_line(f"{paper}/{experiment}") + f"\n{table}")
     return "\n\n".join(parts)

@@ -44,12 +44,14 @@ class Progress:
         self._next = 0.0  # the earliest time of the next update
         self._lock = threading.RLock()
         self._bar: Any = None
-        if self.stream.isatty():
+        terminal = self.stream.isatty()
+        if terminal or in_notebook(self.stream):
             from tqdm import tqdm  # takes 0.1 s, and a log file does not need it
 
             layout = "{desc} |{bar}| {postfix} [{elapsed} so far]"
-            # tqdm draws nothing on a terminal that reports a width of 0
-            width = {"dynamic_ncols": True} if os.get_terminal_size(self.stream.fileno()).columns else {"ncols": 100}
+            # tqdm draws nothing on a terminal that reports a width of 0; a notebook reports none
+            dynamic = terminal and os.get_terminal_size(self.stream.fileno()).columns
+            width: dict[str, Any] = {"dynamic_ncols": True} if dynamic else {"ncols": 100}
             total = max(self.total, 1)
             self._bar = tqdm(total=total, file=self.stream, bar_format=layout, leave=False, **width)
 
@@ -133,6 +135,11 @@ class Progress:
             return
         self._next = now + LINE_EVERY_S
         print(one_line(f"{number}/{self.total} {self._name}: {state}"), file=self.stream, flush=True)
+
+
+def in_notebook(stream: TextIO) -> bool:
+    """Whether a stream is shown by Jupyter, which moves the cursor as a terminal does."""
+    return type(stream).__module__.startswith("ipykernel.")
 
 
 def duration(seconds: float) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from repro.core.errors import NotHere, ReproError
 from repro.core.paths import reference_root
+from repro.experiment.arguments import Override, as_overrides
 from repro.experiment.config import DEFAULT_SCALE, check_name, experiment_names, is_file, paper_of
 from repro.experiment.run import Run
 from repro.experiment.standing import Standing, standing, states, total
@@ -19,20 +20,23 @@ from repro.launch.runner import check_results_folder, run_unfinished
 from repro.records import catalogue
 from repro.records.catalogue import Found
 from repro.records.record import Record
+from repro.records.record_list import Records
 
 
 def run(
     experiment: str,
-    *overrides: str,
+    *overrides: Override,
+    seeds: int | Sequence[int] | None = None,
     scale: str = DEFAULT_SCALE,
     force: bool = False,
     fresh_ranks: bool = False,
     mlflow: bool = True,
-) -> list[Record]:
+) -> Records:
     """Execute the missing runs of an experiment or a paper; returns the records of all its finished runs.
 
     experiment   "PAPER/EXPERIMENT", "PAPER", or an experiment's file
-    overrides    "key=value", for instance "strategy=pipe_sgd", "strategy.K=3", "seeds=5"
+    overrides    "key=value" or a dictionary: "strategy.K=3", {"strategy": ["pipe_sgd", "dsync"], "epochs": 3}
+    seeds        their number, or a list of them; None: the experiment's
     scale        the experiment's size: quick, full or paper
     force        repeat finished runs
     fresh_ranks  start each rank as a new process
@@ -41,11 +45,12 @@ def run(
     Progress goes to stderr. Raises InputError for invalid input, before anything runs; FaultError for a failed run,
     after the others are done: the same call resumes.
     """
+    name, words = check_name(experiment), as_overrides(overrides, seeds)
     with Pools(fresh_ranks) as pools:
-        records, fault = prepare(check_name(experiment), overrides, scale, force, pools).execute(pools, mlflow)
+        records, fault = prepare(name, words, scale, force, pools).execute(pools, mlflow)
     if fault:
         raise fault
-    return records
+    return Records(records)
 
 
 @dataclass(frozen=True)

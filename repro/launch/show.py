@@ -8,6 +8,7 @@ from typing import Any
 
 from repro.core.errors import NotHere
 from repro.experiment import config, grid
+from repro.experiment.arguments import Override, as_overrides
 from repro.experiment.compose import Composer
 from repro.experiment.config import DEFAULT_SCALE, check_name
 from repro.experiment.hyperparameters import Parameter, parameters
@@ -56,17 +57,23 @@ class Shown:
         }
 
 
-def show(experiment: str, *overrides: str, scale: str = DEFAULT_SCALE, draws: int = 0) -> list[Shown]:
-    """An experiment, or each of a paper's, under overrides (`key=value`) at a scale; nothing runs.
+def show(
+    experiment: str,
+    *overrides: Override,
+    seeds: int | Sequence[int] | None = None,
+    scale: str = DEFAULT_SCALE,
+    draws: int = 0,
+) -> list[Shown]:
+    """An experiment, or each of a paper's, under overrides (as for `repro.run`) at a scale; nothing runs.
 
     draws: if not 0, show sweeps of this number of draws. InputError as `repro.run`.
     """
-    names = config.experiment_names(check_name(experiment))
-    split = {name: config.choices(name, overrides) for name in names}
+    names, words = config.experiment_names(check_name(experiment)), as_overrides(overrides, seeds)
+    split = {name: config.choices(name, words) for name in names}
     # composed before the runs are planned, because planning imports PyTorch
     resolved = {name: Composer(name, scale).compose(grid.single_valued(own)) for name, (own, _) in split.items()}
     with Pools() as pools:
-        planned = _planned(names, overrides, scale, draws, pools)
+        planned = _planned(names, words, scale, draws, pools)
     finished = [run for paper in dict.fromkeys(name.split("/")[0] for name in names) for run in catalogue.runs(paper)]
     shown = []
     for name in names:

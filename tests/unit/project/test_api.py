@@ -13,7 +13,8 @@ import pytest
 import repro
 from repro.cli.main import main
 from repro.core.errors import InputError
-from repro.core.paths import PROJECT
+from repro.core.paths import PROJECT, reference_root
+from repro.experiment.arguments import as_overrides
 from repro.launch.run import scale_text
 
 FIG4 = "pipesgd/fig4-mnist"
@@ -69,12 +70,30 @@ def test_tables_are_those_of_the_commands(workspace, capsys):
     assert row == json.loads(json.dumps(shown.plain())) and row["runs"] == len(shown.runs) == 9
 
 
+def test_a_dictionary_says_what_the_texts_say():
+    text = as_overrides(["strategy=topk,gtopk", "strategy.density=0.01", "method='K = 2'", "epochs=null", "a.b=true"])
+    plain = {"strategy": ["topk", "gtopk"], "strategy.density": 0.01, "method": "K = 2", "epochs": None, "a.b": True}
+    assert as_overrides([plain]) == text
+    (three,), (chosen,) = repro.show(FIG4, seeds=3), repro.show(FIG4, seeds=[7])
+    assert three.seeds == 3 and {run.config.seed for run in chosen.runs} == {7}
+
+
+def test_claims_are_the_published_verdicts():
+    claims = repro.claims("pipesgd")
+    published = json.loads((reference_root() / "pipesgd" / "verdicts.json").read_text())
+    now = {(row.claim, row.kind): row for row in claims.itertuples()}
+    assert all(entry["verdict"].startswith(now[entry["claim"], entry["kind"]].verdict) for entry in published)
+    assert {"pipesgd", "ibatch"} <= {name.split("/")[0] for name in repro.list()["name"]}
+
+
 def test_bad_input_is_refused_as_by_the_commands(workspace):
     for call in (lambda: repro.run(FIG4, "modle=x"), lambda: repro.show("pipesgd/fig"), lambda: repro.results("x"),
                  lambda: repro.compare("dsync", "nobody"), lambda: repro.results("pipesgd", table="run"),
                  lambda: repro.run(FIG4, scale="quik"), lambda: repro.run(FIG4, ["strategy=dsync"]),
                  lambda: repro.show(FIG4, 3), lambda: repro.run(None), lambda: repro.run(3), lambda: repro.show(None),
-                 lambda: repro.compare("dsync", "dsync")):  # fmt: skip
+                 lambda: repro.compare("dsync", "dsync"), lambda: repro.run(FIG4, {"epochs": object()}),
+                 lambda: repro.run(FIG4, seeds="1,1"), lambda: repro.run(FIG4, {"strategy": []}),
+                 lambda: repro.list("nobody"), lambda: repro.claims("nobody")):  # fmt: skip
         with pytest.raises(InputError):
             call()
     assert callable(repro.recommend)

@@ -1,0 +1,56 @@
+"""`repro.claims`: the verdicts on papers' claims as a DataFrame."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from repro.answers.claims import published_verdicts
+from repro.answers.claims.evaluate import ClaimVerdict
+from repro.core import config_folders
+from repro.core.errors import unknown
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def claims(paper: str | None = None) -> pd.DataFrame:
+    """The verdict of each kind of number on each claim of a paper, or of all (None), with your runs and the committed
+    ones.
+
+    Columns: `paper`, `claim` (its name), `text`, `source` (its place in the paper), `headline`, `about`, `experiment`,
+    `kind` (of our number); the paper's range `paper_low`, `paper_high`; our number `ours` with the ends `low`, `high`
+    of its interval; `verdict` (the word), `factor` (ours over the paper's, for words that say by how much),
+    `baseline_factor` (our baseline over the paper's), `reason`, `origin`. InputError for a paper without claims.
+    """
+    import pandas as pd
+
+    files = (file for reports in config_folders.report_folders() for file in sorted(reports.glob("*/claims.yaml")))
+    papers = list(dict.fromkeys(file.parent.name for file in files))
+    if paper not in (None, *papers):
+        raise unknown("paper with claims", str(paper), papers)
+    chosen = papers if paper is None else [paper]
+    return pd.DataFrame([_row(name, each) for name in chosen for each in published_verdicts.verdicts(name, None)])
+
+
+def _row(paper: str, judged: ClaimVerdict) -> dict[str, Any]:
+    claim, verdict, ours = judged.claim, judged.verdict, judged.estimate
+    return {
+        "paper": paper,
+        "claim": claim.id,
+        "text": claim.text,
+        "source": claim.source,
+        "headline": claim.headline,
+        "about": claim.about,
+        "experiment": claim.experiment,
+        "kind": judged.kind,
+        "paper_low": claim.paper.low,
+        "paper_high": claim.paper.high,
+        "ours": ours and ours.point,
+        "low": ours and ours.low,
+        "high": ours and ours.high,
+        "verdict": verdict.answer,
+        "factor": verdict.factor,
+        "baseline_factor": verdict.baseline and verdict.baseline.factor,
+        "reason": verdict.reason,
+        "origin": judged.evidence.origin,
+    }

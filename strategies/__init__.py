@@ -38,7 +38,9 @@ def check(config: RunConfig, fabric: str, gpu: bool) -> None:
     gpu: whether the run's ranks compute on GPUs.
     """
     strategy = load(config.strategy.name)
-    capabilities.check(strategy.name, strategy.requires, fabric, getattr(config.testbed, "backend", "auto"))
+    capabilities.check_capabilities(
+        strategy.name, strategy.requires, fabric, getattr(config.testbed, "backend", "auto")
+    )
     strategy.check(config.strategy.options, RunFacts(config.workers, config.epochs, gpu))
 
 

@@ -12,7 +12,7 @@ import torch
 from pydantic import Field
 
 from repro.core.fields import Count, NonNegative
-from repro.fabric.collectives.compressed import check
+from repro.fabric.collectives.compressed import check_codec
 from repro.strategies.base import StepReport
 from repro.strategies.shared.data_parallel import DataParallel
 from repro.training.worker import Worker
@@ -26,7 +26,7 @@ class Options:
     algorithm: str = "ring"  # of the allreduce
 
     def __post_init__(self) -> None:
-        check("none", self.algorithm)
+        check_codec("none", self.algorithm)
 
 
 class DiLoCo(DataParallel):

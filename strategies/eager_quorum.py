@@ -17,7 +17,7 @@ class QuorumOptions(EagerOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        activation.check(QUORUM, self.quorum)
+        activation.check_activation(QUORUM, self.quorum)
 
 
 class EagerQuorum(Eager):
@@ -28,7 +28,7 @@ class EagerQuorum(Eager):
 
     @classmethod
     def check(cls, options: QuorumOptions, run: RunFacts) -> None:
-        activation.check(QUORUM, options.quorum, run.workers)
+        activation.check_activation(QUORUM, options.quorum, run.workers)
 
     @property
     def quorum(self) -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from repro.fabric.sparse.collectives import Reduced, gtopk_allreduce, topk_allgather
-from repro.fabric.sparse.gradients import Sparse, Wire, sum_all, top
+from repro.fabric.sparse.gradients import Sparse, Wire, keep_topk, sum_all
 from repro.strategies.shared.sparsified import SparseOptions, Sparsified
 
 
@@ -45,7 +45,7 @@ class GTopK(Sparsified):
         fabric, message = self.worker.fabric, wire.pack(mine)
         everyone = topk_allgather(fabric, message, wire, self.channel)
         with fabric.compute(fabric.costs.seconds("merge", fabric.size * wire.bytes), "host"):
-            return Reduced(top(sum_all(everyone), wire.k), [], wire.rounding(mine, message))
+            return Reduced(keep_topk(sum_all(everyone), wire.k), [], wire.rounding(mine, message))
 
     def _return_dropped(self, mine: Sparse, reduced: Reduced) -> None:
         top_k = reduced.kept

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from repro.algorithms.batching import profile as profiles
-from repro.algorithms.batching.modes import MODES, decide
+from repro.algorithms.batching.modes import MODES, decide_batches
 from repro.algorithms.batching.profile import PullProfile
 from repro.algorithms.batching.times import Batches
 from repro.core.config_folders import profile_path
@@ -51,12 +51,12 @@ class IBatch(ShardedServer):
         if self.options.batches is not None:
             check_batches(self.options.batches, len(profile.forward_s))
             return tuple((first, last) for first, last in self.options.batches)
-        return decide(profile, self.options.mode)
+        return decide_batches(profile, self.options.mode)
 
     def profile(self) -> PullProfile | None:
         if self.options.profile is None:
             return None
-        profile = profiles.read(profile_path(self.options.profile))
+        profile = profiles.read_pulls(profile_path(self.options.profile))
         self._check_fits(profile)
         return profile
 
@@ -85,7 +85,7 @@ class IBatch(ShardedServer):
     def check(cls, options: IBatchOptions, run: RunFacts) -> None:
         """InputError for a profile that cannot be read, or is of another number of workers."""
         if options.profile is not None:
-            profile = profiles.read(profile_path(options.profile))
+            profile = profiles.read_pulls(profile_path(options.profile))
             if profile.workers not in (None, run.workers):
                 raise InputError(
                     f"strategy.profile={options.profile}: is of {profile.workers} workers, but the run has "

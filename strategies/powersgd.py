@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 
 from repro.core.fields import Count, NonNegative, Whole
-from repro.fabric.collectives.compressed import check
+from repro.fabric.collectives.compressed import check_codec
 from repro.strategies.shared.data_parallel import GradientStrategy
 from repro.training.worker import Worker
 
@@ -26,7 +26,7 @@ class Options:
     start: Whole = 0  # first iterations without compression, as in PyTorch's hook; the paper has none
 
     def __post_init__(self) -> None:
-        check("none", self.algorithm)
+        check_codec("none", self.algorithm)
 
 
 class Matrix(NamedTuple):

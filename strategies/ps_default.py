@@ -14,4 +14,4 @@ class PSDefault(ShardedServer):
     name = "ps_default"
 
     def decide(self, profile: PullProfile) -> Batches:
-        return modes.default(profile)
+        return modes.single_batch(profile)

@@ -14,4 +14,4 @@ class PSLayerwise(ShardedServer):
     name = "ps_layerwise"
 
     def decide(self, profile: PullProfile) -> Batches:
-        return modes.layerwise(profile)
+        return modes.layer_batches(profile)

@@ -13,9 +13,9 @@ import torch
 from torch import nn
 from torch.distributed import pipelining
 
-from repro.algorithms.pipeline.configuration import configure
+from repro.algorithms.pipeline.configuration import configure_stages
 from repro.algorithms.pipeline.messages import Shape
-from repro.algorithms.pipeline.shapes import outputs
+from repro.algorithms.pipeline.shapes import output_shapes
 from repro.core.config_folders import profile_path
 from repro.core.errors import InputError
 from repro.core.fields import Count, Positive
@@ -91,7 +91,7 @@ class Blocks(nn.Module):
         part = worker.model_shard
         self.blocks = nn.ModuleList(part.blocks[index] for index in indices)
         self.indices, self.seeded = indices, worker.compute.seeded
-        self.calls = numerics.calls(part.numerics, list(self.blocks), part.device)
+        self.calls = numerics.forward_calls(part.numerics, list(self.blocks), part.device)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         for index, call in zip(self.indices, self.calls):
@@ -164,8 +164,8 @@ class TorchPipelining(Strategy):
         stages = worker.workers * self.options.stages_of_rank
         sample, _ = worker.batches[0]
         microbatch = sample.chunk(worker.accumulate)[0]
-        shapes = outputs(worker.model_shard.blocks, microbatch)
-        self.configuration = configure(replace(worker, workers=stages), self.options.of_pipeline(stages), sample)
+        shapes = output_shapes(worker.model_shard.blocks, microbatch)
+        self.configuration = configure_stages(replace(worker, workers=stages), self.options.of_pipeline(stages), sample)
         layout = self.configuration.layout.stages
         own = range(worker.rank, stages, worker.workers)
         self._check_training(layout[0].last)

@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import pandas as pd
 
-from repro.algorithms.batching.modes import layerwise
+from repro.algorithms.batching.modes import layer_batches
 from repro.algorithms.batching.profile import PullProfile
-from repro.algorithms.batching.times import timeline
+from repro.algorithms.batching.times import batch_timeline
 from repro.answers.claims.compute import Outcome, function
 from repro.answers.claims.evaluate import ratio
 from repro.answers.tables.columns import computed
@@ -61,7 +61,7 @@ def waiting_layers(group: Runs) -> Outcome:
     for seed, run in group.seeds("layerwise").items():
         if measured := (run.get("pipeline") or {}).get("profile"):
             profile = PullProfile.parse(measured, f"seed {seed}")
-            computing = [box for box in timeline(profile, layerwise(profile)) if box.kind == "forward"]
+            computing = [box for box in batch_timeline(profile, layer_batches(profile)) if box.kind == "forward"]
             late = (now.start - before.end > now.end - now.start for before, now in pairwise(computing))
             values[seed] = float(sum(late))
     return Outcome(values) if values else Outcome(reason="no profile of layerwise")

@@ -30,13 +30,13 @@ def add(commands: Any) -> None:
 
 
 def cmd_batches(args: argparse.Namespace) -> None:
-    from repro.algorithms.batching.modes import decide
-    from repro.algorithms.batching.profile import read
+    from repro.algorithms.batching.modes import decide_batches
+    from repro.algorithms.batching.profile import read_pulls
     from repro.experiment import limits
 
-    profile = read(args.profile)
+    profile = read_pulls(args.profile)
     limits.check(f"{args.profile}: layers", len(profile.transfer_s), limits.LAYERS)
-    batches = decide(profile, args.mode)
+    batches = decide_batches(profile, args.mode)
     if args.json:
         print(json.dumps(batches_json(profile, args.mode, batches), indent=1))
     else:
@@ -49,7 +49,7 @@ def batches_json(profile: PullProfile, mode: str, batches: Batches) -> dict[str,
     exact_s: the least executed time; gap: excess of executed_s over it, as a fraction; exetime_optimum: the optimum of
     Equation (4) under (5) with at least two batches, null if none meet (5).
     """
-    from repro.algorithms.batching.exact import exact_exetime, exact_s, gap
+    from repro.algorithms.batching.exact import exact_exetime, exact_s, optimality_gap
     from repro.algorithms.batching.times import executed_s, exetime_s, meets_constraint
 
     def times(batches: Batches) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def batches_json(profile: PullProfile, mode: str, batches: Batches) -> dict[str,
         head
         | times(batches)
         | {"meets_constraint": meets_constraint(profile, batches), "exact_s": exact_s(profile)}
-        | {"gap": gap(profile, batches), "exetime_optimum": optimum and times(optimum)}
+        | {"gap": optimality_gap(profile, batches), "exetime_optimum": optimum and times(optimum)}
     )
 
 
@@ -71,11 +71,11 @@ def batches_table(profile: PullProfile, mode: str, batches: Batches) -> str:
     from tabulate import tabulate
 
     from repro.algorithms.batching.exact import exact_exetime
-    from repro.algorithms.batching.modes import decide
+    from repro.algorithms.batching.modes import decide_batches
     from repro.algorithms.batching.times import as_text
 
     rows = [_row(profile, mode, batches)]
-    rows += [_row(profile, other, decide(profile, other)) for other in COMPARED if other != mode]
+    rows += [_row(profile, other, decide_batches(profile, other)) for other in COMPARED if other != mode]
     if optimum := exact_exetime(profile):
         rows.append(_row(profile, "(4) under (5)", optimum))
     head = ["mode", "pulls", "batches", "EXETime ms", "executed ms", "(5) holds", "over exact"]
@@ -107,31 +107,31 @@ def _each(profile: PullProfile, batches: Batches) -> str:
     """A table of the times at which each batch is pulled and computed."""
     from tabulate import tabulate
 
-    from repro.algorithms.batching.times import numbered, timeline
+    from repro.algorithms.batching.times import batch_timeline, number_batches
 
     ends_ms: dict[tuple[bool, int], float] = {}  # (computed, batch) -> end
-    for interval in timeline(profile, batches):
+    for interval in batch_timeline(profile, batches):
         ends_ms[interval.kind == "forward", interval.batch] = 1e3 * interval.end
     names = [f"{layer} {name}" for layer, name in enumerate(profile.layers, 1)] or profile.names
     rows = [
         [number, names[first - 1], names[last - 1], ends_ms.get((False, number)), ends_ms[True, number]]
-        for number, (first, last) in numbered(profile, batches)
+        for number, (first, last) in number_batches(profile, batches)
     ]
     head = ["batch", "first layer", "last layer", "pulled by ms", "computed by ms"]
     return tabulate(rows, head, floatfmt=".6g", colalign=("right", "left", "left", "right", "right"))
 
 
 def _row(profile: PullProfile, name: str, batches: Batches) -> list[Any]:
-    from repro.algorithms.batching.exact import gap
-    from repro.algorithms.batching.times import as_text, executed_s, exetime_s, meets_constraint, pulls
+    from repro.algorithms.batching.exact import optimality_gap
+    from repro.algorithms.batching.times import as_text, count_pulls, executed_s, exetime_s, meets_constraint
 
     text = as_text(batches)
     return [
         name,
-        pulls(profile, batches),
+        count_pulls(profile, batches),
         text if len(text) <= WIDTH else text[: WIDTH - 4].rsplit(" [", 1)[0] + " ...",
         1e3 * exetime_s(profile, batches),
         1e3 * executed_s(profile, batches),
         "yes" if meets_constraint(profile, batches) else "no",
-        f"{100 * gap(profile, batches):.2f} %",
+        f"{100 * optimality_gap(profile, batches):.2f} %",
     ]

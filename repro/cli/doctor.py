@@ -172,7 +172,7 @@ def _mpi4py(probe: dict[str, Any]) -> Row:
 def _data() -> Row:
     from repro import data
 
-    rows = data.status()
+    rows = data.dataset_status()
     absent = [row["detail"] if row["ok"] is False else row["standin"] or row["detail"] for row in rows]
     sets = [f"{row['name']}: {row['where'] or instead}" for row, instead in zip(rows, absent)]
     return _row("data", all(row["ok"] is not False for row in rows), "; ".join(sets), "repair or remove the copy")

@@ -24,7 +24,7 @@ def estimate(config: Mapping[str, Any]) -> float:
     chosen = {part: dict(config[part]) for part in ("model", "dataset")}
     model, dataset = (chosen[part].pop("name") for part in ("model", "dataset"))
     chosen["dataset"].pop("standin")
-    shapes = data.shapes(dataset, None, **chosen["dataset"])
+    shapes = data.load_shapes(dataset, None, **chosen["dataset"])
     card = Rate(peak_flops=PEAK_FLOPS, utilisation=UTILISATION, launch_s=LAUNCH_S)
     workers, options = config["workers"], tuple(chosen["model"].items())
     local = config["batch"] // workers

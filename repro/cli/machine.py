@@ -28,24 +28,24 @@ def cmd_data(args: argparse.Namespace) -> None:
 
     if args.action == "fetch":
         if not args.name:
-            raise InputError("repro data fetch needs a name: " + ", ".join(data.names()))
+            raise InputError("repro data fetch needs a name: " + ", ".join(data.dataset_names()))
         try:
-            folder = data.module(args.name).find(None)
+            folder = data.load_source(args.name).find(None)
         except InputError:  # damaged: fetch a copy into the cache
             folder = None
-        print(folder or fetch.fetch(args.name))
+        print(folder or fetch.fetch_dataset(args.name))
     elif args.action == "verify":
-        present = [row["name"] for row in data.status() if row["ok"] is not None]
+        present = [row["name"] for row in data.dataset_status() if row["ok"] is not None]
         if not present and not args.name:
             raise InputError("no data set is on this machine; `repro data list` prints where each is searched")
         for name in [args.name] if args.name else present:
-            folder = data.verify(name)
-            result = "checksums match" if data.module(name).FILES else "train/ and val/ exist"
+            folder = data.verify_dataset(name)
+            result = "checksums match" if data.load_source(name).FILES else "train/ and val/ exist"
             print(f"{name}: {folder}: {result}")
     elif args.json:
-        print(json.dumps(data.status(), indent=1))
+        print(json.dumps(data.dataset_status(), indent=1))
     else:
-        for row in data.status():
+        for row in data.dataset_status():
             absent = f"not found; stand-in: {row['standin']}" if row["standin"] else "no files needed"
             place = row["where"] or absent
             print(f"{row['name']:10} {row['megabytes']:7.1f} MB  {place}  ({row['detail']})")

@@ -62,7 +62,7 @@ def cmd_profile(args: argparse.Namespace) -> None:
     sizes = args.batch, args.minibatches, args.warmup, args.device
     measured = profiler.profile_model(args.model, dataset, *sizes, options["model"], options["dataset"])
     if args.out:
-        profile.write(args.out, measured)
+        profile.write_profile(args.out, measured)
     if args.json:
         print(as_text(measured), end="")
         return
@@ -71,13 +71,13 @@ def cmd_profile(args: argparse.Namespace) -> None:
 
 
 def cmd_partition(args: argparse.Namespace) -> None:
-    from repro.algorithms.pipeline.partition import partition
-    from repro.algorithms.pipeline.profile import read
+    from repro.algorithms.pipeline.partition import best_partition
+    from repro.algorithms.pipeline.profile import load_profile
 
     machines = listed("--machines", args.machines, int, "whole numbers")
     bandwidths = listed("--bandwidth", args.bandwidth, float, "numbers, in bytes a second")
-    profile = read(args.profile)
-    best = partition(profile, machines, bandwidths, args.cost_model, args.activations == "on", args.straight)
+    profile = load_profile(args.profile)
+    best = best_partition(profile, machines, bandwidths, args.cost_model, args.activations == "on", args.straight)
     if args.json:
         print(json.dumps(partition_json(args, profile, machines, bandwidths, best), indent=1))
     else:

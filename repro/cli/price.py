@@ -50,14 +50,14 @@ def cmd_price(args: argparse.Namespace) -> None:
     from repro.probes.shared import prices
 
     chosen = strategies.load(args.strategy).parse(options["strategy"])
-    dataset, classes = profiler.inputs(
+    dataset, classes = profiler.profile_inputs(
         args.model, args.dataset or profiler.usual_dataset(args.model), options["dataset"]
     )
     place = pick_device(args.device, 0)
     torch.set_num_threads(1)  # as ranks of a simulation
-    build = partial(models.build, args.model, dataset.input_shape, classes, 0, place, **options["model"])
+    build = partial(models.build_model, args.model, dataset.input_shape, classes, 0, place, **options["model"])
     measured = prices.measure(args.strategy, chosen, build, dataset, place, args.workers, args.batch, args.steps)
-    entries, source = entries_of(measured), source_of(args, profiler.hardware(place))
+    entries, source = entries_of(measured), source_of(args, profiler.hardware_name(place))
     if args.out and entries:
         write(args.out, entries, source)
     if args.json:

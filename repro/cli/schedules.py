@@ -37,17 +37,17 @@ def cmd_schedule(args: argparse.Namespace) -> None:
     from repro.algorithms.pipeline import timeline
 
     plan = planned(args)
-    passes = timeline.passes(plan, args.forward, args.backward)
+    passes = timeline.timeline_passes(plan, args.forward, args.backward)
     if args.json:
         print(json.dumps(schedule_json(args, plan, passes), indent=1))
     else:
         print(about(plan, passes))
-        print(timeline.drawn(plan, passes))
+        print(timeline.draw_passes(plan, passes))
 
 
 def planned(args: argparse.Namespace) -> Plan:
     """The plan of the options, with one block for each stage; InputError for an invalid combination."""
-    from repro.algorithms.pipeline.layout import layout, parse_config
+    from repro.algorithms.pipeline.layout import make_layout, parse_config
     from repro.algorithms.pipeline.passes import SCHEDULES, SEMANTICS, Plan, flush_of
     from repro.experiment import limits
 
@@ -61,7 +61,7 @@ def planned(args: argparse.Namespace) -> Plan:
     limits.check("ranks", sum(replicas), limits.RANKS)
     units = args.minibatches * stages * (args.forward + args.backward)
     limits.check("units of computation (minibatches x stages x units of both passes)", units, limits.UNITS)
-    placed = layout(args.config, range(1, stages), stages)
+    placed = make_layout(args.config, range(1, stages), stages)
     if args.schedule != "1f1b":
         if wrong := next((name for name in ONLY_1F1B if getattr(args, name) is not None), None):
             option = f"--{wrong.replace('_', '-')} {getattr(args, wrong)}"

@@ -34,7 +34,7 @@ class Registry:
     plugin of another package or of a user may be a class or function.
 
     Subpackages, modules whose names start with an underscore, and the module of the base class are no plugins. A plugin
-    without a file in `paper_configs/` takes its defaults from its `Options`, else from the package's `defaults(name)`.
+    without a file in `paper_configs/` has the defaults of its `Options`, else of the package's `option_defaults(name)`.
 
     kind     name of the kind in messages
     base     "module:Class": each plugin is a subclass whose `name` is NAME; None: a plugin is a module
@@ -95,7 +95,7 @@ class Registry:
             if self.own and own_code.is_place(place):
                 if not self.takes(name):
                     own_code.admit(place)  # registered by an installed package
-                return importlib.import_module(self.own).of(name, own_code.load(place))
+                return importlib.import_module(self.own).adapt_module(name, own_code.load(place))
             if self.takes(name):
                 return self._own_class(own_code.load(place), name)
             module = importlib.import_module(place.partition(":")[0])
@@ -156,7 +156,7 @@ class Registry:
         try:
             if options := getattr(self.load(name), "Options", None):
                 return defaults(options)
-            return importlib.import_module(self.package).defaults(name)
+            return importlib.import_module(self.package).option_defaults(name)
         except (AttributeError, TypeError, ValueError) as error:
             raise InputError(
                 f"{self.kind} {name}: {self.module_of(name)} does not declare its options ({error})"

@@ -1,10 +1,10 @@
 """Data sets: the real one if its files are present, else a stand-in of another name that needs no download.
 
-    of(config)                                  -> Dataset (repro.data.base) of a run; InputError
-    load("mnist", root=None, standin="auto")    the data set by name, with its options
-    shapes("imagenet")                          its sizes without contents, for timing without arithmetic
-    ensure("mnist", root=None, standin="auto")  find it, else download it, else use the stand-in; prints which
-    status()                                    rows for `repro data list`; imports no torch
+    dataset_for(config)                                 -> Dataset (repro.data.base) of a run; InputError
+    load_dataset("mnist", root=None, standin="auto")    the data set by name, with its options
+    load_shapes("imagenet")                             its sizes without contents, for timing without arithmetic
+    ensure_dataset("mnist", root=None, standin="auto")  find it, else download it, else use the stand-in; prints which
+    dataset_status()                                    rows for `repro data list`; imports no torch
 
 Each data set is a module in `sets/` with `FILES` (file name -> size and checksum), `MIRRORS` (download addresses; with
 `ARCHIVE` of one tarball; without FILES there is no download, and `MISSING` says what to do), `OPTIONS` (names of
@@ -14,8 +14,8 @@ name), `find(root)`, and, each with the other options as arguments, `read(folder
 
 Instead of `read` and `standin` a module may have `load(root, standin, **options)`, and instead of `shapes`
 `timing(root, **options)`; both return a `Dataset`. With `GENERATED = True` there are no files and no stand-in.
-`besides(root, standin)` describes other files that are used, and raises InputError as `load` does. Packages register
-data sets through the entry-point group `repro.datasets` (NAME = "module").
+`besides(root, standin)` describes other files that are used, and raises InputError as `load_dataset` does. Packages
+register data sets through the entry-point group `repro.datasets` (NAME = "module").
 """
 
 from __future__ import annotations
@@ -30,30 +30,32 @@ from typing import TYPE_CHECKING, Any
 from repro.core.errors import InputError, NotHere, unknown
 from repro.core.warnings import warn
 from repro.data import augmentation, files
-from repro.data.sources import REGISTRY, generated, kind, missing, module, names, task  # noqa: F401
+from repro.data.sources import REGISTRY, dataset_names, input_kind, is_generated, load_source, missing_message, task_of  # noqa: F401
 from repro.experiment.schema import RunConfig
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset
 
 STANDIN_MODES = ("auto", "never", "always")
-QUICK_S, QUICK_TOTAL_S = 5.0, 180.0  # time limits of `ensure` for a silent mirror, and for a whole download
+QUICK_S, QUICK_TOTAL_S = 5.0, 180.0  # time limits of `ensure_dataset` for a silent mirror, and for a whole download
 
 
-def of(config: RunConfig) -> Dataset:
+def dataset_for(config: RunConfig) -> Dataset:
     """The data set of a run's configuration; only the real one's shapes if the testbed computes no arithmetic.
 
     The last one is cached, because the virtual ranks of a process share it.
     """
     root, name, options = config.data.root, config.dataset.name, dict(config.dataset.options)
     standin = options.pop("standin")
-    places = tuple(map(str, files.places(root)))
+    places = tuple(map(str, files.search_places(root)))
     return _of(name, root, standin, config.timing_only, places, _frozen(options))
 
 
 @functools.lru_cache(maxsize=1)
 def _of(name: str, root: str | None, standin: str, shapes_only: bool, places: tuple, options: tuple) -> Dataset:
-    return shapes(name, root, **dict(options)) if shapes_only else load(name, root, standin, **dict(options))
+    return (
+        load_shapes(name, root, **dict(options)) if shapes_only else load_dataset(name, root, standin, **dict(options))
+    )
 
 
 def _frozen(options: Mapping[str, Any]) -> tuple:
@@ -61,42 +63,42 @@ def _frozen(options: Mapping[str, Any]) -> tuple:
     return tuple((name, value if isinstance(value, Hashable) else str(value)) for name, value in options.items())
 
 
-def forget() -> None:
-    """Free the data set that `of` caches."""
+def forget_dataset() -> None:
+    """Free the data set that `dataset_for` caches."""
     _of.cache_clear()
 
 
-def load(name: str, root: str | None = None, standin: str = "auto", **options: Any) -> Dataset:
+def load_dataset(name: str, root: str | None = None, standin: str = "auto", **options: Any) -> Dataset:
     """The data set `name`.
 
     `root` is searched before $REPRO_DATA and the user's cache. standin: if the files are missing, "auto" uses the
     stand-in and "never" raises InputError; "always" does not search. A damaged file is an InputError with "auto" too,
     and never replaced by the stand-in. options: the data set's; None stands for the default.
     """
-    source = module(name)
+    source = load_source(name)
     _check_mode(standin)
     used = _options(name, options)
     if hasattr(source, "load"):
         return source.load(root, standin, **used)
-    from repro.data.readers.augment import augmented
+    from repro.data.readers.augment import augment_dataset
     from repro.data.readers.validation import held_out
 
-    augmentations, used = augmentation.parted(used)
+    augmentations, used = augmentation.split_augmentation(used)
     validation = used.pop("validation", None)
     folder = None if standin == "always" else source.find(root)
     if folder is None and standin == "never":
-        raise NotHere(missing(name, root))
+        raise NotHere(missing_message(name, root))
     dataset = source.standin(**used) if folder is None else source.read(folder, **used)
     try:
         evaluated = held_out(dataset, validation)
     except InputError as error:
         if folder is None and standin == "auto":
-            raise NotHere(f"{missing(name, root)}; of its stand-in, {error}") from None
+            raise NotHere(f"{missing_message(name, root)}; of its stand-in, {error}") from None
         raise
-    return augmented(evaluated, augmentations)
+    return augment_dataset(evaluated, augmentations)
 
 
-def shapes(name: str, root: str | None = None, **options: Any) -> Dataset:
+def load_shapes(name: str, root: str | None = None, **options: Any) -> Dataset:
     """The data set `name` on the meta device, with the real one's sizes, for timing without arithmetic.
 
     It reads at most the samples' lengths, if their files are found below `root`, $REPRO_DATA or the cache.
@@ -107,16 +109,16 @@ def shapes(name: str, root: str | None = None, **options: Any) -> Dataset:
     from repro.data.readers import validation
     from repro.data.readers.text import Text
 
-    source, used = module(name), _options(name, options)
+    source, used = load_source(name), _options(name, options)
     if hasattr(source, "timing"):
         return source.timing(root, **used)
-    used = augmentation.parted(used)[1]
+    used = augmentation.split_augmentation(used)[1]
     validated = used.pop("validation", None)
     counts, classes, shape = source.shapes(**used)
     if validated is not None:
-        counts = validation.counts(validated, counts[0])
+        counts = validation.validation_counts(validated, counts[0])
     splits: list[AnySplit]
-    if kind(name) == "text":
+    if input_kind(name) == "text":
         splits = [Text(torch.empty(count + 1, dtype=torch.int64, device="meta"), *shape) for count in counts]
     else:
         splits = [
@@ -127,7 +129,7 @@ def shapes(name: str, root: str | None = None, **options: Any) -> Dataset:
     return Dataset(f"{name} (shapes only)", False, checksum, *splits, classes=classes, input_shape=shape)
 
 
-def extract(
+def extract_features(
     name: str, videos: str, root: str | None, device: str, say: Callable[[str], Any], /, **options: Any
 ) -> None:
     """Extract the missing features of the data set `name` from a folder of videos (`data.videos`).
@@ -137,7 +139,7 @@ def extract(
     """
     import torch
 
-    source, used = module(name), _options(name, options)
+    source, used = load_source(name), _options(name, options)
     if not hasattr(source, "extract"):
         raise InputError(f"data.videos={videos}: data set '{name}' is not made of videos")
     if device == "auto":
@@ -145,17 +147,19 @@ def extract(
     source.extract(videos, root, device, say, **used)
 
 
-def ensure(name: str, root: str | None = None, standin: str = "auto", say: Callable[[str], Any] = print) -> Path | None:
+def ensure_dataset(
+    name: str, root: str | None = None, standin: str = "auto", say: Callable[[str], Any] = print
+) -> Path | None:
     """Find a data set before a run, else download it into the cache, else use the stand-in; prints which.
 
     Returns the folder of the real files, or None for the stand-in. InputError for a damaged or incomplete copy, and for
     missing files if `standin` is "never".
     """
-    from repro.data.fetch import fetch
+    from repro.data.fetch import fetch_dataset
 
-    source = module(name)
+    source = load_source(name)
     _check_mode(standin)
-    if generated(source):
+    if is_generated(source):
         say(f"data: {name}, generated")
         return None
     if standin == "always":
@@ -165,7 +169,7 @@ def ensure(name: str, root: str | None = None, standin: str = "auto", say: Calla
         say(f"data: {name}, found in {folder}{_checked(source)}{_besides(source, root, standin)}")
         return folder
     try:
-        folder = fetch(name, timeout_s=QUICK_S, total_s=QUICK_TOTAL_S)
+        folder = fetch_dataset(name, timeout_s=QUICK_S, total_s=QUICK_TOTAL_S)
     except InputError as error:
         if standin == "never":
             raise NotHere(str(error)) from None
@@ -179,7 +183,7 @@ def ensure(name: str, root: str | None = None, standin: str = "auto", say: Calla
     return folder
 
 
-def status(root: str | None = None) -> list[dict[str, Any]]:
+def dataset_status(root: str | None = None) -> list[dict[str, Any]]:
     """A row for each data set: name, where (folder or None), ok (None if missing, False if damaged), detail, megabytes
     of the real files, standin (its name; None for generated data)."""
     rows = []
@@ -200,7 +204,7 @@ def _row(name: str, source: ModuleType, root: str | None) -> dict[str, Any]:
         "megabytes": round(sum(file.size for file in source.FILES.values()) / 1e6, 1),
         "standin": source.STANDIN,
     }
-    if generated(source):
+    if is_generated(source):
         row |= {"detail": "generated"}
     try:
         if folder := source.find(root):
@@ -211,17 +215,17 @@ def _row(name: str, source: ModuleType, root: str | None) -> dict[str, Any]:
     return row
 
 
-def verify(name: str, root: str | None = None) -> Path:
+def verify_dataset(name: str, root: str | None = None) -> Path:
     """The folder of the data set's verified files; InputError if they are missing, incomplete or damaged."""
-    folder = module(name).find(root)
+    folder = load_source(name).find(root)
     if folder is None:
-        raise NotHere(missing(name, root))
+        raise NotHere(missing_message(name, root))
     return folder
 
 
 def _options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """The options that are not None; InputError for unknown ones."""
-    valid = module(name).OPTIONS
+    valid = load_source(name).OPTIONS
     for option in options:
         if option not in valid:
             allowed = ", ".join(f"dataset.{one}" for one in valid) or "none"

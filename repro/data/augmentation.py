@@ -32,7 +32,7 @@ class Augmentation(Model):
     colour: NonNegative | None = None
 
 
-def parted(options: dict[str, Any]) -> tuple[Augmentation | None, dict[str, Any]]:
+def split_augmentation(options: dict[str, Any]) -> tuple[Augmentation | None, dict[str, Any]]:
     """(augmentation or None, other options) of a data set's options."""
     rest = {name: value for name, value in options.items() if name not in ALL}
     augmentation = checked(Augmentation, {name: options[name] for name in ALL if name in options}, "dataset")

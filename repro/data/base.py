@@ -28,7 +28,7 @@ EVALUATION_BATCH = 1000
 EVALUATION_VALUES = 2**24
 
 
-def moved(tensor: torch.Tensor, device: torch.device | str) -> torch.Tensor:
+def move_tensor(tensor: torch.Tensor, device: torch.device | str) -> torch.Tensor:
     """The tensor on `device`. A copy to a GPU is asynchronous, so that the host does not wait for earlier kernels."""
     if torch.device(device).type == "cuda" and tensor.device.type == "cpu":
         tensor = tensor.pin_memory()
@@ -118,7 +118,7 @@ class Samples(AnySplit):
         return self.select(rows)
 
     def subset(self, samples: int, seed: int = 0) -> Samples:
-        return Subset(self, chosen(len(self), samples, seed))
+        return Subset(self, choose_rows(len(self), samples, seed))
 
     def iterations(self, batch: int) -> int:
         return len(self) // batch
@@ -132,7 +132,7 @@ class Samples(AnySplit):
             yield self.slice(start, start + batch)
 
 
-def chosen(count: int, samples: int, seed: int) -> torch.Tensor:
+def choose_rows(count: int, samples: int, seed: int) -> torch.Tensor:
     """`samples` random rows of `count` (at most all), in order: (n,) int64 on the CPU."""
     return seeded_order(count, f"subset/{seed}")[:samples].sort().values
 
@@ -232,7 +232,7 @@ class Split(Samples):
         return Split(self.x.to(device), self.y.to(device), mean, deviation)
 
     def select(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        rows = moved(rows, self.x.device)
+        rows = move_tensor(rows, self.x.device)
         return self._normalised(self.x.index_select(0, rows)), self.y.index_select(0, rows)
 
     def slice(self, start: int, stop: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -44,7 +44,7 @@ def log_normal_lengths(count: int, median: float, spread: float, shortest: int, 
     return [min(max(round(length), shortest), longest) for length in quantiles]
 
 
-def normal(stream: Stream, numbers: Sequence[int]) -> np.ndarray:
+def normal_values(stream: Stream, numbers: Sequence[int]) -> np.ndarray:
     """Values (n,) float64 of mean 0 and variance 1, one for each number: sums of twelve uniform values, within +-6."""
     drawn = stream.rows(numbers, 12, np.uint16).astype(np.int64)
     return (2 * drawn.sum(1) - 12 * 65535) / 131072.0

@@ -31,15 +31,15 @@ Reader = Callable[[Path], Iterator[np.ndarray]]  # a video file -> its frames (h
 Network = Callable[[Sequence[np.ndarray]], np.ndarray]  # frames -> features (n, 2048)
 
 
-def make(videos: Path, out: Path, wanted: Sequence[Video], device: str, say: Callable[[str], Any]) -> None:
+def extract_missing(videos: Path, out: Path, wanted: Sequence[Video], device: str, say: Callable[[str], Any]) -> None:
     """Extract the wanted videos' features that `out` lacks. If none is missing, no decoder or network is needed."""
-    if todo := plan(videos, out, wanted):
-        read, network = video_reader(), inception(device)
+    if todo := missing_features(videos, out, wanted):
+        read, network = video_reader(), load_inception(device)
         say(f"data: features of {len(todo)} videos in {videos}, extracted to {out} on {device}")
-        extract(todo, read, network, say)
+        extract_videos(todo, read, network, say)
 
 
-def plan(videos: Path, out: Path, wanted: Sequence[Video]) -> list[tuple[Video, Path, Path]]:
+def missing_features(videos: Path, out: Path, wanted: Sequence[Video]) -> list[tuple[Video, Path, Path]]:
     """(video, its file, its features' file) of videos without features; InputError for missing video files."""
     if not videos.is_dir():
         raise InputError(f"videos in {videos}: not a folder")
@@ -62,7 +62,7 @@ def plan(videos: Path, out: Path, wanted: Sequence[Video]) -> list[tuple[Video, 
     return todo
 
 
-def extract(
+def extract_videos(
     todo: Sequence[tuple[Video, Path, Path]], read: Reader, network: Network, say: Callable[[str], Any]
 ) -> None:
     """Write the features of each video; InputError if one cannot be read, or its length differs from the list's."""
@@ -72,12 +72,12 @@ def extract(
         if abs(count - video.frames) > TOLERANCE or not count:
             raise InputError(f"{path}: {count} frames decoded, but the list has {video.frames}")
         features = features[np.minimum(np.arange(video.frames), count - 1)].astype(np.float16)
-        write(target, features)
+        write_features(target, features)
         if number % 100 == 0 or number == len(todo):
             say(f"{number} of {len(todo)} videos, last {video.name}: {video.frames} frames ({count} decoded)")
 
 
-def write(path: Path, array: np.ndarray) -> None:
+def write_features(path: Path, array: np.ndarray) -> None:
     """Write an .npy file atomically; InputError if that is impossible."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -91,7 +91,7 @@ def write(path: Path, array: np.ndarray) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def inception(device: str) -> Network:
+def load_inception(device: str) -> Network:
     """torchvision's Inception-v3 up to its last pooling, with its preprocessing; NotHere without torchvision."""
     try:
         from torchvision.models import Inception_V3_Weights, inception_v3

@@ -19,12 +19,12 @@ from typing import Any
 from repro.core.errors import InputError
 from repro.core.time_limit import run_within
 from repro.data import files
-from repro.data.sources import missing, module
+from repro.data.sources import load_source, missing_message
 
 CHUNK = 1 << 16
 
 
-def fetch(
+def fetch_dataset(
     name: str,
     into: str | os.PathLike | None = None,
     *,
@@ -40,15 +40,15 @@ def fetch(
     total_s: longest download. The tarball of a data set with an `ARCHIVE` is deleted after unpacking. InputError for an
     unknown name, a folder that cannot be written, mirrors without the right files, or data without download.
     """
-    source = module(name)
+    source = load_source(name)
     if not source.FILES:
-        raise InputError(missing(name))
+        raise InputError(missing_message(name))
     mirrors = source.MIRRORS if mirrors is None else mirrors
     folder = (Path(into).expanduser() if into is not None else files.cache_root()) / name
     wanted = [
         file
         for file, expected in source.FILES.items()
-        if not (folder / file).is_file() or files.sha256(folder / file) != expected.sha256
+        if not (folder / file).is_file() or files.file_sha256(folder / file) != expected.sha256
     ]
     if not wanted:
         say(f"{name}: complete in {folder}, checksums right")
@@ -66,7 +66,7 @@ def fetch(
         if archive:
             archive.unpack(temporary / archive.name, wanted, temporary)
             for file in wanted:
-                files.check(temporary / file, source.FILES[file])
+                files.check_file(temporary / file, source.FILES[file])
         for file in wanted:
             os.replace(temporary / file, folder / file)
     except _Refused as error:

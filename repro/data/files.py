@@ -31,7 +31,7 @@ def cache_root() -> Path:
     return user_cache_path("repro", appauthor=False)
 
 
-def places(root: str | None = None) -> list[Path]:
+def search_places(root: str | None = None) -> list[Path]:
     """The folders to search in order: `root`, those of $REPRO_DATA (colon-separated), the user's cache."""
     if root and not Path(root).expanduser().is_dir():
         raise InputError(f"data.root: {Path(root).expanduser()} is not a folder")
@@ -39,19 +39,19 @@ def places(root: str | None = None) -> list[Path]:
     return [Path(folder).expanduser().absolute() for folder in folders if folder]
 
 
-def search(name: str, files: dict[str, File], root: str | None = None, folders: Sequence[str] = ()) -> Path | None:
+def find_files(name: str, files: dict[str, File], root: str | None = None, folders: Sequence[str] = ()) -> Path | None:
     """The first folder with all of `files`, verified; None if no place has any of them.
 
     Folders are `<place>/<name>/` and the place itself, or `folders` below each place. InputError for a damaged file
-    (see `check`), and if only some of the files are found.
+    (see `check_file`), and if only some of the files are found.
     """
     incomplete: list[str] = []
-    for place in places(root):
+    for place in search_places(root):
         for folder in [place / inner for inner in folders or (name, ".")]:
             absent = [file for file in files if not (folder / file).is_file()]
             if not absent:
                 for file, expected in files.items():
-                    check(folder / file, expected)
+                    check_file(folder / file, expected)
                 return folder
             if len(absent) < len(files):
                 incomplete.append(f"{folder} lacks {', '.join(absent)}")
@@ -62,21 +62,21 @@ def search(name: str, files: dict[str, File], root: str | None = None, folders: 
     return None
 
 
-def folder(name: str, root: str | None = None) -> Path | None:
+def find_folder(name: str, root: str | None = None) -> Path | None:
     """The first folder `name` in the searched places, with any contents; None if there is none."""
-    return next((folder for place in places(root) if (folder := place / name).is_dir()), None)
+    return next((folder for place in search_places(root) if (folder := place / name).is_dir()), None)
 
 
-def check(path: Path, expected: File) -> None:
+def check_file(path: Path, expected: File) -> None:
     """InputError with the expected and the actual checksum, if they differ."""
-    actual = sha256(path)
+    actual = file_sha256(path)
     if actual != expected.sha256:
         size = path.stat().st_size
         what = f"truncated, {size} of {expected.size} bytes" if size < expected.size else f"corrupt, {size} bytes"
         raise InputError(f"{path}: {what}: expected sha256 {expected.sha256}, found {actual}; remove it or replace it")
 
 
-def sha256(path: Path) -> str:
+def file_sha256(path: Path) -> str:
     """The SHA-256 of a file in hexadecimal; InputError if it cannot be read."""
     try:
         with open(path, "rb") as file:
@@ -94,7 +94,7 @@ def gzipped_text(path: Path) -> str:
         raise InputError(f"{path}: not readable gzipped text ({error})") from None
 
 
-def once(kind: str, checksum: str, check: Callable[[], object]) -> None:
+def check_once(kind: str, checksum: str, check: Callable[[], object]) -> None:
     """Run a check of files, unless a marker in the user's cache shows that files of this checksum passed it before."""
     marker = cache_root() / kind / checksum
     if marker.exists():
@@ -107,7 +107,7 @@ def once(kind: str, checksum: str, check: Callable[[], object]) -> None:
         log.debug("%s: cannot be written; the files will be checked again", marker)
 
 
-def limit(option: str, value: object, most: int, usual: int | None = None) -> int:
+def limited_count(option: str, value: object, most: int, usual: int | None = None) -> int:
     """The value of an option that limits a number, at most `most`; None stands for `usual`, by default for `most`.
 
     InputError unless it is a whole number of at least 1.
@@ -119,7 +119,7 @@ def limit(option: str, value: object, most: int, usual: int | None = None) -> in
     return min(most, value)
 
 
-def combined(files: dict[str, File]) -> str:
+def combined_checksum(files: dict[str, File]) -> str:
     """The SHA-256 over the names and checksums of a data set's files, sorted by name."""
     lines = "".join(f"{files[name].sha256}  {name}\n" for name in sorted(files))
     return hashlib.sha256(lines.encode()).hexdigest()

@@ -39,7 +39,7 @@ class Unreadable(InputError):
 
 
 @contextmanager
-def decoded(source: Source) -> Iterator[Image.Image]:
+def open_image(source: Source) -> Iterator[Image.Image]:
     """A context with the image as RGB; Unreadable."""
     with ExitStack() as stack:
         with _named(source):
@@ -50,7 +50,7 @@ def decoded(source: Source) -> Iterator[Image.Image]:
         yield rgb
 
 
-def size(source: Source) -> tuple[int, int]:
+def image_size(source: Source) -> tuple[int, int]:
     """(height, width) from the header; Unreadable."""
     with ExitStack() as stack, _named(source):
         image = _opened(source, stack)

@@ -124,9 +124,9 @@ class Batches(Shuffled):
 
 def seeded_order(count: int, text: str) -> torch.Tensor:
     """A random permutation (count,) that depends on the text alone."""
-    return torch.randperm(count, generator=seeded(text))
+    return torch.randperm(count, generator=seeded_generator(text))
 
 
-def seeded(text: str) -> torch.Generator:
+def seeded_generator(text: str) -> torch.Generator:
     """A random generator on the CPU whose stream depends on the text alone."""
     return torch.Generator().manual_seed(int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1)

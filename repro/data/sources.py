@@ -10,35 +10,35 @@ from repro.data import files
 REGISTRY = PLUGINS["dataset"]
 
 
-def names() -> list[str]:
+def dataset_names() -> list[str]:
     """The names of all data sets."""
     return REGISTRY.names()
 
 
-def module(name: str) -> ModuleType:
+def load_source(name: str) -> ModuleType:
     """The imported module of a data set; InputError listing the names for an unknown one."""
     return REGISTRY.load(name)
 
 
-def task(name: str) -> str:
+def task_of(name: str) -> str:
     """The task of a data set, one of `repro.data.base.TASKS`."""
-    return getattr(module(name), "TASK", "classification")
+    return getattr(load_source(name), "TASK", "classification")
 
 
-def kind(name: str) -> str:
+def input_kind(name: str) -> str:
     """The kind of its inputs, one of `repro.data.base.KINDS`."""
-    return getattr(module(name), "KIND", "images")
+    return getattr(load_source(name), "KIND", "images")
 
 
-def generated(source: ModuleType) -> bool:
+def is_generated(source: ModuleType) -> bool:
     """Whether a data set is generated from a seed by definition."""
     return getattr(source, "GENERATED", False)
 
 
-def missing(name: str, root: str | None = None) -> str:
+def missing_message(name: str, root: str | None = None) -> str:
     """The message for missing files: the searched folders, and where to put which files."""
-    source, searched = module(name), ", ".join(map(str, files.places(root)))
-    if generated(source):
+    source, searched = load_source(name), ", ".join(map(str, files.search_places(root)))
+    if is_generated(source):
         return f"data set '{name}' is generated: there is nothing to download, and nothing to put anywhere"
     not_found, folder = f"data set '{name}' not found (looked in {searched})", files.cache_root() / name
     if not source.FILES:

@@ -21,7 +21,7 @@ PROTOTYPES, DISTRACTORS = 2, 64
 LARGEST = 8 * 2**30  # bytes of a stand-in; more indicates a wrong configuration
 
 
-def dataset(name: str, classes: int, shape: tuple[int, int, int], train: int, test: int) -> Dataset:
+def synthetic_dataset(name: str, classes: int, shape: tuple[int, int, int], train: int, test: int) -> Dataset:
     """The stand-in `name`: `train` and `test` images (C, H, W) uint8, with nearly equal numbers for each class.
 
     Equal arguments give equal bytes. InputError for more than 8 GiB, or fewer images than classes.

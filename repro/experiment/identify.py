@@ -27,17 +27,17 @@ def identify(
     for run in runs:
         config = run.config
         _fetch(config, fetched)
-        dataset = data.of(config)
+        dataset = data.dataset_for(config)
         per_epoch = dataset.iterations(config.batch)
         run.iterations = config.iterations(per_epoch) if config.program == TRAIN else None
         home("metric").check_classes(config.metric, dataset.classes)
-        model = home("model").of(config, dataset, "meta")
+        model = home("model").model_for(config, dataset, "meta")
         home("strategy").check_model(config, model)
         first_pass.check(config, model, dataset)
         if note := home("model").size_note(config, dataset):
             notes[note] = None
         keys.assign(run, dataset.checksum)
-    data.forget()
+    data.forget_dataset()
     for note in notes:
         _say(note)
 
@@ -50,10 +50,10 @@ def _fetch(config: RunConfig, fetched: set[tuple[Any, ...]]) -> None:
     standin = options.pop("standin")
     videos = (name, place.videos, place.root, repr(options))
     if place.videos and videos not in fetched:
-        data.extract(name, place.videos, place.root, config.device, _say, **options)
+        data.extract_features(name, place.videos, place.root, config.device, _say, **options)
     files = (name, place.root, standin)
     if files not in fetched:
-        data.ensure(*files, say=_say)
+        data.ensure_dataset(*files, say=_say)
     fetched |= {videos, files}
 
 

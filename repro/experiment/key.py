@@ -62,7 +62,7 @@ class Keys:
         """The checksum of a run's data, and the iterations of an epoch, 0 if they are too few for one."""
         which = repr((config.dataset.plain(), config.data.root, config.timing_only, config.batch))
         if which not in self._data:
-            dataset = home("dataset").of(config)
+            dataset = home("dataset").dataset_for(config)
             self._data[which] = dataset.checksum, dataset.train.iterations(config.batch)
         return self._data[which]
 
@@ -87,7 +87,7 @@ def keyed(config: RunConfig) -> dict[str, Any]:
         parts[part] = plugin.changed()
     if config.imbalance.name != home("imbalance").NONE:
         parts["imbalance"] = config.imbalance.changed()
-    delays, files = home("imbalance").checksum(config), _files(config)
+    delays, files = home("imbalance").delays_checksum(config), _files(config)
     return parts | ({"delays": delays} if delays else {}) | ({"files": files} if files else {})
 
 

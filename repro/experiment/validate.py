@@ -16,14 +16,14 @@ def check(config: RunConfig) -> int:
         raise InputError(f"device=cuda: {launcher.no_gpus}")
     if (chosen := config.numerics.gpus_alone) and not gpu:
         raise NotHere(f"{chosen}: requires a GPU, and device={config.device} has none here; leave it out")
-    if config.numerics.channels_last and (takes := home("model").takes(config.model.name)) not in (
+    if config.numerics.channels_last and (takes := home("model").input_kind(config.model.name)) not in (
         "images",
         home("model").ANYTHING,
     ):
         name = config.model.name
         raise InputError(f"numerics.channels_last=true: requires image input, and model {name} takes {takes}")
-    home("metric").check(config.metric, config.dataset.name)
-    home("imbalance").check(config)
+    home("metric").check_metric(config.metric, config.dataset.name)
+    home("imbalance").check_imbalance(config)
     home("strategy").check(config, launcher.fabric, gpu)
     needed, configured = programs.ranks(config), testbed.ranks
     if configured not in (None, needed):
@@ -36,5 +36,5 @@ def check(config: RunConfig) -> int:
     launcher.check(needed)
     programs.check(config)
     dataset = config.dataset.name
-    home("model").check_takes(config.model.name, home("dataset").kind(dataset), dataset)
+    home("model").check_takes(config.model.name, home("dataset").input_kind(dataset), dataset)
     return needed

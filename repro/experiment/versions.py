@@ -84,7 +84,7 @@ def parts_of(config: RunConfig) -> Parts:
     launcher, data, name = home("launcher").of(config.testbed), home("dataset"), config.dataset.name
     strategies = {config.strategy.name}
     if config.program == TRAIN:
-        scored_by = home("metric").modules(data.task(name), data.kind(name))
+        scored_by = home("metric").metric_modules(data.task_of(name), data.input_kind(name))
         parts: Parts = {"training": TRAINING} | {f"metric/{metric}": (module,) for metric, module in scored_by.items()}
     else:
         strategies |= {choice.name for choice in getattr(config.probe, "strategies", {}).values()}

@@ -14,6 +14,6 @@ FABRICS = {
 }
 
 
-def load(name: str) -> ModuleType:
+def load_fabric(name: str) -> ModuleType:
     """The module of a fabric: the virtual one has `run`, the others have `start`, which a started rank calls."""
     return importlib.import_module(FABRICS[name])

@@ -10,16 +10,16 @@ from repro.fabric.base import GLOO, LIBRARIES, NCCL
 LAUNCHERS = {"mpi": "mpirun", "torch": "torchrun"}  # fabric -> a launcher that starts it on any machine
 
 
-def check(strategy: str, requires: Set[str], fabric: str, backend: str = "auto") -> None:
+def check_capabilities(strategy: str, requires: Set[str], fabric: str, backend: str = "auto") -> None:
     """Before ranks start: InputError if the fabric, or its configured backend, lacks what a strategy requires."""
     if missing := {library for library in requires & LIBRARIES.keys() if LIBRARIES[library] != fabric}:
-        raise lacking(strategy, missing, fabric)
+        raise lacking_error(strategy, missing, fabric)
     backend = "gloo" if backend == "auto" else backend  # which has all that NCCL has
     if fabric == "torch" and (missing := set(requires - (NCCL if backend == "nccl" else GLOO))):
-        raise lacking(strategy, missing, backend)
+        raise lacking_error(strategy, missing, backend)
 
 
-def lacking(strategy: str, missing: Set[str], fabric: str) -> InputError:
+def lacking_error(strategy: str, missing: Set[str], fabric: str) -> InputError:
     """The error of a strategy that requires what a fabric (or a backend of torch) lacks, and what has it."""
     where = [LAUNCHERS[LIBRARIES[library]] for library in sorted(missing & LIBRARIES.keys())]
     hint = f"; {' and '.join(where)} has it: testbed=here testbed.launcher={where[0]}" if where else ""

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from repro.core.errors import unknown
-from repro.fabric.meta_tensors import add
+from repro.fabric.meta_tensors import add_tensor
 
 LOW_16_BITS = 0xFFFF
 SMALLEST = 2.0**-149  # of float32's positive numbers
@@ -78,7 +78,7 @@ class NoCodec(Codec):
         return 4 * n
 
     def add(self, mine: torch.Tensor, incoming: torch.Tensor, n: int) -> torch.Tensor:
-        return add(mine, incoming)
+        return add_tensor(mine, incoming)
 
 
 class Truncate16(Codec):
@@ -228,7 +228,7 @@ class Ternary(Scaled):
 CODECS = {codec.name: codec for codec in (NoCodec, Truncate16, Quantize8, Ternary)}
 
 
-def codec(name: str, seed: int = 0) -> Codec:
+def make_codec(name: str, seed: int = 0) -> Codec:
     """The codec `name`; InputError listing the valid names for another. seed: of its random numbers, if any."""
     if name not in CODECS:
         raise unknown("codec", name, CODECS)

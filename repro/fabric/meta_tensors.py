@@ -10,15 +10,15 @@ def empty_like(tensor: torch.Tensor) -> torch.Tensor:
     return tensor if tensor.is_meta else torch.empty_like(tensor)
 
 
-def clone(tensor: torch.Tensor) -> torch.Tensor:
+def clone_tensor(tensor: torch.Tensor) -> torch.Tensor:
     return tensor if tensor.is_meta else tensor.clone()
 
 
-def add(total: torch.Tensor, part: torch.Tensor) -> torch.Tensor:
+def add_tensor(total: torch.Tensor, part: torch.Tensor) -> torch.Tensor:
     """Adds `part` to `total` in place; returns `total`."""
     return total if total.is_meta else total.add_(part)
 
 
-def div(total: torch.Tensor, by: float) -> torch.Tensor:
+def divide_tensor(total: torch.Tensor, by: float) -> torch.Tensor:
     """Divides `total` in place; returns it."""
     return total if total.is_meta else total.div_(by)

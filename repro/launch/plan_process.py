@@ -53,9 +53,9 @@ class FileAccesses:
     def dependencies(self, runs: Sequence[Run]) -> list[str] | None:
         """Files and folders whose change invalidates the plan; None if there are too many, or if data were fetched,
         because the next command will plan with them."""
-        from repro.data.files import places
+        from repro.data.files import search_places
 
-        roots = [place for root in {run.config.data.root for run in runs} for place in places(root)]
+        roots = [place for root in {run.config.data.root for run in runs} for place in search_places(root)]
         inner = [each for place in roots if place.is_dir() for each in place.iterdir() if each.is_dir()]
         fetched = any(path.startswith(f"{place}{os.sep}") for path in self.written for place in roots)
         watched = {*self.read, *map(str, roots), *map(str, inner)}

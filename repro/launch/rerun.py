@@ -81,7 +81,7 @@ def why_not(record: Record) -> str | None:
         return f"computed on {there[0]} with torch {there[1]}, here are {here[0]} and {here[1]}"
     if isinstance(record.result, TrainResult):  # even without arithmetic: times depend on lengths of sequences
         try:
-            checksum = home("dataset").of(config).checksum
+            checksum = home("dataset").dataset_for(config).checksum
         except NotHere as error:
             return str(error)
         if checksum != (record.result.dataset.model_extra or {}).get("checksum", checksum):

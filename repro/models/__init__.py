@@ -44,11 +44,11 @@ class Inputs(Protocol):
     def input_shape(self) -> tuple[int, ...]: ...
 
 
-def names() -> list[str]:
+def model_names() -> list[str]:
     return REGISTRY.names()
 
 
-def build(
+def build_model(
     name: str,
     input_shape: tuple[int, ...],
     classes: int,
@@ -106,18 +106,18 @@ def _built(name: str, input_shape: tuple[int, ...], classes: int, options: dict[
     return blocks
 
 
-def of(config: RunConfig, dataset: Inputs, device: torch.device | str = "cpu") -> nn.Sequential:
+def model_for(config: RunConfig, dataset: Inputs, device: torch.device | str = "cpu") -> nn.Sequential:
     """The model of a run's configuration for its data set; InputError if the model takes other inputs."""
     name = config.model.name
     check_takes(name, dataset.kind, dataset.name)
-    return build(name, dataset.input_shape, dataset.classes, config.seed, device, **config.model.options)
+    return build_model(name, dataset.input_shape, dataset.classes, config.seed, device, **config.model.options)
 
 
 def check_takes(name: str, kind: str, dataset: str) -> None:
     """InputError if a model takes other inputs than those of a data set, which are of this kind."""
-    if takes(name) not in (kind, ANYTHING):
-        fitting = ", ".join(other for other in REGISTRY.usable() if takes(other) == kind) or "none"
-        raise InputError(f"model {name} takes {takes(name)}, and {dataset} is {kind}; models for it: {fitting}")
+    if input_kind(name) not in (kind, ANYTHING):
+        fitting = ", ".join(other for other in REGISTRY.usable() if input_kind(other) == kind) or "none"
+        raise InputError(f"model {name} takes {input_kind(name)}, and {dataset} is {kind}; models for it: {fitting}")
 
 
 def size_note(config: RunConfig, dataset: Inputs) -> str | None:
@@ -128,7 +128,7 @@ def size_note(config: RunConfig, dataset: Inputs) -> str | None:
     channels, height, width = dataset.input_shape
 
     def parameters(shape: tuple[int, ...]) -> int:
-        model = build(name, shape, dataset.classes, 0, "meta", **config.model.options)
+        model = build_model(name, shape, dataset.classes, 0, "meta", **config.model.options)
         return sum(p.numel() for p in model.parameters())
 
     mine, published = parameters((channels, height, width)), parameters((channels, side, side))
@@ -140,24 +140,24 @@ def size_note(config: RunConfig, dataset: Inputs) -> str | None:
     )
 
 
-def takes(name: str) -> str:
+def input_kind(name: str) -> str:
     """The kind of inputs that a model takes, one of `repro.data.base.KINDS`; InputError for an unknown name."""
     return getattr(REGISTRY.load(name), "TAKES", "images")
 
 
 def takes_text(name: str) -> bool:
     """Whether a model takes text; InputError for an unknown name."""
-    return takes(name) == "text"
+    return input_kind(name) == "text"
 
 
-def defaults(name: str) -> dict[str, Any]:
+def option_defaults(name: str) -> dict[str, Any]:
     """The default of each option of a model."""
     parameters = inspect.signature(REGISTRY.load(name).build).parameters.values()
     return {parameter.name: parameter.default for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY}
 
 
 def _options(name: str, options: dict[str, Any]) -> dict[str, Any]:
-    valid = defaults(name)
+    valid = option_defaults(name)
     for option in options:
         if option not in valid:
             allowed = ", ".join(f"model.{one}" for one in valid) or "none"

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from torch import nn
 
-from repro.models._shapes import image, sequential
+from repro.models._shapes import feature_map, named_blocks
 
 DEVIATION = 0.1  # of the weights, truncated at two deviations
 
 
-def network(name: str, input_shape: tuple[int, ...], classes: int) -> nn.Sequential:
+def build_cifar100(name: str, input_shape: tuple[int, ...], classes: int) -> nn.Sequential:
     """(N, C, H, W) -> logits (N, classes), in five blocks conv1, conv2, conv3, fc1, fc2."""
-    channels, height, width = image(name, input_shape, feature_side)
-    model = sequential(
-        conv1=convolution(channels, 32, nn.MaxPool2d(3, 2, ceil_mode=True)),
-        conv2=convolution(32, 32, nn.AvgPool2d(3, 2, ceil_mode=True)),
-        conv3=convolution(32, 64, nn.AvgPool2d(3, 2, ceil_mode=True)),
+    channels, height, width = feature_map(name, input_shape, feature_side)
+    model = named_blocks(
+        conv1=pooled_convolution(channels, 32, nn.MaxPool2d(3, 2, ceil_mode=True)),
+        conv2=pooled_convolution(32, 32, nn.AvgPool2d(3, 2, ceil_mode=True)),
+        conv3=pooled_convolution(32, 64, nn.AvgPool2d(3, 2, ceil_mode=True)),
         fc1=nn.Sequential(nn.Flatten(), nn.Linear(64 * height * width, 64)),
         fc2=nn.Sequential(nn.Linear(64, classes)),
     )
@@ -27,7 +27,7 @@ def network(name: str, input_shape: tuple[int, ...], classes: int) -> nn.Sequent
     return model
 
 
-def convolution(inputs: int, outputs: int, pooling: nn.Module) -> nn.Sequential:
+def pooled_convolution(inputs: int, outputs: int, pooling: nn.Module) -> nn.Sequential:
     return nn.Sequential(nn.Conv2d(inputs, outputs, 5, padding=2), nn.ReLU(), pooling)
 
 

@@ -13,7 +13,7 @@ ANYTHING = "anything"  # TAKES of a user's model, whose forward may take any inp
 FROM_DATA = ("input_shape", "classes", "num_classes")  # arguments that the data set determines
 
 
-def of(name: str, factory: Any) -> Any:
+def adapt_module(name: str, factory: Any) -> Any:
     """The model's module. name: FILE:NAME or MODULE:NAME; factory: the object there, a module itself returned as it is.
 
     InputError if it cannot make a module."""

@@ -15,13 +15,13 @@ class Residual(nn.Module):
     expansion = 1  # output channels over the width
 
     def __init__(self, inputs: int, outputs: int, stride: int, projection: bool):
-        """projection: as in `shortcut`."""
+        """projection: as in `build_shortcut`."""
         super().__init__()
         self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False)
         self.bn1 = nn.BatchNorm2d(outputs)
         self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1, bias=False)
         self.bn2 = nn.BatchNorm2d(outputs)
-        self.shortcut = shortcut(inputs, outputs, stride, projection)
+        self.shortcut = build_shortcut(inputs, outputs, stride, projection)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         out = functional.relu(self.bn1(self.conv1(x)))
@@ -34,7 +34,7 @@ class Bottleneck(nn.Module):
     expansion = 4
 
     def __init__(self, inputs: int, width: int, stride: int, projection: bool):
-        """projection: as in `shortcut`. A stride of 2, in the 3x3 convolution, halves the sides."""
+        """projection: as in `build_shortcut`. A stride of 2, in the 3x3 convolution, halves the sides."""
         super().__init__()
         outputs = self.expansion * width
         self.conv1 = nn.Conv2d(inputs, width, 1, bias=False)
@@ -43,7 +43,7 @@ class Bottleneck(nn.Module):
         self.bn2 = nn.BatchNorm2d(width)
         self.conv3 = nn.Conv2d(width, outputs, 1, bias=False)
         self.bn3 = nn.BatchNorm2d(outputs)
-        self.shortcut = shortcut(inputs, outputs, stride, projection)
+        self.shortcut = build_shortcut(inputs, outputs, stride, projection)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         out = functional.relu(self.bn1(self.conv1(x)))
@@ -51,7 +51,7 @@ class Bottleneck(nn.Module):
         return functional.relu(self.bn3(self.conv3(out)) + self.shortcut(x))
 
 
-def shortcut(inputs: int, outputs: int, stride: int, projection: bool) -> nn.Module:
+def build_shortcut(inputs: int, outputs: int, stride: int, projection: bool) -> nn.Module:
     """The identity; if sizes change, a 1x1 convolution with batch norm (`projection`, option B) or `Padded` (A)."""
     if stride == 1 and inputs == outputs:
         return nn.Identity()

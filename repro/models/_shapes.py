@@ -14,12 +14,12 @@ from repro.core.errors import InputError
 Dropout = Annotated[float, Field(ge=0, lt=1)]
 
 
-def pooled(size: int, kernel: int, stride: int, padding: int = 0) -> int:
+def pooled_side(size: int, kernel: int, stride: int, padding: int = 0) -> int:
     """Pixels along one side after a convolution or pooling that rounds down; 0 or less if nothing is left."""
     return (size + 2 * padding - kernel) // stride + 1
 
 
-def image(model: str, input_shape: tuple[int, ...], after: Callable[[int], int]) -> tuple[int, int, int]:
+def feature_map(model: str, input_shape: tuple[int, ...], after: Callable[[int], int]) -> tuple[int, int, int]:
     """(channels, height, width) of the last feature map; `after(side)` computes the size of a side.
 
     InputError if the input is no image (channels, height, width), or too small; the error names the minimum size.
@@ -34,17 +34,17 @@ def image(model: str, input_shape: tuple[int, ...], after: Callable[[int], int])
     return channels, *sides
 
 
-def scaled(channels: int, width: float) -> int:
+def scaled_width(channels: int, width: float) -> int:
     """The channels or units of a network `width` times as wide, at least 8."""
     return channels if width == 1 else max(8, round(channels * width))
 
 
-def sequential(**blocks: nn.Module) -> nn.Sequential:
+def named_blocks(**blocks: nn.Module) -> nn.Sequential:
     """An nn.Sequential of named blocks."""
     return nn.Sequential(OrderedDict(blocks))
 
 
-def initialised(network: nn.Sequential, last: float | None = 0.01) -> nn.Sequential:
+def initialise_he(network: nn.Sequential, last: float | None = 0.01) -> nn.Sequential:
     """Draw convolutions and linear layers as He et al. do (ICCV 2015, fan in), the last layer from N(0, `last`^2)
     (None: as the others); biases are 0."""
     layers = [module for module in network.modules() if isinstance(module, nn.Conv2d | nn.Linear)]

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from repro.models._shapes import image, initialised, pooled, sequential
+from repro.models._shapes import feature_map, initialise_he, named_blocks, pooled_side
 
 SIDE = 227  # image size with the published number of parameters
 HIDDEN = 4096
@@ -22,10 +22,10 @@ HIDDEN = 4096
 
 def build(input_shape: tuple[int, ...], classes: int) -> nn.Sequential:
     """(N, C, H, W) -> logits (N, classes), in eight blocks; InputError below 67x67."""
-    channels, height, width = image("alexnet", input_shape, feature_side)
-    network = sequential(
-        conv1=nn.Sequential(nn.Conv2d(channels, 96, 11, stride=4), nn.ReLU(), normalised(), nn.MaxPool2d(3, 2)),
-        conv2=nn.Sequential(nn.Conv2d(96, 256, 5, padding=2, groups=2), nn.ReLU(), normalised(), nn.MaxPool2d(3, 2)),
+    channels, height, width = feature_map("alexnet", input_shape, feature_side)
+    network = named_blocks(
+        conv1=nn.Sequential(nn.Conv2d(channels, 96, 11, stride=4), nn.ReLU(), response_norm(), nn.MaxPool2d(3, 2)),
+        conv2=nn.Sequential(nn.Conv2d(96, 256, 5, padding=2, groups=2), nn.ReLU(), response_norm(), nn.MaxPool2d(3, 2)),
         conv3=nn.Sequential(nn.Conv2d(256, 384, 3, padding=1), nn.ReLU()),
         conv4=nn.Sequential(nn.Conv2d(384, 384, 3, padding=1, groups=2), nn.ReLU()),
         conv5=nn.Sequential(nn.Conv2d(384, 256, 3, padding=1, groups=2), nn.ReLU(), nn.MaxPool2d(3, 2)),
@@ -33,14 +33,14 @@ def build(input_shape: tuple[int, ...], classes: int) -> nn.Sequential:
         fc7=nn.Sequential(nn.Linear(HIDDEN, HIDDEN), nn.ReLU(), nn.Dropout(0.5)),
         fc8=nn.Sequential(nn.Linear(HIDDEN, classes)),
     )
-    return initialised(network, last=None)
+    return initialise_he(network, last=None)
 
 
-def normalised() -> nn.LocalResponseNorm:
+def response_norm() -> nn.LocalResponseNorm:
     """Local response normalisation; PyTorch divides alpha by n = 5, the paper's section 3.3 does not."""
     return nn.LocalResponseNorm(5, alpha=5e-4, beta=0.75, k=2.0)
 
 
 def feature_side(side: int) -> int:
     """Pixels along one side after conv1 and the three poolings."""
-    return pooled(pooled(pooled(pooled(side, 11, 4), 3, 2), 3, 2), 3, 2)
+    return pooled_side(pooled_side(pooled_side(pooled_side(side, 11, 4), 3, 2), 3, 2), 3, 2)

@@ -14,17 +14,17 @@ from __future__ import annotations
 from torch import nn
 
 from repro.core.fields import Positive
-from repro.models._shapes import image, initialised, pooled, scaled, sequential
+from repro.models._shapes import feature_map, initialise_he, named_blocks, pooled_side, scaled_width
 
 CHANNELS, HIDDEN = (48, 128, 192, 192, 128), 1024
 
 
 def build(input_shape: tuple[int, ...], classes: int, *, width: Positive = 1.0) -> nn.Sequential:
     """(N, C, H, W) -> logits (N, classes), in eight blocks conv1 ... conv5, fc6, fc7, fc8; InputError below 15x15."""
-    inputs, rows, columns = image("alexnet_cifar", input_shape, feature_side)
-    one, two, three, four, five = (scaled(channels, width) for channels in CHANNELS)
-    hidden = scaled(HIDDEN, width)
-    network = sequential(
+    inputs, rows, columns = feature_map("alexnet_cifar", input_shape, feature_side)
+    one, two, three, four, five = (scaled_width(channels, width) for channels in CHANNELS)
+    hidden = scaled_width(HIDDEN, width)
+    network = named_blocks(
         conv1=nn.Sequential(nn.Conv2d(inputs, one, 5, padding=2), nn.ReLU(), nn.MaxPool2d(3, 2)),
         conv2=nn.Sequential(nn.Conv2d(one, two, 5, padding=2), nn.ReLU(), nn.MaxPool2d(3, 2)),
         conv3=nn.Sequential(nn.Conv2d(two, three, 3, padding=1), nn.ReLU()),
@@ -34,9 +34,9 @@ def build(input_shape: tuple[int, ...], classes: int, *, width: Positive = 1.0) 
         fc7=nn.Sequential(nn.Linear(hidden, hidden), nn.ReLU(), nn.Dropout(0.5)),
         fc8=nn.Sequential(nn.Linear(hidden, classes)),
     )
-    return initialised(network)
+    return initialise_he(network)
 
 
 def feature_side(side: int) -> int:
     """Pixels along one side after the three poolings."""
-    return pooled(pooled(pooled(side, 3, 2), 3, 2), 3, 2)
+    return pooled_side(pooled_side(pooled_side(side, 3, 2), 3, 2), 3, 2)

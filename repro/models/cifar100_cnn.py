@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from torch import nn
 
-from repro.models._cifar100 import network
+from repro.models._cifar100 import build_cifar100
 
 
 def build(input_shape: tuple[int, ...], classes: int) -> nn.Sequential:
     """(N, C, H, W) -> logits (N, classes), in five blocks; InputError below 8x8."""
-    return network("cifar100_cnn", input_shape, classes)
+    return build_cifar100("cifar100_cnn", input_shape, classes)

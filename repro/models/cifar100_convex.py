@@ -18,26 +18,26 @@ from typing import Literal
 import torch
 from torch import nn
 
-from repro.models._cifar100 import network
+from repro.models._cifar100 import build_cifar100
 
 FEATURE_GAIN = 3.0
 
 
 def build(input_shape: tuple[int, ...], classes: int) -> nn.Sequential:
     """(N, C, H, W) -> logits (N, classes), in five blocks of which only fc2 trains; InputError below 8x8."""
-    model = network("cifar100_convex", input_shape, classes)
+    model = build_cifar100("cifar100_convex", input_shape, classes)
     for block in list(model)[:-1]:
         for layer in block.modules():
             if isinstance(layer, nn.Conv2d):
-                draw(layer.weight, "relu", 1.0)
+                draw_weights(layer.weight, "relu", 1.0)
             elif isinstance(layer, nn.Linear):
-                draw(layer.weight, "linear", FEATURE_GAIN)
+                draw_weights(layer.weight, "linear", FEATURE_GAIN)
         block.requires_grad_(False)
     return model
 
 
 @torch.no_grad()
-def draw(weight: torch.Tensor, nonlinearity: Literal["relu", "linear"], gain: float) -> None:
+def draw_weights(weight: torch.Tensor, nonlinearity: Literal["relu", "linear"], gain: float) -> None:
     """Draw weights as He et al., times `gain`, and subtract the mean of each output's weights."""
     nn.init.kaiming_normal_(weight, nonlinearity=nonlinearity)
     weight.mul_(gain).sub_(weight.mean(dim=tuple(range(1, weight.dim())), keepdim=True))

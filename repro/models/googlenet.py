@@ -23,7 +23,7 @@ from collections import OrderedDict
 from torch import nn
 
 from repro.core.fields import Positive
-from repro.models._shapes import image, initialised, pooled, scaled
+from repro.models._shapes import feature_map, initialise_he, pooled_side, scaled_width
 from repro.models.inception_v3 import Branches
 
 # Table 1: #1x1, #3x3 reduce, #3x3, #5x5 reduce, #5x5, pool proj; a pooling ends 3b, 4e
@@ -46,50 +46,52 @@ DROPOUT = 0.4
 def build(input_shape: tuple[int, ...], classes: int, *, width: Positive = 1.0) -> nn.Sequential:
     """(N, C, H, W) -> logits (N, classes), in twelve blocks conv1, conv2, inception3a ... inception5b, fc; InputError
     below 31x31."""
-    inputs, _, _ = image("googlenet", input_shape, feature_side)
-    first, second = (scaled(channels, width) for channels in STEM)
+    inputs, _, _ = feature_map("googlenet", input_shape, feature_side)
+    first, second = (scaled_width(channels, width) for channels in STEM)
     blocks: OrderedDict[str, nn.Module] = OrderedDict(
-        conv1=nn.Sequential(*convolution(inputs, first, 7, 2), pooling(), normalisation()),
-        conv2=nn.Sequential(*convolution(first, first, 1), *convolution(first, second, 3), normalisation(), pooling()),
+        conv1=nn.Sequential(*padded_convolution(inputs, first, 7, 2), max_pooling(), response_norm()),
+        conv2=nn.Sequential(
+            *padded_convolution(first, first, 1), *padded_convolution(first, second, 3), response_norm(), max_pooling()
+        ),
     )
     channels = second
     for name, branches in MODULES.items():
-        module, channels = inception(channels, tuple(scaled(branch, width) for branch in branches))
-        blocks[f"inception{name}"] = nn.Sequential(module, pooling()) if name in POOLED else module
+        module, channels = inception_module(channels, tuple(scaled_width(branch, width) for branch in branches))
+        blocks[f"inception{name}"] = nn.Sequential(module, max_pooling()) if name in POOLED else module
     blocks["fc"] = nn.Sequential(
         nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(DROPOUT), nn.Linear(channels, classes)
     )
-    return initialised(nn.Sequential(blocks))
+    return initialise_he(nn.Sequential(blocks))
 
 
-def inception(inputs: int, branches: tuple[int, ...]) -> tuple[Branches, int]:
+def inception_module(inputs: int, branches: tuple[int, ...]) -> tuple[Branches, int]:
     """(the module of Szegedy et al.'s Figure 2 b, its output channels); `branches`: a row of MODULES."""
     one, reduce3, three, reduce5, five, projection = branches
     module = Branches(
-        convolution(inputs, one, 1),
-        nn.Sequential(*convolution(inputs, reduce3, 1), *convolution(reduce3, three, 3)),
-        nn.Sequential(*convolution(inputs, reduce5, 1), *convolution(reduce5, five, 5)),
-        nn.Sequential(nn.MaxPool2d(3, 1, padding=1), *convolution(inputs, projection, 1)),
+        padded_convolution(inputs, one, 1),
+        nn.Sequential(*padded_convolution(inputs, reduce3, 1), *padded_convolution(reduce3, three, 3)),
+        nn.Sequential(*padded_convolution(inputs, reduce5, 1), *padded_convolution(reduce5, five, 5)),
+        nn.Sequential(nn.MaxPool2d(3, 1, padding=1), *padded_convolution(inputs, projection, 1)),
     )
     return module, one + three + five + projection
 
 
-def convolution(inputs: int, outputs: int, kernel: int, stride: int = 1) -> nn.Sequential:
+def padded_convolution(inputs: int, outputs: int, kernel: int, stride: int = 1) -> nn.Sequential:
     """A padded convolution with biases, and ReLU."""
     return nn.Sequential(nn.Conv2d(inputs, outputs, kernel, stride, padding=kernel // 2), nn.ReLU())
 
 
-def pooling() -> nn.MaxPool2d:
+def max_pooling() -> nn.MaxPool2d:
     return nn.MaxPool2d(3, 2, ceil_mode=True)
 
 
-def normalisation() -> nn.LocalResponseNorm:
+def response_norm() -> nn.LocalResponseNorm:
     return nn.LocalResponseNorm(5, alpha=1e-4, beta=0.75)
 
 
 def feature_side(side: int) -> int:
     """Pixels along one side of the last feature map: a convolution, and four poolings of 3 that round up."""
-    side = pooled(side, 7, 2, padding=3)
+    side = pooled_side(side, 7, 2, padding=3)
     for _ in range(4):
         side = side // 2  # ceil((side - 3) / 2) + 1
     return side

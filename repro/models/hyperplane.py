@@ -8,7 +8,7 @@ from __future__ import annotations
 from torch import nn
 
 from repro.core.errors import InputError
-from repro.models._shapes import sequential
+from repro.models._shapes import named_blocks
 
 TAKES = "vectors"
 
@@ -20,4 +20,4 @@ def build(input_shape: tuple[int, ...], classes: int) -> nn.Sequential:
     linear = nn.Linear(input_shape[0], classes)
     nn.init.zeros_(linear.weight)
     nn.init.zeros_(linear.bias)
-    return sequential(fc=nn.Sequential(linear))
+    return named_blocks(fc=nn.Sequential(linear))

@@ -24,7 +24,7 @@ import torch
 from torch import nn
 
 from repro.models._residual import initialise
-from repro.models._shapes import image, pooled, sequential
+from repro.models._shapes import feature_map, named_blocks, pooled_side
 
 DROPOUT = 0.2
 
@@ -34,14 +34,14 @@ def build(input_shape: tuple[int, ...], classes: int, *, square: bool = False) -
 
     `square`: kernels of 1 x 1 and n x n in the place of those of 1 x n and n x 1.
     """
-    channels, _, _ = image("inception_v3", input_shape, feature_side)
+    channels, _, _ = feature_map("inception_v3", input_shape, feature_side)
     return initialise(
-        sequential(
-            conv1a=convolution(channels, 32, 3, stride=2),
-            conv2a=convolution(32, 32, 3),
-            conv2b=nn.Sequential(*convolution(32, 64, 3, padding=1), nn.MaxPool2d(3, 2)),
-            conv3b=convolution(64, 80, 1),
-            conv4a=nn.Sequential(*convolution(80, 192, 3), nn.MaxPool2d(3, 2)),
+        named_blocks(
+            conv1a=normed_convolution(channels, 32, 3, stride=2),
+            conv2a=normed_convolution(32, 32, 3),
+            conv2b=nn.Sequential(*normed_convolution(32, 64, 3, padding=1), nn.MaxPool2d(3, 2)),
+            conv3b=normed_convolution(64, 80, 1),
+            conv4a=nn.Sequential(*normed_convolution(80, 192, 3), nn.MaxPool2d(3, 2)),
             mixed5b=module_a(192, 32),
             mixed5c=module_a(256, 64),
             mixed5d=module_a(288, 64),
@@ -69,7 +69,7 @@ class Branches(nn.Module):
         return torch.cat([branch(x) for branch in self.branches], 1)
 
 
-def convolution(
+def normed_convolution(
     inputs: int, outputs: int, kernel: int | tuple[int, int], stride: int = 1, padding: int | tuple[int, int] = 0
 ) -> nn.Sequential:
     """Convolution without biases, batch norm, ReLU."""
@@ -78,36 +78,46 @@ def convolution(
     )
 
 
-def wide(inputs: int, outputs: int, size: int, square: bool) -> nn.Sequential:
+def wide_convolution(inputs: int, outputs: int, size: int, square: bool) -> nn.Sequential:
     """A padded convolution of 1 x size; `square`: of 1 x 1."""
-    return convolution(inputs, outputs, 1 if square else (1, size), padding=0 if square else (0, size // 2))
+    return normed_convolution(inputs, outputs, 1 if square else (1, size), padding=0 if square else (0, size // 2))
 
 
-def tall(inputs: int, outputs: int, size: int, square: bool) -> nn.Sequential:
+def tall_convolution(inputs: int, outputs: int, size: int, square: bool) -> nn.Sequential:
     """A padded convolution of size x 1; `square`: of size x size."""
-    return convolution(inputs, outputs, (size, size if square else 1), padding=(size // 2, size // 2 if square else 0))
+    return normed_convolution(
+        inputs, outputs, (size, size if square else 1), padding=(size // 2, size // 2 if square else 0)
+    )
 
 
-def averaged(inputs: int, outputs: int) -> nn.Sequential:
+def mean_branch(inputs: int, outputs: int) -> nn.Sequential:
     """A 3x3 mean at every position, then a 1x1 convolution."""
-    return nn.Sequential(nn.AvgPool2d(3, 1, padding=1), convolution(inputs, outputs, 1))
+    return nn.Sequential(nn.AvgPool2d(3, 1, padding=1), normed_convolution(inputs, outputs, 1))
 
 
 def module_a(inputs: int, pooling: int) -> Branches:
     """Figure 5 (on 35x35): 64 + 64 + 96 + `pooling` channels."""
     return Branches(
-        convolution(inputs, 64, 1),
-        nn.Sequential(convolution(inputs, 48, 1), convolution(48, 64, 5, padding=2)),
-        nn.Sequential(convolution(inputs, 64, 1), convolution(64, 96, 3, padding=1), convolution(96, 96, 3, padding=1)),
-        averaged(inputs, pooling),
+        normed_convolution(inputs, 64, 1),
+        nn.Sequential(normed_convolution(inputs, 48, 1), normed_convolution(48, 64, 5, padding=2)),
+        nn.Sequential(
+            normed_convolution(inputs, 64, 1),
+            normed_convolution(64, 96, 3, padding=1),
+            normed_convolution(96, 96, 3, padding=1),
+        ),
+        mean_branch(inputs, pooling),
     )
 
 
 def reduction_a(inputs: int) -> Branches:
     """Figure 10 (35x35 to 17x17): 384 + 96 + inputs channels."""
     return Branches(
-        convolution(inputs, 384, 3, stride=2),
-        nn.Sequential(convolution(inputs, 64, 1), convolution(64, 96, 3, padding=1), convolution(96, 96, 3, stride=2)),
+        normed_convolution(inputs, 384, 3, stride=2),
+        nn.Sequential(
+            normed_convolution(inputs, 64, 1),
+            normed_convolution(64, 96, 3, padding=1),
+            normed_convolution(96, 96, 3, stride=2),
+        ),
         nn.MaxPool2d(3, 2),
     )
 
@@ -115,28 +125,32 @@ def reduction_a(inputs: int) -> Branches:
 def module_b(inputs: int, width: int, square: bool) -> Branches:
     """Figure 6 with n = 7 (on 17x17): 4 x 192 channels, `width` within."""
     return Branches(
-        convolution(inputs, 192, 1),
-        nn.Sequential(convolution(inputs, width, 1), wide(width, width, 7, square), tall(width, 192, 7, square)),
+        normed_convolution(inputs, 192, 1),
         nn.Sequential(
-            convolution(inputs, width, 1),
-            tall(width, width, 7, square),
-            wide(width, width, 7, square),
-            tall(width, width, 7, square),
-            wide(width, 192, 7, square),
+            normed_convolution(inputs, width, 1),
+            wide_convolution(width, width, 7, square),
+            tall_convolution(width, 192, 7, square),
         ),
-        averaged(inputs, 192),
+        nn.Sequential(
+            normed_convolution(inputs, width, 1),
+            tall_convolution(width, width, 7, square),
+            wide_convolution(width, width, 7, square),
+            tall_convolution(width, width, 7, square),
+            wide_convolution(width, 192, 7, square),
+        ),
+        mean_branch(inputs, 192),
     )
 
 
 def reduction_b(inputs: int, square: bool) -> Branches:
     """17x17 to 8x8: 320 + 192 + inputs channels."""
     return Branches(
-        nn.Sequential(convolution(inputs, 192, 1), convolution(192, 320, 3, stride=2)),
+        nn.Sequential(normed_convolution(inputs, 192, 1), normed_convolution(192, 320, 3, stride=2)),
         nn.Sequential(
-            convolution(inputs, 192, 1),
-            wide(192, 192, 7, square),
-            tall(192, 192, 7, square),
-            convolution(192, 192, 3, stride=2),
+            normed_convolution(inputs, 192, 1),
+            wide_convolution(192, 192, 7, square),
+            tall_convolution(192, 192, 7, square),
+            normed_convolution(192, 192, 3, stride=2),
         ),
         nn.MaxPool2d(3, 2),
     )
@@ -145,19 +159,21 @@ def reduction_b(inputs: int, square: bool) -> Branches:
 def module_c(inputs: int, square: bool) -> Branches:
     """Figure 7 (on 8x8): 320 + 768 + 768 + 192 channels."""
     return Branches(
-        convolution(inputs, 320, 1),
-        nn.Sequential(convolution(inputs, 384, 1), fan(square)),
-        nn.Sequential(convolution(inputs, 448, 1), convolution(448, 384, 3, padding=1), fan(square)),
-        averaged(inputs, 192),
+        normed_convolution(inputs, 320, 1),
+        nn.Sequential(normed_convolution(inputs, 384, 1), fan_branches(square)),
+        nn.Sequential(
+            normed_convolution(inputs, 448, 1), normed_convolution(448, 384, 3, padding=1), fan_branches(square)
+        ),
+        mean_branch(inputs, 192),
     )
 
 
-def fan(square: bool) -> Branches:
-    return Branches(wide(384, 384, 3, square), tall(384, 384, 3, square))
+def fan_branches(square: bool) -> Branches:
+    return Branches(wide_convolution(384, 384, 3, square), tall_convolution(384, 384, 3, square))
 
 
 def feature_side(side: int) -> int:
     """Pixels along one side of the last feature map."""
-    stem = pooled(pooled(side, 3, 2), 3, 1)
-    stem = pooled(pooled(pooled(stem, 3, 2), 3, 1), 3, 2)
-    return pooled(pooled(stem, 3, 2), 3, 2)
+    stem = pooled_side(pooled_side(side, 3, 2), 3, 1)
+    stem = pooled_side(pooled_side(pooled_side(stem, 3, 2), 3, 1), 3, 2)
+    return pooled_side(pooled_side(stem, 3, 2), 3, 2)

@@ -15,7 +15,7 @@ from torch import nn
 
 from repro.core.errors import InputError
 from repro.core.fields import Count
-from repro.models._shapes import Dropout, sequential
+from repro.models._shapes import Dropout, named_blocks
 
 TAKES = "text"  # word numbers (N, steps), int64
 RANGE = 0.1
@@ -39,7 +39,7 @@ def build(
     for layer_of_words in (table, decoder):
         nn.init.uniform_(layer_of_words.weight, -RANGE, RANGE)
     nn.init.zeros_(decoder.bias)
-    return sequential(**blocks)
+    return named_blocks(**blocks)
 
 
 class Recurrent(nn.Module):

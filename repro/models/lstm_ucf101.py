@@ -16,7 +16,7 @@ from torch import nn
 from repro.core.errors import InputError
 from repro.core.fields import Count
 from repro.models._lstm import Lstm
-from repro.models._shapes import sequential
+from repro.models._shapes import named_blocks
 
 TAKES = "sequences"
 
@@ -25,7 +25,7 @@ def build(input_shape: tuple[int, ...], classes: int, *, hidden: Count = 2048, d
     """(N, steps, features) of any number of steps -> logits (N, classes), in blocks lstm, fc1, fc2."""
     if len(input_shape) != 2:
         raise InputError(f"model lstm_ucf101 takes sequences of (steps, features), not inputs of {tuple(input_shape)}")
-    return sequential(
+    return named_blocks(
         lstm=LastOutput(input_shape[1], hidden),
         fc1=nn.Sequential(nn.Linear(hidden, dense), nn.ReLU()),
         fc2=nn.Sequential(nn.Linear(dense, classes)),

@@ -9,7 +9,7 @@ import math
 
 from torch import nn
 
-from repro.models._shapes import sequential
+from repro.models._shapes import named_blocks
 
 HIDDEN = 500
 
@@ -17,7 +17,7 @@ HIDDEN = 500
 def build(input_shape: tuple[int, ...], classes: int) -> nn.Sequential:
     """(N, *input_shape) -> logits (N, classes), in three blocks."""
     pixels = math.prod(input_shape)
-    return sequential(
+    return named_blocks(
         fc1=nn.Sequential(nn.Flatten(), nn.Linear(pixels, HIDDEN), nn.ReLU()),
         fc2=nn.Sequential(nn.Linear(HIDDEN, HIDDEN), nn.ReLU()),
         fc3=nn.Sequential(nn.Linear(HIDDEN, classes)),

@@ -9,11 +9,11 @@ from __future__ import annotations
 from torch import nn
 
 from repro.models._residual import head, imagenet_stem, initialise, stages
-from repro.models._shapes import sequential
+from repro.models._shapes import named_blocks
 
 
 def build(input_shape: tuple[int, ...], classes: int) -> nn.Sequential:
     """(N, C, H, W) -> logits (N, classes), in ten blocks."""
     stem = imagenet_stem(input_shape)
     blocks = stages([64, 128, 256, 512], blocks=2, projection=True)
-    return initialise(sequential(conv1=stem, **blocks, fc=head(512, classes)))
+    return initialise(named_blocks(conv1=stem, **blocks, fc=head(512, classes)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from torch import nn
 
 from repro.models._residual import cifar_stem, head, initialise, stages
-from repro.models._shapes import sequential
+from repro.models._shapes import named_blocks
 
 WIDTHS = (16, 32, 64)
 
@@ -21,4 +21,4 @@ def build(input_shape: tuple[int, ...], classes: int) -> nn.Sequential:
     stem = cifar_stem(input_shape, first)
     blocks = stages(WIDTHS, blocks=5, projection=True)
     blocks["stage1_1"].shortcut = nn.Sequential(nn.Conv2d(first, first, 1, bias=False), nn.BatchNorm2d(first))
-    return initialise(sequential(conv1=stem, **blocks, fc=head(WIDTHS[-1], classes)))
+    return initialise(named_blocks(conv1=stem, **blocks, fc=head(WIDTHS[-1], classes)))

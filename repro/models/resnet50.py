@@ -12,7 +12,7 @@ from torch import nn
 
 from repro.core.errors import InputError
 from repro.models._residual import Bottleneck, head, imagenet_stem, initialise, stages
-from repro.models._shapes import sequential
+from repro.models._shapes import named_blocks
 
 
 def build(input_shape: tuple[int, ...], classes: int, *, outputs: int | None = None) -> nn.Sequential:
@@ -21,4 +21,4 @@ def build(input_shape: tuple[int, ...], classes: int, *, outputs: int | None = N
         raise InputError(f"model.outputs={outputs}: must be a whole number, {classes} (the classes) or more, or null")
     blocks = stages([64, 128, 256, 512], blocks=(3, 4, 6, 3), projection=True, kind=Bottleneck)
     last = head(512 * Bottleneck.expansion, outputs or classes)
-    return initialise(sequential(conv1=imagenet_stem(input_shape), **blocks, fc=last))
+    return initialise(named_blocks(conv1=imagenet_stem(input_shape), **blocks, fc=last))

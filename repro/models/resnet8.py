@@ -9,12 +9,12 @@ from torch import nn
 
 from repro.core.fields import Positive
 from repro.models._residual import cifar_stem, head, initialise, stages
-from repro.models._shapes import scaled, sequential
+from repro.models._shapes import named_blocks, scaled_width
 
 
 def build(input_shape: tuple[int, ...], classes: int, *, width: Positive = 1.0) -> nn.Sequential:
     """(N, C, H, W) -> logits (N, classes), in five blocks."""
-    widths = [scaled(channels, width) for channels in (16, 32, 64)]
+    widths = [scaled_width(channels, width) for channels in (16, 32, 64)]
     stem = cifar_stem(input_shape, widths[0])
     blocks = stages(widths, blocks=1, projection=False)
-    return initialise(sequential(conv1=stem, **blocks, fc=head(widths[-1], classes)))
+    return initialise(named_blocks(conv1=stem, **blocks, fc=head(widths[-1], classes)))

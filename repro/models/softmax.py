@@ -9,7 +9,7 @@ import math
 
 from torch import nn
 
-from repro.models._shapes import sequential
+from repro.models._shapes import named_blocks
 
 
 def build(input_shape: tuple[int, ...], classes: int) -> nn.Sequential:
@@ -17,4 +17,4 @@ def build(input_shape: tuple[int, ...], classes: int) -> nn.Sequential:
     linear = nn.Linear(math.prod(input_shape), classes)
     nn.init.zeros_(linear.weight)
     nn.init.zeros_(linear.bias)
-    return sequential(fc=nn.Sequential(nn.Flatten(), linear))
+    return named_blocks(fc=nn.Sequential(nn.Flatten(), linear))

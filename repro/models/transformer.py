@@ -19,7 +19,7 @@ from torch import nn
 
 from repro.core.errors import InputError
 from repro.core.fields import Count
-from repro.models._shapes import Dropout, sequential
+from repro.models._shapes import Dropout, named_blocks
 
 TAKES = "sentence pairs"
 PAD = 0  # the word number of padding, as in repro.data.sets.multi30k
@@ -49,7 +49,7 @@ def build(
     for number in range(1, layers + 1):
         blocks[f"decoder{number}"] = Decoder(nn.TransformerDecoderLayer(width, heads, **sizes_of_layer))
     blocks["generator"] = Generator(width, classes)
-    network = sequential(**blocks)
+    network = named_blocks(**blocks)
     for block in list(network)[1:]:
         for parameter in block.parameters():
             if parameter.dim() > 1:

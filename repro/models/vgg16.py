@@ -15,7 +15,7 @@ from torch import nn
 
 from repro.core.fields import Positive
 from repro.models._residual import head, initialise
-from repro.models._shapes import image, scaled, sequential
+from repro.models._shapes import feature_map, named_blocks, scaled_width
 
 STAGES = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))  # channels; a pooling ends each
 
@@ -24,12 +24,12 @@ def build(
     input_shape: tuple[int, ...], classes: int, *, width: Positive = 1.0, batch_norm: bool = True
 ) -> nn.Sequential:
     """(N, C, H, W) -> logits (N, classes), in fourteen blocks conv1_1 ... conv5_3, fc; InputError below 32x32."""
-    inputs, _, _ = image("vgg16", input_shape, lambda side: side // 2 ** len(STAGES))
-    blocks, outputs = convolutions(STAGES, inputs, width, batch_norm)
-    return initialise(sequential(**blocks, fc=head(outputs, classes)))
+    inputs, _, _ = feature_map("vgg16", input_shape, lambda side: side // 2 ** len(STAGES))
+    blocks, outputs = vgg_convolutions(STAGES, inputs, width, batch_norm)
+    return initialise(named_blocks(**blocks, fc=head(outputs, classes)))
 
 
-def convolutions(
+def vgg_convolutions(
     stages: Sequence[Sequence[int]], inputs: int, width: float, batch_norm: bool = False
 ) -> tuple[dict[str, nn.Module], int]:
     """VGG's 3x3 convolutions as blocks conv1_1, conv1_2, ..., and the channels of the last one.
@@ -39,7 +39,7 @@ def convolutions(
     blocks: dict[str, nn.Module] = {}
     for stage, channels in enumerate(stages, 1):
         for layer, unscaled in enumerate(channels, 1):
-            outputs = scaled(unscaled, width)
+            outputs = scaled_width(unscaled, width)
             block: list[nn.Module] = [nn.Conv2d(inputs, outputs, 3, padding=1)]
             block += [nn.BatchNorm2d(outputs)] * batch_norm + [nn.ReLU()] + [nn.MaxPool2d(2)] * (layer == len(channels))
             blocks[f"conv{stage}_{layer}"] = nn.Sequential(*block)

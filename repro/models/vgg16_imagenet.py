@@ -18,8 +18,8 @@ from collections.abc import Sequence
 
 from torch import nn
 
-from repro.models._shapes import image, initialised, scaled, sequential
-from repro.models.vgg16 import STAGES, convolutions
+from repro.models._shapes import feature_map, initialise_he, named_blocks, scaled_width
+from repro.models.vgg16 import STAGES, vgg_convolutions
 
 SIDE = 224  # image size with the published number of parameters
 HIDDEN = 4096
@@ -28,20 +28,20 @@ HIDDEN = 4096
 def build(input_shape: tuple[int, ...], classes: int) -> nn.Sequential:
     """(N, C, H, W) -> logits (N, classes), in sixteen blocks conv1_1 ... conv5_3, fc6, fc7, fc8; InputError below
     32x32."""
-    return network("vgg16_imagenet", STAGES, input_shape, classes)
+    return build_vgg("vgg16_imagenet", STAGES, input_shape, classes)
 
 
-def network(
+def build_vgg(
     name: str, stages: Sequence[Sequence[int]], input_shape: tuple[int, ...], classes: int, width: float = 1.0
 ) -> nn.Sequential:
     """The network of the given stages (output channels of convolutions) and three linear layers, all `width` times as
     wide. name: for errors."""
-    inputs, height, columns = image(name, input_shape, lambda side: side // 2 ** len(stages))
-    blocks, outputs = convolutions(stages, inputs, width)
-    hidden = scaled(HIDDEN, width)
+    inputs, height, columns = feature_map(name, input_shape, lambda side: side // 2 ** len(stages))
+    blocks, outputs = vgg_convolutions(stages, inputs, width)
+    hidden = scaled_width(HIDDEN, width)
     linear = OrderedDict(
         fc6=nn.Sequential(nn.Flatten(), nn.Linear(outputs * height * columns, hidden), nn.ReLU(), nn.Dropout(0.5)),
         fc7=nn.Sequential(nn.Linear(hidden, hidden), nn.ReLU(), nn.Dropout(0.5)),
         fc8=nn.Sequential(nn.Linear(hidden, classes)),
     )
-    return initialised(sequential(**blocks, **linear))
+    return initialise_he(named_blocks(**blocks, **linear))

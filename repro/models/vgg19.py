@@ -12,7 +12,7 @@ from torch import nn
 
 from repro.core.fields import Positive
 from repro.models.vgg16_imagenet import SIDE as SIDE
-from repro.models.vgg16_imagenet import network
+from repro.models.vgg16_imagenet import build_vgg
 
 STAGES = ((64, 64), (128, 128), (256,) * 4, (512,) * 4, (512,) * 4)  # channels; a pooling ends each
 
@@ -20,4 +20,4 @@ STAGES = ((64, 64), (128, 128), (256,) * 4, (512,) * 4, (512,) * 4)  # channels;
 def build(input_shape: tuple[int, ...], classes: int, *, width: Positive = 1.0) -> nn.Sequential:
     """(N, C, H, W) -> logits (N, classes), in nineteen blocks conv1_1 ... conv5_4, fc6, fc7, fc8; InputError below
     32x32."""
-    return network("vgg19", STAGES, input_shape, classes, width)
+    return build_vgg("vgg19", STAGES, input_shape, classes, width)

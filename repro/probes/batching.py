@@ -12,12 +12,12 @@ import numpy as np
 from pydantic import AfterValidator, Field
 
 from repro import probes
-from repro.algorithms.batching.exact import exact, exact_exetime
-from repro.algorithms.batching.greedy import algorithm1, algorithm2, greedy
-from repro.algorithms.batching.modes import default, layerwise
+from repro.algorithms.batching.exact import best_batches, exact_exetime
+from repro.algorithms.batching.greedy import algorithm1, algorithm2, greedy_batches
+from repro.algorithms.batching.modes import layer_batches, single_batch
 from repro.algorithms.batching.profile import PullProfile
-from repro.algorithms.batching.ticks import joined
-from repro.algorithms.batching.times import Batches, checked, executed, exetime
+from repro.algorithms.batching.ticks import join_groups
+from repro.algorithms.batching.times import Batches, check_batches, executed_ticks, exetime_ticks
 from repro.core.fields import Count, Model
 from repro.core.not_none import not_none
 from repro.experiment.schema import RunConfig
@@ -33,12 +33,12 @@ FAMILIES = {
 }
 MEAN_TRANSFER_S = 1e-3  # only ratios matter
 COMPARED: dict[str, Callable[[PullProfile], Batches | None]] = {
-    "greedy": greedy,
+    "greedy": greedy_batches,
     "algorithm1": algorithm1,
     "algorithm2": algorithm2,
     "constrained": exact_exetime,
-    "default": default,
-    "layerwise": layerwise,
+    "default": single_batch,
+    "layerwise": layer_batches,
 }
 
 
@@ -132,17 +132,17 @@ def compare(profile: PullProfile) -> dict[str, Any]:
     two algorithms, a fraction.
     """
     batches = {mode: decide(profile) for mode, decide in COMPARED.items()}
-    best = exact(profile)
-    ticks = checked(profile, best)
-    least = executed(ticks, best)
-    times = {mode: executed(ticks, one) for mode, one in batches.items() if one}
-    layers, _ = joined(profile)
+    best = best_batches(profile)
+    ticks = check_batches(profile, best)
+    least = executed_ticks(ticks, best)
+    times = {mode: executed_ticks(ticks, one) for mode, one in batches.items() if one}
+    layers, _ = join_groups(profile)
     uncovered = [layers.pull(one + 1, layers.layers) < layers.forward(one, one) for one in range(1, layers.layers)]
     return {
         "gaps": {mode: (times[mode] - least) / least if one else None for mode, one in batches.items()},
         # the pair that meets the constraint most easily: [1] or, in Algorithm 2, any single layer; and all the rest
         "no_pair": [uncovered[0], all(uncovered)],
-        "exetime_below": exetime(ticks, not_none(batches["greedy"])) < times["greedy"],
+        "exetime_below": exetime_ticks(ticks, not_none(batches["greedy"])) < times["greedy"],
         "longer": times["greedy"] / min(times["algorithm1"], times["algorithm2"]) - 1,
     }
 

@@ -17,7 +17,7 @@ from repro.experiment import limits
 from repro.experiment.schema import RunConfig
 from repro.experiment.testbeds import Modelled
 from repro.fabric.base import Fabric
-from repro.fabric.codecs import codec as find_codec
+from repro.fabric.codecs import make_codec as find_codec
 from repro.fabric.collectives.compressed import RINGS
 from repro.fabric.costs import Costs
 from repro.fabric.real.gpus import pick_device

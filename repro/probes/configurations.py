@@ -14,8 +14,8 @@ from pydantic import ConfigDict, Field, model_validator
 
 from repro import models, probes
 from repro.algorithms.pipeline.layers import Profile
-from repro.algorithms.pipeline.partition import check_network, partition
-from repro.algorithms.pipeline.profile import estimated, nominal_inputs, read
+from repro.algorithms.pipeline.partition import best_partition, check_network
+from repro.algorithms.pipeline.profile import estimate_profile, load_profile, nominal_inputs
 from repro.core.config_folders import profile_path
 from repro.core.errors import InputError, unknown
 from repro.core.fields import Count, Entries, Model, Positive, Text
@@ -110,7 +110,7 @@ def check(config: RunConfig) -> None:
             for bandwidth in bandwidths(row, config.probe.clusters):
                 check_network([machines], [bandwidth])
         if row.model is not None:
-            models.takes(row.model)
+            models.input_kind(row.model)
             device(row, config.probe.clusters)
 
 
@@ -131,7 +131,7 @@ def partitions(row: Row, clusters: Mapping[str, Cluster], cost_models: list[str]
     """The result's rows for one row: every number of machines, bandwidth and cost model."""
     profile, rows = profile_of(row, clusters), []
     for machines, bandwidth, cost_model in product(row.machines, bandwidths(row, clusters), cost_models):
-        best = partition(profile, (machines,), (bandwidth,), cost_model)
+        best = best_partition(profile, (machines,), (bandwidth,), cost_model)
         rows.append(
             {
                 "model": profile.model,
@@ -159,12 +159,12 @@ def partitions(row: Row, clusters: Mapping[str, Cluster], cost_models: list[str]
 def profile_of(row: Row, clusters: Mapping[str, Cluster]) -> Profile:
     """The profile of the row's file, or the estimate for its device."""
     if row.profile is not None:
-        return read(profile_path(row.profile))
+        return load_profile(profile_path(row.profile))
     name, classes, batch = not_none(row.model), not_none(row.classes), not_none(row.batch)
     shape, used = tuple(not_none(row.input_shape)), device(row, clusters)
     blocks = modelled_seconds(name, shape, classes, batch, used, tuple(row.options.items()))
-    model = models.build(name, shape, classes, 0, "meta", **row.options)
-    return estimated(model, blocks, nominal_inputs(model, shape, batch), used.name or row.cluster, name)
+    model = models.build_model(name, shape, classes, 0, "meta", **row.options)
+    return estimate_profile(model, blocks, nominal_inputs(model, shape, batch), used.name or row.cluster, name)
 
 
 def device(row: Row, clusters: Mapping[str, Cluster]) -> Any:

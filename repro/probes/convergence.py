@@ -123,14 +123,14 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     probe, K = config.probe, config.strategy.options.K
     T, mu, convex = probe.T, probe.regularisation, probe.objective == CONVEX
     pilot = probe.pilot if convex else 0
-    dataset = subset(data.of(config), probe.samples, config.workers)
+    dataset = subset(data.dataset_for(config), probe.samples, config.workers)
     if convex and config.batch > len(dataset.train):
         raise InputError(f"batch={config.batch}: more than probe.samples={len(dataset.train)}")
     config = config.model_copy(update={"batch": config.batch if convex else len(dataset.train)})
     probes.announce_iterations(pilot + T, fabric.rank)
     objective = None
     if fabric.rank == 0:
-        objective = Objective(models.of(config, dataset), dataset.train, mu)
+        objective = Objective(models.model_for(config, dataset), dataset.train, mu)
     first = fabric.exchange(objective and (objective.weights(), objective.gradient_norm()))[0]
     minimum = minimise(fabric, objective)
 

@@ -24,7 +24,7 @@ from repro.fabric.base import Fabric
 from repro.fabric.collectives.dense import binomial_broadcast
 from repro.fabric.sparse.collectives import gtopk_allreduce
 from repro.fabric.sparse.gradients import Wire
-from repro.fabric.sparse.selection import select
+from repro.fabric.sparse.selection import select_topk
 from repro.probes import ResultPart, p2p
 from repro.probes.shared import gtopk_authors as authors
 from repro.probes.shared.driver import run_in_turns
@@ -107,7 +107,7 @@ class Side:
     def select(self) -> Any:
         """Select this rank's k elements of gradient + residual, and remove them from the residual."""
         self.residual.add_(self.gradient)
-        mine = select(self.residual, self.k, self.how)
+        mine = select_topk(self.residual, self.k, self.how)
         mine.clear(self.residual)
         return mine
 

@@ -36,8 +36,8 @@ class Result(ResultPart):
 
 def run_alone(config: RunConfig) -> probes.Finding:
     probes.announce_iterations(1)
-    dataset, batch = data.of(config), config.batch
-    model = models.of(config, dataset, "meta")
+    dataset, batch = data.dataset_for(config), config.batch
+    model = models.model_for(config, dataset, "meta")
     sizes = block_bytes(model, nominal_inputs(model, dataset.input_shape, batch))
     layers: list[dict[str, Any]] = [
         {"name": name, "activation_bytes": activations, "parameter_bytes": parameters}

@@ -43,10 +43,10 @@ def check(config: RunConfig) -> None:
 
 
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
-    probe, dataset, device = config.probe, data.of(config), pick_device(config.device, fabric.rank)
+    probe, dataset, device = config.probe, data.dataset_for(config), pick_device(config.device, fabric.rank)
     options = {option: value for option, value in config.dataset.options.items() if option != "standin"}
     classes = profiler.classes_of(dataset, config.dataset.name, options)
-    model = models.of(config, replace(dataset, classes=classes), device)
+    model = models.model_for(config, replace(dataset, classes=classes), device)
     probes.announce_iterations(probe.warmup + probe.minibatches, fabric.rank)
     measured = profiler.of_model(
         config.model.name,
@@ -59,7 +59,7 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
         config.seed,
         probes.report_progress,
     )
-    profile.write(folder / FILE, measured)
+    profile.write_profile(folder / FILE, measured)
     total = sum(layer.parameter_bytes for layer in measured.layers)
     longest = max(measured.layers, key=lambda layer: layer.seconds)
     line = (

@@ -41,13 +41,13 @@ class Result(ResultPart):
 
 def check(config: RunConfig) -> None:
     name = config.dataset.name
-    if data.kind(name) not in KINDS:
-        fitting = ", ".join(other for other in data.REGISTRY.usable() if data.kind(other) in KINDS)
+    if data.input_kind(name) not in KINDS:
+        fitting = ", ".join(other for other in data.REGISTRY.usable() if data.input_kind(other) in KINDS)
         raise InputError(f"program lengths: the samples of data set '{name}' have one size; use one of {fitting}")
 
 
 def run_alone(config: RunConfig) -> probes.Finding:
-    dataset = data.of(config)
+    dataset = data.dataset_for(config)
     probes.announce_iterations(1)
     train, test = dataset.train, dataset.test
     assert isinstance(train, Sequences) and isinstance(test, Sequences)

@@ -88,7 +88,7 @@ def check_bare(config: RunConfig) -> None:
 
 
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
-    dataset, probe = data.of(config), config.probe
+    dataset, probe = data.dataset_for(config), config.probe
     probes.announce_iterations(probe.turns, fabric.rank)
     with tempfile.TemporaryDirectory() as scratch:
         harness = Harness(fabric, config, dataset, Path(scratch))
@@ -128,7 +128,7 @@ class Bare:
 
     def __init__(self, config: RunConfig, dataset: Dataset, device: torch.device):
         numerics, optimizer = config.numerics, config.optimizer
-        self.model: torch.nn.Module = models.of(config, dataset, "cpu").to(device)
+        self.model: torch.nn.Module = models.model_for(config, dataset, "cpu").to(device)
         self.channels_last = numerics.channels_last and dataset.kind == "images"
         if self.channels_last:
             self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -137,7 +137,7 @@ class Bare:
         momentum, weight_decay = optimizer.momentum, optimizer.weight_decay
         self.optimizer = torch.optim.SGD(trainable, optimizer.lr, momentum, weight_decay=weight_decay)
         self.batches = dataset.train.minibatches(config.local_batch, 1, config.seed, device)
-        self.loss, self.device, self.half = losses.of(dataset.task), device, numerics.precision == "bf16"
+        self.loss, self.device, self.half = losses.loss_of(dataset.task), device, numerics.precision == "bf16"
         self.done = 0
 
     def turn(self, iterations: int) -> float:
@@ -194,7 +194,7 @@ class Harness:
         self.clock, clock.device = clock, self.worker.model_shard.device
         self.strategy = strategies.load(config.strategy.name)(config.strategy.options)
         set_up(self.strategy, self.worker)
-        spare, checkpoints = models.of(config, dataset, "cpu"), Checkpoints(folder, fabric.rank)
+        spare, checkpoints = models.model_for(config, dataset, "cpu"), Checkpoints(folder, fabric.rank)
         events = EventLog(folder / "events.jsonl")
         log = StepLog(self.worker, self.strategy, events, 0)
         evaluator = Evaluator(self.worker, self.strategy, spare, dataset, events)

@@ -145,7 +145,7 @@ def initiator(name: str, ranks: int) -> tuple[str, int | None]:
     kind, _, number = name.partition(" ")
     if kind != QUORUM or not number.isdecimal():
         raise InputError(f"collective '{name}': must be {', '.join(NAMES[:-1])} or, with a number Q, {NAMES[-1]}")
-    activation.check(QUORUM, int(number), ranks)
+    activation.check_activation(QUORUM, int(number), ranks)
     return QUORUM, int(number)
 
 

@@ -44,9 +44,9 @@ from repro.training.clock import (
     Interval,
     Phase,
     Span,
-    overlap,
-    sides,
-    union,
+    overlap_seconds,
+    split_sides,
+    union_spans,
 )
 
 NUMERICS = True
@@ -136,7 +136,7 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     probe = config.probe
     strategy = strategies.load(config.strategy.name)(config.strategy.options)
     check_ranks(fabric, strategy, config)
-    dataset = data.of(config)
+    dataset = data.dataset_for(config)
     total = probe.warmup + probe.steps
     worker = build_worker(fabric, config, dataset, AnnotatingClock)
     worker.iterations = total
@@ -203,7 +203,7 @@ VIEWS = ("clock", "profiler")
 
 def of_clock(intervals: Iterable[Interval]) -> dict[str, float | None]:
     """By the clock, as its "overlapped"."""
-    return view(*sides(intervals))
+    return view(*split_sides(intervals))
 
 
 def of_trace(events: Iterable[Mapping[str, Any]], main_thread: int) -> dict[str, float | None]:
@@ -246,9 +246,9 @@ def span(event: Mapping[str, Any]) -> Span:
 
 def view(communication: Iterable[Span], computation: Iterable[Span]) -> dict[str, float | None]:
     """{communication_s, hidden_s, share}; share is None without communication."""
-    beside = union(communication)
+    beside = union_spans(communication)
     whole = sum(end - start for start, end in beside)
-    hidden = overlap(beside, computation)
+    hidden = overlap_seconds(beside, computation)
     return {"communication_s": whole, "hidden_s": hidden, "share": hidden / whole if whole else None}
 
 

@@ -23,7 +23,7 @@ from repro.probes.shared.steps import advance
 from repro.rank.checkpoints import Checkpoints
 from repro.rank.factory import build_worker, check_ranks
 from repro.strategies.base import Strategy, set_up
-from repro.training.evaluation.evaluate import digest
+from repro.training.evaluation.evaluate import weights_digest
 
 NUMERICS = True
 
@@ -54,7 +54,7 @@ ranks = programs.strategy_ranks
 
 
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
-    dataset, iterations = data.of(config), config.probe.iterations
+    dataset, iterations = data.dataset_for(config), config.probe.iterations
     probes.announce_iterations(3, fabric.rank)
     digests: dict[str, list[str]] = {}
     for number, (what, resume_at) in enumerate((("once", 0), ("again", 0), ("resumed", iterations // 2)), 1):
@@ -95,7 +95,7 @@ def train(fabric: Fabric, config: RunConfig, dataset: Dataset, folder: Path, ite
             fabric.exchange(None)  # every server has loaded its state before a worker sends a request
     strategy.drain()
     strategy.settle()
-    weights = digest(strategy.eval_weights())
+    weights = weights_digest(strategy.eval_weights())
     strategy.close()
     return weights
 

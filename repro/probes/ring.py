@@ -24,7 +24,7 @@ from repro.core.fields import Count, Model, Text
 from repro.experiment.schema import RunConfig
 from repro.experiment.testbeds import Simulated
 from repro.fabric.base import Fabric
-from repro.fabric.codecs import codec as find_codec
+from repro.fabric.codecs import make_codec as find_codec
 from repro.fabric.collectives import compressed
 from repro.fabric.real.gpus import pick_device
 from repro.probes import ResultPart
@@ -34,7 +34,7 @@ from repro.probes.shared.options import Bytes, needs_several
 from repro.probes.shared.stopwatch import Spread, spread, start_together, synchronize
 from repro.probes.shared.tracing import COMMUNICATE, TracingFabric
 from repro.training import clock
-from repro.training.clock import overlap, union
+from repro.training.clock import overlap_seconds, union_spans
 
 PIPELINED = "ring_pipelined"
 
@@ -111,7 +111,7 @@ class Result(ResultPart):
 def check(config: RunConfig) -> None:
     needs_several(config)
     for variant in config.probe.variants.values():
-        compressed.check(variant.codec, variant.algorithm)
+        compressed.check_codec(variant.codec, variant.algorithm)
     if find_codec(config.probe.overhead_codec).lossless:
         raise InputError("probe.overhead_codec: must be a lossy codec, whose work is the overhead")
 
@@ -235,7 +235,7 @@ class Ring:
         """Seconds of a rank's communication, of its work, and of both at once."""
         communicating = [(i.start, i.end) for i in intervals if i.name == COMMUNICATE]
         working = [(i.start, i.end) for i in intervals if i.name == self.work]
-        return length(communicating), length(working), overlap(communicating, working)
+        return length(communicating), length(working), overlap_seconds(communicating, working)
 
     def closed_form(self, network: Simulated) -> float:
         """Seconds of the allreduce, by the testbed's parameters."""
@@ -248,7 +248,7 @@ class Ring:
 
 def length(spans: list[tuple[float, float]]) -> float:
     """Seconds covered by the spans."""
-    return sum(end - start for start, end in union(spans))
+    return sum(end - start for start, end in union_spans(spans))
 
 
 def overhead(fabric: Fabric, codec: str, nbytes: int, pieces: int, device: torch.device, repeat: int) -> dict[str, Any]:

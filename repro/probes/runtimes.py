@@ -58,7 +58,7 @@ def check(config: RunConfig) -> None:
 
 
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
-    probe, dataset = config.probe, data.of(config)
+    probe, dataset = config.probe, data.dataset_for(config)
     worker = build_worker(fabric, config, dataset)
     chosen = draw(worker.batches, probe.batches, probe.epochs, config.seed)
     probes.announce_iterations(len(chosen), fabric.rank)

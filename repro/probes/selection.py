@@ -96,7 +96,7 @@ def measure(
     k = round(density * elements)
     vector = torch.randn(elements, generator=torch.Generator(device).manual_seed(SEED), device=device)
     calls = {method: selector(method, vector, k) for method in methods}
-    exact = selection.select(vector, k).indices
+    exact = selection.select_topk(vector, k).indices
     selected = {method: call() for method, call in calls.items()}  # not timed: fresh pages
 
     def seconds_of(call: Callable[[], torch.Tensor]) -> float:
@@ -123,7 +123,7 @@ def measure(
 def selector(method: str, vector: torch.Tensor, k: int) -> Callable[[], torch.Tensor]:
     """A call that selects k elements, values and indices, and returns the indices."""
     if method != WHOLE:
-        return lambda: selection.select(vector, k, method).indices
+        return lambda: selection.select_topk(vector, k, method).indices
 
     def whole_vector() -> torch.Tensor:
         indices = torch.topk(vector.abs(), k, sorted=False).indices

@@ -27,7 +27,7 @@ from repro.fabric.base import Fabric
 from repro.fabric.real.gpus import pick_device
 from repro.fabric.sparse.collectives import gtopk_allreduce, topk_allgather
 from repro.fabric.sparse.gradients import Wire
-from repro.fabric.sparse.selection import select
+from repro.fabric.sparse.selection import select_topk
 from repro.probes import ResultPart, p2p
 from repro.probes.shared.driver import measure_settings, run_in_turns
 from repro.probes.shared.options import Bytes, Sizes, Worlds, needs_ranks
@@ -157,7 +157,7 @@ def collectives(
     vector = torch.zeros(elements, device=device)
     if device.type != "meta":
         vector.normal_(generator=torch.Generator(device).manual_seed(1 + group.rank))
-    mine, wire = select(vector, k), Wire(k)
+    mine, wire = select_topk(vector, k), Wire(k)
     known: dict[str, Callable[[], Any]] = {
         "dense": lambda: group.allreduce(vector, algorithm="ring"),
         "topk": lambda: topk_allgather(group, wire.pack(mine), wire),

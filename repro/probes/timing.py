@@ -92,7 +92,7 @@ def check(config: RunConfig) -> None:
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     probe, p = config.probe, config.workers
     variants = create(probe.strategies)
-    dataset = data.of(config)
+    dataset = data.dataset_for(config)
     groups = subgroups(fabric, [p, *(one.ranks(one.options, p) for one in variants.values())])
     probes.announce_iterations(probe.turns * (len(variants) + 1), fabric.rank)
     bench = Benchmarks(workers, config, dataset, variants) if (workers := groups[p]) else None

@@ -83,7 +83,7 @@ def check(config: RunConfig) -> None:
 
 
 def run_alone(config: RunConfig) -> probes.Finding:
-    probe, dataset, device = config.probe, data.of(config), pick_device(config.device_of(0), 0)
+    probe, dataset, device = config.probe, data.dataset_for(config), pick_device(config.device_of(0), 0)
     cores = len(os.sched_getaffinity(0))
     probes.announce_iterations(probe.turns)
     trained = {name: VirtualWorkers(config, dataset, device, choice) for name, choice in probe.strategies.items()}
@@ -173,7 +173,7 @@ class VirtualWorkers:
 
     def _worker(self, fabric: virtual.VirtualFabric) -> Worker:
         config, dataset, workers = self.config, self.dataset, self.config.probe.workers
-        model = models.of(config, dataset, "cpu")
+        model = models.model_for(config, dataset, "cpu")
         blocks = len(list(model.children()))
         per_epoch = dataset.iterations(config.batch)
         return Worker(
@@ -185,5 +185,5 @@ class VirtualWorkers:
             iterations_per_epoch=per_epoch,
             seed=config.seed,
             blocks=BlockSeconds([1e-3] * blocks, [2e-3] * blocks),
-            loss_function=losses.of(dataset.task),
+            loss_function=losses.loss_of(dataset.task),
         )

@@ -22,7 +22,9 @@ from repro.records.record import Record
 
 def evaluate(config: RunConfig) -> Record:
     """The record of a simulated run, times alone; the workspace is left unchanged."""
-    config = draws.cut(config, data.of(config).iterations(config.batch)) if config.program == "train" else config
+    config = (
+        draws.cut(config, data.dataset_for(config).iterations(config.batch)) if config.program == "train" else config
+    )
     testbed = config.testbed
     assert testbed.kind == "simulated"
     with (
@@ -31,7 +33,9 @@ def evaluate(config: RunConfig) -> Record:
         contextlib.redirect_stdout(nowhere),  # messages to the launcher
     ):
         run = partial(programs.run, config=config, folder=Path(folder))
-        fabrics.load("virtual").run(ranks(config), run, virtual_network(testbed, config.seed), virtual_costs(testbed))
+        fabrics.load_fabric("virtual").run(
+            ranks(config), run, virtual_network(testbed, config.seed), virtual_costs(testbed)
+        )
         record = store.read(Path(folder))
     if record is None:
         raise FaultError(f"{config.experiment}, {config.variant}: the simulation ended without a result")

@@ -12,7 +12,13 @@ from repro.data.base import Dataset, Samples
 from repro.data.readers.sequences import Sequences
 from repro.records.events import EventLog
 from repro.strategies.base import Strategy
-from repro.training.evaluation.evaluate import Sharing, digest, digests, evaluate, evaluate_training
+from repro.training.evaluation.evaluate import (
+    Sharing,
+    evaluate_training,
+    evaluate_weights,
+    tensor_digests,
+    weights_digest,
+)
 from repro.training.worker import Worker
 
 Weights = dict[str, torch.Tensor]
@@ -59,13 +65,13 @@ class Evaluator:
         if self.events or sharing:
             device, simulated = self.worker.model_shard.device, self.worker.blocks is not None
             how = device, sharing, simulated and device.type == "cpu"  # the other ranks need no core meanwhile
-            scores = evaluate(self.model, weights, self.dataset.test, *how)
+            scores = evaluate_weights(self.model, weights, self.dataset.test, *how)
             if not math.isfinite(scores["test_loss"]):
                 raise Diverged(f"diverged: the test loss is not finite after step {iteration}")
             if count := self.eval_train:
                 scores |= evaluate_training(self.model, weights, self.dataset.train, device, count, *how[1:])
         if self.events:
-            self.digest = digest(weights)
+            self.digest = weights_digest(weights)
         return scores
 
     def _whole_model(self, mine: Weights) -> Weights:
@@ -90,7 +96,7 @@ class Evaluator:
         if not real or getattr(dataset.test, "scored", False) or not isinstance(dataset.test, Samples | Sequences):
             return mine, None
         fabric, device = worker.fabric, worker.model_shard.device
-        states = fabric.exchange((worker.model_shard.stateful, digests(mine)))
+        states = fabric.exchange((worker.model_shard.stateful, tensor_digests(mine)))
         if any(stateful for stateful, _ in states):
             return mine, None
         wanted = states[0][1]  # rank 0's: name -> digest

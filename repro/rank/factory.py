@@ -14,7 +14,7 @@ from repro.data.base import Dataset
 from repro.experiment.schema import RunConfig
 from repro.experiment.testbeds import NAMED_WORK, WORK, Device, Modelled
 from repro.fabric.base import Fabric
-from repro.fabric.capabilities import lacking
+from repro.fabric.capabilities import lacking_error
 from repro.fabric.costs import Costs
 from repro.fabric.real.gpus import pick_device
 from repro.fabric.virtual.network import Network
@@ -36,7 +36,7 @@ def check_ranks(fabric: Fabric, strategy: Strategy, config: RunConfig) -> None:
             f"{strategy.name} with {config.workers} workers needs {needed} ranks, but {fabric.size} were started"
         )
     if missing := strategy.requires - fabric.capabilities:
-        raise lacking(strategy.name, missing, getattr(fabric, "backend", fabric.name))
+        raise lacking_error(strategy.name, missing, getattr(fabric, "backend", fabric.name))
 
 
 @lru_cache(maxsize=8)
@@ -49,7 +49,7 @@ def modelled_seconds(
     options: tuple[tuple[str, Any], ...] = (),
 ) -> BlockSeconds:
     """`block_seconds` of a model by name. Cached, because counting FLOPs takes longer than many virtual steps."""
-    built = models.build(model, input_shape, classes, 0, "meta", **dict(options))
+    built = models.build_model(model, input_shape, classes, 0, "meta", **dict(options))
     return block_seconds(built, input_shape, batch, device)
 
 
@@ -66,7 +66,7 @@ def build_worker(fabric: Fabric, config: RunConfig, dataset: Dataset, clock: typ
         options = tuple(config.model.options.items())
         blocks = modelled_seconds(*shape, config.local_batch, testbed.device, options)
     shard_device = device if arithmetic else torch.device("meta")
-    model = models.of(config, dataset, "cpu" if arithmetic else "meta")
+    model = models.model_for(config, dataset, "cpu" if arithmetic else "meta")
 
     def synchronise() -> None:
         if device.type == "cuda":
@@ -85,8 +85,8 @@ def build_worker(fabric: Fabric, config: RunConfig, dataset: Dataset, clock: typ
         blocks=blocks,
         arithmetic=arithmetic,
         accumulate=config.accumulate,
-        loss_function=losses.of(dataset.task),
-        imbalance=imbalance.of(config),
+        loss_function=losses.loss_of(dataset.task),
+        imbalance=imbalance.imbalance_for(config),
         min_compute_s=config.min_compute_s,
         iterations=TrainingPlan.of(config, iterations_per_epoch).iterations,
     )

@@ -41,8 +41,8 @@ def main(fabric: str, digest: str, folder: Path) -> None:
     ends.begin()
     config = read_config(folder, digest)
     torch.set_num_threads(config.testbed.threads_per_rank)
-    numerics.prepare(config.numerics)
-    srun_ranks.translate(fabric)
+    numerics.prepare_process(config.numerics)
+    srun_ranks.translate_variables(fabric)
     if fabric == "virtual":
         if cores := os.environ.get("REPRO_CORES"):  # of this process, while other simulations have the others
             os.sched_setaffinity(0, map(int, cores.split(",")))
@@ -52,16 +52,16 @@ def main(fabric: str, digest: str, folder: Path) -> None:
         run = partial(programs.run, config=config, folder=folder)
         network = virtual_network(testbed, config.seed)
         try:
-            fabrics.load(fabric).run(ranks(config), run, network, virtual_costs(testbed))
+            fabrics.load_fabric(fabric).run(ranks(config), run, network, virtual_costs(testbed))
         except FabricError as error:  # a repetition in virtual time takes the same course
             raise Crashed(str(error)) from error
         return
     if config.testbed.kind == "emulated":
-        bed, emulated = config.testbed, fabrics.load(fabric)
+        bed, emulated = config.testbed, fabrics.load_fabric(fabric)
         slowed = emulated.Dilation(bed.slow_down, bed.shrink, bed.alpha_s, bed.beta_s_per_byte)
         started = emulated.start(slowed, virtual_costs(bed), config.timeout_s)
     else:
-        started = fabrics.load(fabric).start(config.device, config.testbed.backend, config.timeout_s)
+        started = fabrics.load_fabric(fabric).start(config.device, config.testbed.backend, config.timeout_s)
     preemption.listen()  # not earlier: a rank that waits in a library for ranks that have ended must end by the signal
     if tasks := getattr(started, "tasks", None):
         tasks.on_fatal = lambda error: stop(error.status, str(error))

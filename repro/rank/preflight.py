@@ -29,7 +29,7 @@ from repro.experiment.cache_key import PROJECT_PACKAGES, left_out
 from repro.experiment.schema import RunConfig
 from repro.experiment.versions import roots_of
 from repro.fabric.base import Fabric
-from repro.fabric.real.gpus import gpu_of, grouped, mps_runs, too_few_gpus, visible_gpus
+from repro.fabric.real.gpus import gpu_of, mps_runs, ranks_by_value, too_few_gpus, visible_gpus
 
 NAMED = 6  # ranks that a message names; it counts the others
 
@@ -100,7 +100,7 @@ def facts(fabric: Fabric, config: RunConfig) -> Facts:
         if config.numerics.gpus_alone and not gpus and not by_design:
             raise InputError(f"{config.numerics.gpus_alone}: requires a GPU, and there is none here; leave it out")
         if reads_data(config):
-            dataset = data.of(config)
+            dataset = data.dataset_for(config)
             name = f"{dataset.name} ({dataset.checksum[:12]})"
     except InputError as error:
         problem = str(error)
@@ -140,7 +140,7 @@ def disagreement(facts: Sequence[Facts]) -> str | None:
         ("compute on different devices", [each.device for each in facts], "set device=cpu, or give every host a GPU"),
     ]
     for difference, values, remedy in checks:
-        groups = grouped(values)
+        groups = ranks_by_value(values)
         groups.pop("", None)  # agrees with every value
         if len(groups) > 1:
             values_of_ranks = "; ".join(f"{value} on {named(ranks, facts)}" for value, ranks in groups.items())
@@ -150,7 +150,7 @@ def disagreement(facts: Sequence[Facts]) -> str | None:
 
 def different_code(facts: Sequence[Facts], sources: Sequence[dict[str, str]]) -> str:
     """The message for ranks with different code, with the first files that differ. sources: each `source_digests`."""
-    groups = grouped([each.code for each in facts])
+    groups = ranks_by_value([each.code for each in facts])
     files = sorted({name for source in sources for name in source if len({s.get(name) for s in sources}) > 1})
     more = f" and {len(files) - 3} more" if len(files) > 3 else ""
     versions = "; ".join(f"{code} on {named(ranks, facts)}" for code, ranks in groups.items())

@@ -16,5 +16,5 @@ from repro.rank import preflight, session  # noqa: F401
 for kind in HOMES:
     home(kind)
 for name in fabric.FABRICS:
-    fabric.load(name)
+    fabric.load_fabric(name)
 gc.freeze()  # memory pages of imported modules stay shared

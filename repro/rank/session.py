@@ -30,7 +30,7 @@ from repro.records import provenance, store
 from repro.records.events import EventLog, read_events
 from repro.strategies import load
 from repro.strategies.base import Strategy, set_up
-from repro.training.evaluation.evaluate import digest
+from repro.training.evaluation.evaluate import weights_digest
 from repro.training.stops import TrainingPlan
 from repro.training.worker import Worker
 
@@ -39,11 +39,11 @@ def run_rank(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     """Train on one rank, from a started fabric to its close; rank 0 writes the record."""
     strategy = load(config.strategy.name)(config.strategy.options)
     check_ranks(fabric, strategy, config)
-    dataset = data.of(config)
+    dataset = data.dataset_for(config)
     worker = build_worker(fabric, config, dataset)
     plan = TrainingPlan.of(config, worker.iterations_per_epoch)
     events = EventLog(folder / "events.jsonl") if fabric.rank == 0 else None
-    spare = models.of(config, dataset, "cpu" if worker.arithmetic else "meta")  # for evaluations
+    spare = models.model_for(config, dataset, "cpu" if worker.arithmetic else "meta")  # for evaluations
     set_up(strategy, worker)
     log = StepLog(worker, strategy, events, config.trace_steps)
     evaluator = Evaluator(worker, strategy, spare, dataset, events, config.eval_train)
@@ -111,7 +111,10 @@ def check_replicas(worker: Worker, strategy: Strategy) -> None:
         return
     shard, mine, weights = worker.model_shard, None, strategy.eval_weights()  # servers may send theirs for it
     if not worker.is_server and shard.size == worker.parameters:
-        mine = processor(shard.device), digest({name: weights[name] for name, _ in shard.model.named_parameters()})
+        mine = (
+            processor(shard.device),
+            weights_digest({name: weights[name] for name, _ in shard.model.named_parameters()}),
+        )
     first: dict[str, tuple[int, str]] = {}  # processor -> its first rank, with its digest
     for rank, of_rank in enumerate(worker.fabric.exchange(mine)):
         if of_rank is None:

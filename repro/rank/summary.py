@@ -116,7 +116,7 @@ def await_slowest(phases: dict[str, float], step_s: float) -> None:
 def reached(curve: list[dict[str, Any]], metric: str, target: float) -> dict[str, Any] | None:
     """The first evaluation at which the metric is as good as the target, or better."""
     for point in curve:
-        if point[metric] is not None and metrics.reaches(metric, point[metric], target):
+        if point[metric] is not None and metrics.reaches_target(metric, point[metric], target):
             return {key: point[key] for key in ("train_s", "epoch", "iteration")}
     return None
 

@@ -29,7 +29,7 @@ import torch
 from repro.core.not_none import not_none
 from repro.fabric.base import ANY_SOURCE, CONTROL, LIBRARIES, MAIN, NCCL, DoneWork, Fabric, FabricError, Work
 from repro.fabric.collectives.algorithms import FabricWithAlgorithms
-from repro.fabric.collectives.blocks import chunks
+from repro.fabric.collectives.blocks import cut_vector
 from repro.fabric.costs import REAL_TIME, Costs
 from repro.fabric.virtual.fabric import Network, VirtualFabric, run
 from repro.testing.nccl_operations import (
@@ -209,8 +209,8 @@ class NcclRules(VirtualFabric):
     def native_allreduce(self, tensor: torch.Tensor, channel: int = MAIN) -> Work:
         def store(tensors: list[torch.Tensor]) -> None:
             """Sum in a ring's order, so that bits equal those of other fabrics."""
-            parts = [chunks(one.view(-1), self.size) for one in tensors]
-            for block, total in enumerate(chunks(tensor.detach().view(-1), self.size)):
+            parts = [cut_vector(one.view(-1), self.size) for one in tensors]
+            for block, total in enumerate(cut_vector(tensor.detach().view(-1), self.size)):
                 total.copy_(parts[block][block])
                 for step in range(1, self.size):
                     total.add_(parts[(block + step) % self.size][block])

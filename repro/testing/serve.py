@@ -48,4 +48,4 @@ def serve(whole: Fabric, folder: Path) -> None:
 if __name__ == "__main__":
     torch.set_num_threads(1)
     kind, folder = sys.argv[1:]
-    guarded(lambda: serve(fabrics.load(kind).start("cpu", "gloo", LIMIT_S), Path(folder)))
+    guarded(lambda: serve(fabrics.load_fabric(kind).start("cpu", "gloo", LIMIT_S), Path(folder)))

@@ -31,7 +31,7 @@ from repro.testing import real
 from repro.testing.nccl import by_nccls_rules
 from repro.training.clock import Clock
 from repro.training.device_times import BlockSeconds
-from repro.training.evaluation.evaluate import digest
+from repro.training.evaluation.evaluate import weights_digest
 from repro.training.model_shard import FP32, ModelShard
 from repro.training.worker import Worker
 
@@ -262,7 +262,12 @@ def one_rank(fabric: Fabric, setup: Setup) -> tuple:
     state = strategy.state_dict()
     strategy.close()
     weights = strategy.eval_weights() if setup.arithmetic else {}  # a run without arithmetic never evaluates
-    mine = digest(weights) if setup.arithmetic else "", worker.model_shard.weights.clone(), losses, fabric.bytes_sent
+    mine = (
+        weights_digest(weights) if setup.arithmetic else "",
+        worker.model_shard.weights.clone(),
+        losses,
+        fabric.bytes_sent,
+    )
     return *mine, seconds, state, staleness, weights, counters, sent_at
 
 

@@ -27,7 +27,7 @@ def block_sizes(blocks: Sequence[nn.Module]) -> list[int]:
     return [sum(p.numel() for p in trained_parameters(block)) for block in blocks]
 
 
-def cut(sizes: Sequence[int], buckets: int) -> list[range]:
+def cut_buckets(sizes: Sequence[int], buckets: int) -> list[range]:
     """The block range of each bucket, in block order, with the least sum of squared sizes; the earliest cut of equals.
 
     sizes: as `block_sizes` returns them, at least `buckets` of them above 0. A block of size 0 belongs to the bucket of
@@ -77,7 +77,7 @@ def balanced_buckets(blocks: Sequence[nn.Module], count: int) -> list[Bucket]:
             offsets[run.stop],
             tuple(p for block in run for p in trained_parameters(blocks[block])),
         )
-        for run in cut(sizes, count)
+        for run in cut_buckets(sizes, count)
     ]
 
 

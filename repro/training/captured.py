@@ -97,7 +97,7 @@ class CapturedPasses:
             self.gradients, self.graph = [p.grad for p in shard.parameters], graph
             graph.replay()
             computed = [self._wait(), *self.gradients]
-            if (difference := distance(computed, expected)) > CLOSE:
+            if (difference := relative_distance(computed, expected)) > CLOSE:
                 raise RuntimeError(f"the first replay differs from the eager passes by {difference:.2g} of their norm")
         except RuntimeError as error:
             self.graph, self.recordable = None, False
@@ -120,7 +120,7 @@ class CapturedPasses:
         return self.loss.clone()
 
 
-def distance(computed: Sequence[torch.Tensor | None], expected: Sequence[torch.Tensor | None]) -> float:
+def relative_distance(computed: Sequence[torch.Tensor | None], expected: Sequence[torch.Tensor | None]) -> float:
     """The norm of the difference of two lists of tensors, relative to that of `expected`; infinity where one of them
     alone has a tensor, and for NaN."""
     if [a is None for a in computed] != [b is None for b in expected]:

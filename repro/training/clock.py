@@ -32,7 +32,7 @@ class Interval(NamedTuple):
     minibatch: int | None = None
 
 
-def sides(intervals: Iterable[Interval]) -> tuple[list[Span], list[Span]]:
+def split_sides(intervals: Iterable[Interval]) -> tuple[list[Span], list[Span]]:
     """The communication of tasks, and the main line's computation, which may hide it."""
     communication, computation = [], []
     for one in intervals:
@@ -236,7 +236,7 @@ class Clock:
         intervals, self._intervals = self._intervals, []
         self._recent = intervals
         phases = {name: self._phases.pop(name, 0.0) for name in PHASES}
-        return phases | {"overlapped": overlap(*sides(intervals))}
+        return phases | {"overlapped": overlap_seconds(*split_sides(intervals))}
 
     def middle(self, seconds: float) -> list[Interval]:
         """The intervals that touch the middle `seconds` of the time up to the last `take`, for timelines.
@@ -258,7 +258,7 @@ class Clock:
         self.wall = defaultdict(float, state["wall"])
 
 
-def union(spans: Iterable[Span]) -> list[Span]:
+def union_spans(spans: Iterable[Span]) -> list[Span]:
     """The union of spans, as disjoint spans in order, without empty ones."""
     merged: list[Span] = []
     for start, end in sorted(span for span in spans if span[1] > span[0]):
@@ -269,9 +269,9 @@ def union(spans: Iterable[Span]) -> list[Span]:
     return merged
 
 
-def overlap(first: Iterable[Span], second: Iterable[Span]) -> float:
+def overlap_seconds(first: Iterable[Span], second: Iterable[Span]) -> float:
     """The length of the intersection of two unions of spans, in seconds."""
-    a, b = union(first), union(second)
+    a, b = union_spans(first), union_spans(second)
     total, i, j = 0.0, 0, 0
     while i < len(a) and j < len(b):
         total += max(0.0, min(a[i][1], b[j][1]) - max(a[i][0], b[j][0]))

@@ -61,7 +61,7 @@ class Compute:
 
     def __init__(self, worker: Job, numbers: Sequence[int]):
         self.worker, self.numbers = worker, numbers
-        self.stochastic = stochastic(worker.model_shard)
+        self.stochastic = random_blocks(worker.model_shard)
         self.minibatch, self.microbatch = -1, 0
 
     def gradients(self, minibatch: int, hooks: Hooks) -> torch.Tensor | None:
@@ -255,7 +255,7 @@ class TimingOnly(Modelled):
         self._all_forward(minibatch)
 
 
-def of(worker: Job, numbers: Sequence[int]) -> Compute:
+def compute_for(worker: Job, numbers: Sequence[int]) -> Compute:
     """The kind of computation that a worker's configuration requires."""
     if not worker.arithmetic:
         return TimingOnly(worker, numbers)
@@ -269,7 +269,7 @@ def await_device(shard: ModelShard) -> None:
         torch.cuda.synchronize(shard.device)
 
 
-def stochastic(shard: ModelShard) -> set[int]:
+def random_blocks(shard: ModelShard) -> set[int]:
     """The blocks of a model shard that may draw random numbers: those with dropout, and user models of one block."""
     return {
         index

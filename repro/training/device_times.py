@@ -49,7 +49,7 @@ def block_seconds(model: nn.Sequential, input_shape: tuple[int, ...], batch: int
     backward passes have `BACKWARD_TO_FORWARD` times as many. A FLOP of a recurrent block counts
     `device.recurrent_slowdown` times.
     """
-    slowdowns = [device.recurrent_slowdown if recurrent(block) else 1.0 for block in model.children()]
+    slowdowns = [device.recurrent_slowdown if is_recurrent(block) else 1.0 for block in model.children()]
     work = [slowdown * count for slowdown, count in zip(slowdowns, block_flops(model, input_shape, batch))]
     if isinstance(device, Published):
         launch, rate = 0.0, sum(work) * (1 + BACKWARD_TO_FORWARD) / (device.iteration_s * batch / device.batch)
@@ -63,7 +63,7 @@ def block_seconds(model: nn.Sequential, input_shape: tuple[int, ...], batch: int
     return BlockSeconds(forward, backward, rate)
 
 
-def recurrent(block: nn.Module) -> bool:
+def is_recurrent(block: nn.Module) -> bool:
     """Whether the block contains a recurrent layer."""
     return any(isinstance(module, Lstm | nn.RNNBase) for module in block.modules())
 

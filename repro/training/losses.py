@@ -13,7 +13,7 @@ def mean_squared_error(outputs: torch.Tensor, values: torch.Tensor, reduction: s
     return functional.mse_loss(outputs.flatten(), values, reduction=reduction)
 
 
-def of(task: str) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+def loss_of(task: str) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
     """The function (outputs, labels) -> mean loss over samples, or over words of text; task: one of
     `repro.data.base.TASKS`."""
     return mean_squared_error if task == "regression" else functional.cross_entropy

@@ -64,7 +64,7 @@ class ModelShard:
         self.configured, self.numerics = (optimizer, iterations_per_epoch), numerics
         self.model = model.to(device)
         self.blocks = list(model.children())
-        self.calls = numeric.calls(numerics, self.blocks, device)
+        self.calls = numeric.forward_calls(numerics, self.blocks, device)
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self.size = sum(p.numel() for p in self.parameters)
         self.device = device
@@ -74,7 +74,7 @@ class ModelShard:
                 view.copy_(parameter)
                 parameter.data = view
         trained: Sequence[torch.Tensor] = self.parameters or [torch.empty(0)]  # an optimizer needs a parameter
-        self.optimizer = optimizers.build(optimizer, trained)
+        self.optimizer = optimizers.build_optimizer(optimizer, trained)
         self.schedule = Schedule(optimizer, iterations_per_epoch)
         self.clip_norm: float | None = optimizer.clip_norm
         self.stateful = carries_state(model)

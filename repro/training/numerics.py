@@ -1,8 +1,8 @@
 """Applies the configuration's `numerics`: precision, memory layout, compilation and choice of kernels.
 
-`prepare` sets the switches of the process (TF32, cuDNN's choice of kernels, deterministic algorithms); `calls` applies
-autocast, layout and compilation to a shard's blocks. Weights, gradients, optimizer, messages, loss and evaluation are
-always float32.
+`prepare_process` sets the switches of the process (TF32, cuDNN's choice of kernels, deterministic algorithms);
+`forward_calls` applies autocast, layout and compilation to a shard's blocks. Weights, gradients, optimizer, messages,
+loss and evaluation are always float32.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ COMPILERS = ("c++", "g++", "clang++")  # TorchInductor needs one of them, on a G
 VERSIONS_OF_A_BLOCK = 8  # dynamo's default limit: shapes, training and evaluation, other weights
 
 
-def prepare(numerics: Numerics) -> None:
+def prepare_process(numerics: Numerics) -> None:
     """Set all switches of this process, before it first uses a GPU."""
     tf32 = numerics.precision == "tf32"
     torch.backends.cuda.matmul.allow_tf32 = tf32
@@ -35,7 +35,7 @@ def prepare(numerics: Numerics) -> None:
         raise NotHere(f"numerics.compile=true: torch.compile needs a C++ compiler ({' or '.join(COMPILERS)})")
 
 
-def calls(numerics: Numerics, blocks: Sequence[nn.Module], device: torch.device) -> list[Call]:
+def forward_calls(numerics: Numerics, blocks: Sequence[nn.Module], device: torch.device) -> list[Call]:
     """The functions that compute the forward passes of a shard's blocks; by default the blocks themselves.
 
     The last block's output is contiguous float32, for the loss, or for another rank.

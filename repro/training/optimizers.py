@@ -15,7 +15,7 @@ from repro.core.not_none import not_none
 from repro.experiment.optimizer import Optimizer
 
 
-def build(optimizer: Optimizer, parameters: Sequence[torch.Tensor]) -> torch.optim.Optimizer:
+def build_optimizer(optimizer: Optimizer, parameters: Sequence[torch.Tensor]) -> torch.optim.Optimizer:
     """The configured optimizer for these parameters; the learning rate is set before every step.
 
     RMSProp (Tieleman, Hinton 2012) divides a gradient by sqrt(s) + eps, where s is the running mean of its squares with

@@ -56,27 +56,27 @@ class SideBySide:
             return lambda: loss
         if self.captured:
             return self.captured.start(x, y)
-        return threads(os.getpid()).submit(self.run, x, y).result
+        return pass_threads(os.getpid()).submit(self.run, x, y).result
 
     def _try(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        before, began = generators(self.device), time.perf_counter()
+        before, began = generator_states(self.device), time.perf_counter()
         loss = self.run(x, y)
         seconds = time.perf_counter() - began
         self.trials -= 1
-        drew = any(not torch.equal(*states) for states in zip(before, generators(self.device)))
+        drew = any(not torch.equal(*states) for states in zip(before, generator_states(self.device)))
         if drew or (not self.captured and not self.trials and seconds < LEAST_S):
             self.elsewhere = False
         return loss
 
 
-def generators(device: torch.device) -> list[torch.Tensor]:
+def generator_states(device: torch.device) -> list[torch.Tensor]:
     """The states of PyTorch's own generators that a pass on this device may use."""
     return [torch.get_rng_state(), *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else [])]
 
 
 def map_on_threads(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
     """As `map`, on the threads of this process; it takes only as many items ahead as there are threads."""
-    pool, running = threads(os.getpid()), deque[Future[Result]]()
+    pool, running = pass_threads(os.getpid()), deque[Future[Result]]()
     for item in items:
         running.append(pool.submit(function, item))
         if len(running) > len(os.sched_getaffinity(0)):
@@ -86,6 +86,6 @@ def map_on_threads(function: Callable[[Item], Result], items: Iterable[Item]) ->
 
 
 @lru_cache(maxsize=1)
-def threads(process: int) -> ThreadPoolExecutor:
+def pass_threads(process: int) -> ThreadPoolExecutor:
     """The threads of this process for passes, one for each of its cores; a forked process needs its own."""
     return ThreadPoolExecutor(len(os.sched_getaffinity(0)), "passes", torch.set_num_threads, (1,))

@@ -62,7 +62,7 @@ class Worker:
 
     def __post_init__(self) -> None:
         self.parameters = self.model_shard.size  # of the whole model
-        self.compute = compute.of(self, range(len(self.model_shard.blocks)))
+        self.compute = compute.compute_for(self, range(len(self.model_shard.blocks)))
 
     @property
     def rank(self) -> int:
@@ -95,7 +95,7 @@ class Worker:
         if self.blocks:
             forward, backward = ([s[block] for block in blocks] for s in (self.blocks.forward, self.blocks.backward))
             self.blocks = BlockSeconds(forward, backward, self.blocks.flops_per_s)
-        self.compute = compute.of(self, blocks)
+        self.compute = compute.compute_for(self, blocks)
 
     def gradients(
         self,

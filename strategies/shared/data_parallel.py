@@ -15,7 +15,7 @@ from repro.core.errors import InputError
 from repro.core.fields import Count
 from repro.experiment import limits
 from repro.fabric.base import MAIN
-from repro.fabric.collectives.compressed import CompressedAllreduce, check
+from repro.fabric.collectives.compressed import CompressedAllreduce, check_codec
 from repro.strategies.base import StepReport, Strategy
 from repro.training.worker import Worker
 
@@ -29,7 +29,7 @@ class AllreduceOptions:
     pieces: Annotated[Count, Field(le=limits.PIECES)] = 4  # of a block, with algorithm ring_pipelined only
 
     def __post_init__(self) -> None:
-        check(self.codec, self.algorithm)
+        check_codec(self.codec, self.algorithm)
         if self.algorithm == "server":  # sums only its clients' vectors, without the vector of the server's rank
             raise InputError("strategy.algorithm=server: the server needs a rank of its own; use strategy=ps_sync")
 

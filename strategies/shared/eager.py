@@ -17,7 +17,7 @@ from repro.core.fields import Positive, Share
 from repro.core.not_none import not_none
 from repro.fabric.base import BACKGROUND
 from repro.fabric.collectives.activation import Activation
-from repro.fabric.collectives.compressed import check
+from repro.fabric.collectives.compressed import check_codec
 from repro.fabric.collectives.partial import PartialAllreduce
 from repro.fabric.collectives.send_buffer import SendBuffer, TopK, Whole
 from repro.strategies.base import StepReport
@@ -43,7 +43,7 @@ class EagerOptions:
     layerwise: bool = False  # a round for each block, as soon as its gradient is ready in the backward pass
 
     def __post_init__(self) -> None:
-        check(self.codec, self.algorithm)
+        check_codec(self.codec, self.algorithm)
         if self.algorithm == "server":  # sums only its clients' vectors, without the vector of the server's rank
             raise InputError("strategy.algorithm=server: the server needs a rank of its own, which a round has not")
         if self.density is not None and (self.codec != "none" or self.algorithm != "recursive_doubling"):

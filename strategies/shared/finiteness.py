@@ -21,7 +21,7 @@ class Finiteness:
     def watch(self, part: Sparse, step: int) -> None:
         """Check a gradient that a step (from 1) applies; Diverged if it, or that of an earlier step, is not finite."""
         if not part.values.is_meta:
-            self.pending.append((step, streams.here().fetch(part.state())))
+            self.pending.append((step, streams.process_streams().fetch(part.state())))
             self.check(step)
 
     def check(self, current_step: int, wait: bool = False) -> None:

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from repro.algorithms.pipeline import deadlock
-from repro.algorithms.pipeline.configuration import Configuration, configure
+from repro.algorithms.pipeline.configuration import Configuration, configure_stages
 from repro.algorithms.pipeline.layout import AUTOMATIC, parse_config
 from repro.algorithms.pipeline.messages import Messages, Shape
 from repro.algorithms.pipeline.passes import BACKWARD, FORWARD, Op, Plan
-from repro.algorithms.pipeline.shapes import outputs
+from repro.algorithms.pipeline.shapes import output_shapes
 from repro.algorithms.pipeline.versions import Versions
 from repro.core.config_folders import profile_path
 from repro.core.errors import InputError
@@ -115,10 +115,10 @@ class Pipeline(Strategy):
         super().setup(worker)
         check_trainable_in_stages(self.name, worker)
         sample, _ = worker.batches[0]
-        shapes = outputs(worker.model_shard.blocks, sample)
-        self.configuration = configure(worker, self.options, sample)
+        shapes = output_shapes(worker.model_shard.blocks, sample)
+        self.configuration = configure_stages(worker, self.options, sample)
         self.planned = plan = self.plan(self.configuration, worker.workers * not_none(worker.iterations))
-        deadlock.check(plan)
+        deadlock.check_deadlock(plan)
         layout = plan.layout
         self.stage, self.replica = layout.place(worker.rank)
         own = layout.stages[self.stage]

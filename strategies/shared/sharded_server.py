@@ -114,7 +114,7 @@ class ShardedServer(Strategy):
     def _profile(self) -> PullProfile:
         """Measured by all ranks together; or, for decisions without times, of the layers' sizes."""
         if self.measures:
-            return profiler.measured(self.worker, self.client, self.sizes, self.options.servers)
+            return profiler.measure_profile(self.worker, self.client, self.sizes, self.options.servers)
         return profiler.of_sizes(self.worker, self.sizes, self.options.servers)
 
     def schedule(self, profile: PullProfile) -> None:
@@ -164,7 +164,7 @@ class ShardedServer(Strategy):
 
     def describe(self) -> dict[str, Any]:
         """The profile, the batches, and their times by the paper's equation and the pipeline model."""
-        return profiler.described(self.pull_profile, self.batches) | {
+        return profiler.describe_decision(self.pull_profile, self.batches) | {
             "mode": self.mode,
             "push": self.options.push,
             "sync": self.options.sync,

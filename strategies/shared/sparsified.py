@@ -40,7 +40,7 @@ class SparseOptions:
     K: Annotated[Count, Field(le=limits.DEPTH)] = 1
 
     def __post_init__(self) -> None:
-        selection.check(self.selection)
+        selection.check_selection(self.selection)
         if self.codec not in CODECS:
             raise unknown("codec of sparse values", self.codec, CODECS)
         if self.K > 1 and not self.thread:
@@ -108,7 +108,7 @@ class Sparsified(DataParallel):
         options, worker = self.options, self.worker
         k = options.densities.k(self.residual.numel(), iteration // worker.iterations_per_epoch)
         with worker.fabric.compute(self.select_s):
-            mine = selection.select(self.residual, k, options.selection)
+            mine = selection.select_topk(self.residual, k, options.selection)
             if worker.arithmetic:
                 mine.clear(self.residual)
                 if self.momentum_correction:

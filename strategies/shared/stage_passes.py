@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from repro.algorithms.pipeline.memory import counted
+from repro.algorithms.pipeline.memory import count_saved
 from repro.algorithms.pipeline.messages import Messages
 from repro.algorithms.pipeline.passes import BACKWARD, FORWARD, Op, Plan
 from repro.algorithms.pipeline.versions import Versions
@@ -80,7 +80,7 @@ class Passes:
         worker = self.worker
         if self.kept_bytes or not worker.arithmetic:
             return worker.forward(minibatch, x, y)
-        with counted(worker.model_shard.parameters) as saved:
+        with count_saved(worker.model_shard.parameters) as saved:
             output = worker.forward(minibatch, x, y)
         self.kept_bytes = saved.nbytes
         saved.storages.clear()

@@ -41,7 +41,7 @@ def measure_rows(scale: str) -> list[dict[str, Any]]:
                 start = time.process_time()
                 virtual_s[name] = simulate_ring(ranks, elements, ring)
                 cpu_s[name] = min(cpu_s[name], time.process_time() - start)
-        form = collective_forms.ring(ranks, collective_forms.FLOAT32 * elements, ALPHA, BETA, GAMMA)
+        form = collective_forms.ring_seconds(ranks, collective_forms.FLOAT32 * elements, ALPHA, BETA, GAMMA)
         rows += [
             {
                 "ranks": ranks,

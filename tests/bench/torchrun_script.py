@@ -21,8 +21,8 @@ BATCH, SEED = 20, 1
 def main() -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
-    dataset = data.load("mnist", standin="always")
-    model = models.build("mnist_mlp", dataset.input_shape, dataset.classes, SEED)
+    dataset = data.load_dataset("mnist", standin="always")
+    model = models.build_model("mnist_mlp", dataset.input_shape, dataset.classes, SEED)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     x, y = dataset.train.minibatches(BATCH, dist.get_world_size(), SEED)[dist.get_rank()]
     functional.cross_entropy(model(x), y).backward()

@@ -150,7 +150,7 @@ def test_a_strategy_that_cannot_run_on_nccl_is_refused_with_an_alternative(name)
     """Before ranks start if NCCL is configured, else once the ranks have chosen it."""
     strategy = strategies.load(name)
     with pytest.raises(InputError) as refused:
-        capabilities.check(name, strategy.requires, "torch", "nccl")
+        capabilities.check_capabilities(name, strategy.requires, "torch", "nccl")
     message = str(refused.value)
     assert re.match(rf"{name} needs .*, which fabric nccl lacks; take MPI \(testbed\.launcher=mpirun", message), message
     # gloo cannot test a transfer
@@ -161,8 +161,8 @@ def test_a_strategy_that_cannot_run_on_nccl_is_refused_with_an_alternative(name)
     with pytest.raises(InputError, match=re.escape(message)):
         check_ranks(fabric, strategy(), SimpleNamespace(workers=2))
     if strategy.requires <= GLOO:
-        capabilities.check(name, strategy.requires, "torch", "gloo")
+        capabilities.check_capabilities(name, strategy.requires, "torch", "gloo")
         return
     for backend in ("gloo", "auto"):
         with pytest.raises(InputError, match=f"{name} needs .*, which fabric gloo lacks; take MPI"):
-            capabilities.check(name, strategy.requires, "torch", backend)
+            capabilities.check_capabilities(name, strategy.requires, "torch", backend)

@@ -48,7 +48,7 @@ class TestEveryStrategy(StrategyConformance):
 @pytest.mark.parametrize("workers", [2, 3, 6])
 def test_bytes_are_counted(workers):
     n = small.initial().numel()
-    blocks = [end - start for start, end in collectives.bounds(n, workers)]
+    blocks = [end - start for start, end in collectives.chunk_bounds(n, workers)]
     # in a ring every rank sends every block but one in each half
     ring = [2 * 4 * n - 4 * blocks[(r + 1) % workers] - 4 * blocks[(r + 2) % workers] for r in range(workers)]
     for name in ("dsync", "pipe_sgd"):

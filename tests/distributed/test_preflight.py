@@ -19,7 +19,7 @@ from repro.core.processes import local_rank
 from repro.experiment.expand import expand
 from repro.experiment.identify import identify
 from repro.fabric.real import gpus, torch_start
-from repro.fabric.real.torch_start import Seat, choose
+from repro.fabric.real.torch_start import Seat, choose_backend
 from repro.launch import local
 from repro.launch.runner import run_unfinished
 from repro.rank import preflight
@@ -126,12 +126,12 @@ def test_nccl_needs_a_gpu_for_each_rank():
     def seats(*gpus, per_host=2, seen=None):
         return [Seat("ab"[rank // per_host], gpu, seen or ((gpu,) if gpu else ())) for rank, gpu in enumerate(gpus)]
 
-    assert choose(seats("x", "y", "x", "y")) == "nccl"  # GPUs of the same name on two hosts
-    assert choose(seats("x", "y", "x", "x")) == "gloo"  # too few on one host
-    assert choose(seats("x", "y", "x", None)) == choose(seats(None, None)) == "gloo"
-    assert choose(seats("x", "y"), "gloo") == "gloo"
+    assert choose_backend(seats("x", "y", "x", "y")) == "nccl"  # GPUs of the same name on two hosts
+    assert choose_backend(seats("x", "y", "x", "x")) == "gloo"  # too few on one host
+    assert choose_backend(seats("x", "y", "x", None)) == choose_backend(seats(None, None)) == "gloo"
+    assert choose_backend(seats("x", "y"), "gloo") == "gloo"
     with pytest.raises(InputError) as caught:
-        choose(seats("x", "y", "x", "y", "x", "y", per_host=3, seen=("x", "y")), "nccl")
+        choose_backend(seats("x", "y", "x", "y", "x", "y", per_host=3, seen=("x", "y")), "nccl")
     line = str(caught.value)
     assert "host a has 2 for 3 ranks" in line and "testbed.backend=gloo" in line and "\n" not in line
     nccl = {"device": "cuda", "backend": "nccl", "gpu": "x", "gpus": ("x",)}
@@ -143,7 +143,7 @@ def test_nccl_needs_a_gpu_for_each_rank():
 def test_ranks_exchange_their_seats():
     store, mine = torch.distributed.HashStore(), [Seat("a", None), Seat("b", "GPU-1", ("GPU-1", "GPU-2"))]
     with ThreadPoolExecutor(2) as threads:
-        gathered = threads.map(lambda rank: torch_start.gather(store, rank, 2, mine[rank]), (1, 0))
+        gathered = threads.map(lambda rank: torch_start.gather_seats(store, rank, 2, mine[rank]), (1, 0))
     assert list(gathered) == [mine, mine]
 
 

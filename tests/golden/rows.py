@@ -133,7 +133,7 @@ def imbalance_rows(records: Iterable[Record]) -> Iterator[Row]:
     }
     for (text, workers), record in delayed.items():
         config = config_of(record).model_copy(update={"seed": 0})
-        if delays := imbalance.of(config):
+        if delays := imbalance.imbalance_for(config):
             what = f"imbalance/{config.imbalance.name} {text}, {workers} workers"
             steps = [delays.delays(iteration) for iteration in range(3)]
             yield row(what, (f"imbalance/{config.imbalance.name}",), {"delays": steps, "longest": delays.longest})
@@ -148,10 +148,10 @@ def model_rows(records: Iterable[Record]) -> Iterator[Row]:
     }
     for (text, dataset), record in trained.items():
         config = config_of(record)
-        shape = data.shapes(config.dataset.name, None, **_without_standin(config.dataset.options))
+        shape = data.load_shapes(config.dataset.name, None, **_without_standin(config.dataset.options))
         built = (config.model.name, tuple(shape.input_shape), shape.classes, 0)
-        flops = block_flops(models.build(*built, "meta", **config.model.options), tuple(shape.input_shape), 1)
-        model = models.build(*built, "cpu" if sum(flops) < MOST_FLOPS else "meta", **config.model.options)
+        flops = block_flops(models.build_model(*built, "meta", **config.model.options), tuple(shape.input_shape), 1)
+        model = models.build_model(*built, "cpu" if sum(flops) < MOST_FLOPS else "meta", **config.model.options)
         numbers: dict[str, Any] = {"flops": flops, "parameters": sum(p.numel() for p in model.parameters())}
         outputs = []
         if sum(flops) < MOST_FLOPS and shape.kind in ("images", "features"):
@@ -166,7 +166,7 @@ def dataset_rows(records: Iterable[Record]) -> Iterator[Row]:
     """The first minibatch of each data set's stand-in."""
     names = {record.identity.dataset.name for record in records}
     for name in sorted(names):
-        dataset = data.load(name, None, "always")
+        dataset = data.load_dataset(name, None, "always")
         x, y = dataset.train.minibatches(4, 1, 0)[0]
         numbers = {"shape": list(x.shape), "norm": float(x.double().norm()), "labels": y.reshape(-1)[:64].tolist()}
         yield row(f"dataset/{name}", (f"dataset/{name}",), numbers, [x, y])

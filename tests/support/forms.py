@@ -15,11 +15,11 @@ from repro.algorithms.timing.collective_forms import (
     PIECES,
     hop_work,
     largest_block,
-    pull,
-    push,
-    ring,
-    rounds,
-    server,
+    log2_rounds,
+    pull_seconds,
+    push_seconds,
+    ring_seconds,
+    server_seconds,
 )
 from repro.algorithms.timing.sparse_forms import ELEMENT
 from repro.algorithms.timing.step_forms import pipe_limited, server_step
@@ -65,7 +65,7 @@ def piece_stages(
 
 def gtopk_rounds(p: int, k: int, alpha: float, beta: float, merge: float = 0.0, element: float = ELEMENT) -> float:
     """Equation (7) with ceil(log2 P) rounds: `gtopk_tree` for a power of two, an upper bound for other P."""
-    return rounds(p) * (2 * (alpha + k * element * beta) + 2 * k * element * merge)
+    return log2_rounds(p) * (2 * (alpha + k * element * beta) + 2 * k * element * merge)
 
 
 def activation_s(p: int, alpha: float, beta: float) -> float:
@@ -98,7 +98,7 @@ def pipe_sequential(
     sync: float,
 ) -> float:  # fmt: skip
     """Equation (5): equation (4) with one ring allreduce for the whole gradient."""
-    return pipe_limited(T, l_up, l_for + l_back, ring(p, n, alpha, beta, gamma, sync))
+    return pipe_limited(T, l_up, l_for + l_back, ring_seconds(p, n, alpha, beta, gamma, sync))
 
 
 def pipe_segmented_total(
@@ -129,13 +129,13 @@ def pipe_segmented_total(
 
 def server_total(T: int, p: int, n: int, alpha: float, beta: float, gamma: float, l_up: float, l_comp: float) -> float:
     """T iterations of PS-Sync until the last worker has the weights: an incast (`push`), T-1 steady steps, a pull."""
-    first = l_comp + push(p, n, alpha, beta, gamma) + l_up
-    return first + (T - 1) * server_step(p, n, alpha, beta, gamma, l_up, l_comp) + pull(p, n, alpha, beta)
+    first = l_comp + push_seconds(p, n, alpha, beta, gamma) + l_up
+    return first + (T - 1) * server_step(p, n, alpha, beta, gamma, l_up, l_comp) + pull_seconds(p, n, alpha, beta)
 
 
 def server_step_incast(p: int, n: int, alpha: float, beta: float, gamma: float, l_up: float, l_comp: float) -> float:
     """The textbook's step of PS-Sync, where all workers start at once: (p-1) n beta above `server_step`."""
-    return l_comp + server(p, n, alpha, beta, gamma) + l_up
+    return l_comp + server_seconds(p, n, alpha, beta, gamma) + l_up
 
 
 def on_host(p: int, hosts: int | None, host: int = 0) -> int:

@@ -1,7 +1,7 @@
 """The optima of iBatch's problem by dynamic programming, as a reference for its greedy algorithms.
 
-`exact` minimises the executed time; `exact_exetime` solves the paper's problem, Equation (4) under constraint (5).
-Layers without parameters stay with the layer before; those at the front are batch 0.
+`best_batches` minimises the executed time; `exact_exetime` solves the paper's problem, Equation (4) under constraint
+(5). Layers without parameters stay with the layer before; those at the front are batch 0.
 """
 
 from __future__ import annotations
@@ -9,20 +9,20 @@ from __future__ import annotations
 import numpy as np
 
 from repro.algorithms.batching.profile import PullProfile
-from repro.algorithms.batching.ticks import joined, originals
-from repro.algorithms.batching.times import Batches, checked, executed, executed_s
+from repro.algorithms.batching.ticks import join_groups, split_groups
+from repro.algorithms.batching.times import Batches, check_batches, executed_s, executed_ticks
 
 NONE = 2**62  # above the sum of all times, without overflow of int64 in sums
 
 
-def exact(profile: PullProfile) -> Batches:
+def best_batches(profile: PullProfile) -> Batches:
     """The partition of the layers, also into a single batch, with the least executed time.
 
     F(j, k), the time when the first j layers end in k batches, is the min over i of
     max(F(i, k - 1), k T_s + T(1..j)) + C(i+1..j). After batch 0 of l layers F(l, 0) = C(1..l). Ties: the fewest
     batches, then, from the last cut to the first, the earliest cut. O(L^3).
     """
-    ticks, groups = joined(profile)
+    ticks, groups = join_groups(profile)
     layers, leading = ticks.layers, ticks.leading
     pulled, computed = np.array(ticks.pulled), np.array(ticks.computed)
     forward = computed[None, :] - computed[:, None]  # [i, j]: C(i+1..j)
@@ -40,7 +40,7 @@ def exact(profile: PullProfile) -> Batches:
     path = [layers]
     for table in reversed(tables[:cuts]):
         path.append(int(table[path[-1]]))
-    return originals(path[::-1], groups)
+    return split_groups(path[::-1], groups)
 
 
 def exact_exetime(profile: PullProfile) -> Batches | None:
@@ -52,7 +52,7 @@ def exact_exetime(profile: PullProfile) -> Batches | None:
     D(i, L) T_s + T(1..L) + C(i+1..L), and D(j, m) = 1 + the least D(i, j) with C(i+1..j) <= T_s + T(j+1..m). After
     batch 0 of l layers, D(l, m) = 1 if C(1..l) <= T_s + T(l+1..m).
     """
-    ticks, groups = joined(profile)
+    ticks, groups = join_groups(profile)
     layers, leading = ticks.layers, ticks.leading
     computed = np.array(ticks.computed)
     pulls = ticks.startup + np.array(ticks.pulled)
@@ -77,16 +77,16 @@ def exact_exetime(profile: PullProfile) -> Batches | None:
     while i > leading:
         path.append(i)
         i = int(froms[i, path[-2]])
-    return originals([leading, *path[::-1]], groups)
+    return split_groups([leading, *path[::-1]], groups)
 
 
 def exact_s(profile: PullProfile) -> float:
     """The least executed time in seconds."""
-    return executed_s(profile, exact(profile))
+    return executed_s(profile, best_batches(profile))
 
 
-def gap(profile: PullProfile, batches: Batches) -> float:
+def optimality_gap(profile: PullProfile, batches: Batches) -> float:
     """By which fraction batches take longer than the least executed time; at least 0."""
-    ticks = checked(profile, batches)
-    least = executed(ticks, exact(profile))
-    return executed(ticks, batches) / least - 1 if least else 0.0
+    ticks = check_batches(profile, batches)
+    least = executed_ticks(ticks, best_batches(profile))
+    return executed_ticks(ticks, batches) / least - 1 if least else 0.0

@@ -25,21 +25,21 @@ from collections.abc import Callable
 from itertools import pairwise
 
 from repro.algorithms.batching.profile import PullProfile
-from repro.algorithms.batching.ticks import Ticks, joined, originals
-from repro.algorithms.batching.times import Batches, exetime
+from repro.algorithms.batching.ticks import Ticks, join_groups, split_groups
+from repro.algorithms.batching.times import Batches, exetime_ticks
 
 
 def algorithm1(profile: PullProfile) -> Batches:
     """Algorithm 1: l_i from l_1 to l_N."""
-    return _decided(profile, forwards)
+    return _decided(profile, algorithm1_ends)
 
 
 def algorithm2(profile: PullProfile) -> Batches:
     """Algorithm 2: l_i from l_{N-1} to l_1."""
-    return _decided(profile, backwards)
+    return _decided(profile, algorithm2_ends)
 
 
-def greedy(profile: PullProfile) -> Batches:
+def greedy_batches(profile: PullProfile) -> Batches:
     """The better of Algorithms 1 and 2: "the one with the minimal execution time", the paper's EXETime of Equation (4).
 
     Ties: Algorithm 1's. If the result violates constraint (5), it may have the longer executed time, because EXETime
@@ -47,12 +47,12 @@ def greedy(profile: PullProfile) -> Batches:
     """
 
     def better(ticks: Ticks) -> list[int]:
-        return min(forwards(ticks), backwards(ticks), key=lambda ends: exetime(ticks, _pairs(ends)))
+        return min(algorithm1_ends(ticks), algorithm2_ends(ticks), key=lambda ends: exetime_ticks(ticks, _pairs(ends)))
 
     return _decided(profile, better)
 
 
-def forwards(ticks: Ticks) -> list[int]:
+def algorithm1_ends(ticks: Ticks) -> list[int]:
     """Algorithm 1 on layers that all have parameters: [l_0 = 0, l_1, ..., l_N = L]."""
     L = ticks.layers
     if L == 1:
@@ -86,7 +86,7 @@ def forwards(ticks: Ticks) -> list[int]:
     return chosen
 
 
-def backwards(ticks: Ticks) -> list[int]:
+def algorithm2_ends(ticks: Ticks) -> list[int]:
     """Algorithm 2 on layers that all have parameters: [l_0 = 0, l_1, ..., l_N = L]."""
     L = ticks.layers
     if L == 1:
@@ -132,7 +132,7 @@ def _pairs(ends: list[int]) -> Batches:
 
 def _decided(profile: PullProfile, algorithm: Callable[[Ticks], list[int]]) -> Batches:
     """Batch 0 followed by an algorithm's batches, in original layers."""
-    ticks, groups = joined(profile)
+    ticks, groups = join_groups(profile)
     behind = ticks.behind_leading()
     ends = algorithm(behind) if behind.layers else [0]
-    return originals([ticks.leading + end for end in ends], groups)
+    return split_groups([ticks.leading + end for end in ends], groups)

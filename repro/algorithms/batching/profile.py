@@ -85,7 +85,7 @@ class PullProfile:
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
 
-def groups(profile: PullProfile) -> list[tuple[int, int]]:
+def layer_groups(profile: PullProfile) -> list[tuple[int, int]]:
     """(first, last) layer from 1 of each group: a layer with parameters, and the layers without that follow it.
 
     The paper's Figure 3 counts pooling layers this way. Layers without parameters at the front are one group, which is
@@ -96,7 +96,7 @@ def groups(profile: PullProfile) -> list[tuple[int, int]]:
     return list(zip(firsts, [*(first - 1 for first in firsts[1:]), len(profile.transfer_s)]))
 
 
-def read(path: Path | str) -> PullProfile:
+def read_pulls(path: Path | str) -> PullProfile:
     """The profile in a JSON or YAML file, or in the summary of a run that measured one; InputError otherwise."""
     path = Path(path)
     decoded = _decoded(read_profile(path, "must be a JSON or YAML file"), path)
@@ -108,7 +108,7 @@ def read(path: Path | str) -> PullProfile:
     return PullProfile.parse(decoded, str(path))
 
 
-def write(path: Path | str, profile: PullProfile) -> None:
+def write_pulls(path: Path | str, profile: PullProfile) -> None:
     """Write a profile as JSON, atomically; InputError if no file can be created there."""
     path = Path(path)
     check_target(path)

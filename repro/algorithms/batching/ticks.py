@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from itertools import accumulate, pairwise
 
-from repro.algorithms.batching.profile import PullProfile, groups
+from repro.algorithms.batching.profile import PullProfile, layer_groups
 
 DIGITS = 18  # most digits of the sum of all times; numpy's int64 ends at 9.2e18
 
@@ -86,9 +86,9 @@ def ticks_of(profile: PullProfile) -> Ticks:
     return Ticks(startup, pulled, computed, owning, decimals)
 
 
-def joined(profile: PullProfile) -> tuple[Ticks, list[tuple[int, int]]]:
+def join_groups(profile: PullProfile) -> tuple[Ticks, list[tuple[int, int]]]:
     """The ticks of the layers' `groups`, and the groups; only the first may be without parameters."""
-    pairs = groups(profile)
+    pairs = layer_groups(profile)
     whole, ends = ticks_of(profile), [0, *(last for _, last in pairs)]
     pulled, computed, owning = (
         tuple(each[end] for end in ends) for each in (whole.pulled, whole.computed, whole.owning)
@@ -96,7 +96,7 @@ def joined(profile: PullProfile) -> tuple[Ticks, list[tuple[int, int]]]:
     return Ticks(whole.startup, pulled, computed, owning, whole.decimals), pairs
 
 
-def originals(ends: list[int], groups: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+def split_groups(ends: list[int], groups: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     """Batches of groups as batches of layers; ends: the number of groups in batch 0, then the last group of each."""
     ends = [0, *ends] if ends[0] else ends
     return tuple((groups[start][0], groups[end - 1][1]) for start, end in pairwise(ends))

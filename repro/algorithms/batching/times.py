@@ -40,8 +40,8 @@ class Interval(NamedTuple):
 
 def exetime_s(profile: PullProfile, batches: Batches) -> float:
     """EXETime of Equation (4): the paper's execution time, (1) + (2) + (3); in seconds."""
-    ticks = checked(profile, batches)
-    return ticks.seconds(exetime(ticks, batches))
+    ticks = check_batches(profile, batches)
+    return ticks.seconds(exetime_ticks(ticks, batches))
 
 
 def executed_s(profile: PullProfile, batches: Batches) -> float:
@@ -50,30 +50,30 @@ def executed_s(profile: PullProfile, batches: Batches) -> float:
     Pulls follow one another without a pause, each of T_s and its batch's transfers. Batch k starts to compute when its
     pull and the computation of batch k - 1 have ended; batch 0 at once.
     """
-    ticks = checked(profile, batches)
-    return ticks.seconds(executed(ticks, batches))
+    ticks = check_batches(profile, batches)
+    return ticks.seconds(executed_ticks(ticks, batches))
 
 
 def meets_constraint(profile: PullProfile, batches: Batches) -> bool:
     """Whether (5) holds for every k < N: the pull of batch k + 1 takes at least as long as computing batch k."""
-    ticks = checked(profile, batches)
+    ticks = check_batches(profile, batches)
     return all(ticks.pull(*following) >= ticks.forward(*batch) for batch, following in pairwise(batches))
 
 
-def pulls(profile: PullProfile, batches: Batches) -> int:
+def count_pulls(profile: PullProfile, batches: Batches) -> int:
     """N: the number of batches with parameters."""
-    ticks = checked(profile, batches)
+    ticks = check_batches(profile, batches)
     return sum(ticks.pulls(*batch) for batch in batches)
 
 
-def numbered(profile: PullProfile, batches: Batches) -> list[tuple[int, tuple[int, int]]]:
+def number_batches(profile: PullProfile, batches: Batches) -> list[tuple[int, tuple[int, int]]]:
     """Each batch with its number, from 1, or from 0 if the first has no parameters."""
-    return list(enumerate(batches, int(checked(profile, batches).pulls(*batches[0]))))
+    return list(enumerate(batches, int(check_batches(profile, batches).pulls(*batches[0]))))
 
 
-def timeline(profile: PullProfile, batches: Batches) -> list[Interval]:
+def batch_timeline(profile: PullProfile, batches: Batches) -> list[Interval]:
     """The boxes of `executed_s`: all pulls, then the forward computation (Figure 4)."""
-    ticks = checked(profile, batches)
+    ticks = check_batches(profile, batches)
     pulls: list[Interval] = []
     forwards: list[Interval] = []
     pulled = computed = 0
@@ -82,7 +82,7 @@ def timeline(profile: PullProfile, batches: Batches) -> list[Interval]:
         boxes.append(Interval(*what, ticks.seconds(start), ticks.seconds(start + length)))
         return start + length
 
-    for number, (first, last) in numbered(profile, batches):
+    for number, (first, last) in number_batches(profile, batches):
         if ticks.pulls(first, last):
             pulled = add(pulls, ("startup", number, None), pulled, ticks.startup)
         for layer in range(first, last + 1):
@@ -94,7 +94,7 @@ def timeline(profile: PullProfile, batches: Batches) -> list[Interval]:
     return pulls + forwards
 
 
-def checked(profile: PullProfile, batches: Sequence[Sequence[int]]) -> Ticks:
+def check_batches(profile: PullProfile, batches: Sequence[Sequence[int]]) -> Ticks:
     """The profile's ticks; InputError unless the batches contain all its layers in order."""
     layers = len(profile.transfer_s)
     ends = [0, *(last for _, last in batches)]
@@ -112,13 +112,13 @@ def as_text(batches: Sequence[Sequence[int]]) -> str:
 # --- in ticks
 
 
-def exetime(ticks: Ticks, batches: Batches) -> int:
+def exetime_ticks(ticks: Ticks, batches: Batches) -> int:
     exe_1, *exe_2 = (ticks.pull(*batch) for batch in batches)  # (1) and (2): T_s and the transfers of each batch
     exe_3 = ticks.forward(*batches[-1])  # (3)
     return exe_1 + sum(exe_2) + exe_3  # (4)
 
 
-def executed(ticks: Ticks, batches: Batches) -> int:
+def executed_ticks(ticks: Ticks, batches: Batches) -> int:
     pulled = computed = 0
     for first, last in batches:
         pulled += ticks.pull(first, last)

@@ -16,16 +16,16 @@ NONE = "none"
 REGISTRY = registry.PLUGINS["imbalance"]
 
 
-def names() -> list[str]:
+def imbalance_names() -> list[str]:
     return REGISTRY.names()
 
 
-def load(name: str) -> type[Imbalance]:
+def load_imbalance(name: str) -> type[Imbalance]:
     """The class of an injector."""
     return REGISTRY.load(name)
 
 
-def of(config: RunConfig, seed: int | None = None) -> Imbalance | None:
+def imbalance_for(config: RunConfig, seed: int | None = None) -> Imbalance | None:
     """The injector of a run, None for `none`; InputError for options that do not fit the number of workers.
 
     seed: of the run, if not that of `config`.
@@ -33,12 +33,12 @@ def of(config: RunConfig, seed: int | None = None) -> Imbalance | None:
     choice = config.imbalance
     if choice.name == NONE:
         return None
-    return load(choice.name)(choice.options, config.workers, config.seed if seed is None else seed)
+    return load_imbalance(choice.name)(choice.options, config.workers, config.seed if seed is None else seed)
 
 
-def check(config: RunConfig) -> None:
+def check_imbalance(config: RunConfig) -> None:
     """InputError for unusable injectors or padding: a delay must be shorter than the other ranks' time limit."""
-    injector, limit = of(config), config.timeout_s
+    injector, limit = imbalance_for(config), config.timeout_s
     if injector and injector.longest > limit:
         options = [f"imbalance.{key}={value}" for key, value in config.imbalance.plain_options().items()]
         raise InputError(
@@ -51,6 +51,6 @@ def check(config: RunConfig) -> None:
         raise InputError(f"min_compute_s={min_compute_s}: must be 0 to timeout_s={limit:g} seconds")
 
 
-def checksum(config: RunConfig) -> str | None:
+def delays_checksum(config: RunConfig) -> str | None:
     """The SHA-256 of the file of delays; None if there is none."""
-    return load(config.imbalance.name).checksum(config.imbalance.options)
+    return load_imbalance(config.imbalance.name).checksum(config.imbalance.options)

@@ -41,10 +41,10 @@ class Cloud(Imbalance):
 
     def delays(self, iteration: int) -> list[float]:
         draws, scale = self.draws(iteration), self.options.scale
-        return [scale * excess(draws.random()) for _ in range(self.workers)]
+        return [scale * excess_seconds(draws.random()) for _ in range(self.workers)]
 
 
-def excess(share: float) -> float:
+def excess_seconds(share: float) -> float:
     """The quantile, in seconds above the fastest batch, of a share from 0 to 1."""
     below = share * BELOW_LARGEST
     return min(LARGEST_S, math.exp(MU + SIGMA * NORMAL.inv_cdf(below))) if below > 0 else 0.0

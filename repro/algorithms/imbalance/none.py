@@ -6,7 +6,7 @@ from repro.algorithms.imbalance.base import Imbalance
 
 
 class NoImbalance(Imbalance):
-    """No delays. `repro.algorithms.imbalance.of` returns None for it, so a run never calls it."""
+    """No delays. `repro.algorithms.imbalance.imbalance_for` returns None for it, so a run never calls it."""
 
     name = "none"
 

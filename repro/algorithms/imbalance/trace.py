@@ -37,7 +37,7 @@ class Trace(Imbalance):
 
     def __init__(self, options: TraceOptions, workers: int, seed: int):
         super().__init__(options, workers, seed)
-        self.rows = read(Path(not_none(options.file)), workers)
+        self.rows = read_delays(Path(not_none(options.file)), workers)
 
     @classmethod
     def checksum(cls, options: TraceOptions) -> str | None:
@@ -51,7 +51,7 @@ class Trace(Imbalance):
         return list(self.rows[iteration % len(self.rows)])
 
 
-def read(path: Path, workers: int) -> list[list[float]]:
+def read_delays(path: Path, workers: int) -> list[list[float]]:
     """The rows (steps, workers) in seconds; InputError naming file and line for anything else."""
     try:
         lines = _bytes(path).decode("utf-8").splitlines()

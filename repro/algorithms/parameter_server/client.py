@@ -17,7 +17,7 @@ from repro.algorithms.parameter_server.server import (
     PUSHED,
     REQUEST,
     Server,
-    request,
+    make_request,
 )
 from repro.algorithms.parameter_server.shards import Shards
 from repro.algorithms.parameter_server.wire import Wire
@@ -73,7 +73,7 @@ class Client:
         self.start_up(sum(self.shards.size(server, first, last) > 0 for server in self.order))
         with self.clock.phase("communicate"):
             local = None
-            message = request(PULL, first, last, iteration)
+            message = make_request(PULL, first, last, iteration)
             for server in self.order:
                 elements = self.shards.size(server, first, last)
                 if not elements:
@@ -105,7 +105,7 @@ class Client:
             for server in self.order:
                 if self.servers[server] != self.fabric.rank:
                     works.append(self.fabric.irecv(torch.empty(1), self.servers[server], PULLED, BACKGROUND))
-                    works.append(self._request(request(NOTHING), server))
+                    works.append(self._request(make_request(NOTHING), server))
             self.fabric.wait_all(works)
 
     def start_up(self, servers: int) -> None:
@@ -136,7 +136,7 @@ class Client:
     # --- pushes, on the main task
     def push(self, first: int, last: int, gradient: torch.Tensor) -> None:
         """Start to send these layers' part of a gradient (n,), which is copied; `sent` waits for the sends."""
-        announcement, parts = request(PUSH, first, last), list[Work]()
+        announcement, parts = make_request(PUSH, first, last), list[Work]()
         for server in self.order:
             if not self.shards.size(server, first, last):
                 continue
@@ -160,4 +160,4 @@ class Client:
         """Tell the servers that this worker sends nothing more."""
         for server in self.order:
             if self.servers[server] != self.fabric.rank:
-                self._request(request(LEAVE), server).wait()
+                self._request(make_request(LEAVE), server).wait()

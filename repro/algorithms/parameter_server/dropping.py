@@ -32,7 +32,7 @@ class Dropping:
         with self.clock.interruption("compress"):
             with self.fabric.compute(self.fabric.costs.seconds("select/exact", 4 * part.numel()), "host"):
                 part += self.shards.gather(self.residual, server, first, last)
-                sparse = selection.select(part, wire.k)
+                sparse = selection.select_topk(part, wire.k)
                 sparse.clear(part)
                 self.shards.scatter(part, self.residual, server, first, last)
         return wire.pack(sparse)
@@ -43,7 +43,7 @@ def wire_of(elements: int, drop: float) -> Wire:
     return Wire(max(1, round((1 - drop) * elements)))
 
 
-def dense(message: torch.Tensor, elements: int, drop: float) -> torch.Tensor:
+def dense_gradient(message: torch.Tensor, elements: int, drop: float) -> torch.Tensor:
     """The dense vector (elements,) of a message, with 0 for elements that were not sent."""
     vector = torch.zeros(elements, device=message.device)
     wire_of(elements, drop).unpack(message).add_to(vector)

@@ -23,7 +23,7 @@ MINIBATCHES, WARMUP = 5, 2  # of forward times
 LEAST_S = 1e-9  # the least transfer time; 0 means a layer without parameters
 
 
-def measured(worker: Worker, client: Client | None, sizes: Sequence[int], servers: int) -> PullProfile:
+def measure_profile(worker: Worker, client: Client | None, sizes: Sequence[int], servers: int) -> PullProfile:
     """The profile of a run, the same on all ranks; all ranks call this before training. Weights stay unchanged.
 
     startup_s   of a pull of one element from each server (the paper: the time of `getWeights` beyond `fetchBlockSync`)
@@ -33,15 +33,15 @@ def measured(worker: Worker, client: Client | None, sizes: Sequence[int], server
     Each is the median of repetitions, then the mean over the workers.
     """
     repeats = 1 if worker.blocks else REPEATS
-    startup, transfers = pulls(worker.fabric, client, sizes, worker.workers, repeats)
+    startup, transfers = measure_pulls(worker.fabric, client, sizes, worker.workers, repeats)
     worker.clock.take()  # these pulls belong to no step
     return _profile(worker, sizes, servers, startup, transfers, _forward_s(worker), _hardware(worker), "measured")
 
 
-def pulls(
+def measure_pulls(
     fabric: Fabric, client: Client | None, sizes: Sequence[int], workers: int, repeats: int = REPEATS
 ) -> tuple[float, list[float]]:
-    """(T_s, T_t of each layer) in seconds, as in `measured`; all ranks call it before the first push."""
+    """(T_s, T_t of each layer) in seconds, as in `measure_profile`; all ranks call it before the first push."""
 
     def seconds(pull: Callable[[Client], None]) -> float:
         return _median(fabric, workers, repeats, client, pull)
@@ -59,7 +59,7 @@ def of_sizes(worker: Worker, sizes: Sequence[int], servers: int) -> PullProfile:
     return _profile(worker, sizes, servers, 0.0, [float(size) for size in sizes], zeros, "", "sizes")
 
 
-def described(profile: PullProfile, batches: Batches) -> dict[str, Any]:
+def describe_decision(profile: PullProfile, batches: Batches) -> dict[str, Any]:
     """A decision for the record of a run; times are None if the profile has none."""
     timed = profile.source != "sizes"
     return {
@@ -99,7 +99,7 @@ def _forward_s(worker: Worker) -> list[float]:
     if not worker.is_server:
         state = torch.random.get_rng_state()
         model, device = copy.deepcopy(worker.model_shard.model), worker.model_shard.device
-        layers = layer_times.measure(model, worker.batches, worker.loss_function, device, MINIBATCHES, WARMUP)
+        layers = layer_times.measure_layers(model, worker.batches, worker.loss_function, device, MINIBATCHES, WARMUP)
         times = [layer.forward_s for layer in layers]
         torch.random.set_rng_state(state)
     return [statistics.fmean(column) for column in zip(*worker.fabric.exchange(times)[: worker.workers])]
@@ -127,4 +127,5 @@ def _profile(
 def _hardware(worker: Worker) -> str:
     if worker.blocks:
         return f"virtual time, {worker.fabric.size} ranks"
-    return f"{layer_times.hardware(worker.model_shard.device)}, {worker.fabric.size} ranks, fabric {worker.fabric.name}"
+    hardware = layer_times.hardware_name(worker.model_shard.device)
+    return f"{hardware}, {worker.fabric.size} ranks, fabric {worker.fabric.name}"

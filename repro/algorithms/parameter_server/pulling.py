@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from repro.algorithms.parameter_server.client import Client
-from repro.training.clock import overlap
+from repro.training.clock import overlap_seconds
 from repro.training.model_shard import Loss
 
 Span = tuple[float, float]
@@ -75,7 +75,7 @@ class Pulling:
                 "forward_end_s": self.computing[-1][1] - began,
                 "pull_s": sum(end - start for start, end in pulls),
                 "forward_s": sum(end - start for start, end in self.computing),
-                "overlap_s": overlap(pulls, self.computing),
+                "overlap_s": overlap_seconds(pulls, self.computing),
             }
         )
         return loss

@@ -14,7 +14,7 @@ from repro.core.not_none import not_none
 from repro.fabric.base import ANY_SOURCE, BACKGROUND, MAIN, SIGNALS, Event, Fabric, Work
 from repro.fabric.codecs import NoCodec
 from repro.fabric.collectives.blocks import reduce_cost
-from repro.fabric.meta_tensors import add, div
+from repro.fabric.meta_tensors import add_tensor, divide_tensor
 from repro.training.clock import Clock
 
 REQUEST, PULLED, PUSHED = 0, 0, 0  # tags, of channels SIGNALS, BACKGROUND and MAIN
@@ -22,7 +22,7 @@ PULL, PUSH, LEAVE, NOTHING = range(4)  # kinds of requests; NOTHING: a pull of o
 MOST_REPLIES = 256  # replies in progress; the server waits for the oldest before it sends another
 
 
-def request(kind: int, first: int = 0, last: int = 0, iteration: int = 0) -> torch.Tensor:
+def make_request(kind: int, first: int = 0, last: int = 0, iteration: int = 0) -> torch.Tensor:
     """A request: its kind, first and last layer, and the worker's iteration (from 0)."""
     return torch.tensor([kind, first, last, iteration], dtype=torch.int32)
 
@@ -84,7 +84,7 @@ class Server:
 
     # --- requests of other ranks, on the tasks
     def _serve(self, clients: int) -> None:
-        message = request(NOTHING)
+        message = make_request(NOTHING)
         while clients:
             work = self.fabric.irecv(message, ANY_SOURCE, REQUEST, SIGNALS)
             self.fabric.wait_idle(work)
@@ -189,9 +189,9 @@ class Server:
         for worker in range(1, self.workers):  # in rank order, so that the bits do not depend on the order of arrival
             part = self._dense(parts[worker], first, last)
             with self.fabric.compute(reduce_cost(self.fabric, part.numel(), NoCodec()), "host"):
-                add(total, part)
+                add_tensor(total, part)
         self._finish_replies()
-        self._update(first, last, div(total, self.workers), 1.0)
+        self._update(first, last, divide_tensor(total, self.workers), 1.0)
         self._count(range(self.workers), first, last)
         self.updated_at = self.fabric.now()
 
@@ -216,7 +216,7 @@ class Server:
     def _dense(self, part: torch.Tensor, first: int, last: int) -> torch.Tensor:
         if not self.drop:
             return self.wire.decode(part)
-        return dropping.dense(part, self.shard.shards.size(self.shard.server, first, last), self.drop)
+        return dropping.dense_gradient(part, self.shard.shards.size(self.shard.server, first, last), self.drop)
 
     def _answer_waiting(self) -> None:
         """Answer the pulls whose layers are new enough, in the order of their arrival."""

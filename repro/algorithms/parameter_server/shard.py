@@ -33,7 +33,7 @@ class Shard:
             for layer in range(shards.layers)
             if offsets[layer] < offsets[layer + 1]
         }
-        self.optimizer = optimizers.build(optimizer, [*self.parameters.values()] or [torch.empty(0)])
+        self.optimizer = optimizers.build_optimizer(optimizer, [*self.parameters.values()] or [torch.empty(0)])
         self.schedule = Schedule(optimizer, iterations_per_epoch)
         self.clip_norm: float | None = optimizer.clip_norm
         self.updates = [0] * shards.layers

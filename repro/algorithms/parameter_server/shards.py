@@ -8,7 +8,7 @@ from itertools import accumulate, pairwise
 
 import torch
 
-from repro.fabric.collectives.dense import bounds
+from repro.fabric.collectives.dense import chunk_bounds
 
 
 @dataclass(frozen=True)
@@ -32,13 +32,15 @@ class Shards:
         """
         starts = list(accumulate(sizes, initial=0))
         if placement == "vector":
-            parts = bounds(starts[-1], servers)
+            parts = chunk_bounds(starts[-1], servers)
             pieces = tuple(
                 tuple((min(max(start, first), last), max(min(end, last), first)) for start, end in pairwise(starts))
                 for first, last in parts
             )
         else:
-            cut = [[(start + a, start + b) for a, b in bounds(size, servers)] for start, size in zip(starts, sizes)]
+            cut = [
+                [(start + a, start + b) for a, b in chunk_bounds(size, servers)] for start, size in zip(starts, sizes)
+            ]
             pieces = tuple(tuple(layer[server] for layer in cut) for server in range(servers))
         offsets = tuple(tuple(accumulate((end - start for start, end in own), initial=0)) for own in pieces)
         return cls(pieces, offsets)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from repro.fabric.base import Fabric
-from repro.fabric.codecs import codec
+from repro.fabric.codecs import make_codec
 
 FORMATS = {"float32": "none", "truncate16": "truncate16"}  # option -> codec
 
@@ -20,7 +20,7 @@ class Wire:
     """
 
     def __init__(self, fabric: Fabric, name: str = "float32"):
-        self.fabric, self.codec = fabric, codec(FORMATS[name])
+        self.fabric, self.codec = fabric, make_codec(FORMATS[name])
         self.plain = self.codec.lossless
         self.dtype = torch.float32 if self.plain else torch.bfloat16
 

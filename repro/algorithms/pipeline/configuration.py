@@ -11,8 +11,8 @@ import torch
 
 from repro.algorithms.pipeline import profile as profiles
 from repro.algorithms.pipeline.layers import Profile
-from repro.algorithms.pipeline.layout import AUTOMATIC, Layout, layout, parse_config
-from repro.algorithms.pipeline.partition import partition
+from repro.algorithms.pipeline.layout import AUTOMATIC, Layout, make_layout, parse_config
+from repro.algorithms.pipeline.partition import best_partition
 from repro.core.config_folders import profile_path
 from repro.training.device_times import BACKWARD_TO_FORWARD, BlockSeconds, block_flops
 
@@ -46,7 +46,7 @@ class Configuration:
         ]
 
 
-def configure(worker: Worker, options: Any, sample: torch.Tensor) -> Configuration:
+def configure_stages(worker: Worker, options: Any, sample: torch.Tensor) -> Configuration:
     """The stages by the options `config`, `cuts`, `profile`, `bandwidth_Bps` and `cost_model`; the same on every rank.
 
     sample: a minibatch (N, ...). InputError if the model, the number of ranks and the options do not fit together.
@@ -54,10 +54,10 @@ def configure(worker: Worker, options: Any, sample: torch.Tensor) -> Configurati
     names = [name for name, _ in worker.model_shard.model.named_children()]
     automatic = options.config in AUTOMATIC
     if not automatic and (options.cuts is not None or "-" not in options.config):
-        stages = layout(options.config, options.cuts or [], len(names))
+        stages = make_layout(options.config, options.cuts or [], len(names))
         return Configuration(stages, "given", _names(stages, names), (None,) * len(stages.stages))
-    profile = profiled(worker, options, sample)
-    best = partition(
+    profile = profile_model(worker, options, sample)
+    best = best_partition(
         profile,
         (worker.workers,),
         (options.bandwidth_Bps or worker.fabric.bandwidth_Bps or NOMINAL_BANDWIDTH,),
@@ -69,11 +69,11 @@ def configure(worker: Worker, options: Any, sample: torch.Tensor) -> Configurati
     return Configuration(best.layout, source, _names(best.layout, names), tuple(stage.seconds for stage in best.stages))
 
 
-def profiled(worker: Worker, options: Any, sample: torch.Tensor) -> Profile:
+def profile_model(worker: Worker, options: Any, sample: torch.Tensor) -> Profile:
     """The partitioner's input: the profile in the options' file, else from the testbed's device or from FLOPs."""
     model = worker.model_shard.model
     if options.profile is not None:
-        profile = profiles.read(profile_path(options.profile))
+        profile = profiles.load_profile(profile_path(options.profile))
         profiles.check_model(profile, [name for name, _ in model.named_children()])
         return profile
     model = copy.deepcopy(model)  # `estimated` moves it to the meta device
@@ -83,7 +83,7 @@ def profiled(worker: Worker, options: Any, sample: torch.Tensor) -> Profile:
         forward = [count / NOMINAL_FLOPS for count in flops]
         seconds = BlockSeconds(forward, [BACKWARD_TO_FORWARD * one for one in forward])
         hardware = f"a device of {NOMINAL_FLOPS:g} FLOP/s"
-    return profiles.estimated(model, seconds, sample, hardware)
+    return profiles.estimate_profile(model, seconds, sample, hardware)
 
 
 def _names(stages: Layout, names: Sequence[str]) -> tuple[tuple[str, ...], ...]:

@@ -77,7 +77,7 @@ class Costs:
         return seconds, slowest
 
 
-def costs(
+def stage_costs(
     model: str, layers: Layers, machines: int, bandwidth: float, activations: bool = True, inside: int = 1
 ) -> Costs:
     """The costs with up to `machines` replicas. inside: machines of a group, 1 on the first level."""

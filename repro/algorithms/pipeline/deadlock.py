@@ -28,7 +28,7 @@ class Pass(NamedTuple):
     end: float
 
 
-def run(
+def simulate_plan(
     plan: Plan,
     seconds: Callable[[int, str], float] = lambda stage, kind: 1.0,
     message_s: Callable[[int], float] | None = None,
@@ -95,13 +95,13 @@ def run(
     return sorted(passes, key=lambda one: (one.end, one.rank))
 
 
-def check(plan: Plan) -> None:
+def check_deadlock(plan: Plan) -> None:
     """InputError if the plan deadlocks; simulates as many minibatches as a deadlock needs to appear."""
     layout = plan.layout
     enough = 4 * (layout.ranks + plan.aligned)
     tail = plan.minibatches % plan.aligned
     tried = min(plan.minibatches, min(enough, LONGEST) // plan.aligned * plan.aligned + tail or plan.minibatches)
-    run(replace(plan, minibatches=tried))
+    simulate_plan(replace(plan, minibatches=tried))
 
 
 def _deadlock(plan: Plan, rank: int, op: Op) -> str:

@@ -74,7 +74,7 @@ class Layout:
         return list(range(self.first_rank(stage), self.first_rank(stage + 1)))
 
 
-def layout(config: str, cuts: Sequence[int], blocks: int) -> Layout:
+def make_layout(config: str, cuts: Sequence[int], blocks: int) -> Layout:
     """The layout of a configuration like "2-1-1" whose stages start at block 0 and at the `cuts`.
 
     InputError if the cuts do not fit the configuration and a model of `blocks` blocks.

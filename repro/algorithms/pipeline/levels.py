@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from repro.algorithms.pipeline import optimum
-from repro.algorithms.pipeline.cost_models import Costs, Layers, costs, stage_seconds
-from repro.algorithms.pipeline.ties import choose
+from repro.algorithms.pipeline.cost_models import Costs, Layers, stage_costs, stage_seconds
+from repro.algorithms.pipeline.ties import choose_stages
 
 
 @dataclass(frozen=True)
@@ -32,17 +32,17 @@ class Chain:
     def __init__(self, costs: Costs, allowed: np.ndarray, cuts: np.ndarray):
         self.cuts, self.allowed = cuts.tolist(), allowed
         self.stage_seconds, slowest = costs.between(cuts)
-        self.seconds = float(optimum.least(slowest, allowed)[-1, -1])
+        self.seconds = float(optimum.least_totals(slowest, allowed)[-1, -1])
         self.good = slowest <= self.seconds * (1 + optimum.TOLERANCE)
 
     def optima(self, ways: np.ndarray | None = None) -> int:
-        """The number of optimal pipelines; `ways` as in `optimum.count`."""
-        return optimum.count(self.good, self.allowed, ways)
+        """The number of optimal pipelines; `ways` as in `optimum.count_partitions`."""
+        return optimum.count_partitions(self.good, self.allowed, ways)
 
     def stages(self) -> list[Stage]:
         """The stages of the chosen pipeline."""
         stages, first = [], 0
-        for last, replicas in choose(self.good, self.stage_seconds, self.allowed, self.seconds):
+        for last, replicas in choose_stages(self.good, self.stage_seconds, self.allowed, self.seconds):
             seconds = float(self.stage_seconds[first, last, replicas - 1])
             stages.append(Stage(self.cuts[first], self.cuts[last + 1] - 1, replicas, seconds))
             first = last + 1
@@ -54,7 +54,7 @@ def one_level(
 ) -> tuple[list[Stage], float, int]:
     """(stages of the chosen pipeline, its seconds, number of optimal pipelines), of all layers."""
     whole = layers.cuts(0, len(layers.activations))
-    chain = Chain(costs(model, layers, machines, bandwidth, activations), allowed, whole)
+    chain = Chain(stage_costs(model, layers, machines, bandwidth, activations), allowed, whole)
     return chain.stages(), chain.seconds, chain.optima()
 
 
@@ -67,9 +67,9 @@ def two_levels(
     The groups of an outer stage share its minibatches, and each group runs the best pipeline of the stage's layers on
     its machines. The result has the stages of these inner pipelines, with the replicas of all groups together.
     """
-    inner = costs(model, layers, machines[0], bandwidths[0], activations)
+    inner = stage_costs(model, layers, machines[0], bandwidths[0], activations)
     within = Layers(group_seconds(layers, inner, allowed[0]), layers.parameters, layers.activations)
-    outer = costs(model, within, machines[1], bandwidths[1], activations, inside=machines[0])
+    outer = stage_costs(model, within, machines[1], bandwidths[1], activations, inside=machines[0])
     chain = Chain(outer, allowed[1], layers.cuts(0, len(layers.activations)))
     stages = []
     for run in chain.stages():
@@ -91,5 +91,5 @@ def group_seconds(layers: Layers, inner: Costs, allowed: np.ndarray) -> np.ndarr
     for start in range(count):
         cuts = layers.cuts(start, count)
         _, slowest = inner.between(cuts)
-        seconds[start, cuts[1:] - 1] = optimum.least(slowest, allowed)[1:, -1]
+        seconds[start, cuts[1:] - 1] = optimum.least_totals(slowest, allowed)[1:, -1]
     return seconds

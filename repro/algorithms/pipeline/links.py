@@ -26,7 +26,7 @@ class Links:
         if "tags" in fabric.capabilities:
             return
         message = torch.zeros(1, device=device)
-        for kind, source, to in directions(layout):  # in the same order on all ranks
+        for kind, source, to in message_directions(layout):  # in the same order on all ranks
             group = fabric.subgroup([source, to])
             if group is None:
                 continue
@@ -49,7 +49,7 @@ class Links:
         return self.groups[kind, source].irecv(buffer, 0)
 
 
-def directions(layout: Layout) -> Iterator[tuple[str, int, int]]:
+def message_directions(layout: Layout) -> Iterator[tuple[str, int, int]]:
     """(kind, sender, receiver) of every possible message, once each."""
     for stage in range(len(layout.stages) - 1):
         turns = range(math.lcm(layout.stages[stage].replicas, layout.stages[stage + 1].replicas))

@@ -21,7 +21,7 @@ class Saved:
 
 
 @contextmanager
-def counted(weights: Iterable[torch.Tensor]) -> Iterator[Saved]:
+def count_saved(weights: Iterable[torch.Tensor]) -> Iterator[Saved]:
     """A context that collects what its forward passes keep besides the weights; also on the meta device."""
     saved = Saved()
     own = {weight.untyped_storage()._cdata for weight in weights}  # identifies the storage, also on the meta device

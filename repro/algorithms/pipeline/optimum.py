@@ -13,7 +13,7 @@ import numpy as np
 TOLERANCE = 1e-9  # relative difference below which partitions are equally good
 
 
-def least(table: np.ndarray, allowed: np.ndarray, combine: np.ufunc = np.maximum) -> np.ndarray:
+def least_totals(table: np.ndarray, allowed: np.ndarray, combine: np.ufunc = np.maximum) -> np.ndarray:
     """A(k, m), (N + 1, M + 1): the least total over partitions of the first k layers on m machines; inf if none exists.
 
     combine  a partition's stages: np.maximum for the slowest, np.add for the sum
@@ -37,8 +37,8 @@ def least(table: np.ndarray, allowed: np.ndarray, combine: np.ufunc = np.maximum
 def on_paths(good: np.ndarray, allowed: np.ndarray) -> np.ndarray:
     """(N, N, M): the good stages that occur in a partition of all layers on all machines into good stages."""
     table = np.where(good, 0.0, np.inf)
-    begun = np.isfinite(least(table, allowed))
-    ended = np.isfinite(least(reverse(table), reverse_allowed(allowed))[::-1, ::-1])
+    begun = np.isfinite(least_totals(table, allowed))
+    ended = np.isfinite(least_totals(reverse_table(table), reverse_allowed(allowed))[::-1, ::-1])
     used = np.zeros_like(good)
     for replicas in range(1, good.shape[2] + 1):
         before = begun[:-1, : begun.shape[1] - replicas] & allowed[: begun.shape[1] - replicas, replicas - 1]
@@ -52,14 +52,14 @@ def any_replicas(machines: int) -> np.ndarray:
     return np.ones((machines + 1, machines), bool)
 
 
-def unreplicated(machines: int) -> np.ndarray:
+def allow_unreplicated(machines: int) -> np.ndarray:
     """`allowed` for straight pipelines."""
     allowed = np.zeros((machines + 1, machines), bool)
     allowed[:, 0] = True
     return allowed
 
 
-def exactly(replicas: tuple[int, ...]) -> np.ndarray:
+def allow_replicas(replicas: tuple[int, ...]) -> np.ndarray:
     """`allowed` for exactly these replicas of the stages, first to last."""
     machines, used = sum(replicas), 0
     allowed = np.zeros((machines + 1, machines), bool)
@@ -69,7 +69,7 @@ def exactly(replicas: tuple[int, ...]) -> np.ndarray:
     return allowed
 
 
-def reverse(table: np.ndarray) -> np.ndarray:
+def reverse_table(table: np.ndarray) -> np.ndarray:
     """The table of the chain with its layers in reverse order."""
     return table[::-1, ::-1].swapaxes(0, 1)
 
@@ -86,7 +86,7 @@ def _by_target(allowed: np.ndarray) -> np.ndarray:
     return (target >= 0) & allowed[target, np.arange(machines)[:, None]]
 
 
-def count(good: np.ndarray, allowed: np.ndarray, ways: np.ndarray | None = None) -> int:
+def count_partitions(good: np.ndarray, allowed: np.ndarray, ways: np.ndarray | None = None) -> int:
     """The exact number of partitions of all layers on all machines into good stages.
 
     good (N, N, M): whether a stage is good. ways (N, N): the number of ways in which the machines of a group can share

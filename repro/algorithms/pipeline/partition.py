@@ -1,9 +1,9 @@
 """PipeDream's partitioner (section 3.2): layers into stages, replicas of each, minibatches in flight.
 
-`partition` minimises the slowest stage or transfer, on one network level or on two nested ones (groups of machines with
-a faster network inside), under one of the cost models of `cost_models`. All machines are used, as in A(N, M) of the
-paper. The layers may be a graph: a stage is the difference of two of its downsets (`downsets`), so it uses only layers
-of its own and of stages before it.
+`best_partition` minimises the slowest stage or transfer, on one network level or on two nested ones (groups of machines
+with a faster network inside), under one of the cost models of `cost_models`. All machines are used, as in A(N, M) of
+the paper. The layers may be a graph: a stage is the difference of two of its downsets (`downsets`), so it uses only
+layers of its own and of stages before it.
 
 Ties: `ties`, from the outer level inwards. `optima` counts the partitions whose time is within 1e-9 of the least; with
 two levels those in which every group also has one of the best pipelines of its layers.
@@ -51,7 +51,7 @@ class Partition:
         return Layout(tuple(StageBlocks(stage.first, stage.last, stage.replicas) for stage in self.stages))
 
 
-def partition(
+def best_partition(
     profile: Profile,
     machines: Sequence[int],
     bandwidths: Sequence[float],
@@ -81,9 +81,9 @@ def partition(
         what = "stages to compare in a group of machines (cuts x cuts x cuts x machines of a group, squared)"
         limits.check(what, inner, limits.STAGES_OF_GROUPS)
     layers = Layers.of(profile, cuts)
-    permitted = optimum.unreplicated if straight else optimum.any_replicas
+    permitted = optimum.allow_unreplicated if straight else optimum.any_replicas
     if len(machines) == 1:
-        allowed = optimum.exactly(tuple(replicas)) if replicas else permitted(machines[0])
+        allowed = optimum.allow_replicas(tuple(replicas)) if replicas else permitted(machines[0])
         best = one_level(cost_model, layers, machines[0], bandwidths[0], activations, allowed)
     else:
         both = permitted(machines[0]), permitted(machines[1])

@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from repro.training.device_times import BlockSeconds
 
 
-def read(path: Path | str) -> Profile:
+def load_profile(path: Path | str) -> Profile:
     """The profile in a file, in our JSON or the authors' text format; InputError for any other file."""
     path = Path(path)
     text = read_profile(path, "`repro profile MODEL --out FILE` makes one")
     try:
-        if published.recognised(text):
-            return from_json(asdict(published.parse(text, path.name.split(".")[0])))
+        if published.is_published_format(text):
+            return from_json(asdict(published.parse_profile(text, path.name.split(".")[0])))
         return from_json(strict_json.parse(text))
     except ValueError as error:
         other = f"neither JSON of `repro profile` nor lines 'node1 -- ...' ({error})"
@@ -49,7 +49,7 @@ def from_json(decoded: Any) -> Profile:
     return checked(Profile, decoded)
 
 
-def write(path: Path | str, profile: Profile) -> None:
+def write_profile(path: Path | str, profile: Profile) -> None:
     """Write a profile as JSON, atomically; InputError if no file can be created there."""
     check_target(Path(path))
     write_atomically(Path(path), as_text(profile))
@@ -70,7 +70,7 @@ def check_model(profile: Profile, blocks: Sequence[str]) -> None:
     raise InputError(f"the profile is of another model ({profile.model}): {difference}")
 
 
-def estimated(
+def estimate_profile(
     model: nn.Sequential, blocks: BlockSeconds, x: torch.Tensor, hardware: str, name: str = "unnamed"
 ) -> Profile:
     """A profile with modelled times: `blocks` of a testbed's device for the minibatch `x`, real or on the meta device.

@@ -54,10 +54,10 @@ def profile_model(
     for what, value, least in (("batch", batch, 1), ("minibatches", minibatches, 1), ("warmup", warmup, 0)):
         if value < least:
             raise InputError(f"{what}={value}: must be {least} or more")
-    numerics.prepare(Numerics())
+    numerics.prepare_process(Numerics())
     place = pick_device(device, 0)
-    loaded, classes = inputs(name, dataset, dict(dataset_options or {}))
-    model = models.build(name, loaded.input_shape, classes, seed, place, **dict(model_options or {}))
+    loaded, classes = profile_inputs(name, dataset, dict(dataset_options or {}))
+    model = models.build_model(name, loaded.input_shape, classes, seed, place, **dict(model_options or {}))
     return of_model(name, model, loaded, batch, minibatches, warmup, place, seed)
 
 
@@ -76,9 +76,9 @@ def of_model(
     dataset.iterations(batch)  # InputError if there are too few samples
     batches = dataset.train.minibatches(batch, 1, seed, device)
     check_forward(name, model, batches, dataset.name)
-    layers = measure(model, batches, losses.of(dataset.task), device, minibatches, warmup, progress)
+    layers = measure_layers(model, batches, losses.loss_of(dataset.task), device, minibatches, warmup, progress)
     x, _ = batches[0]
-    return Profile(name, batch, hardware(device), tuple(layers), minibatches, warmup, "measured", tensor_bytes(x))
+    return Profile(name, batch, hardware_name(device), tuple(layers), minibatches, warmup, "measured", tensor_bytes(x))
 
 
 def check_forward(name: str, model: nn.Sequential, batches: Minibatches, dataset: str) -> None:
@@ -99,32 +99,31 @@ def check_forward(name: str, model: nn.Sequential, batches: Minibatches, dataset
             reset_state(model)
 
 
-def inputs(name: str, dataset: str, options: dict[str, Any]) -> tuple[Dataset, int]:
+def profile_inputs(name: str, dataset: str, options: dict[str, Any]) -> tuple[Dataset, int]:
     """(data set, number of classes) for a model; a stand-in's images have the size of the real ones.
 
     options: of the data set, and `standin`. InputError if the model takes another kind of inputs.
     """
-    if models.takes(name) not in (data.kind(dataset), models.ANYTHING):
-        fitting = ", ".join(other for other in data.names() if data.kind(other) == models.takes(name)) or "none"
-        raise InputError(
-            f"model {name} takes {models.takes(name)}, and {dataset} is {data.kind(dataset)}; must be of {fitting}"
-        )
-    own = {option: value for option, value in options.items() if option != "standin"}
-    if "image_size" in data.module(dataset).OPTIONS:
-        own = {"image_size": data.shapes(dataset, **own).input_shape[-1]} | own
-    loaded = data.load(dataset, standin=options.get("standin", "auto"), **own)
-    return loaded, classes_of(loaded, dataset, own)
+    takes, kind = models.input_kind(name), data.input_kind(dataset)
+    if takes not in (kind, models.ANYTHING):
+        fitting = ", ".join(other for other in data.dataset_names() if data.input_kind(other) == takes) or "none"
+        raise InputError(f"model {name} takes {takes}, and {dataset} is {kind}; must be of {fitting}")
+    rest = {option: value for option, value in options.items() if option != "standin"}
+    if "image_size" in data.load_source(dataset).OPTIONS:
+        rest = {"image_size": data.load_shapes(dataset, **rest).input_shape[-1]} | rest
+    loaded = data.load_dataset(dataset, standin=options.get("standin", "auto"), **rest)
+    return loaded, classes_of(loaded, dataset, rest)
 
 
 def classes_of(loaded: Dataset, name: str, options: Mapping[str, Any]) -> int:
     """The real data set's number of classes, also for its stand-in: it determines the last layer's size."""
-    return data.shapes(name, **options).classes if loaded.standin else loaded.classes
+    return data.load_shapes(name, **options).classes if loaded.standin else loaded.classes
 
 
 def usual_dataset(name: str) -> str:
     """The data set on which most experiments train a model; without any, the one in the model's name, else the smallest
     that fits. InputError for an unknown model, and if none fits."""
-    kind = models.takes(name)
+    kind = models.input_kind(name)
     uses: Counter[str] = Counter()
     for experiment in files.group_names("experiment"):
         overrides: dict[str, str] = {}
@@ -134,7 +133,7 @@ def usual_dataset(name: str) -> str:
             uses[overrides["override /dataset"]] += 1
     if uses:
         return uses.most_common(1)[0][0]
-    fitting = sorted((dataset for dataset in data.names() if data.kind(dataset) == kind), key=_size)
+    fitting = sorted((dataset for dataset in data.dataset_names() if data.input_kind(dataset) == kind), key=_size)
     named = [dataset for dataset in fitting if dataset in name]
     usual = max(named, key=len, default=None) or next((each for each in fitting if _takes(name, each)), None)
     if usual is None:
@@ -144,21 +143,21 @@ def usual_dataset(name: str) -> str:
 
 def _size(dataset: str) -> int:
     """The number of values in the real training set."""
-    real = data.shapes(dataset)
+    real = data.load_shapes(dataset)
     return len(real.train) * math.prod(real.input_shape)
 
 
 def _takes(name: str, dataset: str) -> bool:
     """Whether a model can be built for the samples of a data set."""
-    real = data.shapes(dataset)
+    real = data.load_shapes(dataset)
     try:
-        models.build(name, real.input_shape, real.classes, 0, "meta")
+        models.build_model(name, real.input_shape, real.classes, 0, "meta")
     except InputError:
         return False
     return True
 
 
-def hardware(device: torch.device) -> str:
+def hardware_name(device: torch.device) -> str:
     """The hardware in words: its class, the device, threads, torch."""
     facts = provenance.hardware("none", device.type if device.type == "cpu" else "auto")
     if device.type == "cpu":
@@ -169,7 +168,7 @@ def hardware(device: torch.device) -> str:
     return f"{facts['class']} ({used}, torch {torch.__version__})"
 
 
-def measure(
+def measure_layers(
     model: nn.Sequential,
     batches: Minibatches,
     loss_function: Loss,
@@ -190,7 +189,7 @@ def measure(
         for parameter in model.parameters():
             parameter.grad = None
         watch.start()
-        produced = passes(list(blocks.values()), x, y, loss_function, watch)
+        produced = run_minibatch(list(blocks.values()), x, y, loss_function, watch)
         seconds = watch.seconds()
         if number >= warmup:
             timed.append(seconds)
@@ -202,7 +201,9 @@ def measure(
     return list(map(Layer, blocks, forward, backward, activations, map(parameter_bytes, blocks.values())))
 
 
-def passes(blocks: list[nn.Module], x: torch.Tensor, y: torch.Tensor, loss_function: Loss, watch: Watch) -> list[int]:
+def run_minibatch(
+    blocks: list[nn.Module], x: torch.Tensor, y: torch.Tensor, loss_function: Loss, watch: Watch
+) -> list[int]:
     """Run one minibatch; `watch` times each block's forward pass, then each one's backward pass, the last block first.
 
     Returns the bytes of the blocks' outputs.

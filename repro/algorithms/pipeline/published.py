@@ -37,12 +37,12 @@ class Node(NamedTuple):
         return int(self.name.removeprefix("node"))
 
 
-def recognised(text: str) -> bool:
+def is_published_format(text: str) -> bool:
     """Whether a text starts like such a file."""
     return re.match(r"\s*node\S* -- ", text) is not None
 
 
-def parse(text: str, model: str) -> Profile:
+def parse_profile(text: str, model: str) -> Profile:
     """The profile in such a text; InputError naming a malformed line."""
     nodes, after = _graph(text)
     before = {target for targets in after.values() for target in targets}

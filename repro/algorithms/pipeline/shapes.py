@@ -9,12 +9,12 @@ import torch
 from torch import nn
 from torch.func import functional_call
 
-from repro.algorithms.pipeline.memory import counted
+from repro.algorithms.pipeline.memory import count_saved
 from repro.algorithms.pipeline.messages import Shape
 from repro.core.errors import InputError
 
 
-def outputs(blocks: Sequence[nn.Module], x: torch.Tensor) -> list[Shape]:
+def output_shapes(blocks: Sequence[nn.Module], x: torch.Tensor) -> list[Shape]:
     """The shape of each block's output for inputs like x (N, ...), and what autograd keeps of its forward pass.
 
     InputError if an output is no tensor of floats. The blocks stay unchanged: they run with substitute weights and
@@ -29,7 +29,7 @@ def outputs(blocks: Sequence[nn.Module], x: torch.Tensor) -> list[Shape]:
         activation = activation.detach()
         if activation.is_floating_point():
             activation.requires_grad_()
-        with torch.enable_grad(), counted(weights.values()) as saved:
+        with torch.enable_grad(), count_saved(weights.values()) as saved:
             activation = functional_call(block, dict(chain(weights.items(), buffers)), (activation,))
         if not isinstance(activation, torch.Tensor) or not activation.is_floating_point():
             what = type(activation).__name__ if not isinstance(activation, torch.Tensor) else activation.dtype

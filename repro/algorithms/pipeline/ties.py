@@ -12,12 +12,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from repro.algorithms.pipeline.optimum import TOLERANCE, least, reverse, reverse_allowed
+from repro.algorithms.pipeline.optimum import TOLERANCE, least_totals, reverse_allowed, reverse_table
 
 Stage = tuple[int, int]  # last layer, replicas
 
 
-def choose(good: np.ndarray, seconds: np.ndarray, allowed: np.ndarray, limit: float) -> list[Stage]:
+def choose_stages(good: np.ndarray, seconds: np.ndarray, allowed: np.ndarray, limit: float) -> list[Stage]:
     """The chosen partition into good stages (N, N, M); at least one exists.
 
     seconds  (N, N, M): of the stages
@@ -56,8 +56,8 @@ class Graph:
     def of(cls, good: np.ndarray, seconds: np.ndarray, allowed: np.ndarray) -> Graph:
         layers, _, machines = good.shape
         one = np.where(good, 1.0, np.inf)
-        reached = least(one, allowed, np.add)  # stages on the way to a node
-        to_go = least(reverse(one), reverse_allowed(allowed), np.add)[::-1, ::-1]
+        reached = least_totals(one, allowed, np.add)  # stages on the way to a node
+        to_go = least_totals(reverse_table(one), reverse_allowed(allowed), np.add)[::-1, ::-1]
         fewest = int(reached[layers, machines])
         first, last, r = np.nonzero(good)
         pieces = []

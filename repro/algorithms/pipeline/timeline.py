@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from repro.algorithms.pipeline.deadlock import Pass, run
+from repro.algorithms.pipeline.deadlock import Pass, simulate_plan
 from repro.algorithms.pipeline.passes import BACKWARD, FORWARD, Plan
 
 IDLE = "."
 
 
-def text(plan: Plan, forward: int = 1, backward: int = 1) -> str:
+def draw_plan(plan: Plan, forward: int = 1, backward: int = 1) -> str:
     """Draw a plan whose forward and backward passes take so many time units."""
-    return drawn(plan, passes(plan, forward, backward))
+    return draw_passes(plan, timeline_passes(plan, forward, backward))
 
 
-def passes(plan: Plan, forward: int = 1, backward: int = 1) -> list[Pass]:
+def timeline_passes(plan: Plan, forward: int = 1, backward: int = 1) -> list[Pass]:
     """Every pass with its time in units; InputError if the plan deadlocks.
 
     forward, backward: units of a stage's passes, also of a replicated stage's.
     """
-    return run(plan, lambda stage, kind: forward if kind == FORWARD else backward)
+    return simulate_plan(plan, lambda stage, kind: forward if kind == FORWARD else backward)
 
 
-def drawn(plan: Plan, passes: Sequence[Pass]) -> str:
+def draw_passes(plan: Plan, passes: Sequence[Pass]) -> str:
     """Draw passes. Minibatches count from 1, as in the paper; a star marks a backward pass, a dot an idle unit."""
     units = int(max(one.end for one in passes))
     width = len(str(plan.minibatches)) + 1

@@ -21,23 +21,23 @@ def largest_block(p: int, n: int) -> int:
     return -(-(n // FLOAT32) // p) * FLOAT32
 
 
-def rounds(p: int) -> int:
+def log2_rounds(p: int) -> int:
     """ceil(log2 p)."""
     return (p - 1).bit_length()
 
 
-def ring(p: int, n: int, alpha: float, beta: float, gamma: float = 0.0, sync: float = 0.0) -> float:
+def ring_seconds(p: int, n: int, alpha: float, beta: float, gamma: float = 0.0, sync: float = 0.0) -> float:
     """Ring allreduce, Pipe-SGD equation (5) after [47]: 2(p-1) alpha + 2 (p-1)/p n beta + (p-1)/p n gamma + S."""
     block = largest_block(p, n)
     return sync + 2 * (p - 1) * (alpha + block * beta) + (p - 1) * block * gamma
 
 
 def ring_half_duplex(p: int, n: int, alpha: float, beta: float, gamma: float = 0.0) -> float:
-    """`ring` whose ranks send and receive in turns: 4(p-1) alpha + 4 (p-1)/p n beta + (p-1)/p n gamma.
+    """`ring_seconds` whose ranks send and receive in turns: 4(p-1) alpha + 4 (p-1)/p n beta + (p-1)/p n gamma.
 
     Exact for an even p that divides the elements, else a bound from above.
     """
-    return ring(p, n, 2 * alpha, 2 * beta, gamma)
+    return ring_seconds(p, n, 2 * alpha, 2 * beta, gamma)
 
 
 def ring_encoded(p: int, n: int, alpha: float, beta: float, costs: Costs, codec: Codec) -> float:
@@ -131,7 +131,7 @@ def reduce_scatter(p: int, n: int, alpha: float, beta: float, gamma: float = 0.0
     return (p - 1) * (alpha + largest_block(p, n) * (beta + gamma))
 
 
-def allgather(p: int, n: float, alpha: float, beta: float, gamma: float = 0.0) -> float:
+def allgather_seconds(p: int, n: float, alpha: float, beta: float, gamma: float = 0.0) -> float:
     """Ring allgather of n bytes from every rank [47]: (p-1)(alpha + n beta)."""
     return (p - 1) * (alpha + n * beta)
 
@@ -163,7 +163,7 @@ def recursive_doubling(p: int, n: int, alpha: float, beta: float, gamma: float =
     return max(at + (alpha + wire) * (rank < p - core) for rank, at in enumerate(ready))
 
 
-def reduce(p: int, n: float, alpha: float, beta: float, gamma: float = 0.0) -> float:
+def reduce_seconds(p: int, n: float, alpha: float, beta: float, gamma: float = 0.0) -> float:
     """Binomial tree to one rank [47]: log2 p (alpha + n beta + n gamma) for p a power of two.
 
     Exact for any p with one receiving NIC a node, by the tree's recursion: children with smaller subtrees are ready
@@ -188,7 +188,7 @@ def reduce(p: int, n: float, alpha: float, beta: float, gamma: float = 0.0) -> f
     return ready(p)
 
 
-def broadcast(p: int, n: float, alpha: float, beta: float, gamma: float = 0.0) -> float:
+def broadcast_seconds(p: int, n: float, alpha: float, beta: float, gamma: float = 0.0) -> float:
     """Binomial tree from one rank [47]: log2 p (alpha + n beta) for p a power of two.
 
     Exact for any p by recursion: a rank sends to its farthest partner first, one message after the other, each n beta
@@ -197,7 +197,7 @@ def broadcast(p: int, n: float, alpha: float, beta: float, gamma: float = 0.0) -
 
     def last(ranks: int) -> float:
         latest, sent = 0.0, 0
-        distance = 1 << rounds(ranks)
+        distance = 1 << log2_rounds(ranks)
         while distance > 1:
             distance //= 2
             if distance < ranks:
@@ -208,12 +208,12 @@ def broadcast(p: int, n: float, alpha: float, beta: float, gamma: float = 0.0) -
     return last(p)
 
 
-def tree(p: int, n: float, alpha: float, beta: float, gamma: float = 0.0) -> float:
+def tree_seconds(p: int, n: float, alpha: float, beta: float, gamma: float = 0.0) -> float:
     """Binomial reduce, then broadcast: log2 p (2 alpha + 2 n beta + n gamma) for p a power of two."""
-    return reduce(p, n, alpha, beta, gamma) + broadcast(p, n, alpha, beta)
+    return reduce_seconds(p, n, alpha, beta, gamma) + broadcast_seconds(p, n, alpha, beta)
 
 
-def push(p: int, n: int, alpha: float, beta: float, gamma: float = 0.0) -> float:
+def push_seconds(p: int, n: int, alpha: float, beta: float, gamma: float = 0.0) -> float:
     """p clients send n bytes to a server at once (incast), which adds each vector while the next one arrives.
 
     alpha + p n beta + n gamma if summing is no slower than the network (gamma <= beta), else
@@ -226,17 +226,17 @@ def push(p: int, n: int, alpha: float, beta: float, gamma: float = 0.0) -> float
     return alpha + max(p * n * beta + n * gamma, 2 * n * beta + (p - 1) * n * gamma)
 
 
-def pull(p: int, n: int, alpha: float, beta: float) -> float:
+def pull_seconds(p: int, n: int, alpha: float, beta: float) -> float:
     """A server sends n bytes to each of p clients, one after the other: alpha + p n beta."""
     return alpha + p * n * beta if p else 0.0
 
 
-def server(p: int, n: int, alpha: float, beta: float, gamma: float = 0.0) -> float:
+def server_seconds(p: int, n: int, alpha: float, beta: float, gamma: float = 0.0) -> float:
     """Allreduce through a dedicated server, p clients: push, then pull; 2 (alpha + p n beta) + n gamma.
 
     docs/errata.md, PS-7: with p = 4 about 8 n beta where the ring has 1.5 n beta.
     """
-    return push(p, n, alpha, beta, gamma) + pull(p, n, alpha, beta)
+    return push_seconds(p, n, alpha, beta, gamma) + pull_seconds(p, n, alpha, beta)
 
 
 def sharded_server(p: int, n: int, alpha: float, beta: float, gamma: float = 0.0) -> float:
@@ -250,22 +250,22 @@ def sharded_server(p: int, n: int, alpha: float, beta: float, gamma: float = 0.0
     return 2 * alpha + (p - 1) * largest_block(p, n) * (2 * beta + gamma) if p > 1 else 0.0
 
 
-def collective(name: str, ranks: int, n: int, alpha: float, beta: float, gamma: float = 0.0) -> float:
+def collective_seconds(name: str, ranks: int, n: int, alpha: float, beta: float, gamma: float = 0.0) -> float:
     """The closed form of a collective of `repro bench collective`, by its name; `ranks` includes the server."""
     forms = {
-        "ring": ring,
+        "ring": ring_seconds,
         "ring_half_duplex": ring_half_duplex,
         "ring_pipelined": ring_pipelined,
-        "native": ring,  # the virtual fabric's own allreduce is a ring
-        "auto": ring,  # and its automatic choice
+        "native": ring_seconds,  # the virtual fabric's own allreduce is a ring
+        "auto": ring_seconds,  # and its automatic choice
         "recursive_doubling": recursive_doubling,
-        "tree": tree,
+        "tree": tree_seconds,
         "sharded_server": sharded_server,
-        "allgather": allgather,
+        "allgather": allgather_seconds,
         "reduce_scatter": reduce_scatter,
-        "broadcast": broadcast,
-        "reduce": reduce,
+        "broadcast": broadcast_seconds,
+        "reduce": reduce_seconds,
     }
     if name == "server":
-        return server(ranks - 1, n, alpha, beta, gamma)
+        return server_seconds(ranks - 1, n, alpha, beta, gamma)
     return forms[name](ranks, n, alpha, beta, gamma)

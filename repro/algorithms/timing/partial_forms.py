@@ -19,7 +19,7 @@ Transfer = tuple[int | None, int | None, bool]  # to, from, and whether what is 
 BEGIN, LEFT, ARRIVED = range(3)
 
 
-def transfers(rank: int, p: int) -> Iterator[Transfer]:
+def rank_transfers(rank: int, p: int) -> Iterator[Transfer]:
     """A rank's transfers in order; both of a pair end before the next begin."""
     core = 1 << (p.bit_length() - 1)
     if rank >= core:
@@ -58,10 +58,10 @@ class Card:
         return self.since + max(0.0, self.left[sender]) * len(self.left), sender
 
 
-def exchange(starts: Sequence[float], alpha: float, wire: float, work: float) -> list[float]:
+def exchange_ends(starts: Sequence[float], alpha: float, wire: float, work: float) -> list[float]:
     """When each rank ends an exchange that it starts at `starts`. wire, work: seconds to send and to add a vector."""
     p = len(starts)
-    plans = [transfers(rank, p) for rank in range(p)]
+    plans = [rank_transfers(rank, p) for rank in range(p)]
     cards, ends = [Card() for _ in range(p)], list(starts)
     adds = [False] * p  # whether a rank adds what it receives now
     awaited: list[set[tuple[int, int]]] = [set() for _ in range(p)]  # (LEFT, receiver) or (ARRIVED, sender)
@@ -113,6 +113,6 @@ def partial_step(initiator: str, p: int, computation: float, alpha: float, wire:
     drawn = Random(0).sample(range(p), p) * ROUNDS
     for rank in drawn[:ROUNDS]:
         started.append(min(ready) if initiator == SOLO else ready[rank])
-        ends = exchange([max(end, started[-1]) for end in ends], alpha, wire, work)
+        ends = exchange_ends([max(end, started[-1]) for end in ends], alpha, wire, work)
         ready = [max(end, before) + computation for end, before in zip(ends, ready)]
     return (started[-1] - started[WARMUP]) / (ROUNDS - 1 - WARMUP)

@@ -14,9 +14,15 @@ from typing import Any
 
 from repro.algorithms.pipeline.layers import Layer, Profile
 from repro.algorithms.pipeline.layout import Layout, StageBlocks
-from repro.algorithms.pipeline.partition import Partition, partition
+from repro.algorithms.pipeline.partition import Partition, best_partition
 from repro.algorithms.pipeline.passes import Op, Plan
-from repro.algorithms.timing.collective_forms import FLOAT32, largest_block, recursive_doubling, ring, ring_encoded
+from repro.algorithms.timing.collective_forms import (
+    FLOAT32,
+    largest_block,
+    recursive_doubling,
+    ring_encoded,
+    ring_seconds,
+)
 from repro.algorithms.timing.partial_forms import partial_step
 from repro.algorithms.timing.pipeline_forms import flush_s
 from repro.algorithms.timing.sparse_forms import ELEMENT, gtopk_tree, topk_doubling
@@ -63,9 +69,9 @@ def allreduce_s(nbytes: int, setting: Setting, place: Place, codec: str) -> floa
     if place.workers == 1:
         return 0.0
     if codec != "none":
-        return ring_encoded(place.workers, nbytes, place.alpha, place.beta, setting.costs, codecs.codec(codec))
+        return ring_encoded(place.workers, nbytes, place.alpha, place.beta, setting.costs, codecs.make_codec(codec))
     bed = setting.testbed
-    return ring(place.workers, nbytes, place.alpha, place.beta, bed.gamma_s_per_byte, bed.sync_s)
+    return ring_seconds(place.workers, nbytes, place.alpha, place.beta, bed.gamma_s_per_byte, bed.sync_s)
 
 
 def codec_s(setting: Setting, codec: str) -> float:
@@ -251,7 +257,7 @@ def stages_of(candidate: Candidate, setting: Setting) -> Sequence[StageBlocks] |
 @lru_cache(maxsize=256)
 def _partition(profile: Profile, workers: int, beta: float, straight: bool) -> Partition | None:
     try:
-        return partition(profile, (workers,), (1 / beta,), straight=straight)
+        return best_partition(profile, (workers,), (1 / beta,), straight=straight)
     except InputError:
         return None
 

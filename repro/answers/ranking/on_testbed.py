@@ -10,7 +10,7 @@ from repro.algorithms.pipeline import profile as profiles
 from repro.answers.ranking.setting import Setting, coarse
 from repro.answers.ranking.workload import of_module
 from repro.data.base import WORDS
-from repro.models import build
+from repro.models import build_model
 from repro.rank.factory import modelled_seconds
 
 
@@ -18,9 +18,11 @@ def setting_on(
     bed: Any, model: str, options: Mapping[str, Any], dataset: str, batch: int, workers: int, late: float = 0.0
 ) -> Setting:
     """batch: of one worker; late: as in `Setting`."""
-    real = data.shapes(dataset)
+    real = data.load_shapes(dataset)
     blocks = modelled_seconds(model, real.input_shape, real.classes, batch, bed.device, tuple(options.items()))
-    built = build(model, real.input_shape, real.classes, 0, "meta", **options)
-    profile = profiles.estimated(built, blocks, profiles.nominal_inputs(built, real.input_shape, batch), "", model)
+    built = build_model(model, real.input_shape, real.classes, 0, "meta", **options)
+    profile = profiles.estimate_profile(
+        built, blocks, profiles.nominal_inputs(built, real.input_shape, batch), "", model
+    )
     load = of_module(built, model, batch, real.input_shape, real.kind in WORDS)
     return Setting(coarse(profile), workers, bed, late=late, matrices=load.matrices)

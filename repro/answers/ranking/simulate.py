@@ -71,7 +71,7 @@ def step(candidate: Candidate, setting: Setting) -> Step:
         model = nn.Sequential(OrderedDict(zip(names, map(SizedBlock, profile.layers))))
         worker = worker_of(fabric, place.workers, model, round(profile.input_bytes), "meta", seconds)
         if late_s and place.workers > 1:
-            late = imbalance.load("random_one")
+            late = imbalance.load_imbalance("random_one")
             worker.imbalance = late(late.Options(delay_s=late_s), place.workers, 0)
         return observe(fabric, kind(parsed), worker, WARMUP, steps)
 

@@ -18,7 +18,7 @@ from repro import data, models
 from repro.algorithms.pipeline import profile as profiles
 from repro.algorithms.pipeline import profiler
 from repro.algorithms.pipeline.layers import Layer, Profile, tensor_bytes
-from repro.algorithms.pipeline.memory import counted
+from repro.algorithms.pipeline.memory import count_saved
 from repro.answers.ranking import published_models
 from repro.answers.ranking.setting import coarse, slower
 from repro.core import own_code
@@ -71,17 +71,17 @@ def of(model: str, batch: int, shape: Sequence[int] | None = None) -> Workload:
         build, own_shape = published_models.BUILD[model]
         with torch.device("meta"):
             return of_module(build(), model, batch, shape or own_shape)
-    if model not in models.names():
-        known = [*models.names(), *published_models.BUILD]
+    if model not in models.model_names():
+        known = [*models.model_names(), *published_models.BUILD]
         raise InputError(f"{unknown('model', model, known)}; or FILE.py:Class of a module, or FILE.json")
     dataset = profiler.usual_dataset(model)
-    real = data.shapes(dataset)
-    built = models.build(model, real.input_shape, real.classes, 0, "meta")
+    real = data.load_shapes(dataset)
+    built = models.build_model(model, real.input_shape, real.classes, 0, "meta")
     return of_module(built, model, batch, real.input_shape, real.kind in WORDS)
 
 
 def of_profile(path: Path) -> Workload:
-    profile = profiles.read(path)
+    profile = profiles.load_profile(path)
     if not profile.seconds:
         raise InputError(f"{path}: its layers take no time; must have forward_s and backward_s")
     activations = sum(layer.activation_bytes for layer in profile.layers)
@@ -168,7 +168,7 @@ def _traced(module: nn.Module, name: str, batch: int, samples: _Samples) -> Work
     with (
         FlopCounterMode(display=False) as counter,
         _recorded(module, counter) as parts,
-        counted(module.parameters()) as activations,
+        count_saved(module.parameters()) as activations,
     ):
         module(x)
     layers, scale = [], batch / size
@@ -268,4 +268,4 @@ def timed_here(model: str, batch: int, shape: Sequence[int] | None, load: Worklo
         times.append(step(size))
     seconds = statistics.median(times[1:]) * batch / size
     part = "" if size == batch else f", in proportion to {size} sample{'s' * (size > 1)}"
-    return load.with_seconds(seconds, f"timed on this machine{part}: {profiler.hardware(device)}")
+    return load.with_seconds(seconds, f"timed on this machine{part}: {profiler.hardware_name(device)}")

@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from repro.core.errors import InputError
 from repro.data.augmentation import Augmentation
-from repro.data.base import Dataset, Samples, View, moved
+from repro.data.base import Dataset, Samples, View, move_tensor
 
 NUMBERS = 8  # random numbers of a sample: flip, down, right, area, aspect and three for colour
 AREA, ASPECT = 0.08, math.log(4 / 3)
@@ -27,7 +27,7 @@ COLOURS = (EIGENVECTORS, EIGENVALUES, DEVIATION)
 BITS = 23  # of a random number, so that adding half a step is exact in float32
 
 
-def augmented(dataset: Dataset, augmentation: Augmentation | None) -> Dataset:
+def augment_dataset(dataset: Dataset, augmentation: Augmentation | None) -> Dataset:
     """The data set with augmented training minibatches, whose images are cropped to its `input_shape`.
 
     InputError for crop=random if real images are stored no larger than that.
@@ -68,15 +68,15 @@ class Augmented(View):
 
     def draw(self, rows: torch.Tensor, epoch: str) -> tuple[torch.Tensor, torch.Tensor]:
         x, y = self.whole.select(rows)
-        numbers = moved(uniform(f"augment/{epoch}", rows), x.device)  # rows stay on the host
-        return augment(x, numbers, self.augmentation, self.size), y
+        numbers = move_tensor(uniform_numbers(f"augment/{epoch}", rows), x.device)  # rows stay on the host
+        return augment_images(x, numbers, self.augmentation, self.size), y
 
     def _middle(self, x: torch.Tensor) -> torch.Tensor:
         top, left = ((held - side) // 2 for held, side in zip(x.shape[-2:], self.size))
         return x[..., top : top + self.size[0], left : left + self.size[1]]
 
 
-def uniform(text: str, samples: torch.Tensor) -> torch.Tensor:
+def uniform_numbers(text: str, samples: torch.Tensor) -> torch.Tensor:
     """Random numbers (n, NUMBERS) float32 in (0, 1) that depend only on the text and each sample's row (n,).
 
     SplitMix64 (Steele, Lea, Flood 2014) computes any element of its stream directly, without a state.
@@ -90,7 +90,9 @@ def uniform(text: str, samples: torch.Tensor) -> torch.Tensor:
     return (_shifted(mixed, 64 - BITS).to(torch.float32) + 0.5) / 2**BITS
 
 
-def augment(x: torch.Tensor, numbers: torch.Tensor, augmentation: Augmentation, size: tuple[int, ...]) -> torch.Tensor:
+def augment_images(
+    x: torch.Tensor, numbers: torch.Tensor, augmentation: Augmentation, size: tuple[int, ...]
+) -> torch.Tensor:
     """Normalised images (n, C, H, W), augmented by their random numbers (n, NUMBERS), as (n, C, *size)."""
     flip, down, right, area, aspect, *colour = numbers.unbind(1)
     flipped = (flip < 0.5) & bool(augmentation.flip)
@@ -102,7 +104,7 @@ def augment(x: torch.Tensor, numbers: torch.Tensor, augmentation: Augmentation, 
         still = augmentation.crop is None and not pad
         x = _window(x, size, flipped, *((torch.full_like(down, 0.5),) * 2 if still else (down, right)))
     if augmentation.colour:
-        vectors, values, deviation = (moved(torch.tensor(one), x.device) for one in COLOURS)
+        vectors, values, deviation = (move_tensor(torch.tensor(one), x.device) for one in COLOURS)
         parts = [vectors[:, i] * (augmentation.colour * values[i] / deviation) for i in range(3)]
         first, second, third = (part * _normal(number)[:, None] for part, number in zip(parts, colour))  # (n, 3)
         shift = first + second + third

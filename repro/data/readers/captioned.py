@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from repro.core.not_none import not_none
-from repro.data.base import Samples, chosen, moved
+from repro.data.base import Samples, choose_rows, move_tensor
 from repro.data.readers.clip_features import Source
 from repro.data.readers.msvd_clips import Clip
 from repro.data.readers.text import IGNORED
@@ -65,7 +65,7 @@ class Captioned(Samples):
 
     def subset(self, samples: int, seed: int = 0) -> Captioned:
         """`samples` of the samples; their captions are not decoded."""
-        return self._with([self.rows[row] for row in chosen(len(self), samples, seed).tolist()], 0, self._device)
+        return self._with([self.rows[row] for row in choose_rows(len(self), samples, seed).tolist()], 0, self._device)
 
     def _with(self, rows: Sequence[tuple[int, int]], scored: int, device: torch.device | str) -> Captioned:
         return Captioned(self.clips, rows, self.numbers, self.source, self.steps, self.features, scored, device)
@@ -82,7 +82,7 @@ class Captioned(Samples):
         for place, clip in enumerate(clips):
             features = torch.from_numpy(not_none(self.source)(clip, self.steps))
             x[place, self.steps - len(features) :, :-1] = features
-        return moved(x, self.device)
+        return move_tensor(x, self.device)
 
     def spelled(self, numbers: Sequence[int]) -> list[str]:
         """The words with these numbers up to <eos>; <unk> for unknown numbers."""
@@ -100,8 +100,8 @@ class Captioned(Samples):
             words, targets = self._words(*row)
             inputs[place, : len(words)], labels[place, : len(targets)] = words, targets
         x = self.frames([self.clips[clip] for clip, _ in rows])
-        x[..., -1] = moved(torch.from_numpy(inputs), self.device)
-        return x, moved(torch.from_numpy(labels.reshape(-1)), self.device)
+        x[..., -1] = move_tensor(torch.from_numpy(inputs), self.device)
+        return x, move_tensor(torch.from_numpy(labels.reshape(-1)), self.device)
 
     def _words(self, clip: int, caption: int) -> tuple[np.ndarray, np.ndarray]:
         """The caption as the network's input and target, of equal length."""

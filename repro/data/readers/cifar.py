@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from repro.core.errors import InputError
-from repro.data.files import File, limit
+from repro.data.files import File, limited_count
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset, Split
@@ -46,7 +46,7 @@ class Archive:
             raise InputError(f"{path}: holds no {', '.join(sorted(missing))}")
 
 
-def records(path: Path, labels: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
+def read_records(path: Path, labels: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
     """(pixels (N, 3072), the last of `labels` label bytes (N,)) of a binary file, both uint8.
 
     InputError for an incomplete record, and for an unknown label.
@@ -65,7 +65,7 @@ def check_labels(path: Path, labels: np.ndarray, classes: int) -> None:
         raise InputError(f"{path}: label {labels.max()}, expected 0 to {classes - 1}")
 
 
-def split(pixels: np.ndarray, labels: np.ndarray, mean: tuple, deviation: tuple, first: int) -> Split:
+def image_split(pixels: np.ndarray, labels: np.ndarray, mean: tuple, deviation: tuple, first: int) -> Split:
     """The `first` images of pixels (N, 3072) and labels (N,); mean, deviation: of each channel, for pixels in 0..1."""
     import torch
 
@@ -76,16 +76,18 @@ def split(pixels: np.ndarray, labels: np.ndarray, mean: tuple, deviation: tuple,
     return Split(x, torch.from_numpy(labels[:first].astype(np.int64)), *scale)
 
 
-def standin(name: str, classes: int, images: int | None = None, test_images: int | None = None) -> Dataset:
+def cifar_standin(name: str, classes: int, images: int | None = None, test_images: int | None = None) -> Dataset:
     """A synthetic stand-in (`repro.data.synthetic_images`), by default of 10,000 and 2,000 images."""
     from repro.data import synthetic_images
 
-    train = limit("images", images, TRAIN, STANDIN_TRAIN)
-    return synthetic_images.dataset(name, classes, SHAPE, train, limit("test_images", test_images, TEST, STANDIN_TEST))
+    train = limited_count("images", images, TRAIN, STANDIN_TRAIN)
+    return synthetic_images.synthetic_dataset(
+        name, classes, SHAPE, train, limited_count("test_images", test_images, TEST, STANDIN_TEST)
+    )
 
 
-def shapes(
+def cifar_shapes(
     classes: int, images: int | None = None, test_images: int | None = None
 ) -> tuple[tuple[int, int], int, tuple]:
     """((training images, test images), classes, shape of an image)."""
-    return (limit("images", images, TRAIN), limit("test_images", test_images, TEST)), classes, SHAPE
+    return (limited_count("images", images, TRAIN), limited_count("test_images", test_images, TEST)), classes, SHAPE

@@ -34,14 +34,14 @@ class Extracted:
 
     def __call__(self, clip: Clip, most: int) -> np.ndarray:
         path = self.folder / f"{clip.name}.npy"
-        array = feature_files.load(path)
+        array = feature_files.load_features(path)
         if array.shape[1] < self.features:
             raise InputError(f"{path}: {array.shape[1]} features a frame, fewer than dataset.features={self.features}")
         return array[:most, : self.features].astype(np.float32)
 
     def check(self, clips: Sequence[Clip]) -> str:
         """The SHA-256 over names and sizes of the clips' files; InputError if files are missing or hold no features."""
-        checksum = feature_files.checksum(self.folder, [clip.name for clip in clips], "clips")
+        checksum = feature_files.features_checksum(self.folder, [clip.name for clip in clips], "clips")
         for clip in clips:
             self(clip, 1)
         return checksum

@@ -11,7 +11,7 @@ import numpy as np
 from repro.core.errors import InputError, some_of
 
 
-def load(path: Path, expected: str = "features") -> np.ndarray:
+def load_features(path: Path, expected: str = "features") -> np.ndarray:
     """The memory-mapped array (frames, features), float16 or float32; InputError for a file without such an array.
 
     expected: the required number of features; "features": any.
@@ -26,7 +26,7 @@ def load(path: Path, expected: str = "features") -> np.ndarray:
     return array
 
 
-def checksum(folder: Path, names: Sequence[str], what: str, remedy: str = "") -> str:
+def features_checksum(folder: Path, names: Sequence[str], what: str, remedy: str = "") -> str:
     """The SHA-256 over the names and sizes of the files; InputError naming missing ones. what: "clips" or "videos"."""
     absent, lines = [], []
     for name in names:

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from repro.data import counter_rng
-from repro.data.base import Samples, moved
+from repro.data.base import Samples, move_tensor
 
 STEPS = 147.8005  # standard deviation of the odd numbers -255, -253, ..., 255, by which they are divided
 LEVELS = 8  # coefficients are -7, -5, ..., 7 divided by it
@@ -72,6 +72,6 @@ class HyperplanePoints(Samples):
         sums = torch.zeros(len(numbers), dtype=torch.float64)
         for at in range(0, self.dimensions, EXACT):
             sums += x[:, at : at + EXACT] @ self.coefficients[at : at + EXACT]
-        noise = torch.from_numpy(counter_rng.normal(self.noises, numbers))
+        noise = torch.from_numpy(counter_rng.normal_values(self.noises, numbers))
         y = sums.div_(STEPS * LEVELS).add_(noise, alpha=self.noise).to(torch.float32)
-        return moved(x.div_(STEPS), self._device), moved(y, self._device)
+        return move_tensor(x.div_(STEPS), self._device), move_tensor(y, self._device)

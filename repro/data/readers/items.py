@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from repro.core.errors import InputError
-from repro.data.base import Samples, View, moved
-from repro.data.minibatches import seeded
+from repro.data.base import Samples, View, move_tensor
+from repro.data.minibatches import seeded_generator
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,11 @@ class Items(Samples):
         return self._read(rows.tolist(), epoch)
 
     def _read(self, rows: Sequence[int], epoch: str) -> tuple[torch.Tensor, torch.Tensor]:
-        x = torch.stack([normalised(tensor(sample(self.items, row, epoch)[0], f"sample {row}")) for row in rows])
+        x = torch.stack(
+            [normalise_inputs(as_tensor(read_sample(self.items, row, epoch)[0], f"sample {row}")) for row in rows]
+        )
         y = torch.stack([self.y[row] for row in rows])
-        return moved(x, self.place), moved(y, self.place)
+        return move_tensor(x, self.place), move_tensor(y, self.place)
 
 
 @dataclass(frozen=True)
@@ -68,17 +70,17 @@ class Typed(View):
         return self.of_kind
 
 
-def sample(items: Any, row: int, epoch: str) -> tuple[Any, Any]:
+def read_sample(items: Any, row: int, epoch: str) -> tuple[Any, Any]:
     """One item (x, y); InputError if it is no pair."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seeded(f"{epoch}/{row}").initial_seed())
+        torch.manual_seed(seeded_generator(f"{epoch}/{row}").initial_seed())
         item = items[row]
     if not isinstance(item, tuple | list) or len(item) != 2:
         raise InputError(f"sample {row}: must be a pair (x, y), not {_kind(item)}")
     return item[0], item[1]
 
 
-def tensor(value: Any, what: str) -> torch.Tensor:
+def as_tensor(value: Any, what: str) -> torch.Tensor:
     """A number, array or tensor as a tensor; InputError for other values."""
     if isinstance(value, torch.Tensor):
         return value
@@ -93,14 +95,14 @@ def _kind(value: Any) -> str:
     return f"a value of type {type(value).__name__}{several}"
 
 
-def normalised(x: torch.Tensor) -> torch.Tensor:
+def normalise_inputs(x: torch.Tensor) -> torch.Tensor:
     """Inputs for a model: bytes scaled to 0 .. 1, other integers as int64, floating-point numbers as float32."""
     if x.dtype == torch.uint8:
         return x.float().div_(255)
     return x.float() if x.is_floating_point() else x.long()
 
 
-def labels(y: torch.Tensor, what: str) -> torch.Tensor:
+def check_labels(y: torch.Tensor, what: str) -> torch.Tensor:
     """Classes as int64, or values as float32, of shape (N,); InputError for other shapes and classes below 0."""
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
@@ -113,7 +115,7 @@ def labels(y: torch.Tensor, what: str) -> torch.Tensor:
     return y.long()
 
 
-def read(items: Any, what: str) -> tuple[Items, torch.Tensor, str]:
+def read_items(items: Any, what: str) -> tuple[Items, torch.Tensor, str]:
     """The split of a Dataset, its first sample, and a checksum over all samples, which are read once."""
     if not hasattr(items, "__getitem__") or not hasattr(items, "__len__"):
         raise InputError(f"{what}: must be a Dataset with __getitem__ and __len__, not {type(items).__name__}")
@@ -121,7 +123,7 @@ def read(items: Any, what: str) -> tuple[Items, torch.Tensor, str]:
         raise InputError(f"{what}: has no samples")
     digest, targets, first = hashlib.sha256(), [], None
     for row in range(len(items)):
-        x, y = (tensor(each, f"sample {row}: {name}").cpu() for name, each in zip("xy", sample(items, row, "")))
+        x, y = (as_tensor(each, f"sample {row}: {name}").cpu() for name, each in zip("xy", read_sample(items, row, "")))
         first = first or (x.shape, y.shape)
         for name, shape, needed in zip("xy", (x.shape, y.shape), first):
             if shape != needed:
@@ -131,6 +133,6 @@ def read(items: Any, what: str) -> tuple[Items, torch.Tensor, str]:
         digest.update(f"{x.dtype} {tuple(x.shape)}".encode())
         digest.update(x.contiguous().view(-1).view(torch.uint8).numpy().tobytes() if x.numel() else b"")
         targets.append(y)
-    y = labels(torch.stack(targets), what)
+    y = check_labels(torch.stack(targets), what)
     digest.update(y.numpy().tobytes())
-    return Items(items, y), normalised(tensor(sample(items, 0, "")[0], what)), digest.hexdigest()
+    return Items(items, y), normalise_inputs(as_tensor(read_sample(items, 0, "")[0], what)), digest.hexdigest()

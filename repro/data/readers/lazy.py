@@ -12,9 +12,9 @@ import torch
 from PIL import Image
 
 from repro.core.errors import InputError, some_of
-from repro.data.base import Samples, Split, moved
-from repro.data.images import LARGE_PIXELS, Source, Unreadable, decoded, size
-from repro.data.readers.prefetch import AHEAD, PrefetchQueue, pool
+from repro.data.base import Samples, Split, move_tensor
+from repro.data.images import LARGE_PIXELS, Source, Unreadable, image_size, open_image
+from repro.data.readers.prefetch import AHEAD, PrefetchQueue, reader_threads
 
 STRETCH = 8  # images of a thread's work item
 
@@ -34,7 +34,7 @@ class Decoder:
         self.shorter = shorter or round(max(size) * 256 / 224)
 
     def __call__(self, path: Source) -> np.ndarray:
-        with decoded(path) as image:
+        with open_image(path) as image:
             return np.asarray(self._cut(path, image)).transpose(2, 0, 1)
 
     def _cut(self, path: Source, image: Image.Image) -> Image.Image:
@@ -96,14 +96,14 @@ class LazySplit(Samples):
         return LazySplit(self.paths, self.y.to(device), self.decoder, mean, deviation, self._ahead)
 
     def select(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        return self._decoded(rows.tolist()), self.y.index_select(0, moved(rows, self.y.device))
+        return self._decoded(rows.tolist()), self.y.index_select(0, move_tensor(rows, self.y.device))
 
     def slice(self, start: int, stop: int) -> tuple[torch.Tensor, torch.Tensor]:
         return self._decoded(range(start, min(stop, len(self)))), self.y[start:stop]
 
     def _decoded(self, rows: Iterable[int]) -> torch.Tensor:
         images = self.prefetch.take(tuple(rows)).images()
-        split = Split(moved(images, self.y.device), self.y, self.mean, self.deviation)
+        split = Split(move_tensor(images, self.y.device), self.y, self.mean, self.deviation)
         return split.slice(0, len(images))[0]
 
     def _start(self, rows: Sequence[int]) -> Decoding:
@@ -120,31 +120,31 @@ class Decoding:
         def one(row: int) -> None:
             pixels[row] = decoder(paths[row])
 
-        self._futures = begin(paths, one)
+        self._futures = start_work(paths, one)
 
     def images(self) -> torch.Tensor:
-        """Wait for the images (N, 3, H, W) uint8; InputError as in `finish`."""
-        finish(self._paths, self._futures)
+        """Wait for the images (N, 3, H, W) uint8; InputError as in `finish_work`."""
+        finish_work(self._paths, self._futures)
         return self._images
 
 
-def decode(paths: Sequence[Source], decoder: Decoder) -> np.ndarray:
-    """Images (N, 3, H, W) uint8; InputError as in `finish`."""
+def decode_images(paths: Sequence[Source], decoder: Decoder) -> np.ndarray:
+    """Images (N, 3, H, W) uint8; InputError as in `finish_work`."""
     return Decoding(paths, decoder).images().numpy()
 
 
-def sizes(paths: Sequence[Source]) -> list[tuple[int, int]]:
-    """(height, width) of each image, from its header; InputError as in `finish`."""
+def image_sizes(paths: Sequence[Source]) -> list[tuple[int, int]]:
+    """(height, width) of each image, from its header; InputError as in `finish_work`."""
     result: list[tuple[int, int]] = [(0, 0)] * len(paths)
 
     def one(row: int) -> None:
-        result[row] = size(paths[row])
+        result[row] = image_size(paths[row])
 
-    finish(paths, begin(paths, one))
+    finish_work(paths, start_work(paths, one))
     return result
 
 
-def begin(paths: Sequence[Source], work: Callable[[int], Any]) -> list[Future[list[str]]]:
+def start_work(paths: Sequence[Source], work: Callable[[int], Any]) -> list[Future[list[str]]]:
     """Start work(row) for each row of `paths` in the pool of threads; the futures return errors."""
 
     def stretch(rows: range) -> list[str]:
@@ -157,10 +157,10 @@ def begin(paths: Sequence[Source], work: Callable[[int], Any]) -> list[Future[li
         return errors
 
     stretches = [range(start, min(start + STRETCH, len(paths))) for start in range(0, len(paths), STRETCH)]
-    return [pool().submit(stretch, rows) for rows in stretches]
+    return [reader_threads().submit(stretch, rows) for rows in stretches]
 
 
-def finish(paths: Sequence[Source], begun: Sequence[Future[list[str]]]) -> None:
-    """Wait for the work that `begin` started; InputError with the number of unreadable files and the first names."""
+def finish_work(paths: Sequence[Source], begun: Sequence[Future[list[str]]]) -> None:
+    """Wait for work that `start_work` began; InputError with the number of unreadable files and the first names."""
     if failed := [line for future in begun for line in future.result()]:
         raise InputError(f"{len(failed)} of {len(paths)} images cannot be read: {some_of(failed, separator='; ')}")

@@ -43,13 +43,13 @@ class Clip(NamedTuple):
         return self.seconds * FRAMES_A_SECOND
 
 
-def read(folder: Path, part: str) -> list[Clip]:
+def read_clips(folder: Path, part: str) -> list[Clip]:
     """The clips of a part; InputError for a malformed line, or a clip without a caption."""
     path = folder / f"MSVD_{part}.tsv.gz"
     return [_clip(path, number, line) for number, line in enumerate(gzipped_text(path).splitlines(), 1)]
 
 
-def generate(part: str) -> list[Clip]:
+def generate_clips(part: str) -> list[Clip]:
     """Generated clips, as many as the real ones, of similar lengths, with eight captions each of who does what."""
     count = PARTS[part]
     lengths = counter_rng.log_normal_lengths(count, MEDIAN, SPREAD, SHORTEST, LONGEST)

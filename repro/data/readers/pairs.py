@@ -7,10 +7,10 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from repro.data.base import moved
+from repro.data.base import move_tensor
 from repro.data.readers.sequences import Sequences
 from repro.data.readers.text import IGNORED
-from repro.data.readers.tokens import BOS, EOS, PAD, Pair, length
+from repro.data.readers.tokens import BOS, EOS, PAD, Pair, pair_length
 
 
 class Pairs(Sequences):
@@ -22,7 +22,7 @@ class Pairs(Sequences):
 
     def __init__(self, pairs: list[Pair], nominal: int, buckets: int, device: torch.device | str = "cpu"):
         self.pairs, self.nominal, self.buckets, self._device = pairs, nominal, buckets, torch.device(device)
-        self.lengths = torch.tensor([length(pair) for pair in pairs])
+        self.lengths = torch.tensor([pair_length(pair) for pair in pairs])
 
     @property
     def y(self) -> torch.Tensor:
@@ -50,4 +50,4 @@ class Pairs(Sequences):
             x[place, 1, : len(target) + 1] = BOS, *target
             y[place, : len(target) + 1] = *target, EOS
         inputs, labels = torch.from_numpy(x.reshape(len(rows), -1)), torch.from_numpy(y.reshape(-1))
-        return moved(inputs, self._device), moved(labels, self._device)
+        return move_tensor(inputs, self._device), move_tensor(labels, self._device)

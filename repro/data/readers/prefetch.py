@@ -46,7 +46,7 @@ _pools: dict[int, ThreadPoolExecutor] = {}
 _lock = threading.Lock()
 
 
-def pool() -> ThreadPoolExecutor:
+def reader_threads() -> ThreadPoolExecutor:
     """The thread pool of this process, with as many threads as cores (at most 16)."""
     with _lock:
         process = os.getpid()

@@ -8,8 +8,8 @@ from functools import cached_property
 
 import torch
 
-from repro.data.base import EVALUATION_BATCH, EVALUATION_VALUES, Samples, chosen
-from repro.data.minibatches import Shuffled, seeded
+from repro.data.base import EVALUATION_BATCH, EVALUATION_VALUES, Samples, choose_rows
+from repro.data.minibatches import Shuffled, seeded_generator
 
 
 class Sequences(Samples):
@@ -39,7 +39,7 @@ class Sequences(Samples):
         """The split of these rows."""
 
     def subset(self, samples: int, seed: int = 0) -> Sequences:
-        return self.take(chosen(len(self), samples, seed))
+        return self.take(choose_rows(len(self), samples, seed))
 
     def slice(self, start: int, stop: int) -> tuple[torch.Tensor, torch.Tensor]:
         return self.select(torch.arange(start, min(stop, len(self))))
@@ -89,7 +89,7 @@ class Buckets(Shuffled):
         return self.length(minibatch_id) / self.split.nominal
 
     def _shuffle(self, text: str) -> torch.Tensor:
-        generator = seeded(text)
+        generator = seeded_generator(text)
         used, count = self.full * self.size, len(self.split)
         chosen_rows = torch.randperm(count, generator=generator)[:used].sort().values
         buckets = min(self.split.buckets, self.full)

@@ -56,7 +56,7 @@ class Entry(NamedTuple):
         return BytesIO(content)
 
 
-def of(folder: Path, part: str) -> list[Path]:
+def find_shards(folder: Path, part: str) -> list[Path]:
     """The shards of a part in order; InputError if one is missing."""
     shards = {}
     for path in folder.glob(PATTERNS[part]):
@@ -72,13 +72,13 @@ def of(folder: Path, part: str) -> list[Path]:
     return [shards[key] for key in sorted(shards)]
 
 
-def classes(folder: Path, most: int) -> list[list[list[Entry]]]:
+def read_classes(folder: Path, most: int) -> list[list[list[Entry]]]:
     """The images of each class in train and in val, sorted by name.
 
     InputError for shards without images or with too many, for classes outside 0 to `most` - 1, and for classes in val
     that train does not have.
     """
-    parts = {part: index(of(folder, part)) for part in PATTERNS}
+    parts = {part: index_shards(find_shards(folder, part)) for part in PATTERNS}
     for part, entries in parts.items():
         if not entries:
             raise InputError(f"{folder}: no image in the shards of {part} ({PATTERNS[part]})")
@@ -99,7 +99,7 @@ def classes(folder: Path, most: int) -> list[list[list[Entry]]]:
     return by_class
 
 
-def index(shards: list[Path]) -> list[tuple[Entry, int]]:
+def index_shards(shards: list[Path]) -> list[tuple[Entry, int]]:
     """Every image and its class; cached in the user's cache while the files are unchanged."""
     states = [(str(path), (state := path.stat()).st_size, state.st_mtime_ns) for path in shards]
     name = hashlib.sha256(json.dumps(states).encode()).hexdigest()
@@ -107,7 +107,7 @@ def index(shards: list[Path]) -> list[tuple[Entry, int]]:
     try:
         rows = json.loads(cache.read_bytes())
     except (OSError, ValueError):
-        rows = [list(images(shard)) for shard in shards]
+        rows = [list(read_shard(shard)) for shard in shards]
         with suppress(OSError):  # without the cache, headers are read again the next time
             cache.parent.mkdir(parents=True, exist_ok=True)
             descriptor, temporary = tempfile.mkstemp(dir=cache.parent)
@@ -121,7 +121,7 @@ def index(shards: list[Path]) -> list[tuple[Entry, int]]:
     ]
 
 
-def images(shard: Path) -> Iterator[Row]:
+def read_shard(shard: Path) -> Iterator[Row]:
     """The row of each sample; InputError with shard and entry of a malformed one, NotHere without the library."""
     try:
         from webdataset.tariterators import group_by_keys

@@ -10,7 +10,7 @@ import torch
 
 from repro.core.errors import InputError
 from repro.data.base import AnySplit
-from repro.data.minibatches import Minibatches, seeded
+from repro.data.minibatches import Minibatches, seeded_generator
 
 EVALUATION_STREAMS = 10  # parallel streams of an evaluation
 IGNORED = -100  # the label that cross-entropy ignores
@@ -44,7 +44,7 @@ class Text(AnySplit):
     def subset(self, samples: int, seed: int = 0) -> Text:
         """A part with `samples` words to predict (at most all), which starts at a random place, drawn from `seed`."""
         samples = min(samples, len(self))
-        start = int(torch.randint(len(self) - samples + 1, (), generator=seeded(f"subset/{seed}")))
+        start = int(torch.randint(len(self) - samples + 1, (), generator=seeded_generator(f"subset/{seed}")))
         return Text(self.words[start : start + samples + 1], self.steps)
 
     def iterations(self, batch: int) -> int:

@@ -14,13 +14,13 @@ PAD, BOS, EOS, UNK = OWN = range(4)
 Pair = tuple["np.ndarray", "np.ndarray"]  # word numbers of a source and its target, without <bos> and <eos>
 
 
-def vocabulary(words: Iterable[str], size: int, first: int = len(OWN)) -> dict[str, int]:
+def build_vocabulary(words: Iterable[str], size: int, first: int = len(OWN)) -> dict[str, int]:
     """word -> number from `first` to size - 1, the most frequent word first, ties in alphabetical order."""
     counts = Counter(words)
     ranked = sorted(counts, key=lambda word: (-counts[word], word))
     return {word: number for number, word in enumerate(ranked[: size - first], first)}
 
 
-def length(pair: Pair) -> int:
+def pair_length(pair: Pair) -> int:
     """The length of the pair's longer sentence, with <eos> or <bos>."""
     return 1 + max(map(len, pair))

@@ -74,12 +74,12 @@ class Frames:
         return used if self.most is None else min(used, self.most)
 
 
-def find(root: str | None = None) -> Path | None:
+def find_lists(root: str | None = None) -> Path | None:
     """The folder of the verified lists; None if there is none."""
-    return files.search("ucf101", FILES, root, ("ucf101", "ucf101/ucfTrainTestlist", "."))
+    return files.find_files("ucf101", FILES, root, ("ucf101", "ucf101/ucfTrainTestlist", "."))
 
 
-def read(folder: Path, split: int) -> tuple[list[Video], list[Video]]:
+def read_lists(folder: Path, split: int) -> tuple[list[Video], list[Video]]:
     """The training and test videos of a split; InputError for a malformed line, or a video without frame count."""
     labels, frames = {}, {}
     for path, number, words in _lines(folder / "classInd.txt", 2):
@@ -97,7 +97,7 @@ def read(folder: Path, split: int) -> tuple[list[Video], list[Video]]:
     return train, test
 
 
-def generate() -> tuple[list[Video], list[Video]]:
+def generate_videos() -> tuple[list[Video], list[Video]]:
     """Generated videos with the numbers, classes and groups of split 1, and the paper's distribution of lengths."""
     count = TRAIN + TEST
     lengths = log_normal_lengths(count, MEDIAN, SPREAD, SHORTEST, LONGEST)
@@ -109,7 +109,7 @@ def generate() -> tuple[list[Video], list[Video]]:
     return train, test
 
 
-def balanced(videos: list[Video], count: int) -> list[Video]:
+def balance_classes(videos: list[Video], count: int) -> list[Video]:
     """`count` of the videos, with class sizes that differ by at most one; the choice depends on names only."""
     order = sorted(range(len(videos)), key=lambda i: hashlib.sha256(videos[i].name.encode()).digest())
     counts: Counter[int] = Counter()

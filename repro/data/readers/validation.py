@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from repro.data.base import Dataset
 
 
-def counts(samples: object, train: int) -> tuple[int, int]:
+def validation_counts(samples: object, train: int) -> tuple[int, int]:
     """(samples to train on, samples held out) of `train` samples; InputError unless both are at least 1."""
     if not isinstance(samples, int) or isinstance(samples, bool) or not 1 <= samples < train:
         raise InputError(f"dataset.validation={samples}: must be a whole number from 1 to {train - 1}, or null")
@@ -27,7 +27,7 @@ def held_out(dataset: Dataset, samples: int | None) -> Dataset:
     whole = dataset.train
     if not isinstance(whole, Split):
         raise InputError(f"dataset.validation={samples}: {dataset.name} is not in memory as one tensor")
-    start, _ = counts(samples, len(whole))
+    start, _ = validation_counts(samples, len(whole))
     train, test = (
         replace(whole, x=whole.x[rows], y=whole.y[rows]) for rows in (slice(start), slice(start, len(whole)))
     )

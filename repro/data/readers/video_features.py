@@ -33,7 +33,7 @@ class Extracted:
     def load(self, video: Video) -> np.ndarray:
         """The memory-mapped file; InputError if it cannot be read or does not match the video."""
         path = self.folder / f"{video.name}.npy"
-        array = feature_files.load(path, str(FEATURES))
+        array = feature_files.load_features(path, str(FEATURES))
         if len(array) != video.frames:
             raise InputError(f"{path}: features of {len(array)} frames, but the list has {video.frames} for this video")
         return array
@@ -42,8 +42,8 @@ class Extracted:
         """The SHA-256 over names and sizes of the videos' files; InputError if a file is missing or does not match its
         video. Headers are read once for a set of files."""
         remedy = " (data.videos=DIR extracts them from the videos)"
-        checksum = feature_files.checksum(self.folder, [video.name for video in videos], "videos", remedy)
-        files.once("ucf101-headers", checksum, lambda: [self.load(video) for video in videos])
+        checksum = feature_files.features_checksum(self.folder, [video.name for video in videos], "videos", remedy)
+        files.check_once("ucf101-headers", checksum, lambda: [self.load(video) for video in videos])
         return checksum
 
 

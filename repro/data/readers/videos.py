@@ -8,8 +8,8 @@ from typing import ClassVar
 import torch
 
 from repro.core.not_none import not_none
-from repro.data.base import moved
-from repro.data.readers.prefetch import AHEAD, PrefetchQueue, pool
+from repro.data.base import move_tensor
+from repro.data.readers.prefetch import AHEAD, PrefetchQueue, reader_threads
 from repro.data.readers.sequences import Sequences
 from repro.data.readers.ucf101_lists import Frames, Video
 from repro.data.readers.video_features import Source
@@ -39,7 +39,7 @@ class Videos(Sequences):
         self.nominal, self.buckets, self.bucketing = nominal, buckets, bucketing
         self.lengths = torch.tensor([frames.count(video.frames) for video in videos])
         self.y = torch.tensor([video.label for video in videos], device="meta" if source is None else device)
-        self.prefetch = PrefetchQueue(lambda rows: pool().submit(self._read, rows))
+        self.prefetch = PrefetchQueue(lambda rows: reader_threads().submit(self._read, rows))
 
     def _with(self, videos: list[Video], device: torch.device | str) -> Videos:
         return Videos(videos, self.source, self.frames, self.width, self.nominal, self.buckets, self.bucketing, device)
@@ -56,7 +56,7 @@ class Videos(Sequences):
             longest = int(self.lengths[rows].max())
             return torch.empty(len(rows), longest, self.width, device="meta"), self.y[: len(rows)]
         x = self.prefetch.take(tuple(rows.tolist())).result()
-        return moved(x, self.device), self.y[moved(rows, self.device)]
+        return move_tensor(x, self.device), self.y[move_tensor(rows, self.device)]
 
     def _read(self, rows: Sequence[int]) -> torch.Tensor:
         """The features of the given rows on the host, in pinned memory for a GPU."""

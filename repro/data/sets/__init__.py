@@ -7,6 +7,6 @@ from typing import Any
 from repro.core.registry import PLUGINS
 
 
-def defaults(name: str) -> dict[str, Any]:
+def option_defaults(name: str) -> dict[str, Any]:
     """The default configuration of a data set: a stand-in if the real files are missing, and every option null."""
     return {"standin": "auto"} | dict.fromkeys(PLUGINS["dataset"].load(name).OPTIONS)

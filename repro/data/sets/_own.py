@@ -29,7 +29,7 @@ TENTH = 10
 NUMBERS = "biuf"  # numpy's kinds of types: booleans, integers, floating point
 
 
-def of(name: str, source: Any) -> Any:
+def adapt_module(name: str, source: Any) -> Any:
     """The data set's module. name: FILE or FILE:NAME; source: the file's path, or the object that NAME names. A module
     is returned as it is."""
     if inspect.ismodule(source):
@@ -123,7 +123,7 @@ class Own:
 
         from repro.data import files
         from repro.data.base import Split
-        from repro.data.readers.items import labels, normalised
+        from repro.data.readers.items import check_labels, normalise_inputs
 
         path = self.source
         try:
@@ -151,8 +151,8 @@ class Own:
                 raise InputError(
                     f"{path}: x{end} has {len(x)} samples and y{end} {len(y)}; must have equal numbers above 0"
                 )
-            parts.append(Split(normalised(x), labels(y, f"{path}: y{end}")))
-        return parts, parts[0].slice(0, 1)[0][0], files.sha256(path)
+            parts.append(Split(normalise_inputs(x), check_labels(y, f"{path}: y{end}")))
+        return parts, parts[0].slice(0, 1)[0][0], files.file_sha256(path)
 
     def _called(self, options: dict[str, Any]) -> tuple[list[Samples], torch.Tensor, str]:
         """`_items`; InputError naming the user's file and line if the user's code raises an exception."""
@@ -169,7 +169,7 @@ class Own:
     def _items(self, options: dict[str, Any]) -> tuple[list[Samples], torch.Tensor, str]:
         import hashlib
 
-        from repro.data.readers.items import read
+        from repro.data.readers.items import read_items
 
         made = source = self.source
         if callable(source):
@@ -180,7 +180,7 @@ class Own:
                 raise InputError(f"data set {self.name}: {error}") from None
         parts = made if isinstance(made, tuple | list) and len(made) == 2 and _are_sets(made) else (made,)
         splits, samples, checksums = zip(
-            *(read(part, f"data set {self.name}, {which}") for part, which in zip(parts, PARTS))
+            *(read_items(part, f"data set {self.name}, {which}") for part, which in zip(parts, PARTS))
         )
         if len({sample.shape for sample in samples}) > 1:
             shapes = " and ".join(str(tuple(sample.shape)) for sample in samples)

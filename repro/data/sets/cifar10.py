@@ -22,9 +22,9 @@ import numpy as np
 from repro.core.errors import InputError
 from repro.data import files
 from repro.data.augmentation import CUTS
-from repro.data.files import File, combined, limit
+from repro.data.files import File, combined_checksum, limited_count
 from repro.data.readers import cifar
-from repro.data.readers.cifar import TRAIN, Archive, check_labels, records, split
+from repro.data.readers.cifar import TRAIN, Archive, check_labels, image_split, read_records
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset
@@ -62,7 +62,7 @@ def png_files() -> dict[str, File]:
 def find(root: str | None = None) -> Path | None:
     """The folder of the official files, else of the convnetjs copy, else None."""
     folders = ("cifar10", "cifar10/cifar-10-batches-bin", "cifar-10-batches-bin", ".")
-    return files.search("cifar10", FILES, root, folders) or files.search("cifar10", png_files(), root)
+    return files.find_files("cifar10", FILES, root, folders) or files.find_files("cifar10", png_files(), root)
 
 
 def read(folder: Path, images: int | None = None, test_images: int | None = None) -> Dataset:
@@ -71,22 +71,24 @@ def read(folder: Path, images: int | None = None, test_images: int | None = None
 
     official = (folder / "test_batch.bin").is_file()
     if official:
-        name, checksum = "cifar10", combined(FILES)
-        parts = [records(folder / file, 1, CLASSES) for file in FILES]
+        name, checksum = "cifar10", combined_checksum(FILES)
+        parts = [read_records(folder / file, 1, CLASSES) for file in FILES]
     else:
-        name, checksum = FIRST_1000, combined(png_files())
+        name, checksum = FIRST_1000, combined_checksum(png_files())
         labels = read_labels(folder / LABELS)
-        needed = [*range(-(-limit("images", images, TRAIN) // 1000)), 50]
-        parts = [(strip(folder / f"cifar10_batch_{k}.png"), labels[1000 * k : 1000 * (k + 1)]) for k in needed]
+        needed = [*range(-(-limited_count("images", images, TRAIN) // 1000)), 50]
+        parts = [(read_sprite(folder / f"cifar10_batch_{k}.png"), labels[1000 * k : 1000 * (k + 1)]) for k in needed]
     x, y = ([part[i] for part in parts] for i in (0, 1))
-    train = split(np.concatenate(x[:-1]), np.concatenate(y[:-1]), MEAN, DEVIATION, limit("images", images, TRAIN))
-    test = split(x[-1], y[-1], MEAN, DEVIATION, limit("test_images", test_images, len(y[-1])))
+    train = image_split(
+        np.concatenate(x[:-1]), np.concatenate(y[:-1]), MEAN, DEVIATION, limited_count("images", images, TRAIN)
+    )
+    test = image_split(x[-1], y[-1], MEAN, DEVIATION, limited_count("test_images", test_images, len(y[-1])))
     if len(train) < TRAIN or len(test) < len(y[-1]):
         name = "cifar10-subset"
     return Dataset(name, False, checksum, train, test, classes=CLASSES, input_shape=cifar.SHAPE)
 
 
-standin, shapes = partial(cifar.standin, STANDIN, CLASSES), partial(cifar.shapes, CLASSES)
+standin, shapes = partial(cifar.cifar_standin, STANDIN, CLASSES), partial(cifar.cifar_shapes, CLASSES)
 
 
 def read_labels(path: Path) -> np.ndarray:
@@ -99,12 +101,12 @@ def read_labels(path: Path) -> np.ndarray:
     return labels.astype(np.uint8)
 
 
-def strip(path: Path) -> np.ndarray:
+def read_sprite(path: Path) -> np.ndarray:
     """A PNG of 1,024 x 1,000 pixels as images (1000, 3072), channel by channel as in the binary version."""
-    from repro.data.images import Unreadable, decoded
+    from repro.data.images import Unreadable, open_image
 
     try:
-        with decoded(path) as image:
+        with open_image(path) as image:
             pixels = np.asarray(image)
     except Unreadable as error:
         raise InputError(f"{path}: not a readable PNG ({error.reason})") from None

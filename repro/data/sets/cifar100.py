@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from repro.data import files
 from repro.data.augmentation import CUTS
-from repro.data.files import File, combined, limit
+from repro.data.files import File, combined_checksum, limited_count
 from repro.data.readers import cifar
-from repro.data.readers.cifar import TEST, TRAIN, Archive, records, split
+from repro.data.readers.cifar import TEST, TRAIN, Archive, image_split, read_records
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset
@@ -41,7 +41,7 @@ FILES = {
 
 def find(root: str | None = None) -> Path | None:
     """The folder of the two files, or None. Their names are too common to search other folders."""
-    return files.search("cifar100", FILES, root, ("cifar100", "cifar100/cifar-100-binary", "cifar-100-binary"))
+    return files.find_files("cifar100", FILES, root, ("cifar100", "cifar100/cifar-100-binary", "cifar-100-binary"))
 
 
 def read(folder: Path, images: int | None = None, test_images: int | None = None) -> Dataset:
@@ -50,11 +50,11 @@ def read(folder: Path, images: int | None = None, test_images: int | None = None
 
     parts = []
     for file, option, value in (("train.bin", "images", images), ("test.bin", "test_images", test_images)):
-        pixels, labels = records(folder / file, 2, CLASSES)
-        parts.append(split(pixels, labels, MEAN, DEVIATION, limit(option, value, len(labels))))
+        pixels, labels = read_records(folder / file, 2, CLASSES)
+        parts.append(image_split(pixels, labels, MEAN, DEVIATION, limited_count(option, value, len(labels))))
     whole = (len(parts[0]), len(parts[1])) == (TRAIN, TEST)
     name = "cifar100" if whole else "cifar100-subset"
-    return Dataset(name, False, combined(FILES), *parts, classes=CLASSES, input_shape=cifar.SHAPE)
+    return Dataset(name, False, combined_checksum(FILES), *parts, classes=CLASSES, input_shape=cifar.SHAPE)
 
 
-standin, shapes = partial(cifar.standin, STANDIN, CLASSES), partial(cifar.shapes, CLASSES)
+standin, shapes = partial(cifar.cifar_standin, STANDIN, CLASSES), partial(cifar.cifar_shapes, CLASSES)

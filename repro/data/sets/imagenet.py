@@ -83,10 +83,10 @@ OPTIONS = (*_Options.model_fields, *ALL)
 
 def find(root: str | None = None, name: str = "imagenet") -> Path | None:
     """The first folder of that name in the searched places; InputError if it lacks train or val."""
-    for place in files.places(root):
+    for place in files.search_places(root):
         folder = place / name
         folders = [part for part in PARTS if (folder / part).is_dir()]
-        sharded = [part for part in PARTS if shards.of(folder, part)]
+        sharded = [part for part in PARTS if shards.find_shards(folder, part)]
         if PARTS in (tuple(folders), tuple(sharded)):
             return folder
         if there := folders or sharded:
@@ -131,9 +131,9 @@ def of_images(
     lines = sorted(f"{row.name} {row.size}\n" for rows in images for row in rows)
     checksum = hashlib.sha256("".join(lines).encode()).hexdigest()
     if decode == "lazy" and not exact:
-        files.once("imagenet-headers", checksum, lambda: lazy.sizes(sources[0] + sources[1]))
+        files.check_once("imagenet-headers", checksum, lambda: lazy.image_sizes(sources[0] + sources[1]))
     splits = [
-        split(part, [row.label for row in rows], decoder, decode, options.ahead)
+        make_split(part, [row.label for row in rows], decoder, decode, options.ahead)
         for part, rows, decoder in zip(sources, images, _decoders(sides, exact, held))
     ]
     counts = len(classes[0]), len(sources[0]), len(sources[1])
@@ -188,7 +188,7 @@ def _class(folder: Path, inner: str, label: int) -> list[Row]:
 
 def of_shards(folder: Path, wanted: int | None, most: int) -> list[list[list[Row]]]:
     """Like `of_folders`, for shards; most: the data set's number of classes."""
-    parts = shards.classes(folder, most)
+    parts = shards.read_classes(folder, most)
     count = class_count(wanted, len(parts[0]), f"{folder}: classes 0 to {len(parts[0]) - 1} in the shards of train")
     return [
         [
@@ -216,7 +216,7 @@ def common_size(paths: list[Source], wanted: tuple[int, int] | None) -> tuple[in
     """The common (height, width) of all images; InputError naming two that differ, and how many do."""
     from repro.data.readers import lazy
 
-    sizes = lazy.sizes(paths)
+    sizes = lazy.image_sizes(paths)
     size = wanted or sizes[0]
     others = [row for row, one in enumerate(sizes) if one != size]
     if others:
@@ -229,7 +229,7 @@ def common_size(paths: list[Source], wanted: tuple[int, int] | None) -> tuple[in
     return size
 
 
-def split(
+def make_split(
     paths: list[Source], labels: list[int], decoder: Decoder, decode: str, ahead: int | None
 ) -> Split | LazySplit:
     """A `Split` of decoded images, or a `LazySplit`."""
@@ -242,24 +242,24 @@ def split(
     mean, deviation = (torch.tensor(values).mul_(255).view(3, 1, 1) for values in (MEAN, DEVIATION))
     if decode == "lazy":
         return lazy.LazySplit(paths, y, decoder, mean, deviation, ahead)
-    return Split(torch.from_numpy(lazy.decode(paths, decoder)), y, mean, deviation)
+    return Split(torch.from_numpy(lazy.decode_images(paths, decoder)), y, mean, deviation)
 
 
 def standin(**values: Any) -> Dataset:
     """Synthetic images (repro.data.synthetic_images), by default 1,024 and 256 of 64x64 in 10 classes.
 
     Options of files have no effect."""
-    return synthetic(checked(_Options, values, "dataset"), STANDIN, (CLASSES, TRAIN, TEST))
+    return synthetic_imagenet(checked(_Options, values, "dataset"), STANDIN, (CLASSES, TRAIN, TEST))
 
 
-def synthetic(options: _Options, name: str, whole: tuple[int, int, int]) -> Dataset:
+def synthetic_imagenet(options: _Options, name: str, whole: tuple[int, int, int]) -> Dataset:
     """The stand-in of a data set in ImageNet's layout; whole: the real one's classes, training and test images."""
     from repro.data import synthetic_images
 
     (train, test), classes, shape = sizes_of(
         options, whole, (STANDIN_CLASSES, STANDIN_TRAIN, STANDIN_TEST), STANDIN_SIZE
     )
-    return synthetic_images.dataset(name, classes, shape, train, test)
+    return synthetic_images.synthetic_dataset(name, classes, shape, train, test)
 
 
 def shapes(**values: Any) -> tuple[tuple[int, int], int, tuple[int, int, int]]:

@@ -40,7 +40,7 @@ def read(folder: Path, **values: Any) -> Dataset:
 
 def standin(**values: Any) -> Dataset:
     """A synthetic stand-in, by default with the sizes of the stand-in of `imagenet`."""
-    return imagenet.synthetic(checked(_Options, values, "dataset"), STANDIN, (CLASSES, TRAIN, TEST))
+    return imagenet.synthetic_imagenet(checked(_Options, values, "dataset"), STANDIN, (CLASSES, TRAIN, TEST))
 
 
 def shapes(**values: Any) -> tuple[tuple[int, int], int, tuple[int, int, int]]:

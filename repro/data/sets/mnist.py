@@ -20,7 +20,7 @@ import numpy as np
 
 from repro.core.errors import InputError
 from repro.data import files
-from repro.data.files import File, combined, limit
+from repro.data.files import File, combined_checksum, limited_count
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset, Split
@@ -46,7 +46,7 @@ DIGITS_TEST = 360
 
 def find(root: str | None = None) -> Path | None:
     """The folder of the four files, verified; None if there is none."""
-    return files.search("mnist", FILES, root)
+    return files.find_files("mnist", FILES, root)
 
 
 def read(folder: Path, images: int | None = None) -> Dataset:
@@ -54,12 +54,12 @@ def read(folder: Path, images: int | None = None) -> Dataset:
     from repro.data.base import Dataset
 
     splits = []
-    for part, count, used in (("train", TRAIN, limit("images", images, TRAIN)), ("t10k", TEST, TEST)):
+    for part, count, used in (("train", TRAIN, limited_count("images", images, TRAIN)), ("t10k", TEST, TEST)):
         pixels = _expect(folder / f"{part}-images-idx3-ubyte.gz", (count, 28, 28))[:used]
         labels = _expect(folder / f"{part}-labels-idx1-ubyte.gz", (count,))[:used]
         splits.append(_split(pixels, labels, 255.0, MEAN, DEVIATION))
     name = "mnist" if len(splits[0]) == TRAIN else "mnist-subset"
-    return Dataset(name, False, combined(FILES), *splits, classes=10, input_shape=(1, 28, 28))
+    return Dataset(name, False, combined_checksum(FILES), *splits, classes=10, input_shape=(1, 28, 28))
 
 
 def standin(images: int | None = None) -> Dataset:
@@ -72,7 +72,7 @@ def standin(images: int | None = None) -> Dataset:
     train = order[DIGITS_TEST:]
     splits = [
         _split(pixels[rows], labels[rows], 16.0, DIGITS_MEAN, DIGITS_DEVIATION)
-        for rows in (train[: limit("images", images, len(train))], order[:DIGITS_TEST])
+        for rows in (train[: limited_count("images", images, len(train))], order[:DIGITS_TEST])
     ]
     return Dataset(STANDIN, True, checksum, *splits, classes=10, input_shape=(1, 8, 8))
 
@@ -95,7 +95,7 @@ def _digits() -> tuple[np.ndarray, np.ndarray]:
 
 def shapes(images: int | None = None) -> tuple[tuple[int, int], int, tuple]:
     """((training images, test images), classes, shape of an image)."""
-    return (limit("images", images, TRAIN), TEST), 10, (1, 28, 28)
+    return (limited_count("images", images, TRAIN), TEST), 10, (1, 28, 28)
 
 
 def read_idx(path: Path) -> np.ndarray:

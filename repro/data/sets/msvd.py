@@ -39,8 +39,8 @@ from pydantic import Field
 from repro.core.errors import NotHere
 from repro.core.fields import Count, Model, checked
 from repro.data import files
-from repro.data.files import File, combined
-from repro.data.readers.tokens import OWN, vocabulary
+from repro.data.files import File, combined_checksum
+from repro.data.readers.tokens import OWN, build_vocabulary
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset
@@ -76,7 +76,7 @@ VOCABULARY, FEATURES, STEPS, SCORED = 12_594, 4_096, 40, 100
 
 def find(root: str | None = None) -> Path | None:
     """The folder of the three files, verified; None if there is none."""
-    return files.search("msvd", FILES, root)
+    return files.find_files("msvd", FILES, root)
 
 
 def load(root: str | None = None, standin: str = "auto", **values: Any) -> Dataset:
@@ -86,12 +86,12 @@ def load(root: str | None = None, standin: str = "auto", **values: Any) -> Datas
 
     options = checked(_Options, values, "dataset")
     folder = None if standin == "always" else find(root)
-    extracted = None if folder is None else files.folder("msvd/features", root)
+    extracted = None if folder is None else files.find_folder("msvd/features", root)
     if standin == "never" and extracted is None:
-        raise NotHere(missing(root, folder))
+        raise NotHere(missing_message(root, folder))
     train, rest, test = _clips(folder, options)
     features = options.features or FEATURES
-    checksum = hashlib.sha256(repr((combined(FILES) if folder else "", options)).encode())
+    checksum = hashlib.sha256(repr((combined_checksum(FILES) if folder else "", options)).encode())
     if extracted is None:
         source: Source = Generated(features)
         name = STANDIN if folder is None else STANDIN_FEATURES
@@ -116,20 +116,20 @@ def timing(root: str | None = None, **values: Any) -> Dataset:
 
 def besides(root: str | None, standin: str) -> str:
     """A note on the features that are used with the captions."""
-    if extracted := files.folder("msvd/features", root):
+    if extracted := files.find_folder("msvd/features", root):
         return f"; features in {extracted}"
     if standin == "never":
-        raise NotHere(missing(root, find(root)))
+        raise NotHere(missing_message(root, find(root)))
     return f"; no extracted features: {STANDIN_FEATURES}"
 
 
-def missing(root: str | None, folder: Path | None) -> str:
+def missing_message(root: str | None, folder: Path | None) -> str:
     """The message for missing files."""
     from repro.data import sources
 
     if folder is None:
-        return sources.missing("msvd", root)
-    searched = ", ".join(map(str, files.places(root)))
+        return sources.missing_message("msvd", root)
+    searched = ", ".join(map(str, files.search_places(root)))
     return (
         f"data set 'msvd': captions in {folder}, but no extracted features (looked for msvd/features in {searched}): "
         f"put <clip id>.npy of VGG's fc7, (frames, {FEATURES}), into {files.cache_root() / 'msvd' / 'features'}"
@@ -141,7 +141,7 @@ def _clips(folder: Path | None, options: _Options) -> tuple[list[Clip], list[Cli
     from repro.data.readers import msvd_clips
 
     train, rest, test = (
-        msvd_clips.read(folder, part) if folder else msvd_clips.generate(part) for part in msvd_clips.PARTS
+        msvd_clips.read_clips(folder, part) if folder else msvd_clips.generate_clips(part) for part in msvd_clips.PARTS
     )
     clips, test_clips = options.clips or len(train), options.test_clips or len(test)
     return train[:clips], [*train[clips:], *rest, *test[test_clips:]], test[:test_clips]
@@ -161,7 +161,7 @@ def _dataset(
     from repro.data.readers.captioned import Captioned
 
     captions = (caption for clip in (*train, *rest, *test) for caption in clip.captions)
-    numbers = vocabulary((word for caption in captions for word in caption), options.vocabulary or VOCABULARY)
+    numbers = build_vocabulary((word for caption in captions for word in caption), options.vocabulary or VOCABULARY)
     sizes = options.steps or STEPS, options.features or FEATURES
 
     def split(clips: list[Clip], captions: int | None, scored: int) -> Captioned:

@@ -31,8 +31,8 @@ from pydantic import Field
 from repro.core.errors import InputError
 from repro.core.fields import Count, Model, checked
 from repro.data import counter_rng, files
-from repro.data.files import File, combined, gzipped_text
-from repro.data.readers.tokens import OWN, UNK, Pair, length, vocabulary
+from repro.data.files import File, combined_checksum, gzipped_text
+from repro.data.readers.tokens import OWN, UNK, Pair, build_vocabulary, pair_length
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset
@@ -68,21 +68,23 @@ OPTIONS = tuple(_Options.model_fields)
 
 def find(root: str | None = None) -> Path | None:
     """The folder of the four files, verified; None if there is none."""
-    return files.search("multi30k", FILES, root, ("multi30k", "multi30k_wmt16", "."))
+    return files.find_files("multi30k", FILES, root, ("multi30k", "multi30k_wmt16", "."))
 
 
 def read(folder: Path, **values: Any) -> Dataset:
     """The real pairs in a folder that `find` returned; InputError for a malformed file, or different numbers of
     lines."""
     options = checked(_Options, values, "dataset")
-    parts = [sentences(folder, part) for part in ("train", "val")]
+    parts = [read_pairs(folder, part) for part in ("train", "val")]
     words = (word for pair in parts[0] for side in pair for word in side)
-    numbers = vocabulary(words, options.vocabulary or VOCABULARY)
-    train, test = ([(encoded(source, numbers), encoded(target, numbers)) for source, target in part] for part in parts)
-    return _dataset("multi30k", False, combined(FILES), train, test, len(OWN) + len(numbers), options)
+    numbers = build_vocabulary(words, options.vocabulary or VOCABULARY)
+    train, test = (
+        [(encode_words(source, numbers), encode_words(target, numbers)) for source, target in part] for part in parts
+    )
+    return _dataset("multi30k", False, combined_checksum(FILES), train, test, len(OWN) + len(numbers), options)
 
 
-def encoded(sentence: list[str], numbers: dict[str, int]) -> np.ndarray:
+def encode_words(sentence: list[str], numbers: dict[str, int]) -> np.ndarray:
     """The numbers of a sentence's words."""
     return np.array([numbers.get(word, UNK) for word in sentence])
 
@@ -103,7 +105,7 @@ def timing(root: str | None = None, **values: Any) -> Dataset:
     return replace(made, name=f"{made.name} (shapes only)", train=made.train.to("meta"), test=made.test.to("meta"))
 
 
-def sentences(folder: Path, part: str) -> list[tuple[list[str], list[str]]]:
+def read_pairs(folder: Path, part: str) -> list[tuple[list[str], list[str]]]:
     """The words of each pair, English and German."""
     texts = []
     for language in ("en", "de"):
@@ -123,7 +125,7 @@ def _dataset(
     parts = train[: options.pairs], test[: options.test_pairs]
     if not standin and sum(map(len, parts)) < len(train) + len(test):
         name = f"{name}-subset"
-    nominal = round(statistics.fmean(map(length, train)))
+    nominal = round(statistics.fmean(map(pair_length, train)))
     splits = [Pairs(part, nominal, 1 if options.batching == "random" else BUCKETS) for part in parts]
     return Dataset(name, standin, checksum, *splits, classes=classes, input_shape=(2 * nominal,))
 

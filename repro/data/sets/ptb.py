@@ -28,8 +28,8 @@ from pydantic import Field
 from repro.core.errors import InputError
 from repro.core.fields import Count, Model, checked
 from repro.data import files
-from repro.data.files import File, combined
-from repro.data.readers.tokens import vocabulary
+from repro.data.files import File, combined_checksum
+from repro.data.readers.tokens import build_vocabulary
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset
@@ -64,20 +64,20 @@ OPTIONS = tuple(_Options.model_fields)
 
 def find(root: str | None = None) -> Path | None:
     """The folder of the three files, verified; None if there is none."""
-    return files.search("ptb", FILES, root)
+    return files.find_files("ptb", FILES, root)
 
 
 def read(folder: Path, **values: Any) -> Dataset:
     """The real text in a folder that `find` returned; InputError for a word that the training text lacks."""
     options = checked(_Options, values, "dataset")
-    texts = {part: sentences(folder / f"ptb.{part}.txt") for part in COUNTS}
+    texts = {part: read_sentences(folder / f"ptb.{part}.txt") for part in COUNTS}
     words = itertools.chain(itertools.repeat(EOS, len(texts["train"])), *texts["train"])
-    known = vocabulary(words, sys.maxsize, first=0)
-    numbers = {part: encode(folder / f"ptb.{part}.txt", lines, known) for part, lines in texts.items()}
+    known = build_vocabulary(words, sys.maxsize, first=0)
+    numbers = {part: encode_sentences(folder / f"ptb.{part}.txt", lines, known) for part, lines in texts.items()}
     train, test = numbers["train"], numbers[options.test_text or "valid"]
     parts = train[: options.words], test[: options.test_words]
     name = "ptb" if sum(map(len, parts)) == len(train) + len(test) else "ptb-subset"
-    return _dataset(name, False, combined(FILES), parts, len(known), options)
+    return _dataset(name, False, combined_checksum(FILES), parts, len(known), options)
 
 
 def standin(**values: Any) -> Dataset:
@@ -102,7 +102,7 @@ def shapes(**values: Any) -> tuple[tuple[int, int], int, tuple[int]]:
     return (train, test), CLASSES, (options.bptt or BPTT,)
 
 
-def sentences(path: Path) -> list[list[str]]:
+def read_sentences(path: Path) -> list[list[str]]:
     """The words of each line, without <eos>; InputError if the file is empty or no text."""
     try:
         lines = [line.split() for line in path.read_text(encoding="utf-8").splitlines()]
@@ -115,7 +115,7 @@ def sentences(path: Path) -> list[list[str]]:
     return lines
 
 
-def encode(path: Path, lines: Sequence[Sequence[str]], vocabulary: dict[str, int]) -> np.ndarray:
+def encode_sentences(path: Path, lines: Sequence[Sequence[str]], vocabulary: dict[str, int]) -> np.ndarray:
     """The numbers (N,) int64 of all words and line ends; InputError with file and line of an unknown word."""
     numbers, eos = [], vocabulary[EOS]
     for row, line in enumerate(lines, 1):

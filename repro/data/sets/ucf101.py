@@ -43,7 +43,7 @@ from repro.core.errors import InputError, NotHere
 from repro.core.fields import Count, Model, checked
 from repro.data import files
 from repro.data.readers import ucf101_lists
-from repro.data.readers.ucf101_lists import CLASSES, FEATURES, MIRRORS, Frames, Video, find
+from repro.data.readers.ucf101_lists import CLASSES, FEATURES, MIRRORS, Frames, Video, find_lists
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset
@@ -53,6 +53,7 @@ FILES = ucf101_lists.FILES
 KIND = "sequences"
 STANDIN, STANDIN_FEATURES = "ucf101-standin-lengths", "ucf101-standin-features"
 BUCKETS = 50
+find = find_lists
 __all__ = ["CLASSES", "FILES", "KIND", "MIRRORS", "OPTIONS", "STANDIN", "besides", "extract", "find", "load", "timing"]
 
 
@@ -83,7 +84,7 @@ class _Options(Model):
         if self.videos is not None and self.videos < CLASSES:
             raise InputError(f"dataset.videos={self.videos} is fewer than the {CLASSES} classes")
         counts = self.videos or len(videos[0]), self.test_videos or len(videos[1])
-        return [ucf101_lists.balanced(part, count) for part, count in zip(videos, counts)]
+        return [ucf101_lists.balance_classes(part, count) for part, count in zip(videos, counts)]
 
 
 OPTIONS = tuple(_Options.model_fields)
@@ -95,10 +96,10 @@ def load(root: str | None = None, standin: str = "auto", **values: Any) -> Datas
     from repro.data.readers.video_features import Extracted, Generated
 
     options = checked(_Options, values, "dataset")
-    folder = None if standin == "always" else find(root)
-    extracted = None if folder is None else files.folder("ucf101/features", root)
+    folder = None if standin == "always" else find_lists(root)
+    extracted = None if folder is None else files.find_folder("ucf101/features", root)
     if standin == "never" and extracted is None:
-        raise NotHere(missing(root, folder))
+        raise NotHere(missing_message(root, folder))
     train, test = options.chosen(_videos(folder, options.split or 1))
     checksum = hashlib.sha256(repr((train, test, options.frames, options.width)).encode())
     if extracted is None:
@@ -120,19 +121,19 @@ def extract(videos: str, root: str | None, device: str, say: Callable[[str], Any
     be decoded; NotHere without the lists, a video decoder or the network's weights.
     """
     from repro.data import extract_ucf101
-    from repro.data.fetch import fetch
+    from repro.data.fetch import fetch_dataset
 
     options = checked(_Options, values, "dataset")
-    lists = find(root) or fetch("ucf101")
+    lists = find_lists(root) or fetch_dataset("ucf101")
     wanted = [video for part in options.chosen(_videos(lists, options.split or 1)) for video in part]
-    out = files.folder("ucf101/features", root) or files.cache_root() / "ucf101" / "features"
-    extract_ucf101.make(Path(videos).expanduser(), out, wanted, device, say)
+    out = files.find_folder("ucf101/features", root) or files.cache_root() / "ucf101" / "features"
+    extract_ucf101.extract_missing(Path(videos).expanduser(), out, wanted, device, say)
 
 
 def timing(root: str | None = None, **values: Any) -> Dataset:
     """Lengths only, on the meta device: the real ones if the lists are found, else those of the stand-in."""
     options = checked(_Options, values, "dataset")
-    folder = find(root)
+    folder = find_lists(root)
     parts = options.chosen(_videos(folder, options.split or 1))
     name = "ucf101 (shapes only)" if folder else f"{STANDIN} (shapes only)"
     checksum = hashlib.sha256(repr((parts, options.frames, options.width)).encode()).hexdigest()
@@ -141,28 +142,28 @@ def timing(root: str | None = None, **values: Any) -> Dataset:
 
 def besides(root: str | None, standin: str) -> str:
     """A note on the features that are used with the lists."""
-    if extracted := files.folder("ucf101/features", root):
+    if extracted := files.find_folder("ucf101/features", root):
         return f"; features in {extracted}"
     if standin == "never":
-        raise NotHere(missing(root, find(root)))
+        raise NotHere(missing_message(root, find_lists(root)))
     return f"; no extracted features: {STANDIN_FEATURES}"
 
 
-def missing(root: str | None, lists: Path | None) -> str:
+def missing_message(root: str | None, lists: Path | None) -> str:
     """The message for missing files."""
     from repro.data import sources
 
     if lists is None:
-        return sources.missing("ucf101", root)
+        return sources.missing_message("ucf101", root)
     return (
         f"data set 'ucf101': lists in {lists}, but no extracted features (looked for ucf101/features in "
-        f"{', '.join(map(str, files.places(root)))}): get the videos from www.crcv.ucf.edu/data/UCF101.php and "
+        f"{', '.join(map(str, files.search_places(root)))}): get the videos from www.crcv.ucf.edu/data/UCF101.php and "
         "give their folder: data.videos=DIR"
     )
 
 
 def _videos(folder: Path | None, split: int) -> tuple[list[Video], list[Video]]:
-    return ucf101_lists.generate() if folder is None else ucf101_lists.read(folder, split)
+    return ucf101_lists.generate_videos() if folder is None else ucf101_lists.read_lists(folder, split)
 
 
 def _dataset(name: str, standin: bool, checksum: str, parts: Any, source: Source | None, options: _Options) -> Dataset:

@@ -21,7 +21,7 @@ TAG = 1 << 13
 ARRIVED, CLOSE = -1, -2
 
 
-def check(initiator: str, quorum: int | None, size: int | None = None) -> None:
+def check_activation(initiator: str, quorum: int | None, size: int | None = None) -> None:
     """InputError unless the initiator exists and its quorum fits `size` ranks (None: not known yet)."""
     if initiator not in INITIATORS:
         raise unknown("initiator", str(initiator), INITIATORS)
@@ -64,7 +64,7 @@ class Activation:
         parts: int = 1,
     ):
         """parts: rounds of a step, which share one drawn rank."""
-        check(initiator, quorum, fabric.size)
+        check_activation(initiator, quorum, fabric.size)
         self.synchronous, self.parts = synchronous, parts
         self.fabric, self.initiator, self.quorum = fabric, initiator, quorum
         self.seed, self.start, self.channel = seed, start, channel

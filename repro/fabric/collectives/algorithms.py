@@ -7,7 +7,7 @@ import torch
 from repro.fabric.base import MAIN, DoneWork, Fabric, Work
 from repro.fabric.collectives import dense as collectives
 from repro.fabric.collectives.auto import NATIVE, Crossover
-from repro.fabric.meta_tensors import div
+from repro.fabric.meta_tensors import divide_tensor
 
 
 class FabricWithAlgorithms(Fabric):
@@ -26,7 +26,7 @@ class FabricWithAlgorithms(Fabric):
             collectives.allreduce_algorithm(algorithm)(self, tensor, channel)
             work = DoneWork()
         if op == "mean":
-            div(tensor, self.size)
+            divide_tensor(tensor, self.size)
         return work
 
     def settle_auto(self) -> None:

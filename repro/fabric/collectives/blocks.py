@@ -11,14 +11,14 @@ from repro.fabric.codecs import Codec
 TAG = 1 << 14
 
 
-def bounds(n: int, parts: int) -> list[tuple[int, int]]:
+def chunk_bounds(n: int, parts: int) -> list[tuple[int, int]]:
     """`parts` consecutive ranges of n elements whose lengths differ by at most one."""
     return [(i * n // parts, (i + 1) * n // parts) for i in range(parts)]
 
 
-def chunks(vector: torch.Tensor, parts: int) -> list[torch.Tensor]:
-    """Views of a vector (n,) cut at `bounds`; on the meta device, views of equal length are one object."""
-    cuts = bounds(vector.numel(), parts)
+def cut_vector(vector: torch.Tensor, parts: int) -> list[torch.Tensor]:
+    """Views of a vector (n,) cut at `chunk_bounds`; on the meta device, views of equal length are one object."""
+    cuts = chunk_bounds(vector.numel(), parts)
     if vector.is_meta:
         of_length = {n: vector[:n] for n in {end - start for start, end in cuts}}
         return [of_length[end - start] for start, end in cuts]
@@ -26,16 +26,16 @@ def chunks(vector: torch.Tensor, parts: int) -> list[torch.Tensor]:
 
 
 def piece_bounds(n: int, parts: int, pieces: int) -> list[tuple[int, int]]:
-    """The ranges of `bounds`, each cut into `pieces` consecutive pieces, or fewer if no range is that long.
+    """The ranges of `chunk_bounds`, each cut into `pieces` consecutive pieces, or fewer if no range is that long.
 
     Every range has the same number of pieces, of which some may be empty.
     """
-    blocks = bounds(n, parts)
+    blocks = chunk_bounds(n, parts)
     pieces = max(1, min(pieces, max(end - start for start, end in blocks)))
-    return [(start + low, start + high) for start, end in blocks for low, high in bounds(end - start, pieces)]
+    return [(start + low, start + high) for start, end in blocks for low, high in chunk_bounds(end - start, pieces)]
 
 
-def synchronise(fabric: Fabric) -> None:
+def spend_sync(fabric: Fabric) -> None:
     """Spend S of Pipe-SGD's equation (5); no effect in real time."""
     if sync := fabric.costs.seconds("sync"):
         with fabric.compute(sync, resource=None):

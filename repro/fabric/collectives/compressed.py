@@ -10,7 +10,7 @@ import torch
 
 from repro.core.errors import InputError
 from repro.fabric.base import MAIN, Fabric
-from repro.fabric.codecs import codec
+from repro.fabric.codecs import make_codec
 from repro.fabric.collectives import dense as collectives
 from repro.fabric.collectives.auto import NATIVE
 
@@ -22,9 +22,9 @@ RINGS: dict[str, Callable[..., list[torch.Tensor]]] = {
 }
 
 
-def check(codec_name: str, algorithm: str) -> None:
+def check_codec(codec_name: str, algorithm: str) -> None:
     """InputError unless the codec and the algorithm exist and go together."""
-    codec(codec_name)
+    make_codec(codec_name)
     if algorithm not in ("auto", NATIVE):
         collectives.allreduce_algorithm(algorithm)
     if codec_name != "none" and algorithm not in RINGS:
@@ -56,19 +56,19 @@ class CompressedAllreduce:
         seed: int = 0,
         resource: str = "device",
     ):
-        check(codec_name, algorithm)
+        check_codec(codec_name, algorithm)
         if pieces < 1:
             raise InputError(f"pieces {pieces}: a block of the pipelined ring has at least 1")
         if algorithm == "auto":
             fabric.settle_auto()
         self.fabric, self.algorithm, self.channel, self.resource = fabric, algorithm, channel, resource
         stream = 2 * (seed * 1_000_003 + fabric.rank)
-        self.codec, self.hop_codec = codec(codec_name, stream), codec(codec_name, stream + 1)
+        self.codec, self.hop_codec = make_codec(codec_name, stream), make_codec(codec_name, stream + 1)
         # the rings work on blocks, the other algorithms on the whole vector
         if algorithm == "ring_pipelined":
             self.bounds = collectives.piece_bounds(n, fabric.size, pieces)
         else:
-            self.bounds = collectives.bounds(n, fabric.size if algorithm in RINGS else 1)
+            self.bounds = collectives.chunk_bounds(n, fabric.size if algorithm in RINGS else 1)
         self.lengths = [end - start for start, end in self.bounds]
         costs, name = fabric.costs, self.codec.name
         self.compress_s = costs.seconds(f"encode/{name}", 4 * n)

@@ -19,7 +19,7 @@ CLEARLY = 0.95  # the ring is chosen if it takes less than this share of the lib
 FLOAT32 = 4
 
 
-def find(fabric: Fabric, timing: Callable[[Fabric, str, int], float] | None = None) -> Crossover:
+def find_crossover(fabric: Fabric, timing: Callable[[Fabric, str, int], float] | None = None) -> Crossover:
     """Measure the crossover, the same on all ranks; all call it, before training.
 
     timing: (fabric, algorithm, bytes) -> this rank's seconds of one allreduce.
@@ -33,7 +33,8 @@ def find(fabric: Fabric, timing: Callable[[Fabric, str, int], float] | None = No
         started = time.perf_counter()
         warm_up = not points  # opens connections
         turns = [
-            [(timing or seconds)(fabric, name, nbytes) for name in (NATIVE, RING)] for _ in range(REPEAT + warm_up)
+            [(timing or time_allreduce)(fabric, name, nbytes) for name in (NATIVE, RING)]
+            for _ in range(REPEAT + warm_up)
         ]
         took = time.perf_counter() - started
         seen, times, starts = zip(*fabric.exchange((turns, took, started - began)))
@@ -42,10 +43,10 @@ def find(fabric: Fabric, timing: Callable[[Fabric, str, int], float] | None = No
         points.append(Point(nbytes, *(min(turn[side] for turn in slowest[warm_up:]) for side in (0, 1))))
         if max(starts) + (1 + GROWTH) * max(times) > BUDGET_S:
             break
-    return decide(points)
+    return decide_crossover(points)
 
 
-def decide(points: Sequence[Point]) -> Crossover:
+def decide_crossover(points: Sequence[Point]) -> Crossover:
     """The smallest size such that the ring was faster at it and at all larger measured sizes."""
     above = None
     for point in reversed(points):
@@ -60,7 +61,7 @@ def decide(points: Sequence[Point]) -> Crossover:
     return Crossover(above, f"measured at start: {why}", tuple(points))
 
 
-def seconds(fabric: Fabric, name: str, nbytes: int) -> float:
+def time_allreduce(fabric: Fabric, name: str, nbytes: int) -> float:
     """This rank's seconds of one allreduce, after a barrier."""
     # the emulated fabric shrinks meta tensors, which training without arithmetic sends
     vector = torch.zeros(nbytes // FLOAT32, device="meta" if "sizes" in fabric.capabilities else "cpu")

@@ -14,10 +14,10 @@ import torch
 from repro.core.errors import unknown
 from repro.fabric.base import MAIN, DoneWork, Fabric, Work
 from repro.fabric.codecs import Codec, NoCodec
-from repro.fabric.collectives.blocks import TAG, bounds, chunks, piece_bounds, reduce_cost, synchronise
+from repro.fabric.collectives.blocks import TAG, chunk_bounds, cut_vector, piece_bounds, reduce_cost, spend_sync
 from repro.fabric.collectives.pipelined import PIECES, ring_pipelined, ring_pipelined_encoded
 from repro.fabric.collectives.sharded import sharded_server_allreduce
-from repro.fabric.meta_tensors import add, clone, empty_like
+from repro.fabric.meta_tensors import add_tensor, clone_tensor, empty_like
 
 
 def ring_allreduce_encoded(
@@ -38,7 +38,7 @@ def ring_allreduce_encoded(
     p, me = fabric.size, fabric.rank
     right, left = (me + 1) % p, (me - 1) % p
     blocks = list(blocks)
-    synchronise(fabric)
+    spend_sync(fabric)
     # one buffer for all hops, because new pages would cost more than the addition
     buffers = empty_like(max(blocks, key=len))
     for hop in range(p - 1):  # transmit and reduce
@@ -75,21 +75,21 @@ def ring_allreduce(fabric: Fabric, vector: torch.Tensor, channel: int = MAIN, ha
     """Sum in place: 2(p-1) alpha + 2 (p-1)/p n beta + (p-1)/p n gamma (+ S); for an even p half-duplex, alpha and beta
     count twice."""
     flat = vector.view(-1)
-    blocks = chunks(flat, fabric.size)
+    blocks = cut_vector(flat, fabric.size)
     ring_allreduce_encoded(fabric, blocks, [block.numel() for block in blocks], NoCodec(), channel, half_duplex)
 
 
 def ring_reduce_scatter(fabric: Fabric, vector: torch.Tensor, channel: int = MAIN) -> torch.Tensor:
     """The sum of chunk `rank`, a view of `vector`, whose rest is overwritten: (p-1)(alpha + n/p (beta + gamma))."""
     p, me = fabric.size, fabric.rank
-    blocks = chunks(vector.view(-1), p)
+    blocks = cut_vector(vector.view(-1), p)
     for hop in range(p - 1):
         outgoing, incoming = (me - hop - 1) % p, (me - hop - 2) % p
         buffer = empty_like(blocks[incoming])
         receive, send = fabric.sendrecv(blocks[outgoing], (me + 1) % p, buffer, (me - 1) % p, TAG + hop, channel)
         receive.wait()
         with fabric.compute(reduce_cost(fabric, buffer.numel(), NoCodec()), "host"):
-            add(blocks[incoming], buffer)
+            add_tensor(blocks[incoming], buffer)
         send.wait()
     return blocks[me]
 
@@ -97,7 +97,7 @@ def ring_reduce_scatter(fabric: Fabric, vector: torch.Tensor, channel: int = MAI
 def ring_allgather(fabric: Fabric, mine: torch.Tensor, channel: int = MAIN) -> list[torch.Tensor]:
     """Every rank's tensor, in rank order: (p-1)(alpha + n beta) for n bytes a rank."""
     p, me = fabric.size, fabric.rank
-    gathered = [clone(mine) if rank == me else empty_like(mine) for rank in range(p)]
+    gathered = [clone_tensor(mine) if rank == me else empty_like(mine) for rank in range(p)]
     for hop in range(p - 1):
         outgoing, incoming = gathered[(me - hop) % p], gathered[(me - hop - 1) % p]
         receive, send = fabric.sendrecv(outgoing, (me + 1) % p, incoming, (me - 1) % p, TAG + hop, channel)
@@ -126,7 +126,7 @@ def recursive_doubling_allreduce(fabric: Fabric, vector: torch.Tensor, channel: 
 
     def left(to: int, distance: int) -> None:
         """A message to rank `to` has left: notify that rank's next partner, at `distance`, if it waits for this."""
-        if paced and distance < core and ahead(to ^ distance, distance, extra):
+        if paced and distance < core and is_ahead(to ^ distance, distance, extra):
             fabric.send(flat[:0], to ^ distance, TAG + 1 + distance, channel)
 
     if me >= core:
@@ -137,11 +137,11 @@ def recursive_doubling_allreduce(fabric: Fabric, vector: torch.Tensor, channel: 
     if me < extra:
         fabric.recv(buffer, me + core, TAG, channel)
         with fabric.compute(cost, "host"):
-            add(flat, buffer)
+            add_tensor(flat, buffer)
     distance = 1
     while distance < core:
         partner = me ^ distance
-        if paced and ahead(me, distance, extra):
+        if paced and is_ahead(me, distance, extra):
             # the rank whose message to the partner goes first
             before = partner + core if distance == 1 else partner ^ distance // 2
             fabric.recv(flat[:0], before, TAG + 1 + distance, channel)
@@ -150,13 +150,13 @@ def recursive_doubling_allreduce(fabric: Fabric, vector: torch.Tensor, channel: 
         left(partner, 2 * distance)
         receive.wait()
         with fabric.compute(cost, "host"):
-            add(flat, buffer)  # the addition of two floats is commutative, so both partners get the same bits
+            add_tensor(flat, buffer)  # the addition of two floats is commutative, so both partners get the same bits
         distance *= 2
     if me < extra:
         fabric.send(flat, me + core, TAG + 1, channel)
 
 
-def ahead(rank: int, distance: int, extra: int) -> bool:
+def is_ahead(rank: int, distance: int, extra: int) -> bool:
     """Whether a rank is one round ahead of its partner at `distance` in `recursive_doubling_allreduce`.
 
     Each holds the sum of `distance` ranks, and the first `extra` ranks had a vector to add. The rank is ahead if none
@@ -180,7 +180,7 @@ def binomial_reduce(fabric: Fabric, vector: torch.Tensor, root: int = 0, channel
         if me + distance < p:
             fabric.recv(buffer, (me + distance + root) % p, TAG + distance, channel)
             with fabric.compute(reduce_cost(fabric, flat.numel(), NoCodec()), "host"):
-                add(flat, buffer)
+                add_tensor(flat, buffer)
         distance *= 2
 
 
@@ -233,7 +233,7 @@ def serve_sum(fabric: Fabric, total: torch.Tensor, clients: range, channel: int 
         receive.wait()
         if index:
             with fabric.compute(reduce_cost(fabric, total.numel(), NoCodec()), "host"):
-                add(total, buffers[index])
+                add_tensor(total, buffers[index])
 
 
 def dissemination_barrier(fabric: Fabric, channel: int = MAIN) -> None:
@@ -267,4 +267,12 @@ def allreduce_algorithm(name: str) -> Callable[[Fabric, torch.Tensor, int], None
     return ALLREDUCE[name]
 
 
-__all__ = ["ALLREDUCE", "PIECES", "allreduce_algorithm", "bounds", "chunks", "piece_bounds", "ring_pipelined_encoded"]
+__all__ = [
+    "ALLREDUCE",
+    "PIECES",
+    "allreduce_algorithm",
+    "chunk_bounds",
+    "cut_vector",
+    "piece_bounds",
+    "ring_pipelined_encoded",
+]

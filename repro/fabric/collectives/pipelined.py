@@ -8,7 +8,7 @@ import torch
 
 from repro.fabric.base import MAIN, DoneWork, Fabric, Work
 from repro.fabric.codecs import Codec, NoCodec
-from repro.fabric.collectives.blocks import TAG, piece_bounds, reduce_cost, synchronise
+from repro.fabric.collectives.blocks import TAG, piece_bounds, reduce_cost, spend_sync
 from repro.fabric.meta_tensors import empty_like
 
 PIECES = 4  # default number of pieces of a block
@@ -26,7 +26,7 @@ def ring_pipelined_encoded(
     every rank.
     """
     p, me = fabric.size, fabric.rank
-    synchronise(fabric)
+    spend_sync(fabric)
     if p == 1:
         return pieces
     pieces, width = list(pieces), len(pieces) // p

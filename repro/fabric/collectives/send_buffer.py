@@ -11,7 +11,7 @@ from repro.fabric.collectives import dense as collectives
 from repro.fabric.collectives.compressed import CompressedAllreduce
 from repro.fabric.sparse.collectives import topk_allgather
 from repro.fabric.sparse.gradients import EMPTY, Sparse, Wire
-from repro.fabric.sparse.selection import select
+from repro.fabric.sparse.selection import select_topk
 
 
 class SendBuffer(ABC):
@@ -135,7 +135,7 @@ class TopK(SendBuffer):
             return self.wire.pack(self.nothing)
         vector = self.send[: self.n]
         with self.fabric.compute(self.select_s, "host"):
-            chosen = select(vector, self.k)
+            chosen = select_topk(vector, self.k)
             if not vector.is_meta:
                 chosen.clear(vector)
         return self.wire.pack(chosen)

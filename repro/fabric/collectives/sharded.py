@@ -6,8 +6,8 @@ import torch
 
 from repro.fabric.base import MAIN, Fabric
 from repro.fabric.codecs import NoCodec
-from repro.fabric.collectives.blocks import TAG, chunks, reduce_cost
-from repro.fabric.meta_tensors import add, clone, empty_like
+from repro.fabric.collectives.blocks import TAG, cut_vector, reduce_cost
+from repro.fabric.meta_tensors import add_tensor, clone_tensor, empty_like
 
 
 def sharded_server_allreduce(fabric: Fabric, vector: torch.Tensor, channel: int = MAIN) -> None:
@@ -18,7 +18,7 @@ def sharded_server_allreduce(fabric: Fabric, vector: torch.Tensor, channel: int 
     them has the same traffic, and the same bits as ranks that all update with the sum.
     """
     p, me = fabric.size, fabric.rank
-    shards = chunks(vector.view(-1), p)
+    shards = cut_vector(vector.view(-1), p)
     others = [(me + step) % p for step in range(1, p)]  # so that not all start with the same rank
     parts = {rank: empty_like(shards[me]) for rank in others} | {me: shards[me]}
     with fabric.batch(channel):
@@ -28,10 +28,10 @@ def sharded_server_allreduce(fabric: Fabric, vector: torch.Tensor, channel: int 
         if rank != me:
             pushes[rank].wait()
         if rank == 0:
-            total = clone(parts[0])
+            total = clone_tensor(parts[0])
             continue
         with fabric.compute(reduce_cost(fabric, parts[rank].numel(), NoCodec()), "host"):
-            add(total, parts[rank])
+            add_tensor(total, parts[rank])
     for send in sends:
         send.wait()  # before their memory is received into
     with fabric.batch(channel):

@@ -55,7 +55,7 @@ def too_few_gpus(everybody: Sequence[Any]) -> str | None:
     used = [(each.host, each.gpu) for each in everybody]
     if len(set(used)) == len(used) and all(each.gpu for each in everybody):
         return None
-    hosts = grouped([each.host for each in everybody])
+    hosts = ranks_by_value([each.host for each in everybody])
     seen = {host: len({gpu for rank in ranks for gpu in everybody[rank].gpus}) for host, ranks in hosts.items()}
     host = max(hosts, key=lambda name: len(hosts[name]) - seen[name])
     return (
@@ -64,7 +64,7 @@ def too_few_gpus(everybody: Sequence[Any]) -> str | None:
     )
 
 
-def grouped(values: Sequence[str]) -> dict[str, list[int]]:
+def ranks_by_value(values: Sequence[str]) -> dict[str, list[int]]:
     """Value -> the ranks that have it."""
     groups: dict[str, list[int]] = {}
     for rank, value in enumerate(values):

@@ -10,7 +10,7 @@ from typing import Any
 MASTER = "REPRO_FIRST_HOST"  # rank 0's host, which our launcher sets for its own srun
 
 
-def translate(fabric: str) -> None:
+def translate_variables(fabric: str) -> None:
     """Set torch's variables from Slurm's, if our launcher started the ranks with srun."""
     if MASTER in os.environ and "SLURM_PROCID" in os.environ:
         os.environ.update(rank_environment(os.environ, fabric))
@@ -26,13 +26,13 @@ def rank_environment(slurm: Any, fabric: str) -> dict[str, str]:
             "RANK": slurm["SLURM_PROCID"],
             "WORLD_SIZE": slurm.get("SLURM_STEP_NUM_TASKS") or slurm["SLURM_NTASKS"],
             "LOCAL_WORLD_SIZE": str(most),
-            "MASTER_ADDR": reachable(slurm.get(MASTER, ""), slurm.get("SLURM_LAUNCH_NODE_IPADDR", "127.0.0.1")),
-            "MASTER_PORT": str(port(slurm)),
+            "MASTER_ADDR": reachable_host(slurm.get(MASTER, ""), slurm.get("SLURM_LAUNCH_NODE_IPADDR", "127.0.0.1")),
+            "MASTER_PORT": str(rendezvous_port(slurm)),
         }
     return variables
 
 
-def port(slurm: Any) -> int:
+def rendezvous_port(slurm: Any) -> int:
     """A port that is the same on all ranks and differs between jobs, restarts of a job, and steps."""
     job, restart, step = (int(slurm.get(f"SLURM_{name}") or 0) for name in ("JOB_ID", "RESTART_COUNT", "STEP_ID"))
     return 20000 + (10 * job + 3 * restart + step) % 10000
@@ -44,7 +44,7 @@ def tasks_per_node(text: str) -> list[int]:
     return [int(count) for count, times in nodes for _ in range(int(times or 1))] or [1]
 
 
-def reachable(host: str, otherwise: str) -> str:
+def reachable_host(host: str, otherwise: str) -> str:
     """The host if its name resolves; else `otherwise`, the address from which srun was started, on the same node."""
     try:
         socket.getaddrinfo(host, None)

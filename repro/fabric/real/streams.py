@@ -101,7 +101,7 @@ class DeviceStreams(Streams):
             return
         stream = torch.cuda.current_stream()
         stream.wait_event(mark)
-        for tensor in tensors(item):
+        for tensor in nested_tensors(item):
             if tensor.is_cuda:
                 tensor.record_stream(stream)  # the allocator must not reuse its memory before this stream is done
 
@@ -154,22 +154,22 @@ class DeviceStreams(Streams):
             self.copy(host, as_bytes(tensor.detach()))
 
 
-def here() -> Streams:
+def process_streams() -> Streams:
     """The streams of this process: a GPU's as soon as it uses one."""
     return CUDA if torch.cuda.is_initialized() else NONE
 
 
-def tensors(item: object) -> Iterator[torch.Tensor]:
+def nested_tensors(item: object) -> Iterator[torch.Tensor]:
     """The tensors in nested sequences, mappings and dataclasses."""
     if isinstance(item, torch.Tensor):
         yield item
     elif isinstance(item, list | tuple):
         for part in item:
-            yield from tensors(part)
+            yield from nested_tensors(part)
     elif isinstance(item, Mapping):
-        yield from tensors(list(item.values()))
+        yield from nested_tensors(list(item.values()))
     elif is_dataclass(item):
-        yield from tensors([getattr(item, field.name) for field in fields(item)])
+        yield from nested_tensors([getattr(item, field.name) for field in fields(item)])
 
 
 def as_bytes(tensor: torch.Tensor) -> torch.Tensor:

@@ -77,7 +77,7 @@ class TaskGroup:
 
     @property
     def streams(self) -> Streams:
-        return streams.here()
+        return streams.process_streams()
 
     def current(self) -> ThreadTask | None:
         return getattr(self.local, "task", None)
@@ -217,7 +217,7 @@ class RealTimeFabric(FabricWithAlgorithms):
         self.tasks.check()
 
     def find_auto(self) -> Crossover:
-        return crossover.find(self)
+        return crossover.find_crossover(self)
 
     def spawn(self, fn: Callable[[], Any], name: str = "background") -> Task:
         task = ThreadTask(self.tasks, fn, name)

@@ -49,7 +49,7 @@ def start(device: str, backend: str = "auto", timeout_s: float = 120.0) -> Torch
         store, rank, size = next(rendezvous("env://", timeout=limit))
         store.set_timeout(limit)
         mine = Seat(socket.gethostname(), gpu_of(device, rank), visible_gpus(device))
-        chosen = choose(gather(store, rank, size, mine), backend)
+        chosen = choose_backend(gather_seats(store, rank, size, mine), backend)
         group = dist.PrefixStore("repro", store)
         dist.init_process_group(chosen, store=group, rank=rank, world_size=size, timeout=limit)
     except ValueError as error:
@@ -63,13 +63,13 @@ def start(device: str, backend: str = "auto", timeout_s: float = 120.0) -> Torch
     return TorchFabric(chosen, timeout_s)
 
 
-def gather(store: Any, rank: int, size: int, mine: Seat) -> list[Seat]:
+def gather_seats(store: Any, rank: int, size: int, mine: Seat) -> list[Seat]:
     """Every rank's seat in rank order; blocks until all have stored theirs."""
     store.set(f"seat/{rank}", pickle.dumps(mine))
     return [pickle.loads(store.get(f"seat/{other}")) for other in range(size)]
 
 
-def choose(seats: Sequence[Seat], backend: str = "auto") -> str:
+def choose_backend(seats: Sequence[Seat], backend: str = "auto") -> str:
     """ "nccl" or "gloo", the same for the same seats."""
     problem = too_few_gpus(seats)
     if backend == "nccl" and problem:

@@ -13,7 +13,7 @@ from repro.core.errors import unknown
 from repro.fabric.base import MAIN, Fabric
 from repro.fabric.collectives.blocks import TAG
 from repro.fabric.collectives.dense import binomial_broadcast, ring_allgather
-from repro.fabric.sparse.gradients import Sparse, Wire, merge
+from repro.fabric.sparse.gradients import Sparse, Wire, merge_topk
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def gtopk_allreduce(fabric: Fabric, mine: Sparse, wire: Wire, channel: int = MAI
             if me + distance < p:
                 fabric.recv(message, me + distance, TAG + distance, channel)  # lines 9, 10
                 with fabric.compute(fabric.costs.seconds("merge", 2 * wire.bytes), "host"):
-                    sends, rest = merge(sends, wire.unpack(message), wire.k)  # line 11
+                    sends, rest = merge_topk(sends, wire.unpack(message), wire.k)  # line 11
                 dropped.append(rest)
         else:
             packed = wire.pack(sends)

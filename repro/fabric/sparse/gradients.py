@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 
 from repro.core.errors import Diverged
-from repro.fabric.codecs import codec
+from repro.fabric.codecs import make_codec
 from repro.fabric.sparse import host as sparse_host
 
 EMPTY = 2**31 - 1  # the index of an unused place, whose value is 0
@@ -55,7 +55,7 @@ class Sparse:
     def indices_in(self, other: Sparse) -> torch.Tensor:
         """Which of the indices are among the other's: (k,) bool."""
         if self.indices.device.type == "cpu":
-            return torch.from_numpy(sparse_host.among(self.indices.numpy(), other.indices.numpy(), EMPTY))
+            return torch.from_numpy(sparse_host.is_among(self.indices.numpy(), other.indices.numpy(), EMPTY))
         known = torch.sort(other.indices).values
         place = torch.searchsorted(known, self.indices).clamp_(max=known.numel() - 1)
         return known[place] == self.indices
@@ -63,8 +63,8 @@ class Sparse:
     def flagged(self, rank: int, starts: torch.Tensor) -> Sparse:
         """Itself, or if a value is NaN or infinite, zeros with a flag as index: -(1 + rank x parameters + parameter).
 
-        starts: (parameters,) int32, the first index of each parameter. In `merge` the flag outweighs every value, so it
-        reaches every rank, with any codec.
+        starts: (parameters,) int32, the first index of each parameter. In `merge_topk` the flag outweighs every value,
+        so it reaches every rank, with any codec.
         """
         if self.values.is_meta:
             return self
@@ -96,19 +96,19 @@ class Sparse:
         raise Diverged(f"diverged: {what} {when}")
 
 
-def largest(magnitudes: torch.Tensor, k: int) -> torch.Tensor:
+def largest_mask(magnitudes: torch.Tensor, k: int) -> torch.Tensor:
     """The k largest of the magnitudes (n,), which contain no NaN, as a mask (n,); ties by position.
 
     Definition 1 and Algorithm 1 print "> the k-th largest", which keeps k - 1: docs/errata.md, GK-1.
     """
     if magnitudes.device.type == "cpu":
-        return torch.from_numpy(sparse_host.largest(magnitudes.numpy(), k))
+        return torch.from_numpy(sparse_host.largest_mask(magnitudes.numpy(), k))
     threshold = magnitudes.topk(k).values[-1]  # `kthvalue` has no deterministic algorithm on GPUs
     above, equal = magnitudes > threshold, magnitudes == threshold
     return above | (equal & (equal.cumsum(0) <= k - above.sum()))
 
 
-def positions(mask: torch.Tensor, count: int) -> torch.Tensor:
+def mask_positions(mask: torch.Tensor, count: int) -> torch.Tensor:
     """The indices of the `count` true elements of a mask (n,), ascending."""
     if mask.device.type == "cpu":
         return mask.nonzero().view(-1)
@@ -116,7 +116,7 @@ def positions(mask: torch.Tensor, count: int) -> torch.Tensor:
     return torch.searchsorted(mask.cumsum(0), wanted)
 
 
-def merge(a: Sparse, b: Sparse, k: int | None = None) -> tuple[Sparse, Sparse]:
+def merge_topk(a: Sparse, b: Sparse, k: int | None = None) -> tuple[Sparse, Sparse]:
     """Definition 1, a T b: (the k largest magnitudes of a + b, the remaining sums).
 
     k: by default a's. The second result has the remaining places, which are EMPTY for indices that were in both.
@@ -127,13 +127,13 @@ def merge(a: Sparse, b: Sparse, k: int | None = None) -> tuple[Sparse, Sparse]:
         return first, rest
     if a.values.device.type == "cpu":
         ours, theirs = ((part.values.numpy(), part.indices.numpy()) for part in (a, b))
-        kept, left = sparse_host.merge(ours, theirs, k, EMPTY)
+        kept, left = sparse_host.merge_topk(ours, theirs, k, EMPTY)
         return Sparse(*map(torch.from_numpy, kept)), Sparse(*map(torch.from_numpy, left))
     return merge_at_once(a, b, k)
 
 
 def merge_at_once(a: Sparse, b: Sparse, k: int) -> tuple[Sparse, Sparse]:
-    """As `merge`, for a GPU: with static shapes, and without reading values on the host."""
+    """As `merge_topk`, for a GPU: with static shapes, and without reading values on the host."""
     many = a.k + b.k
     indices, order = torch.cat([a.indices, b.indices]).sort(stable=True)
     values = torch.cat([a.values, b.values])[order]
@@ -143,8 +143,8 @@ def merge_at_once(a: Sparse, b: Sparse, k: int) -> tuple[Sparse, Sparse]:
     magnitudes = values.abs().masked_fill_(indices < 0, torch.inf)
     magnitudes[1:].masked_fill_(second, -1.0)
     indices[1:].masked_fill_(second, EMPTY)
-    kept = largest(magnitudes, k)
-    here, there = positions(kept, k), positions(~kept, many - k)
+    kept = largest_mask(magnitudes, k)
+    here, there = mask_positions(kept, k), mask_positions(~kept, many - k)
     return Sparse(values[here], indices[here]), Sparse(values[there], indices[there])
 
 
@@ -153,7 +153,7 @@ def in_order(parts: list[Sparse]) -> tuple[torch.Tensor, torch.Tensor]:
     indices = torch.cat([part.indices for part in parts])
     if indices.device.type != "cpu":
         return indices.sort(stable=True)
-    order = torch.from_numpy(sparse_host.order(indices.numpy()))
+    order = torch.from_numpy(sparse_host.stable_order(indices.numpy()))
     return indices[order], order
 
 
@@ -170,13 +170,13 @@ def sum_all(parts: list[Sparse]) -> Sparse:
     return Sparse(sums, torch.full_like(indices, EMPTY).scatter_(0, place, indices))
 
 
-def top(sparse: Sparse, k: int) -> Sparse:
+def keep_topk(sparse: Sparse, k: int) -> Sparse:
     """The k elements of largest magnitude."""
     if sparse.values.is_meta:
         return Sparse(sparse.values[:k], sparse.indices[:k])
     magnitudes = sparse.values.abs().masked_fill_(sparse.indices < 0, torch.inf)
     magnitudes.masked_fill_(sparse.indices == EMPTY, -1.0)
-    here = positions(largest(magnitudes, k), k)
+    here = mask_positions(largest_mask(magnitudes, k), k)
     return Sparse(sparse.values[here], sparse.indices[here])
 
 
@@ -184,7 +184,7 @@ class Wire:
     """The wire form of k elements: int32 indices, then the encoded values; 8 k bytes without a codec."""
 
     def __init__(self, k: int, codec_name: str = "none"):
-        self.k, self.codec = k, codec(codec_name)
+        self.k, self.codec = k, make_codec(codec_name)
         self.bytes = INDEX_BYTES * k + self.codec.wire_bytes(k)
         self.value_type = self.codec.encode(torch.zeros(1)).dtype
 

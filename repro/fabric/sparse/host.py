@@ -8,18 +8,18 @@ CHUNK = 1 << 17  # elements processed together, which fit the cache
 Part = tuple[np.ndarray, np.ndarray]  # (values (k,) float32, indices (k,) int32), as `Sparse`
 
 
-def order(indices: np.ndarray) -> np.ndarray:
+def stable_order(indices: np.ndarray) -> np.ndarray:
     """The stable ascending order (n,); the sort merges runs that are in order already."""
     return np.argsort(indices, kind="stable")
 
 
-def among(mine: np.ndarray, others: np.ndarray, empty: int) -> np.ndarray:
+def is_among(mine: np.ndarray, others: np.ndarray, empty: int) -> np.ndarray:
     """Which of the indices are among the others: (n,) bool. Except for `empty`, the indices of each array are distinct.
 
     Sorting both together and comparing neighbours takes a third of the time of binary searches.
     """
     both = np.concatenate([others, mine])
-    places = order(both)
+    places = stable_order(both)
     both = np.take(both, places)
     member = np.zeros(len(both), dtype=bool)
     member[places[1:][both[1:] == both[:-1]]] = True
@@ -28,7 +28,7 @@ def among(mine: np.ndarray, others: np.ndarray, empty: int) -> np.ndarray:
     return member
 
 
-def above(vector: np.ndarray, bound: np.ndarray, equal: bool) -> np.ndarray:
+def indices_above(vector: np.ndarray, bound: np.ndarray, equal: bool) -> np.ndarray:
     """The indices, ascending, of a vector's (n,) magnitudes above the bound, or also `equal` to it; NaN is above."""
     under = np.less if equal else np.less_equal
     indices = []
@@ -46,7 +46,7 @@ def above(vector: np.ndarray, bound: np.ndarray, equal: bool) -> np.ndarray:
     return np.concatenate(indices)
 
 
-def largest(magnitudes: np.ndarray, k: int) -> np.ndarray:
+def largest_mask(magnitudes: np.ndarray, k: int) -> np.ndarray:
     """The k largest of the magnitudes (n,), which contain no NaN, as a mask (n,); ties by position."""
     place = len(magnitudes) - k
     threshold = np.partition(magnitudes, place)[place]
@@ -56,11 +56,11 @@ def largest(magnitudes: np.ndarray, k: int) -> np.ndarray:
     return mask
 
 
-def merge(a: Part, b: Part, k: int, empty: int) -> tuple[Part, Part]:
-    """As `repro.fabric.sparse.gradients.merge` (gTop-k's Definition 1). empty: the index of an unused place; negative
-    indices are flags, which outweigh all values."""
+def merge_topk(a: Part, b: Part, k: int, empty: int) -> tuple[Part, Part]:
+    """As `repro.fabric.sparse.gradients.merge_topk` (gTop-k's Definition 1). empty: the index of an unused place;
+    negative indices are flags, which outweigh all values."""
     indices = np.concatenate([a[1], b[1]])
-    places = order(indices)
+    places = stable_order(indices)
     indices, values = np.take(indices, places), np.take(np.concatenate([a[0], b[0]]), places)
     first = np.flatnonzero(indices[1:] == indices[:-1])
     second = first + 1
@@ -71,6 +71,6 @@ def merge(a: Part, b: Part, k: int, empty: int) -> tuple[Part, Part]:
     magnitudes[: np.searchsorted(indices, 0)] = np.inf
     magnitudes[second] = -1.0
     indices[second] = empty
-    kept = largest(magnitudes, k)
+    kept = largest_mask(magnitudes, k)
     here, there = np.flatnonzero(kept), np.flatnonzero(~kept)
     return (values[here], indices[here]), (values[there], indices[there])

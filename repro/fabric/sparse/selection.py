@@ -8,7 +8,7 @@ import torch
 
 from repro.core.errors import unknown
 from repro.fabric.sparse import host as sparse_host
-from repro.fabric.sparse.gradients import EMPTY, Sparse, largest, positions
+from repro.fabric.sparse.gradients import EMPTY, Sparse, largest_mask, mask_positions
 
 SHORT = 1 << 15  # elements of a vector that is sorted without an estimate
 CHUNK = 1 << 20  # elements processed together, which fit the cache
@@ -18,14 +18,14 @@ EVERY = 16  # the exact selection samples at most every n-th element: its estima
 SURE = 4.0  # standard deviations by which the exact selection lowers its first estimate of the threshold
 
 
-def select(vector: torch.Tensor, k: int, how: str = "exact") -> Sparse:
+def select_topk(vector: torch.Tensor, k: int, how: str = "exact") -> Sparse:
     """k elements of a vector (n,), 1 <= k <= n, with ascending indices; NaN and infinity are always selected.
 
     exact: those of largest magnitude, ties by index (Algorithm 1, lines 5 to 7; docs/errata.md, GK-1: exactly k).
     sampled: those above a threshold that leaves k of n in a sample of the vector (Lin et al., "Deep Gradient
     Compression", ICLR 2018, section 3.1): the k largest of them, or if they are fewer, all, and EMPTY places.
     """
-    check(how)
+    check_selection(how)
     n = vector.numel()
     if vector.is_meta:
         return Sparse(vector.new_empty(k), torch.empty(k, dtype=torch.int32, device="meta"))
@@ -41,31 +41,32 @@ def select(vector: torch.Tensor, k: int, how: str = "exact") -> Sparse:
     return Sparse(values, indices.to(torch.int32))
 
 
-def exact(vector: torch.Tensor, k: int) -> torch.Tensor:
+def select_exact(vector: torch.Tensor, k: int) -> torch.Tensor:
     """The indices (k,) of the k largest magnitudes, ties by index."""
     if vector.device.type != "cpu":
         return exact_at_once(vector, k)
     if vector.numel() <= SHORT:
-        return ranked(magnitudes(vector), k)
-    bound = guess(vector, k, SURE, EVERY)
+        return rank_topk(nan_magnitudes(vector), k)
+    bound = guess_threshold(vector, k, SURE, EVERY)
     while True:
-        larger = above(vector, bound)
+        larger = indices_above(vector, bound)
         if larger.numel() >= k:
-            return larger[ranked(magnitudes(vector[larger]), k)]
+            return larger[rank_topk(nan_magnitudes(vector[larger]), k)]
         # the estimate was too high, or most magnitudes equal it
         equal = first_equal(vector, bound, k - larger.numel())
         if larger.numel() + equal.numel() == k:
             return torch.cat([larger, equal]).sort().values
-        bound = below(vector, bound)
+        bound = median_below(vector, bound)
 
 
 def exact_at_once(vector: torch.Tensor, k: int) -> torch.Tensor:
-    """As `exact`, for a GPU: with static shapes, without reading values on the host, with scratch of the vector's size.
+    """As `select_exact`, for a GPU: with static shapes, without reading values on the host, with scratch of the
+    vector's size.
 
     (On a CPU torch.topk takes 16 bytes for each element and ten times as long.)
     """
     n = vector.numel()
-    sizes = magnitudes(vector)
+    sizes = nan_magnitudes(vector)
     highest, where = torch.topk(sizes, k)
     threshold = highest[-1]
     falling = torch.arange(n, 0, -1, dtype=torch.int32, device=vector.device)
@@ -75,54 +76,55 @@ def exact_at_once(vector: torch.Tensor, k: int) -> torch.Tensor:
     return torch.where(greater, where, ties.to(torch.int64)[nth]).sort().values
 
 
-def sampled(vector: torch.Tensor, k: int) -> torch.Tensor:
+def select_sampled(vector: torch.Tensor, k: int) -> torch.Tensor:
     """The indices of at most k elements above the sampled threshold, ascending."""
     if vector.device.type != "cpu":
         return sampled_at_once(vector, k)
-    indices = above(vector, guess(vector, k, 0.0), equal=True)
-    return indices if indices.numel() <= k else indices[ranked(magnitudes(vector[indices]), k)]
+    indices = indices_above(vector, guess_threshold(vector, k, 0.0), equal=True)
+    return indices if indices.numel() <= k else indices[rank_topk(nan_magnitudes(vector[indices]), k)]
 
 
 def sampled_at_once(vector: torch.Tensor, k: int) -> torch.Tensor:
-    """As `sampled`, for a GPU: (k,), with static shapes, without reading values on the host; EMPTY if fewer than k.
+    """As `select_sampled`, for a GPU: (k,), with static shapes, without reading values on the host; EMPTY if fewer than
+    k.
 
     Zeros are never selected. If more than `MOST` k elements are above the threshold, which a random sample does not
     produce, only the first ones are considered.
     """
     n, many = vector.numel(), min(MOST * k, vector.numel())
-    sizes = magnitudes(vector)
-    large = (sizes >= guess(vector, k, 0.0)) & (sizes > 0)
+    sizes = nan_magnitudes(vector)
+    large = (sizes >= guess_threshold(vector, k, 0.0)) & (sizes > 0)
     place = large.cumsum(0, dtype=torch.int32) - 1
     place = torch.where(large & (place < many), place, many).to(torch.int64)  # others go to an extra place
     numbers = torch.arange(n, dtype=torch.int64, device=vector.device)
     candidates = torch.full((many + 1,), EMPTY, device=vector.device).scatter_(0, place, numbers)[:many]
     candidate_sizes = torch.where(candidates == EMPTY, -1.0, sizes[candidates.clamp(max=n - 1)])
-    return candidates[positions(largest(candidate_sizes, k), k)]  # the first of equal ones; EMPTY at the end
+    return candidates[mask_positions(largest_mask(candidate_sizes, k), k)]  # the first of equal ones; EMPTY at the end
 
 
-def magnitudes(vector: torch.Tensor) -> torch.Tensor:
+def nan_magnitudes(vector: torch.Tensor) -> torch.Tensor:
     """|v|, with infinity for NaN, so that NaN is selected and comparisons work."""
     return vector.abs().nan_to_num_(nan=torch.inf, posinf=torch.inf)
 
 
-def ranked(sizes: torch.Tensor, k: int) -> torch.Tensor:
+def rank_topk(sizes: torch.Tensor, k: int) -> torch.Tensor:
     """The positions (k,) of the k largest, ascending, ties by position."""
-    return positions(largest(sizes, k), k)
+    return mask_positions(largest_mask(sizes, k), k)
 
 
-def guess(vector: torch.Tensor, k: int, deviations: float, least: int = 1) -> torch.Tensor:
+def guess_threshold(vector: torch.Tensor, k: int, deviations: float, least: int = 1) -> torch.Tensor:
     """An estimate of the k-th largest magnitude, lowered by so many standard deviations, from every s-th element, with
     s at least `least`."""
     n = vector.numel()
-    sample = magnitudes(vector[:: max(least, n // SAMPLE)])
+    sample = nan_magnitudes(vector[:: max(least, n // SAMPLE)])
     expected = k * sample.numel() / n
     place = round(expected + deviations * (1 + expected**0.5))
     return sample.topk(min(max(place, 1), sample.numel())).values[-1]
 
 
-def above(vector: torch.Tensor, bound: torch.Tensor, equal: bool = False) -> torch.Tensor:
+def indices_above(vector: torch.Tensor, bound: torch.Tensor, equal: bool = False) -> torch.Tensor:
     """Indices of all magnitudes of a CPU vector above the bound (or also `equal`), ascending; those of NaN too."""
-    return torch.from_numpy(sparse_host.above(vector.detach().numpy(), bound.numpy(), equal))
+    return torch.from_numpy(sparse_host.indices_above(vector.detach().numpy(), bound.numpy(), equal))
 
 
 def first_equal(vector: torch.Tensor, bound: torch.Tensor, count: int) -> torch.Tensor:
@@ -137,20 +139,20 @@ def first_equal(vector: torch.Tensor, bound: torch.Tensor, count: int) -> torch.
     return torch.cat(indices)
 
 
-def below(vector: torch.Tensor, bound: torch.Tensor) -> torch.Tensor:
+def median_below(vector: torch.Tensor, bound: torch.Tensor) -> torch.Tensor:
     """The median of a sample's magnitudes below the bound; if it has none, the largest magnitude below the bound."""
-    sample = magnitudes(vector[:: max(1, vector.numel() // SAMPLE)])
+    sample = nan_magnitudes(vector[:: max(1, vector.numel() // SAMPLE)])
     lower = sample[sample < bound]
     if lower.numel():
         return lower.median()
-    chunks = (magnitudes(chunk) for chunk in vector.split(CHUNK))
+    chunks = (nan_magnitudes(chunk) for chunk in vector.split(CHUNK))
     return torch.stack([torch.where(chunk < bound, chunk, 0.0).max() for chunk in chunks]).max()
 
 
-METHODS: dict[str, Callable[[torch.Tensor, int], torch.Tensor]] = {"exact": exact, "sampled": sampled}
+METHODS: dict[str, Callable[[torch.Tensor, int], torch.Tensor]] = {"exact": select_exact, "sampled": select_sampled}
 
 
-def check(how: str) -> None:
+def check_selection(how: str) -> None:
     """InputError unless the selection method exists."""
     if how not in METHODS:
         raise unknown("selection", how, METHODS)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from repro.fabric.collectives.blocks import bounds
+from repro.fabric.collectives.blocks import chunk_bounds
 from repro.fabric.costs import Costs
 from repro.fabric.virtual.links import Links
 from repro.fabric.virtual.scheduler import Scheduler, VirtualTask
@@ -34,7 +34,7 @@ class Ring:
         """For arrivals (p,) in seconds: (when each rank ends, when its NIC is free to send, when to receive, when the
         last message reaches its receiver)."""
         p, alpha, ranks = len(arrivals), links.network.alpha, np.arange(len(arrivals))
-        sizes = [end - start for start, end in bounds(self.elements, p)]
+        sizes = [end - start for start, end in chunk_bounds(self.elements, p)]
         wires = np.array([n * self.itemsize * links.network.beta for n in sizes])
         sums = np.array([self.costs.modelled("reduce", 4 * n) if self.costs.known else 0.0 for n in sizes])
         now = np.array(arrivals) + (self.costs.seconds("sync") or 0.0)
@@ -117,5 +117,5 @@ class RingFastPath:
 
 def bytes_sent(ring: Ring, rank: int, size: int) -> int:
     """The bytes that a rank sends: in each half of the ring all blocks but one."""
-    sizes = [end - start for start, end in bounds(ring.elements, size)]
+    sizes = [end - start for start, end in chunk_bounds(ring.elements, size)]
     return ring.itemsize * (2 * ring.elements - sizes[(rank + 1) % size] - sizes[(rank + 2) % size])

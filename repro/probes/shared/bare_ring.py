@@ -10,7 +10,7 @@ import torch
 from repro.algorithms.timing.collective_forms import FLOAT32
 from repro.fabric.base import Fabric
 from repro.fabric.codecs import Codec
-from repro.fabric.codecs import codec as find_codec
+from repro.fabric.codecs import make_codec as find_codec
 from repro.fabric.collectives.blocks import piece_bounds
 from repro.fabric.collectives.pipelined import ring_pipelined_encoded
 from repro.fabric.costs import Costs

@@ -10,13 +10,13 @@ import torch
 from repro.algorithms.timing import collective_forms, sparse_forms
 from repro.core.errors import FaultError
 from repro.fabric.base import Fabric
-from repro.fabric.codecs import codec as find_codec
+from repro.fabric.codecs import make_codec as find_codec
 from repro.fabric.collectives import dense
 from repro.fabric.collectives.compressed import RINGS, CompressedAllreduce
 from repro.fabric.costs import Costs
 from repro.fabric.sparse.collectives import gtopk_allreduce, topk_allgather
 from repro.fabric.sparse.gradients import Sparse, Wire
-from repro.fabric.sparse.selection import select
+from repro.fabric.sparse.selection import select_topk
 
 # gTop-k's Table I; the timed calls aggregate elements that were selected in the first call
 SPARSE = ("topk", "topk_ring", "gtopk")
@@ -83,7 +83,7 @@ def _sparse(fabric: Fabric, call: Call) -> Callable[[torch.Tensor], list[Sparse]
 
     def aggregate(x: torch.Tensor) -> list[Sparse]:
         if not selected:
-            selected.append(select(x, wire.k))
+            selected.append(select_topk(x, wire.k))
         [mine] = selected
         if call.name == "gtopk":
             return [gtopk_allreduce(fabric, mine, wire).kept]
@@ -101,12 +101,12 @@ def checker(fabric: Fabric, call: Call) -> Callable[[Any], None]:
     elif name == "broadcast":
         expected = pattern(0, elements)
     elif name in SPARSE:  # all ranks select the same indices, so that gtopk's result is a sum too
-        expected = _as_vector(elements, [select(pattern(rank, elements), call.k) for rank in range(p)])
+        expected = _as_vector(elements, [select_topk(pattern(rank, elements), call.k) for rank in range(p)])
     else:
         summed = p - 1 if name == "server" else p  # a server has no input
         expected = pattern(0, elements).sub_(1).mul_(summed).add_(summed * (summed + 1) / 2)
         if name == "reduce_scatter":
-            expected = dense.chunks(expected, p)[me]
+            expected = dense.cut_vector(expected, p)[me]
     allowed = 0.0
     if call.codec == "ternary":  # random: an element may become 0, or the sum of all ranks' largest values
         allowed = float(sum(pattern(rank, 5).max() for rank in range(p)))
@@ -157,7 +157,7 @@ def closed_form(
         )
         return seconds + sum(collective_forms.codec_device(n, costs, codec)), note
     known = "native" if name == BLOCKING else name
-    seconds = collective_forms.collective(known, ranks, n, alpha, beta, gamma)
+    seconds = collective_forms.collective_seconds(known, ranks, n, alpha, beta, gamma)
     if name in ("native", "auto", BLOCKING) and fabric != "virtual":
         return seconds, f"the closed form is that of a ring; what {fabric} does natively depends on size and version"
     if name == "recursive_doubling" and ranks & (ranks - 1) and not alpha and not gamma:

@@ -9,7 +9,7 @@ from typing import Any
 from repro.algorithms.timing import collective_forms, step_forms
 from repro.algorithms.timing.collective_forms import FLOAT32
 from repro.core.errors import InputError, unknown
-from repro.fabric.codecs import Codec, codec
+from repro.fabric.codecs import Codec, make_codec
 from repro.probes.shared.computation import Compute
 from repro.probes.shared.fabric_model import FabricModel
 
@@ -77,7 +77,7 @@ def _ps_sync(options: Any, basis: Basis) -> Prediction:
 
 
 def _dsync(options: Any, basis: Basis) -> Prediction:
-    used, compute = codec(options.codec), basis.compute
+    used, compute = make_codec(options.codec), basis.compute
     compress, decompress = collective_forms.codec_device(basis.gradient_bytes, basis.fabric.costs, used)
     terms = {
         "l_up": compute.update + decompress,
@@ -95,7 +95,7 @@ def _pipe_sgd(options: Any, basis: Basis) -> Prediction:
     if options.K == 1:
         return synchronous
     terms, compute = synchronous.terms, basis.compute
-    printed_ring_s = _printed_ring_s(codec(options.codec), basis)
+    printed_ring_s = _printed_ring_s(make_codec(options.codec), basis)
     printed = step_forms.pipe_limited(1, compute.update, compute.l_comp, printed_ring_s)
     equation = "(5)" if options.algorithm == "ring" else "(4)"
     return Prediction(step_forms.pipe_limited(1, **terms), equation, printed, terms)
@@ -103,7 +103,7 @@ def _pipe_sgd(options: Any, basis: Basis) -> Prediction:
 
 def _segmented(options: Any, basis: Basis) -> Prediction:
     """Equation (6) as printed, and what limited resources allow (`step_forms.pipe_segmented_limited`)."""
-    used, compute, L = codec(options.codec), basis.compute, options.segments
+    used, compute, L = make_codec(options.codec), basis.compute, options.segments
     costs = basis.fabric.costs
     work = [collective_forms.codec_device(n, costs, used) for n in basis.buckets[L]]
     backward = [seconds + compress for seconds, (compress, _) in zip(compute.buckets[L], work, strict=True)]

@@ -166,7 +166,7 @@ def measure(
         batches = dataset.train.minibatches(batch, workers, 0, device)
         worker = Worker(
             workers, fabric, TimedClock(fabric), shard, batches, per_epoch, 0,
-            loss_function=losses.of(dataset.task), iterations=warmup + steps,
+            loss_function=losses.loss_of(dataset.task), iterations=warmup + steps,
         )  # fmt: skip
         strategy = kind(options)
         set_up(strategy, worker)

@@ -13,8 +13,8 @@ import torch
 from repro.algorithms.timing.collective_forms import largest_block
 from repro.fabric.base import BACKGROUND
 from repro.fabric.costs import Costs
-from repro.fabric.sparse.gradients import Wire, merge
-from repro.fabric.sparse.selection import select
+from repro.fabric.sparse.gradients import Wire, merge_topk
+from repro.fabric.sparse.selection import select_topk
 from repro.fabric.virtual import fabric as virtual
 from repro.fabric.virtual.network import Network
 from repro.probes.shared.computation import Alone, Compute, ComputeBenchmark
@@ -144,7 +144,7 @@ def selection_work(elements: int, k: int, how: str, seed: int) -> Callable[[], A
 
     def work() -> None:
         residual.add_(gradient)
-        mine = select(residual, k, how)
+        mine = select_topk(residual, k, how)
         mine.clear(residual)
         update.zero_()
         mine.add_to(update)
@@ -155,6 +155,6 @@ def selection_work(elements: int, k: int, how: str, seed: int) -> Callable[[], A
 def merge_work(elements: int, k: int, seed: int) -> tuple[int, Callable[[], Any]]:
     """(bytes of two messages, a call that unpacks one of them and merges it with the other)."""
     wire, draw = Wire(k), torch.Generator().manual_seed(seed)
-    mine, other = (select(torch.randn(elements, generator=draw), k) for _ in range(2))
+    mine, other = (select_topk(torch.randn(elements, generator=draw), k) for _ in range(2))
     message = wire.pack(other)
-    return 2 * wire.bytes, lambda: merge(mine, wire.unpack(message), k)
+    return 2 * wire.bytes, lambda: merge_topk(mine, wire.unpack(message), k)

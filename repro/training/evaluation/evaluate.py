@@ -36,7 +36,7 @@ class Sharing(NamedTuple):
 
 
 @torch.no_grad()
-def evaluate(
+def evaluate_weights(
     model: nn.Module,
     weights: Mapping[str, torch.Tensor],
     split: AnySplit,
@@ -85,7 +85,7 @@ def evaluate(
     if split.task == "text":
         scores["perplexity"] = torch.tensor(scores["test_loss"], dtype=torch.float64).exp().item()
     if getattr(split, "scored", 0):
-        for name, module in metrics.modules(split.task, split.kind).items():
+        for name, module in metrics.metric_modules(split.task, split.kind).items():
             scores[name] = import_module(module).score(model, split, device)
     return scores
 
@@ -99,11 +99,11 @@ def evaluate_training(
     sharing: Sharing | None = None,
     on_threads: bool = False,
 ) -> dict[str, float]:
-    """The metrics of `evaluate` on `samples` training samples (words of text), named `train_top1` and so on.
+    """The metrics of `evaluate_weights` on `samples` training samples (words of text), named `train_top1` and so on.
 
     Every evaluation of every run uses the same samples.
     """
-    scores = evaluate(model, weights, split.subset(samples, TRAINING_SEED), device, sharing, on_threads)
+    scores = evaluate_weights(model, weights, split.subset(samples, TRAINING_SEED), device, sharing, on_threads)
     return {f"train_{name}": score for name, score in scores.items() if name != "test_loss"}
 
 
@@ -122,7 +122,7 @@ def _errors(outputs: torch.Tensor, values: torch.Tensor) -> dict[str, float]:
     return {"test_loss": mean_squared_error(outputs, values, "sum").item(), "counted": len(values)}
 
 
-def digest(weights: Mapping[str, torch.Tensor]) -> str:
+def weights_digest(weights: Mapping[str, torch.Tensor]) -> str:
     """The SHA-256 over all tensors by name; equal if the weights are equal bit for bit."""
     total = hashlib.sha256()
     for name in sorted(weights):
@@ -131,7 +131,7 @@ def digest(weights: Mapping[str, torch.Tensor]) -> str:
     return total.hexdigest()
 
 
-def digests(weights: Mapping[str, torch.Tensor]) -> dict[str, bytes]:
+def tensor_digests(weights: Mapping[str, torch.Tensor]) -> dict[str, bytes]:
     """The SHA-256 of each tensor."""
     return {name: hashlib.sha256(_bytes(tensor)).digest() for name, tensor in weights.items()}
 

@@ -28,10 +28,10 @@ CLIPS = 50  # clips decoded at a time
 def score(model: S2vt, split: Captioned, device: torch.device) -> float:
     """The score of the captions that a model, in evaluation mode, decodes for the first `split.scored` clips."""
     clips = split.clips[: split.scored]
-    return meteor([clip.captions for clip in clips], decoded(model, split, device))
+    return corpus_meteor([clip.captions for clip in clips], decode_captions(model, split, device))
 
 
-def decoded(model: S2vt, split: Captioned, device: torch.device) -> list[list[str]]:
+def decode_captions(model: S2vt, split: Captioned, device: torch.device) -> list[list[str]]:
     """The caption of each of these clips by greedy decoding, as words."""
     captions: list[list[str]] = []
     for start in range(0, split.scored, CLIPS):
@@ -40,7 +40,7 @@ def decoded(model: S2vt, split: Captioned, device: torch.device) -> list[list[st
     return captions
 
 
-def meteor(references: Sequence[Sequence[Sequence[str]]], captions: Sequence[Sequence[str]]) -> float:
+def corpus_meteor(references: Sequence[Sequence[Sequence[str]]], captions: Sequence[Sequence[str]]) -> float:
     """The mean over clips, each with one caption and one or more references as words; 0 for an empty caption."""
     from nltk.translate.meteor_score import meteor_score
 

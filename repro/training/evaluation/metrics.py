@@ -49,23 +49,23 @@ def lower_is_better(name: str) -> bool:
     return METRICS[name].lower_is_better
 
 
-def reaches(name: str, score: float, target: float) -> bool:
+def reaches_target(name: str, score: float, target: float) -> bool:
     """Whether a score is equal to a target or better."""
     return score <= target if lower_is_better(name) else score >= target
 
 
-def modules(task: str, kind: str) -> dict[str, str]:
+def metric_modules(task: str, kind: str) -> dict[str, str]:
     """name -> module, of a data set's metrics that have a module of their own."""
     return {name: metric.module for name, metric in METRICS.items() if metric.module and metric.of(task, kind)}
 
 
-def check(name: str, dataset: str) -> None:
+def check_metric(name: str, dataset: str) -> None:
     """InputError for an unknown metric, and for one that is not defined for the data set of this name."""
     from repro import data
 
     if name not in METRICS:
         raise unknown("metric", str(name), METRICS)
-    metric, task, kind = METRICS[name], data.task(dataset), data.kind(dataset)
+    metric, task, kind = METRICS[name], data.task_of(dataset), data.input_kind(dataset)
     if not metric.of(task, kind):
         fitting = ", ".join(other for other, metric in METRICS.items() if metric.of(task, kind))
         what = f"{kind}, a regression" if task == "regression" else kind

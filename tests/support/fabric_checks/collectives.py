@@ -64,8 +64,8 @@ def check_auto_takes_what_was_faster(fabric):
     if fabric.name == "virtual":
         raise Skip("virtual time measures nothing")
     slow = 1.0 if fabric.rank else 2.0
-    ring = crossover.find(fabric, forced(1.0 * slow, 0.5 * slow))
-    native = crossover.find(fabric, forced(0.5 * slow, 1.0 * slow))
+    ring = crossover.find_crossover(fabric, forced(1.0 * slow, 0.5 * slow))
+    native = crossover.find_crossover(fabric, forced(0.5 * slow, 1.0 * slow))
     assert ring.above_bytes == crossover.SIZES[0] and native.above_bytes is None
     assert ring.measured[0].native_s == 2 * crossover.SIZES[0] / 2**20  # the slowest rank's
     for fabric.auto, expected in ((ring, "ring_pipelined"), (native, "native")):
@@ -173,7 +173,7 @@ def check_broadcast_from_each(fabric):
 def check_reduce_scatter(fabric):
     for n in SIZES:
         mine = fabric.reduce_scatter(numbers(n, fabric.rank))
-        start, end = collectives.bounds(n, fabric.size)[fabric.rank]
+        start, end = collectives.chunk_bounds(n, fabric.size)[fabric.rank]
         assert torch.equal(mine, sum(numbers(n, rank) for rank in range(fabric.size))[start:end]), n
 
 

@@ -8,9 +8,9 @@ import json
 import numpy as np
 import pytest
 
-from repro.algorithms.batching.exact import gap
-from repro.algorithms.batching.modes import MODES, decide
-from repro.algorithms.batching.profile import write
+from repro.algorithms.batching.exact import optimality_gap
+from repro.algorithms.batching.modes import MODES, decide_batches
+from repro.algorithms.batching.profile import write_pulls
 from repro.algorithms.batching.times import executed_s, exetime_s, meets_constraint
 from repro.cli.main import main
 from repro.core.errors import InputError
@@ -26,7 +26,7 @@ TWO = in_ms(1, [2, 1, 2, 3, 6, 4], [2, 3, 4, 6, 3, 1])
 
 @pytest.fixture
 def two(tmp_path):
-    write(tmp_path / "two.json", TWO)
+    write_pulls(tmp_path / "two.json", TWO)
     return str(tmp_path / "two.json")
 
 
@@ -131,12 +131,12 @@ def test_a_run_sums_up_its_profiles(tmp_path):
         profiles = list(batching.draw(family, layers, startup, 3, 7))
         row = rows[conditions.index((family, layers, startup))]
         for mode in ("greedy", "algorithm1", "algorithm2", "default", "layerwise"):
-            gaps = [gap(profile, decide(profile, mode)) for profile in profiles]
+            gaps = [optimality_gap(profile, decide_batches(profile, mode)) for profile in profiles]
             of_mode = row["modes"][mode]
             assert of_mode["compared"] == 3 and of_mode["max"] == pytest.approx(max(gaps))
             assert of_mode["median"] == pytest.approx(np.median(gaps))
             assert of_mode["optimal"] == pytest.approx(np.mean([one == 0 for one in gaps]))
-        chosen = [(profile, decide(profile, "greedy")) for profile in profiles]
+        chosen = [(profile, decide_batches(profile, "greedy")) for profile in profiles]
         below = [exetime_s(*one) < executed_s(*one) for one in chosen]
         assert row["exetime_below"] == pytest.approx(np.mean(below))
         assert not any(less and meets_constraint(*one) for less, one in zip(below, chosen))

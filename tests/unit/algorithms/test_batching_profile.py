@@ -8,7 +8,7 @@ import math
 import pytest
 from hypothesis import given
 
-from repro.algorithms.batching.profile import PullProfile, groups, read, write
+from repro.algorithms.batching.profile import PullProfile, layer_groups, read_pulls, write_pulls
 from repro.core.errors import InputError
 from tests.support.batching import any_profiles, in_ms, small_profiles
 
@@ -30,35 +30,35 @@ def test_as_dict_and_back(profile):
 
 
 def test_files(tmp_path):
-    write(tmp_path / "p.json", FULL)
-    assert read(tmp_path / "p.json") == FULL
+    write_pulls(tmp_path / "p.json", FULL)
+    assert read_pulls(tmp_path / "p.json") == FULL
     assert [path.name for path in tmp_path.iterdir()] == ["p.json"]
     (tmp_path / "p").write_text(
         "startup_s: 1e-3   # as nobody writes in YAML 1.1\ntransfer_s: [2e-3, .004]\nforward_s: [1E-2, 5.0e-3]\n"
     )
-    assert read(tmp_path / "p") == PullProfile.parse(GIVEN, "here")
+    assert read_pulls(tmp_path / "p") == PullProfile.parse(GIVEN, "here")
     (tmp_path / "q.yaml").write_text(json.dumps(GIVEN))
-    assert read(str(tmp_path / "q.yaml")) == PullProfile.parse(GIVEN, "here")
+    assert read_pulls(str(tmp_path / "q.yaml")) == PullProfile.parse(GIVEN, "here")
 
 
 def test_a_summary_has_a_profile(tmp_path):
     path = tmp_path / "summary.json"
     path.write_text(json.dumps({"result": {"pipeline": {"mode": "greedy", "profile": FULL.as_dict()}}}))
-    assert read(path) == FULL
+    assert read_pulls(path) == FULL
     for pipeline in ({"profile": None}, {"config": "2-1"}, None):
         path.write_text(json.dumps({"result": {"pipeline": pipeline}}))
         with pytest.raises(InputError, match="measured no profile of its pulls"):
-            read(path)
+            read_pulls(path)
 
 
 def test_files_that_cannot_be_read_or_written(tmp_path):
     (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
     for name, words in (("none", "no such profile"), ("bytes", "not a readable profile"), (".", "not a readable")):
         with pytest.raises(InputError, match=words):
-            read(tmp_path / name)
+            read_pulls(tmp_path / name)
     for name, words in (("no/p.json", "there is no folder"), (".", "is a folder")):
         with pytest.raises(InputError, match=words):
-            write(tmp_path / name, FULL)
+            write_pulls(tmp_path / name, FULL)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_files_that_cannot_be_read_or_written(tmp_path):
 def test_text_that_is_neither_json_nor_yaml(tmp_path, text):
     (tmp_path / "p").write_text(text)
     with pytest.raises(InputError, match="neither JSON nor YAML") as refusal:
-        read(tmp_path / "p")
+        read_pulls(tmp_path / "p")
     assert "\n" not in str(refusal.value)
 
 
@@ -106,13 +106,17 @@ def test_missing_entries():
 
 
 def test_layers_without_parameters_join_the_layer_before():
-    assert groups(in_ms(1, [0, 0, 3, 0, 4, 0, 0], [1] * 7)) == [(1, 2), (3, 4), (5, 7)]  # the leading ones are batch 0
-    assert groups(in_ms(1, [0, 0, 0], [1, 2, 3])) == [(1, 3)]
+    assert layer_groups(in_ms(1, [0, 0, 3, 0, 4, 0, 0], [1] * 7)) == [
+        (1, 2),
+        (3, 4),
+        (5, 7),
+    ]  # the leading ones are batch 0
+    assert layer_groups(in_ms(1, [0, 0, 0], [1, 2, 3])) == [(1, 3)]
 
 
 @given(small_profiles())
 def test_groups_have_all_layers_and_one_with_parameters_each(profile):
-    found = groups(profile)
+    found = layer_groups(profile)
     assert [layer for first, last in found for layer in range(first, last + 1)] == list(
         range(1, len(profile.names) + 1)
     )

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repro.algorithms.batching.exact import exact, exact_exetime, exact_s, gap
-from repro.algorithms.batching.modes import MODES, decide
-from repro.algorithms.batching.profile import PullProfile, groups
-from repro.algorithms.batching.ticks import joined, ticks_of
-from repro.algorithms.batching.times import executed_s, exetime_s, meets_constraint, timeline
+from repro.algorithms.batching.exact import best_batches, exact_exetime, exact_s, optimality_gap
+from repro.algorithms.batching.modes import MODES, decide_batches
+from repro.algorithms.batching.profile import PullProfile, layer_groups
+from repro.algorithms.batching.ticks import join_groups, ticks_of
+from repro.algorithms.batching.times import batch_timeline, executed_s, exetime_s, meets_constraint
 from repro.core.errors import InputError
 from tests.support import batching as common
 from tests.support.batching import any_profiles, in_ms, partitions, small_profiles
@@ -43,7 +43,7 @@ def test_by_hand(batches, exetime, executed, meets):
 
 
 def test_timeline_of_figure_4():
-    found = timeline(SMALL, ((1, 2), (3, 3)))
+    found = batch_timeline(SMALL, ((1, 2), (3, 3)))
     ms = [(kind, batch, layer, round(1e3 * start), round(1e3 * end)) for kind, batch, layer, start, end in found]
     assert ms == [
         ("startup", 1, None, 0, 1),
@@ -75,7 +75,7 @@ def test_of_any_times(profile, data):
     assert exetime_s(profile, batches) <= executed_s(profile, batches)
     if meets_constraint(profile, batches):
         assert exetime_s(profile, batches) == executed_s(profile, batches)
-    last = timeline(profile, batches)[-1]
+    last = batch_timeline(profile, batches)[-1]
     assert (last.kind, last.end) == ("forward", executed_s(profile, batches))
 
 
@@ -97,7 +97,7 @@ def test_equal_times_are_equal_as_they_are_written():
 def test_ticks_of_very_large_and_very_small_times():
     """1e18 units are all; a time below half a unit counts as none, but the layer has parameters all the same."""
     profile = PullProfile(1e-300, (1e300, 3.0), (0.5, 0.0))
-    found, groups = joined(profile)
+    found, groups = join_groups(profile)
     assert groups == [(1, 1), (2, 2)] and found.startup == 0 and found.transfer(2, 2) == 0
     assert executed_s(profile, ((1, 1), (2, 2))) == 1e300
     tiny = ticks_of(PullProfile(1e-20, (2e-20,), (3e-20,)))
@@ -120,7 +120,7 @@ def test_ticks_are_within_an_int64(profile):
     [(), ((1, 2),), ((1, 4),), ((2, 3),), ((1, 1), (3, 3)), ((1, 2), (2, 3)), ((1, 3), (4, 3)), ((1, 0), (1, 3))],
 )
 def test_batches_that_are_no_partition(batches):
-    for what in (exetime_s, executed_s, meets_constraint, timeline):
+    for what in (exetime_s, executed_s, meets_constraint, batch_timeline):
         with pytest.raises(InputError, match="must be all layers from 1 to 3 in order"):
             what(SMALL, batches)
 
@@ -130,7 +130,7 @@ def test_batches_that_are_no_partition(batches):
 
 def allowed(profile: PullProfile):
     """Every partition that leaves layers without parameters with the one before; those at the front are batch 0."""
-    found = groups(profile)
+    found = layer_groups(profile)
     leading = not profile.transfer_s[0] and len(found) > 1
     for batches in partitions(len(found)):
         if not leading or batches[0] == (1, 1):
@@ -141,7 +141,7 @@ def allowed(profile: PullProfile):
 @settings(max_examples=50)
 def test_least_executed_time_of_all(profile):
     """The least over all partitions of the layers, whatever they do to layers without parameters."""
-    found = exact(profile)
+    found = best_batches(profile)
     times = {batches: common.executed(profile, batches) for batches in partitions(len(profile.transfer_s))}
     assert times[found] == min(times.values())
     fewest = min(common.pulls(profile, batches) for batches, seconds in times.items() if seconds == times[found])
@@ -158,10 +158,10 @@ def test_least_executed_time_of_all_behind_layers_without_parameters(leading, be
         forward_s=(*(ms / 1000 for ms in computed[:leading]), *behind.forward_s),
     )
     least = min(common.executed(profile, batches) for batches in partitions(len(profile.transfer_s)))
-    found = exact(profile)
+    found = best_batches(profile)
     assert common.executed(profile, found) == least
     for mode in MODES:
-        batches = decide(profile, mode)
+        batches = decide_batches(profile, mode)
         assert mode == "default" or not any(profile.transfer_s[: batches[0][1]]) or not any(profile.transfer_s)
         if len(batches) > 1:  # joined to batch 1, batch 0 would wait for the first pull
             waits = ((1, batches[1][1]), *batches[2:])
@@ -171,12 +171,12 @@ def test_least_executed_time_of_all_behind_layers_without_parameters(leading, be
 def test_batch_0_computes_at_once():
     """Layer 1, without parameters, computes for 3 s while the others are pulled in 2.1 s: 4.0 s in all."""
     profile = PullProfile(0.1, (0.0, 1.0, 1.0), (3.0, 0.5, 0.5))
-    assert exact(profile) == ((1, 1), (2, 3)) and exact_s(profile) == 4.0
+    assert best_batches(profile) == ((1, 1), (2, 3)) and exact_s(profile) == 4.0
     assert executed_s(profile, ((1, 3),)) == 6.1 and executed_s(profile, ((1, 2), (3, 3))) == 5.1
-    assert {decide(profile, mode) for mode in MODES} == {((1, 3),), ((1, 1), (2, 2), (3, 3)), ((1, 1), (2, 3))}
+    assert {decide_batches(profile, mode) for mode in MODES} == {((1, 3),), ((1, 1), (2, 2), (3, 3)), ((1, 1), (2, 3))}
     # a batch without parameters pays no T_s, wherever it is
     assert executed_s(PullProfile(0.1, (1.0, 0.0), (0.5, 0.5)), ((1, 1), (2, 2))) == 2.1
-    boxes = [(box.kind, box.batch, box.start, box.end) for box in timeline(profile, exact(profile))]
+    boxes = [(box.kind, box.batch, box.start, box.end) for box in batch_timeline(profile, best_batches(profile))]
     assert boxes[0] == ("startup", 1, 0.0, 0.1) and ("forward", 0, 0.0, 3.0) in boxes and boxes[-1][1:] == (1, 3.5, 4.0)
 
 
@@ -196,21 +196,21 @@ def test_least_exetime_of_all_that_meet_the_constraint(profile):
 
 def test_ties():
     """The fewest batches, then the earliest cut."""
-    assert exact(in_ms(0, [1, 1, 1], [0, 0, 0])) == ((1, 3),)
+    assert best_batches(in_ms(0, [1, 1, 1], [0, 0, 0])) == ((1, 3),)
     profile = in_ms(1, [1, 1, 1], [2, 1, 0])
     times = {batches: executed_s(profile, batches) for batches in partitions(3)}
     best = [batches for batches, seconds in times.items() if seconds == min(times.values())]
     assert best == [((1, 1), (2, 3)), ((1, 2), (3, 3)), ((1, 1), (2, 2), (3, 3))]
-    assert exact(profile) == ((1, 1), (2, 3))
+    assert best_batches(profile) == ((1, 1), (2, 3))
 
 
 def test_gap():
     profile = in_ms(1, [2, 3, 4], [5, 2, 6])
-    assert exact_s(profile) == 0.018 and gap(profile, exact(profile)) == 0
-    assert gap(profile, ((1, 3),)) == pytest.approx(23 / 18 - 1)
-    assert gap(in_ms(0, [0, 0], [0, 0]), ((1, 2),)) == 0
+    assert exact_s(profile) == 0.018 and optimality_gap(profile, best_batches(profile)) == 0
+    assert optimality_gap(profile, ((1, 3),)) == pytest.approx(23 / 18 - 1)
+    assert optimality_gap(in_ms(0, [0, 0], [0, 0]), ((1, 2),)) == 0
     with pytest.raises(InputError, match="must be all layers"):
-        gap(profile, ((1, 2),))
+        optimality_gap(profile, ((1, 2),))
 
 
 @given(any_profiles())
@@ -219,14 +219,14 @@ def test_every_mode_is_a_partition_and_none_beats_exact(profile):
     """To the last bit: times are compared as whole numbers and rounded alike."""
     least = exact_s(profile)
     for mode in MODES:
-        batches = decide(profile, mode)
+        batches = decide_batches(profile, mode)
         layers = [layer for first, last in batches for layer in range(first, last + 1)]
         assert layers == list(range(1, len(profile.transfer_s) + 1))
-        assert executed_s(profile, batches) >= least and gap(profile, batches) >= 0
+        assert executed_s(profile, batches) >= least and optimality_gap(profile, batches) >= 0
         assert all(sum(profile.transfer_s[first - 1 : last]) > 0 for first, last in batches[1:])  # but batch 0
 
 
 def test_modes_of_figure_4():
     profile = in_ms(1, [0, 2, 0, 3], [1, 1, 1, 1])
-    assert decide(profile, "default") == ((1, 4),)
-    assert decide(profile, "layerwise") == ((1, 1), (2, 3), (4, 4))
+    assert decide_batches(profile, "default") == ((1, 4),)
+    assert decide_batches(profile, "layerwise") == ((1, 1), (2, 3), (4, 4))

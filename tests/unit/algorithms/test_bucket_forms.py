@@ -8,7 +8,7 @@ import pytest
 from torch import nn
 
 from repro.algorithms.timing import collective_forms, step_forms
-from repro.fabric.codecs import codec
+from repro.fabric.codecs import make_codec
 from repro.fabric.costs import Costs
 from repro.fabric.virtual import fabric as virtual
 from repro.training.buckets import balanced_buckets
@@ -19,7 +19,7 @@ from tests.support.stepping import timed_steps
 
 def test_the_second_term_is_that_of_equation_6() -> None:
     p, L, n, network = 4, 3, 4 * 12_000, (1e-4, 1e-9, 1e-10, 1e-5)
-    allreduces = [collective_forms.ring(p, n // L, *network)] * L
+    allreduces = [collective_forms.ring_seconds(p, n // L, *network)] * L
     printed = step_forms.pipe_segmented(1, L, 0, 0, 0, p, n, *network)
     assert sum(allreduces) == pytest.approx(printed)
     assert step_forms.pipe_segmented_limited(1, 2, 0, 0, [0] * L, allreduces) == pytest.approx(printed)
@@ -65,7 +65,7 @@ def test_the_strategy_takes_the_time_of_the_forms(name: str, algorithm: str, K: 
     """A segment's compression belongs to its backward pass, all decompression to the update. One segment is in
     test_closed_forms.py."""
     seconds = BlockSeconds([scale] * 4, [2 * scale, scale, 3 * scale, 2 * scale])
-    used, T, L = codec(name), 8, 4
+    used, T, L = make_codec(name), 8, 4
     cut = balanced_buckets(blocks(), L)[::-1]
     sizes = [4 * (segment.end - segment.start) for segment in cut]
     backward = [

@@ -10,7 +10,7 @@ from torch import nn
 
 from repro.algorithms.timing import collective_forms, fit, step_forms
 from repro.core.errors import InputError
-from repro.fabric.codecs import codec
+from repro.fabric.codecs import make_codec
 from repro.fabric.collectives import dense as collectives
 from repro.fabric.collectives.compressed import CompressedAllreduce
 from repro.fabric.costs import Costs
@@ -47,7 +47,7 @@ def simulate(name: str, ranks: int, elements: int, gamma: float, device: str, ne
 def test_collective_agrees_with_its_form(name: str, ranks: int) -> None:
     for elements, gamma, network in product((1, 1001, 240_000), (0.0, 3e-9), (NETWORK, virtual.Network(0.0, 2e-9))):
         meta = simulate(name, ranks, elements, gamma, "meta", network)
-        expected = collective_forms.collective(name, ranks, 4 * elements, network.alpha, network.beta, gamma)
+        expected = collective_forms.collective_seconds(name, ranks, 4 * elements, network.alpha, network.beta, gamma)
         if elements < 10_000 and gamma and network is NETWORK:  # arithmetic does not change the time
             assert simulate(name, ranks, elements, gamma, "cpu", network) == meta
         if name == "recursive_doubling" and ranks & (ranks - 1) and network.alpha == gamma == 0.0:
@@ -62,7 +62,7 @@ def test_collective_agrees_with_its_form(name: str, ranks: int) -> None:
 @pytest.mark.parametrize("ranks", [1, 2, 4, 6])
 @pytest.mark.parametrize("network", [NETWORK, virtual.Network(ALPHA, BETA, fair=True)], ids=["in order", "fair"])
 def test_a_half_duplex_ring_takes_twice_the_messages(ranks: int, network: virtual.Network) -> None:
-    costs, form = Costs(True, {"reduce": 3e-9}, {"sync": 0.0}), collective_forms.collective
+    costs, form = Costs(True, {"reduce": 3e-9}, {"sync": 0.0}), collective_forms.collective_seconds
     half = timed_call(collectives.ALLREDUCE["ring_half_duplex"], ranks, 120_000, network, costs, "meta")
     assert half == pytest.approx(form("ring_half_duplex", ranks, 480_000, ALPHA, BETA, 3e-9), rel=ROUNDING)
     assert half == pytest.approx(2 * form("ring", ranks, 480_000, ALPHA, BETA, 1.5e-9), rel=ROUNDING)
@@ -71,13 +71,15 @@ def test_a_half_duplex_ring_takes_twice_the_messages(ranks: int, network: virtua
 @pytest.mark.parametrize("p", [1, 2, 4, 8, 64])
 def test_trees_over_powers_of_two_are_the_textbook_s(p: int) -> None:
     n, gamma, log = 1000, 2e-10, p.bit_length() - 1
-    assert collective_forms.broadcast(p, n, ALPHA, BETA) == pytest.approx(log * (ALPHA + n * BETA))
-    assert collective_forms.reduce(p, n, ALPHA, BETA, gamma) == pytest.approx(log * (ALPHA + n * (BETA + gamma)))
+    assert collective_forms.broadcast_seconds(p, n, ALPHA, BETA) == pytest.approx(log * (ALPHA + n * BETA))
+    assert collective_forms.reduce_seconds(p, n, ALPHA, BETA, gamma) == pytest.approx(
+        log * (ALPHA + n * (BETA + gamma))
+    )
 
 
 @pytest.mark.parametrize(("p", "elements"), [(1, 0), (3, 1), (4, 10), (6, 24), (7, 100)])
 def test_largest_block_is_that_of_the_collectives(p: int, elements: int) -> None:
-    lengths = [end - start for start, end in collectives.bounds(elements, p)]
+    lengths = [end - start for start, end in collectives.chunk_bounds(elements, p)]
     assert collective_forms.largest_block(p, 4 * elements) == 4 * max(lengths)
 
 
@@ -103,12 +105,14 @@ def test_ring_with_a_codec(name: str, ranks: int) -> None:
             allreduce.decompress(allreduce.reduce(allreduce.compress(gradient)), gradient)
             return fabric.now()
 
-        compress, decompress = collective_forms.codec_device(n, CODEC_COSTS, codec(name))
-        ring = collective_forms.ring_encoded(ranks, n, ALPHA, BETA, CODEC_COSTS, codec(name))
+        compress, decompress = collective_forms.codec_device(n, CODEC_COSTS, make_codec(name))
+        ring = collective_forms.ring_encoded(ranks, n, ALPHA, BETA, CODEC_COSTS, make_codec(name))
         found = max(virtual.run(ranks, main, NETWORK, CODEC_COSTS))
         assert found == pytest.approx(compress + ring + decompress, rel=ROUNDING)
         if name == "none":
-            assert ring == pytest.approx(collective_forms.ring(ranks, n, ALPHA, BETA, 1e-10, 2e-5), rel=ROUNDING)
+            assert ring == pytest.approx(
+                collective_forms.ring_seconds(ranks, n, ALPHA, BETA, 1e-10, 2e-5), rel=ROUNDING
+            )
 
 
 # --- strategies
@@ -129,8 +133,8 @@ def run_strategy(
 
 def terms(name: str, workers: int, l_comp: float, costs: Costs = CODEC_COSTS) -> tuple[float, float, float]:
     """(l_up, l_comp, l_comm) with the codec's parts where they belong."""
-    compress, decompress = collective_forms.codec_device(BYTES, costs, codec(name))
-    l_comm = collective_forms.ring_encoded(workers, BYTES, ALPHA, BETA, costs, codec(name))
+    compress, decompress = collective_forms.codec_device(BYTES, costs, make_codec(name))
+    l_comm = collective_forms.ring_encoded(workers, BYTES, ALPHA, BETA, costs, make_codec(name))
     return costs.seconds("update", BYTES) + decompress, l_comp + compress, l_comm
 
 
@@ -216,7 +220,7 @@ def test_printed_equations() -> None:
 
 
 def test_fit_recovers_alpha_and_beta() -> None:
-    ring = collective_forms.ring
+    ring = collective_forms.ring_seconds
     points = [(n, ring(4, n, 3e-5, 2e-9)) for n in (4000, 40_000, 4_000_000)]
     found = fit.fit_alpha_beta(points, lambda n: (ring(4, n, 1.0, 0.0), ring(4, n, 0.0, 1.0)))
     assert (found.alpha, found.beta) == (pytest.approx(3e-5), pytest.approx(2e-9))

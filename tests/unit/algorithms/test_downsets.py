@@ -17,7 +17,7 @@ from repro.algorithms.pipeline import downsets
 from repro.algorithms.pipeline import profile as profiles
 from repro.algorithms.pipeline.cost_models import COMBINE
 from repro.algorithms.pipeline.layers import Layer, Profile
-from repro.algorithms.pipeline.partition import Partition, partition
+from repro.algorithms.pipeline.partition import Partition, best_partition
 from repro.algorithms.pipeline.profile import check_model
 from repro.cli.main import main
 from repro.core.errors import InputError
@@ -47,7 +47,7 @@ def test_brute_force(graph, machines, model, activations, straight, bandwidth):
     layers, _ = graph
     if straight and machines > len(layers):
         return
-    found = partition(profile(*graph), (machines,), (bandwidth,), model, activations, straight)
+    found = best_partition(profile(*graph), (machines,), (bandwidth,), model, activations, straight)
     expected = best(model, graph, machines, bandwidth, activations, straight)
     assert found.pipeline_s == pytest.approx(float(expected.seconds), rel=1e-12, abs=1e-12)
     assert found.optima == len(expected.pipelines)
@@ -85,7 +85,7 @@ def test_brute_force_on_two_levels(graph, machines, model, activations, straight
         else:
             found.append((max(times), ways))
     seconds = min(time for time, _ in found)
-    ours = partition(profile(*graph), machines, (fast, slow), model, activations, straight)
+    ours = best_partition(profile(*graph), machines, (fast, slow), model, activations, straight)
     assert ours.pipeline_s == pytest.approx(float(seconds), rel=1e-12, abs=1e-12)
     assert ours.optima == sum(ways for time, ways in found if time <= seconds * (1 + SAME))
 
@@ -103,14 +103,14 @@ def linear(layers, edges) -> Profile:
 def test_a_graph_may_be_a_chain(network):
     draw = random.Random(3)
     layers = [(draw.random(), draw.randrange(10**6), draw.randrange(10**6)) for _ in range(12)]
-    found = partition(profile(layers, None), *network)
-    assert found == partition(profile(layers, pairwise(range(12))), *network)
+    found = best_partition(profile(layers, None), *network)
+    assert found == best_partition(profile(layers, pairwise(range(12))), *network)
     assert found.searched == "a chain of 12 layers" and found.order == tuple(range(12))
 
 
 def test_a_long_chain_is_searched_whole(monkeypatch):
     monkeypatch.setattr(downsets, "LIMIT", 3)
-    assert partition(profile([(1, 1, 1)] * 9, None), (2,), (1.0,)).searched == "a chain of 9 layers"
+    assert best_partition(profile([(1, 1, 1)] * 9, None), (2,), (1.0,)).searched == "a chain of 9 layers"
 
 
 # --- what branches
@@ -121,14 +121,14 @@ DIAMOND = [(1, 1, 0), (8, 1, 0), (2, 1, 0), (6, 1, 0), (1, 1, 0)], [(0, 1), (0, 
 
 def test_the_stages_of_a_diamond():
     """The 18 seconds make two stages of 9 if the first layer goes with that of 8, whichever branch comes first."""
-    found = partition(profile(*DIAMOND), (2,), (100.0,), straight=True)
+    found = best_partition(profile(*DIAMOND), (2,), (100.0,), straight=True)
     assert (found.pipeline_s, stages_of(found)) == (9.0, [{0, 1}, {2, 3, 4}])
     layers, edges = DIAMOND
     edges = [(0, 2), (0, 1), (1, 3), (2, 4), (3, 4)]  # the same with the short layer before the long one
     layers = [layers[0], layers[2], layers[1], *layers[3:]]
-    found = partition(profile(layers, edges), (2,), (100.0,), straight=True)
+    found = best_partition(profile(layers, edges), (2,), (100.0,), straight=True)
     assert (found.pipeline_s, found.order, found.layout.cuts) == (9.0, (0, 2, 1, 3, 4), [2])
-    assert partition(linear(layers, edges), (2,), (100.0,), straight=True).pipeline_s > 9
+    assert best_partition(linear(layers, edges), (2,), (100.0,), straight=True).pipeline_s > 9
 
 
 def side_by_side(branches: int, length: int) -> Graph:
@@ -143,20 +143,20 @@ def side_by_side(branches: int, length: int) -> Graph:
 
 def test_too_many_downsets_are_searched_in_part():
     graph = side_by_side(8, 4)  # 5 ** 8 + 2 downsets
-    found = partition(profile(*graph), (4,), (2,))
+    found = best_partition(profile(*graph), (4,), (2,))
     assert found.searched.startswith("a graph of 34 layers, 1 of them used by several: more than 635 downsets, ")
     assert found.searched.endswith(" of them searched, at most 18 of each number of layers")
-    assert found.pipeline_s <= partition(linear(*graph), (4,), (2,)).pipeline_s
+    assert found.pipeline_s <= best_partition(linear(*graph), (4,), (2,)).pipeline_s
     assert sorted(found.order) == list(range(34))
 
 
 @given(graphs(), st.integers(1, 4), st.integers(0, 40))
 @settings(max_examples=40)
 def test_a_part_of_the_downsets_is_between_the_line_and_the_best(graph, machines, limit):
-    whole, line = (partition(one, (machines,), (2,)).pipeline_s for one in (profile(*graph), linear(*graph)))
+    whole, line = (best_partition(one, (machines,), (2,)).pipeline_s for one in (profile(*graph), linear(*graph)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(downsets, "LIMIT", limit)
-        assert whole <= partition(profile(*graph), (machines,), (2,)).pipeline_s <= line
+        assert whole <= best_partition(profile(*graph), (machines,), (2,)).pipeline_s <= line
 
 
 @given(graphs(), st.integers(0, 40), st.randoms(use_true_random=False))
@@ -177,12 +177,12 @@ def test_sums_are_those_in_the_profiles_order_to_the_last_bit(graph, limit, draw
 
 def diamond_file(folder):
     path = folder / "diamond.json"
-    profiles.write(path, profile(*DIAMOND))
+    profiles.write_profile(path, profile(*DIAMOND))
     return path
 
 
 def test_edges_survive_the_file(tmp_path):
-    assert profiles.read(diamond_file(tmp_path)) == profile(*DIAMOND)
+    assert profiles.load_profile(diamond_file(tmp_path)) == profile(*DIAMOND)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_wrong_edges(tmp_path, edges, words):
     path = diamond_file(tmp_path)
     path.write_text(json.dumps(json.loads(path.read_text()) | {"edges": edges}))
     with pytest.raises(InputError) as refusal:
-        profiles.read(path)
+        profiles.load_profile(path)
     assert words in str(refusal.value) and "\n" not in str(refusal.value)
 
 

@@ -18,7 +18,7 @@ from repro.fabric.collectives import dense as collectives
 from repro.fabric.costs import Costs
 from repro.fabric.sparse.collectives import gtopk_allreduce, topk_allgather
 from repro.fabric.sparse.gradients import Wire
-from repro.fabric.sparse.selection import select
+from repro.fabric.sparse.selection import select_topk
 from repro.fabric.virtual import fabric as virtual
 from repro.fabric.virtual.fabric import Network
 from repro.training.device_times import BACKWARD_TO_FORWARD, block_flops, block_seconds
@@ -43,7 +43,7 @@ def seconds(name: str, p: int, elements: int, k: int, device: str = "meta", code
         if name == "dense":
             collectives.ring_allreduce(fabric, vector)
             return fabric.now()
-        wire, mine = Wire(k, codec), select(vector, k)
+        wire, mine = Wire(k, codec), select_topk(vector, k)
         if name == "gtopk":
             gtopk_allreduce(fabric, mine, wire)
         else:
@@ -85,7 +85,7 @@ def test_powers_of_two_are_the_table_s(p: int) -> None:
     assert sparse_forms.gtopk_tree(p, k, ALPHA, BETA, MERGE) == pytest.approx(
         forms.gtopk_rounds(p, k, ALPHA, BETA, MERGE)
     )
-    dense = sparse_forms.dense(p, int(m), ALPHA, BETA)
+    dense = sparse_forms.dense_seconds(p, int(m), ALPHA, BETA)
     assert dense == pytest.approx(2 * (p - 1) * ALPHA + 2 * (p - 1) / p * m * BETA)
 
 
@@ -111,7 +111,7 @@ def test_a_published_iteration_is_shared_by_flops(model: str) -> None:
     iteration_s, batch = PAPER[model]
     assert (device.iteration_s, device.batch) == (iteration_s, batch)
     classes = 10 if SHAPES[model][1] == 32 else 1000
-    built = models.build(model, SHAPES[model], classes, 0, "meta")
+    built = models.build_model(model, SHAPES[model], classes, 0, "meta")
     found = block_seconds(built, SHAPES[model], batch, device)
     assert sum(found.forward) + sum(found.backward) == pytest.approx(iteration_s)
     assert sum(found.backward) == pytest.approx(BACKWARD_TO_FORWARD * sum(found.forward))
@@ -122,7 +122,7 @@ def test_a_published_iteration_is_shared_by_flops(model: str) -> None:
 
 
 def test_the_published_time_counts_before_the_rate() -> None:
-    built = models.build("resnet20", (3, 32, 32), 10, 0, "meta")
+    built = models.build_model("resnet20", (3, 32, 32), 10, 0, "meta")
     rate = {"name": "x", "peak_flops": 1e12, "utilisation": 0.5, "launch_s": 1e-5}
     published = {"iteration_s": 0.1, "batch": 10}
     both, alone = (
@@ -158,14 +158,14 @@ def timed(call, p: int, network: Network, gamma: float = 0.0, n: int = N) -> flo
 
 def gtopk_of(fabric, vector: torch.Tensor) -> None:
     """Messages of N bytes: an eighth as many elements of a value and an index."""
-    gtopk_allreduce(fabric, select(vector, N // 8), Wire(N // 8))
+    gtopk_allreduce(fabric, select_topk(vector, N // 8), Wire(N // 8))
 
 
 @pytest.mark.parametrize("p", SOME)
 def test_a_broadcast_takes_its_rounds_where_links_share(p: int) -> None:
     """ceil(log2 p) (alpha + n beta): all of it for a power of two, its n beta for any p, and never more."""
-    found, rounds = timed(collectives.binomial_broadcast, p, FAIR), collective_forms.rounds(p)
-    assert found == pytest.approx(collective_forms.broadcast(p, N, FAIR_ALPHA, FAIR_BETA), rel=FAIR_ROUNDING)
+    found, rounds = timed(collectives.binomial_broadcast, p, FAIR), collective_forms.log2_rounds(p)
+    assert found == pytest.approx(collective_forms.broadcast_seconds(p, N, FAIR_ALPHA, FAIR_BETA), rel=FAIR_ROUNDING)
     assert found <= rounds * (FAIR_ALPHA + N * FAIR_BETA) * (1 + FAIR_ROUNDING)
     if p & (p - 1) == 0:
         assert found == pytest.approx(rounds * (FAIR_ALPHA + N * FAIR_BETA), rel=FAIR_ROUNDING)
@@ -178,13 +178,13 @@ def test_a_broadcast_takes_its_rounds_where_links_share(p: int) -> None:
 def test_trees_stay_within_their_rounds_where_links_share(p: int, gamma: float) -> None:
     """Exactly the form's for a power of two; for other p two children's messages may come in together."""
     exchange = FAIR_ALPHA + N * (FAIR_BETA + gamma)
-    reduce = collective_forms.rounds(p) * exchange
-    broadcast = collective_forms.rounds(p) * (FAIR_ALPHA + N * FAIR_BETA)
+    reduce = collective_forms.log2_rounds(p) * exchange
+    broadcast = collective_forms.log2_rounds(p) * (FAIR_ALPHA + N * FAIR_BETA)
     found = timed(collectives.binomial_reduce, p, FAIR, gamma), timed(collectives.tree_allreduce, p, FAIR, gamma)
     assert found[0] <= reduce * (1 + FAIR_ROUNDING) and found[1] <= (reduce + broadcast) * (1 + FAIR_ROUNDING)
     if p & (p - 1) == 0:
         assert found == (pytest.approx(reduce, rel=FAIR_ROUNDING), pytest.approx(reduce + broadcast, rel=FAIR_ROUNDING))
-    merged = reduce + collective_forms.rounds(p) * N * gamma + broadcast  # a merge reads both messages
+    merged = reduce + collective_forms.log2_rounds(p) * N * gamma + broadcast  # a merge reads both messages
     assert timed(gtopk_of, p, FAIR, gamma) <= merged * (1 + FAIR_ROUNDING)
 
 

@@ -36,8 +36,8 @@ EVERY = ["random_one", "random_n", "random_draws", "shifting", "cloud"]  # but f
 def injector(name, workers=4, seed=0, **options):
     given = choice("imbalance")({"name": name, **options})
     config = RunConfig.model_construct(imbalance=given, workers=workers, seed=seed, timeout_s=120, min_compute_s=None)
-    imbalance.check(config)
-    return imbalance.of(config)
+    imbalance.check_imbalance(config)
+    return imbalance.imbalance_for(config)
 
 
 def trace(folder, text):
@@ -88,8 +88,8 @@ def test_cloud_has_the_moments_of_figure_4():
     assert min(drawn) >= 0 and max(drawn) <= found.longest
     assert found.longest == pytest.approx(2 * 1.493)
     assert statistics.fmean(drawn) == pytest.approx(2 * moment(1), rel=0.1)
-    assert statistics.median(drawn) == pytest.approx(2 * cloud.excess(0.5), rel=0.05)
-    assert cloud.excess(0.0) == 0 and cloud.excess(1.0) == pytest.approx(cloud.LARGEST_S)
+    assert statistics.median(drawn) == pytest.approx(2 * cloud.excess_seconds(0.5), rel=0.05)
+    assert cloud.excess_seconds(0.0) == 0 and cloud.excess_seconds(1.0) == pytest.approx(cloud.LARGEST_S)
 
 
 @pytest.mark.parametrize("text", ["0.1,0.2\n\n# a comment\n0,0.5\n0.3, 1e-3\n", "[0.1, 0.2]\n[0, 0.5]\n[0.3, 0.001]\n"])
@@ -260,10 +260,12 @@ def test_a_key_depends_on_imbalance_only_where_there_is_some(tmp_path):
 
 
 def test_every_injector_has_a_file_of_its_options():
-    for name in imbalance.names():
+    for name in imbalance.imbalance_names():
         given = configs.compose(FIG4, [f"imbalance={name}"])["imbalance"]
         if name != "trace":  # which has no file to read by itself
-            options = imbalance.load(name).parse({key: value for key, value in given.items() if key != "name"})
+            options = imbalance.load_imbalance(name).parse(
+                {key: value for key, value in given.items() if key != "name"}
+            )
             assert vars(options) == {key: value for key, value in given.items() if key != "name"}
 
 

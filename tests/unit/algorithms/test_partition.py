@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from repro.algorithms.pipeline.cost_models import COMBINE
 from repro.algorithms.pipeline.layers import Layer, Profile
-from repro.algorithms.pipeline.partition import partition
-from repro.algorithms.pipeline.published import parse
+from repro.algorithms.pipeline.partition import best_partition
+from repro.algorithms.pipeline.published import parse_profile
 from repro.core.errors import InputError
 from repro.experiment import limits
 from tests.support import partitions as brute_force
 from tests.support import pipedream_vgg16
 
 MODELS = list(COMBINE)
-VGG16 = parse(pipedream_vgg16.text(), "vgg16")
+VGG16 = parse_profile(pipedream_vgg16.text(), "vgg16")
 
 
 def profile(chain) -> Profile:
@@ -46,7 +46,7 @@ models = st.sampled_from(MODELS)
 @pytest.mark.parametrize("answer", pipedream_vgg16.ANSWERS)
 def test_the_authors_answers(answer):
     given = (answer.machines,), (answer.bandwidth,), answer.cost_model, answer.activations, answer.straight
-    found = partition(VGG16, *given)
+    found = best_partition(VGG16, *given)
     assert found.pipeline_s == pytest.approx(answer.pipeline_s, rel=0, abs=1e-9)
     assert found.data_parallel_s == pytest.approx(answer.data_parallel_s, rel=0, abs=1e-9)
     assert found.single_s == pytest.approx(answer.single_s, rel=0, abs=1e-9)
@@ -69,7 +69,7 @@ def test_the_authors_profile_of_vgg16_on_cluster_a(machines, expected, gpu_s):
         )
         for layer in VGG16.layers
     )
-    found = partition(replace(VGG16, layers=layers), (machines,), (1 / 3.35e-10,), "paper")
+    found = best_partition(replace(VGG16, layers=layers), (machines,), (1 / 3.35e-10,), "paper")
     assert [stage.replicas for stage in found.stages] == expected
 
 
@@ -78,7 +78,7 @@ def test_the_authors_profile_of_vgg16_on_cluster_a(machines, expected, gpu_s):
 def test_brute_force(chain, machines, model, activations, straight, bandwidth):
     if straight and machines > len(chain):
         return
-    found = partition(profile(chain), (machines,), (bandwidth,), model, activations, straight)
+    found = best_partition(profile(chain), (machines,), (bandwidth,), model, activations, straight)
     expected = brute_force.best(model, graph(chain), machines, bandwidth, activations, straight)
     assert found.pipeline_s == pytest.approx(float(expected.seconds), rel=1e-12, abs=1e-12)
     assert found.optima == len(expected.pipelines)
@@ -91,15 +91,15 @@ def test_brute_force(chain, machines, model, activations, straight, bandwidth):
 @given(chains, models, st.integers(1, 4))
 @settings(max_examples=30)
 def test_a_level_of_one_is_none(chain, model, machines):
-    one = partition(profile(chain), (machines,), (2.0,), model)
-    assert partition(profile(chain), (machines, 1), (2.0, 1.0), model) == one
-    assert partition(profile(chain), (1, machines), (1.0, 2.0), model) == one
+    one = best_partition(profile(chain), (machines,), (2.0,), model)
+    assert best_partition(profile(chain), (machines, 1), (2.0, 1.0), model) == one
+    assert best_partition(profile(chain), (1, machines), (1.0, 2.0), model) == one
 
 
 def test_two_levels_by_hand():
     """Two groups of two machines. The second half of the layers is all parameters: within a group it is not shared."""
     chain = [(9, 1, 0), (7, 1, 0), (5, 1, 0), (4, 0, 100)]
-    found = partition(profile(chain), (2, 2), (10.0, 1.0), "released-sum")
+    found = best_partition(profile(chain), (2, 2), (10.0, 1.0), "released-sum")
     # one group: layers 0 and 1 on two replicas, 8 s; the other: a layer on each machine
     stages = [(stage.first, stage.last, stage.replicas, stage.seconds) for stage in found.stages]
     assert stages == [(0, 1, 2, 8.0), (2, 2, 1, 5.0), (3, 3, 1, 4.0)]
@@ -107,7 +107,7 @@ def test_two_levels_by_hand():
     assert found.pipeline_s == 8.0 and (layout.noam, layout.config, layout.cuts) == (2, "2-1-1", [2, 3])
     # 25 s and 4*1*100/(2*10) s in a group, halved; with 4*1*100/(2*1)/2 s between the groups halved again
     assert found.data_parallel_s == ((25 + 20) / 2 + 100) / 2
-    alike = partition(profile([(8, 1, 2)]), (2, 3), (1.0, 1.0), "released-sum")
+    alike = best_partition(profile([(8, 1, 2)]), (2, 3), (1.0, 1.0), "released-sum")
     assert [stage.replicas for stage in alike.stages] == [6] and alike.layout.noam == 1
     assert alike.stages[0].seconds == alike.pipeline_s == alike.data_parallel_s
 
@@ -118,7 +118,7 @@ def test_given_replicas_get_the_best_cuts(chain, replicas, model):
     if len(replicas) > len(chain):
         return
     machines = sum(replicas)
-    found = partition(profile(chain), (machines,), (1.0,), model, replicas=replicas)
+    found = best_partition(profile(chain), (machines,), (1.0,), model, replicas=replicas)
     expected = brute_force.best(model, graph(chain), machines, 1, replicas=replicas)
     assert found.layout.config == "-".join(map(str, replicas))
     assert found.pipeline_s == pytest.approx(float(expected.seconds), rel=1e-12, abs=1e-12)
@@ -137,7 +137,7 @@ def test_given_replicas_get_the_best_cuts(chain, replicas, model):
     ],
 )
 def test_ties(chain, machines, expected):
-    found = partition(profile(chain), (machines,), (1.0,), "released-max", straight=len(expected) > 1)
+    found = best_partition(profile(chain), (machines,), (1.0,), "released-max", straight=len(expected) > 1)
     assert path(found) == expected and found.optima > 1
 
 
@@ -145,13 +145,13 @@ def test_ties(chain, machines, expected):
     ("config", "noam"), [((2, 1, 1), 2), ((7, 1), 2), ((9, 5, 1, 1), 2), ((1, 1, 1, 1), 4), ((3,), 1)]
 )
 def test_minibatches_in_flight(config, noam):
-    assert partition(profile([(1, 1, 1)] * 4), (sum(config),), (1.0,), replicas=config).layout.noam == noam
+    assert best_partition(profile([(1, 1, 1)] * 4), (sum(config),), (1.0,), replicas=config).layout.noam == noam
 
 
 @pytest.mark.parametrize("straight", [False, True])
 def test_a_hundred_layers_on_64_machines(straight):
     """As large as the issue asks for. Equal layers: a straight pipeline has two of them in its slowest stages."""
-    found = partition(profile([(1.0, 0, 0)] * 100), (64,), (1.0,), straight=straight)
+    found = best_partition(profile([(1.0, 0, 0)] * 100), (64,), (1.0,), straight=straight)
     assert found.pipeline_s == (2.0 if straight else pytest.approx(100 / 64))
     if straight:  # 36 pairs among 64 stages
         assert found.optima == math.comb(64, 36) and len(found.stages) == 64
@@ -160,9 +160,9 @@ def test_a_hundred_layers_on_64_machines(straight):
 
 def test_tables_that_no_memory_holds_are_refused(monkeypatch):
     monkeypatch.setattr(limits, "STAGES", 40 * 40 * 4)
-    partition(VGG16, (4,), (1.0,))
+    best_partition(VGG16, (4,), (1.0,))
     with pytest.raises(InputError, match="stages to compare"):
-        partition(VGG16, (5,), (1.0,))
+        best_partition(VGG16, (5,), (1.0,))
 
 
 @pytest.mark.parametrize(
@@ -184,5 +184,5 @@ def test_tables_that_no_memory_holds_are_refused(monkeypatch):
 )
 def test_wrong_arguments(machines, bandwidths, more, words):
     with pytest.raises(InputError) as refusal:
-        partition(VGG16, machines, bandwidths, **more)
+        best_partition(VGG16, machines, bandwidths, **more)
     assert words in str(refusal.value) and "\n" not in str(refusal.value)

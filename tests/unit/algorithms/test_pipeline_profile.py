@@ -32,8 +32,8 @@ DEVICE = Rate(name="made up", peak_flops=2e9, utilisation=0.5, launch_s=1e-5)
 
 def test_a_profile_survives_its_file(tmp_path):
     path = tmp_path / "small.json"
-    profiles.write(path, SMALL)
-    assert profiles.read(path) == SMALL and SMALL.seconds == 1.75 and SMALL.layers[0].seconds == 0.75
+    profiles.write_profile(path, SMALL)
+    assert profiles.load_profile(path) == SMALL and SMALL.seconds == 1.75 and SMALL.layers[0].seconds == 0.75
     assert [entry.name for entry in tmp_path.iterdir()] == ["small.json"]  # no temporary file is left
     assert json.loads(path.read_text())["hardware"] == "a machine"
 
@@ -65,25 +65,25 @@ def test_wrong_profiles(tmp_path, found, words):
     path = tmp_path / "bad.json"
     path.write_text(json.dumps(found))
     with pytest.raises(InputError) as refusal:
-        profiles.read(path)
+        profiles.load_profile(path)
     assert words in str(refusal.value) and "bad.json" in str(refusal.value) and "\n" not in str(refusal.value)
 
 
 def test_files_that_are_no_profile(tmp_path):
     with pytest.raises(InputError, match="no such profile; `repro profile MODEL --out FILE` makes one"):
-        profiles.read(tmp_path / "none.json")
+        profiles.load_profile(tmp_path / "none.json")
     for text in ("", "hello", "{", "\x00"):
         (tmp_path / "text").write_text(text)
         with pytest.raises(InputError, match="not a profile"):
-            profiles.read(tmp_path / "text")
+            profiles.load_profile(tmp_path / "text")
     with pytest.raises(InputError, match="not a readable profile"):
-        profiles.read(tmp_path)
+        profiles.load_profile(tmp_path)
     (tmp_path / "bytes").write_bytes(b"\xff\xfe")
     with pytest.raises(InputError, match="not a readable profile"):
-        profiles.read(tmp_path / "bytes")
+        profiles.load_profile(tmp_path / "bytes")
     for place, words in ((tmp_path / "no" / "p.json", "there is no folder"), (tmp_path, "is a folder")):
         with pytest.raises(InputError, match=words):
-            profiles.write(place, SMALL)
+            profiles.write_profile(place, SMALL)
 
 
 def test_a_profile_of_another_model_is_refused():
@@ -97,7 +97,7 @@ def test_a_profile_of_another_model_is_refused():
 def test_the_authors_text(tmp_path):
     path = tmp_path / "vgg16.graph.txt"
     path.write_text(pipedream_vgg16.text())
-    found = profiles.read(path)
+    found = profiles.load_profile(path)
     assert (found.model, found.source, found.batch, found.minibatches) == ("vgg16", "published", None, None)
     assert len(found.layers) == 40  # node1, the input, is none
     assert found.layers[0] == Layer("node2 Conv2d", 22.307 / 1e3, 24.613 / 1e3, 1644167168.0, 7168.0)
@@ -120,7 +120,7 @@ def test_branches_lists_and_unused_nodes():
     nodes = [node(10), node(2, "Add(1)"), node(9, activation="[8.0; 16.0]"), node(1, "Input0")]
     edges = [(1, 9), (9, 10), (9, 2), (10, 2), (2, 4)]
     lines = [*nodes, node(4, "__getitem__(1)"), *(f"\tnode{source} -- node{user}" for source, user in edges)]
-    found = published.parse("\n".join(lines), "x")
+    found = published.parse_profile("\n".join(lines), "x")
     assert [layer.name for layer in found.layers] == ["node9 Linear", "node10 Linear", "node2 Add"]
     assert [layer.activation_bytes for layer in found.layers] == [24, 8, 8]
     assert sorted(found.edges) == [(0, 1), (0, 2), (1, 2)]
@@ -140,14 +140,14 @@ def test_text_that_cannot_be_read(tmp_path, text, words):
     path = tmp_path / "a.txt"
     path.write_text(text)
     with pytest.raises(InputError) as refusal:
-        profiles.read(path)
+        profiles.load_profile(path)
     assert words in str(refusal.value) and str(refusal.value).startswith(str(path))
 
 
 def test_an_estimate_has_the_devices_seconds_and_the_models_bytes():
-    model = models.build("mnist_mlp", (1, 28, 28), 10, 0, "meta")
+    model = models.build_model("mnist_mlp", (1, 28, 28), 10, 0, "meta")
     seconds = block_seconds(model, (1, 28, 28), 32, DEVICE)
-    found = profiles.estimated(model, seconds, torch.zeros(32, 1, 28, 28), "made up", "mnist_mlp")
+    found = profiles.estimate_profile(model, seconds, torch.zeros(32, 1, 28, 28), "made up", "mnist_mlp")
     assert [layer.name for layer in found.layers] == [name for name, _ in model.named_children()]
     assert [layer.forward_s for layer in found.layers] == seconds.forward
     assert [layer.backward_s for layer in found.layers] == seconds.backward
@@ -155,7 +155,7 @@ def test_an_estimate_has_the_devices_seconds_and_the_models_bytes():
     assert sum(layer.parameter_bytes for layer in found.layers) == 4 * sum(p.numel() for p in model.parameters())
     assert (found.batch, found.source, found.input_bytes, found.hardware) == (32, "estimated", 32 * 784 * 4, "made up")
     with pytest.raises(ValueError):
-        profiles.estimated(model, BlockSeconds([1.0], [1.0]), torch.zeros(32, 1, 28, 28), "made up")
+        profiles.estimate_profile(model, BlockSeconds([1.0], [1.0]), torch.zeros(32, 1, 28, 28), "made up")
 
 
 def awkward() -> nn.Sequential:
@@ -176,7 +176,7 @@ def awkward() -> nn.Sequential:
 
 def test_measured_layers():
     model, device = awkward(), torch.device("cpu")
-    found = profiler.measure(model, split().minibatches(4, 1, 0), functional.cross_entropy, device, 3, 1)
+    found = profiler.measure_layers(model, split().minibatches(4, 1, 0), functional.cross_entropy, device, 3, 1)
     assert [layer.name for layer in found] == ["flat", "frozen", "norm", "drop", "relu", "last"]
     assert all(layer.forward_s > 0 for layer in found)
     assert [layer.activation_bytes for layer in found] == [4 * 4 * width for width in (6, 6, 5, 5, 5, 3)]
@@ -207,7 +207,7 @@ def test_block_by_block_is_the_models_own_backward_pass():
     assert whole["frozen.weight"] is None
     other, watch = awkward(), Script(range(100))
     torch.manual_seed(3)
-    profiler.passes(list(other.children()), x, y, functional.cross_entropy, watch)
+    profiler.run_minibatch(list(other.children()), x, y, functional.cross_entropy, watch)
     assert watch.done == list(range(12))
     for name, parameter in other.named_parameters():
         assert whole[name] is parameter.grad or torch.equal(whole[name], parameter.grad)
@@ -228,9 +228,11 @@ def test_medians_after_the_warm_up(monkeypatch):
             return next(self.rows)
 
     monkeypatch.setattr(profiler, "Watch", Rows)
-    monkeypatch.setattr(profiler, "passes", lambda *_: [8, 4])
+    monkeypatch.setattr(profiler, "run_minibatch", lambda *_: [8, 4])
     model = nn.Sequential(OrderedDict(a=nn.Linear(INPUTS, 2), b=nn.ReLU()))
-    found = profiler.measure(model, split().minibatches(4, 1, 0), functional.cross_entropy, torch.device("cpu"), 3, 1)
+    found = profiler.measure_layers(
+        model, split().minibatches(4, 1, 0), functional.cross_entropy, torch.device("cpu"), 3, 1
+    )
     assert found == [Layer("a", 2.0, 20.0, 8, 4 * (2 * INPUTS + 2)), Layer("b", 3.0, 40.0, 4, 0)]
 
 

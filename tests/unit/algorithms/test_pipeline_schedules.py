@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from repro.algorithms.pipeline import deadlock, timeline
-from repro.algorithms.pipeline.layout import Layout, layout
+from repro.algorithms.pipeline.layout import Layout, make_layout
 from repro.algorithms.pipeline.passes import BACKWARD, FORWARD, SEMANTICS, Plan, flush_of
 from repro.algorithms.pipeline.versions import Versions
 from repro.cli.main import main
@@ -27,7 +27,7 @@ DRAWN = dict(section.split("\n", 1) for section in _SECTIONS)  # name -> a sched
 def placed(config: str) -> Layout:
     """One block a stage."""
     stages = len(config.split("-"))
-    return layout(config, range(1, stages), stages)
+    return make_layout(config, range(1, stages), stages)
 
 
 def plan(config: str, minibatches: int, **how) -> Plan:
@@ -62,7 +62,7 @@ GOLDEN = {
 @pytest.mark.parametrize("name", GOLDEN)
 def test_golden(name):
     config, how, units, _ = GOLDEN[name]
-    assert timeline.text(plan(config, 8, **how), *units) + "\n" == DRAWN[name]
+    assert timeline.draw_plan(plan(config, 8, **how), *units) + "\n" == DRAWN[name]
 
 
 # --- what holds of every schedule, on random configurations
@@ -94,7 +94,7 @@ PLANS = [any_plan(seed) for seed in range(50)]
 
 @pytest.mark.parametrize("one", PLANS)
 def test_every_pass_happens_once_on_its_rank_and_in_order(one):
-    passes = deadlock.run(one, seconds=lambda stage, kind: 1.0 + 0.5 * stage + (kind == BACKWARD))
+    passes = deadlock.simulate_plan(one, seconds=lambda stage, kind: 1.0 + 0.5 * stage + (kind == BACKWARD))
     last, every = stages(one) - 1, range(one.minibatches)
     wanted = {(stage, kind, t) for stage in range(last + 1) for kind in (FORWARD, BACKWARD) for t in every}
     assert Counter((p.stage, p.kind, p.minibatch) for p in passes) == Counter(wanted)
@@ -153,15 +153,15 @@ def test_1f1b_alternates_between_start_up_and_drain():
 def test_noam_minibatches_in_flight_never_deadlock(semantics, overlap):
     for seed in range(25):
         config, minibatches, _ = chosen(seed)
-        deadlock.run(plan(config, minibatches, semantics=semantics, overlap=overlap))
-        deadlock.check(plan(config, 10_000 + seed, semantics=semantics, overlap=overlap))
+        deadlock.simulate_plan(plan(config, minibatches, semantics=semantics, overlap=overlap))
+        deadlock.check_deadlock(plan(config, 10_000 + seed, semantics=semantics, overlap=overlap))
 
 
 @pytest.mark.parametrize("units", [(1, 1), (1, 2), (2, 3), (3, 1)])
 @pytest.mark.parametrize("length", [1, 2, 5, 8])
 def test_a_balanced_straight_pipeline_is_never_idle_in_its_steady_state(length, units):
     """Section 3.3, also where a backward pass takes longer than a forward pass."""
-    passes = timeline.passes(plan("-".join(["1"] * length), 3 * length + 5), *units)
+    passes = timeline.timeline_passes(plan("-".join(["1"] * length), 3 * length + 5), *units)
     for rank in range(length):
         mine = sorted((p.start, p.end, p.kind, p.minibatch) for p in passes if p.rank == rank)
         first = next(i for i, (*_, kind, _) in enumerate(mine) if kind == BACKWARD)
@@ -173,7 +173,7 @@ def test_a_balanced_straight_pipeline_is_never_idle_in_its_steady_state(length, 
 def test_a_plan_that_deadlocks_is_refused_in_one_line(overlap):
     """Two replicas of the input stage with one minibatch each: a third is admitted when both have ended their round."""
     with pytest.raises(InputError, match=r"1f1b of 2-1-1 deadlocks: rank 0 \(stage 0\).*minibatch 2; give it") as said:
-        deadlock.check(plan("2-1-1", 16, in_flight=1, overlap=overlap))
+        deadlock.check_deadlock(plan("2-1-1", 16, in_flight=1, overlap=overlap))
     assert "\n" not in str(said.value)
 
 
@@ -236,7 +236,7 @@ def test_a_run_holds_the_predicted_versions_and_minibatches(config, options, sem
     monkeypatch.setattr(pipelines, "Versions", Recorded)
     options, cuts = options | {"semantics": semantics}, list(range(1, len(config.split("-"))))
     states = train(config, cuts, steps=6, options=options).states
-    one = Plan(layout(config, cuts, BLOCKS), 100, **options)
+    one = Plan(make_layout(config, cuts, BLOCKS), 100, **options)
     places = [one.layout.place(rank) for rank in range(one.layout.ranks)]
     assert [versions.peak for versions in recorded] == [one.stashes(*place) + 1 for place in places]
     assert [state["most_flying"] for state in states] == [one.most_in_flight(place.stage) for place in places]

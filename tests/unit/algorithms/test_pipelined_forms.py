@@ -12,7 +12,7 @@ import torch
 from repro.algorithms.timing import collective_forms
 from repro.algorithms.timing.collective_forms import _pipeline
 from repro.core.errors import InputError
-from repro.fabric.codecs import codec
+from repro.fabric.codecs import make_codec
 from repro.fabric.collectives import dense as collectives
 from repro.fabric.collectives.compressed import CompressedAllreduce
 from repro.fabric.costs import Costs
@@ -48,7 +48,7 @@ def test_equal_pieces(p: int, m: int) -> None:
         assert collective_forms.ring_pipelined(p, n, alpha, BETA, ratio * BETA, 3e-6, m) == pytest.approx(
             form, rel=ROUNDING
         )
-        assert forms.piece_stages(p, n, BETA, costs, codec("none"), m) == pytest.approx((c, ratio * c, m))
+        assert forms.piece_stages(p, n, BETA, costs, make_codec("none"), m) == pytest.approx((c, ratio * c, m))
 
 
 @pytest.mark.parametrize("p", [1, *RANKS])
@@ -61,7 +61,7 @@ def test_any_length(p: int, elements: int) -> None:
         found = simulate(p, elements, network, costs, pieces)
         exact = collective_forms.ring_pipelined(p, 4 * elements, alpha, BETA, gamma, pieces=pieces)
         assert found == pytest.approx(exact, rel=ROUNDING), (pieces, alpha, gamma)
-        wire, work, m = forms.piece_stages(p, 4 * elements, BETA, costs, codec("none"), pieces)
+        wire, work, m = forms.piece_stages(p, 4 * elements, BETA, costs, make_codec("none"), pieces)
         assert exact <= forms.ring_pipelined_even(p, alpha, wire, work, m) * (1 + ROUNDING)
         if elements < 20 and gamma:
             assert simulate(p, elements, network, costs, pieces, "cpu") == found
@@ -79,15 +79,15 @@ def test_with_a_codec(name: str, p: int) -> None:
             allreduce.decompress(allreduce.reduce(allreduce.compress(gradient)), gradient)
             return fabric.now()
 
-        compress, decompress = collective_forms.codec_device(n, CODEC_COSTS, codec(name))
-        known = (p, n, alpha, BETA, CODEC_COSTS, codec(name))
+        compress, decompress = collective_forms.codec_device(n, CODEC_COSTS, make_codec(name))
+        known = (p, n, alpha, BETA, CODEC_COSTS, make_codec(name))
         ring = collective_forms.ring_pipelined_encoded(*known, pieces)
         found = max(virtual.run(p, main, network, CODEC_COSTS))
         assert found == pytest.approx(compress + ring + decompress, rel=ROUNDING)
         if pieces == 1 and p > 1:
             assert ring == pytest.approx(collective_forms.ring_encoded(*known), rel=ROUNDING)
         if elements % (p * pieces) == 0:
-            stages = forms.piece_stages(p, n, BETA, CODEC_COSTS, codec(name), pieces)
+            stages = forms.piece_stages(p, n, BETA, CODEC_COSTS, make_codec(name), pieces)
             even = CODEC_COSTS.seconds("sync") + forms.ring_pipelined_even(p, alpha, *stages)
             assert ring == pytest.approx(even, rel=ROUNDING)
 

@@ -13,7 +13,7 @@ from torch import nn
 from repro import data
 from repro.algorithms.pipeline import profiler
 from repro.algorithms.pipeline.layers import Layer, Profile
-from repro.algorithms.pipeline.partition import partition
+from repro.algorithms.pipeline.partition import best_partition
 from repro.answers.claims import published_verdicts
 from repro.answers.pages import built, overview
 from repro.cli import marked, publishing, verify, workloads
@@ -106,7 +106,7 @@ def test_an_option_has_the_value_that_a_run_gives_it(capsys):
 
 
 def test_a_module_whose_forward_does_not_fit_is_one_line():
-    digits = data.load("mnist", standin="always")
+    digits = data.load_dataset("mnist", standin="always")
     narrow = nn.Sequential(nn.Flatten(), nn.Linear(7, 10))
     with pytest.raises(InputError) as caught:
         profiler.of_model("mine", narrow, digits, 8, 1, 0, torch.device("cpu"), 0)
@@ -116,7 +116,7 @@ def test_a_module_whose_forward_does_not_fit_is_one_line():
 def test_a_search_on_two_levels_that_takes_minutes_is_refused_at_once():
     layers = tuple(Layer(str(index), 1.0, 1.0, 1.0, 1.0) for index in range(2000))
     with pytest.raises(InputError, match=f"must be {limits.STAGES_OF_GROUPS:,} or less"):
-        partition(Profile("long", 1, "made up", layers, 1, 0, "measured"), (8, 2), (1e9, 1e8))
+        best_partition(Profile("long", 1, "made up", layers, 1, 0, "measured"), (8, 2), (1e9, 1e8))
 
 
 # --- `repro results`, `repro publish`, `repro verify`: what they print, refuse and leave

@@ -21,6 +21,6 @@ def mine(tmp_path, monkeypatch):
     monkeypatch.setattr(own_code, "_folders", set())
     models._on_meta.cache_clear()
     yield tmp_path
-    data.forget()
+    data.forget_dataset()
     for name in own_files.MODULES:
         sys.modules.pop(name, None)

@@ -33,14 +33,14 @@ def test_a_bare_module_trains_on_own_data(mine, dataset):
 
 def test_a_module_is_cut_at_its_children_where_one_tensor_passes(mine):
     (run,) = planned(VIT, *NPZ)
-    model = models.of(run.config, data.of(run.config))
+    model = models.model_for(run.config, data.dataset_for(run.config))
     assert [name for name, _ in model.named_children()] == ["patches", "layers_0", "layers_1", "head"]
     assert PLUGINS["model"].modules(run.config.model.name) == ["my_nets", "repro.models._own"]
 
 
 def test_unused_parameters_do_not_train(mine):
     own_code.admit("./my_nets.py:Flow")
-    (block,) = models.build("./my_nets.py:Flow", (1, 8, 8), 4, seed=0)
+    (block,) = models.build_model("./my_nets.py:Flow", (1, 8, 8), 4, seed=0)
     trains = {name: one.requires_grad for name, one in block.named_parameters()}
     assert trains.pop("unused.weight") is trains.pop("unused.bias") is False and all(trains.values())
 
@@ -52,7 +52,7 @@ def test_the_examples_of_the_documentation_train(mine):
         (mine / name).write_text(block)
     own = ("model=./my_net.py:MyNet", "model.width=8", "dataset=./my_data.py:Waves", "dataset.noise=0.2")
     (run,) = planned(*own)
-    model, dataset = models.of(run.config, data.of(run.config)), data.of(run.config)
+    model, dataset = models.model_for(run.config, data.dataset_for(run.config)), data.dataset_for(run.config)
     assert [name for name, _ in model.named_children()] == ["features", "head"]
     assert model(dataset.train.slice(0, 2)[0]).shape == (2, dataset.classes) == (2, 10)
     assert all(run.config.dataset.options["noise"] == 0.2 for run in expand(FIG4, own[2:], "full"))
@@ -167,23 +167,26 @@ def test_without_test_set_a_tenth_is_held_out_and_bytes_are_scaled(mine):
     np.savez(mine / "whole.npz", x=pixels, y=np.arange(100) % 5)
     for name in ("./whole.npz", "./my_sets.py:whole"):
         own_code.admit(name)
-        dataset = data.load(name)
+        dataset = data.load_dataset(name)
         assert len(dataset.test) * 9 == len(dataset.train) and dataset.input_shape == (1, 8, 8)
-    x = data.load("./whole.npz").train.slice(0, 90)[0]
+    x = data.load_dataset("./whole.npz").train.slice(0, 90)[0]
     assert x.dtype == torch.float32 and x.min() >= 0 and x.max() <= 1
-    shapes = data.shapes("./whole.npz")
+    shapes = data.load_shapes("./whole.npz")
     assert shapes.train.slice(0, 2)[0].is_meta and len(shapes.train) == 90
 
 
 def test_random_transforms_depend_on_seed_and_epoch(mine):
     own_code.admit("./my_sets.py:Points")
-    batches = data.load("./my_sets.py:Points").train.minibatches(8, 2, seed=3)
+    batches = data.load_dataset("./my_sets.py:Points").train.minibatches(8, 2, seed=3)
     first = batches[1][0]
     torch.randn(7)
     assert torch.equal(batches[1][0], first)
     same = next(i for i in range(batches.per_epoch, 2 * batches.per_epoch) if batches[i][1][0] == batches[1][1][0])
     assert not torch.equal(batches[same][0][0], first[0])
-    assert data.load("./my_sets.py:Points", noise=0.2).checksum != data.load("./my_sets.py:Points").checksum
+    assert (
+        data.load_dataset("./my_sets.py:Points", noise=0.2).checksum
+        != data.load_dataset("./my_sets.py:Points").checksum
+    )
 
 
 def test_keys_depend_on_the_files_and_on_modules_that_they_import(mine):

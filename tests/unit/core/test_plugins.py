@@ -50,7 +50,7 @@ def test_an_installed_package_is_listed(foreign, capsys):
     for group, name in foreign_package.NAMES.items():
         assert name in listed["strategies" if group == "strategy" else f"{group}s"]
         assert name in PLUGINS[group].names() and PLUGINS[group].module_of(name).startswith("foreign_plugins.")
-    assert "foreign_points" in [row["name"] for row in data.status()]
+    assert "foreign_points" in [row["name"] for row in data.dataset_status()]
 
 
 def test_its_options_start_at_their_defaults_and_can_be_set(foreign):
@@ -73,9 +73,9 @@ def test_it_runs_as_ours_do(foreign):
     (run,) = planned
     roots = roots_of(run.config)
     assert {f"foreign_plugins.{name}" for name in ("wire", "line", "points", "late")} <= set(roots)
-    dataset = data.of(run.config)
-    assert dataset.input_shape == (8,) and models.of(run.config, dataset)[0].weight.mean() == 1
-    assert imbalance.of(run.config).delays(0) == [0.01] * 4
+    dataset = data.dataset_for(run.config)
+    assert dataset.input_shape == (8,) and models.model_for(run.config, dataset)[0].weight.mean() == 1
+    assert imbalance.imbalance_for(run.config).delays(0) == [0.01] * 4
 
 
 ONE = "nn.Sequential(OrderedDict(line=linear))"
@@ -101,7 +101,9 @@ def test_a_module_that_is_no_sequence_is_trained_as_one_block(foreign):
     spoil_line(foreign, "linear")
     small_run = ["workers=2", "epochs=3", "testbed=virtual", "imbalance=none"]
     (planned,) = expand(FIG4, [*foreign_package.CHOSEN, *REGRESSION, *small_run])
-    assert [name for name, _ in models.of(planned.config, data.of(planned.config)).named_children()] == ["model"]
+    assert [
+        name for name, _ in models.model_for(planned.config, data.dataset_for(planned.config)).named_children()
+    ] == ["model"]
     config = planned.config.model_copy(update={"key": "k", "hardware": {"class": "none"}})
     virtual.run(2, lambda fabric: programs.run(fabric, config, foreign / "run"), small.NETWORK, small.COSTS)
     first, *_, last = read_summary(foreign / "run")["curve"]

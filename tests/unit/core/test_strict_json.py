@@ -49,7 +49,7 @@ def test_what_is_not_json_is_one_line_wherever_it_is_read(tmp_path, monkeypatch,
     readers = {
         tmp_path / "summary.json": lambda: store.read(tmp_path),
         tmp_path / "events.jsonl": lambda: read_events(tmp_path / "events.jsonl"),
-        tmp_path / "profile.json": lambda: profile.read(tmp_path / "profile.json"),
+        tmp_path / "profile.json": lambda: profile.load_profile(tmp_path / "profile.json"),
         submission: lambda: list(record.read()),
         kept: lambda: network.take_down(),
     }
@@ -62,7 +62,7 @@ def test_what_is_not_json_is_one_line_wherever_it_is_read(tmp_path, monkeypatch,
     if text.startswith("["):
         (tmp_path / "trace.csv").write_text(text)
         with pytest.raises(InputError, match="neither numbers"):
-            trace.read(tmp_path / "trace.csv", 4)
+            trace.read_delays(tmp_path / "trace.csv", 4)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from repro import models
 from repro.data import files
 from repro.data.sets import ucf101
 from repro.training import losses
-from repro.training.evaluation.evaluate import evaluate
+from repro.training.evaluation.evaluate import evaluate_weights
 
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "data"
 
@@ -63,7 +63,7 @@ def folders(tmp_path) -> Path:
 
 def real(name: str, source: ModuleType) -> Path | None:
     """The folder with all files of a data set's module, or None. Call it before the fixture `nowhere` hides them."""
-    places = [*files.places(), SHARED]
+    places = [*files.search_places(), SHARED]
     folders = [folder for place in places for folder in (place / name, *place.glob(f"{name}_*"), place)]
     return next((folder for folder in folders if all((folder / file).is_file() for file in source.FILES)), None)
 
@@ -84,7 +84,7 @@ def write_table(folder: Path, contents: dict[str, bytes]) -> dict[str, files.Fil
 def table(folder: Path) -> dict[str, files.File]:
     """Size and checksum of all files in a folder."""
     return {
-        path.name: files.File(path.stat().st_size, files.sha256(path))
+        path.name: files.File(path.stat().st_size, files.file_sha256(path))
         for path in sorted(folder.iterdir())
         if path.is_file()
     }
@@ -92,15 +92,15 @@ def table(folder: Path) -> dict[str, files.File]:
 
 def trained(dataset, optimizer, steps: int, batch: int, model: str, **options) -> list[dict[str, float]]:
     """The scores of a model on the test set, after the first step and after the last one."""
-    network, spare = (models.build(model, dataset.input_shape, dataset.classes, 0, **options) for _ in range(2))
+    network, spare = (models.build_model(model, dataset.input_shape, dataset.classes, 0, **options) for _ in range(2))
     rule, batches, scores = optimizer(network.parameters()), dataset.train.minibatches(batch, 1, 0), []
     for step in range(steps):
         x, y = batches[step]
         rule.zero_grad()
-        losses.of(dataset.task)(network(x), y).backward()
+        losses.loss_of(dataset.task)(network(x), y).backward()
         rule.step()
         if step in (0, steps - 1):
-            scores.append(evaluate(spare, network.state_dict(), dataset.test, torch.device("cpu")))
+            scores.append(evaluate_weights(spare, network.state_dict(), dataset.test, torch.device("cpu")))
     return scores
 
 

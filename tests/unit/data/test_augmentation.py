@@ -14,7 +14,7 @@ from repro.core.errors import InputError
 from repro.data.augmentation import Augmentation
 from repro.data.base import Split
 from repro.data.minibatches import Batches
-from repro.data.readers.augment import NUMBERS, Augmented, augment, uniform
+from repro.data.readers.augment import NUMBERS, Augmented, augment_images, uniform_numbers
 from repro.data.sets import imagenet
 
 ALL = {"flip": True, "pad": 4, "colour": 0.1}
@@ -40,8 +40,8 @@ def test_numbers_are_the_places_of_a_splitmix64_stream():
         mixed = (state ^ (state >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
         mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EB % 2**64
         found.append((((mixed ^ (mixed >> 31)) >> 41) + 0.5) / 2**23)
-    assert uniform("1/0", torch.tensor([2, 0])).tolist() == [found[2 * NUMBERS :], found[:NUMBERS]]
-    many = uniform("0/0", torch.arange(20_000))
+    assert uniform_numbers("1/0", torch.tensor([2, 0])).tolist() == [found[2 * NUMBERS :], found[:NUMBERS]]
+    many = uniform_numbers("0/0", torch.arange(20_000))
     assert many.min() > 0 and many.max() < 1
     assert (many.mean(0) - 0.5).abs().max() < 0.01 and (many.var(0) - 1 / 12).abs().max() < 0.01
 
@@ -85,14 +85,14 @@ CORNER = {"area": HALF, "aspect": 0.5, "down": 0, "right": 1}
     (CORNER | {"flip": 0.1}, {"crop": "area", "flip": True}, (4, 4), ONE[..., :4, 4:].flip(3)),
 ])  # fmt: skip
 def test_each_change_of_an_image(values, options, size, expected):
-    changed = augment(ONE, numbers(**values), Augmentation(**options), size)
+    changed = augment_images(ONE, numbers(**values), Augmentation(**options), size)
     assert torch.allclose(changed, expected, atol=1e-3 if options.get("crop") == "area" else 0)
 
 
 def test_colours_move_along_imagenets_components():
-    drawn = uniform("c", torch.arange(50_000))
+    drawn = uniform_numbers("c", torch.arange(50_000))
     black = torch.zeros(1, 3, 1, 1).expand(50_000, -1, -1, -1)
-    moved = augment(black, drawn, Augmentation(colour=0.1), (1, 1))[..., 0, 0] * torch.tensor(imagenet.DEVIATION)
+    moved = augment_images(black, drawn, Augmentation(colour=0.1), (1, 1))[..., 0, 0] * torch.tensor(imagenet.DEVIATION)
     found = torch.linalg.eigvalsh(moved.T.cov().double()).sqrt().flip(0)
     assert found.tolist() == pytest.approx([0.02175, 0.00188, 0.00045], rel=0.02)
     assert math.isfinite(moved.abs().max())
@@ -104,8 +104,8 @@ def test_imagenet_is_cut_out_of_what_is_held(folders, decode):
         noise = torch.randint(0, 256, (40, 48, 3), generator=torch.Generator().manual_seed(i), dtype=torch.uint8)
         Image.fromarray(noise.numpy()).save(path, quality=95)
     options = {"image_size": 16, "decode": decode, "held": 24}
-    plain = data.load("imagenet", str(folders), "never", **options)
-    cut = data.load("imagenet", str(folders), "never", crop="random", flip=True, **options)
+    plain = data.load_dataset("imagenet", str(folders), "never", **options)
+    cut = data.load_dataset("imagenet", str(folders), "never", crop="random", flip=True, **options)
     rows = torch.arange(7)
     assert torch.equal(plain.train.select(rows)[0], cut.train.select(rows)[0])
     assert torch.equal(plain.train.draw(rows, "0/0")[0], plain.train.select(rows)[0])
@@ -120,12 +120,12 @@ def test_imagenet_is_cut_out_of_what_is_held(folders, decode):
 
 
 def test_bytes_stay_bytes_and_the_test_set_stays():
-    plain = data.load("cifar10", None, "always", images=20, test_images=10)
-    changed = data.load("cifar10", None, "always", images=20, test_images=10, flip=True, pad=4)
+    plain = data.load_dataset("cifar10", None, "always", images=20, test_images=10)
+    changed = data.load_dataset("cifar10", None, "always", images=20, test_images=10, flip=True, pad=4)
     assert changed.checksum == plain.checksum and changed.train.whole.x.dtype == torch.uint8
     assert torch.equal(changed.test.slice(0, 10)[0], plain.test.slice(0, 10)[0])
     assert not torch.equal(changed.train.draw(torch.arange(20), "0/0")[0], plain.train.slice(0, 20)[0])
-    assert data.shapes("cifar10", flip=True, pad=4).train.x.is_meta
+    assert data.load_shapes("cifar10", flip=True, pad=4).train.x.is_meta
 
 
 @pytest.mark.parametrize(("options", "words"), [
@@ -135,7 +135,7 @@ def test_bytes_stay_bytes_and_the_test_set_stays():
 ])  # fmt: skip
 def test_bad_options(folders, options, words):
     with pytest.raises(InputError, match=words):
-        data.load("imagenet", str(folders), "never", image_size=16, **options)
+        data.load_dataset("imagenet", str(folders), "never", image_size=16, **options)
 
 
 @pytest.mark.parametrize("options", [{"flip": True, "pad": 2, "colour": 0.1}, {"crop": "area"}, {"crop": "random"}])

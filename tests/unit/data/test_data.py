@@ -17,7 +17,7 @@ from repro.cli.main import main
 from repro.core.errors import InputError
 from repro.data import files
 from repro.data.base import Split
-from repro.data.fetch import fetch
+from repro.data.fetch import fetch_dataset
 from repro.data.minibatches import Batches
 from repro.data.sets import mnist
 from tests.support.hostile_server import hostile_server
@@ -52,24 +52,24 @@ def serve(tiny: dict[str, bytes], server, monkeypatch) -> str:
 @needs(REAL, "MNIST")
 def test_real_mnist_and_its_first_images(monkeypatch):
     monkeypatch.setenv("REPRO_DATA", f"/does/not/exist:{REAL}")
-    loaded, part = data.load("mnist", None, "never"), data.load("mnist", None, "never", images=100)
+    loaded, part = data.load_dataset("mnist", None, "never"), data.load_dataset("mnist", None, "never", images=100)
     assert (loaded.name, loaded.standin, loaded.classes, loaded.input_shape) == ("mnist", False, 10, (1, 28, 28))
     assert loaded.train.x.shape == (60000, 1, 28, 28) and loaded.test.x.shape == (10000, 1, 28, 28)
     assert loaded.train.x.dtype == torch.float32 and loaded.train.y.dtype == torch.int64
     assert loaded.train.y.bincount().tolist() == [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
     assert loaded.test.y.bincount().tolist() == [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]
     assert abs(loaded.train.x.mean()) < 1e-3 and abs(loaded.train.x.std() - 1) < 1e-3
-    assert loaded.checksum == files.combined(mnist.FILES)
+    assert loaded.checksum == files.combined_checksum(mnist.FILES)
     assert part.name == "mnist-subset" and len(part.train) == 100 and len(part.test) == 10000
     assert torch.equal(part.train.x, loaded.train.x[:100]) and torch.equal(part.train.y, loaded.train.y[:100])
-    assert len(data.shapes("mnist", images=100).train) == 100
+    assert len(data.load_shapes("mnist", images=100).train) == 100
 
 
 def test_a_part_of_the_stand_in_has_the_same_test_images():
-    whole, part = data.load("mnist", None, "always"), data.load("mnist", None, "always", images=100)
+    whole, part = data.load_dataset("mnist", None, "always"), data.load_dataset("mnist", None, "always", images=100)
     assert torch.equal(part.train.x, whole.train.x[:100]) and torch.equal(part.test.x, whole.test.x)
     with pytest.raises(InputError, match=r"images=0"):
-        data.load("mnist", None, "always", images=0)
+        data.load_dataset("mnist", None, "always", images=0)
 
 
 @pytest.mark.parametrize("layout", ["mnist", "."])
@@ -78,7 +78,7 @@ def test_root_comes_first_and_has_two_layouts(tiny, monkeypatch, tmp_path, layou
     write_table(root / layout, tiny)
     write_table(other, tiny)
     monkeypatch.setenv("REPRO_DATA", str(other.parent))
-    assert data.verify("mnist", str(root)) == root / layout and data.verify("mnist") == other
+    assert data.verify_dataset("mnist", str(root)) == root / layout and data.verify_dataset("mnist") == other
 
 
 @pytest.mark.parametrize(("damage", "standin"), [("truncated", "auto"), ("corrupt", "auto"), ("corrupt", "never")])
@@ -87,16 +87,16 @@ def test_a_damaged_file_is_an_error_never_the_standin(tiny, tmp_path, damage, st
     write_table(tmp_path / "mnist", tiny | {"b.gz": {"truncated": body[:-1], "corrupt": b"?" + body[1:]}[damage]})
     path = tmp_path / "mnist" / "b.gz"
     with pytest.raises(InputError) as caught:
-        data.load("mnist", str(tmp_path), standin)
+        data.load_dataset("mnist", str(tmp_path), standin)
     message = str(caught.value)
-    assert str(path) in message and mnist.FILES["b.gz"].sha256 in message and files.sha256(path) in message
+    assert str(path) in message and mnist.FILES["b.gz"].sha256 in message and files.file_sha256(path) in message
     assert damage in message and "\n" not in message
     with pytest.raises(InputError):
-        data.ensure("mnist", str(tmp_path), standin, say=lambda line: None)
-    assert of_mnist(data.status(str(tmp_path)))["ok"] is False
+        data.ensure_dataset("mnist", str(tmp_path), standin, say=lambda line: None)
+    assert of_mnist(data.dataset_status(str(tmp_path)))["ok"] is False
     path.unlink()
     with pytest.raises(InputError, match=r"incomplete.*lacks b\.gz"):
-        data.load("mnist", str(tmp_path), standin)
+        data.load_dataset("mnist", str(tmp_path), standin)
 
 
 def idx(body: bytes, *shape: int, magic: bytes = b"\0\0\x08") -> bytes:
@@ -133,18 +133,18 @@ def test_the_digits_are_those_of_scikit_learn_which_is_needed(monkeypatch):
 
 
 def test_the_standin_replaces_missing_files():
-    loaded = data.load("mnist")
+    loaded = data.load_dataset("mnist")
     assert (loaded.name, loaded.standin, loaded.input_shape) == ("mnist-standin-digits", True, (1, 8, 8))
     assert loaded.train.x.shape == (1437, 1, 8, 8) and loaded.test.x.shape == (360, 1, 8, 8)
     assert abs(loaded.train.x.mean()) < 1e-3 and abs(loaded.train.x.std() - 1) < 1e-3
     assert loaded.test.y.bincount().min() >= 25
-    again = data.load("mnist", standin="always")
+    again = data.load_dataset("mnist", standin="always")
     assert again.checksum == loaded.checksum and torch.equal(again.train.x, loaded.train.x)
 
 
 def test_missing_and_no_standin_says_what_to_put_where(tmp_path):
     with pytest.raises(InputError) as caught:
-        data.load("mnist", None, "never")
+        data.load_dataset("mnist", None, "never")
     message = str(caught.value)
     for part in ("repro data fetch mnist", "REPRO_DATA", str(tmp_path / "cache" / "repro" / "mnist"), *mnist.FILES):
         assert part in message
@@ -158,11 +158,11 @@ def test_missing_and_no_standin_says_what_to_put_where(tmp_path):
 ])  # fmt: skip
 def test_bad_arguments(arguments, complaint):
     with pytest.raises(InputError, match=complaint):
-        data.load(*arguments)
+        data.load_dataset(*arguments)
 
 
 def test_status_of_nothing():
-    rows = data.status()
+    rows = data.dataset_status()
     assert of_mnist(rows) == {
         "name": "mnist",
         "where": None,
@@ -171,7 +171,7 @@ def test_status_of_nothing():
         "megabytes": 11.6,
         "standin": "mnist-standin-digits",
     }
-    assert [row["name"] for row in rows] == data.names() and all(row["ok"] is None for row in rows)
+    assert [row["name"] for row in rows] == data.dataset_names() and all(row["ok"] is None for row in rows)
 
 
 # Downloads
@@ -179,13 +179,13 @@ def test_status_of_nothing():
 
 def test_fetch_then_found(tiny, server, tmp_path, monkeypatch):
     address, lines = serve(tiny, server, monkeypatch), []
-    folder = fetch("mnist", mirrors=["http://127.0.0.1:1/", address], timeout_s=5, say=lines.append)
-    assert folder == tmp_path / "cache" / "repro" / "mnist" and data.verify("mnist") == folder
+    folder = fetch_dataset("mnist", mirrors=["http://127.0.0.1:1/", address], timeout_s=5, say=lines.append)
+    assert folder == tmp_path / "cache" / "repro" / "mnist" and data.verify_dataset("mnist") == folder
     assert sorted(path.name for path in folder.iterdir()) == ["a.gz", "b.gz"] and len(lines) == 2
     (folder / "a.gz").write_bytes(b"damaged")
-    fetch("mnist", mirrors=[address])
-    assert data.verify("mnist") == folder
-    fetch("mnist", mirrors=[])  # complete: no mirror is needed
+    fetch_dataset("mnist", mirrors=[address])
+    assert data.verify_dataset("mnist") == folder
+    fetch_dataset("mnist", mirrors=[])  # complete: no mirror is needed
 
 
 def test_the_command_fetches_missing_and_damaged_files(tiny, server, tmp_path, monkeypatch, capsys):
@@ -208,7 +208,7 @@ def test_a_bad_download_leaves_nothing_behind(tiny, server, tmp_path, bad):
         (www / "b.gz").write_bytes({"corrupt": b"?" + body[1:], "short": body[:-1], "long": body + b"?" * 99}[bad])
     into = tmp_path / "into"
     with pytest.raises(InputError) as caught:
-        fetch("mnist", into, mirrors=[address])
+        fetch_dataset("mnist", into, mirrors=[address])
     message = str(caught.value)
     assert "b.gz" in message and str(into / "mnist") in message and "\n" not in message
     assert ("expected sha256" in message) == (bad != "absent")
@@ -225,7 +225,7 @@ def test_a_mirror_that_sends_a_byte_now_and_then_is_left_at_the_time_limit(tiny,
 
     with hostile_server(trickle) as server:
         with pytest.raises(InputError, match="too slow for the time limit"):
-            fetch("mnist", tmp_path / "into", mirrors=[server.address], total_s=1)
+            fetch_dataset("mnist", tmp_path / "into", mirrors=[server.address], total_s=1)
         assert not server.whole
     assert list((tmp_path / "into").rglob("*")) == []
 
@@ -237,33 +237,33 @@ def test_an_endless_download_is_cut(tiny, tmp_path):
 
     with hostile_server(endless) as server:
         with pytest.raises(InputError, match=r"a\.gz corrupt: expected sha256"):
-            fetch("mnist", tmp_path / "into", mirrors=[server.address])
+            fetch_dataset("mnist", tmp_path / "into", mirrors=[server.address])
         assert not server.whole
 
 
 def test_no_network_is_one_line_and_ensure_takes_the_standin(tiny, monkeypatch):
     monkeypatch.setattr(mnist, "MIRRORS", ["http://127.0.0.1:1/", "nonsense"])
     with pytest.raises(InputError, match=r"cannot download data set 'mnist' \(127.0.0.1:1: .*put a.gz, b.gz into"):
-        fetch("mnist")
+        fetch_dataset("mnist")
     lines = []
-    assert data.ensure("mnist", say=lines.append) is None
+    assert data.ensure_dataset("mnist", say=lines.append) is None
     assert len(lines) == 1 and "mnist-standin-digits" in lines[0]
     with pytest.raises(InputError, match="cannot download"):
-        data.ensure("mnist", standin="never")
+        data.ensure_dataset("mnist", standin="never")
 
 
 def test_ensure_downloads_into_the_cache(tiny, server, monkeypatch):
     serve(tiny, server, monkeypatch)
     lines = []
-    folder = data.ensure("mnist", say=lines.append)
-    assert data.ensure("mnist", say=lines.append) == folder == data.verify("mnist")
+    folder = data.ensure_dataset("mnist", say=lines.append)
+    assert data.ensure_dataset("mnist", say=lines.append) == folder == data.verify_dataset("mnist")
     assert "downloaded" in lines[0] and "found in" in lines[1]
 
 
 def test_a_folder_that_cannot_be_made(tiny, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot write data set 'mnist' there"):
-        fetch("mnist", tmp_path / "file", mirrors=[])
+        fetch_dataset("mnist", tmp_path / "file", mirrors=[])
 
 
 # Minibatches

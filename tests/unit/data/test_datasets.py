@@ -15,14 +15,14 @@ from PIL import Image
 from repro import data
 from repro.core.errors import InputError, NotHere
 from repro.data import files
-from repro.data.fetch import fetch
+from repro.data.fetch import fetch_dataset
 from repro.data.readers import cifar
 from repro.data.sets import cifar10, cifar100
 from repro.experiment.schema import RunConfig
 from tests.support import probes
 from tests.unit.data.conftest import SHARED, needs, table, trained, write_table
 
-PLACES = [*files.places(), SHARED]  # before the fixture hides them
+PLACES = [*files.search_places(), SHARED]  # before the fixture hides them
 COPY = next((place / "cifar10" for place in PLACES if (place / "cifar10" / "cifar10_labels.js").is_file()), None)
 needs_cifar10 = needs(COPY, "CIFAR-10")
 
@@ -61,7 +61,7 @@ def binary100(tmp_path, monkeypatch) -> Path:
 
 
 def test_official_cifar10(binary10):
-    loaded = data.load("cifar10", str(binary10), "never")
+    loaded = data.load_dataset("cifar10", str(binary10), "never")
     assert (loaded.name, loaded.standin, loaded.classes, loaded.input_shape) == ("cifar10", False, 10, (3, 32, 32))
     assert loaded.train.y.tolist() == [(k + i) % 10 for k in range(1, 6) for i in range(4)]
     assert loaded.test.y.tolist() == [0, 1, 2] and loaded.train.x.dtype == torch.uint8
@@ -73,17 +73,17 @@ def test_official_cifar10(binary10):
 
 
 def test_fine_labels_of_cifar100(binary100):
-    loaded = data.load("cifar100", str(binary100), "never")
+    loaded = data.load_dataset("cifar100", str(binary100), "never")
     assert (loaded.name, loaded.classes) == ("cifar100", 100)
     assert loaded.train.y.tolist() == [99, 98, 97, 96, 95, 94] and loaded.test.y.tolist() == [0, 1]
     assert loaded.train.x[2, :, 0, 0].tolist() == [2, 3, 4]
 
 
 def test_a_part_is_named_so(binary10, binary100):
-    some = data.load("cifar10", str(binary10), images=7, test_images=None)
+    some = data.load_dataset("cifar10", str(binary10), images=7, test_images=None)
     assert (some.name, len(some.train), len(some.test)) == ("cifar10-subset", 7, 3)
-    assert data.load("cifar10", str(binary10), images=50).name == "cifar10"
-    assert data.load("cifar100", str(binary100), test_images=1).name == "cifar100-subset"
+    assert data.load_dataset("cifar10", str(binary10), images=50).name == "cifar10"
+    assert data.load_dataset("cifar100", str(binary100), test_images=1).name == "cifar100-subset"
 
 
 @pytest.mark.parametrize(("raw", "labels", "complaint"), [
@@ -93,7 +93,7 @@ def test_a_part_is_named_so(binary10, binary100):
 def test_bad_records(tmp_path, raw, labels, complaint):
     (tmp_path / "f.bin").write_bytes(raw)
     with pytest.raises(InputError, match=complaint) as caught:
-        cifar.records(tmp_path / "f.bin", labels, 10)
+        cifar.read_records(tmp_path / "f.bin", labels, 10)
     assert str(tmp_path / "f.bin") in str(caught.value)
 
 
@@ -103,11 +103,13 @@ def test_fetch_unpacks_the_archive(binary10, tmp_path, server, monkeypatch):
         tar.add(binary10 / "cifar10" / "cifar-10-batches-bin", "cifar-10-batches-bin")
     archive = table(www)["cifar-10-binary.tar.gz"]
     monkeypatch.setattr(cifar10, "ARCHIVE", cifar.Archive("cifar-10-binary.tar.gz", archive))
-    folder = fetch("cifar10", mirrors=[address])
+    folder = fetch_dataset("cifar10", mirrors=[address])
     assert sorted(path.name for path in folder.iterdir()) == sorted(cifar10.FILES)
-    assert data.verify("cifar10") == folder and data.load("cifar10").name == "cifar10"
+    assert data.verify_dataset("cifar10") == folder and data.load_dataset("cifar10").name == "cifar10"
     (folder / "data_batch_3.bin").unlink()
-    assert data.verify("cifar10", str(binary10)) and fetch("cifar10", mirrors=[address]) == data.verify("cifar10")
+    assert data.verify_dataset("cifar10", str(binary10)) and fetch_dataset(
+        "cifar10", mirrors=[address]
+    ) == data.verify_dataset("cifar10")
 
 
 # CIFAR-10 as PNGs
@@ -132,7 +134,7 @@ def pngs(tmp_path, monkeypatch) -> Path:
 
 
 def test_png_copy_is_named_after_its_test_images(pngs):
-    loaded = data.load("cifar10", str(pngs), "never", images=2500)
+    loaded = data.load_dataset("cifar10", str(pngs), "never", images=2500)
     assert (loaded.name, len(loaded.train), len(loaded.test)) == ("cifar10-subset", 2500, 1000)
     assert loaded.train.y[:12].tolist() == [*range(10), 0, 1] and set(loaded.test.y.tolist()) == {9}
     image = loaded.train.x[1205]
@@ -157,12 +159,12 @@ def test_bad_labels(tmp_path, text, complaint):
 def test_bad_pngs(tmp_path, write, complaint):
     write(tmp_path / "cifar10_batch_0.png")
     with pytest.raises(InputError, match=complaint):
-        cifar10.strip(tmp_path / "cifar10_batch_0.png")
+        cifar10.read_sprite(tmp_path / "cifar10_batch_0.png")
 
 
 @needs_cifar10
 def test_real_cifar10():
-    loaded = data.load("cifar10", str(COPY.parent), "never")
+    loaded = data.load_dataset("cifar10", str(COPY.parent), "never")
     if loaded.name == cifar10.FIRST_1000:
         assert len(loaded.test) == 1000
         assert loaded.test.y.bincount().tolist() == [103, 89, 100, 103, 90, 86, 112, 102, 106, 109]
@@ -198,33 +200,33 @@ def test_real_cifar10():
 ])  # fmt: skip
 def test_bad_options(name, options, complaint):
     with pytest.raises(InputError, match=complaint):
-        data.load(name, standin="always", **options)
+        data.load_dataset(name, standin="always", **options)
 
 
 # Held-out training samples
 
 
 def test_validation_takes_the_last_training_samples_in_the_place_of_the_test_set():
-    whole, held = (data.load("cifar10", standin="always", images=300, validation=n) for n in (None, 100))
+    whole, held = (data.load_dataset("cifar10", standin="always", images=300, validation=n) for n in (None, 100))
     assert torch.equal(held.train.x, whole.train.x[:200]) and torch.equal(held.train.y, whole.train.y[:200])
     assert torch.equal(held.test.x, whole.train.x[200:]) and torch.equal(held.test.y, whole.train.y[200:])
     assert torch.equal(held.test.slice(0, 5)[0], whole.train.slice(200, 205)[0])  # normalised alike
     assert held.name != whole.name and held.standin and held.classes == whole.classes
-    shapes = data.shapes("mnist", validation=10000)
+    shapes = data.load_shapes("mnist", validation=10000)
     assert (len(shapes.train), len(shapes.test)) == (50000, 10000)
 
 
 @pytest.mark.parametrize("validation", [0, -1, 300, 1.5, True, "all"])
 def test_validation_must_leave_samples_to_train_on(validation):
     with pytest.raises(InputError, match=r"dataset.validation=.*: must be a whole number from 1 to 299, or null"):
-        data.load("cifar10", standin="always", images=300, validation=validation)
+        data.load_dataset("cifar10", standin="always", images=300, validation=validation)
 
 
 def test_a_standin_too_small_for_the_validation_counts_as_missing_data(monkeypatch, tmp_path):
     monkeypatch.setenv("REPRO_DATA", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(NotHere, match=r"'cifar10' not found.*dataset.validation=400"):
-        data.load("cifar10", images=300, validation=400)
+        data.load_dataset("cifar10", images=300, validation=400)
 
 
 # Stand-ins
@@ -237,7 +239,7 @@ def test_a_standin_too_small_for_the_validation_counts_as_missing_data(monkeypat
     ("imagenet", {"image_size": 33, "classes": 4, "images": 10}, (3, 33, 33), 4, (10, 256), "e6cf2f19"),
 ])  # fmt: skip
 def test_standins_are_the_same_everywhere(name, options, shape, classes, counts, checksum):
-    one = data.load(name, **options)
+    one = data.load_dataset(name, **options)
     assert (one.name, one.standin, one.input_shape, one.classes) == (f"{name}-standin-seeded", True, shape, classes)
     assert (len(one.train), len(one.test)) == counts and one.train.x.dtype == torch.uint8
     assert one.checksum.startswith(checksum)
@@ -253,7 +255,7 @@ def test_standins_are_the_same_everywhere(name, options, shape, classes, counts,
     ("imagenet", {"image_size": 32}, 0.1),
 ])  # fmt: skip
 def test_standins_can_be_learned_but_not_in_one_step(name, options, chance):
-    scores = trained(data.load(name, **options), partial(torch.optim.SGD, lr=0.01), 100, 50, "softmax")
+    scores = trained(data.load_dataset(name, **options), partial(torch.optim.SGD, lr=0.01), 100, 50, "softmax")
     first, last = (each["top1"] for each in scores)
     assert first < 0.7 and last > max(5 * chance, first + 0.15)
 
@@ -268,11 +270,11 @@ def test_standins_can_be_learned_but_not_in_one_step(name, options, chance):
     ("mnist", {}, (60000, 10000), 10, (1, 28, 28)),
 ])  # fmt: skip
 def test_shapes_only(name, options, counts, classes, shape):
-    found = data.shapes(name, **options)
+    found = data.load_shapes(name, **options)
     assert (found.name, found.standin) == (f"{name} (shapes only)", False)
     assert (len(found.train), len(found.test), found.classes, found.input_shape) == (*counts, classes, shape)
     assert found.train.x.is_meta and found.train.to("cpu") is found.train and found.train.x.shape[1:] == shape
-    assert found.checksum == data.shapes(name, **options).checksum
+    assert found.checksum == data.load_shapes(name, **options).checksum
 
 
 MEASURED = {"name": "made up", "kind": "measured", "launcher": "mpirun", "network": "made up"}
@@ -284,18 +286,18 @@ def configuration(testbed: dict, **options) -> RunConfig:
 
 
 def test_a_runs_data_set_follows_its_testbed():
-    data.forget()
+    data.forget_dataset()
     none, real_arithmetic = (probes.TESTBED | {"arithmetic": which} for which in ("none", "real"))
-    timing = data.of(configuration(none))
+    timing = data.dataset_for(configuration(none))
     assert timing.name == "cifar10 (shapes only)"
-    real = data.of(configuration(real_arithmetic, images=50, test_images=20))
+    real = data.dataset_for(configuration(real_arithmetic, images=50, test_images=20))
     assert real.name == "cifar10-standin-seeded" and len(real.train) == 50
-    assert data.of(configuration(real_arithmetic, images=50, test_images=20)) is real, "virtual ranks share it"
-    assert data.of(configuration(MEASURED, images=50, test_images=20)).standin
+    assert data.dataset_for(configuration(real_arithmetic, images=50, test_images=20)) is real, "virtual ranks share it"
+    assert data.dataset_for(configuration(MEASURED, images=50, test_images=20)).standin
     with pytest.raises(InputError, match=r"unknown option 'testbed.arithmetic'"):
         configuration(MEASURED | {"arithmetic": "none"})
     with pytest.raises(InputError, match=r"data set cifar10 has no option 'imges'; valid: flip, images"):
-        data.of(configuration(none, imges=3))
+        data.dataset_for(configuration(none, imges=3))
     with pytest.raises(InputError, match=r"dataset.images=\[3\]"):
-        data.of(configuration(real_arithmetic, images=[3]))
-    data.forget()
+        data.dataset_for(configuration(real_arithmetic, images=[3]))
+    data.forget_dataset()

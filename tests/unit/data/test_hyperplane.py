@@ -18,7 +18,7 @@ from tests.unit.data.conftest import trained
 
 
 def test_the_papers_sizes():
-    dataset = data.load("hyperplane")
+    dataset = data.load_dataset("hyperplane")
     assert (dataset.name, dataset.standin, dataset.task, dataset.kind) == ("hyperplane", False, "regression", "vectors")
     assert (len(dataset.train), len(dataset.test), dataset.input_shape, dataset.classes) == (32768, 4096, (8192,), 1)
     assert dataset.iterations(2048) == 16
@@ -26,11 +26,11 @@ def test_the_papers_sizes():
     assert x.shape == (64, 8192) and x.dtype == y.dtype == torch.float32 and y.shape == (64,)
     assert abs(x.mean()) < 0.01 and abs(x.std() - 1) < 0.01 and x.abs().max() < 1.7254
     assert dataset.train.coefficients.unique().tolist() == [-7, -5, -3, -1, 1, 3, 5, 7]
-    assert sum(p.numel() for p in models.build("hyperplane", (8192,), 1, 0, "meta").parameters()) == 8193
+    assert sum(p.numel() for p in models.build_model("hyperplane", (8192,), 1, 0, "meta").parameters()) == 8193
 
 
 def test_a_point_is_the_same_in_every_minibatch_and_every_process():
-    one, two = (data.load("hyperplane", samples=512, test_samples=64) for _ in range(2))
+    one, two = (data.load_dataset("hyperplane", samples=512, test_samples=64) for _ in range(2))
     whole_x, whole_y = one.train.slice(0, 512)
     batches = two.train.minibatches(32, 4, 7)
     assert isinstance(batches, Batches) and batches.per_epoch == 16
@@ -54,40 +54,40 @@ def test_labels_are_the_plane_plus_noise():
 
 
 def test_noise_by_its_place():
-    drawn = counter_rng.normal(counter_rng.Stream("a"), range(20000))
+    drawn = counter_rng.normal_values(counter_rng.Stream("a"), range(20000))
     assert abs(drawn.mean()) < 0.03 and abs(drawn.std() - 1) < 0.02 and abs(drawn).max() < 6
-    assert (counter_rng.normal(counter_rng.Stream("a"), [7, 19999]) == drawn[[7, 19999]]).all()
-    assert not (counter_rng.normal(counter_rng.Stream("b"), [7]) == drawn[[7]]).any()
+    assert (counter_rng.normal_values(counter_rng.Stream("a"), [7, 19999]) == drawn[[7, 19999]]).all()
+    assert not (counter_rng.normal_values(counter_rng.Stream("b"), [7]) == drawn[[7]]).any()
 
 
 def test_training_ends_near_what_least_squares_can_do():
     """The expected error on new points, s^2 (1 + d / (n - d - 1)), is our reading of the paper's 4.7."""
-    dataset = data.load("hyperplane", dimensions=64, samples=256, test_samples=1024)
+    dataset = data.load_dataset("hyperplane", dimensions=64, samples=256, test_samples=1024)
     floor = hyperplane.NOISE**2 * (1 + 65 / (256 - 65 - 1))
     first, last = trained(dataset, partial(torch.optim.SGD, lr=0.03), 150, 64, "hyperplane")
     assert last.keys() == {"test_loss", "mse"} and last["mse"] == last["test_loss"]
     assert first["mse"] > 12 and 0.75 * floor < last["mse"] < 1.25 * floor
-    model = models.build("hyperplane", dataset.input_shape, dataset.classes, 0)
+    model = models.build_model("hyperplane", dataset.input_shape, dataset.classes, 0)
     on_training = evaluate_training(model, model.state_dict(), dataset.train, torch.device("cpu"), 100)
     assert on_training.keys() == {"train_mse"}
     assert pytest.approx(4.7, abs=0.005) == hyperplane.NOISE**2 * (1 + 8193 / (32768 - 8193 - 1))
 
 
 def test_shapes_only():
-    found = data.shapes("hyperplane")
+    found = data.load_shapes("hyperplane")
     x, y = found.train.minibatches(256, 8, 0, "cpu")[3]
     assert x.shape == (256, 8192) and y.shape == (256,) and x.is_meta and y.is_meta and len(found.train.y) == 32768
     assert (found.name, found.task) == ("hyperplane (shapes only)", "regression") and found.input_shape == (8192,)
 
 
 def test_nothing_to_find_or_to_fetch():
-    from repro.data.fetch import fetch
+    from repro.data.fetch import fetch_dataset
 
     lines = []
-    assert data.ensure("hyperplane", say=lines.append) is None and lines == ["data: hyperplane, generated"]
-    row = next(row for row in data.status() if row["name"] == "hyperplane")
+    assert data.ensure_dataset("hyperplane", say=lines.append) is None and lines == ["data: hyperplane, generated"]
+    row = next(row for row in data.dataset_status() if row["name"] == "hyperplane")
     nothing = {"where": None, "ok": None, "megabytes": 0, "standin": None}
     assert row == {"name": "hyperplane", "detail": "generated"} | nothing
-    for search in (fetch, data.verify):
+    for search in (fetch_dataset, data.verify_dataset):
         with pytest.raises(InputError, match="'hyperplane' is generated: there is nothing to download"):
             search("hyperplane")

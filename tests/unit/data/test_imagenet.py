@@ -16,16 +16,16 @@ from PIL import EpsImagePlugin, Image
 from repro import data, models
 from repro.core.errors import InputError
 from repro.core.paths import PROJECT
-from repro.data.fetch import fetch
+from repro.data.fetch import fetch_dataset
 from repro.data.minibatches import Batches
 from repro.data.readers import lazy, prefetch
 from repro.data.sets import imagenet
-from repro.training.evaluation.evaluate import evaluate
+from repro.training.evaluation.evaluate import evaluate_weights
 from tests.unit.data.conftest import draw
 
 
 def load(place: Path, standin: str = "auto", **options) -> data.Dataset:
-    return data.load("imagenet", str(place), standin, **{"image_size": 16, **options})
+    return data.load_dataset("imagenet", str(place), standin, **{"image_size": 16, **options})
 
 
 def test_folders_of_images(folders):
@@ -60,8 +60,10 @@ def test_lazy_decoding_gives_the_same_samples(folders):
     for minibatch in (0, 3, 5):
         a, b = (Batches(dataset.train, 2, seed=1, device="cpu")[minibatch] for dataset in (early, late))
         assert torch.equal(a[0], b[0]) and torch.equal(a[1], b[1])
-    model = models.build("softmax", (3, 16, 16), 3, 0)
-    scores = [evaluate(model, model.state_dict(), dataset.test, torch.device("cpu")) for dataset in (early, late)]
+    model = models.build_model("softmax", (3, 16, 16), 3, 0)
+    scores = [
+        evaluate_weights(model, model.state_dict(), dataset.test, torch.device("cpu")) for dataset in (early, late)
+    ]
     assert scores[0] == scores[1]
 
 
@@ -214,12 +216,12 @@ def test_a_pipe_among_the_images(folders):
 
 
 def test_imagenet_is_never_downloaded(tmp_path):
-    for attempt in (fetch, data.verify, partial(data.load, standin="never")):
+    for attempt in (fetch_dataset, data.verify_dataset, partial(data.load_dataset, standin="never")):
         with pytest.raises(InputError) as caught:
             attempt("imagenet")
         message = str(caught.value)
         assert "train/<class>/*.JPEG" in message and str(tmp_path / "cache" / "repro" / "imagenet") in message
         assert "REPRO_DATA" in message and "\n" not in message
     lines = []
-    assert data.ensure("imagenet", say=lines.append) is None
+    assert data.ensure_dataset("imagenet", say=lines.append) is None
     assert len(lines) == 1 and "imagenet-standin-seeded" in lines[0] and "what to put where" in lines[0]

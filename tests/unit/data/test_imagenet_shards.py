@@ -37,14 +37,14 @@ def sharded(folders) -> Path:
 
 
 def load(sharded: Path, **options) -> data.Dataset:
-    return data.load("imagenet", str(sharded), image_size=8, **options)
+    return data.load_dataset("imagenet", str(sharded), image_size=8, **options)
 
 
 @pytest.mark.parametrize(("workers", "decode"), [(1, "memory"), (3, "lazy")])
 def test_shards_give_the_same_minibatches_as_folders(folders, sharded, workers, decode):
     """On every rank, each image once an epoch, and after a resume."""
     options = {"image_size": 16, "images": 6, "held": 20, "crop": "random", "flip": True, "decode": decode, "ahead": 1}
-    one, other = (data.load("imagenet", str(place), "never", **options) for place in (folders, sharded))
+    one, other = (data.load_dataset("imagenet", str(place), "never", **options) for place in (folders, sharded))
     assert (other.name, other.classes, other.input_shape) == ("imagenet-subset", 3, (3, 16, 16))
     assert torch.equal(one.train.y, other.train.y) and torch.equal(one.test.slice(0, 9)[0], other.test.slice(0, 9)[0])
     mine, its = (dataset.train.minibatches(1, workers, 5, "cpu") for dataset in (one, other))
@@ -53,17 +53,17 @@ def test_shards_give_the_same_minibatches_as_folders(folders, sharded, workers, 
         ids = [6 * epoch + step * workers + rank for rank in range(workers) for step in range(6 // workers)]
         assert sorted(int(its.indices(minibatch)) for minibatch in ids) == [0, 1, 2, 3, 4, 5]
         assert all(torch.equal(mine[minibatch][0], its[minibatch][0]) for minibatch in ids)
-    resumed = data.load("imagenet", str(sharded), **options).train.minibatches(1, workers, 5, "cpu")
+    resumed = data.load_dataset("imagenet", str(sharded), **options).train.minibatches(1, workers, 5, "cpu")
     assert all(torch.equal(resumed[minibatch][0], its[minibatch][0]) for minibatch in (8, 9, 10, 11))
 
 
 def test_the_index_has_the_samples_that_the_library_streams(sharded):
     import webdataset
 
-    paths = shards.of(sharded / "imagenet", "train")
+    paths = shards.find_shards(sharded / "imagenet", "train")
     assert [path.name[-10:] for path in paths] == ["000000.tar", "000001.tar", "000002.tar"]
     streamed = list(webdataset.WebDataset([str(path) for path in paths], shardshuffle=False))
-    index = shards.index(paths)
+    index = shards.index_shards(paths)
     assert len(index) == len(streamed) == 7
     for (entry, label), sample in zip(index, streamed, strict=True):
         assert entry.name == f"{sample['__key__']}.jpg" and str(entry.shard) == sample["__url__"]
@@ -73,7 +73,7 @@ def test_the_index_has_the_samples_that_the_library_streams(sharded):
 def test_headers_are_read_once(sharded, monkeypatch):
     first = load(sharded)
     with monkeypatch.context() as patch:
-        patch.setattr(shards, "images", lambda shard: pytest.fail(f"{shard.name} again"))
+        patch.setattr(shards, "read_shard", lambda shard: pytest.fail(f"{shard.name} again"))
         assert load(sharded).checksum == first.checksum
         rewrite(sharded / "imagenet" / "imagenet-train-000001.tar", {"n02_1.cls": b"0"})
         with pytest.raises(pytest.fail.Exception, match=r"imagenet-train-000000\.tar again"):
@@ -192,15 +192,15 @@ def test_missing_shards(sharded, monkeypatch, capsys):
     line = capsys.readouterr().err
     assert "of imagenet-train-*.tar number 1 is missing" in line and line.count("\n") == 1
     (sharded / "imagenet" / "imagenet-train-000002.tar").unlink()
-    data.verify("imagenet")
+    data.verify_dataset("imagenet")
     (sharded / "imagenet" / "imagenet-val-000000.tar").rename(sharded / "imagenet" / "i-val-000000.tar")
     (sharded / "imagenet" / "other-validation-000000.tar").touch()
     with pytest.raises(InputError, match=r"shards of val have names i-val-\*\.tar and other-validation-\*\.tar; must"):
-        data.verify("imagenet")
+        data.verify_dataset("imagenet")
     for path in (sharded / "imagenet").glob("*-val*"):
         path.unlink()
     with pytest.raises(InputError, match=r"incomplete: .*imagenet lacks shards \*-val\*-\*\.tar"):
-        data.verify("imagenet")
+        data.verify_dataset("imagenet")
 
 
 def test_shards_without_the_library(sharded, monkeypatch):

@@ -26,10 +26,10 @@ REAL = real("msvd", msvd)
 @needs(REAL, "MSVD")
 def test_the_real_captions(monkeypatch):
     monkeypatch.setenv("REPRO_DATA", str(REAL.parent))
-    loaded = data.load("msvd", features=8)
+    loaded = data.load_dataset("msvd", features=8)
     assert (loaded.name, loaded.standin) == ("msvd-standin-features", True)
     assert (len(loaded.train), len(loaded.test), loaded.classes, loaded.input_shape) == (48774, 27763, 12594, (40, 9))
-    parts = loaded.train.clips, msvd_clips.read(REAL, "val"), loaded.test.clips
+    parts = loaded.train.clips, msvd_clips.read_clips(REAL, "val"), loaded.test.clips
     assert [len(clips) for clips in parts] == list(msvd_clips.PARTS.values())
     clips = [clip for part in parts for clip in part]
     captions = [caption for clip in clips for caption in clip.captions]
@@ -38,11 +38,11 @@ def test_the_real_captions(monkeypatch):
     seconds = [clip.seconds for clip in clips]
     assert (min(seconds), max(seconds), statistics.median(seconds)) == (2, 60, 8)
     assert statistics.fmean(seconds) == pytest.approx(9.72, abs=0.005)
-    timing = data.shapes("msvd")
+    timing = data.load_shapes("msvd")
     assert (timing.name, len(timing.train), timing.classes) == ("msvd (shapes only)", 48774, 12594)
     with pytest.raises(NotHere, match=r"captions in .* but no extracted features"):
-        data.load("msvd", None, "never")
-    (row,) = (row for row in data.status() if row["name"] == "msvd")
+        data.load_dataset("msvd", None, "never")
+    (row,) = (row for row in data.dataset_status() if row["name"] == "msvd")
     assert row["ok"] and row["detail"] == "checksums right; no extracted features: msvd-standin-features"
 
 
@@ -58,7 +58,7 @@ def place(tmp_path, monkeypatch) -> Path:
 
 
 def test_words_become_numbers_and_frames_stand_before_them(place):
-    loaded = data.load("msvd", str(place), features=3, steps=6)
+    loaded = data.load_dataset("msvd", str(place), features=3, steps=6)
     one, two = Clip("one_0_4", 4, (("a", "b"), ("a", "c", "a"))), Clip("two_10_11", 1, (("b", "b"),))
     assert loaded.train.clips == [one, two]
     # a four times, b three times, c and z twice
@@ -72,7 +72,7 @@ def test_words_become_numbers_and_frames_stand_before_them(place):
     assert (x[0, :, :3] != 0).any(1).all(), "12 frames of four seconds: the first six"
     assert torch.equal(x[0, :, :3], x[1, :, :3]), "two captions of one clip"
     assert loaded.test.y.tolist() == [6, 7, EOS, 4, EOS] and len(loaded.test) == 2
-    short = data.load("msvd", str(place), features=3, steps=3, vocabulary=6, captions=1)
+    short = data.load_dataset("msvd", str(place), features=3, steps=3, vocabulary=6, captions=1)
     assert short.classes == 6 and len(short.train) == 2
     x, y = short.train.slice(0, 1)
     assert x[0, :, -1].tolist() == [BOS, 4, 5] and y.tolist() == [4, 5, EOS]
@@ -88,7 +88,7 @@ def test_words_become_numbers_and_frames_stand_before_them(place):
 def test_bad_captions(tmp_path, line, complaint):
     (tmp_path / "MSVD_val.tsv.gz").write_bytes(gzip.compress(line.encode()))
     with pytest.raises(InputError, match=complaint):
-        msvd_clips.read(tmp_path, "val")
+        msvd_clips.read_clips(tmp_path, "val")
 
 
 # Features
@@ -101,18 +101,18 @@ def test_extracted_features_make_it_the_real_one(place):
     for name, frames in arrays.items():
         rows = np.arange(frames, dtype=np.float16)[:, None] + np.array([1, 2, 3, 4, 5], np.float16)
         np.save(folder / f"{name}.npy", rows)
-    loaded = data.load("msvd", str(place), "never", features=3, steps=4)
+    loaded = data.load_dataset("msvd", str(place), "never", features=3, steps=4)
     assert (loaded.name, loaded.standin) == ("msvd-subset", False)
     x, _ = loaded.train.slice(0, 3)
     assert x[0, :, :3].tolist() == [[1, 2, 3], [2, 3, 4], [3, 4, 5], [4, 5, 6]]
     assert x[2, :, :3].tolist() == [[0, 0, 0], [0, 0, 0], [1, 2, 3], [2, 3, 4]]
-    changed = data.load("msvd", str(place), features=3, steps=4, scored=1)
+    changed = data.load_dataset("msvd", str(place), features=3, steps=4, scored=1)
     assert changed.name == "msvd-subset" and changed.checksum != loaded.checksum
     with pytest.raises(InputError, match=r"one_0_4.npy: 5 features a frame, fewer than dataset.features=6"):
-        data.load("msvd", str(place), features=6)
+        data.load_dataset("msvd", str(place), features=6)
     (folder / "two_10_11.npy").unlink()
     with pytest.raises(InputError, match=r"1 of 3 clips have no features: two_10_11.npy"):
-        data.load("msvd", str(place), features=3)
+        data.load_dataset("msvd", str(place), features=3)
 
 
 @pytest.mark.parametrize(
@@ -142,20 +142,20 @@ def test_generated_features_show_a_clips_words():
 
 
 def test_the_standin_is_the_same_everywhere():
-    one = data.load("msvd", features=8)
+    one = data.load_dataset("msvd", features=8)
     assert (one.name, one.standin, one.classes, one.input_shape) == ("msvd-standin-grammar", True, 69, (40, 9))
     assert one.checksum.startswith("9d4b3ddc") and (len(one.train), len(one.test)) == (9600, 5360)
     seconds = [clip.seconds for clip in one.train.clips]
     assert (min(seconds), max(seconds), statistics.median(seconds)) == (2, 60, 8)
     assert statistics.fmean(seconds) == pytest.approx(9.7, abs=0.1)
     assert one.train.clips[0].captions[0] == ("the", "panda", "is", "eating", "some", "meat")
-    timing = data.shapes("msvd", features=8)
+    timing = data.load_shapes("msvd", features=8)
     assert (timing.name, timing.classes) == ("msvd-standin-grammar (shapes only)", 12594)
-    assert data.shapes("msvd", vocabulary=99).classes == 99
+    assert data.load_shapes("msvd", vocabulary=99).classes == 99
 
 
 def test_minibatches():
-    dataset = data.load("msvd", features=8, steps=12, clips=30, captions=2)
+    dataset = data.load_dataset("msvd", features=8, steps=12, clips=30, captions=2)
     batches = dataset.train.minibatches(10, 2, seed=0)
     assert batches.per_epoch == 6
     rows = torch.cat([batches.indices(6 + i) for i in range(6)])
@@ -167,5 +167,5 @@ def test_minibatches():
     words, labels = x[..., -1].long(), y.view(10, 12)
     assert ((words == PAD) == (labels == IGNORED)).all() and ((labels == EOS).sum(1) == 1).all()
     assert ((words[:, 1:] == labels[:, :-1]) | (words[:, 1:] == PAD)).all(), "each label is the next word"
-    x, y = data.shapes("msvd", features=8, steps=12).train.minibatches(10, 2, seed=0)[3]
+    x, y = data.load_shapes("msvd", features=8, steps=12).train.minibatches(10, 2, seed=0)[3]
     assert x.is_meta and x.shape == (10, 12, 9) and y.is_meta and y.shape == (120,)

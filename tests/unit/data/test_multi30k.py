@@ -25,7 +25,7 @@ REAL = real("multi30k", multi30k)
 @needs(REAL, "Multi30k")
 def test_the_real_pairs(monkeypatch):
     monkeypatch.setenv("REPRO_DATA", str(REAL.parent))
-    loaded = data.load("multi30k", None, "never")
+    loaded = data.load_dataset("multi30k", None, "never")
     assert (loaded.name, loaded.standin, loaded.task, loaded.kind) == ("multi30k", False, "text", "sentence pairs")
     assert (len(loaded.train), len(loaded.test), loaded.classes, loaded.input_shape) == (29000, 1014, 10000, (26,))
     for side, wanted in ((0, (3, 37, 11, 11.90)), (1, (1, 39, 11, 11.12))):  # English, German
@@ -46,17 +46,17 @@ def write(folder: Path, **texts: str) -> dict[str, files.File]:
 def test_words_become_numbers(tmp_path, monkeypatch):
     table = write(tmp_path, train_en="a b a\nc\n", train_de="x a\nb b y\n", val_en="c z\n", val_de="y\n")
     monkeypatch.setattr(multi30k, "FILES", table)
-    loaded = data.load("multi30k", str(tmp_path), "never")
+    loaded = data.load_dataset("multi30k", str(tmp_path), "never")
     # a and b three times each, then c, x, y by the alphabet: 4, 5, 6, 7, 8
     assert [[side.tolist() for side in pair] for pair in loaded.train.pairs] == [[[4, 5, 4], [7, 4]], [[6], [5, 5, 8]]]
     assert loaded.classes == 9 and loaded.input_shape == (8,)
     x, y = loaded.test.slice(0, 1)
     assert x.tolist() == [[6, UNK, EOS, BOS, 8, PAD]] and y.tolist() == [8, EOS, IGNORED]
     assert loaded.test.y.tolist() == [8, EOS]
-    few = data.load("multi30k", str(tmp_path), vocabulary=5, pairs=1)
+    few = data.load_dataset("multi30k", str(tmp_path), vocabulary=5, pairs=1)
     assert (few.name, few.classes, len(few.train)) == ("multi30k-subset", 5, 1)
     assert few.test.pairs[0][0].tolist() == [UNK, UNK]
-    timing = data.shapes("multi30k", str(tmp_path))
+    timing = data.load_shapes("multi30k", str(tmp_path))
     one, two = (dataset.train.minibatches(1, 2, 1) for dataset in (timing, loaded))
     assert timing.name == "multi30k (shapes only)" and [one.work(i) for i in (0, 1)] == [two.work(i) for i in (0, 1)]
 
@@ -70,14 +70,14 @@ def test_bad_files(tmp_path, monkeypatch, texts, complaint):
     monkeypatch.setattr(multi30k, "FILES", write(tmp_path, **good | {k: v for k, v in texts.items() if v}))
     if None in texts.values():
         (tmp_path / "val.en.gz").write_bytes(b"not gzip")
-        monkeypatch.setattr(files, "check", lambda *_: None)
+        monkeypatch.setattr(files, "check_file", lambda *_: None)
     with pytest.raises(InputError, match=complaint):
-        data.load("multi30k", str(tmp_path))
+        data.load_dataset("multi30k", str(tmp_path))
 
 
 @pytest.fixture(scope="module")
 def standin():
-    return data.load("multi30k", standin="always")
+    return data.load_dataset("multi30k", standin="always")
 
 
 def test_the_standin_has_similar_lengths_and_is_the_same_everywhere(standin):
@@ -113,7 +113,7 @@ def test_minibatches(standin):
 
 
 def test_a_transformer_learns_from_it():
-    dataset = data.load("multi30k", vocabulary=60, test_pairs=100)
+    dataset = data.load_dataset("multi30k", vocabulary=60, test_pairs=100)
     small = {"width": 32, "layers": 1, "heads": 2, "feed_forward": 64, "dropout": 0.0}
     before, after = trained(dataset, partial(torch.optim.Adam, lr=0.01), 40, 16, "transformer", **small)
     assert after.keys() == {"test_loss", "top1", "top5", "perplexity"}

@@ -10,7 +10,7 @@ import pytest
 from repro import data
 from repro.core.errors import InputError
 from repro.data import files
-from repro.data.fetch import CHUNK, fetch
+from repro.data.fetch import CHUNK, fetch_dataset
 from repro.data.sets import mnist
 from tests.unit.data.conftest import write_table
 
@@ -25,12 +25,12 @@ def at_home(monkeypatch, tmp_path):
 
 
 def test_a_place_may_begin_with_a_tilde(at_home, monkeypatch):
-    assert data.verify("mnist", "~/data") == at_home / "data" / "mnist"
+    assert data.verify_dataset("mnist", "~/data") == at_home / "data" / "mnist"
     with pytest.raises(InputError, match=f"data.root: {at_home}/none is not a folder"):
-        files.places("~/none")
-    assert fetch("mnist", "~/data", mirrors=[]) == at_home / "data" / "mnist"  # complete: no mirror is needed
+        files.search_places("~/none")
+    assert fetch_dataset("mnist", "~/data", mirrors=[]) == at_home / "data" / "mnist"  # complete: no mirror is needed
     monkeypatch.setenv("REPRO_DATA", "/does/not/exist:~/data")
-    assert data.verify("mnist") == at_home / "data" / "mnist"
+    assert data.verify_dataset("mnist") == at_home / "data" / "mnist"
 
 
 MOST = 1024 * CHUNK  # bytes of the answer, more than a connection buffers
@@ -68,7 +68,7 @@ def test_no_more_is_downloaded_than_the_file_should_have(too_much, monkeypatch, 
     address, sent, server = too_much
     monkeypatch.setattr(mnist, "FILES", write_table(tmp_path / "small", {"a.gz": b"a" * 5000}))
     with pytest.raises(InputError, match=r"a\.gz"):
-        fetch("mnist", tmp_path / "into", mirrors=[address])
+        fetch_dataset("mnist", tmp_path / "into", mirrors=[address])
     server.shutdown()
     server.server_close()
     assert sent[0] < MOST

@@ -13,7 +13,7 @@ from repro.core.errors import InputError
 from repro.data import files
 from repro.data.readers.text import IGNORED, Streams, Text
 from repro.data.sets import ptb
-from repro.training.evaluation.evaluate import evaluate
+from repro.training.evaluation.evaluate import evaluate_weights
 from tests.unit.data.conftest import needs, real
 
 REAL = real("ptb", ptb)
@@ -31,10 +31,10 @@ def small_ptb(tmp_path) -> Path:
 @needs(REAL, "PTB")
 def test_real_ptb(monkeypatch):
     monkeypatch.setenv("REPRO_DATA", str(REAL.parent))
-    loaded = data.load("ptb", standin="never")
+    loaded = data.load_dataset("ptb", standin="never")
     assert (loaded.name, loaded.standin, loaded.classes, loaded.input_shape) == ("ptb", False, 10_000, (35,))
     assert (len(loaded.train), len(loaded.test)) == (929_588, 73_759) and len(loaded.train.y) == 929_588
-    assert loaded.checksum == files.combined(ptb.FILES)
+    assert loaded.checksum == files.combined_checksum(ptb.FILES)
     counts = loaded.train.words.bincount()
     assert counts[:3].tolist() == [50770, 45020, 42068], "the, <unk>, <eos>"
     assert len(counts) == 10_000 and (counts.diff() <= 0).all()
@@ -67,7 +67,7 @@ def test_bad_texts(small_ptb, content, complaint):
 
 def test_the_standin_is_the_same_everywhere_and_has_something_to_learn():
     """Counted pairs of words predict it far better than frequencies of words."""
-    one = data.load("ptb")
+    one = data.load_dataset("ptb")
     assert (one.name, one.standin, one.classes, one.input_shape) == ("ptb-standin-seeded", True, 10_000, (35,))
     assert (len(one.train), len(one.test)) == (199_999, 19_999) and one.checksum.startswith("a12ad877")
     shares = one.train.words.bincount(minlength=10_000) / 2e5
@@ -86,19 +86,19 @@ def test_the_standin_is_the_same_everywhere_and_has_something_to_learn():
 
 
 def test_an_untrained_model_has_the_perplexity_of_chance():
-    dataset = data.load("ptb", words=2000, test_words=700)
-    model = models.build("lstm_ptb", dataset.input_shape, dataset.classes, 0, hidden=8)
-    scores = evaluate(model, model.state_dict(), dataset.test, torch.device("cpu"))
+    dataset = data.load_dataset("ptb", words=2000, test_words=700)
+    model = models.build_model("lstm_ptb", dataset.input_shape, dataset.classes, 0, hidden=8)
+    scores = evaluate_weights(model, model.state_dict(), dataset.test, torch.device("cpu"))
     assert scores["perplexity"] == pytest.approx(10_000, rel=0.1) and scores["top1"] < 0.2
     assert scores["perplexity"] == pytest.approx(math.exp(scores["test_loss"]))
     assert model.lstm1[0].hidden.numel() == 0, "nothing is left behind for the next evaluation"
 
 
 def test_shapes_only():
-    found = data.shapes("ptb")
+    found = data.load_shapes("ptb")
     assert (found.name, len(found.train), len(found.test)) == ("ptb (shapes only)", 929_588, 73_759)
     assert found.task == "text" and found.train.words.is_meta and found.train.to("cpu") is found.train
-    assert found.checksum != data.shapes("ptb", test_text="test").checksum
+    assert found.checksum != data.load_shapes("ptb", test_text="test").checksum
     x, y = found.train.minibatches(5, 4, 0, torch.device("cpu"))[3]
     assert x.shape == (5, 35) and y.shape == (175,) and x.is_meta
 
@@ -149,7 +149,7 @@ def test_texts_that_are_too_short():
         Streams(text(100), 10, 4)
     with pytest.raises(IndexError):
         Streams(text(100), 2)[-1]
-    dataset = data.load("ptb", words=101, bptt=30, standin="always")
+    dataset = data.load_dataset("ptb", words=101, bptt=30, standin="always")
     assert dataset.iterations(2) == 1
     with pytest.raises(InputError, match=r"batch=4: as many streams of ptb-standin-seeded have 25 words each, fewer"):
         dataset.iterations(4)

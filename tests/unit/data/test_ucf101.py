@@ -32,7 +32,7 @@ def numbers(videos: list[Video]) -> tuple[int, int, float, float]:
 @pytest.mark.parametrize("real", [pytest.param(True, marks=needs_lists), False])
 def test_real_and_generated_lengths_are_the_papers(real):
     """Figure 2(a): 29 to 1,776 frames, median 167 (168 of the training videos alone), standard deviation 97."""
-    train, test = ucf101_lists.read(LISTS, 1) if real else ucf101_lists.generate()
+    train, test = ucf101_lists.read_lists(LISTS, 1) if real else ucf101_lists.generate_videos()
     assert (len(train), len(test), len({video.name for video in train + test})) == (9537, 3783, 13320)
     least, most, median, deviation = numbers(train + test)
     assert (least, most) == (29, 1776) and abs(median - 167) <= (not real) and abs(deviation - 97) < 2
@@ -59,17 +59,17 @@ def test_bad_lists(tmp_path, file, text, complaint):
     }
     for name, body in good.items():
         (tmp_path / name).write_text(body)
-    assert ucf101_lists.read(tmp_path, 1) == ([Video("A/v_A_g01_c01", 0, 33)], [])
+    assert ucf101_lists.read_lists(tmp_path, 1) == ([Video("A/v_A_g01_c01", 0, 33)], [])
     (tmp_path / file).write_text(text)
     with pytest.raises(InputError, match=complaint):
-        ucf101_lists.read(tmp_path, 1)
+        ucf101_lists.read_lists(tmp_path, 1)
 
 
 # Minibatches
 
 
 def made(**options) -> ucf101.Dataset:
-    return data.load("ucf101", standin="always", **{**SMALL, **options})
+    return data.load_dataset("ucf101", standin="always", **{**SMALL, **options})
 
 
 def test_an_epochs_minibatches_are_disjoint_and_of_similar_length():
@@ -170,23 +170,23 @@ def test_too_large_a_batch_and_ids_below_zero():
 
 @needs_lists
 def test_missing_files_are_replaced_under_another_name(place, monkeypatch):
-    nothing = data.load("ucf101", **SMALL)
+    nothing = data.load_dataset("ucf101", **SMALL)
     assert (nothing.name, nothing.standin) == ("ucf101-standin-lengths", True)
-    lists = data.load("ucf101", str(place), **SMALL)
+    lists = data.load_dataset("ucf101", str(place), **SMALL)
     assert (lists.name, lists.standin) == ("ucf101-standin-features", True)
     assert lists.train.lengths.tolist() == [-(-v.frames // 16) for v in lists.train.videos]
     assert lists.checksum != nothing.checksum
     with pytest.raises(NotHere, match=r"lists in .*, but no extracted features .*data.videos=DIR"):
-        data.load("ucf101", str(place), "never")
+        data.load_dataset("ucf101", str(place), "never")
     with pytest.raises(NotHere, match=r"'ucf101' not found .*repro data fetch ucf101"):
-        data.load("ucf101", None, "never")
+        data.load_dataset("ucf101", None, "never")
     lines = []
-    assert data.ensure("ucf101", str(place), say=lines.append) == place / "ucf101"
+    assert data.ensure_dataset("ucf101", str(place), say=lines.append) == place / "ucf101"
     assert "checksums right; no extracted features: ucf101-standin-features" in lines[0]
-    row = next(row for row in data.status(str(place)) if row["name"] == "ucf101")
+    row = next(row for row in data.dataset_status(str(place)) if row["name"] == "ucf101")
     assert row["ok"] and row["where"] == str(place / "ucf101") and "ucf101-standin-features" in row["detail"]
     monkeypatch.setattr(ucf101, "MIRRORS", ["http://127.0.0.1:1/"])
-    assert data.ensure("ucf101", say=lines.append) is None and "ucf101-standin-lengths" in lines[1]
+    assert data.ensure_dataset("ucf101", say=lines.append) is None and "ucf101-standin-lengths" in lines[1]
 
 
 def test_a_video_depends_on_its_name_alone():
@@ -194,7 +194,7 @@ def test_a_video_depends_on_its_name_alone():
     one, two = (Generated(16, frames)(video) for _ in range(2))
     assert one.shape == (30, 16) and one.dtype == np.float32 and (one == two).all()
     assert (Generated(16, frames)(video._replace(name="A/v_A_g09_c03")) == one).mean() < 0.05
-    values = np.concatenate([Generated(64, Frames())(v) for v in ucf101_lists.generate()[0][:20]])
+    values = np.concatenate([Generated(64, Frames())(v) for v in ucf101_lists.generate_videos()[0][:20]])
     assert abs(values.mean()) < 0.1 and 0.9 < values.std() < 1.3
 
 
@@ -209,12 +209,12 @@ def test_classes_come_in_pairs_that_only_time_tells_apart():
 
 @needs_lists
 def test_timing_knows_the_real_lengths(place):
-    timing, real = data.shapes("ucf101", str(place)), data.load("ucf101", str(place), features=8)
+    timing, real = data.load_shapes("ucf101", str(place)), data.load_dataset("ucf101", str(place), features=8)
     assert (timing.name, timing.standin) == ("ucf101 (shapes only)", False) and timing.input_shape == (187, 2048)
     one, two = (dataset.train.minibatches(16, 8, 5, "cpu") for dataset in (timing, real))
     assert [one.work(i) for i in range(50)] == [two.work(i) for i in range(50)]
     x, y = one[3]
     assert x.is_meta and x.shape == (16, one.length(3), 2048) and y.shape == (16,) and y.is_meta
-    none = data.shapes("ucf101")
+    none = data.load_shapes("ucf101")
     assert (none.name, none.standin) == ("ucf101-standin-lengths (shapes only)", True)
-    assert none.checksum != timing.checksum == data.shapes("ucf101", str(place)).checksum
+    assert none.checksum != timing.checksum == data.load_shapes("ucf101", str(place)).checksum

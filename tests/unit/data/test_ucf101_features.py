@@ -26,7 +26,7 @@ SMALLEST = {"videos": 101, "test_videos": 2}
 
 def smallest() -> list[Video]:
     """101 training videos and two test videos."""
-    return [video for part in ucf101._Options(**SMALLEST).chosen(ucf101_lists.read(LISTS, 1)) for video in part]
+    return [video for part in ucf101._Options(**SMALLEST).chosen(ucf101_lists.read_lists(LISTS, 1)) for video in part]
 
 
 @needs_lists
@@ -34,17 +34,17 @@ def test_extracted_features(place, monkeypatch):
     videos, folder = smallest(), place / "ucf101" / "features"
     for video in videos:
         values = np.full((video.frames, 2048), video.label + 1, np.float16) + np.arange(2048, dtype=np.float16) / 2048
-        extract_ucf101.write(folder / f"{video.name}.npy", values)
-    dataset = data.load("ucf101", str(place), "never", **SMALLEST)
+        extract_ucf101.write_features(folder / f"{video.name}.npy", values)
+    dataset = data.load_dataset("ucf101", str(place), "never", **SMALLEST)
     assert (dataset.name, dataset.standin, dataset.input_shape[1]) == ("ucf101-subset", False, 2048)
     x, y = dataset.train.minibatches(4, 1, 0)[5]
     assert x.dtype == torch.float32 and torch.equal(x[:, -1, 0], y + 1.0) and torch.equal(x[:, -1, 1024], y + 1.5)
-    narrow = data.load("ucf101", str(place), features=4, stride=3, max_frames=20, **SMALLEST)
+    narrow = data.load_dataset("ucf101", str(place), features=4, stride=3, max_frames=20, **SMALLEST)
     assert narrow.train.slice(0, 3)[0].shape == (3, 20, 4)
     assert narrow.checksum != dataset.checksum and narrow.input_shape[1] == 4
     with monkeypatch.context() as patch:
         patch.setattr(Extracted, "load", None)  # headers are read once, as a marker in the cache shows
-        assert data.load("ucf101", str(place), **SMALLEST).checksum == dataset.checksum
+        assert data.load_dataset("ucf101", str(place), **SMALLEST).checksum == dataset.checksum
     path, frames = folder / f"{videos[50].name}.npy", videos[50].frames
     for array, complaint in (
         (np.zeros((frames - 1, 2048), np.float16), r"v_.*npy: features of \d+ frames, but the list has \d+ for this"),
@@ -56,7 +56,7 @@ def test_extracted_features(place, monkeypatch):
         if array is not None:
             path.write_bytes(array) if isinstance(array, bytes) else np.save(path, array)
         with pytest.raises(InputError, match=complaint) as caught:
-            data.load("ucf101", str(place), **SMALLEST)
+            data.load_dataset("ucf101", str(place), **SMALLEST)
         assert str(folder) in str(caught.value) and "\n" not in str(caught.value)
 
 
@@ -77,11 +77,11 @@ def test_extraction_continues_where_it_stopped(tmp_path):
         return np.stack([np.full(2048, frame[0, 0, 0], np.float32) for frame in frames])
 
     out, lines = tmp_path / "out", []
-    todo = extract_ucf101.plan(tmp_path / "videos", out, videos)
-    extract_ucf101.extract(todo[:1], read, network, lines.append)
-    todo = extract_ucf101.plan(tmp_path / "videos", out, videos)
+    todo = extract_ucf101.missing_features(tmp_path / "videos", out, videos)
+    extract_ucf101.extract_videos(todo[:1], read, network, lines.append)
+    todo = extract_ucf101.missing_features(tmp_path / "videos", out, videos)
     assert [video for video, _, _ in todo] == videos[1:], "existing files are kept"
-    extract_ucf101.extract(todo, read, network, lines.append)
+    extract_ucf101.extract_videos(todo, read, network, lines.append)
     source = Extracted(out, 2048, Frames())
     for video, last in zip(videos, (69, 69, 71)):  # exact; one repeated; two cut
         assert source(video)[-1, 0] == last and len(source(video)) == video.frames
@@ -89,7 +89,9 @@ def test_extraction_continues_where_it_stopped(tmp_path):
     decoded[videos[0].name] = 75
     (out / f"{videos[0].name}.npy").unlink()
     with pytest.raises(InputError, match=r"v_A_g01_c00\.avi: 75 frames decoded, but the list has 70"):
-        extract_ucf101.extract(extract_ucf101.plan(tmp_path / "videos", out, videos), read, network, lines.append)
+        extract_ucf101.extract_videos(
+            extract_ucf101.missing_features(tmp_path / "videos", out, videos), read, network, lines.append
+        )
     assert not (out / f"{videos[0].name}.npy").exists()
 
 
@@ -126,7 +128,7 @@ def test_one_command_goes_from_videos_to_features_to_a_trained_lstm(tmp_path, pl
     pytest.importorskip("av", reason="PyAV is not installed: pip install av (the extra [dev])")
     monkeypatch.setenv("REPRO_DATA", str(place))
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path / "results"))
-    monkeypatch.setattr(extract_ucf101, "inception", small_inception)
+    monkeypatch.setattr(extract_ucf101, "load_inception", small_inception)
     films, run = tmp_path / "films", ["run", "eagersgd/fig13", "--scale", "quick", "--no-mlflow", "--no-report"]
     run += ["testbed=paper/eagersgd-lstm", "strategy=dsync", "workers=2", "batch=8", "dataset.features=2048"]
     run += ["dataset.standin=never", "eval_train=0", "model.hidden=16", "model.dense=8"]
@@ -161,9 +163,9 @@ def test_one_command_goes_from_videos_to_features_to_a_trained_lstm(tmp_path, pl
 
 def test_a_wrong_folder_and_a_data_set_without_videos(tmp_path):
     with pytest.raises(InputError, match=r"data\.videos=films: data set 'mnist' is not made of videos"):
-        data.extract("mnist", "films", None, "cpu", print)
+        data.extract_features("mnist", "films", None, "cpu", print)
     with pytest.raises(InputError, match=f"videos in {tmp_path / 'films'}: not a folder"):
-        extract_ucf101.plan(tmp_path / "films", tmp_path, [])
+        extract_ucf101.missing_features(tmp_path / "films", tmp_path, [])
 
 
 def test_no_claim_judges_generated_features():

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repro.core.errors import InputError
-from repro.fabric.codecs import CODECS, codec
+from repro.fabric.codecs import CODECS, make_codec
 from repro.fabric.collectives.compressed import CompressedAllreduce
 from repro.fabric.virtual.fabric import Network, run
 
@@ -24,7 +24,7 @@ def vector(values):
 
 
 def there_and_back(name, values):
-    c = codec(name)
+    c = make_codec(name)
     return c.decode(c.encode(values), torch.full_like(values, 7.0))
 
 
@@ -61,8 +61,10 @@ def test_quantisation_rounds_halves_to_even():
 def check_quantized(values):
     """Every element within half a step; the largest comes back to 1 ulp."""
     values = vector(values)
-    wire = codec("quantize8").encode(values)
-    assert wire.numel() == 4 + len(values) == codec("quantize8").wire_bytes(len(values)) and wire.element_size() == 1
+    wire = make_codec("quantize8").encode(values)
+    assert (
+        wire.numel() == 4 + len(values) == make_codec("quantize8").wire_bytes(len(values)) and wire.element_size() == 1
+    )
     back = there_and_back("quantize8", values).double()
     exact = values.double()
     largest = exact.abs().max().item() if len(values) else 0.0
@@ -119,7 +121,7 @@ def test_divergence_passes_the_ring(name, p):
 
 @pytest.mark.parametrize("name", CODECS)
 def test_codecs_work_without_arithmetic(name):
-    c = codec(name)
+    c = make_codec(name)
     for n in (0, 5):
         values = torch.empty(n, device="meta")
         wire = c.encode(values)
@@ -132,14 +134,14 @@ def test_codecs_work_without_arithmetic(name):
 @pytest.mark.parametrize("name", ["truncate16", "quantize8", "ternary"])
 def test_a_wire_form_shares_no_memory(name):
     values = torch.tensor([2.0, -2.0])
-    wire = codec(name).encode(values)
+    wire = make_codec(name).encode(values)
     values.zero_()
-    assert torch.equal(codec(name).decode(wire, torch.empty(2)), torch.tensor([2.0, -2.0]))
+    assert torch.equal(make_codec(name).decode(wire, torch.empty(2)), torch.tensor([2.0, -2.0]))
 
 
 def test_unknown_codec():
     with pytest.raises(InputError, match="unknown codec 'truncate'; valid: truncate16"):
-        codec("truncate")
+        make_codec("truncate")
     with pytest.raises(InputError, match="needs algorithm 'ring'"):
         run(1, lambda fabric: CompressedAllreduce(fabric, 4, "truncate16", "tree"), NETWORK)
 
@@ -208,4 +210,4 @@ def test_bytes_on_the_wire(name, p):
         work.reduce(work.compress(torch.randn(n)))
         return fabric.bytes_sent
 
-    assert run(p, main, NETWORK) == [2 * (p - 1) * codec(name).wire_bytes(12)] * p
+    assert run(p, main, NETWORK) == [2 * (p - 1) * make_codec(name).wire_bytes(12)] * p

@@ -15,7 +15,7 @@ NETWORK = Network(1e-4, 1e-8)
 
 @given(st.integers(0, 500), st.integers(1, 40))
 def test_bounds_cover_and_differ_by_at_most_one(n, parts):
-    cut = collectives.bounds(n, parts)
+    cut = collectives.chunk_bounds(n, parts)
     assert len(cut) == parts and cut[0][0] == 0 and cut[-1][1] == n
     assert all(end == start for (_, end), (start, _) in itertools.pairwise(cut))
     lengths = [end - start for start, end in cut]
@@ -30,7 +30,7 @@ def test_pieces_cover_the_blocks(n, parts, pieces):
     width, rest = divmod(len(cut), parts)
     assert rest == 0 and 1 <= width <= pieces
     blocks = [(cut[i * width][0], cut[(i + 1) * width - 1][1]) for i in range(parts)]
-    assert blocks == collectives.bounds(n, parts)
+    assert blocks == collectives.chunk_bounds(n, parts)
 
 
 def summed(p, rows, algorithm):

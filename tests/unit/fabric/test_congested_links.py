@@ -61,7 +61,9 @@ def test_a_ring_has_as_many_messages_under_way_as_workers(p):
         fabric.allreduce(torch.empty(elements, device="meta"), algorithm="ring")
         return fabric.now()
 
-    assert max(run(p, main, CONGESTED)) == close(collective_forms.ring(p, 4 * elements, ALPHA, BETA * FACTORS[p]))
+    assert max(run(p, main, CONGESTED)) == close(
+        collective_forms.ring_seconds(p, 4 * elements, ALPHA, BETA * FACTORS[p])
+    )
 
 
 def test_a_tree_of_sparse_messages_is_slowed_less_in_each_round():

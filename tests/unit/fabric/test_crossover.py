@@ -7,7 +7,7 @@ import torch
 
 from repro.fabric.collectives import crossover
 from repro.fabric.collectives.auto import Crossover, Point
-from repro.fabric.collectives.crossover import decide
+from repro.fabric.collectives.crossover import decide_crossover
 from repro.fabric.virtual.fabric import Network, run
 
 
@@ -21,7 +21,7 @@ def points(*ratios: float) -> list[Point]:
     [((2, 2, 2), 1), ((0.1, 2, 2), 4), ((2, 0.5, 2), 16), ((2, 2, 0.9), None), ((1.02, 1.02), None), ((2,), 1)],
 )
 def test_the_ring_is_used_above_the_size_from_which_it_is_always_clearly_faster(ratios, above):
-    choice = decide(points(*ratios))
+    choice = decide_crossover(points(*ratios))
     assert choice.above_bytes == above
     assert choice.facts()["auto"] == ("native" if above is None else f"ring_pipelined from {above} bytes")
     assert len(choice.facts()["measured"]) == len(ratios)
@@ -55,7 +55,7 @@ def test_the_slowest_ranks_times_count_and_a_slow_network_ends_the_measurement_e
         now[0] += 4 * nbytes / 2**20
         return (2.0 if name == "native" else 1.0) * nbytes / 2**20
 
-    choice = crossover.find(Ranks(), timing)
+    choice = crossover.find_crossover(Ranks(), timing)
     assert choice.measured == (Point(2**16, 2 / 16, 1 / 16),)  # the next would take four times its second
     assert choice.above_bytes == 2**16
 

@@ -73,8 +73,8 @@ def test_the_watchdog_keeps_no_message(fabric):
 def test_the_gpu_is_chosen_before_the_first_collective(monkeypatch):
     done = []
     monkeypatch.setattr(torch_start, "rendezvous", lambda *_, **__: iter([(SimpleNamespace(set_timeout=print), 1, 3)]))
-    monkeypatch.setattr(torch_start, "gather", lambda *_: [])
-    monkeypatch.setattr(torch_start, "choose", lambda *_: "nccl")
+    monkeypatch.setattr(torch_start, "gather_seats", lambda *_: [])
+    monkeypatch.setattr(torch_start, "choose_backend", lambda *_: "nccl")
     monkeypatch.setattr(torch_start.dist, "PrefixStore", lambda *_: None)
     monkeypatch.setattr(torch_start.dist, "init_process_group", lambda *_, **__: None)
     monkeypatch.setattr(torch_start, "pick_device", lambda device, rank: done.append((device, rank)))

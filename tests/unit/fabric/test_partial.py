@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from repro.algorithms.timing import eager_forms
 from repro.algorithms.timing.collective_forms import recursive_doubling
 from repro.core.errors import InputError
-from repro.fabric.collectives.activation import Activation, check
+from repro.fabric.collectives.activation import Activation, check_activation
 from repro.fabric.collectives.partial import PartialAllreduce
 from repro.fabric.collectives.send_buffer import TopK, Whole
 from repro.fabric.costs import Costs
@@ -280,9 +280,9 @@ def test_bad_values():
         with pytest.raises(
             InputError, match=r"strategy\.quorum=.*: must be a whole number from 1 \(solo\) to workers=4"
         ):
-            check("quorum", quorum, 4)
+            check_activation("quorum", quorum, 4)
     with pytest.raises(InputError, match="unknown initiator 'nobody'"):
-        check("nobody", None)
+        check_activation("nobody", None)
 
 
 def test_means_of_the_microbenchmark():

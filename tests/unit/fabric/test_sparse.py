@@ -9,7 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from repro.core.errors import FaultError, InputError
 from repro.fabric.sparse import selection
 from repro.fabric.sparse.collectives import doubling_allgather, gtopk_allreduce, topk_allgather
-from repro.fabric.sparse.gradients import EMPTY, Sparse, Wire, merge, merge_at_once, sum_all, top
+from repro.fabric.sparse.gradients import EMPTY, Sparse, Wire, keep_topk, merge_at_once, merge_topk, sum_all
 from repro.fabric.virtual import fabric as virtual
 
 N = 500
@@ -51,7 +51,7 @@ def test_merging_on_the_cpu_and_on_a_gpu_gives_the_same_bits(seed):
         return Sparse(values, indices)
 
     a, b = part(50, seed % 4, seed % 5 == 0), part(50 - seed % 3, seed % 7, seed % 2 == 0)
-    for mine, other in zip(merge(a, b, 40), merge_at_once(a, b, 40), strict=True):
+    for mine, other in zip(merge_topk(a, b, 40), merge_at_once(a, b, 40), strict=True):
         assert torch.equal(mine.indices, other.indices)
         assert torch.equal(mine.values.view(torch.int32), other.values.view(torch.int32))
 
@@ -67,7 +67,7 @@ def test_exact_selection_is_a_stable_sort(chunk, monkeypatch):
         n = int(torch.randint(2, N, (1,), generator=draw))
         k = int(torch.randint(1, n + 1, (1,), generator=draw))
         x = vector(trial % 5, n, draw)
-        chosen = selection.select(x, k)
+        chosen = selection.select_topk(x, k)
         assert chosen.indices.tolist() == ranked(x, k)
         assert torch.equal(chosen.values.nan_to_num(), x[chosen.indices].nan_to_num())
         assert selection.exact_at_once(x, k).tolist() == ranked(x, k)
@@ -80,7 +80,7 @@ def test_sampled_selection_takes_the_largest(monkeypatch):
     short = 0
     for trial in range(40):
         x, k = vector(trial % 5, 4000, draw), 200
-        chosen = selection.select(x, k, "sampled")
+        chosen = selection.select_topk(x, k, "sampled")
         real = chosen.indices[chosen.indices != EMPTY].long()
         assert chosen.k == k and len(set(real.tolist())) == len(real)
         assert not chosen.values[len(real) :].any()
@@ -106,7 +106,7 @@ def test_sampled_selection_on_a_gpu_selects_the_same_but_zeros_and_reads_nothing
     draw = torch.Generator().manual_seed(1)
     for trial in range(40):
         x, k = vector(trial % 5, 4000, draw), 200
-        on_cpu = selection.select(x, k, "sampled")
+        on_cpu = selection.select_topk(x, k, "sampled")
         with NothingRead():
             on_gpu = selection.sampled_at_once(x, k)
         assert on_gpu.tolist() == sorted(on_gpu.tolist())
@@ -124,7 +124,7 @@ def test_the_input_of_the_finiteness_check_is_computed_without_reading_values():
 
 
 def sparse(x: torch.Tensor, k: int) -> Sparse:
-    return selection.select(x, k)
+    return selection.select_topk(x, k)
 
 
 def dense(parts: Sparse | list[Sparse], n: int = N) -> torch.Tensor:
@@ -143,7 +143,7 @@ def test_merging_keeps_the_k_largest_sums_and_returns_the_rest(same):
         values = torch.randint(-9, 10, (2, k), generator=draw).float()
         first, second = places[:k].sort().values, places[k - same : 2 * k - same].sort().values
         a, b = Sparse(values[0], first.int()), Sparse(values[1], second.int())
-        kept, dropped = merge(a, b)
+        kept, dropped = merge_topk(a, b)
         both = dense(a) + dense(b)
         union = sorted({*first.tolist(), *second.tolist()})
         expected = sorted(sorted(union, key=lambda i: (-abs(both[i].item()), i))[:k])
@@ -171,7 +171,7 @@ def test_the_sum_of_all_is_the_sum():
     total = sum_all([sparse(x, 40) for x in xs])
     expected = sum(dense(sparse(x, 40)) for x in xs)
     assert torch.equal(dense(total), expected)
-    assert dense(top(total, 40)).abs().sort().values[-40:].tolist() == expected.abs().sort().values[-40:].tolist()
+    assert dense(keep_topk(total, 40)).abs().sort().values[-40:].tolist() == expected.abs().sort().values[-40:].tolist()
 
 
 @pytest.mark.parametrize("codec", ["none", "truncate16", "quantize8"])
@@ -260,7 +260,7 @@ def test_the_tree_equals_the_naive_version_if_its_order_cannot_matter(ranks, kin
     k = 20
     for kind in kinds:
         xs = gradients(ranks, kind, k)
-        naive = top(sum_all([sparse(x, k) for x in xs]), k)
+        naive = keep_topk(sum_all([sparse(x, k) for x in xs]), k)
         assert torch.equal(dense(reduce_all(ranks, xs, k)[0][0].kept), dense(naive))
 
 
@@ -270,7 +270,7 @@ def test_how_the_tree_differs_from_the_naive_version(ranks):
     largest that one rank sent (a merge keeps at least its heavier side) and the naive version's."""
     k = 20
     xs = [x.abs() for x in gradients(ranks, "random", k)]
-    naive, tree = top(sum_all([sparse(x, k) for x in xs]), k), reduce_all(ranks, xs, k)[0][0].kept
+    naive, tree = keep_topk(sum_all([sparse(x, k) for x in xs]), k), reduce_all(ranks, xs, k)[0][0].kept
     whole = sum(dense(sparse(x, k)) for x in xs)
     assert (dense(tree) <= whole).all() and not torch.equal(dense(tree), dense(naive))
     assert max(sparse(x, k).mass() for x in xs) <= tree.mass() < naive.mass()
@@ -311,9 +311,9 @@ def test_a_flag_reaches_every_rank(bad, codec):
 def test_an_overflowing_sum_is_named():
     huge = Sparse(torch.tensor([3e38]), torch.tensor([1], dtype=torch.int32))
     with pytest.raises(FaultError, match="beyond float32 at step 2"):
-        Sparse.check(merge(huge, huge)[0].state(), ["a"], "at step 2")
+        Sparse.check(merge_topk(huge, huge)[0].state(), ["a"], "at step 2")
 
 
 def test_an_unknown_selection_is_refused():
     with pytest.raises(InputError, match="exact"):
-        selection.select(torch.ones(3), 1, "best")
+        selection.select_topk(torch.ones(3), 1, "best")

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from repro.core.errors import Diverged
-from repro.fabric.real.streams import DeviceStreams, tensors
+from repro.fabric.real.streams import DeviceStreams, nested_tensors
 from repro.fabric.real.threads import TaskGroup
 from repro.fabric.real.torch_dist import TorchFabric
 from repro.fabric.sparse.gradients import Sparse
@@ -175,7 +175,7 @@ def test_a_task_follows_the_work_launched_before_it(fabric):
 
 def test_finiteness_is_reported_at_a_later_step_without_waiting(fabric, monkeypatch):
     device = fabric.device
-    monkeypatch.setattr("repro.fabric.real.streams.here", lambda: device)
+    monkeypatch.setattr("repro.fabric.real.streams.process_streams", lambda: device)
     finiteness = Finiteness(["weight"])
     broken, fine = (Sparse(torch.ones(1), torch.tensor([index], dtype=torch.int32)) for index in (-1, 3))
     finiteness.watch(broken, 1)
@@ -194,4 +194,4 @@ def test_finiteness_is_reported_at_a_later_step_without_waiting(fabric, monkeypa
 def test_the_tensors_in_nested_objects():
     first, second = torch.zeros(1), torch.zeros(1, dtype=torch.int32)
     item = (3, [Sparse(first, second)], {"a": (first,)}, None)
-    assert [id(tensor) for tensor in tensors(item)] == [id(first), id(second), id(first)]
+    assert [id(tensor) for tensor in nested_tensors(item)] == [id(first), id(second), id(first)]

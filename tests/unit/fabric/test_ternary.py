@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from repro.fabric.codecs import codec
+from repro.fabric.codecs import make_codec
 from repro.fabric.collectives.compressed import RINGS, CompressedAllreduce
 from repro.fabric.virtual.fabric import Network, run
 from repro.testing import small
@@ -17,7 +17,7 @@ def there_and_back(c, values):
 
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 4, 5, 8, 9, 1000])
 def test_levels_and_bytes(n):
-    c, values = codec("ternary"), torch.randn(n, generator=torch.Generator().manual_seed(n))
+    c, values = make_codec("ternary"), torch.randn(n, generator=torch.Generator().manual_seed(n))
     wire = c.encode(values)
     assert wire.dtype == torch.uint8 and wire.numel() == 4 + -(-n // 4) == c.wire_bytes(n)
     back = there_and_back(c, values)
@@ -30,7 +30,7 @@ def test_levels_and_bytes(n):
 
 def test_the_wire_form_is_two_bits_in_four_strips():
     values = torch.tensor([2.0, -2.0, 0.0, 2.0, 2.0, -2.0])  # q = 2: elements 0 2 4 and 1 3 5 with a gap at 6, 7
-    wire = codec("ternary").encode(values)
+    wire = make_codec("ternary").encode(values)
     assert wire[:4].view(torch.float32).item() == 2.0
     assert wire[4:].tolist() == [0b01_00_01 | 0 << 6, 0b10_01_10 | 0 << 6]
 
@@ -41,13 +41,13 @@ def test_the_wire_form_is_two_bits_in_four_strips():
 def test_ternary_vectors_are_decoded_exactly(values):
     values = torch.tensor(values)
     for seed in range(5):
-        assert torch.equal(there_and_back(codec("ternary", seed), values), values)
+        assert torch.equal(there_and_back(make_codec("ternary", seed), values), values)
 
 
 def test_it_is_unbiased():
     """The mean of 20,000 draws is within 5 standard deviations, sqrt(q (1 - q) / 20,000) s, of each element."""
     turns, values = 20_000, torch.tensor([4.0, -2.0, 1.0, 0.1, -0.004, 0.0, 3.9])
-    mean = there_and_back(codec("ternary", seed=5), values.repeat(turns)).view(turns, 7).double().mean(0)
+    mean = there_and_back(make_codec("ternary", seed=5), values.repeat(turns)).view(turns, 7).double().mean(0)
     share = values.double().abs() / 4
     bound = 5 * 4 * (share * (1 - share) / turns).sqrt()
     assert ((mean - values.double()).abs() <= bound).all()
@@ -55,7 +55,7 @@ def test_it_is_unbiased():
 
 def test_a_seed_gives_the_same_bits_whatever_else_draws_numbers():
     values = torch.randn(500, generator=torch.Generator().manual_seed(1))
-    first, second, other = codec("ternary", 3), codec("ternary", 3), codec("ternary", 4)
+    first, second, other = make_codec("ternary", 3), make_codec("ternary", 3), make_codec("ternary", 4)
     for _ in range(3):
         wire = first.encode(values)
         torch.rand(7)
@@ -65,16 +65,16 @@ def test_a_seed_gives_the_same_bits_whatever_else_draws_numbers():
 
 def test_its_state_resumes_the_random_numbers():
     values = torch.randn(100, generator=torch.Generator().manual_seed(1))
-    c = codec("ternary", 3)
+    c = make_codec("ternary", 3)
     fresh = c.state_dict()
     first = c.encode(values)
     state = c.state_dict()
     second = c.encode(values)
-    again = codec("ternary", 99)
+    again = make_codec("ternary", 99)
     again.load_state_dict(state)
     assert torch.equal(again.state_dict()["generator"], state["generator"])  # also before it is used
     assert torch.equal(again.encode(values), second)
-    again = codec("ternary", 3)
+    again = make_codec("ternary", 3)
     again.load_state_dict(fresh)
     assert torch.equal(again.encode(values), first)
     c.load_state_dict(state)  # back in time

@@ -8,7 +8,7 @@ from torch import nn
 
 from repro import models
 from repro.core.errors import InputError
-from repro.training.evaluation.evaluate import digest
+from repro.training.evaluation.evaluate import weights_digest
 from repro.training.model_shard import carries_state
 
 PHOTO, TINY = (3, 224, 224), (3, 32, 32)
@@ -46,7 +46,7 @@ PHOTO, TINY = (3, 224, 224), (3, 32, 32)
     ("vgg19", TINY, 10, {"width": 0.125}, 614_738, 19),
 ])  # fmt: skip
 def test_parameters_and_blocks(name, shape, classes, options, parameters, blocks):
-    model = models.build(name, shape, classes, 0, "meta", **options)
+    model = models.build_model(name, shape, classes, 0, "meta", **options)
     assert isinstance(model, nn.Sequential) and len(model) == blocks
     assert sum(p.numel() for p in model.parameters()) == parameters
     trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
@@ -81,9 +81,11 @@ def test_parameters_and_blocks(name, shape, classes, options, parameters, blocks
     ("vgg19", TINY, {"width": 0.125}),
 ])  # fmt: skip
 def test_the_same_weights_from_the_same_seed_and_small_inputs(name, shape, options):
-    one, two, other = (models.build(name, shape, 9, seed, **options) for seed in (3, 3, 4))
-    assert digest(one.state_dict()) == digest(two.state_dict())
-    assert (digest(one.state_dict()) == digest(other.state_dict())) == (name == "softmax")  # which starts from zeros
+    one, two, other = (models.build_model(name, shape, 9, seed, **options) for seed in (3, 3, 4))
+    assert weights_digest(one.state_dict()) == weights_digest(two.state_dict())
+    assert (weights_digest(one.state_dict()) == weights_digest(other.state_dict())) == (
+        name == "softmax"
+    )  # which starts from zeros
     if len(shape) != 1 or name == "softmax":  # not of words
         assert one.eval()(torch.ones(2, *shape)).isfinite().all()
 
@@ -107,4 +109,4 @@ def test_the_same_weights_from_the_same_seed_and_small_inputs(name, shape, optio
 ])  # fmt: skip
 def test_what_a_model_cannot_be(name, shape, options, complaint):
     with pytest.raises(InputError, match=complaint):
-        models.build(name, shape, 10, 0, "meta", **options)
+        models.build_model(name, shape, 10, 0, "meta", **options)

@@ -19,7 +19,7 @@ from repro.fabric.virtual import fabric as virtual
 from repro.testing.small import COSTS, NETWORK, SGD
 from repro.training.clock import Clock
 from repro.training.device_times import BlockSeconds, backward_passes, block_seconds
-from repro.training.evaluation.evaluate import digest, evaluate
+from repro.training.evaluation.evaluate import evaluate_weights, weights_digest
 from repro.training.model_shard import ModelShard
 from repro.training.worker import Worker
 from tests.support.probes import check, composed
@@ -44,7 +44,7 @@ def pass_through(part: ModelShard, split: Split, gradient_ready=None) -> torch.T
 
 
 def convex(seed: int, **optimizer) -> ModelShard:
-    return ModelShard(models.build("cifar100_convex", (3, 8, 8), 5, seed), SGD.model_copy(update=optimizer), CPU)
+    return ModelShard(models.build_model("cifar100_convex", (3, 8, 8), 5, seed), SGD.model_copy(update=optimizer), CPU)
 
 
 def test_only_the_last_layer_is_communicated_and_updated():
@@ -72,12 +72,14 @@ def test_a_shard_with_frozen_parameters_resumes():
     for one in (part, other):
         pass_through(one, split)
         one.update()
-    assert digest(part.snapshot()) == digest(other.snapshot()) and torch.equal(part.weights, other.weights)
+    assert weights_digest(part.snapshot()) == weights_digest(other.snapshot()) and torch.equal(
+        part.weights, other.weights
+    )
 
 
 @pytest.mark.parametrize("name, shape", [("cifar100_convex", (3, 8, 8)), ("softmax", (3, 8, 8))])
 def test_convex_along_every_line(name, shape):
-    part, split = ModelShard(models.build(name, shape, 5, 0), SGD, CPU), images(32)
+    part, split = ModelShard(models.build_model(name, shape, 5, 0), SGD, CPU), images(32)
     generator = torch.Generator().manual_seed(1)
 
     def loss(weights: torch.Tensor) -> float:
@@ -142,7 +144,7 @@ def test_work_of_backward_passes(kinds, passes):
 
 def test_modelled_seconds_of_frozen_blocks():
     frozen, whole = (
-        block_seconds(models.build(name, (3, 32, 32), 100, 0, "meta"), (3, 32, 32), 10, DEVICE)
+        block_seconds(models.build_model(name, (3, 32, 32), 100, 0, "meta"), (3, 32, 32), 10, DEVICE)
         for name in ("cifar100_convex", "cifar100_cnn")
     )
     assert frozen.forward[4] == pytest.approx(1.0 + 10 * 2 * 64 * 100 / 1e9)
@@ -155,16 +157,16 @@ def test_modelled_seconds_of_frozen_blocks():
 
 
 def test_snapshots_contain_the_statistics_that_evaluation_uses():
-    part, split = ModelShard(models.build("resnet8", (3, 8, 8), 5, 0), SGD, CPU), images()
-    spare = models.build("resnet8", (3, 8, 8), 5, 9)
-    before = digest(part.snapshot())
-    fresh = evaluate(spare, part.snapshot(), split, CPU)
+    part, split = ModelShard(models.build_model("resnet8", (3, 8, 8), 5, 0), SGD, CPU), images()
+    spare = models.build_model("resnet8", (3, 8, 8), 5, 9)
+    before = weights_digest(part.snapshot())
+    fresh = evaluate_weights(spare, part.snapshot(), split, CPU)
     for _ in range(5):
         pass_through(part, split)
     snapshot = part.snapshot()
-    assert snapshot["conv1.1.num_batches_tracked"].item() == 5 and digest(snapshot) != before
-    assert evaluate(spare, snapshot, split, CPU) != fresh, "the running statistics changed, the weights did not"
-    assert part.model.training and digest(part.snapshot()) == digest(snapshot)
+    assert snapshot["conv1.1.num_batches_tracked"].item() == 5 and weights_digest(snapshot) != before
+    assert evaluate_weights(spare, snapshot, split, CPU) != fresh, "the running statistics changed, the weights did not"
+    assert part.model.training and weights_digest(part.snapshot()) == weights_digest(snapshot)
 
 
 @pytest.mark.parametrize("ranks", [1, 3])

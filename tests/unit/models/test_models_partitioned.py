@@ -26,7 +26,7 @@ CPU = torch.device("cpu")
 
 def sizes(name: str, shape: tuple[int, ...], classes: int, **options) -> dict[str, int]:
     """Parameters of each block."""
-    model = models.build(name, shape, classes, 0, "meta", **options)
+    model = models.build_model(name, shape, classes, 0, "meta", **options)
     return {block: sum(p.numel() for p in module.parameters()) for block, module in model.named_children()}
 
 
@@ -46,14 +46,18 @@ def test_googlenet_s_count_from_its_table():
 
 
 def test_vgg19_is_configuration_e():
-    model = models.build("vgg19", IMAGE, 1000, 0, "meta")
+    model = models.build_model("vgg19", IMAGE, 1000, 0, "meta")
     kinds = [[type(module).__name__ for module in block] for block in model]
     assert [names[-1] == "MaxPool2d" for names in kinds[:16]] == [i in (1, 3, 7, 11, 15) for i in range(16)]
     assert list(dict(model.named_children()))[14:] == ["conv5_3", "conv5_4", "fc6", "fc7", "fc8"]
 
 
 def test_googlenet_s_feature_maps_and_figure_3():
-    model, x, shapes = models.build("googlenet", IMAGE, 1000, 0, "meta"), torch.empty(1, *IMAGE, device="meta"), []
+    model, x, shapes = (
+        models.build_model("googlenet", IMAGE, 1000, 0, "meta"),
+        torch.empty(1, *IMAGE, device="meta"),
+        [],
+    )
     for block in model:
         x = block(x)
         shapes.append(tuple(x.shape[1:3]))
@@ -70,10 +74,10 @@ def test_googlenet_s_feature_maps_and_figure_3():
 
 
 def test_imagenet22k_s_sizes_without_its_images():
-    found = data.shapes("imagenet22k")
+    found = data.load_shapes("imagenet22k")
     assert (len(found.train), found.classes, found.input_shape) == (14_197_122, 21_841, IMAGE)
     assert found.train.x.is_meta and not found.standin
-    few = data.shapes("imagenet22k", classes=7, images=70, image_size=32)
+    few = data.load_shapes("imagenet22k", classes=7, images=70, image_size=32)
     assert (len(few.train), few.classes, few.input_shape) == (70, 7, (3, 32, 32))
 
 
@@ -82,12 +86,12 @@ def test_imagenet22k_s_folders(tmp_path):
         folder = tmp_path / "imagenet22k" / part / name
         folder.mkdir(parents=True)
         Image.new("RGB", (40, 40), (9, 99, 200)).save(folder / "one.JPEG")
-    found = data.load("imagenet22k", str(tmp_path), "never", image_size=16)
+    found = data.load_dataset("imagenet22k", str(tmp_path), "never", image_size=16)
     assert (found.name, found.standin, found.classes, len(found.train)) == ("imagenet22k-subset", False, 2, 2)
-    assert data.load("imagenet22k", str(tmp_path), "never").input_shape == IMAGE
+    assert data.load_dataset("imagenet22k", str(tmp_path), "never").input_shape == IMAGE
     (tmp_path / "imagenet22k" / "val").rename(tmp_path / "away")
     with pytest.raises(InputError, match=r"data set .imagenet22k. is incomplete: .*imagenet22k lacks val/"):
-        data.load("imagenet22k", str(tmp_path))
+        data.load_dataset("imagenet22k", str(tmp_path))
 
 
 # --- PipeDream
@@ -108,7 +112,7 @@ def test_steps_on_images(monkeypatch, name, side, options):
     monkeypatch.setattr(vgg16_imagenet, "HIDDEN", 16)
     monkeypatch.setattr(vgg16_imagenet, "STAGES", ((8, 8), (8, 8), (16, 16, 16), (16, 16, 16), (16, 16, 16)))
     torch.manual_seed(0)
-    model = models.build(name, (3, side, side), 5, 0, **options)
+    model = models.build_model(name, (3, side, side), 5, 0, **options)
     part = ModelShard(model, SGD.model_copy(update={"lr": 0.01}), CPU)
     x, y, losses = torch.randn(4, 3, side, side), torch.tensor([0, 1, 2, 3]), []
     for _ in range(1 if side == 75 else 3):
@@ -121,14 +125,16 @@ def test_steps_on_images(monkeypatch, name, side, options):
 
 def test_work_of_inception_with_square_kernels():
     """Multiply-adds of an image, summed over the convolutions and the linear layer of the GeePS fork's prototxt."""
-    square, usual = (models.build("inception_v3", (3, 299, 299), 1000, 0, "meta", square=of) for of in (True, False))
+    square, usual = (
+        models.build_model("inception_v3", (3, 299, 299), 1000, 0, "meta", square=of) for of in (True, False)
+    )
     assert sum(block_flops(square, (3, 299, 299), 1)) == 2 * 9_699_541_600
     assert sum(block_flops(usual, (3, 299, 299), 1)) == pytest.approx(2 * 5.71e9, rel=0.01)
 
 
 @pytest.mark.parametrize("square", [False, True])
 def test_inceptions_feature_maps(square):
-    model, x, shapes = models.build("inception_v3", (3, 299, 299), 1000, 0, "meta", square=square), None, {}
+    model, x, shapes = models.build_model("inception_v3", (3, 299, 299), 1000, 0, "meta", square=square), None, {}
     x = torch.empty(1, 3, 299, 299, device="meta")
     for name, block in model.named_children():
         x = block(x)
@@ -140,10 +146,10 @@ def test_inceptions_feature_maps(square):
 
 
 def test_a_width_scales_channels_and_leaves_eight():
-    model = models.build("vgg16", (3, 32, 32), 10, 0, "meta", width=0.0625)
+    model = models.build_model("vgg16", (3, 32, 32), 10, 0, "meta", width=0.0625)
     channels = [block[0].out_channels for block in model[:-1]]
     assert channels == [8] * 4 + [16] * 3 + [32] * 6 and model.fc[2].in_features == 32
-    wide = models.build("alexnet_cifar", (3, 32, 32), 10, 0, "meta", width=2)
+    wide = models.build_model("alexnet_cifar", (3, 32, 32), 10, 0, "meta", width=2)
     assert wide.conv1[0].out_channels == 96 and wide.fc7[0].out_features == 2048
 
 
@@ -158,7 +164,7 @@ def clips(steps: int = 5, count: int = 3, features: int = 4) -> torch.Tensor:
 
 
 def test_words_are_predicted_from_all_frames_and_the_previous_words():
-    model, x = models.build("s2vt", (5, 5), 12, 0, **S2VT).eval(), clips()
+    model, x = models.build_model("s2vt", (5, 5), 12, 0, **S2VT).eval(), clips()
     logits = model(x).view(3, 5, 12)
     later, frame = x.clone(), x.clone()
     later[:, 3, -1] = 7
@@ -170,7 +176,7 @@ def test_words_are_predicted_from_all_frames_and_the_previous_words():
 
 
 def test_greedy_decoding_equals_teacher_forcing_with_its_own_words():
-    model, x = models.build("s2vt", (5, 5), 12, 1, **S2VT).eval(), clips()
+    model, x = models.build_model("s2vt", (5, 5), 12, 1, **S2VT).eval(), clips()
     with torch.no_grad():
         model.vocabulary.linear.bias[:3] = -9.0
         model.vocabulary.linear.bias[EOS] = 0.05
@@ -183,7 +189,7 @@ def test_greedy_decoding_equals_teacher_forcing_with_its_own_words():
 
 
 def test_gradients_pass_through_every_cut():
-    model, x = models.build("s2vt", (5, 5), 12, 0, **S2VT), clips()
+    model, x = models.build_model("s2vt", (5, 5), 12, 0, **S2VT), clips()
     y = torch.tensor([4, 5, 6, EOS, IGNORED] * 3)
     functional.cross_entropy(model(x), y).backward()
     whole = [p.grad.clone() for p in model.parameters()]
@@ -198,7 +204,7 @@ def test_gradients_pass_through_every_cut():
 
 
 def test_words_computed_at_every_step_are_the_same_and_cost_twice_the_vocabulary():
-    plain, every = (models.build("s2vt", (5, 5), 12, 0, **S2VT, every_step=each).eval() for each in (False, True))
+    plain, every = (models.build_model("s2vt", (5, 5), 12, 0, **S2VT, every_step=each).eval() for each in (False, True))
     torch.testing.assert_close(every(clips()), plain(clips()))
     assert torch.equal(every.captions(clips()), plain.captions(clips()))
     flops = [block_flops(model.to("meta"), (5, 5), 1) for model in (plain, every)]
@@ -207,5 +213,5 @@ def test_words_computed_at_every_step_are_the_same_and_cost_twice_the_vocabulary
 
 def test_flops_of_s2vt():
     """Both layers work at all 8 steps, the frames' embedding at 4, the vocabulary at 4."""
-    flops = block_flops(models.build("s2vt", (4, 4097), 12_594, 0, "meta"), (4, 4097), 1)
+    flops = block_flops(models.build_model("s2vt", (4, 4097), 12_594, 0, "meta"), (4, 4097), 1)
     assert flops == [2 * 4 * 4096 * 500, 2 * 8 * 4000 * 1500, 0, 2 * 8 * 4000 * 2500, 2 * 4 * 1000 * 12_594]

@@ -11,7 +11,7 @@ from repro import data, models
 from repro.models.lstm_ucf101 import LastOutput
 from repro.testing import small
 from repro.training.device_times import block_flops
-from repro.training.evaluation.evaluate import digest
+from repro.training.evaluation.evaluate import weights_digest
 from repro.training.model_shard import ModelShard, reset_state
 from tests.support.probes import check, composed
 
@@ -19,7 +19,7 @@ from tests.support.probes import check, composed
 
 
 def test_resnet32_projects_in_all_three_stages():
-    model = models.build("resnet32", (3, 32, 32), 10, 0)
+    model = models.build_model("resnet32", (3, 32, 32), 10, 0)
     for name, block in model.named_children():
         if name.startswith("stage"):
             assert isinstance(block.shortcut, nn.Sequential if name.endswith("_1") else nn.Identity), name
@@ -46,7 +46,7 @@ def test_an_lstm_with_one_bias_equals_one_with_two_of_which_one_is_zero():
 
 
 def test_the_output_is_that_of_the_last_frame():
-    model = models.build("lstm_ucf101", (4, 3), 5, 0, hidden=8, dense=6)
+    model = models.build_model("lstm_ucf101", (4, 3), 5, 0, hidden=8, dense=6)
     x = torch.randn(2, 9, 3)
     other = x.clone()
     other[:, -1] += 1
@@ -56,7 +56,7 @@ def test_the_output_is_that_of_the_last_frame():
 
 def test_flops_grow_with_the_sequence():
     def counted(name: str, shape: tuple[int, ...], classes: int, **options) -> list[int]:
-        return block_flops(models.build(name, shape, classes, 0, "meta", **options), shape, 4)
+        return block_flops(models.build_model(name, shape, classes, 0, "meta", **options), shape, 4)
 
     short, long = (counted("lstm_ucf101", (steps, 16), 10, hidden=32, dense=8) for steps in (10, 20))
     assert short[0] == 4 * 10 * 2 * 4 * 32 * (16 + 32) and long[0] == 2 * short[0] and short[1:] == long[1:]
@@ -73,7 +73,7 @@ SMALL = {"width": 16, "layers": 2, "heads": 2, "feed_forward": 24, "dropout": 0.
 
 
 def test_padding_and_later_words_change_nothing():
-    model = models.build("transformer", (12,), 30, 0, **SMALL)
+    model = models.build_model("transformer", (12,), 30, 0, **SMALL)
     source, target = torch.tensor([[5, 6, 7, 2]]), torch.tensor([[1, 8, 9, 10]])
     logits = model(torch.cat([source, target], 1))
     padded = [functional.pad(half, (0, 3)) for half in (source, target)]
@@ -87,7 +87,7 @@ def test_padding_and_later_words_change_nothing():
 
 
 def test_padding_stays_zero_between_blocks():
-    model = models.build("transformer", (12,), 30, 0, **SMALL)
+    model = models.build_model("transformer", (12,), 30, 0, **SMALL)
     x = torch.tensor([[5, 2, 0, 1, 8, 9], [5, 6, 2, 1, 8, 0]])
     for block in model[:-1]:
         x = block(x)
@@ -99,7 +99,7 @@ def test_padding_stays_zero_between_blocks():
 
 
 def test_resnet50_halves_the_sides_in_the_middle_convolution():
-    model = models.build("resnet50", (3, 64, 64), 10, 0, "meta")
+    model = models.build_model("resnet50", (3, 64, 64), 10, 0, "meta")
     names = [name for name, _ in model.named_children()]
     assert names[1:4] == ["stage1_1", "stage1_2", "stage1_3"] and names[-2:] == ["stage4_3", "fc"]
     first = model.stage2_1
@@ -109,14 +109,14 @@ def test_resnet50_halves_the_sides_in_the_middle_convolution():
 
 def test_options_of_a_configuration():
     options = {"name": "lstm_ptb", "hidden": 8, "layers": None, "dropout": 0.5}
-    config, words = check(composed("fig4-mnist") | {"model": options}), data.shapes("ptb")
-    model = models.of(config, words, "meta")
+    config, words = check(composed("fig4-mnist") | {"model": options}), data.load_shapes("ptb")
+    model = models.model_for(config, words, "meta")
     assert model.lstm2[0].lstm.hidden_size == 8 and model.lstm1[1].p == 0.5
 
 
 def test_flops_are_counted_for_all_of_them():
     count = lambda name, shape, classes, batch, **options: block_flops(  # noqa: E731
-        models.build(name, shape, classes, 0, "meta", **options), shape, batch
+        models.build_model(name, shape, classes, 0, "meta", **options), shape, batch
     )
     assert sum(count("resnet50", (3, 224, 224), 1000, 1)) == pytest.approx(2 * 4.09e9, rel=0.01)
     assert sum(count("vgg16", (3, 32, 32), 10, 2)) == pytest.approx(2 * 2 * 313.2e6, rel=0.01)
@@ -128,7 +128,7 @@ def test_flops_are_counted_for_all_of_them():
 
 
 def lstm(words: int = 30, **options) -> nn.Sequential:
-    return models.build("lstm_ptb", (5,), words, 0, **{"hidden": 8, "dropout": 0.0, **options})
+    return models.build_model("lstm_ptb", (5,), words, 0, **{"hidden": 8, "dropout": 0.0, **options})
 
 
 def test_a_sequence_continues_the_previous_one():
@@ -153,9 +153,9 @@ def test_gradients_stop_at_the_beginning_of_a_sequence():
 
 def test_the_state_is_each_ranks_own_and_no_part_of_its_weights():
     part, words = ModelShard(lstm(), small.SGD, torch.device("cpu")), torch.randint(30, (3, 5))
-    before = digest(part.snapshot())
+    before = weights_digest(part.snapshot())
     part.model(words)
-    assert part.stateful and digest(part.snapshot()) == before
+    assert part.stateful and weights_digest(part.snapshot()) == before
     saved = part.state_dict()
     assert sorted(saved["carried"]) == [f"lstm{i}.0.{name}" for i in (1, 2) for name in ("cell", "hidden")]
     expected = part.model(words)
@@ -177,7 +177,9 @@ def test_the_models_and_data_sets_have_configurations():
         "sentence pairs": ((8,), 30),
         "captioned clips": ((5, 4), 30),
     }
-    assert models.names() == files.group_names("model") and sorted(data.names()) == files.group_names("dataset")
-    for name in models.names():
+    assert models.model_names() == files.group_names("model") and sorted(data.dataset_names()) == files.group_names(
+        "dataset"
+    )
+    for name in models.model_names():
         options = plugins.choice("model")(files.group_file("model", name)).options
-        models.build(name, *inputs[models.takes(name)], 0, "meta", **options)
+        models.build_model(name, *inputs[models.input_kind(name)], 0, "meta", **options)

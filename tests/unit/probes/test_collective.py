@@ -62,7 +62,7 @@ def test_a_testbeds_codec_costs_its_time(tmp_path) -> None:
 
 def test_pieces(tmp_path) -> None:
     [one], [two], [eight] = (medians(tmp_path, 4, ["ring_pipelined"], 4_000_000, pieces=n) for n in (1, 2, 8))
-    assert one == pytest.approx(collective_forms.ring(4, 4_000_000, ALPHA, BETA, GAMMA), rel=1e-11)
+    assert one == pytest.approx(collective_forms.ring_seconds(4, 4_000_000, ALPHA, BETA, GAMMA), rel=1e-11)
     assert one > two == pytest.approx(eight)  # two pieces hide the reduction and all latency but one
 
 
@@ -71,7 +71,7 @@ def test_table_1(ranks: int, tmp_path) -> None:
     """Messages have no contents: 32 gradients of 100 MB need no memory."""
     k, n, network = 25_000, 100_000_000, (4.36e-4, 9e-9)
     wanted = {
-        "dense": collective_forms.ring(ranks, n, *network),
+        "dense": collective_forms.ring_seconds(ranks, n, *network),
         "topk": sparse_forms.topk_doubling(ranks, k, *network),
         "topk_ring": sparse_forms.topk_ring(ranks, k, *network),
         "gtopk": sparse_forms.gtopk_tree(ranks, k, *network),

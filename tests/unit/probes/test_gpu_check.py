@@ -172,7 +172,7 @@ def test_a_profile_is_a_record_and_a_file_for_the_partitioner(tmp_path):
     run = summary(run_cli(tmp_path, *LAYERS, "model=alexnet_cifar", "dataset=cifar100", "batch=4"))
     result = run["result"]
     assert run["kind"] == "measured" and result["profile"]["batch"] == 4
-    written = profile.read(tmp_path / "pipesgd" / "fig4-mnist" / run["run"] / "profile.json")
+    written = profile.load_profile(tmp_path / "pipesgd" / "fig4-mnist" / run["run"] / "profile.json")
     assert [layer["name"] for layer in result["profile"]["layers"]] == [layer.name for layer in written.layers]
     assert result["seconds"] == written.seconds > 0
     assert result["parameter_bytes"] == 4 * run["model"]["parameters"]
@@ -268,14 +268,14 @@ def test_probes_without_training_need_no_data(monkeypatch):
     for experiment in ("gpu/05-profiles", "gpu/09-selection"):
         for config in planned(experiment):
             assert config.dataset.name != "mnist"
-    assert data.of(planned("gpu/09-selection")[0]).standin
+    assert data.dataset_for(planned("gpu/09-selection")[0]).standin
 
 
 def test_each_of_the_five_workloads_is_trained_for_a_hundred_steps():
     steps = {}
     for config in planned("gpu/04-hundred-steps"):
         options = {name: value for name, value in config.dataset.options.items() if name != "standin"}
-        dataset = data.shapes(config.dataset.name, **options)
+        dataset = data.load_shapes(config.dataset.name, **options)
         steps[config.model.name] = TrainingPlan.of(config, dataset.iterations(config.batch)).iterations
         assert config.program == "train" and config.experiment == "hundred-steps" and not config.targets
     workloads = [name for name in experiments.experiment_names() if files.own_file(name).get("workload")]

@@ -12,7 +12,7 @@ from repro.core.errors import InputError
 from repro.core.phases import PHASES
 from repro.core.registry import PROBES
 from repro.experiment.testbeds import Rate
-from repro.fabric.codecs import codec
+from repro.fabric.codecs import make_codec
 from repro.fabric.virtual import fabric as virtual
 from repro.probes import timing
 from repro.probes.shared.steps import summarise
@@ -46,7 +46,7 @@ def timing_result(folder, workers: int, device: dict[str, Any] | None = None) ->
     config = configuration("timing-model", workers, **QUICK)
     config["testbed"] = config["testbed"] | ({"device": device} if device else {})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(models, "build", divisible)
+        patch.setattr(models, "build_model", divisible)
         factory.modelled_seconds.cache_clear()
         summary = run(config, folder)
     factory.modelled_seconds.cache_clear()
@@ -189,7 +189,7 @@ def test_a_codecs_work_and_the_communication_alone(ring):
     encode, decode = (TESTBED[f"{way}_s_per_byte"]["ternary"] for way in ("encode", "decode"))
     hops = (p - 1) / p * n * (TESTBED["gamma_s_per_byte"] + 2 * decode + encode)
     assert one["work_s"] == exactly(n * (encode + decode) + hops)
-    piece = codec("ternary").wire_bytes(n // 4 // p // 4)
+    piece = make_codec("ternary").wire_bytes(n // 4 // p // 4)
     for seconds, wire in (("communication_uncompressed_s", n / p / 4), ("communication_compressed_s", piece)):
         even = forms.ring_pipelined_even(p, TESTBED["alpha_s"], wire * TESTBED["beta_s_per_byte"], 0.0, 4)
         assert one[seconds] == exactly(even + TESTBED["sync_s"])

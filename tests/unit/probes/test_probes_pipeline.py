@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from repro import models
-from repro.algorithms.pipeline.partition import partition
-from repro.algorithms.pipeline.profile import estimated
+from repro.algorithms.pipeline.partition import best_partition
+from repro.algorithms.pipeline.profile import estimate_profile
 from repro.core.errors import InputError
 from repro.experiment import config as configs
 from repro.experiment.expand import expand
@@ -64,11 +64,11 @@ def test_configurations_are_the_partitioners(tmp_path):
         *[("A", machines, 2.5e9, model) for machines in (2, 4) for model in probe["cost_models"]],
         *[("B", 3, bandwidth, model) for bandwidth in (1e6, 1e12) for model in probe["cost_models"]],
     ]
-    model = models.build("mnist_mlp", (1, 28, 28), 10, 0, "meta")
+    model = models.build_model("mnist_mlp", (1, 28, 28), 10, 0, "meta")
     seconds = factory.modelled_seconds("mnist_mlp", (1, 28, 28), 10, 32, Rate(**TITAN_X))
-    profile = estimated(model, seconds, torch.zeros(32, 1, 28, 28), "made up", "mnist_mlp")
+    profile = estimate_profile(model, seconds, torch.zeros(32, 1, 28, 28), "made up", "mnist_mlp")
     for row in rows:
-        expected = partition(profile, (row["machines"],), (row["bandwidth_Bps"],), row["cost_model"])
+        expected = best_partition(profile, (row["machines"],), (row["bandwidth_Bps"],), row["cost_model"])
         layout = expected.layout
         assert [row[name] for name in ("config", "cuts", "noam")] == [layout.config, layout.cuts, layout.noam]
         assert row["optima"] == expected.optima

@@ -60,11 +60,11 @@ def test_gradient_descent_on_a_strongly_convex_objective(tmp_path, K):
 
 
 def test_the_minimiser_is_stationary():
-    dataset = subset(data.load("mnist", standin="always"), 200, 4)
+    dataset = subset(data.load_dataset("mnist", standin="always"), 200, 4)
     mu = 0.01
 
     def main(fabric):
-        model = models.build("softmax", dataset.input_shape, dataset.classes, 0)
+        model = models.build_model("softmax", dataset.input_shape, dataset.classes, 0)
         return minimise(fabric, Objective(model, dataset.train, mu) if fabric.rank == 0 else None)
 
     first, second = virtual.run(2, main, virtual.Network(0.0, 0.0))
@@ -90,7 +90,7 @@ def test_the_weights_recorded_are_those_of_delayed_steps(tmp_path, monkeypatch):
     monkeypatch.setattr(convergence, "descend", spy)
     convergence_result(tmp_path, "strongly convex", 2, regularisation=0.5, T=20)
     snapshots, lr = seen["record"].snapshots, seen["rate"].lr
-    dataset = subset(data.load("mnist", standin="always"), 200, 2)
+    dataset = subset(data.load_dataset("mnist", standin="always"), 200, 2)
     weights = snapshots[1].clone().requires_grad_()
     objective_at(weights, dataset, 0.5).backward()
     assert torch.equal(snapshots[1], snapshots[2])
@@ -100,10 +100,10 @@ def test_the_weights_recorded_are_those_of_delayed_steps(tmp_path, monkeypatch):
 def test_a_minimum_that_is_not_reached_is_a_fault(monkeypatch):
     monkeypatch.setattr("repro.probes.shared.objective.ROUNDS", 1)
     monkeypatch.setattr("repro.probes.shared.objective.GAP", 0.0)
-    dataset = subset(data.load("mnist", standin="always"), 40, 1)
+    dataset = subset(data.load_dataset("mnist", standin="always"), 40, 1)
 
     def main(fabric):
-        model = models.build("softmax", dataset.input_shape, dataset.classes, 0)
+        model = models.build_model("softmax", dataset.input_shape, dataset.classes, 0)
         return minimise(fabric, Objective(model, dataset.train, 0.01))
 
     with pytest.raises(FaultError, match="the minimum was not found"):

@@ -138,7 +138,7 @@ def test_the_step_is_that_of_the_first_loss_that_is_not_finite(strategy, rank, t
 
 
 def test_a_test_loss_counts_although_the_weights_are_finite(tmp_path, monkeypatch):
-    monkeypatch.setattr(evaluator, "evaluate", lambda *_: {"test_loss": math.inf, "top1": 0.5})
+    monkeypatch.setattr(evaluator, "evaluate_weights", lambda *_: {"test_loss": math.inf, "top1": 0.5})
     with pytest.raises(Diverged, match="the test loss is not finite after step 0"):
         run(tmp_path, 2, "strategy=dsync")
 

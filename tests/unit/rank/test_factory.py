@@ -17,7 +17,7 @@ def workers(*overrides):
     built = []
     for planned in expand(EXPERIMENT, [*QUICK, "testbed=virtual", "strategy=dsync", *overrides]):
         config = planned.config
-        dataset = data.of(config)
+        dataset = data.dataset_for(config)
         build = lambda fabric: build_worker(fabric, config, dataset)  # noqa: E731, B023
         built.append(virtual.run(config.workers, build, small.NETWORK, small.COSTS)[0])
     return built

@@ -19,7 +19,7 @@ from repro.fabric.codecs import CODECS
 from repro.fabric.collectives import dense as collectives
 from repro.fabric.costs import Costs
 from repro.testing import small
-from repro.training.buckets import balanced_buckets, block_sizes, cut
+from repro.training.buckets import balanced_buckets, block_sizes, cut_buckets
 from repro.training.device_times import BlockSeconds
 
 TRAINED = 4  # of the model's five blocks
@@ -47,8 +47,8 @@ def run(options, name="pipe_sgd", blocks=BUSY, **how):
 def test_blocks_without_parameters_belong_to_a_neighbour():
     blocks = list(model().children())
     assert block_sizes(blocks) == SIZES
-    assert cut(SIZES, 4) == [range(0, 2), range(2, 3), range(3, 4), range(4, 5)]
-    assert cut([0, 5, 0, 5, 0], 2) == [range(0, 3), range(3, 5)]
+    assert cut_buckets(SIZES, 4) == [range(0, 2), range(2, 3), range(3, 4), range(4, 5)]
+    assert cut_buckets([0, 5, 0, 5, 0], 2) == [range(0, 3), range(3, 5)]
     middle = balanced_buckets(blocks, 3)[1]
     assert (middle.blocks, middle.trained, middle.start, middle.end) == (range(2, 3), {2}, 56, 92)
 
@@ -57,7 +57,7 @@ def test_blocks_without_parameters_belong_to_a_neighbour():
 def test_the_cut_covers_all_blocks_and_is_balanced(sizes, data):
     trained = [i for i, size in enumerate(sizes) if size]
     count = data.draw(st.integers(1, len(trained)))
-    runs = cut(sizes, count)
+    runs = cut_buckets(sizes, count)
     assert [i for run in runs for i in run] == list(range(len(sizes))) and len(runs) == count
     assert all(any(sizes[i] for i in run) for run in runs)
 
@@ -101,7 +101,7 @@ def ring_sum(gradients: list[torch.Tensor]) -> torch.Tensor:
     """The sum (n,) as a ring makes it: block b begins at rank b and goes round to the right."""
     p = len(gradients)
     total = torch.empty_like(gradients[0])
-    for block, (start, end) in enumerate(collectives.bounds(total.numel(), p)):
+    for block, (start, end) in enumerate(collectives.chunk_bounds(total.numel(), p)):
         partial = gradients[block][start:end].clone()
         for hop in range(1, p):
             partial = gradients[(block + hop) % p][start:end] + partial
@@ -197,7 +197,7 @@ def communication(L: int, workers: int, costs: Costs = small.COSTS) -> list[floa
     """Seconds of each segment's ring, in the order of the backward pass."""
     network, gamma, sync = small.NETWORK, costs.seconds_per_byte["reduce"], costs.fixed_seconds["sync"]
     sizes = [4 * (s.end - s.start) for s in balanced_buckets(list(model().children()), L)][::-1]
-    return [collective_forms.ring(workers, n, network.alpha, network.beta, gamma, sync) for n in sizes]
+    return [collective_forms.ring_seconds(workers, n, network.alpha, network.beta, gamma, sync) for n in sizes]
 
 
 def ready_times(blocks: BlockSeconds, L: int) -> list[float]:

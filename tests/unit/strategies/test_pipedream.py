@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import nn
 
-from repro.algorithms.pipeline.memory import counted
-from repro.algorithms.pipeline.shapes import outputs
+from repro.algorithms.pipeline.memory import count_saved
+from repro.algorithms.pipeline.shapes import output_shapes
 from repro.core.errors import InputError
 from repro.data.minibatches import Batches
 from repro.testing import small
@@ -283,10 +283,10 @@ def test_wrong_cuts(config, cuts, message):
 
 def test_saved_bytes_are_known_without_running_a_block():
     blocks = list(deep())
-    found = outputs(blocks, torch.zeros(BATCH, small.INPUTS))
+    found = output_shapes(blocks, torch.zeros(BATCH, small.INPUTS))
     activation = torch.zeros(BATCH, small.INPUTS)
     for block, shape in zip(blocks, found, strict=True):
-        with counted(block.parameters()) as kept:
+        with count_saved(block.parameters()) as kept:
             activation = block(activation.detach().requires_grad_())
         assert shape.kept == kept.nbytes > 0 and shape.size == tuple(activation.shape)
 

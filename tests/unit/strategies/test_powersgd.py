@@ -162,7 +162,7 @@ def test_bytes_are_those_of_the_factors(workers):
 
 def test_resnet18_shrinks_as_in_the_paper():
     """The table of ResNet18's parameters in the paper's appendix: 43 MB in all, which rank 1 shrinks 243 times."""
-    shapes = [p.shape for p in models.build("resnet18", (3, 32, 32), 10, 0, "meta").parameters()]
+    shapes = [p.shape for p in models.build_model("resnet18", (3, 32, 32), 10, 0, "meta").parameters()]
     compressed = matrices(shapes, Options(rank=1))
     assert [one.number for one in compressed] == [i for i, shape in enumerate(shapes) if len(shape) > 1]
     elements = sum(shape.numel() for shape in shapes)

@@ -22,7 +22,7 @@ from repro.rank import factory
 from repro.rank.session import run_rank
 from repro.rank.summary import reached
 from repro.strategies.dsync import DSync
-from repro.training.evaluation.evaluate import digest
+from repro.training.evaluation.evaluate import weights_digest
 from tests.support.records import read_summary
 
 EXPERIMENT = "pipesgd/fig4-mnist"
@@ -98,7 +98,7 @@ def test_evaluating_more_often_changes_nothing(whole, tmp_path):
 
 def one_rank(fabric: Fabric, config: RunConfig, steps: int) -> tuple[str, torch.Tensor | None]:
     """The digest of a rank's weights after so many steps, and the hidden state of its first LSTM layer."""
-    worker = factory.build_worker(fabric, config, data.of(config))
+    worker = factory.build_worker(fabric, config, data.dataset_for(config))
     strategy = strategies.load(config.strategy.name)(config.strategy.options)
     strategy.setup(worker)
     worker.clock.start()
@@ -107,7 +107,7 @@ def one_rank(fabric: Fabric, config: RunConfig, steps: int) -> tuple[str, torch.
     strategy.drain()
     strategy.settle()
     strategy.close()
-    return digest(strategy.eval_weights()), worker.model_shard.model.lstm1[0].hidden
+    return weights_digest(strategy.eval_weights()), worker.model_shard.model.lstm1[0].hidden
 
 
 @pytest.mark.parametrize("strategy", ["dsync", "pipe_sgd", "ps_sync"])
@@ -122,7 +122,7 @@ def test_all_ranks_have_the_same_weights_and_streams_of_their_own(strategy):
 
 def test_the_state_goes_on_within_an_epoch_and_begins_again_with_the_next():
     config = configuration("workers=1", "batch=2", "model.dropout=0", "dataset.words=101")  # 5 sequences an epoch
-    dataset = data.of(config)
+    dataset = data.dataset_for(config)
 
     def work(fabric: Fabric) -> list[torch.Tensor]:
         worker = factory.build_worker(fabric, config, dataset)

@@ -19,7 +19,7 @@ from repro.testing import small
 from repro.testing.small import COSTS, NETWORK, SGD
 from repro.training.clock import Clock
 from repro.training.device_times import BlockSeconds
-from repro.training.evaluation.evaluate import digest
+from repro.training.evaluation.evaluate import weights_digest
 from repro.training.model_shard import ModelShard
 from repro.training.optimizers import Schedule
 from repro.training.worker import Worker
@@ -99,7 +99,7 @@ def train(name: str = "dsync", accumulate: int = 1, workers: int = 2, steps: int
 
     def rank(fabric):
         def build():
-            model = models.build(how.get("model", "cifar100_cnn"), (3, 8, 8), 5, 0)
+            model = models.build_model(how.get("model", "cifar100_cnn"), (3, 8, 8), 5, 0)
             part = ModelShard(model, SGD.model_copy(update={"lr": 0.01, "momentum": 0.9}), CPU, 3)
             blocks = BlockSeconds([1e-3] * len(model), [2e-3] * len(model))
             worker = Worker(
@@ -127,7 +127,7 @@ def train(name: str = "dsync", accumulate: int = 1, workers: int = 2, steps: int
         strategy.drain()
         seconds = worker.clock.train_s()
         strategy.close()
-        return worker.model_shard.weights.clone(), digest(strategy.eval_weights()), losses, seconds
+        return worker.model_shard.weights.clone(), weights_digest(strategy.eval_weights()), losses, seconds
 
     return virtual.run(workers, rank, NETWORK, COSTS)
 
@@ -158,7 +158,7 @@ def pass_through(part: ModelShard, pieces: int, x: torch.Tensor, y: torch.Tensor
 
 
 def test_hooks_see_the_last_microbatch_alone_and_the_whole_gradient():
-    part, split = ModelShard(models.build("cifar100_cnn", (3, 8, 8), 5, 0), SGD, CPU), images(8)
+    part, split = ModelShard(models.build_model("cifar100_cnn", (3, 8, 8), 5, 0), SGD, CPU), images(8)
     pass_through(part, 1, split.x, split.y)
     expected = part.gradient(part.empty()).clone()
     seen, blocks, ready, library = [], [], [], {}
@@ -186,7 +186,7 @@ def test_each_microbatch_has_dropout_of_its_own():
     seeds = []
 
     def rank(fabric):
-        model = models.build("lstm_ptb", (4,), 9, 0, hidden=4)
+        model = models.build_model("lstm_ptb", (4,), 9, 0, hidden=4)
         x = torch.arange(24).view(6, 4) % 9
         batches = Batches(Split(x, torch.arange(6)), 6, 0)
         how = {"accumulate": 3, "loss_function": lambda logits, y: logits.sum()}

@@ -12,7 +12,7 @@ from torch import nn
 
 from repro import models, strategies
 from repro.algorithms.timing import collective_forms, step_forms
-from repro.fabric.codecs import codec
+from repro.fabric.codecs import make_codec
 from repro.fabric.costs import Costs
 from repro.testing import small
 from repro.training.buckets import ddp_buckets
@@ -73,7 +73,7 @@ def test_buckets_cover_the_vector_from_its_end():
 @pytest.mark.parametrize("bucket_mb", [None, 1, 5])
 def test_they_are_ddp_s_own_after_its_first_pass(tmp_path, bucket_mb):
     """What DistributedDataParallel really hands over for ResNet-20, in the order of its backward pass."""
-    net = models.build("resnet20", (3, 32, 32), 10, 0)
+    net = models.build_model("resnet20", (3, 32, 32), 10, 0)
     alone = not dist.is_initialized()
     if alone:
         dist.init_process_group("gloo", store=dist.FileStore(str(tmp_path / "store"), 1), rank=0, world_size=1)
@@ -138,7 +138,7 @@ def test_a_step_takes_the_time_of_its_closed_form(name, limit, scale, workers=4)
     """Forward, then backward passes with each bucket's allreduce behind the one before, then the update."""
     costs = Costs(True, {"reduce": 1e-8, "update": 1e-7, "encode/quantize8": 9e-8, "decode/quantize8": 7e-8}, {})
     blocks = BlockSeconds([scale * 1e-4] * 4, [scale * each for each in (2e-4, 1e-4, 3e-4, 2e-4)])
-    cut, used = ddp_buckets(list(model().children()), 4 * limit, 4 * limit), codec(name)
+    cut, used = ddp_buckets(list(model().children()), 4 * limit, 4 * limit), make_codec(name)
     sizes, done, backward = [4 * (b.end - b.start) for b in cut], 4, []
     for bucket, n in zip(cut, sizes):  # blocks whose pass has to end before it leaves
         lowest = min(bucket.blocks.start, done)

@@ -8,7 +8,7 @@ from repro import models
 from repro.core.errors import InputError
 from repro.experiment import config as configs
 from repro.experiment import testbeds
-from repro.training.device_times import block_flops, block_seconds, recurrent
+from repro.training.device_times import block_flops, block_seconds, is_recurrent
 from tests.support import probes
 
 CLIPS = (3, 65)
@@ -17,7 +17,7 @@ PUBLISHED = {"iteration_s": 3.0, "batch": 8}
 
 
 def s2vt():
-    return models.build("s2vt", CLIPS, 100, 0, "meta", hidden=32, embedding=16)
+    return models.build_model("s2vt", CLIPS, 100, 0, "meta", hidden=32, embedding=16)
 
 
 def shares(device: dict, slowdown: float) -> tuple[list[float], float]:
@@ -28,8 +28,8 @@ def shares(device: dict, slowdown: float) -> tuple[list[float], float]:
 
 
 def test_which_blocks_are_recurrent() -> None:
-    assert [name for name, block in s2vt().named_children() if recurrent(block)] == ["lstm1", "lstm2"]
-    assert not any(map(recurrent, models.build("vgg16", (3, 32, 32), 10, 0, "meta")))
+    assert [name for name, block in s2vt().named_children() if is_recurrent(block)] == ["lstm1", "lstm2"]
+    assert not any(map(is_recurrent, models.build_model("vgg16", (3, 32, 32), 10, 0, "meta")))
 
 
 @pytest.mark.parametrize("device", [RATE, PUBLISHED])

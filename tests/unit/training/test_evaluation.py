@@ -20,8 +20,8 @@ from repro.rank.evaluator import Evaluator
 from repro.training import losses
 from repro.training.evaluation import meteor as caption_scores
 from repro.training.evaluation import metrics
-from repro.training.evaluation.evaluate import Sharing, digest, evaluate, evaluate_training
-from repro.training.evaluation.meteor import meteor
+from repro.training.evaluation.evaluate import Sharing, evaluate_training, evaluate_weights, weights_digest
+from repro.training.evaluation.meteor import corpus_meteor
 from repro.training.losses import mean_squared_error
 from tests.support.probes import check, composed
 
@@ -43,39 +43,43 @@ def by_hand(matches: int, chunks: int, caption: int, reference: int) -> float:
 
 
 def test_the_formula():
-    assert meteor([words("a man rides a horse")], words("a man rides a horse")) == pytest.approx(by_hand(5, 1, 5, 5))
+    assert corpus_meteor([words("a man rides a horse")], words("a man rides a horse")) == pytest.approx(
+        by_hand(5, 1, 5, 5)
+    )
     # a, man, horse, and riding by its stem: in one piece but for the word between
-    assert meteor([words("a man rides the horse")], words("a man riding one horse")) == pytest.approx(
+    assert corpus_meteor([words("a man rides the horse")], words("a man riding one horse")) == pytest.approx(
         by_hand(4, 2, 5, 5)
     )
-    assert meteor([words("a dog")], words("no cats here")) == 0 == meteor([words("a dog")], [[]])
+    assert corpus_meteor([words("a dog")], words("no cats here")) == 0 == corpus_meteor([words("a dog")], [[]])
 
-    assert meteor([words(REFERENCE)], words(GUIDE)) == pytest.approx(0.6944, abs=5e-5), "the library's example"
+    assert corpus_meteor([words(REFERENCE)], words(GUIDE)) == pytest.approx(0.6944, abs=5e-5), "the library's example"
 
 
 def test_the_best_reference_counts_and_clips_are_averaged():
-    one, two = meteor([words("a b c")], words("a b d")), meteor([words("a b d")], words("a b d"))
-    assert two > one and meteor([words("a b c", "a b d", "x")], words("a b d")) == two
-    assert meteor([words("a b c"), words("a b d")], words("a b d", "a b d")) == pytest.approx((one + two) / 2)
+    one, two = corpus_meteor([words("a b c")], words("a b d")), corpus_meteor([words("a b d")], words("a b d"))
+    assert two > one and corpus_meteor([words("a b c", "a b d", "x")], words("a b d")) == two
+    assert corpus_meteor([words("a b c"), words("a b d")], words("a b d", "a b d")) == pytest.approx((one + two) / 2)
 
 
 @pytest.fixture
 def small(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("REPRO_DATA", raising=False)
-    dataset = data.load("msvd", features=16, steps=10, clips=40, test_clips=8, test_captions=1, scored=6)
+    dataset = data.load_dataset("msvd", features=16, steps=10, clips=40, test_clips=8, test_captions=1, scored=6)
     options = {"hidden": 12, "embedding": 8, "dropout": 0.0}
-    return dataset, *(models.build("s2vt", dataset.input_shape, dataset.classes, seed, **options) for seed in (0, 1))
+    return dataset, *(
+        models.build_model("s2vt", dataset.input_shape, dataset.classes, seed, **options) for seed in (0, 1)
+    )
 
 
 def test_an_evaluation_scores_decoded_captions(small, monkeypatch):
     dataset, model, spare = small
-    scores = evaluate(spare, model.state_dict(), dataset.test, CPU)
+    scores = evaluate_weights(spare, model.state_dict(), dataset.test, CPU)
     assert scores.keys() == {"test_loss", "top1", "top5", "perplexity", "meteor"} and 0 <= scores["meteor"] < 0.5
-    captions = caption_scores.decoded(spare, dataset.test, CPU)
+    captions = caption_scores.decode_captions(spare, dataset.test, CPU)
     assert len(captions) == 6 and all(len(caption) <= 10 for caption in captions)
     references = [clip.captions for clip in dataset.test.clips[:6]]
-    assert scores["meteor"] == meteor(references, captions)
+    assert scores["meteor"] == corpus_meteor(references, captions)
     training = evaluate_training(spare, model.state_dict(), dataset.train, CPU, 5)
     assert training.keys() == {"train_top1", "train_top5", "train_perplexity"}
     first = torch.stack([dataset.test.slice(row, row + 1)[1] for row in range(6)])  # a reference of each clip
@@ -99,7 +103,7 @@ def split(classes: int = 8, count: int = 40) -> Split:
 ])  # fmt: skip
 def test_a_metric_must_suit_the_data(metric, dataset, complaint):
     with pytest.raises(InputError, match=complaint) as caught:
-        metrics.check(metric, dataset)
+        metrics.check_metric(metric, dataset)
     assert "\n" not in str(caught.value)
 
 
@@ -112,32 +116,32 @@ def test_metrics_and_targets():
         "meteor": ["msvd"],
     }.items():
         for name in names:
-            metrics.check(metric, name)
-    assert metrics.reaches("mse", 4.7, 4.8) and not metrics.reaches("mse", 4.9, 4.8)
-    assert metrics.reaches("meteor", 0.3, 0.294) and not metrics.reaches("top5", 0.9, 0.91)
-    assert all(metrics.reaches(metric, 0.97, 0.97) for metric in metrics.METRICS)
+            metrics.check_metric(metric, name)
+    assert metrics.reaches_target("mse", 4.7, 4.8) and not metrics.reaches_target("mse", 4.9, 4.8)
+    assert metrics.reaches_target("meteor", 0.3, 0.294) and not metrics.reaches_target("top5", 0.9, 0.91)
+    assert all(metrics.reaches_target(metric, 0.97, 0.97) for metric in metrics.METRICS)
     metrics.check_classes("top5", 6)
     with pytest.raises(InputError, match="metric=top5: needs more than 5 classes"):
         metrics.check_classes("top5", 5)
 
 
 def test_modules_have_the_task_and_kind_of_their_splits():
-    for name in data.names():
-        shapes = data.shapes(name)
-        assert (shapes.task, shapes.kind) == (data.task(name), data.kind(name))
+    for name in data.dataset_names():
+        shapes = data.load_shapes(name)
+        assert (shapes.task, shapes.kind) == (data.task_of(name), data.input_kind(name))
         loss = mean_squared_error if shapes.task == "regression" else functional.cross_entropy
-        assert losses.of(shapes.task) is loss
+        assert losses.loss_of(shapes.task) is loss
 
 
 def test_top1_and_top5():
     model, samples = nn.Sequential(nn.Identity()), split()
-    scores = evaluate(model, {}, samples, CPU)
+    scores = evaluate_weights(model, {}, samples, CPU)
     order = samples.x.argsort(1, descending=True)
     places = (order == samples.y.unsqueeze(1)).nonzero()[:, 1]
     assert scores["top1"] == (places == 0).double().mean() and scores["top5"] == (places < 5).double().mean()
     assert scores["top1"] < scores["top5"] < 1
     assert scores["test_loss"] == pytest.approx(functional.cross_entropy(samples.x, samples.y).item(), rel=1e-6)
-    assert "top5" not in evaluate(model, {}, split(classes=5), CPU)
+    assert "top5" not in evaluate_weights(model, {}, split(classes=5), CPU)
 
 
 def test_ignored_labels_count_nowhere():
@@ -147,8 +151,8 @@ def test_ignored_labels_count_nowhere():
     samples = split()
     y = samples.y.clone()
     y[10:] = IGNORED
-    scores = evaluate(nn.Sequential(nn.Identity()), {}, Padded(samples.x, y), CPU)
-    of_ten = evaluate(nn.Sequential(nn.Identity()), {}, Split(samples.x[:10], samples.y[:10]), CPU)
+    scores = evaluate_weights(nn.Sequential(nn.Identity()), {}, Padded(samples.x, y), CPU)
+    of_ten = evaluate_weights(nn.Sequential(nn.Identity()), {}, Split(samples.x[:10], samples.y[:10]), CPU)
     assert {name: scores[name] for name in of_ten} == pytest.approx(of_ten)
     assert scores["perplexity"] == pytest.approx(math.exp(scores["test_loss"]))
 
@@ -162,7 +166,7 @@ def test_training_samples_are_the_same_in_every_evaluation():
     rows = part.rows.tolist()
     assert rows == sorted(set(rows)) and samples.subset(50, seed=1).rows.tolist() != rows
     everything = evaluate_training(model, {}, samples, CPU, 400)
-    assert everything["train_top1"] == evaluate(model, {}, samples, CPU)["top1"]
+    assert everything["train_top1"] == evaluate_weights(model, {}, samples, CPU)["top1"]
 
 
 def test_mean_squared_error():
@@ -180,7 +184,7 @@ def test_mean_squared_error():
 ])  # fmt: skip
 def test_a_model_must_suit_the_data(model, dataset, complaint):
     with pytest.raises(InputError, match=complaint) as caught:
-        models.of(check(composed("fig4-mnist") | {"model": {"name": model}}), data.shapes(dataset), "meta")
+        models.model_for(check(composed("fig4-mnist") | {"model": {"name": model}}), data.load_shapes(dataset), "meta")
     assert "\n" not in str(caught.value)
 
 
@@ -216,17 +220,17 @@ def together(ranks: int, work) -> list:
 ])  # fmt: skip
 def test_a_shared_evaluation_equals_one_ranks_bit_for_bit(name, model, options, ranks, monkeypatch):
     monkeypatch.setattr(base, "EVALUATION_BATCH", 10)  # six pieces, the last one smaller
-    dataset = data.load(name, standin="always", **options)
+    dataset = data.load_dataset(name, standin="always", **options)
     shape = dataset.input_shape
     sizes = {"hidden": 8, "dense": 8} if model == "lstm_ucf101" else {}
-    built = [models.build(model, shape, dataset.classes, 0, **sizes) for _ in range(ranks + 1)]
+    built = [models.build_model(model, shape, dataset.classes, 0, **sizes) for _ in range(ranks + 1)]
     weights = built[0].state_dict()
-    alone = evaluate(built[0], weights, dataset.test, CPU)
+    alone = evaluate_weights(built[0], weights, dataset.test, CPU)
     alone |= evaluate_training(built[0], weights, dataset.train, CPU, 15)
 
     def work(rank, exchange):
         sharing = Sharing(rank, ranks, exchange)
-        scores = evaluate(built[rank], weights, dataset.test, CPU, sharing)
+        scores = evaluate_weights(built[rank], weights, dataset.test, CPU, sharing)
         return scores | evaluate_training(built[rank], weights, dataset.train, CPU, 15, sharing)
 
     assert together(ranks + 1, work) == [alone] * (ranks + 1)  # the last is a server
@@ -236,12 +240,12 @@ def test_a_shared_evaluation_equals_one_ranks_bit_for_bit(name, model, options, 
 
 def test_shared_sums_are_added_in_the_pieces_order():
     """2^60 + 1 - 2^60 is 0, and 1 in the order of the ranks."""
-    dataset = data.load("hyperplane", standin="always", dimensions=16, samples=64, test_samples=8)
-    model = models.build("hyperplane", dataset.input_shape, dataset.classes, 0)
+    dataset = data.load_dataset("hyperplane", standin="always", dimensions=16, samples=64, test_samples=8)
+    model = models.build_model("hyperplane", dataset.input_shape, dataset.classes, 0)
     sums = [[2.0**60, -(2.0**60)], [1.0]]
     shares = [[{"test_loss": each, "counted": 1} for each in mine] for mine in sums]
     sharing = Sharing(0, 2, lambda mine: shares)
-    assert evaluate(model, model.state_dict(), dataset.test, CPU, sharing)["test_loss"] == 0
+    assert evaluate_weights(model, model.state_dict(), dataset.test, CPU, sharing)["test_loss"] == 0
 
 
 @pytest.mark.parametrize(("differs", "shared", "sent"), [
@@ -251,8 +255,8 @@ def test_shared_sums_are_added_in_the_pieces_order():
 def test_ranks_share_with_the_weights_of_rank_0(differs, shared, sent):
     """As after model averaging, when ranks of eager-SGD drift, or in a pipeline, where each has a part of the model.
     Ranks do not share a model that carries state. The last rank is a server."""
-    dataset = data.load("cifar10", standin="always", images=16, test_images=16)
-    built = [models.build("resnet8", dataset.input_shape, dataset.classes, 0) for _ in range(4)]
+    dataset = data.load_dataset("cifar10", standin="always", images=16, test_images=16)
+    built = [models.build_model("resnet8", dataset.input_shape, dataset.classes, 0) for _ in range(4)]
     names = [name for name, _ in built[0].named_buffers() if "running_mean" in name]
     with torch.no_grad():
         if differs == "running mean":
@@ -279,4 +283,4 @@ def test_ranks_share_with_the_weights_of_rank_0(differs, shared, sent):
 
     weights_of_ranks = together(4, work)
     if shared:
-        assert all(digest(weights) == digest(built[0].state_dict()) for weights in weights_of_ranks)
+        assert all(weights_digest(weights) == weights_digest(built[0].state_dict()) for weights in weights_of_ranks)

@@ -77,22 +77,22 @@ def test_every_switch_is_set_whatever_it_was(monkeypatch):
     monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
     torch.backends.cudnn.allow_tf32 = True
     try:
-        numerics.prepare(FP32)
+        numerics.prepare_process(FP32)
         assert switches() == (False, False, False, False), "fp32 is without TF32, also in convolutions"
-        numerics.prepare(Numerics(precision="tf32", cudnn_benchmark=True))
+        numerics.prepare_process(Numerics(precision="tf32", cudnn_benchmark=True))
         assert switches() == (True, True, True, False)
-        numerics.prepare(Numerics(deterministic=True))
+        numerics.prepare_process(Numerics(deterministic=True))
         assert switches() == (False, False, False, True)
         assert numerics.os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
     finally:
-        numerics.prepare(FP32)
+        numerics.prepare_process(FP32)
 
 
 def test_compilation_needs_a_compiler(monkeypatch):
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setattr(numerics.shutil, "which", lambda name: None)
     with pytest.raises(NotHere, match=r"torch\.compile needs a C\+\+ compiler"):
-        numerics.prepare(Numerics(compile=True))
+        numerics.prepare_process(Numerics(compile=True))
 
 
 # --- weights
@@ -150,7 +150,7 @@ def double():
 
 def images(name: str, how: Numerics, pieces: int = 1) -> tuple[ModelShard, torch.Tensor]:
     """A shard after a backward pass of so many microbatches, and its gradient (n,)."""
-    shard = ModelShard(models.build(name, (3, 16, 16), 5, 0), small.SGD, CPU, 1, how)
+    shard = ModelShard(models.build_model(name, (3, 16, 16), 5, 0), small.SGD, CPU, 1, how)
     generator = torch.Generator().manual_seed(1)
     x, y = torch.randn(8, 3, 16, 16, generator=generator), torch.randint(5, (8,), generator=generator)
     for piece, part in enumerate(zip(x.chunk(pieces), y.chunk(pieces))):
@@ -203,5 +203,5 @@ def test_a_record_has_the_numerics(tmp_path):
     try:
         summary = virtual_runs.ended(config, tmp_path)
     finally:
-        numerics.prepare(FP32)
+        numerics.prepare_process(FP32)
     assert summary["numerics"] == Numerics(precision="bf16", deterministic=True).model_dump()

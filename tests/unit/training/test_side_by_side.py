@@ -20,7 +20,7 @@ from repro.testing import real, small
 from repro.training import compute, side_by_side
 from repro.training.captured import CapturedPasses
 from repro.training.device_times import BlockSeconds
-from repro.training.evaluation.evaluate import evaluate
+from repro.training.evaluation.evaluate import evaluate_weights
 from repro.training.model_shard import ModelShard
 from tests.support.normalised import with_statistics
 
@@ -31,7 +31,7 @@ MOMENTUM = Optimizer(lr=0.1, momentum=0.9)
 def with_cores(count, monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(count)))
     monkeypatch.setattr(side_by_side, "LEAST_S", 0.0)
-    side_by_side.threads.cache_clear()
+    side_by_side.pass_threads.cache_clear()
 
 
 def results(run: small.SmallRun):
@@ -251,4 +251,4 @@ def test_an_evaluation_on_threads_has_the_same_bits(monkeypatch):
     model = with_statistics()
     weights = model.state_dict()
     how = model, weights, small.split(), torch.device("cpu"), None
-    assert evaluate(*how, on_threads=True) == evaluate(*how, on_threads=False)
+    assert evaluate_weights(*how, on_threads=True) == evaluate_weights(*how, on_threads=False)

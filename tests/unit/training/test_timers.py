@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from repro.experiment.schema import RunConfig
 from repro.fabric.virtual import fabric as virtual
 from repro.testing.small import NETWORK
-from repro.training.clock import Clock, overlap, union
+from repro.training.clock import Clock, overlap_seconds, union_spans
 from repro.training.cuda_timer import DeviceTimes
 from repro.training.stops import Stop, TrainingPlan
 
@@ -22,8 +22,8 @@ def test_overlap_counts_the_points_in_both(first, second):
     def points(group):
         return {p for start, end in group for p in range(start, end)}
 
-    assert overlap(first, second) == len(points(first) & points(second))
-    assert sum(end - start for start, end in union(first)) == len(points(first))
+    assert overlap_seconds(first, second) == len(points(first) & points(second))
+    assert sum(end - start for start, end in union_spans(first)) == len(points(first))
 
 
 def started(fabric):

@@ -17,7 +17,7 @@ CLASSES, SHAPE = 10, (1, 8, 8)
 
 def find(root: str | None = None) -> Path | None:
     """The folder of both files; None if it does not exist."""
-    folders = [place / "NAME" for place in files.places(root)]
+    folders = [place / "NAME" for place in files.search_places(root)]
     return next((folder for folder in folders if (folder / "train.npz").is_file()), None)
 
 
@@ -33,7 +33,7 @@ def read(folder: Path, samples: int | None = None) -> Any:
     splits, digest = [], hashlib.sha256()
     for part, most in (("train", samples), ("test", None)):
         path = folder / f"{part}.npz"
-        digest.update(files.sha256(path).encode())
+        digest.update(files.file_sha256(path).encode())
         with np.load(path) as arrays:
             x, y = (torch.from_numpy(arrays[name][:most]) for name in ("x", "y"))
         splits.append(Split(x.reshape(-1, *SHAPE), y))
@@ -45,7 +45,7 @@ def standin(samples: int | None = None) -> Any:
     """Seeded images of the same shape, equal on every machine, for machines without the files."""
     from repro.data import synthetic_images
 
-    return synthetic_images.dataset(STANDIN, CLASSES, SHAPE, train=samples or 1000, test=200)
+    return synthetic_images.synthetic_dataset(STANDIN, CLASSES, SHAPE, train=samples or 1000, test=200)
 
 
 def shapes(samples: int | None = None) -> Any:

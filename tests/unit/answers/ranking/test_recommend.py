@@ -158,7 +158,7 @@ def test_a_users_module_is_profiled_and_answered(tmp_path, monkeypatch):
 
 
 def test_a_profiles_file_keeps_its_seconds(tmp_path):
-    profiles.write(tmp_path / "a.json", PROFILE)
+    profiles.write_profile(tmp_path / "a.json", PROFILE)
     load = workload.of(str(tmp_path / "a.json"), 32)
     assert load.profile.seconds == pytest.approx(PROFILE.seconds) and "estimated" in load.timed
 
@@ -215,7 +215,7 @@ def test_a_flip_may_name_a_strategy_that_is_impossible_here():
     assert "by workers (2 to 128): GPipe; from 4 workers on DDP." in words
 
 
-@pytest.mark.parametrize("name", models.names())
+@pytest.mark.parametrize("name", models.model_names())
 def test_every_listed_model_has_a_workload(name):
     load = workload.of(name, 2)
     assert load.parameters and load.flops and load.profile.model == name

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 X = {"time": ("train_s", "seconds of training"), "epochs": ("epoch", "epochs")}
-COMPARABLE = ["testbed", "kind", "scale", "dataset", "metric"]  # columns that are equal within a plot
 
 
 def add(commands: Any) -> None:
@@ -27,7 +26,7 @@ def add(commands: Any) -> None:
 
 def cmd_plot(args: argparse.Namespace) -> None:
     from repro.records.results import results
-    from repro.records.variants import newest_rows
+    from repro.records.variants import PLACE_COLUMNS, newest_rows
 
     paper, _, experiment = args.experiment.partition("/")
     runs = results(paper, args.where)
@@ -36,8 +35,9 @@ def cmd_plot(args: argparse.Namespace) -> None:
         raise InputError(f"{args.experiment}: no finished run of seed {args.seed} has an accuracy; see repro results")
     points = results(paper, table="points")
     points = points[points["iteration"] > 0]  # accuracies before training would take up most of the axis
-    latest = newest_rows(runs, [*COMPARABLE, "variant"])
-    print("\n\n".join(plotted(of, points, args.against) for _, of in latest.groupby(COMPARABLE, sort=False)))
+    comparable = [*PLACE_COLUMNS, "metric"]
+    latest = newest_rows(runs, [*comparable, "variant"])
+    print("\n\n".join(plotted(of, points, args.against) for _, of in latest.groupby(comparable, sort=False)))
 
 
 def plotted(runs: pd.DataFrame, points: pd.DataFrame, against: str) -> str:

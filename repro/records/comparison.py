@@ -10,13 +10,11 @@ from repro.core.warnings import one_line
 from repro.records import printed
 from repro.records.busy import taken_by_others
 from repro.records.kinds import MEASURED, PADDED
-from repro.records.variants import newest_rows
+from repro.records.variants import PLACE_COLUMNS, SIZE_COLUMNS, newest_rows
 
 if TYPE_CHECKING:
     import pandas as pd
 
-PLACE = ["paper", "experiment", "model", "dataset", "testbed", "kind", "scale"]  # shared by the variants of a table
-SIZE = ["workers", "batch", "epochs"]
 NAMES = ["variant", "variant_name", "strategy"]  # columns by which a side of `compare` is chosen
 NONE = float("nan")  # in a column of texts; a table shows it as `-`
 NOTES = "notes"  # an attribute of a table: notes on its runs
@@ -36,9 +34,9 @@ def ending(
     we have one.
     """
     tables = []
-    known = _medians(reference, PLACE).droplevel("variant")["ms"].to_dict() if len(reference) else {}
-    for place, of in _medians(own, PLACE).groupby(PLACE, sort=False):
-        rows = of.reset_index([*PLACE, "configuration", "variant_name"]).rename_axis(None)
+    known = _medians(reference, PLACE_COLUMNS).droplevel("variant")["ms"].to_dict() if len(reference) else {}
+    for place, of in _medians(own, PLACE_COLUMNS).groupby(PLACE_COLUMNS, sort=False):
+        rows = of.reset_index([*PLACE_COLUMNS, "configuration", "variant_name"]).rename_axis(None)
         paper, experiment, model, dataset, testbed, kind, scale = place
         printed = (papers or {}).get((paper, experiment, model, dataset), {})
         table = rows[["seeds", "ms"]].copy()
@@ -85,7 +83,7 @@ def compare(runs: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
     """
     import pandas as pd
 
-    place = [*PLACE, *SIZE]
+    place = [*PLACE_COLUMNS, *SIZE_COLUMNS]
 
     def side(name: str) -> pd.DataFrame:
         return _medians(runs[(runs[NAMES] == name).any(axis=1)], place).reset_index()

@@ -1,7 +1,8 @@
 """Which runs are alike, which of them is the newest, and what a run's label is: the only place that answers these.
 
 Runs are `alike` if their configurations are equal, but for the seed; only such runs may be averaged. A `place` may hold
-several that are not, of which the `newest` counts. A `label` says how a run differs from its experiment's own variant.
+several that are not, of which the `newest` counts. A figure shows only runs of `comparable` conditions. A `label` says
+how a run differs from its experiment's own variant.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from repro.core.registry import PLUGINS
@@ -38,6 +39,12 @@ WORDS = {
 }
 # prefixes of a strategy's paths, and of settings that some libraries' strategies require
 STRATEGY = ("strategy.", "testbed.launcher", "testbed.backend", "testbed.fabric")
+# columns of a table `runs` (`repro.records.tidy`) with what the rows of one comparison share
+PLACE_COLUMNS = ["paper", "experiment", "model", "dataset", "testbed", "kind", "scale"]
+SIZE_COLUMNS = ["workers", "batch", "epochs"]
+VARIANT_COLUMNS = ("experiment", "testbed", "variant")  # rows that are equal in them belong to one variant
+COMPARED = ("strategy.", "imbalance.")  # prefixes of paths in which the variants of an experiment differ
+MADE_OF = {"dataset": ("name", "checksum", "train", "test", "augmentation"), "model": ("parameters",)}  # in a record
 LONGEST = 40  # characters of a value that a label shows in full
 
 
@@ -69,6 +76,41 @@ def changed(original: Values, run: Values, overridden: Sequence[str]) -> list[st
     original, run = completed([original, run])
     own = [path for path in overridden if path in run and _key(path, original.get(path)) != _key(path, run[path])]
     return [*dict.fromkeys([*(path for path in differing([original, run]) if path in run), *own])]
+
+
+def comparable(runs: Sequence[Mapping[str, Any]], varies: Sequence[str] = ()) -> list[tuple[Hashable, ...]]:
+    """For each training run (a summary) its conditions: a figure shows only runs in which they are equal.
+
+    They are what was configured, but for strategy, imbalance and minor entries, the data that were read and the size of
+    the model. varies: paths, or the beginnings of paths, of entries in which the variants of the experiment differ
+    (`testbed.device`).
+    """
+    without = (*COMPARED, "breakdown", *varies)
+    digests = configurations(runs, without)
+    return [(digest, *_read(run, varies)) for digest, run in zip(digests, runs, strict=True)]
+
+
+def same_work(runs: Sequence[Mapping[str, Any]]) -> list[tuple[Hashable, ...]]:
+    """For each run (a summary) its work, which an emulated run shares with its simulation on other testbeds."""
+    digests = configurations(runs, only=(*COMPARED, "model.name", "workers"))
+    return [(run["experiment"], digest) for run, digest in zip(runs, digests, strict=True)]
+
+
+def configurations(
+    runs: Sequence[Mapping[str, Any]], without: tuple[str, ...] = (), only: tuple[str, ...] = ("",)
+) -> list[str]:
+    """For each run (a summary) a digest, equal for runs that are `alike` but for minor entries. without, only: prefixes
+    of paths."""
+    values = completed([run["identity"].values for run in runs])
+    counted = [{path: each[path] for path in each if path.startswith(only) and not is_minor(path)} for each in values]
+    return [digest(each, without) for each in counted]
+
+
+def _read(run: Mapping[str, Any], varies: Sequence[str]) -> Iterator[Hashable]:
+    """What the run's data and model were, whatever they are called; none of a part that varies."""
+    for part, names in MADE_OF.items():
+        entries = run.get(part) or {}
+        yield from () if part in varies else (json.dumps(entries.get(name), sort_keys=True) for name in names)
 
 
 # --- which run is the newest

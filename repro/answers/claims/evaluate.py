@@ -15,9 +15,9 @@ from repro.answers.claims.stats import spread
 from repro.answers.claims.verdict import AtBaseline, Effect, Interval, Sample, Share, Verdict, verdict_of
 from repro.answers.tables.columns import Filter, Lists
 from repro.records.kinds import EMULATED
+from repro.records.variants import VARIANT_COLUMNS
 
 Row = dict[str, Any]
-VARIANT = ("variant", "experiment", "testbed")  # columns that tell variants apart
 OTHER_END = {"": "", "_low": "_high", "_high": "_low"}  # suffix of a column -> suffix of the other end of its interval
 ROUNDING = 1e-9
 EMULATED_SEEDS = 3  # of 2026-11-27, after an audit: a verdict of one run, which no draw moved, had no interval
@@ -193,7 +193,7 @@ def _rows(value: Value, table: Lists, ends: Iterable[str]) -> list[Row]:
     """The rows that either side of a verb chooses, with the columns that choose them and, after `=`, their numbers."""
     if not len(table):
         return []  # runs of another program
-    names = sorted({"seed", "breakdown", *(name for name in VARIANT if name in table.table), *value.chooses})
+    names = sorted({"seed", "breakdown", *(name for name in VARIANT_COLUMNS if name in table.table), *value.chooses})
     columns = {name: table[name] for name in names}
     for column in dict.fromkeys(f"{column}{end}" for column, _ in value.sides for end in ends):
         columns[f"={column}"] = table.computed(column)
@@ -290,7 +290,7 @@ def _of_variant(value: Value, rows: list[Row], of: Filter, suffix: str = "") -> 
     """seed -> number, from the rows that a filter chooses; of several variants the one that `take` chooses."""
     variants: dict[tuple[Any, ...], dict[bool, dict[int, list[float]]]] = {}
     for row in _chosen(rows, of):
-        runs = variants.setdefault(tuple(row.get(name) for name in VARIANT), {True: {}, False: {}})
+        runs = variants.setdefault(tuple(row.get(name) for name in VARIANT_COLUMNS), {True: {}, False: {}})
         runs[row["breakdown"] is True].setdefault(row["seed"], []).append(row[f"={value.column}{suffix}"])
     counted = [(value.phases and runs[True]) or runs[False] for runs in variants.values()]
     medians = [{seed: _median(numbers) for seed, numbers in sorted(seeds.items())} for seeds in counted if seeds]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache, cached_property
@@ -36,6 +36,7 @@ from repro.core.errors import InputError, unknown
 from repro.records import catalogue, tidy
 from repro.records.busy import on_busy_machine
 from repro.records.kinds import EMULATED, SIMULATED
+from repro.records.variants import place
 
 NO_DRAWS = "its inputs are not drawn: repro run with --draws 64"
 NO_NUMBERS = "its inputs are drawn for times alone, and no target is reached without arithmetic"
@@ -255,9 +256,9 @@ def not_all_drawn(claim: Claim, simulated: Runs | None, sweeps: Sweeps) -> str:
     return NO_DRAWS if lacking else ""
 
 
-def _places(runs: Runs, of: Filter) -> set[tuple[str, ...]]:
-    rows, names = runs.lists("runs"), ("experiment", "testbed", "variant", "model", "workers")
-    return {tuple(str(rows[name][number]) for name in names) for number in rows.chosen(of)}
+def _places(runs: Runs, of: Filter) -> set[tuple[Hashable, ...]]:
+    records = [*runs.records.values()]
+    return {place(records[number]) for number in runs.lists("runs").chosen(of)}
 
 
 def sample_of(values: Mapping[int, float]) -> Sample:

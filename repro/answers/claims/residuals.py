@@ -5,7 +5,6 @@ Where a paper has emulated runs of the same strategies at a nearer size, it is e
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from repro.answers.tables.runs import Runs
+from repro.records.variants import same_work
 
 SEED = 20261126  # fixed before the first draw
 RATES = ("_per_s",)  # endings of names of rates, which are divided by the factor
@@ -128,14 +128,11 @@ def twins(pairs: Iterable[tuple[Runs | None, Runs | None]]) -> dict[str, Twins]:
 
 
 def _medians(runs: Runs) -> dict[tuple[Any, ...], tuple[Summary, list[float]]]:
-    """The median steps of runs, grouped by all but the seed; with each group its first run."""
+    """The median steps of runs, of each work; with it its first run."""
+    timed = [run for run in runs.records.values() if (run.get("step") or {}).get("median_s") and run.get("strategy")]
     steps: dict[tuple[Any, ...], tuple[Summary, list[float]]] = {}
-    for run in runs.records.values():
-        step = (run.get("step") or {}).get("median_s")
-        if step and run.get("strategy"):
-            same = json.dumps([run.get("options"), run.get("imbalance")], sort_keys=True)
-            name = run["experiment"], run["model"]["name"], run["workers"], run["strategy"], same
-            steps.setdefault(name, (run, []))[1].append(step)
+    for run, work in zip(timed, same_work(timed), strict=True):
+        steps.setdefault(work, (run, []))[1].append(run["step"]["median_s"])
     return steps
 
 

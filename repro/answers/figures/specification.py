@@ -124,7 +124,7 @@ class Experiment(Model):
 
     family: patterns of experiment names that are shown under this name, each with its best runs. joins: other
     experiments whose runs belong to this one. where: a filter of the runs. named: ending of a variant's name -> model
-    or data set of these runs. varies: conditions in which its variants differ (`selection.conditions`), or `all`.
+    or data set of these runs. varies: conditions in which its variants differ (`variants.comparable`), or `all`.
     variants: their order. beside: experiments whose runs its claims read too. every_machine: show the runs of all
     machines. run: the argument of `repro run` that makes its runs, if not this name.
     """

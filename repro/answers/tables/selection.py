@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from repro.answers.tables.loading import KINDS, QUICK, Summary, trains
-from repro.answers.tables.runs import Runs, timing_only
+from repro.answers.tables.runs import Runs
 from repro.records.busy import taken_by_others
 from repro.records.kinds import SIMULATED
-from repro.records.variants import recency
+from repro.records.variants import comparable, configurations, recency
 
 PREFERRED = ("paper/", "shaped/1g")  # testbeds by which claims are judged, if there are several
 TOGETHER = ("paper", "emulated")  # kinds of testbeds of which one experiment may have several
@@ -32,51 +32,34 @@ def optimizer(summary: Summary) -> dict[str, Any]:
     return {name: value for name, value in options.items() if name not in unused}
 
 
-def conditions(run: Summary) -> dict[str, Any]:
-    """The conditions that training runs of an experiment share, unless it declares that they vary.
-
-    For simulated runs they include the testbed's parameters, without their sources, in place of the hardware.
-    """
-    model = dict(run.get("testbed_model") or {}) if run["kind"] == SIMULATED else {}
-    model.pop("sources", None)
-    device, data = model.pop("device", None), run["dataset"]
-    return {
-        "testbed": run["testbed"],
-        "network": json.dumps(model, sort_keys=True),
-        "device": json.dumps(device, sort_keys=True),
-        "dataset": data["name"],
-        **{name: data.get(name) for name in ("checksum", "train", "test")},
-        "augmentation": json.dumps(data.get("augmentation"), sort_keys=True),
-        "timing_only": timing_only(run),
-        **{name: run.get(name) for name in ("epochs", "batch", "workers")},
-        "eval_every": run.get("eval_every", 0.25),
-        "model": run["model"]["name"],
-        "parameters": run["model"].get("parameters"),
-        "optimizer": json.dumps(optimizer(run), sort_keys=True),
-    }
-
-
-def key_of(run: Summary, varies: Sequence[str] = ()) -> Key:
-    """What runs of one group share: experiment, kind, scale and place; training runs also the `conditions` that may not
-    vary."""
+def place_of(run: Summary) -> Key:
+    """What all runs of one group share: experiment, kind, scale and, unless they are simulated, the machine."""
     testbeds = run["testbed"].partition("/")[0]
     place: Key = (testbeds if testbeds in TOGETHER else run["testbed"],)
     if run["kind"] != SIMULATED:
         place += (run["hardware"]["class"], run["launcher"], run.get("threads_per_rank") or 1, is_busy(run))
-    if trains(run) and ALL not in varies:
-        place += tuple(value for name, value in conditions(run).items() if name not in varies)
     return (run["experiment"], run["kind"], run.get("scale"), *place)
 
 
+def keys_of(runs: Mapping[int, Summary], varies: Sequence[str] = ()) -> dict[int, Key]:
+    """number -> what the runs of a group share: their place; training runs also the conditions that may not vary."""
+    keys = {number: place_of(run) for number, run in runs.items()}
+    if ALL in varies:
+        return keys
+    trained = {number: run for number, run in runs.items() if trains(run)}
+    conditions = comparable([*trained.values()], varies)
+    return keys | {number: (*keys[number], *shared) for number, shared in zip(trained, conditions, strict=True)}
+
+
 def grouped(runs: Runs, varies: Sequence[str] = (), variants: Sequence[str] = ()) -> list[Runs]:
-    """The runs grouped by `key_of`, in a fixed order.
+    """The runs grouped by `keys_of`, in a fixed order.
 
     Where runs of one variant differ, the group has those with most seeds, then the newest, and of each seed the newest
     run. The others form groups of their own. variants: their order.
     """
     numbers: dict[Key, list[int]] = {}
-    for number, run in runs.records.items():
-        numbers.setdefault(key_of(run, varies), []).append(number)
+    for number, key in keys_of(runs.records, varies).items():
+        numbers.setdefault(key, []).append(number)
     order = {name: place for place, name in enumerate(variants)}
     groups = []
     for key in sorted(numbers, key=repr):
@@ -109,13 +92,11 @@ def _of_newest_testbeds(records: Mapping[int, Summary], numbers: Sequence[int]) 
 def _of_each(records: Mapping[int, Summary], numbers: Sequence[int]) -> tuple[list[int], list[int]]:
     """(the runs that count for each variant, testbed, model and number of workers; those with other options)"""
     places: dict[Key, dict[str, dict[int, int]]] = {}
+    made_with = dict(zip(numbers, configurations([records[number] for number in numbers]), strict=True))
     for number in sorted(numbers, key=lambda number: recency(records[number])):
         run = records[number]
         place = (run["variant"], run["testbed"], model(run), run["workers"], run.get("breakdown") is True)
-        place_of = conditions(run) if trains(run) else run.get("testbed_model")
-        made_with = [run.get("strategy"), run.get("options"), place_of]
-        of_options = places.setdefault(place, {}).setdefault(json.dumps(made_with, sort_keys=True, default=str), {})
-        of_options[run["seed"]] = number
+        places.setdefault(place, {}).setdefault(made_with[number], {})[run["seed"]] = number
     chosen: list[int] = []
     others: list[int] = []
     for by_options in places.values():

@@ -11,6 +11,7 @@ from tests.reports.data.summaries import (
     MS,
     make,
 )
+from tests.support.records import record_of
 
 
 def whole(form, given):
@@ -37,12 +38,13 @@ def probe(program, experiment, variant, result, kind="measured", seed=0, testbed
             "provenance", "batch", "breakdown")  # fmt: skip
     testbed = testbed or one["testbed"]
     name = f"{variant}-{testbed}-{workers}-{kind}-{seed}".replace("/", "-")
-    return {key: one[key] for key in keep} | {
+    made = {key: one[key] for key in keep} | {
         "experiment": experiment, "variant": variant, "program": program, "testbed": testbed, "workers": workers,
         "ranks": workers, "strategy": "dsync", "options": {}, "model": {"name": "mnist_mlp", "parameters": 648010},
         "dataset": {"name": "mnist", "standin": False}, "key": name, "run": name, "metrics": {}, "line": "",
         "result": whole(PROBES.load(program).Result, result),
     } | changes  # fmt: skip
+    return {"identity": record_of(made).identity} | made
 
 
 def timing_entry(variant, step, predicted, comp, comm, equation, strategy="pipe_sgd", **options):

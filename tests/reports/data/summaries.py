@@ -9,7 +9,7 @@ from pathlib import Path
 from repro.answers.claims.evaluate import judge
 from repro.answers.claims.evidence import ClaimEvaluator, claims_of
 from tests.reports.data.planned import NOWHERE, planned, shown
-from tests.support.records import write_summary
+from tests.support.records import record_of, write_summary
 
 FIG4, ALEXNET = planned("pipesgd", "fig4-mnist"), planned("pipesgd", "fig4-alexnet")
 
@@ -98,8 +98,9 @@ def make(
                  "resumes": 0},
     }  # fmt: skip
     for name, value in changes.items():
-        summary[name] = summary[name] | value if isinstance(value, dict) and isinstance(summary[name], dict) else value
-    return summary
+        own = summary.get(name)
+        summary[name] = own | value if isinstance(value, dict) and isinstance(own, dict) else value
+    return {"identity": record_of(summary).identity} | summary
 
 
 def _trace(phases, variant, communication):
@@ -162,6 +163,8 @@ def verdict(runs, name, kind="measured"):
 
 def timing_only(summary):
     """As a testbed with `arithmetic: none` leaves it: no metric, no losses."""
+    testbed = summary["identity"].testbed.model_copy(update={"arithmetic": "none"})
+    summary["identity"] = summary["identity"].model_copy(update={"testbed": testbed})
     summary["final"] |= {"top1": None, "test_loss": None}
     summary["curve"] = [point | {"top1": None, "loss": None, "test_loss": None} for point in summary["curve"]]
     summary["targets"] = {}

@@ -33,6 +33,9 @@ from repro.answers.claims.verdict import (
 )
 from repro.answers.tables.runs import Runs
 from repro.experiment.inputs import quantiles
+from repro.records.flat import flat
+from tests.reports.data.summaries import make
+from tests.support.records import record_of
 
 FASTER = Effect(1.0, 0.05, "above")
 RATIOS = st.lists(st.floats(0.1, 10), min_size=2, max_size=64)
@@ -186,12 +189,14 @@ def test_the_error_is_that_of_emulated_twins_of_the_same_strategies_where_these_
 
 
 def test_twins_are_of_the_same_experiment_and_what_it_trains():
-    def run(seconds, **more):
-        return {"experiment": "a", "model": {"name": "vgg", "parameters": 10}, "workers": 8, "strategy": "wfbp",
-                "options": {"pieces": 4}, "step": {"median_s": seconds}, "seed": 0} | more  # fmt: skip
+    def run(seconds, workers=8, **strategy):
+        config = {"strategy": {"name": "wfbp"} | strategy}
+        summary = make("D-Sync", workers=workers, model={"name": "vgg", "parameters": 10}, step={"median_s": seconds})
+        return flat(record_of(summary, config)) | {"experiment": "a"}
 
-    simulated = Runs({0: run(1.0), 1: run(5.0, workers=4)}, pd.DataFrame())
-    emulated = Runs({0: run(1.2), 1: run(1.4, seed=1), 2: run(9.0, options={})}, pd.DataFrame())
+    simulated = Runs({0: run(1.0, pieces=4), 1: run(5.0, workers=4, pieces=4)}, pd.DataFrame())
+    older = run(1.4)  # of before that option, at whose default it counts
+    emulated = Runs({0: run(1.2, pieces=4), 1: older, 2: run(9.0, pieces=8)}, pd.DataFrame())
     found = residuals.twins([(emulated, simulated), (emulated, simulated), (None, simulated)])
     assert found == {"a vgg": Twins(40.0, [Residual("wfbp", pytest.approx(1.3), {"pieces": 4}, 8)])}
 

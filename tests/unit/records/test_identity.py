@@ -26,6 +26,7 @@ from repro.records.catalogue import REFERENCE, WORKSPACE, Found
 from repro.records.configured import Configured, roles_of
 from repro.records.results import results
 from repro.records.units import check_units
+from repro.records.variants import same_work
 from tests.reports.data.summaries import make
 from tests.support.records import record_of
 from tests.unit.mlflow.made import planned
@@ -215,6 +216,7 @@ def test_an_older_record_is_of_the_same_configuration():
     newer["testbed"] = older["testbed"]
     runs = table(run(**newer), run(**older, numerics={}))
     assert runs["configuration"].nunique() == runs["variant"].nunique() == 1
+    assert len({*same_work([run(**newer).summary, run(**older, numerics={}).summary])}) == 1
     other = table(run(**newer), run(**older | {"strategy": {"name": "pipe_sgd", "K": 3}}))
     assert other["configuration"].nunique() == 2
 

@@ -67,7 +67,7 @@ class Parser(argparse.ArgumentParser):
         self.error(f"unrecognized arguments: {' '.join(words)}")
 
     def _unknown(self, kind: str, name: str, valid: Iterable[str]) -> None:
-        self.fail(str(unknown(kind, name, valid, most=3, all_of=f"{self.prog} --help")))
+        self.fail(str(unknown(kind, name, valid, all_of=f"{self.prog} --help")))
 
     def error(self, message: str) -> Any:
         self.fail(f"{message} (see {self.prog} --help)")

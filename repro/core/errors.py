@@ -11,6 +11,7 @@ from pathlib import Path
 UNUSABLE = (errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EDQUOT, errno.ENAMETOOLONG)
 PREEMPTED = 75  # exit status of a command whose repetition resumes the run (EX_TEMPFAIL of sysexits.h)
 LONGEST_PATH = 255  # characters of a path in a message
+LISTED, NEAREST = 12, 5  # maximum number of valid names in a message; of more, how many
 
 
 class ReproError(Exception):
@@ -82,12 +83,14 @@ def some_of(names: Sequence[object], most: int = 3, separator: str = ", ") -> st
     return separator.join(map(str, names[:most])) + more
 
 
-def unknown(kind: str, name: str, valid: Iterable[str], most: int | None = None, all_of: str = "") -> InputError:
-    """An InputError for an unknown name that lists the valid ones, the most similar first.
+def unknown(kind: str, name: str, valid: Iterable[str], all_of: str = "") -> InputError:
+    """An InputError for an unknown name that lists the valid ones, the most similar first; of many the nearest.
 
-    most: the number of names to list, if there are too many for a line; all_of: the command or file that lists all.
+    all_of: the command or file that lists all.
     """
     names = sorted(valid)
-    ranked = difflib.get_close_matches(name, names, n=most or len(names) or 1, cutoff=0.0)
-    listed = f"nearest: {', '.join(ranked)} ({all_of} names all)" if most else f"valid: {', '.join(ranked)}"
-    return InputError(f"unknown {kind} '{name}'; {listed}")
+    ranked = difflib.get_close_matches(name, names, n=len(names) or 1, cutoff=0.0)
+    if len(ranked) <= LISTED:
+        return InputError(f"unknown {kind} '{name}'; valid: {', '.join(ranked)}")
+    rest = f"{all_of} names all" if all_of else f"of {len(ranked)}"
+    return InputError(f"unknown {kind} '{name}'; nearest: {', '.join(ranked[:NEAREST])} ({rest})")

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Annotated, Any, ClassVar, TypeVar, get_type_hints
+from typing import Annotated, Any, ClassVar, TypeVar, get_args, get_type_hints
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 from pydantic.errors import PydanticUserError
@@ -76,6 +76,10 @@ class Model(BaseModel):
             for name in values:
                 if name not in cls.model_fields:
                     raise unknown("option", f"{prefix}{name}", [f"{prefix}{field}" for field in cls.model_fields])
+        elif isinstance(values, str) and cls.part:
+            names = get_args(field.annotation) if (field := cls.model_fields.get("name")) else ()
+            named = f"; {prefix}name is {', '.join(names)}" if names else ""
+            raise InputError(f"{cls.part}={values}: must be entries, as {prefix}NAME=value sets one{named}")
         return values
 
 

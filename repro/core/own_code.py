@@ -82,7 +82,7 @@ def load(name: str) -> Any:
     if not attribute:
         return module
     if not hasattr(module, attribute):
-        raise unknown(f"name in {path}", attribute, _offered(module, path), most=3, all_of=path)
+        raise unknown(f"name in {path}", attribute, _offered(module, path), all_of=path)
     return getattr(module, attribute)
 
 

@@ -32,7 +32,7 @@ def experiment_names(pattern: str | None = None, scale: str | None = None) -> li
     matching = [name for name in names if name == pattern or name.startswith(pattern.rstrip("/") + "/")]
     if not matching:
         all_papers = {name.split("/")[0] for name in names}
-        raise unknown("experiment", pattern, [*names, *all_papers], most=3, all_of="repro list")
+        raise unknown("experiment", pattern, [*names, *all_papers], all_of="repro list")
     if scale is None or matching == [pattern]:
         return matching
     return [name for name in matching if job(name, scale) is not None]

@@ -20,6 +20,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
+from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -93,7 +94,9 @@ def seeds_of(swept: Mapping[str, Sequence[str]], first: int, count: int) -> list
     seeds = [value for name in SEEDS for value in swept.get(name, ())]
     if wrong := [value for value in seeds if not re.fullmatch(r"[0-9]{1,12}", value)]:
         raise InputError(f"seeds={','.join(seeds)}: '{wrong[0]}' is no seed; must be whole numbers, 0 or more")
-    return [*dict.fromkeys(map(int, seeds))] or list(range(first, first + count))
+    if twice := [seed for seed, times in Counter(map(int, seeds)).items() if times > 1]:
+        raise InputError(f"seeds={','.join(seeds)}: {twice[0]} occurs twice; each seed is a run")
+    return [*map(int, seeds)] or list(range(first, first + count))
 
 
 def variants(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> list[Variant]:

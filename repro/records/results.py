@@ -43,5 +43,5 @@ def compare(first: str, second: str, paper: str | None = None, where: str | Sequ
     runs = results(paper, where)
     for name in (first, second):
         if name not in (known := {*runs["variant"], *runs["variant_name"], *runs["strategy"]}):
-            raise unknown("variant or strategy with results", name, known, most=5, all_of="repro results")
+            raise unknown("variant or strategy with results", name, known, all_of="repro results")
     return comparison.compare(runs, first, second)

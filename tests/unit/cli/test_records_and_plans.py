@@ -69,7 +69,7 @@ def test_partition_as_json(vgg16, capsys):
         ("partition {} --machines 4 --bandwidth fast", "--bandwidth fast: must be numbers, in bytes a second"),
         ("partition {} --machines four --bandwidth 1", "--machines four: must be whole numbers"),
         ("partition {} --machines 4 --bandwidth 1 --cost-model pepar", "unknown cost model 'pepar'; valid: paper"),
-        ("profile vgg", "unknown model 'vgg'; valid: vgg"),
+        ("profile vgg", "unknown model 'vgg'; nearest: vgg"),
         ("profile mnist_mlp --batch 0", "batch=0"),
         ("profile mnist_mlp workers=2", "'workers=2': must be model.OPTION=value or dataset.OPTION=value"),
         ("profile mnist_mlp model.width={{", "its value cannot be read"),

@@ -64,7 +64,7 @@ def test_the_examples_of_the_documentation_train(mine):
 def test_wrong_models_and_data_are_one_line(mine):
     assert "takes 2 inputs (image, table)" in refused("model=./my_nets.py:Two", *NPZ)
     assert "hidden has no default; set model.hidden=VALUE" in refused("model=./my_nets.py:Needs", *NPZ)
-    assert "nearest: Vit" in refused("model=./my_nets.py:Vitt", *NPZ)
+    assert "valid: Vit" in refused("model=./my_nets.py:Vitt", *NPZ)
     assert "no such file" in refused("model=./gone.py:Vit", *NPZ)
     for named in ("./my_nets.py", "./my_nets.py:"):
         assert "name a class or function of it, as ./my_nets.py:Net" in refused(f"model={named}", *NPZ)

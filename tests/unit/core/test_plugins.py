@@ -211,7 +211,7 @@ def test_a_misspelt_name_in_a_users_file_is_compared_with_the_names_that_it_defi
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my_two_nets.py").write_text("from pathlib import Path as Nett\n\nclass Net: ...\n")
     own_code.admit("./my_two_nets.py:Nets")
-    with pytest.raises(InputError, match=r"'Nets'; nearest: Net \("):
+    with pytest.raises(InputError, match=r"'Nets'; valid: Net$"):
         own_code.load("./my_two_nets.py:Nets")
 
 

@@ -83,7 +83,7 @@ def test_what_is_no_such_folder_is_one_line(tmp_path, capsys, place, words):
 def test_a_part_that_there_is_not_is_one_line_with_the_nearest_first(folder):
     path = folder / "experiment" / "mine" / "table1.yaml"
     path.write_text(path.read_text().replace("override /model: mnist_mlp", "override /model: mnist_mpl"))
-    with pytest.raises(InputError, match=r"^unknown model 'mnist_mpl'; valid: mnist_mlp, "):
+    with pytest.raises(InputError, match=r"^unknown model 'mnist_mpl'; nearest: mnist_mlp, "):
         config.compose(TABLE1, [])
 
 

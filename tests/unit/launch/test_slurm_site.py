@@ -45,7 +45,7 @@ def test_site_options_are_read(options):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("partitoin: gpu", "unknown option 'partitoin'; valid: partition, "),
+        ("partitoin: gpu", "unknown option 'partitoin'; nearest: partition, "),
         ("gpus_per_node: two", "gpus_per_node=two: must be a whole number"),
         ("modules: cuda", "modules=cuda: must be a list"),
         ("- a\n- b", "must be lines of `option: value`"),

@@ -105,7 +105,7 @@ def test_the_same_weights_from_the_same_seed_and_small_inputs(name, shape, optio
     ("transformer", (9,), {}, "takes sentence pairs"),
     ("transformer", (8,), {"width": 30, "heads": 4}, "model.width=30: must be even and a multiple of model.heads=4"),
     ("vgg16", (3, 31, 32), {}, "model vgg16 takes images of at least 32x32 pixels, not 31x32"),
-    ("vgg166", TINY, {}, "unknown model 'vgg166'; valid: vgg16,"),
+    ("vgg166", TINY, {}, "unknown model 'vgg166'; nearest: vgg16,"),
 ])  # fmt: skip
 def test_what_a_model_cannot_be(name, shape, options, complaint):
     with pytest.raises(InputError, match=complaint):

@@ -198,7 +198,7 @@ def test_rows_are_chosen_by_their_columns(conditions, names):
     ("condition", "words"),
     [
         ("workers", "where workers: must be COLUMN, one of = != < <= > >=, and a value"),
-        ("worker=4", "unknown column 'worker'; nearest: workers"),
+        ("worker=4", "unknown column 'worker'; valid: workers"),
         ("workers=four", "'four' is not a number"),
         ("standin>true", "must be =true or =false"),
         ("strategy<dsync", "strategy holds text"),

@@ -153,7 +153,7 @@ def test_a_users_module_is_profiled_and_answered(tmp_path, monkeypatch):
     assert json.loads(json.dumps(text.plain(found), allow_nan=False))["best"]["synchronous"] in candidates()
     with pytest.raises(InputError, match="--input"):
         answer.recommend(f"{file}:Net", "1g", 2, shape=(7,))
-    with pytest.raises(InputError, match=r"'Other'; nearest: Net"):
+    with pytest.raises(InputError, match=r"'Other'; valid: Net"):
         answer.recommend(f"{file}:Other", "1g", 2)
 
 

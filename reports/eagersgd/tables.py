@@ -112,7 +112,7 @@ def _speedup(group: Runs, variant: str, base: str, delay: str) -> list[float]:
     """Seconds of an iteration of `base` over those of a variant, one a seed; their names may end in the delay."""
     of, over = ({"variant": [name, f"{name} {delay}"]} for name in (variant, base))
     speedup = Value(verb="speedup", column="iteration_s", of=of, over=over)
-    return list(numbers(speedup, group.lists("runs")).values.values())
+    return list(numbers(speedup, group).values.values())
 
 
 def losses(results: Results) -> pd.DataFrame:

@@ -63,6 +63,6 @@ def sides_of(claim: Claim, sweeps: Sweeps) -> list[Drawn]:
     values = [value for value in (claim.value, claim.given and claim.given.value) if value]
     if any(value.verb is None or value.table != "runs" for value in values):
         return list(sweeps.sweeps)
-    rows = Runs.of(one.summary for one in sweeps.sweeps).lists("runs")
-    chosen = {number for value in values for _, of in value.sides for number in rows.chosen(of)}
-    return [sweeps.sweeps[number] for number in sorted(chosen)]
+    runs = Runs.of(one.summary for one in sweeps.sweeps)
+    read = {number for value in values for _, of in value.sides for number in runs.matching("runs", of)}
+    return [sweeps.sweeps[number] for number in sorted(read)]

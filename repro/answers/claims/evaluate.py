@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from repro.answers.claims import paired
 from repro.answers.claims import verdict as words
 from repro.answers.claims.claims import Claim, Value
 from repro.answers.claims.stats import spread
 from repro.answers.claims.verdict import AtBaseline, Effect, Interval, Sample, Share, Verdict, verdict_of
-from repro.answers.tables.columns import Filter, Lists
+from repro.answers.tables.columns import Filter, matching
 from repro.records.kinds import EMULATED
 from repro.records.variants import VARIANT_COLUMNS
 
-Row = dict[str, Any]
+if TYPE_CHECKING:
+    from repro.answers.tables.runs import Runs
+
+Columns = Mapping[str, Sequence[Any]]  # of a table; the numbers of a column are in one more, whose name begins with =
 OTHER_END = {"": "", "_low": "_high", "_high": "_low"}  # suffix of a column -> suffix of the other end of its interval
 ROUNDING = 1e-9
 EMULATED_SEEDS = 3  # of 2026-11-27, after an audit: a verdict of one run, which no draw moved, had no interval
@@ -180,37 +183,23 @@ def interval(evidence: Evidence) -> Interval:
     return drawn.around(middle) if evidence.by_construction else drawn
 
 
-def numbers(value: Value, table: Lists, suffixes: tuple[str, str] = ("", "")) -> Outcome:
+def numbers(value: Value, runs: Runs, suffixes: tuple[str, str] = ("", "")) -> Outcome:
     """The number of a verb, one for each seed that both sides have.
 
-    table: a row a run, with variant, seed, breakdown and the claim's column. suffixes: of the columns for `of` and
-    `over`.
+    suffixes: of the columns for `of` and `over`.
     """
-    return _numbers(value, _rows(value, table, OTHER_END if any(suffixes) else ("",)), suffixes)
+    table = runs.table(value.table)
+    names = {"seed", "breakdown", *(name for name in VARIANT_COLUMNS if name in table), *value.chooses}
+    names |= {f"={column}{end}" for column, _ in value.sides for end in (OTHER_END if any(suffixes) else ("",))}
+    columns = {name: runs.listed(value.table, name) for name in sorted(names) if len(table)}  # none of another program
+    return _numbers(value, columns, range(len(table)), suffixes)
 
 
-def _rows(value: Value, table: Lists, ends: Iterable[str]) -> list[Row]:
-    """The rows that either side of a verb chooses, with the columns that choose them and, after `=`, their numbers."""
-    if not len(table):
-        return []  # runs of another program
-    names = sorted({"seed", "breakdown", *(name for name in VARIANT_COLUMNS if name in table.table), *value.chooses})
-    columns = {name: table[name] for name in names}
-    for column in dict.fromkeys(f"{column}{end}" for column, _ in value.sides for end in ends):
-        columns[f"={column}"] = table.computed(column)
-    rows = sorted({number for _, where in value.sides for number in table.chosen(where)})
-    return [{name: values[number] for name, values in columns.items()} for number in rows]
-
-
-def _chosen(rows: list[Row], where: Filter) -> list[Row]:
-    for column, wanted in where.items():
-        rows = [row for row in rows if row[column] in (wanted if isinstance(wanted, list) else [wanted])]
-    return rows
-
-
-def _numbers(value: Value, rows: list[Row], suffixes: tuple[str, str]) -> Outcome:
+def _numbers(value: Value, table: Columns, rows: Sequence[int], suffixes: tuple[str, str]) -> Outcome:
+    """`numbers` of some rows."""
     if value.each:
-        return _of_each(value, rows, suffixes)
-    of = _side(value, value.of, rows, suffixes[0])
+        return _of_each(value, table, rows, suffixes)
+    of = _side(value, value.of, table, rows, suffixes[0])
     if not of.values or value.verb == "value":
         return of
     if value.verb == "best":
@@ -219,8 +208,8 @@ def _numbers(value: Value, rows: list[Row], suffixes: tuple[str, str]) -> Outcom
         return Outcome({seed: known[seed]})
     assert value.over is not None
     if value.verb == "outside":
-        return _outside(value, of, rows, suffixes[1])
-    over = _side(value, value.over, rows, suffixes[1])
+        return _outside(value, of, table, rows, suffixes[1])
+    over = _side(value, value.over, table, rows, suffixes[1])
     if not over.values:
         return over
     if not (seeds := sorted({*of.values} & {*over.values})):
@@ -228,19 +217,19 @@ def _numbers(value: Value, rows: list[Row], suffixes: tuple[str, str]) -> Outcom
     return Outcome({seed: _number(value.verb or "", of.values[seed], over.values[seed]) for seed in seeds})
 
 
-def _side(value: Value, side: Value | Filter, rows: list[Row], suffix: str) -> Outcome:
+def _side(value: Value, side: Value | Filter, table: Columns, rows: Sequence[int], suffix: str) -> Outcome:
     """The numbers of one side: of a verb, or of the rows that a filter chooses."""
     if isinstance(side, Value):
-        return _numbers(side, rows, (suffix, OTHER_END[suffix]))
-    values = _of_variant(value, rows, side, suffix)
+        return _numbers(side, table, rows, (suffix, OTHER_END[suffix]))
+    values = _of_variant(f"={value.column}{suffix}", value, table, matching(table, side, rows) if rows else [])
     return Outcome(values) if values else Outcome(reason=f"no results for {_shown(side)}")
 
 
-def _outside(value: Value, of: Outcome, rows: list[Row], suffix: str) -> Outcome:
+def _outside(value: Value, of: Outcome, table: Columns, rows: Sequence[int], suffix: str) -> Outcome:
     """How far each seed's number lies outside the range of the variants that `over` lists."""
     assert isinstance(value.over, dict)
     variants = value.over["variant"]
-    ends = [_side(value, value.over | {"variant": name}, rows, suffix) for name in variants]  # type: ignore
+    ends = [_side(value, value.over | {"variant": name}, table, rows, suffix) for name in variants]  # type: ignore
     if lacking := next((end for end in ends if not end.values), None):
         return lacking
     if not (seeds := sorted({*of.values}.intersection(*(end.values for end in ends)))):
@@ -249,14 +238,16 @@ def _outside(value: Value, of: Outcome, rows: list[Row], suffix: str) -> Outcome
     return Outcome({s: max(0.0, min(ranges[s]) - of.values[s], of.values[s] - max(ranges[s])) for s in seeds})
 
 
-def _of_each(value: Value, rows: list[Row], suffixes: tuple[str, str]) -> Outcome:
+def _of_each(value: Value, table: Columns, rows: Sequence[int], suffixes: tuple[str, str]) -> Outcome:
     """The number for each value of the columns `each`, and of these numbers the one that `take` chooses."""
     (_, of), alone = value.sides[0], value.model_copy(update={"each": []})
-    keys = dict.fromkeys(tuple(row[name] for name in value.each) for row in _chosen(rows, of))
+    read = matching(table, of, rows) if rows else []
+    keys = dict.fromkeys(tuple(table[name][row] for name in value.each) for row in read)
     required = [each for name in value.each if isinstance(listed := of.get(name), list) for each in listed]
     if lacking := [each for each in required if not any(each in key for key in keys)]:
         return Outcome(reason=f"no results for {lacking[0]}")
-    outcomes = [_numbers(alone, _chosen(rows, dict(zip(value.each, key))), suffixes) for key in keys]
+    of_keys = (matching(table, dict(zip(value.each, key, strict=True)), rows) for key in keys)
+    outcomes = [_numbers(alone, table, of_key, suffixes) for of_key in of_keys]
     values = [outcome.values for outcome in outcomes if outcome.values]
     if not values or (required and len(values) < len(keys)):
         return next((one for one in outcomes if not one.values), Outcome(reason=f"no results for {_shown(of)}"))
@@ -286,12 +277,13 @@ def ratio(above: float, below: float) -> float:
     return above / below if below > 0 else math.inf if above > 0 else math.nan
 
 
-def _of_variant(value: Value, rows: list[Row], of: Filter, suffix: str = "") -> dict[int, float]:
-    """seed -> number, from the rows that a filter chooses; of several variants the one that `take` chooses."""
+def _of_variant(column: str, value: Value, table: Columns, rows: Sequence[int]) -> dict[int, float]:
+    """seed -> number of a column; of several variants the one that `take` chooses."""
     variants: dict[tuple[Any, ...], dict[bool, dict[int, list[float]]]] = {}
-    for row in _chosen(rows, of):
-        runs = variants.setdefault(tuple(row.get(name) for name in VARIANT_COLUMNS), {True: {}, False: {}})
-        runs[row["breakdown"] is True].setdefault(row["seed"], []).append(row[f"={value.column}{suffix}"])
+    for row in rows:
+        variant = tuple(table[name][row] for name in VARIANT_COLUMNS if name in table)
+        runs = variants.setdefault(variant, {True: {}, False: {}})
+        runs[table["breakdown"][row] is True].setdefault(table["seed"][row], []).append(table[column][row])
     counted = [(value.phases and runs[True]) or runs[False] for runs in variants.values()]
     medians = [{seed: _median(numbers) for seed, numbers in sorted(seeds.items())} for seeds in counted if seeds]
     best = max if value.take == "max" else min

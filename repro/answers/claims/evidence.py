@@ -258,7 +258,7 @@ def not_all_drawn(claim: Claim, simulated: Runs | None, sweeps: Sweeps) -> str:
 
 def _places(runs: Runs, of: Filter) -> set[tuple[Hashable, ...]]:
     records = [*runs.records.values()]
-    return {place(records[number]) for number in runs.lists("runs").chosen(of)}
+    return {place(records[number]) for number in runs.matching("runs", of)}
 
 
 def sample_of(values: Mapping[int, float]) -> Sample:
@@ -274,11 +274,12 @@ def assumed(group: Runs) -> str:
 def origin(claim: Claim, group: Runs) -> str:
     """Where the runs behind a number are from, `reference / workspace`; for a function all runs that it may read."""
     assert claim.value is not None
-    rows = group.lists(claim.value.table)
-    if claim.value.verb and len(rows):
-        roots = {rows["root"][number] for _, of in claim.value.sides for number in rows.chosen(of)}
+    table = claim.value.table
+    if claim.value.verb and len(group.table(table)):
+        every = group.listed(table, "root")
+        roots = {every[row] for _, of in claim.value.sides for row in group.matching(table, of)}
     else:
-        roots = {*group.lists("runs")["root"]}
+        roots = {*group.listed("runs", "root")}
     return " / ".join(sorted(roots - {None}))
 
 
@@ -286,11 +287,11 @@ def outcome_of(claim: Claim, group: Runs) -> Outcome:
     """Our number for a claim, one a seed."""
     assert claim.value is not None
     if claim.value.function is None:
-        rows = group.lists(claim.value.table)
-        needed = [name for column, _ in claim.value.sides for name in columns.names(column or "", rows.table)]
+        table = group.table(claim.value.table)
+        needed = [name for column, _ in claim.value.sides for name in columns.names(column or "", table)]
         if lacking := [name for name in needed if name not in group.columns and name.startswith(RECORDED)]:
             return Outcome(reason=f"no {lacking[0]} was recorded")
-        return evaluate.numbers(claim.value, rows)
+        return evaluate.numbers(claim.value, group)
     if (wanted := PROBE_OF.get(claim.value.function, "train")) != group.program:
         return Outcome(reason=f"{claim.value.function} reads results of the program {wanted}, not of {group.program}")
     return FUNCTIONS[claim.value.function](group, **claim.value.arguments)
@@ -302,8 +303,8 @@ def repetitions(claim: Claim, group: Runs) -> list[float]:
     assert value is not None
     if value.function or not all(f"{name}_low" in group.columns for name, _ in value.sides):
         return []
-    sides, rows = (("_low", "_high"), ("_high", "_low")), group.lists(value.table)
-    numbers = [number for ends in sides for number in evaluate.numbers(value, rows, ends).values.values()]
+    sides = (("_low", "_high"), ("_high", "_low"))
+    numbers = [number for ends in sides for number in evaluate.numbers(value, group, ends).values.values()]
     return [number for number in numbers if not math.isnan(number)]
 
 

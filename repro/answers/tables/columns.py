@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from repro.core.errors import InputError, unknown
@@ -20,15 +19,24 @@ CALL = re.compile(r"[\w.)]\s*\(")
 
 def chosen(table: pd.DataFrame, where: Filter) -> pd.DataFrame:
     """The rows that match a filter in every column; InputError for a column that the table lacks."""
-    for column, wanted in where.items():
-        if column not in table:
-            raise unknown("column", column, table.columns)
-        values = table[column]
-        match = (
-            values.isna() if wanted is None else values.isin(wanted) if isinstance(wanted, list) else values == wanted
-        )
-        table = table[match.to_numpy(dtype=bool, na_value=False)]
-    return table
+    return table.iloc[matching({name: listed(table, name) for name in where}, where, range(len(table)))]
+
+
+def matching(columns: Mapping[str, Sequence[Any]], where: Filter, rows: Iterable[int]) -> list[int]:
+    """Those of some rows that match a filter in every column."""
+    rows = list(rows)
+    for name, wanted in where.items():
+        values, allowed = columns[name], wanted if isinstance(wanted, list) else [wanted]
+        rows = [row for row in rows if values[row] in allowed]
+    return rows
+
+
+def listed(table: pd.DataFrame, name: str) -> list[Any]:
+    """A column with None for missing values; InputError if the table lacks it."""
+    if name not in table:
+        raise unknown("column", name, table.columns)
+    values, missing = table[name].tolist(), table[name].isna().tolist()
+    return [None if lacks else value for value, lacks in zip(values, missing, strict=True)]
 
 
 def names(column: str, table: pd.DataFrame) -> list[str]:
@@ -55,37 +63,3 @@ def computed(table: pd.DataFrame, column: str) -> pd.Series:
         return pd.Series(result, table.index, dtype=float)
     except (SyntaxError, ValueError, AttributeError):
         raise InputError(f"column '{column}': neither numbers nor arithmetic on columns of numbers") from None
-
-
-@dataclass(frozen=True, eq=False)
-class Lists:
-    """The columns of a table as lists, each converted once, with None for missing values; faster than the frame."""
-
-    table: pd.DataFrame
-    _made: dict[str, list[Any]] = field(default_factory=dict)
-    _computed: dict[str, list[float]] = field(default_factory=dict)
-
-    def __len__(self) -> int:
-        return len(self.table)
-
-    def __getitem__(self, name: str) -> Sequence[Any]:
-        """A column; InputError if the table lacks it."""
-        if name not in self._made:
-            if name not in self.table:
-                raise unknown("column", name, self.table.columns)
-            self._made[name] = [None if value != value else value for value in self.table[name].tolist()]
-        return self._made[name]
-
-    def computed(self, column: str) -> Sequence[float]:
-        """`computed` of the table, as a list."""
-        if column not in self._computed:
-            self._computed[column] = computed(self.table, column).tolist()
-        return self._computed[column]
-
-    def chosen(self, where: Filter) -> Sequence[int]:
-        """The positions of the rows that match a filter."""
-        rows: Sequence[int] = range(len(self))
-        for column, wanted in where.items():
-            values, allowed = self[column], wanted if isinstance(wanted, list) else [wanted]
-            rows = [n for n in rows if values[n] in allowed]
-        return rows

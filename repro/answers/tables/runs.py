@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from repro.answers.claims.stats import wilson
-from repro.answers.tables.columns import Lists, chosen
+from repro.answers.tables.columns import Filter, chosen, computed, listed, matching
 from repro.answers.tables.loading import Summary
 from repro.records import tidy
 
@@ -34,7 +34,7 @@ class Runs:
 
     records: Mapping[int, Summary]
     frame: pd.DataFrame
-    _lists: dict[str, Lists] = field(default_factory=dict)
+    _listed: dict[tuple[str, str], list[Any]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, records: Iterable[Summary]) -> Runs:
@@ -84,9 +84,22 @@ class Runs:
         entries = pd.DataFrame([row for _, row in own], index=[number for number, _ in own])
         return self.frame[self.frame.columns.difference(entries.columns)].join(entries, how="inner")
 
-    def lists(self, name: str) -> Lists:
-        """`rows`, or else the frame, as lists."""
-        return self._lists.setdefault(name, Lists(self.rows if name == "rows" else self.frame))
+    def table(self, name: str) -> pd.DataFrame:
+        """`rows`, or else the frame."""
+        return self.rows if name == "rows" else self.frame
+
+    def listed(self, table: str, column: str) -> list[Any]:
+        """A column of a table, with None for missing values; after `=` arithmetic on columns as numbers."""
+        if (table, column) not in self._listed:
+            of = self.table(table)
+            values = computed(of, column[1:]).tolist() if column.startswith("=") else listed(of, column)
+            self._listed[table, column] = values
+        return self._listed[table, column]
+
+    def matching(self, table: str, where: Filter) -> list[int]:
+        """The positions of a table's rows that match a filter in every column; none in an empty table."""
+        rows = range(len(self.table(table)))
+        return matching({name: self.listed(table, name) for name in where}, where, rows) if rows else []
 
     @cached_property
     def columns(self) -> Collection[str]:

@@ -28,7 +28,7 @@ from repro.answers.claims.verdict import (
 from repro.answers.pages import wording
 from repro.answers.pages.claim_tables import ClaimTables
 from repro.answers.pages.files import Files
-from repro.answers.tables.columns import Lists
+from repro.answers.tables.runs import Runs
 from repro.core.errors import InputError
 
 CLAIM = {
@@ -61,7 +61,7 @@ def of(*values, **more):
 
 def numbers(value, rows, **more):
     """Of rows that a test has as mappings."""
-    return evaluate.numbers(value, Lists(pd.DataFrame(rows)), **more)
+    return evaluate.numbers(value, Runs({}, pd.DataFrame(rows)), **more)
 
 
 def steps(**seconds):

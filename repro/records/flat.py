@@ -9,15 +9,12 @@ from typing import Any
 
 from repro.records import variants
 from repro.records.configured import Configured
+from repro.records.identity import Part
 from repro.records.record import Record, TrainResult
 
 OF_TRAINING = ("epochs", "eval_every", "metric", "optimizer", "accumulate")
 OTHERWISE = ("probe", "model", "dataset", "testbed", "strategy", "imbalance", "numerics", "targets")  # not as they are
-PLAIN = (
-    *("curve", "trace", "phases", "server_phases", "staleness", "counters", "final", "pipeline", "per_rank"),
-    *("iterations", "iterations_per_epoch", "bytes_sent", "weights_sha256", "allreduce", "observed", "free_arithmetic"),
-)
-PARTS = ("dataset", "memory", "step", "communication")
+OF_RESULT = tuple(name for name in TrainResult.model_fields if name != "parameters")  # which the model has
 
 
 def flat(record: Record) -> dict[str, Any]:
@@ -39,10 +36,13 @@ def flat(record: Record) -> dict[str, Any]:
     if not isinstance(result, TrainResult):
         probe = {"result": result.found, "metrics": result.metrics, "line": result.line, "model": result.model}
         return made | probe | ({"dataset": result.dataset.model_dump()} if result.dataset else {})
-    made |= {name: getattr(result, name) for name in PLAIN}
-    for name in PARTS:
-        part = getattr(result, name)
-        made[name] = part and part.model_dump()
-    made["targets"] = {target: reached and reached.model_dump() for target, reached in result.targets.items()}
+    made |= {name: _plain(getattr(result, name)) for name in OF_RESULT}
     made["model"] = {"parameters": result.parameters} | (identity.model.model_dump() if identity.model else {})
     return made
+
+
+def _plain(value: Any) -> Any:
+    """A part of a result, or several by name, as plain data."""
+    if isinstance(value, Part):
+        return value.model_dump()
+    return {name: _plain(part) for name, part in value.items()} if isinstance(value, dict) else value

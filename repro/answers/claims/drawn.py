@@ -17,7 +17,7 @@ from repro.answers.claims import decides, residuals
 from repro.answers.claims.residuals import Residuals
 from repro.answers.tables.loading import Drawn, Summary
 from repro.answers.tables.runs import Runs
-from repro.records.flat import PARTS, PLAIN
+from repro.records.flat import OF_RESULT
 
 UNKNOWN = {"iteration": math.nan}  # a target of runs without arithmetic
 ERRORS = 64  # draws of the validated error for runs without assumed inputs
@@ -105,7 +105,7 @@ def at_draw(summary: Summary, result: Mapping[str, Any], factor: float) -> Summa
     own = result if factor == 1.0 else residuals.scaled(result, factor)
     if "found" in own:
         return summary | {"result": own["found"], "metrics": own.get("metrics", {})}
-    return summary | {name: own[name] for name in (*PLAIN, *PARTS) if name in own}
+    return summary | {name: own[name] for name in OF_RESULT if name in own}
 
 
 def erring(runs: Runs, errors: Residuals) -> Runs:

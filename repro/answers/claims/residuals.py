@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from repro.answers.tables.loading import Summary
 from repro.answers.tables.runs import Runs
 from repro.records.variants import same_work
 
 SEED = 20261126  # fixed before the first draw
 RATES = ("_per_s",)  # endings of names of rates, which are divided by the factor
-Summary = Mapping[str, Any]
 
 
 @dataclass(frozen=True)

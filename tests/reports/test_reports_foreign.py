@@ -11,14 +11,17 @@ from urllib.parse import unquote
 import pytest
 from bs4 import BeautifulSoup, SoupStrainer
 
+from repro.answers.claims.drawn import Sweeps
 from repro.answers.figures import schedules
 from repro.answers.pages import overview, render, writing
 from repro.answers.pages.build import page
 from repro.answers.pages.files import Files
 from repro.answers.site.build import build as build_site
 from repro.answers.tables import escaping
+from repro.answers.tables.loading import Drawn
 from repro.core.errors import InputError
 from repro.records import reference
+from repro.records.sweep import Draw
 from tests.reports.data.probes import probe
 from tests.reports.data.summaries import make
 from tests.reports.data.undrawn import without_drawing
@@ -128,3 +131,10 @@ def test_what_a_recorded_step_calls_its_lines_is_text_too():
     box = {"rank": 0, "line": "$a$", "name": "<b>", "start": 0.0, "end": 1.0}
     (drawn,) = schedules.boxes([box])
     assert (drawn.line, drawn.name) == (escaping.escaped("$a$"), escaping.escaped("<b>"))
+
+
+def test_the_inputs_of_somebody_s_draws_are_text_too():
+    draws = [Draw(n, {HOSTILE: {HOSTILE: n}, "kind": {"kind": HOSTILE if n < 32 else "b"}}, {}) for n in range(64)]
+    sweeps = Sweeps([Drawn({}, draws)])
+    for shown in (sweeps.decided_by({n: float(n) for n in range(64)}), sweeps.turns_at({n: n < 32 for n in range(64)})):
+        assert "alert(1)" in shown and not re.search(r"[<`*\[\n]", shown)

@@ -15,6 +15,7 @@ import numpy as np
 
 from repro.answers.claims import decides, residuals
 from repro.answers.claims.residuals import Residuals
+from repro.answers.tables.escaping import escaped
 from repro.answers.tables.loading import Drawn, Summary
 from repro.answers.tables.runs import Runs
 from repro.records.flat import OF_RESULT
@@ -60,7 +61,7 @@ class Sweeps:
 
     @cached_property
     def entries(self) -> Mapping[str, tuple[str, Sequence[Any]]]:
-        """Input -> its first entry, and the entry's value a draw that all sweeps have."""
+        """Input -> its first entry, and the entry's value a draw that all sweeps have; text is escaped for pages."""
         values: dict[str, dict[int, tuple[str, Any]]] = {}
         for one in self.sweeps:
             for draw in one.draws:
@@ -68,7 +69,8 @@ class Sweeps:
                     values.setdefault(name, {}).setdefault(draw.number, next(iter(entries.items())))
         common = range(self.common)
         known = {name: [own[n] for n in common] for name, own in values.items() if len(own) >= self.common}
-        return {name: (own[0][0], [value for _, value in own]) for name, own in known.items() if own}
+        listed = {name: (own[0][0], [value for _, value in own]) for name, own in known.items() if own}
+        return {escaped(name): (escaped(entry), escaped(values)) for name, (entry, values) in listed.items()}
 
     @property
     def inputs(self) -> Mapping[str, Sequence[float]]:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from repro.answers.mlflow import BestEffort, Mirror, Store, open_store
+from repro.answers.mlflow import BestEffort, Store, best_effort, open_store
 from repro.answers.mlflow.best_effort import SERVER_WAIT_S
 from tests.support import cli
 from tests.support.cli import EXPERIMENT, QUICK
@@ -200,7 +200,6 @@ def test_live_values_wait_for_nothing(tmp_path, monkeypatch):
     write_events(run)
     with silent_server() as (uri, accepted):
         mirrors = BestEffort(Store(uri, tmp_path), warnings.append)
-        mirrors._mirrors[run] = Mirror(mirrors.store)  # as if the server had answered until now
         for _ in range(1000):
             mirrors.live(run)
         wait_until(lambda: accepted, "the first request")
@@ -211,7 +210,7 @@ def test_live_values_wait_for_nothing(tmp_path, monkeypatch):
 
 def test_a_server_that_refuses_costs_one_warning_and_is_tried_with_the_next_run(tmp_path, monkeypatch):
     warnings, tried = [], []
-    monkeypatch.setattr(Mirror, "update", lambda self, source, running: tried.append(source.folder) or 1 / 0)
+    monkeypatch.setattr(best_effort, "send_run", lambda store, source, running: tried.append(source.folder) or 1 / 0)
     mirrors = BestEffort(Store(f"http://127.0.0.1:{free_port()}", tmp_path), warnings.append)
     runs = [tmp_path / "p" / "e" / name for name in "ab"]
     for run in runs:

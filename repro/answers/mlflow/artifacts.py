@@ -6,11 +6,12 @@ a bucket or a host that the user never named. So only the places that follow fro
 
 from __future__ import annotations
 
-import shutil
+import tempfile
 import urllib.parse
 from pathlib import Path
 from typing import Any
 
+from repro.answers.mlflow.source import Source
 from repro.core import safe_files
 from repro.core.warnings import warn
 
@@ -30,29 +31,29 @@ def location_for(uri: str, root: Path, experiment: str) -> str | None:
     return None if is_http(uri) else _folder_of(root, experiment).as_uri()
 
 
-def put_files(store: Any, experiment: str, run: Any, folder: Path) -> None:
-    """Copy a folder's files to the artifacts of MLflow's run; warn if its place is none of ours.
+def send_files(store: Any, experiment: str, info: Any, source: Source) -> None:
+    """Send a run's files to the artifacts of its MLflow run; warn if their place is none of ours.
 
-    store: a `Store`; experiment: the name of the run's experiment; run: MLflow's `info` of it.
+    store: a `Store`; experiment: the name of the run's experiment; info: MLflow's, of the run.
     """
-    place = run.artifact_uri
-    if is_http(store.uri):
-        if _is_on_server(place):
-            from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
+    from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
-            get_artifact_repository(place, tracking_uri=store.uri).log_artifacts(str(folder))
-            return
-        ours, remedy = f"{FOLDER}:/PATH", "start the server with --serve-artifacts"
+    place = info.artifact_uri
+    if is_http(store.uri):
+        allowed = _is_on_server(place)
+        where, remedy = f"{FOLDER}:/PATH", "start the server with --serve-artifacts"
     else:
-        target = _folder_of(store.root, experiment) / safe_files.checked("MLflow run", run.run_id) / "artifacts"
-        if place == target.as_uri():
+        target = _folder_of(store.root, experiment) / safe_files.checked("MLflow run", info.run_id) / "artifacts"
+        if allowed := place == target.as_uri():
             safe_files.make_folder(target)
-            for path in folder.iterdir():
-                with open(path, "rb") as file, safe_files.open_file(target / path.name, "wb") as copy:
-                    shutil.copyfileobj(file, copy)
-            return
-        ours, remedy = str(store.root.resolve() / FOLDER), "`repro track sync` sends all to a new database"
-    warn(f"MLflow ({store.name}) wants files of runs outside of {ours}: they are not sent; {remedy}")
+            safe_files.check_tree(target)
+        where, remedy = str(store.root.resolve() / FOLDER), "`repro track sync` sends all to a new database"
+    if not allowed:
+        warn(f"MLflow ({store.name}) wants files of runs outside of {where}: they are not sent; {remedy}")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        source.copy_files(Path(folder))
+        get_artifact_repository(place, tracking_uri=store.uri).log_artifacts(folder)
 
 
 def _folder_of(root: Path, experiment: str) -> Path:

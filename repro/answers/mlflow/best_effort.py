@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from repro.answers.mlflow.mirror import Mirror
+from repro.answers.mlflow.send import send_run, show_experiment
 from repro.answers.mlflow.source import of_folder
 from repro.answers.mlflow.store import Store, prepare, reason
 
@@ -27,14 +27,14 @@ class BestEffort:
         """warn: called with one line for the user; by default prints it to standard error."""
         self.store = store
         self._warn = warn or (lambda text: print(text, file=sys.stderr, flush=True))
-        self._mirrors: dict[Path, Mirror | None] = {}  # by run folder; None: abandoned
+        self._abandoned: set[Path] = set()  # folders of runs that MLflow did not take
         self._turn = threading.Lock()
         self._request: threading.Thread | None = None
         self._off = self._warned = False
 
     def begin(self, folder: Path) -> None:
         """Mirror a run that is about to start."""
-        self._mirrors[folder] = Mirror(self.store)
+        self._abandoned.discard(folder)
         with self._turn:
             self._request_update(folder, running=True)
 
@@ -57,7 +57,7 @@ class BestEffort:
         the end of the process."""
         limit_s = SERVER_WAIT_S if self.store.is_server else FILE_WAIT_S
         wait_s = limit_s if wait_s is None else wait_s
-        if self._off or self._mirrors[folder] is None:
+        if self._off or folder in self._abandoned:
             return
         try:
             prepare()  # takes seconds, which do not count for the server
@@ -74,16 +74,13 @@ class BestEffort:
             self._give_up(f"has not answered within {wait_s:.0f} s")
 
     def _update(self, folder: Path, running: bool) -> None:
-        mirror = self._mirrors[folder]
         try:
             source = of_folder(folder)
-            if mirror and source:
-                mirror.update(source, running)
-                if not (running and mirror.viewed):  # a link to the view must work
-                    mirror.show()
-                    mirror.viewed = True
+            experiment = send_run(self.store, source, running) if source else None
+            if source and experiment and not running:
+                show_experiment(self.store, experiment, source.identity.metric)
         except Exception as error:  # no error of MLflow stops a run; the next run tries again
-            self._mirrors[folder] = None
+            self._abandoned.add(folder)
             self._warn_once(f"does not take this run: {reason(error)}")
 
     def _give_up(self, why: str) -> None:

@@ -1,16 +1,27 @@
 """The names and values of a run's metrics, tags and parameters in MLflow, without importing MLflow.
 
 The part of a metric's name before the slash is its section on MLflow's chart page; metrics of the curve have none.
+
+Time axis: MLflow draws a metric over "relative time", the time since the metric's first point. A curve point has the
+timestamp `base + train_s`, where base is the start of the run, and each metric has a first point at base: the
+evaluation before training, or NaN, which charts leave out. Relative time is then the training clock: without
+evaluation, checkpoints and logging, and in virtual seconds for simulated runs. Samples of the machine
+(`repro.answers.mlflow.machine`) have the time of the wall clock.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
 import math
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from repro.answers.mlflow.machine import SAMPLES
 from repro.answers.mlflow.source import Source
+from repro.core import safe_files
 from repro.experiment import papers
 from repro.records import variants
 from repro.records.identity import Identity
@@ -28,28 +39,12 @@ class Point(NamedTuple):
     timestamp: int
     value: float
 
-    @property
-    def place(self) -> tuple[str, int, int]:
-        return self[:3]
-
 
 # sections of the metrics of a finished run, in the order of the chart page
 SECTIONS = (
     *("final", "time_to", "step", "phases", "communication", "speed", "staleness", "counters"),
     *("server_phases", "memory"),
 )
-SOURCE, SOURCE_TYPE, COMMIT = "mlflow.source.name", "mlflow.source.type", "mlflow.source.git.commit"
-OWN_TAGS = (
-    *("paper", "experiment", "figure", "variant", "seed", "scale", "breakdown", "workers", "fabric", "launcher"),
-    *("kind", "imbalance", "strategy", "testbed", "dataset", "stand_in", "hardware", "group", "repro.key", "repro.run"),
-    *(SOURCE, SOURCE_TYPE, COMMIT),
-)
-
-
-def is_own_metric(name: str) -> bool:
-    """Whether mirrors make a metric of this name, besides those of `curve_points`."""
-    section, slash, _ = name.partition("/")
-    return bool(slash) and section in (*SECTIONS, "target")  # lines of targets, which earlier versions drew
 
 
 def experiment_name(identity: Identity, kind: str) -> str:
@@ -71,6 +66,26 @@ def curve_points(evaluations: Iterable[Mapping[str, Any]], base: int) -> list[Po
             anchored.add(key)
             points.append(Point(key, evaluation["iteration"], timestamp, float(value)))
     return points
+
+
+def sampled_points(folder: Path | None) -> list[Point]:
+    """The samples of the machine in a run's folder, a step each; an incomplete line is ignored."""
+    try:
+        lines = safe_files.read(folder / SAMPLES).decode("utf-8").splitlines() if folder else []
+    except (OSError, UnicodeDecodeError):
+        return []
+    points = []
+    for step, line in enumerate(lines):
+        with contextlib.suppress(ValueError):
+            values: dict[str, float] = json.loads(line)
+            timestamp = round(values.pop("time"))
+            points += [Point(f"system/{name}", step, timestamp, float(value)) for name, value in values.items()]
+    return points
+
+
+def final_points(record: Record, base: int) -> list[Point]:
+    """The numbers of a finished run, at step 0: the UI draws metrics without other steps as bars."""
+    return [Point(key, 0, base, value) for key, value in final_metrics(record).items()]
 
 
 def final_metrics(record: Record) -> dict[str, float]:
@@ -117,29 +132,40 @@ def place(identity: Identity) -> str:
 
 
 def tags(source: Source) -> dict[str, str]:
-    """The tags for grouping and filtering. Seeds of a variant with equal configuration and data share `group`; `figure`
-    is what the experiment shows by the paper's file; `dataset` is the configured name, also where a stand-in is used.
+    """The tags for grouping and filtering."""
+    return {key: str(value) for key, value in tag_values(source).items() if value is not None}
+
+
+def tag_values(source: Source) -> dict[str, Any]:
+    """The values of all tags, None where a run has none. Seeds of a variant with equal configuration and data share
+    `group`; `figure` is what the experiment shows by the paper's file; `dataset` is the configured name, also where a
+    stand-in is used.
     """
     own, record, launcher = source.identity, source.record, source.identity.testbed.launcher
-    plain = ("paper", "experiment", "seed", "scale", "breakdown", "workers")
     shown = {entry.experiment: entry.shows for entry in papers.entries(own.paper)}
+    data = record and record.result.dataset
     # the record resolves a stand-in that is "auto" in the configuration
-    standin = isinstance(data := record and record.result.dataset, Data) and data.standin
-    values = {key: getattr(own, key) for key in plain} | {"kind": source.kind, "figure": shown.get(own.experiment)}
-    values |= {
+    standin = data.standin if isinstance(data, Data) else None
+    plain = ("paper", "experiment", "seed", "scale", "breakdown", "workers")
+    return {key: getattr(own, key) for key in plain} | {
+        "kind": source.kind,
+        "figure": shown.get(own.experiment),
         "variant": variants.label(own),
-        SOURCE: f"repro run {place(own)}",
-        SOURCE_TYPE: "JOB" if launcher == "srun" else "LOCAL",
+        "launcher": launcher,
+        "imbalance": own.imbalance.name,
+        "strategy": own.strategy.name,
+        "testbed": own.testbed.name,
+        "dataset": data_name(source),
+        "stand_in": standin,
+        "fabric": record and record.fabric,
+        "hardware": record and record.hardware.class_,
+        "group": f"{group(own)} / stand-in data" if standin else group(own),
+        "repro.key": source.key,
+        "repro.run": source.run,
+        "mlflow.source.name": f"repro run {place(own)}",
+        "mlflow.source.type": "JOB" if launcher == "srun" else "LOCAL",
+        "mlflow.source.git.commit": source.provenance.get("commit"),
     }
-    values |= {"launcher": launcher, "imbalance": own.imbalance.name, "strategy": own.strategy.name}
-    values |= {"testbed": own.testbed.name, "dataset": data_name(source)}
-    values["group"] = " / ".join([group(own), *(["stand-in data"] if standin else [])])
-    values |= {"repro.key": source.key, "repro.run": source.run, COMMIT: source.provenance.get("commit")}
-    if record:
-        values |= {"fabric": record.fabric, "hardware": record.hardware.class_}
-    if isinstance(data, Data):
-        values["stand_in"] = standin
-    return {key: str(value) for key, value in values.items() if value is not None}
 
 
 def data_name(source: Source) -> str | None:

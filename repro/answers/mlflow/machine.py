@@ -14,12 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from repro.answers.mlflow.format import Point
 from repro.core import safe_files
 from repro.core.errors import InputError
 
 SAMPLES = "system.jsonl"  # in a run's folder, a sample a line: {"time": milliseconds since 1970, name: value, ...}
-SECTION = "system/"  # of the metrics' names
 EVERY_S = 10.0  # a sample takes about a millisecond of a core
 
 
@@ -34,21 +32,6 @@ def sampled(folder: Path, every_s: float = EVERY_S) -> Iterator[None]:
     finally:
         over.set()
         thread.join(every_s)
-
-
-def sampled_points(folder: Path) -> list[Point]:
-    """The samples in a run's folder as points of metrics, a step each; an incomplete line is ignored."""
-    try:
-        lines = safe_files.read(folder / SAMPLES).decode("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError):
-        return []
-    points = []
-    for step, line in enumerate(lines):
-        with contextlib.suppress(ValueError):
-            values: dict[str, float] = json.loads(line)
-            timestamp = round(values.pop("time"))
-            points += [Point(f"{SECTION}{name}", step, timestamp, float(value)) for name, value in values.items()]
-    return points
 
 
 def _sample(path: Path, over: threading.Event, every_s: float) -> None:

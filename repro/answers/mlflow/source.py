@@ -1,35 +1,39 @@
-"""The content of a run to mirror, from its folder or its record in the reference."""
+"""A run to send: from its folder, or from its record in the reference."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
+from repro.answers.mlflow.machine import SAMPLES
 from repro.core import safe_files
 from repro.core.errors import InputError
 from repro.core.fields import line
-from repro.experiment.files import read_yaml
+from repro.experiment.files import read_yaml, yaml_of
 from repro.records import kinds, store
 from repro.records.events import read_events
 from repro.records.identity import Identity
 from repro.records.record import Record, TrainResult
 
 ENDS = ("failed", "diverged")  # events
+FILES = ("summary.json", "config.yaml", "events.jsonl", SAMPLES, "trace.rank*.json")  # traces: `profile_steps`
 
 
 @dataclass(frozen=True)
 class Source:
-    """evaluations: its curve; digest: of all content; record: of a finished run; failure: why a run failed."""
+    """evaluations: its curve; digest: of all content; record: of a finished run; failure: why a run failed; folder:
+    None for a run of the reference."""
 
     identity: Identity
     key: str
     run: str
-    folder: Path
+    folder: Path | None
     evaluations: list[dict[str, Any]]
     digest: str
     record: Record | None = None
@@ -46,6 +50,17 @@ class Source:
     @property
     def status(self) -> str:
         return "FINISHED" if self.record else "FAILED" if self.failure else "KILLED"
+
+    def copy_files(self, target: Path) -> None:
+        """Copy the run's files to a folder, because MLflow would follow links; of the reference, write them."""
+        if self.folder:
+            for path in (path for pattern in FILES for path in self.folder.glob(pattern)):
+                with safe_files.open_file(path) as file, open(target / path.name, "xb") as copy:
+                    shutil.copyfileobj(file, copy)
+        elif self.record:
+            # on one line, which MLflow's page unfolds: indenting takes as long as sending the run
+            (target / "summary.json").write_text(json.dumps(self.record.plain(), sort_keys=True), encoding="utf-8")
+            (target / "config.yaml").write_text(yaml_of(self.identity.plain()), encoding="utf-8")
 
 
 def of_folder(folder: Path) -> Source | None:
@@ -68,8 +83,8 @@ def of_folder(folder: Path) -> Source | None:
     return Source(identity, begun["key"], folder.name, folder, evaluations, digest, failure=failure)
 
 
-def of_record(record: Record, folder: Path, evaluations: list[dict[str, Any]] | None = None) -> Source:
-    """A finished run. folder: with the files to mirror; evaluations: default: those of the record."""
+def of_record(record: Record, folder: Path | None = None, evaluations: list[dict[str, Any]] | None = None) -> Source:
+    """A finished run. evaluations: default: those of the record."""
     if evaluations is None:
         evaluations = record.result.curve if isinstance(record.result, TrainResult) else []
     digest = _digest(json.dumps(record.plain(), sort_keys=True).encode())

@@ -7,8 +7,7 @@ import os
 import re
 import sqlite3
 import urllib.parse
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -37,33 +36,34 @@ class Store:
         self.root = root or results_root()
         self.uri = tracking_uri(uri, self.root)
         self._client: Any = None
-        self.made: set[str] = set()  # ids of experiments that this store created
+        self._experiments: dict[str, str] = {}  # name -> MLflow's id
         self.parents: dict[tuple[str, str], str] = {}  # experiment and variant -> id of the variant's run
+        self.sent: dict[str, set[Any]] = {}  # id of a run that goes on -> the points that this process sent
 
     @property
     def client(self) -> Any:
         self._client = self._client or open_store(self.uri, self.root)
         return self._client
 
-    def experiment(self, name: str, note: str) -> Any:
-        """The MLflow experiment of this name; created, or restored if it was deleted, with a note."""
+    def experiment(self, name: str, tags: dict[str, str]) -> str:
+        """MLflow's id of the experiment of this name; created with these tags, or restored if it was deleted."""
         from mlflow.exceptions import MlflowException
 
+        if name in self._experiments:
+            return self._experiments[name]
         experiment = self.client.get_experiment_by_name(name)
-        if experiment and experiment.lifecycle_stage == "active":
-            return experiment
         if not experiment:
             location = location_for(self.uri, self.root, name)
             try:
-                self.made.add(self.client.create_experiment(name, location, {KIND_OF_PAGE: TRAINING}))
+                self.client.create_experiment(name, location, {KIND_OF_PAGE: TRAINING} | tags)
             except MlflowException as error:
                 if error.error_code != "RESOURCE_ALREADY_EXISTS":  # created by another command
                     raise
             experiment = self.client.get_experiment_by_name(name)
         if experiment.lifecycle_stage != "active":
             self.client.restore_experiment(experiment.experiment_id)
-        self.client.set_experiment_tag(experiment.experiment_id, NOTE, note)
-        return experiment
+        self._experiments[name] = experiment.experiment_id
+        return self._experiments[name]
 
     @property
     def is_server(self) -> bool:
@@ -196,24 +196,6 @@ def _check_file(uri: str) -> None:
         raise FaultError(f"{path}: not an MLflow database ({error}); move it away") from None
 
 
-@contextmanager
-def hurried() -> Iterator[None]:
-    """Open SQLite connections without fsync, of which MLflow needs about eight a run. What a crash of the machine loses
-    can be mirrored again."""
-    from sqlalchemy import event
-    from sqlalchemy.engine import Engine
-
-    def hurry(connection: Any, _: Any) -> None:
-        if isinstance(connection, sqlite3.Connection):
-            connection.execute("PRAGMA synchronous=OFF")
-
-    event.listen(Engine, "connect", hurry)
-    try:
-        yield
-    finally:
-        event.remove(Engine, "connect", hurry)
-
-
 def _opened(client: Any) -> Any:
     client.search_experiments(max_results=1)  # the first call connects
     return client
@@ -230,15 +212,13 @@ def reason(error: BaseException) -> str:
     for pattern, words in {
         TOO_LONG: f"its response is longer than {MOST_BYTES >> 20} MiB or {MOST_S:g} s",
         REDIRECTED: "it redirects to another address; name that in MLFLOW_TRACKING_URI",
-        "Connection refused": "connection refused",
         "Read timed out": f"no answer within {os.environ.get('MLFLOW_HTTP_REQUEST_TIMEOUT', REQUEST_S)} s",
         "timed out": "no connection in time",
-        "NameResolutionError|Name or service not known": "its host is unknown",
-        "Connection reset|RemoteDisconnected|Connection aborted": "it broke off the connection",
-        "Network is unreachable": "network is unreachable",
-        "No route to host": "no route to its host",
+        "RemoteDisconnected": "it broke off the connection",
     }.items():
         if re.search(pattern, text):
             return words
+    if system := re.search(r"\[Errno -?\d+\] ([\w ]+)", text):  # as connection refused
+        return system[1].lower()
     lines = text.strip().splitlines()
     return public(lines[0])[:200] if lines else type(error).__name__

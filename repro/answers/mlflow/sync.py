@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import fcntl
-import json
-import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from repro.answers.mlflow.mirror import Mirror
-from repro.answers.mlflow.source import of_folder, of_record
-from repro.answers.mlflow.store import Store, hurried, reason
+from repro.answers.mlflow.send import send_run, show_experiment
+from repro.answers.mlflow.source import Source, of_folder, of_record
+from repro.answers.mlflow.store import Store, reason
 from repro.core import safe_files
 from repro.core.errors import FaultError, InputError, ReproError
 from repro.core.paths import REFERENCE, results_root
 from repro.core.warnings import warn
-from repro.experiment.files import yaml_of
 from repro.records import reference
-from repro.records.record import Record
 from repro.records.store import run_folders
 
 FILES = ("summary.json", "events.jsonl")  # a run has one of these
@@ -50,44 +47,52 @@ def sync_all(
     """
     root = root or results_root()
     store = Store(uri, root)
-    own = {folder.relative_to(root): folder for folder in run_folders(root, paper or "*", FILES)}
-    published = [
-        run
+    todo = runs_to_read(root, paper)
+    if paper and not todo:
+        raise InputError(f"no runs of {paper!r} in {root}; `repro results` lists what is there")
+    counts: Counter[str] = Counter()
+    changed: dict[str, str] = {}  # MLflow experiment -> metric, to update its view
+    said_at = time.monotonic()
+    for number, (name, read) in enumerate(todo):
+        if say and time.monotonic() - said_at > PROGRESS_S:
+            say(f"{number} of {len(todo)} runs: {name}")
+            said_at = time.monotonic()
+        try:
+            if isinstance(source := read(), Source):
+                experiment = send_run(store, source)
+                counts["done" if experiment else "already"] += 1
+                changed |= {experiment: source.identity.metric} if experiment else {}
+            elif source:
+                counts[source] += 1
+        except InputError as error:  # of one run, which keeps no other from being mirrored
+            warn(f"{error}; left out")
+        except Exception as error:
+            if not is_of_run(error):
+                raise as_fault(error, store, f"{counts['done']} of {len(todo)} runs were mirrored") from None
+            warn(f"{name}: MLflow cannot show what it holds ({reason(error)}); left out")
+    try:
+        for experiment, metric in changed.items():
+            show_experiment(store, experiment, metric)
+    except Exception as error:
+        raise as_fault(error, store, "all runs were mirrored, but not all views") from None
+    return Synced(counts["done"], counts["already"], counts["running"])
+
+
+def runs_to_read(root: Path, paper: str | None) -> list[tuple[str, Callable[[], Source | str | None]]]:
+    """The name of each run, and the function that reads it: a `Source`, the field of `Synced` that it counts for, or
+    None without a run."""
+    folders = {folder.relative_to(root): folder for folder in run_folders(root, paper or "*", FILES)}
+    return [(str(folder), partial(read_folder, folder)) for folder in folders.values()] + [
+        (f"{REFERENCE}: {run.name}", partial(of_record, run))
         for name in reference.papers(root / REFERENCE)
         if paper in (None, name)
         for run in reference.read(name, root / REFERENCE)
-        if Path(name, run.name) not in own
+        if Path(name, run.name) not in folders
     ]
-    if paper and not (own or published):
-        raise InputError(f"no runs of {paper!r} in {root}; `repro results` lists what is there")
-    todo: list[tuple[str, Callable[[], Mirror | str | None]]]
-    todo = [(str(folder), partial(sync_one, store, folder)) for folder in own.values()]
-    todo += [(f"{REFERENCE}: {run.name}", partial(sync_published, store, run)) for run in published]
-    counts = {"done": 0, "already": 0, "running": 0}
-    changed: dict[str, Mirror] = {}  # one for each MLflow experiment, to update its view
-    said_at = time.monotonic()
-    with hurried():
-        for number, (name, one) in enumerate([*todo, ("views", lambda: show(changed))]):
-            if say and time.monotonic() - said_at > PROGRESS_S:
-                say(f"{number} of {len(todo)} runs: {name}")
-                said_at = time.monotonic()
-            try:
-                if isinstance(what := one(), Mirror):
-                    changed[what.experiment] = what
-                    counts["done"] += 1
-                elif what:
-                    counts[what] += 1
-            except InputError as error:  # of one run, which keeps no other from being mirrored
-                warn(f"{error}; left out")
-            except ReproError:
-                raise
-            except Exception as error:
-                if is_of_run(error):
-                    warn(f"{name}: MLflow cannot show what it holds ({reason(error)}); left out")
-                    continue
-                sent = f"{counts['done']} of {len(todo)} runs were mirrored"
-                raise FaultError(f"MLflow ({store.name}): {reason(error)}; {sent}, the same command goes on") from None
-    return Synced(**counts)
+
+
+def read_folder(folder: Path) -> Source | str | None:
+    return "running" if _is_running(folder) else of_folder(folder)
 
 
 def is_of_run(error: Exception) -> bool:
@@ -100,36 +105,10 @@ def is_of_run(error: Exception) -> bool:
     return isinstance(error, OF_VALUES) and not isinstance(error, OSError)  # requests raises both
 
 
-def show(mirrors: Mapping[str, Mirror]) -> None:
-    for mirror in mirrors.values():
-        mirror.show()
-
-
-def sync_published(store: Store, run: Record) -> Mirror | str:
-    """Mirror a run of the reference, which has no folder: its files are written if MLflow lacks them."""
-    mirror = Mirror(store)
-    with tempfile.TemporaryDirectory() as folder:
-        source = of_record(run, Path(folder))
-        if mirror.is_complete(source):
-            return "already"
-        # without fsync and on one line, which MLflow's page unfolds: indenting takes as long as mirroring the run
-        Path(folder, "summary.json").write_text(json.dumps(run.plain(), sort_keys=True), encoding="utf-8")
-        Path(folder, "config.yaml").write_text(yaml_of(run.identity.plain()), encoding="utf-8")
-        mirror.update(source)
-    return mirror
-
-
-def sync_one(store: Store, folder: Path) -> Mirror | str | None:
-    """Mirror a run folder; returns its mirror, or the field of `Synced` that it counts for, or None without a run."""
-    if _is_running(folder):
-        return "running"
-    if (source := of_folder(folder)) is None:
-        return None
-    mirror = Mirror(store)
-    if mirror.is_complete(source):
-        return "already"
-    mirror.update(source)
-    return mirror
+def as_fault(error: Exception, store: Store, what: str) -> ReproError:
+    if isinstance(error, ReproError):
+        return error
+    return FaultError(f"MLflow ({store.name}): {reason(error)}; {what}, the same command goes on")
 
 
 def _is_running(folder: Path) -> bool:

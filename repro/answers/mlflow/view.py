@@ -14,6 +14,7 @@ from repro.answers.mlflow.format import SECTIONS
 from repro.training.evaluation.metrics import METRICS
 
 SHARED_VIEW = "time-to-accuracy"  # the name of the state
+VIEW = f"mlflow.sharedViewState.{SHARED_VIEW}"  # the tag
 CURVES, BREAKDOWN = "Time to accuracy", "Breakdown of a step (ms)"
 CLOSED = ("phases", "communication", "Model metrics", "System metrics")  # collapsed sections; two are MLflow's own
 MOST_PARTS = 8  # charts of parts of a step
@@ -87,7 +88,8 @@ def parts_of_step(runs: Sequence[Any]) -> list[str]:
 def columns(metric: str, runs: Sequence[Any]) -> list[str]:
     """The columns of the table: tags, parameters that differ (factors first), score, times to targets, speed."""
     values: dict[str, set[str | None]] = {}
-    for name in sorted({name for run in runs for name in run.params}, key=lambda name: not name.startswith("factors.")):
+    names = {name for run in runs for name in run.params}
+    for name in sorted(names, key=lambda name: (not name.startswith("factors."), name)):
         values[name] = {run.params.get(name) for run in runs}
     differ = [name for name, of in values.items() if len(of) > 1 and name.split(".")[0] not in (*TAGS, "variant")]
     numbers = {name for run in runs for name in run.metrics}

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from repro.answers.mlflow import Mirror, Store, open_store, tracking_uri
+from repro.answers.mlflow import Store, open_store, send_run, tracking_uri
 from repro.answers.mlflow.source import Source, of_folder
 from repro.core.phases import PHASES
 from repro.experiment.files import yaml_of
@@ -66,11 +66,11 @@ def write_events(folder, *evaluations, end=None, key="k1", **config):
     (folder / "config.yaml").write_text(yaml_of(CONFIG | config))
 
 
-def mirrored(root, folder, running=False, mirror=None):
-    """The mirror of the run in the folder, after an update."""
-    mirror = mirror or Mirror(Store(root=root))
-    mirror.update(of_folder(folder), running)
-    return mirror
+def mirrored(root, folder, running=False, store=None):
+    """The store of the run in the folder, after an update; store: of the same command."""
+    store = store or Store(root=root)
+    send_run(store, of_folder(folder), running)
+    return store
 
 
 def planned(key="k1", folder=Path("pipe-sgd-t-s3"), **config):

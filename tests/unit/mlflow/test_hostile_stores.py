@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from repro.answers.mlflow import Mirror, Store, server_responses, sync_all
+from repro.answers.mlflow import Store, send_run, server_responses, sync_all
 from repro.answers.mlflow.source import of_folder
 from repro.core.errors import FaultError
 from tests.support.hostile_server import hostile_server
@@ -35,7 +35,7 @@ def test_a_database_that_names_another_folder_gets_no_files(root, folder, victim
 def test_files_do_not_follow_a_link_out_of_the_results_folder(root, folder, victim, monkeypatch, capsys):
     monkeypatch.setenv("REPRO_RESULTS", str(root))
     write_events(folder, evaluation(10, 1.0, 0.8))
-    Mirror(Store(root=root)).update(of_folder(folder), running=True)
+    send_run(Store(root=root), of_folder(folder), running=True)
     run = runs_of(root)[1][0].info.run_id
     place = root / "mlflow-artifacts" / EXPERIMENT
     place.mkdir(parents=True)

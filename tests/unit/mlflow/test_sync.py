@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from repro.answers.mlflow import BestEffort, Mirror, Store, open_store, store, sync_all, tracking_uri
+from repro.answers.mlflow import BestEffort, Store, open_store, send_run, store, sync_all, tracking_uri
 from repro.answers.mlflow.format import tags
 from repro.answers.mlflow.store import database_file
 from repro.answers.mlflow.view import SHARED_VIEW
@@ -173,7 +173,7 @@ def test_kinds_are_apart(root, folder):
     client = open_store(tracking_uri(None, root), root)
     others = client.create_experiment("pipesgd/fig4-mnist-other")
     client.create_run(others, tags=tags(planned()))
-    Mirror(Store(root=root)).update(planned("k2", testbed={"name": "a", "kind": "simulated", "launcher": "virtual"}))
+    send_run(Store(root=root), planned("k2", testbed={"name": "a", "kind": "simulated", "launcher": "virtual"}))
     write_finished(folder, [evaluation(10, 1.0, 0.8), evaluation(20, 2.0, 0.9)])
     assert sync_all(root).done == 1
     assert len(client.search_runs([others])) == 1
@@ -183,15 +183,3 @@ def test_kinds_are_apart(root, folder):
     view = json.loads(experiment.tags[f"mlflow.sharedViewState.{SHARED_VIEW}"])
     assert view["compareRunCharts"][0]["selectedMetricKeys"] == ["top1"]
     assert sync_all(root) == (0, 1, 0)
-
-
-def test_a_sync_of_many_runs_does_not_wait_for_the_disk(tmp_path):
-    from sqlalchemy import create_engine, text
-
-    def waits():
-        with create_engine(f"sqlite:///{tmp_path}/some.db").connect() as connection:
-            return connection.execute(text("PRAGMA synchronous")).scalar()
-
-    with store.hurried():
-        assert waits() == 0
-    assert waits() == 2

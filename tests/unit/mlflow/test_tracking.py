@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from repro.answers.mlflow import Mirror, Store, open_store, sync_all, tracking_uri
-from repro.answers.mlflow.format import tags
-from repro.answers.mlflow.machine import sampled, sampled_points
+from repro.answers.mlflow import Store, open_store, send_run, sync_all, tracking_uri
+from repro.answers.mlflow.format import sampled_points, tags
+from repro.answers.mlflow.machine import sampled
 from repro.answers.mlflow.source import of_folder
 from repro.core.errors import InputError
 from repro.records.events import EventLog
@@ -18,10 +18,10 @@ from tests.unit.mlflow.made import CHECKSUM, evaluation, mirrored, planned, runs
 
 def test_a_finished_run_has_curve_numbers_tags_parameters_and_files(root, folder, capfd):
     write_events(folder, evaluation(0, 0.0, 0.1), evaluation(10, 1.0, 0.8), evaluation(20, 2.0, 0.9))
-    mirror = mirrored(root, folder, running=True)
+    store = mirrored(root, folder, running=True)
     config = {"optimizer": {"lr": 0.1}, "dataset": {"name": "mnist"}, "targets": [0.8, 0.99]}
     write_finished(folder, config=config)
-    mirrored(root, folder, mirror=mirror)
+    mirrored(root, folder, store=store)
     client, [run] = runs_of(root)
     assert run.info.status == "FINISHED" and run.info.run_name == "Pipe-SGD + T, seed 3"
     history = client.get_metric_history(run.info.run_id, "top1")
@@ -75,16 +75,16 @@ def test_a_run_s_name_says_what_is_not_as_the_experiment_has_it(root, folder):
 
 def test_a_resumed_run_goes_on_in_its_mlflow_run_and_repeats_no_point(root, folder):
     write_events(folder, evaluation(10, 1.0, 0.8))
-    mirrored(root, folder, mirror=mirrored(root, folder, running=True))
+    mirrored(root, folder, store=mirrored(root, folder, running=True))
     client, [killed] = runs_of(root)
     assert killed.info.status == "KILLED"
     add_by_hand(client, killed)
     with EventLog(folder / "events.jsonl") as log:
         log.append("resume", iteration=10)
         log.append("evaluation", **evaluation(20, 2.0, 0.9))
-    mirror = mirrored(root, folder, running=True)
+    store = mirrored(root, folder, running=True)
     assert runs_of(root)[1][0].info.status == "RUNNING"
-    mirrored(root, folder, running=True, mirror=mirror)
+    mirrored(root, folder, running=True, store=store)
     client, [run] = runs_of(root)
     assert run.info.run_id == killed.info.run_id and has_what_was_added(run)
     history = client.get_metric_history(run.info.run_id, "top1")
@@ -106,12 +106,12 @@ def has_what_was_added(run):
 
 def test_iterations_done_again_replace_the_points_and_keep_what_was_added_by_hand(root, folder):
     write_events(folder, evaluation(10, 1.0, 0.8), evaluation(20, 2.0, 0.9))
-    mirror = mirrored(root, folder, running=True)
+    store = mirrored(root, folder, running=True)
     add_by_hand(*((found := runs_of(root))[0], found[1][0]))
     with EventLog(folder / "events.jsonl") as log:
         log.append("resume", iteration=10)
         log.append("evaluation", **evaluation(20, 2.5, 0.9))
-    mirrored(root, folder, running=True, mirror=mirror)
+    mirrored(root, folder, running=True, store=store)
     client, [run] = runs_of(root)
     history = client.get_metric_history(run.info.run_id, "top1")
     assert [point.timestamp - run.info.start_time for point in history] == [0, 1000, 2500]
@@ -143,9 +143,9 @@ def test_a_run_that_stopped_half_way_is_completed_and_made_once(root, folder):
     def attempt(key, most):
         store = Store(root=root)
         store._client = Dying(client, writes, iter(range(most)))
-        mirror, source = Mirror(store), replace(of_folder(folder), key=key)
-        mirror.update(source, running=True)
-        mirror.update(source)
+        source = replace(of_folder(folder), key=key)
+        send_run(store, source, running=True)
+        send_run(store, source)
 
     while not complete:
         key = f"after {count} writes"
@@ -213,7 +213,7 @@ def test_of_two_mlflow_runs_of_one_run_one_stays_with_what_was_added_to_either(r
 
 def test_a_configuration_is_enough(root):
     testbed = {"name": "paper/pipesgd", "kind": "simulated", "launcher": "virtual"}
-    Mirror(Store(root=root)).update(planned(testbed=testbed, strategy={"name": "dsync", "codec": "none"}))
+    send_run(Store(root=root), planned(testbed=testbed, strategy={"name": "dsync", "codec": "none"}))
     [run] = runs_of(root, "pipesgd/fig4-mnist (simulated)")[1]
     assert run.data.tags["testbed"] == "paper/pipesgd" and run.data.tags["strategy"] == "dsync"
     assert run.data.params["strategy.codec"] == "none" and not {"paper", "experiment", "changed"} & set(run.data.params)
@@ -237,7 +237,7 @@ def test_the_machine_is_sampled_while_a_run_trains_and_shown_with_it(root, folde
     assert all(point.value >= 0 for point in points) and points[0].timestamp <= points[-1].timestamp
     write_finished(folder)
     for _ in range(2):
-        mirrored(root, folder, mirror=mirrored(root, folder, running=True))
+        mirrored(root, folder, store=mirrored(root, folder, running=True))
     client, [run] = runs_of(root)
     history = client.get_metric_history(run.info.run_id, "system/cpu_utilization_percentage")
     assert len(history) == len([point for point in points if point.key == history[0].key])

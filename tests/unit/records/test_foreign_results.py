@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from repro.answers.mlflow import machine, sync_all
+from repro.answers.mlflow.format import sampled_points
 from repro.answers.pages import writing
 from repro.core import atomic, locks, safe_files
 from repro.core.atomic import write_atomically
@@ -135,7 +136,7 @@ def test_the_machine_s_samples_go_to_no_other_file(folder, victim):
     (folder / machine.SAMPLES).symlink_to(victim)
     with machine.sampled(folder, 0.01):
         pass
-    refused(folder / machine.SAMPLES, machine.sampled_points, folder)
+    refused(folder / machine.SAMPLES, sampled_points, folder)
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])

@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import lru_cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoints, entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
@@ -223,8 +223,13 @@ def _modules_in(folders: tuple[str, ...], changed_ns: tuple[int, ...]) -> tuple[
 
 @lru_cache(maxsize=16)
 def registered(group: str, path: tuple[str, ...]) -> dict[str, str]:
-    """name -> value of a group's entry points; cached, because this reads files of all installed packages."""
-    return {entry.name: entry.value for entry in entry_points(group=group)}
+    """name -> value of a group's entry points; all are read at once, because they are in files of every package."""
+    return {entry.name: entry.value for entry in _entry_points(path).select(group=group)}
+
+
+@lru_cache(maxsize=16)
+def _entry_points(path: tuple[str, ...]) -> EntryPoints:
+    return entry_points()
 
 
 def parse(kind: str, name: str, options: type[T], values: Mapping[str, Any], part: str) -> T:

@@ -4,14 +4,14 @@ configuration in its folder."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 from pydantic import ConfigDict, Field, field_validator
 
-from repro.core import config_folders, safe_files, yaml_files
+from repro.core import config_folders, safe_files, user_cache, yaml_files
 from repro.core.atomic import write_atomically
 from repro.core.errors import InputError
 from repro.core.fields import Model, Text, checked
@@ -178,20 +178,33 @@ def _experiments_of(path: Path) -> dict[str, Place]:
 
 def _in_folder(folder: Path) -> dict[str, Place]:
     """name -> place of the configurations in a folder, without subfolders."""
-    configurations: dict[str, Place] = {}
-    for path in sorted(folder.glob("*.yaml")):
-        names = _each(path, path.stat().st_mtime_ns)
-        configurations |= {path.stem: (path, None)} if names is None else {name: (path, name) for name in names}
-    return configurations
+    states = {path.name: path.stat() for path in sorted(folder.glob("*.yaml"))}
+    return _read_names(folder, tuple((name, state.st_mtime_ns, state.st_size) for name, state in states.items()))
 
 
-@cache
-def _each(path: Path, modified_ns: int) -> tuple[str, ...] | None:
+@lru_cache(maxsize=1000)
+def _read_names(folder: Path, state: tuple[tuple[str, int, int], ...]) -> dict[str, Place]:
+    """As `_in_folder`; kept for later commands, because reading all files takes as long as importing Hydra. state: of
+    the folder's files, for the cache alone."""
+    key = [str(folder), state]
+    if (several := user_cache.load("names", key)) is None:
+        several = {name: _names_of_each(folder / name) for name, _, _ in state}
+        user_cache.save("names", key, several)
+    places: dict[str, Place] = {}
+    for name, entries in several.items():
+        path = folder / name
+        places |= {path.stem: (path, None)} if entries is None else {entry: (path, entry) for entry in entries}
+    return places
+
+
+def _names_of_each(path: Path) -> list[str] | None:
+    """The names in a file with several configurations."""
     try:
         content = yaml_files.read(path)
     except InputError:
         return None  # its use raises the error
-    return tuple(content[EACH]) if isinstance(content, dict) and isinstance(content.get(EACH), dict) else None
+    several = content.get(EACH) if isinstance(content, dict) else None
+    return [name for name in several if isinstance(name, str)] if isinstance(several, dict) else None
 
 
 def _merged(common: dict[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:

@@ -31,6 +31,17 @@ def folder(tmp_path, monkeypatch):
     return made
 
 
+def test_names_are_read_once_and_again_when_a_file_changes(folder, monkeypatch, tmp_path_factory):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+    names = config.experiment_names("mypaper")
+    files._read_names.cache_clear()  # as in another command
+    with monkeypatch.context() as patch:
+        patch.setattr(files.yaml_files, "read", lambda path: pytest.fail(f"{path} was read again"))
+        assert config.experiment_names("mypaper") == names
+    (folder / "fig1.yaml").write_text(SEVERAL + "  fig1-deep:\n")
+    assert config.experiment_names("mypaper") == ["mypaper/fig1-deep", *names]
+
+
 def test_each_has_its_own_over_what_is_common(folder):
     assert config.experiment_names("mypaper") == ["mypaper/fig1-plain", "mypaper/fig1-small", "mypaper/fig1-wide"]
     small, wide, plain = (files.own_file(f"mypaper/fig1-{name}") for name in ("small", "wide", "plain"))

@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import lru_cache
-from importlib.metadata import EntryPoints, entry_points
+from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
@@ -228,7 +228,7 @@ def registered(group: str, path: tuple[str, ...]) -> dict[str, str]:
 
 
 @lru_cache(maxsize=16)
-def _entry_points(path: tuple[str, ...]) -> EntryPoints:
+def _entry_points(path: tuple[str, ...]) -> Any:
     return entry_points()
 
 

@@ -13,7 +13,7 @@ from importlib import metadata
 from pathlib import Path
 
 
-def damage(package: metadata.Distribution) -> str | None:
+def find_damage(package: metadata.Distribution) -> str | None:
     """What is wrong with it: a file missing or of another size than recorded, or an installation not finished (pip
     writes INSTALLER and RECORD last); None where nothing is."""
     if package.files is None or package.read_text("INSTALLER") is None or package.read_text("METADATA") is None:
@@ -33,7 +33,7 @@ def main() -> int:
     status = 0
     for package in list(metadata.distributions()):
         folder = Path(str(package._path))  # no public name for it
-        if folder.suffix == ".dist-info" and (wrong := damage(package)):
+        if folder.suffix == ".dist-info" and (wrong := find_damage(package)):
             forget = "--forget" in sys.argv and not folder.name.startswith("pip-")
             then = "; installing it again" if forget else ""
             print(f"setup: {folder.stem} is damaged ({wrong}){then}", flush=True)

@@ -27,14 +27,14 @@ HEADER = """\
 """
 
 
-def requirements(project: dict) -> list[Requirement]:
+def project_requirements(project: dict) -> list[Requirement]:
     """The dependencies of the project and of its tests."""
     return [Requirement(line) for line in [*project["dependencies"], *project["optional-dependencies"]["dev"]]]
 
 
-def versions(wanted: list[Requirement]) -> dict[str, str]:
+def installed_versions(wanted: list[Requirement]) -> dict[str, str]:
     """Name -> installed version of what is wanted and of what that needs, in turn, on this platform."""
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     seen: set[str] = set()
     waiting = list(wanted)
     while waiting:
@@ -43,13 +43,13 @@ def versions(wanted: list[Requirement]) -> dict[str, str]:
             continue
         seen.add(str(requirement))
         package = metadata.distribution(requirement.name)
-        found[canonicalize_name(requirement.name)] = Version(package.version).public
+        versions[canonicalize_name(requirement.name)] = Version(package.version).public
         for line in package.requires or ():
             needed = Requirement(line)
             extras = requirement.extras or {""}
             if needed.marker is None or any(needed.marker.evaluate({"extra": extra}) for extra in extras):
                 waiting.append(needed)
-    return found
+    return versions
 
 
 def too_new(names: Iterable[str], python: str) -> list[str]:
@@ -66,14 +66,14 @@ def main(target: Path) -> None:
     with open(PROJECT / "pyproject.toml", "rb") as file:
         project = tomllib.load(file)["project"]
     try:
-        found = versions(requirements(project))
+        versions = installed_versions(project_requirements(project))
     except metadata.PackageNotFoundError as error:
         sys.exit(f"setup: {error.name} is not installed: `make setup` installs what pyproject.toml asks for")
     (oldest,) = SpecifierSet(project["requires-python"])
-    for line in too_new(found, f"{oldest.version}.0"):
+    for line in too_new(versions, f"{oldest.version}.0"):
         print(f"setup: {line}; the project admits {oldest.version}: install an older version", file=sys.stderr)
     header = HEADER.format(python=platform.python_version(), machine=f"{platform.system()} on {platform.machine()}")
-    target.write_text(header + "".join(f"{name}=={found[name]}\n" for name in sorted(found)))
+    target.write_text(header + "".join(f"{name}=={versions[name]}\n" for name in sorted(versions)))
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from pathlib import Path
 LIMIT_S = 5
 
 
-def requirement(lock: str | None = None) -> str:
+def torch_requirement(lock: str | None = None) -> str:
     if lock:
         lines = Path(lock).read_text().splitlines()
     else:
@@ -31,7 +31,7 @@ def requirement(lock: str | None = None) -> str:
     return next(line for line in lines if re.match(r"torch\b(?!-)", line))
 
 
-def installed(wanted: str) -> bool:
+def is_installed(wanted: str) -> bool:
     """A torch that `wanted` admits."""
     from pip._vendor.packaging.requirements import Requirement
 
@@ -41,7 +41,7 @@ def installed(wanted: str) -> bool:
         return False
 
 
-def reachable(url: str) -> bool:
+def is_reachable(url: str) -> bool:
     try:
         with urllib.request.urlopen(url, timeout=LIMIT_S) as answer:
             return answer.status == 200
@@ -49,7 +49,7 @@ def reachable(url: str) -> bool:
         return False
 
 
-def plan(wanted: str) -> str:
+def plan_download(wanted: str) -> str:
     """Resolves without downloading wheels. CUDA builds are known by the NVIDIA packages that they need."""
     command = [
         sys.executable,
@@ -69,9 +69,9 @@ def plan(wanted: str) -> str:
     if ran.returncode:
         sys.exit(ran.returncode)
     report = json.loads(ran.stdout)
-    found = {item["metadata"]["name"].lower(): item["download_info"]["url"] for item in report["install"]}
-    cuda = any(name.startswith(("nvidia-", "cuda-")) for name in found)
-    sizes = [_size(url) for url in found.values()]
+    urls = {item["metadata"]["name"].lower(): item["download_info"]["url"] for item in report["install"]}
+    cuda = any(name.startswith(("nvidia-", "cuda-")) for name in urls)
+    sizes = [_size(url) for url in urls.values()]
     total = sum(size for size in sizes if size)
     known = f"{total / 1e9:.1f}" if all(sizes) else "several" if cuda else "?"
     return f"{'cuda' if cuda else 'cpu'} {known}"
@@ -91,7 +91,12 @@ def _size(url: str) -> int | None:
 
 if __name__ == "__main__":
     action, *rest = sys.argv[1:]
-    result = {"requirement": requirement, "installed": installed, "reachable": reachable, "plan": plan}[action](*rest)
+    result = {
+        "requirement": torch_requirement,
+        "installed": is_installed,
+        "reachable": is_reachable,
+        "plan": plan_download,
+    }[action](*rest)
     if isinstance(result, str):
         print(result)
     else:

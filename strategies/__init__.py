@@ -20,11 +20,11 @@ from repro.training.model_shard import carries_state
 REGISTRY = registry.PLUGINS["strategy"]
 
 
-def names() -> list[str]:
+def strategy_names() -> list[str]:
     return REGISTRY.names()
 
 
-def load(name: str) -> type[Strategy]:
+def load_strategy(name: str) -> type[Strategy]:
     """The strategy class of that name; InputError if the class has no attribute `name`."""
     strategy = REGISTRY.load(name)
     if not hasattr(strategy, "name"):
@@ -32,12 +32,12 @@ def load(name: str) -> type[Strategy]:
     return strategy
 
 
-def check(config: RunConfig, fabric: str, gpu: bool) -> None:
+def check_strategy(config: RunConfig, fabric: str, gpu: bool) -> None:
     """InputError if a run's strategy needs another fabric than this one, or has options that the run cannot use.
 
     gpu: whether the run's ranks compute on GPUs.
     """
-    strategy = load(config.strategy.name)
+    strategy = load_strategy(config.strategy.name)
     capabilities.check_capabilities(
         strategy.name, strategy.requires, fabric, getattr(config.testbed, "backend", "auto")
     )
@@ -53,7 +53,7 @@ def check_model(config: RunConfig, model: nn.Sequential) -> None:
         )
     blocks = list(model.children())
     try:
-        load(config.strategy.name).check_model(config.strategy.options, block_sizes(blocks))
+        load_strategy(config.strategy.name).check_model(config.strategy.options, block_sizes(blocks))
     except InputError as error:
         if reason := getattr(blocks[0], ONE_BLOCK, None):
             raise InputError(f"{error}; model {config.model.name} is one block, because {reason}") from None

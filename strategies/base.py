@@ -77,7 +77,7 @@ class Strategy(ABC):
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> Any:
         """The options from a mapping; InputError naming an unknown one and the valid ones."""
-        return registry.parse("strategy", cls.name, cls.Options, given, "strategy")
+        return registry.parse_options("strategy", cls.name, cls.Options, given, "strategy")
 
     @classmethod
     def check(cls, options: Any, run: RunFacts) -> None:

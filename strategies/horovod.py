@@ -56,7 +56,7 @@ class Horovod(DataParallel):
 
     @classmethod
     def check(cls, options: Any, run: RunFacts) -> None:
-        if (reason := missing()) is not None:
+        if (reason := missing_horovod()) is not None:
             raise NotHere(f"strategy horovod: {reason}; {HOW}")
         if run.gpu and not built_with_cuda():
             raise NotHere(f"strategy horovod: it is built without CUDA and takes no gradients on a GPU; {HOW_CUDA}")
@@ -74,7 +74,7 @@ class Horovod(DataParallel):
 
     def setup(self, worker: Worker) -> None:
         super().setup(worker)
-        self.hvd = start(worker.fabric, self.options)
+        self.hvd = start_horovod(worker.fabric, self.options)
         part, hvd = worker.model_shard, self.hvd
         part.optimizer = hvd.DistributedOptimizer(
             part.optimizer,
@@ -112,7 +112,7 @@ class Horovod(DataParallel):
         self.hvd.shutdown()  # before MPI ends; every rank calls it
 
 
-def missing() -> str | None:
+def missing_horovod() -> str | None:
     """Why Horovod cannot be used in this environment; None if it is installed. Does not load it."""
     spec = importlib.util.find_spec("horovod")
     if spec is None:
@@ -135,7 +135,7 @@ def built_with_cuda() -> bool:
         return False
 
 
-def start(fabric: Any, options: Options) -> Any:
+def start_horovod(fabric: Any, options: Options) -> Any:
     """`horovod.torch`, started over the fabric's ranks; InputError if it does not load with this torch.
 
     Horovod reads its options from the environment. After a start with other options than its defaults a process cannot
@@ -144,12 +144,12 @@ def start(fabric: Any, options: Options) -> Any:
     global _configured
     if _configured:
         raise InputError("strategy horovod: a process that has set its options cannot start it a second time")
-    defaults = variables(Options())
-    own = {variable: value for variable, value in variables(options).items() if value != defaults[variable]}
+    defaults = horovod_variables(Options())
+    changed = {variable: value for variable, value in horovod_variables(options).items() if value != defaults[variable]}
     for variable in defaults:
         os.environ.pop(variable, None)  # values of the user's shell are not in the run's key
-    os.environ |= {"HOROVOD_CONTROLLER": "mpi", "HOROVOD_CPU_OPERATIONS": "mpi"} | own
-    _configured = bool(own)
+    os.environ |= {"HOROVOD_CONTROLLER": "mpi", "HOROVOD_CPU_OPERATIONS": "mpi"} | changed
+    _configured = bool(changed)
     try:
         import horovod.torch as hvd
     except Exception as error:  # of Horovod or of the linker
@@ -161,7 +161,7 @@ def start(fabric: Any, options: Options) -> Any:
     return hvd
 
 
-def variables(options: Options) -> dict[str, str]:
+def horovod_variables(options: Options) -> dict[str, str]:
     """The options as Horovod's environment variables."""
     return {
         "HOROVOD_FUSION_THRESHOLD": str(round(options.fusion_mb * MIB)),

@@ -12,7 +12,7 @@ from repro.algorithms.batching.modes import MODES, decide_batches
 from repro.algorithms.batching.profile import PullProfile
 from repro.algorithms.batching.times import Batches
 from repro.core.config_folders import profile_path
-from repro.core.errors import InputError, unknown
+from repro.core.errors import InputError, unknown_name
 from repro.strategies.base import RunFacts
 from repro.strategies.shared.sharded_server import ServerOptions, ShardedServer
 
@@ -26,7 +26,7 @@ class IBatchOptions(ServerOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.mode not in MODES:
-            raise unknown("strategy.mode", str(self.mode), MODES)
+            raise unknown_name("strategy.mode", str(self.mode), MODES)
         if self.batches is not None:
             check_batches(self.batches)
             if self.profile is not None:
@@ -97,7 +97,7 @@ def check_batches(batches: Any, layers: int | None = None) -> None:
     """InputError unless batches follow each other from layer 1 to the last."""
     form = "must be a list of [first, last] layers that follow each other from 1, for instance [[1,5],[6,10],[11,12]]"
     pairs = isinstance(batches, Sequence) and not isinstance(batches, str) and len(batches) > 0
-    if not pairs or not all(isinstance(one, Sequence) and len(one) == 2 for one in batches):
+    if not pairs or not all(isinstance(pair, Sequence) and len(pair) == 2 for pair in batches):
         raise InputError(f"strategy.batches={batches}: {form}")
     expected = 1
     for first, last in batches:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from repro.algorithms.pipeline.configuration import Configuration
 from repro.algorithms.pipeline.passes import SEMANTICS, Plan
-from repro.core.errors import unknown
+from repro.core.errors import unknown_name
 from repro.core.fields import Count
 from repro.strategies.shared.pipeline import Pipeline, PipelineOptions
 
@@ -22,7 +22,7 @@ class Options(PipelineOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.semantics not in SEMANTICS:
-            raise unknown("strategy.semantics", str(self.semantics), SEMANTICS)
+            raise unknown_name("strategy.semantics", str(self.semantics), SEMANTICS)
 
 
 class PipeDream(Pipeline):

@@ -60,7 +60,7 @@ class PowerSGD(GradientStrategy):
     def setup(self, worker: Worker) -> None:
         super().setup(worker)
         shard = worker.model_shard
-        self.matrices = matrices([p.shape for p in shard.parameters], self.options)
+        self.matrices = matrix_shapes([p.shape for p in shard.parameters], self.options)
         compressed = {matrix.number for matrix in self.matrices}
         self.whole = [i for i in range(len(shard.parameters)) if i not in compressed]
         self.memory = torch.zeros_like(shard.weights)
@@ -149,7 +149,7 @@ class PowerSGD(GradientStrategy):
         self.second.copy_(state["q"])
 
 
-def matrices(shapes: Sequence[Sequence[int]], options: Options) -> list[Matrix]:
+def matrix_shapes(shapes: Sequence[Sequence[int]], options: Options) -> list[Matrix]:
     """The tensors to compress, each as a matrix of its first dimension by all others (1:1)."""
     compressed = []
     for index, shape in enumerate(shapes):

@@ -65,7 +65,7 @@ class Options:
         )  # fmt: skip
 
 
-def flushing(name: str, stages: list[Any], microbatches: int, loss_function: Any) -> Flush:
+def make_flush(name: str, stages: list[Any], microbatches: int, loss_function: Any) -> Flush:
     """A flush by torch's schedule of that name, of all microbatches, concatenated: from inputs (at the first stage) and
     labels (at the last) to the microbatches' losses (at the last). Averages gradients into `.grad`."""
     single = not issubclass(SCHEDULES[name], pipelining.ScheduleInterleaved1F1B)
@@ -167,12 +167,12 @@ class TorchPipelining(Strategy):
         shapes = output_shapes(worker.model_shard.blocks, microbatch)
         self.configuration = configure_stages(replace(worker, workers=stages), self.options.of_pipeline(stages), sample)
         layout = self.configuration.layout.stages
-        own = range(worker.rank, stages, worker.workers)
+        local_stages = range(worker.rank, stages, worker.workers)
         self._check_training(layout[0].last)
-        worker.keep([block for stage in own for block in range(layout[stage].first, layout[stage].last + 1)])
+        worker.keep([block for stage in local_stages for block in range(layout[stage].first, layout[stage].last + 1)])
         self.microbatches = worker.workers * worker.accumulate
         self.flush_bytes, at, modules = 0, 0, []
-        for stage in own:
+        for stage in local_stages:
             length = 1 + layout[stage].last - layout[stage].first
             inputs, output = torch.empty_like(microbatch, device="meta"), shapes[layout[stage].last]
             if stage > 0:
@@ -188,7 +188,7 @@ class TorchPipelining(Strategy):
             )  # fmt: skip
             modules.append(module)
             at += length
-        self.flush = flushing(self.options.schedule, modules, self.microbatches, worker.loss_function)
+        self.flush = make_flush(self.options.schedule, modules, self.microbatches, worker.loss_function)
 
     def _check_training(self, last: int) -> None:
         """InputError if the first stage, up to block `last`, trains nothing: torch has no backward pass then."""

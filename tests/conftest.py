@@ -29,7 +29,7 @@ def one_pool():
     if real := sys.modules.get("repro.testing.real"):  # only if a test has imported PyTorch anyway
         from tests.support.ranks import pool
 
-        real.pool = pool
+        real.rank_pool = pool
 
 
 @pytest.fixture

@@ -62,7 +62,7 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
         "scatter": figures.scatter(files, table),
         "named": files.table(named_table(settings), "named", left=["named by the tool", "best measured", "right"]),
         "published": files.table(shown_rows(table), "published", left=["system", "stands for"]),
-        "sources": [{"name": name} | of for name, of in yaml_files.read(PUBLISHED)["sources"].items()],
+        "sources": [{"name": name} | of for name, of in yaml_files.read_yaml(PUBLISHED)["sources"].items()],
         "misses": len(settings) - right,
     }
     text = template(f"{PAGE}/page.md.j2", **shown)

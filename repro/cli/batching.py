@@ -17,7 +17,7 @@ COMPARED = ("default", "layerwise", "exact")
 WIDTH = 60  # characters of the column `batches`
 
 
-def add(commands: Any) -> None:
+def add_commands(commands: Any) -> None:
     batches = commands.add_parser("batches", help="plan iBatch's batches: group a profile's layers into pulls")
     batches.add_argument(
         "profile",
@@ -80,7 +80,7 @@ def batches_table(profile: PullProfile, mode: str, batches: Batches) -> str:
         rows.append(_row(profile, "(4) under (5)", optimum))
     head = ["mode", "pulls", "batches", "EXETime ms", "executed ms", "(5) holds", "over exact"]
     lines = [
-        f"profile    {about(profile)}",
+        f"profile    {describe_profile(profile)}",
         f"batches    {as_text(batches)}",
         _each(profile, batches),
         "",
@@ -92,7 +92,7 @@ def batches_table(profile: PullProfile, mode: str, batches: Batches) -> str:
     return "\n".join(lines)
 
 
-def about(profile: PullProfile) -> str:
+def describe_profile(profile: PullProfile) -> str:
     """A summary of a profile in one line."""
     layers, pulled = len(profile.transfer_s), sum(seconds > 0 for seconds in profile.transfer_s)
     model = f"{profile.model}, " if profile.model else ""

@@ -9,7 +9,7 @@ from typing import Any
 from repro.cli.options import Parser, as_json
 
 
-def add(commands: Any) -> None:
+def add_commands(commands: Any) -> None:
     bench = commands.add_parser("bench", help="time a collective on this machine or in simulation")
     bench.set_defaults(command=lambda args: bench.print_help())
     benchmarks = bench.add_subparsers(metavar="BENCHMARK", parser_class=Parser)
@@ -36,12 +36,12 @@ def cmd_bench_collective(args: argparse.Namespace) -> None:
     [summary] = run_again("bench/collective", collective_overrides(args), "full")
     [row] = summary["result"]["rows"]
     origin = {"fabric": summary["fabric"], "kind": summary["kind"]}
-    print(json.dumps(row | origin, indent=1) if args.json else text(row))
+    print(json.dumps(row | origin, indent=1) if args.json else format_row(row))
 
 
 def collective_overrides(args: argparse.Namespace) -> list[str]:
     """The overrides of `bench/collective` for the command's options; InputError for an invalid combination."""
-    from repro.core.errors import InputError, unknown
+    from repro.core.errors import InputError, unknown_name
 
     testbeds = {
         "virtual": ["testbed=virtual"],
@@ -49,7 +49,7 @@ def collective_overrides(args: argparse.Namespace) -> list[str]:
         "torch": ["testbed=here", "testbed.launcher=torchrun"],
     }
     if args.fabric not in testbeds:
-        raise unknown("fabric", args.fabric, testbeds)
+        raise unknown_name("fabric", args.fabric, testbeds)
     if args.fabric == "virtual" and args.device != "cpu":
         raise InputError("--device cuda: ranks of the fabric virtual have no GPU; must be --fabric torch or mpi")
     if args.allgather and (args.name != "topk" or args.allgather not in ("doubling", "ring")):
@@ -73,7 +73,7 @@ def collective_overrides(args: argparse.Namespace) -> list[str]:
     return testbeds[args.fabric] + [f"{entry}={value}" for entry, value in values.items() if value is not None]
 
 
-def text(row: dict[str, Any]) -> str:
+def format_row(row: dict[str, Any]) -> str:
     """The measured seconds beside the closed form."""
     extras = [f"{name} {row[name]:g}" for name in ("pieces", "density") if row[name]]
     extras += [f"codec {row['codec']}"] if row["codec"] != "none" else []

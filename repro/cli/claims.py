@@ -15,7 +15,7 @@ FROM = {WORKSPACE: "yours", REFERENCE: "reference", f"{REFERENCE} / {WORKSPACE}"
 LINES = 12  # maximum number of a paper's headlines on a terminal
 
 
-def headlines(paper: str) -> list[list[ClaimVerdict]]:
+def judge_headlines(paper: str) -> list[list[ClaimVerdict]]:
     """A paper's headline claims, each judged for every kind of number; [] for a paper without claims."""
     from repro.answers.claims import published_verdicts
     from repro.answers.pages import overview, wording
@@ -24,20 +24,27 @@ def headlines(paper: str) -> list[list[ClaimVerdict]]:
     return [list(kinds) for kinds in wording.by_claim(verdicts).values() if kinds[0].claim.headline]
 
 
-def rows(claims: Sequence[Sequence[ClaimVerdict]]) -> list[dict[str, str]]:
+def claim_rows(claims: Sequence[Sequence[ClaimVerdict]]) -> list[dict[str, str]]:
     """A row for each claim, with the kind of number that decides it: settled claims, then open, then not judged."""
     from repro.answers.pages import wording
 
-    deciding = sorted(map(wording.deciding, claims), key=lambda one: (not one.verdict.settled, not one.verdict.judged))
+    deciding = sorted(
+        map(wording.deciding, claims), key=lambda judged: (not judged.verdict.settled, not judged.verdict.judged)
+    )
     return [
-        {"verdict": one.verdict.answer, "paper": one.claim.paper.shown, "ours": wording.ours(one), "kind": one.kind}
-        | {"from": FROM.get(one.evidence.origin, one.evidence.origin), "claim": one.claim.text}
-        | {"reason": one.verdict.reason}
-        for one in deciding
+        {
+            "verdict": judged.verdict.answer,
+            "paper": judged.claim.paper.shown,
+            "ours": wording.ours(judged),
+            "kind": judged.kind,
+        }
+        | {"from": FROM.get(judged.evidence.origin, judged.evidence.origin), "claim": judged.claim.text}
+        | {"reason": judged.verdict.reason}
+        for judged in deciding
     ]
 
 
-def text(claims: Sequence[dict[str, str]]) -> str:
+def format_claims(claims: Sequence[dict[str, str]]) -> str:
     """A line for each claim, at most `LINES`, and the number of further ones."""
     shown = [
         (row["verdict"], f"paper {row['paper']}", f"{row['ours']} {row['kind']}, {row['from']}", _claim(row))

@@ -1,4 +1,4 @@
-"""`repro doctor`: check the software and devices of this machine. `check()` is quick and changes nothing.
+"""`repro doctor`: check the software and devices of this machine. `check_machine()` is quick and changes nothing.
 
 torch and MPI are imported in processes of their own, so that a library that crashes or hangs becomes a row.
 """
@@ -49,7 +49,7 @@ print(json.dumps({"mpi4py": mpi4py.__version__, "library": MPI.Get_library_versi
 """
 
 
-def check() -> list[Row]:
+def check_machine() -> list[Row]:
     """Rows {name, ok, detail, hint}: `detail` describes the finding, `hint` (empty if ok) the remedy."""
     with ThreadPoolExecutor() as pool:
         torch, mpi = pool.submit(_probe, TORCH_PROBE), pool.submit(_probe, MPI_PROBE)

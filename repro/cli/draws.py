@@ -14,12 +14,12 @@ from repro.cli.options import ALLOT
 from repro.core.errors import NotHere
 from repro.experiment.draws import ITERATIONS
 from repro.experiment.run import Run
-from repro.launch.forecast import estimates, filled, side_by_side
-from repro.launch.progress import duration
+from repro.launch.forecast import estimate_runs, fill_unknown, side_by_side
+from repro.launch.progress import format_duration
 from repro.launch.sweeps import saved_sweep
 from repro.records import catalogue, sweep, variants
 
-SIZES = (256, 64, 16)  # numbers of draws; `allotted` takes the largest whose time is within
+SIZES = (256, 64, 16)  # numbers of draws; `allotted_draws` takes the largest whose time is within
 BUDGET_S = 8 * 3600 / 5  # of all cores together: five papers in a night
 
 
@@ -42,10 +42,10 @@ class Sweeping:
 
 
 def of_runs(runs: Sequence[Run], draws: int, force: bool) -> list[Sweeping]:
-    """The sweeps of runs, each of this number of draws, or of `allotted`."""
-    seconds = costs(runs)
+    """The sweeps of runs, each of this number of draws, or of `allotted_draws`."""
+    seconds = draw_costs(runs)
     if draws == ALLOT:
-        draws = allotted(sum(filled(seconds)))
+        draws = allotted_draws(sum(fill_unknown(seconds)))
     sweeps = []
     for run, cost in zip(runs, seconds, strict=True):
         run.config = run.config.model_copy(update={"draws": draws})
@@ -54,38 +54,40 @@ def of_runs(runs: Sequence[Run], draws: int, force: bool) -> list[Sweeping]:
     return sweeps
 
 
-def allotted(seconds: float) -> int:
+def allotted_draws(seconds: float) -> int:
     """The number of draws within BUDGET_S. seconds: of one draw of every run."""
     return next((size for size in SIZES if size * seconds <= BUDGET_S), SIZES[-1])
 
 
-def costs(runs: Sequence[Run]) -> list[float | None]:
+def draw_costs(runs: Sequence[Run]) -> list[float | None]:
     """Seconds of a draw of each run: as recorded, else a draw's part of the run's forecast; None if unknown."""
     papers = dict.fromkeys(run.config.paper for run in runs)
-    sweeps = [one for paper in papers for _, one in catalogue.sweeps(paper)]
-    recorded = {variants.place(one): one.record.wall.get("total_s") for one in sweeps}
+    sweeps = [sweep for paper in papers for _, sweep in catalogue.sweeps(paper)]
+    recorded = {variants.place(sweep): sweep.record.wall.get("total_s") for sweep in sweeps}
     published = [run for paper in papers for run in catalogue.runs(paper)]
     seconds: list[float | None] = []
-    for run, estimate in zip(runs, estimates(runs, published), strict=True):
+    for run, estimate in zip(runs, estimate_runs(runs, published), strict=True):
         part = min(1.0, ITERATIONS / run.iterations) if run.iterations else 1.0
         forecast = None if estimate.seconds is None else estimate.seconds * part
         seconds.append(recorded.get(variants.place(run.config)) or forecast)
     return seconds
 
 
-def text(sweeps: Sequence[Sweeping], what: str) -> str:
+def format_sweeps(sweeps: Sequence[Sweeping], what: str) -> str:
     """`pipedream: 12 variants x 16 draws, 3 variants done; the others take about 4 min`"""
-    done = sum(not one.missing for one in sweeps)
-    draws = max((one.run.config.draws for one in sweeps), default=0)
+    done = sum(not sweep.missing for sweep in sweeps)
+    draws = max((sweep.run.config.draws for sweep in sweeps), default=0)
     counts = f"{what}: {len(sweeps)} variants x {draws} draws, {done} variants done"
-    todo = [one for one in sweeps if one.missing]
-    if not todo or all(one.seconds is None for one in todo):
+    todo = [sweep for sweep in sweeps if sweep.missing]
+    if not todo or all(sweep.seconds is None for sweep in todo):
         return counts
-    times = [cost * one.missing for one, cost in zip(todo, filled([one.seconds for one in todo]), strict=True)]
-    return f"{counts}; the others take about {duration(side_by_side(times, 1) / len(os.sched_getaffinity(0)))}"
+    times = [
+        cost * sweep.missing for sweep, cost in zip(todo, fill_unknown([sweep.seconds for sweep in todo]), strict=True)
+    ]
+    return f"{counts}; the others take about {format_duration(side_by_side(times, 1) / len(os.sched_getaffinity(0)))}"
 
 
-def timed(runs: Sequence[Run], paper: str) -> list[Run]:
+def time_deciding_runs(runs: Sequence[Run], paper: str) -> list[Run]:
     """The runs that decide a claim about a time; all runs of a paper without claims. Draws affect only times."""
     from repro.answers.tables.results import speaks_of_time
 
@@ -103,12 +105,12 @@ def run_draws(args: argparse.Namespace, runs: Sequence[Run]) -> None:
     from repro.launch.sweeps import run_sweeps
 
     paper = paper_of(args.experiment)
-    if args.experiment == paper and not (runs := timed(runs, paper)):
+    if args.experiment == paper and not (runs := time_deciding_runs(runs, paper)):
         raise NotHere(f"--draws: no claim about a time needs an experiment of {paper}")
     sweeps = of_runs(runs, args.draws, args.force)
-    print(text(sweeps, args.experiment), file=sys.stderr)
+    print(format_sweeps(sweeps, args.experiment), file=sys.stderr)
     if not args.dry_run:
         run_sweeps(runs, args.force)
         sweeps = of_runs(runs, sweeps[0].run.config.draws, force=False)
     if args.json:
-        print(json.dumps([one.row() for one in sweeps], indent=1))
+        print(json.dumps([sweep.row() for sweep in sweeps], indent=1))

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from repro.core.warnings import one_line
 from repro.experiment.run import Run
 from repro.experiment.standing import states
-from repro.launch.forecast import Estimate, together
-from repro.launch.progress import duration
+from repro.launch.forecast import Estimate, total_duration
+from repro.launch.progress import format_duration
 from repro.records.catalogue import Found
 
 HERE, PUBLISHED = "here", "published"
@@ -27,7 +27,7 @@ class Plan:
     estimate: Estimate
 
 
-def plans(runs: Sequence[Run], finished: Sequence[Found], each: Sequence[Estimate], force: bool) -> list[Plan]:
+def plan_runs(runs: Sequence[Run], finished: Sequence[Found], each: Sequence[Estimate], force: bool) -> list[Plan]:
     """The plan of each run. each: its estimate."""
     return [
         Plan(run, HERE if run.finished and not force else PUBLISHED if state == "done" else state, estimate)
@@ -35,40 +35,46 @@ def plans(runs: Sequence[Run], finished: Sequence[Found], each: Sequence[Estimat
     ]
 
 
-def rows(planned: Sequence[Plan]) -> list[dict[str, object]]:
+def plan_rows(planned: Sequence[Plan]) -> list[dict[str, object]]:
     """A row for each run; seconds: its estimated duration, null if unknown."""
     return [
-        {"experiment": one.run.experiment, "run": one.run.label, "state": one.state, **one.estimate._asdict()}
-        for one in planned
+        {"experiment": plan.run.experiment, "run": plan.run.label, "state": plan.state, **plan.estimate._asdict()}
+        for plan in planned
     ]
 
 
-def text(planned: Sequence[Plan]) -> str:
+def format_plans(planned: Sequence[Plan]) -> str:
     """A line for each experiment, then the total and the sources of the estimates."""
-    names = dict.fromkeys(one.run.experiment for one in planned)
+    names = dict.fromkeys(plan.run.experiment for plan in planned)
     width = max(map(len, names), default=0)
     lines = [f"{'':{width}}  " + "  ".join(f"{state:>9}" for state in STATES) + "  to do takes about"]
     for name in names:
-        own = [one for one in planned if one.run.experiment == name]
-        counts = [sum(one.state == state for one in own) for state in STATES]
-        lines.append(f"{name:{width}}  " + "  ".join(f"{count or '-':>9}" for count in counts) + f"  {takes(own)}")
-    todo = [one for one in planned if one.state != HERE]
+        plans = [plan for plan in planned if plan.run.experiment == name]
+        counts = [sum(plan.state == state for plan in plans) for state in STATES]
+        lines.append(
+            f"{name:{width}}  " + "  ".join(f"{count or '-':>9}" for count in counts) + f"  {estimated_time(plans)}"
+        )
+    todo = [plan for plan in planned if plan.state != HERE]
     cores = _cores()
-    lines.append(f"{len(todo)} of {len(planned)} runs to do: {takes(planned)} on {cores} core{'s' * (cores != 1)}")
-    whole = together([one.run for one in todo], [one.estimate for one in todo], cores)
+    lines.append(
+        f"{len(todo)} of {len(planned)} runs to do: {estimated_time(planned)} on {cores} core{'s' * (cores != 1)}"
+    )
+    whole = total_duration([plan.run for plan in todo], [plan.estimate for plan in todo], cores)
     lines += [f"  {count} by the durations {by}" for by, count in whole.by.most_common()]
     lines += [f"  {count} recorded on {machine}" for machine, count in whole.machines.most_common()]
     return "\n".join(map(one_line, lines))  # records may come from others
 
 
-def takes(planned: Sequence[Plan]) -> str:
+def estimated_time(planned: Sequence[Plan]) -> str:
     """Estimated time of the runs to do, for instance `12 min`."""
-    todo = [one for one in planned if one.state != HERE]
+    todo = [plan for plan in planned if plan.state != HERE]
     if not todo:
         return "-"
-    if all(one.estimate.seconds is None for one in todo):
+    if all(plan.estimate.seconds is None for plan in todo):
         return "unknown"
-    return duration(together([one.run for one in todo], [one.estimate for one in todo], _cores()).seconds)
+    return format_duration(
+        total_duration([plan.run for plan in todo], [plan.estimate for plan in todo], _cores()).seconds
+    )
 
 
 def _cores() -> int:

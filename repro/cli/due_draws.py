@@ -10,7 +10,7 @@ from typing import Any
 from repro.cli.options import as_json
 
 
-def add(commands: Any) -> None:
+def add_commands(commands: Any) -> None:
     text = "list the draws behind the headlines: how many, whether they decide, and what the next would cost"
     draws = commands.add_parser("draws", help=text)
     draws.add_argument("paper", nargs="?", help="a paper (default: all)")
@@ -20,11 +20,11 @@ def add(commands: Any) -> None:
 
 def cmd_draws(args: argparse.Namespace) -> None:
     from repro.answers.pages.overview import papers
-    from repro.core.errors import unknown
+    from repro.core.errors import unknown_name
 
     known = papers()
     if args.paper and args.paper not in known:
-        raise unknown("paper", args.paper, known)
+        raise unknown_name("paper", args.paper, known)
     headlines = [row for paper in ([args.paper] if args.paper else known) for row in rows_of_headlines(paper)]
     headlines.sort(key=lambda row: math.inf if row["seconds"] is None else row["seconds"])
     if args.json:
@@ -45,23 +45,23 @@ def rows_of_headlines(paper: str) -> list[dict[str, Any]]:
     deciding = [wording.deciding(kinds) for kinds in wording.by_claim(read.verdicts).values()]
     return [
         {
-            "paper": paper, "claim": one.verdict.claim.id, "verdict": one.verdict.verdict.words, "draws": one.draws,
-            "undecided": one.undecided, "wanted": one.wanted,
-            "seconds": None if math.isnan(one.seconds) else one.seconds,
-            "command": f"repro run {run_argument(paper, one.verdict.claim, read.experiments)} --draws {one.wanted}",
+            "paper": paper, "claim": due.verdict.claim.id, "verdict": due.verdict.verdict.words, "draws": due.draws,
+            "undecided": due.undecided, "wanted": due.wanted,
+            "seconds": None if math.isnan(due.seconds) else due.seconds,
+            "command": f"repro run {run_argument(paper, due.verdict.claim, read.experiments)} --draws {due.wanted}",
         }
-        for one in draws_of_headlines(read, deciding)
+        for due in draws_of_headlines(read, deciding)
     ]  # fmt: skip
 
 
 def text_of(headlines: list[dict[str, Any]]) -> str:
     """A line a headline, those that cost least first; the command where more draws are wanted."""
-    from repro.launch.progress import duration
+    from repro.launch.progress import format_duration
 
     lines = []
     for row in headlines:
         more = row["wanted"] > row["draws"]
-        cost = "unknown" if row["seconds"] is None else duration(row["seconds"])
+        cost = "unknown" if row["seconds"] is None else format_duration(row["seconds"])
         lines.append(
             [
                 f"{row['paper']} {row['claim']}", row["verdict"], f"{row['draws']} draws",

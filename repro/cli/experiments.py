@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from repro.cli.options import as_json, draws_argument, experiment_arguments
 from repro.core.errors import TooBusy, some_of
-from repro.core.terminal import styled
+from repro.core.terminal import style_text
 
 if TYPE_CHECKING:
     from repro.experiment.run import Run
@@ -21,7 +21,7 @@ NAMED = 12  # maximum number of variants or testbeds that `show` lists
 OWN_SETUP = ": trained with the paper's own model, data and epochs"  # the runs here may have others
 
 
-def add(commands: Any) -> None:
+def add_commands(commands: Any) -> None:
     show = commands.add_parser("show", help="show an experiment's variants, testbeds and the state of its runs")
     experiment_arguments(show)
     draws_argument(show)
@@ -49,21 +49,21 @@ def cmd_show(args: argparse.Namespace) -> None:
 
     shown = show(args.experiment, *args.overrides, scale=args.scale, draws=abs(args.draws))
     if args.json:
-        print(json.dumps([one.plain() for one in shown], indent=1))
+        print(json.dumps([experiment.plain() for experiment in shown], indent=1))
     elif len(shown) == 1 or args.config:
-        print("\n\n".join(described(one, args) for one in shown))
+        print("\n\n".join(format_experiment(experiment, args) for experiment in shown))
     else:
-        width = max(len(one.experiment) for one in shown)
-        for one in shown:
-            print(f"{one.experiment:{width}}  {len(one.runs):4} runs: {one.standing}")
+        width = max(len(experiment.experiment) for experiment in shown)
+        for experiment in shown:
+            print(f"{experiment.experiment:{width}}  {len(experiment.runs):4} runs: {experiment.standing}")
     if not args.json:
-        every = total(one.standing for one in shown)
+        every = total(experiment.standing for experiment in shown)
         print(f"\n{args.experiment} at scale {args.scale}: {every}" if len(shown) > 1 else "")
         more = "" if args.config else f" · repro show {args.experiment} --config"
         print(f"next: repro run {args.experiment}{more}")
 
 
-def described(shown: Shown, args: argparse.Namespace) -> str:
+def format_experiment(shown: Shown, args: argparse.Namespace) -> str:
     """An experiment on a screen; with `--config` its whole configuration below."""
     import yaml
 
@@ -81,13 +81,13 @@ def described(shown: Shown, args: argparse.Namespace) -> str:
         "model, data": f"{config['model']['name']}, {config['dataset']['name']}",
     }
     for column, values in shown.paper.items():
-        of = f"{shown.places[column]}{OWN_SETUP if column == 'final' else ''}"
+        place = f"{shown.places[column]}{OWN_SETUP if column == 'final' else ''}"
         numbers = some_of([f"{name} {value:g}" for name, value in values.items()], NAMED)
-        rows[f"the paper's {column}"] = f"{numbers} ({of})"
+        rows[f"the paper's {column}"] = f"{numbers} ({place})"
     width = max(map(len, rows))
-    lines = [styled(f"{shown.experiment}: {config['title']}", "bold", sys.stdout)]
+    lines = [style_text(f"{shown.experiment}: {config['title']}", "bold", sys.stdout)]
     lines += [f"  {name:{width}}  {value}" for name, value in rows.items()]
-    lines += [f"  {one.line}" for one in shown.hyperparameters]
+    lines += [f"  {entry.line}" for entry in shown.hyperparameters]
     if args.config:
         lines += ["", yaml.safe_dump(config, sort_keys=False, allow_unicode=True)]
     return "\n".join(lines)
@@ -96,17 +96,17 @@ def described(shown: Shown, args: argparse.Namespace) -> str:
 def cmd_run(args: argparse.Namespace) -> None:
     from repro.cli import dry_run
     from repro.launch.pool import Pools
-    from repro.launch.run import prepare, say_left_out
+    from repro.launch.run import prepare_job, say_left_out
 
     if args.draws:
-        draw(args)
+        draw_sweeps(args)
         return
     with Pools(args.fresh_ranks) as pools:
         fetch, force = not args.dry_run, args.force
-        job = prepare(args.experiment, args.overrides, args.scale, force, pools, fetch, args.unpublished)
+        job = prepare_job(args.experiment, args.overrides, args.scale, force, pools, fetch, args.unpublished)
         if args.dry_run:
-            plans = dry_run.plans(job.planned.runs, job.finished, job.expected, args.force)
-            print(json.dumps(dry_run.rows(plans), indent=1) if args.json else dry_run.text(plans))
+            plans = dry_run.plan_runs(job.planned.runs, job.finished, job.expected, args.force)
+            print(json.dumps(dry_run.plan_rows(plans), indent=1) if args.json else dry_run.format_plans(plans))
             return
         records, fault = job.execute(pools, not args.no_mlflow)
     if args.json:
@@ -123,7 +123,7 @@ def cmd_run(args: argparse.Namespace) -> None:
         raise fault
 
 
-def draw(args: argparse.Namespace) -> None:
+def draw_sweeps(args: argparse.Namespace) -> None:
     from repro.cli.draws import run_draws
     from repro.launch.pool import Pools
     from repro.launch.run import planned_here
@@ -145,20 +145,20 @@ def show_ending(records: Sequence[Record], runs: Sequence[Run]) -> None:
         return
     named = {run.name: run.experiment for run in runs}
     key = [[record.plain() for record in trained], named, user_cache.tree_digest([PACKAGE, reference_root()])]
-    key.append(config_folders.state())
-    if (text := user_cache.load("ending", key)) is None:
-        text = ending(trained, named)
-        user_cache.save("ending", key, text)
+    key.append(config_folders.folders_state())
+    if (text := user_cache.load_cached("ending", key)) is None:
+        text = ending_table(trained, named)
+        user_cache.save_cached("ending", key, text)
     print(text)
 
 
-def ending(trained: Sequence[Record], named: Mapping[str, str]) -> str:
+def ending_table(trained: Sequence[Record], named: Mapping[str, str]) -> str:
     """The table of `show_ending`. trained: records of trainings; named: run -> experiment."""
     from repro.core.paths import reference_root
     from repro.experiment.quoted import quoted
     from repro.records import catalogue, comparison  # imports pandas
 
-    own = [catalogue.Found(catalogue.WORKSPACE, record) for record in trained]
+    here = [catalogue.Found(catalogue.WORKSPACE, record) for record in trained]
 
     def place(record: Record) -> tuple[str, ...]:
         return record.identity.paper, record.identity.experiment, record.identity.strategy.name
@@ -168,7 +168,7 @@ def ending(trained: Sequence[Record], named: Mapping[str, str]) -> str:
         run for paper in {each.identity.paper for each in trained} for run in catalogue.runs(paper, reference_root())
     ]
     committed = [run for run in published if place(run.record) in compared]
-    runs = catalogue.table("runs", [*own, *committed])
+    runs = catalogue.table("runs", [*here, *committed])
     mine, theirs = (runs[runs["origin"] == origin] for origin in (catalogue.WORKSPACE, catalogue.REFERENCE))
     mine_named = zip(mine["paper"], mine["experiment"], mine["model"], mine["dataset"], strict=True)
     printed = {place: quoted(named[each.run]) for place, each in zip(mine_named, trained, strict=True)}
@@ -182,14 +182,14 @@ def show_where(ran: str, report: bool, mirrored: Sequence[Record]) -> None:
     table is the answer. mirrored: runs that MLflow has.
     """
     from repro.answers.mlflow.ui import where
-    from repro.cli.pages import built
+    from repro.cli.pages import build_pages
     from repro.core.config_folders import report_folder
     from repro.core.paths import results_root
     from repro.experiment.config import paper_of
 
     paper = paper_of(ran)
     has_page = (report_folder(paper) / "page.md.j2").is_file()
-    shown = built(paper) if report and has_page and ran == paper else None
+    shown = build_pages(paper) if report and has_page and ran == paper else None
     print()
     if shown and shown["claims"]:
         print(f"{shown['claims']}\n")

@@ -11,7 +11,7 @@ CARD = "one H100, fp32"
 PEAK_FLOPS, UTILISATION, LAUNCH_S = 67e12, 0.5, 2e-5
 
 
-def estimate(config: Mapping[str, Any]) -> float:
+def estimate_gpu_hours(config: Mapping[str, Any]) -> float:
     """GPU-hours of a training's workers for computation, without data loading and network.
 
     InputError if the model does not fit the data.
@@ -33,6 +33,6 @@ def estimate(config: Mapping[str, Any]) -> float:
     return shapes.iterations(config["batch"]) * config["epochs"] * step_s * workers / 3600
 
 
-def text(hours: float) -> str:
+def format_hours(hours: float) -> str:
     """The estimate, rounded to its significant digits."""
     return "< 0.1" if hours < 0.05 else f"{hours:.1g}" if hours < 1 else f"{hours:.2g}"

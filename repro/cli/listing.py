@@ -10,14 +10,14 @@ import textwrap
 from typing import Any
 
 from repro.cli.options import as_json
-from repro.core.errors import unknown
-from repro.core.terminal import styled
+from repro.core.errors import unknown_name
+from repro.core.terminal import style_text
 
 NEXT = "next: repro list PAPER · repro list models · repro show EXPERIMENT · repro run EXPERIMENT"
 LINES = 4  # maximum for the names of a kind in the overview
 
 
-def add(commands: Any) -> None:
+def add_commands(commands: Any) -> None:
     listing = commands.add_parser("list", help="list experiments, strategies, models, data sets and testbeds")
     what = "a paper (its experiments in its order, with what each needs), or experiments, strategies, models, ..."
     listing.add_argument("what", nargs="?", help=what)
@@ -35,20 +35,20 @@ def cmd_list(args: argparse.Namespace) -> None:
         return
     experiments = config.experiment_names()
     if args.what in KINDS:
-        show(describe_kind(KINDS[args.what]), args.json)
+        print_names(describe_kind(KINDS[args.what]), args.json)
     elif args.what == EXPERIMENTS:
-        show(config.titles(experiments), args.json)
+        print_names(config.titles(experiments), args.json)
     elif args.what:
-        raise unknown("paper or kind", args.what, [*papers, EXPERIMENTS, *KINDS])
+        raise unknown_name("paper or kind", args.what, [*papers, EXPERIMENTS, *KINDS])
     else:
         names = {kind: files.group_names(group) for kind, group in KINDS.items()}
         if args.json:
             print(json.dumps({EXPERIMENTS: config.titles(experiments)} | names, indent=1))
         else:
-            print(overview({EXPERIMENTS: [f"{paper} {count}" for paper, count in papers.items()]} | names))
+            print(format_overview({EXPERIMENTS: [f"{paper} {count}" for paper, count in papers.items()]} | names))
 
 
-def overview(rows: dict[str, list[str]]) -> str:
+def format_overview(rows: dict[str, list[str]]) -> str:
     """The names of each kind; of many names the first."""
     indent = max(map(len, rows)) + 2
     width = max(20, shutil.get_terminal_size().columns - indent - 1)
@@ -57,12 +57,12 @@ def overview(rows: dict[str, list[str]]) -> str:
         wrapped = textwrap.wrap(", ".join(names), width, break_on_hyphens=False)
         if len(wrapped) > LINES:
             wrapped[LINES - 1 :] = [f"... {len(names)} in all: repro list {kind}"]
-        heads = [styled(f"{kind:{indent}}", "bold", sys.stdout)] + [" " * indent] * (len(wrapped) - 1)
+        heads = [style_text(f"{kind:{indent}}", "bold", sys.stdout)] + [" " * indent] * (len(wrapped) - 1)
         lines += map("".join, zip(heads, wrapped))
     return "\n".join([*lines, "", NEXT])
 
 
-def show(about: dict[str, str], as_json: bool) -> None:
+def print_names(about: dict[str, str], as_json: bool) -> None:
     """Print names, each with a line about it."""
     if as_json:
         print(json.dumps(about, indent=1))

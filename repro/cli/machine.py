@@ -10,7 +10,7 @@ from repro.cli.options import as_json
 from repro.core.errors import InputError
 
 
-def add(commands: Any) -> None:
+def add_commands(commands: Any) -> None:
     datasets = commands.add_parser("data", help="list, fetch or verify data sets")
     datasets.add_argument("action", choices=["list", "fetch", "verify"])
     datasets.add_argument("name", nargs="?", help="data set to fetch or verify")
@@ -54,7 +54,7 @@ def cmd_data(args: argparse.Namespace) -> None:
 def cmd_doctor(args: argparse.Namespace) -> None:
     from repro.cli import doctor
 
-    rows = doctor.check()
+    rows = doctor.check_machine()
     if args.json:
         print(json.dumps(rows, indent=1))
         return

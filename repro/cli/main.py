@@ -33,7 +33,7 @@ from repro.cli import (
 )
 from repro.cli.options import Parser, error_prefix
 from repro.core import command_process, config_folders, warnings
-from repro.core.errors import UNUSABLE, InputError, ReproError, shortened
+from repro.core.errors import UNUSABLE, InputError, ReproError, shorten_path
 from repro.core.full_disk import place_of
 from repro.core.warnings import one_line
 
@@ -55,10 +55,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
 
     def command() -> int | None:
-        chosen, args = parsed(arguments)
+        chosen, args = parse_arguments(arguments)
         if arguments is None:
             command_process.start_guard()
-        with config_folders.used(chosen.config_dir), command_process.signals_interrupt(args.statuses):
+        with config_folders.using_folders(chosen.config_dir), command_process.signals_interrupt(args.statuses):
             status: int | None = args.command(args)
             sys.stdout.flush()
             return status
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run_reporting_errors(command: Callable[[], int | None]) -> int:
     """Call a command; returns its exit status, as `main`. An error is printed as one line."""
-    warnings.forget()
+    warnings.forget_warnings()
     try:
         return command() or 0
     except BrokenPipeError:
@@ -80,13 +80,13 @@ def run_reporting_errors(command: Callable[[], int | None]) -> int:
     except OSError as error:
         if error.errno not in UNUSABLE:
             raise
-        print(f"{error_prefix()} {one_line(shortened(place_of(error)))}: {error.strerror}", file=sys.stderr)
+        print(f"{error_prefix()} {one_line(shorten_path(place_of(error)))}: {error.strerror}", file=sys.stderr)
         return InputError.status
     except KeyboardInterrupt as interrupt:
         return command_process.status_after(interrupt)
 
 
-def parsed(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, argparse.Namespace]:
+def parse_arguments(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, argparse.Namespace]:
     """The options of every command, and the arguments of the chosen one."""
     parser = build_parser()
     chosen, arguments = config_folder().parse_known_args(arguments)
@@ -119,7 +119,7 @@ def build_parser() -> Parser:
     for heading, modules in MODULES.items():
         with parser.under(heading, group):
             for module in modules:
-                module.add(group)
+                module.add_commands(group)
     with parser.under("your shell", group):
         completion = group.add_parser("completion", help='print shell completion: eval "$(repro completion bash)"')
         completion.add_argument("shell", choices=["bash", "zsh", "tcsh"])

@@ -10,7 +10,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from repro.core.errors import InputError, cannot
+from repro.core.errors import InputError, cannot_access
 
 # a folder for each kind; in names and contents of its files NAME is the name, CAMEL the name in CamelCase, TODAY the
 # date
@@ -23,7 +23,7 @@ NEXT = {
 PLUGIN = "pip install -e {out} && python -m pytest {out} && repro run pipesgd/fig4-mnist {kind}={name}"
 
 
-def add(commands: Any) -> None:
+def add_commands(commands: Any) -> None:
     new = commands.add_parser("new", help="write a tested skeleton of a strategy, model, data set, experiment or paper")
     new.add_argument("kind", choices=KINDS)
     new.add_argument("name", help="its name: a Python name in lower case, for instance my_topk")
@@ -34,7 +34,7 @@ def add(commands: Any) -> None:
 def cmd_new(args: argparse.Namespace) -> None:
     check_name(args.kind, args.name)
     out = args.out or Path(args.name)
-    for path in write(args.kind, args.name, out):
+    for path in write_skeleton(args.kind, args.name, out):
         print(path)
     print(f"\nnext: {NEXT.get(args.kind, PLUGIN).format(kind=args.kind, name=args.name, out=out)}")
 
@@ -53,7 +53,7 @@ def check_name(kind: str, name: str) -> None:
         raise InputError(f"name '{name}': a Python module of that name exists; choose another")
 
 
-def write(kind: str, name: str, out: Path) -> list[Path]:
+def write_skeleton(kind: str, name: str, out: Path) -> list[Path]:
     """Write the skeleton's files below a folder, and return them; InputError, before writing, if one exists."""
     camel = "".join(part.capitalize() for part in name.split("_"))
 
@@ -70,5 +70,5 @@ def write(kind: str, name: str, out: Path) -> list[Path]:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise cannot("write", out, error) from None
+        raise cannot_access("write", out, error) from None
     return list(files)

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from repro.core import own_code
-from repro.core.errors import InputError, unknown
-from repro.core.terminal import styled
+from repro.core.errors import InputError, unknown_name
+from repro.core.terminal import style_text
 from repro.core.user_files import check_target
 from repro.core.warnings import one_line
 from repro.experiment.config import DEFAULT_SCALE
@@ -47,10 +47,10 @@ class Parser(argparse.ArgumentParser):
         formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
         formatter.add_text(self.description)
         for heading, commands in self._headings.items():
-            formatter.start_section(styled(heading, "bold", sys.stdout))
+            formatter.start_section(style_text(heading, "bold", sys.stdout))
             formatter.add_arguments(commands)
             formatter.end_section()
-        formatter.start_section(styled("options", "bold", sys.stdout))
+        formatter.start_section(style_text("options", "bold", sys.stdout))
         formatter.add_arguments(self._optionals._group_actions)
         formatter.end_section()
         return formatter.format_help()
@@ -67,7 +67,7 @@ class Parser(argparse.ArgumentParser):
         self.error(f"unrecognized arguments: {' '.join(words)}")
 
     def _unknown(self, kind: str, name: str, valid: Iterable[str]) -> None:
-        self.fail(str(unknown(kind, name, valid, all_of=f"{self.prog} --help")))
+        self.fail(str(unknown_name(kind, name, valid, all_of=f"{self.prog} --help")))
 
     def error(self, message: str) -> Any:
         self.fail(f"{message} (see {self.prog} --help)")
@@ -79,21 +79,21 @@ class Parser(argparse.ArgumentParser):
 
 def error_prefix() -> str:
     """The prefix of an error on stderr."""
-    return styled("repro: error:", "red", sys.stderr)
+    return style_text("repro: error:", "red", sys.stderr)
 
 
-def count(text: str) -> int:
+def parse_count(text: str) -> int:
     """The argparse type of whole numbers, 1 or more."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text}: must be a whole number, 1 or more")
     return int(text)
 
 
-def plugin(name: str) -> str:
+def parse_plugin(name: str) -> str:
     """The argparse type of a plugin's name, which may be a user's own file (`repro.core.own_code`)."""
     try:
         if own_code.is_place(name):
-            own_code.admit(name)
+            own_code.admit_plugin(name)
     except InputError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     return name
@@ -108,11 +108,13 @@ def new_file(text: str) -> Path:
     return Path(text)
 
 
-def dataset(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--dataset", type=plugin, help="data set of the minibatches (default: as in the experiments)")
+def add_dataset(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--dataset", type=parse_plugin, help="data set of the minibatches (default: as in the experiments)"
+    )
 
 
-def device(parser: argparse.ArgumentParser) -> None:
+def add_device(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"], help="device of the computation")
 
 
@@ -129,7 +131,7 @@ def experiment_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--scale", default=DEFAULT_SCALE, help=sizes)
 
 
-def draws(text: str) -> int:
+def parse_draws(text: str) -> int:
     """The argparse type of a number of draws."""
     from repro.experiment.inputs import check_draws
 
@@ -142,4 +144,4 @@ def draws_argument(parser: argparse.ArgumentParser) -> None:
         "instead of the usual runs, draw the assumed inputs of the simulated ones N times (a power of two; without N "
     )
     text += "as often as fits into a night)"
-    parser.add_argument("--draws", metavar="N", type=draws, nargs="?", const=ALLOT, default=0, help=text)
+    parser.add_argument("--draws", metavar="N", type=parse_draws, nargs="?", const=ALLOT, default=0, help=text)

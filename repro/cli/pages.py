@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from repro.answers.site.build import Site
 
 
-def add(commands: Any) -> None:
+def add_commands(commands: Any) -> None:
     report = commands.add_parser("report", help="build the pages from results, and a site of pages and docs/")
     report.add_argument("paper", nargs="?", help="build one paper's page (default: all pages)")
     report.add_argument("--out", type=Path, help="folder (default: $REPRO_REPORTS, else pages/ of the results folder)")
@@ -32,7 +32,7 @@ def cmd_report(args: argparse.Namespace) -> None:
     out = (args.out or reports_root()).resolve()
     if args.out and not next(each for each in (out, *out.parents) if each.exists()).is_dir():
         raise InputError(f"--out {args.out}: must be a folder, or a new name for one")
-    written = build(args.paper, out=out, say=say, pdf=args.pdf, meanwhile=imported)
+    written = build(args.paper, out=out, say=print_progress, pdf=args.pdf, meanwhile=imported)
     if args.paper:
         written += build_overview(out)
     site = build_site(out)
@@ -43,7 +43,7 @@ def cmd_report(args: argparse.Namespace) -> None:
         print(*opened, sep="\n")
 
 
-def built(paper: str) -> dict[str, str] | None:
+def build_pages(paper: str) -> dict[str, str] | None:
     """Build the pages whose inputs have changed, as the overview shows every paper, and the site.
 
     Returns the paths `page` and `index`, and the paper's headline `claims` as text; None if the paper has no page.
@@ -54,8 +54,8 @@ def built(paper: str) -> dict[str, str] | None:
     out = reports_root()
     runs = user_cache.tree_digest([results_root(), reference_root()], ("summary.json", ".parquet", "manifest.json"))
     code = user_cache.tree_digest([PACKAGE, PROJECT / "docs"], without=["out"])
-    key = [paper, str(out), runs, code, config_folders.state()]
-    cached: dict[str, str] | None = user_cache.load("page", key)
+    key = [paper, str(out), runs, code, config_folders.folders_state()]
+    cached: dict[str, str] | None = user_cache.load_cached("page", key)
     if cached and all(Path(cached[path]).is_file() for path in ("page", "index")):
         return cached
     from repro.answers.pages import overview
@@ -65,12 +65,16 @@ def built(paper: str) -> dict[str, str] | None:
     if paper not in {**overview.papers(), **overview.across()}:
         return None
     if not is_ours(paper):
-        build(paper, say=say)  # an error here is only a warning when all pages are built
-    build(say=say)
-    rows = claims.rows(claims.headlines(paper))
+        build(paper, say=print_progress)  # an error here is only a warning when all pages are built
+    build(say=print_progress)
+    rows = claims.claim_rows(claims.judge_headlines(paper))
     site = build_site(out)
-    made = {"page": str(site.page(paper)), "index": str(site.index), "claims": claims.text(rows) if rows else ""}
-    user_cache.save("page", key, made)
+    made = {
+        "page": str(site.page(paper)),
+        "index": str(site.index),
+        "claims": claims.format_claims(rows) if rows else "",
+    }
+    user_cache.save_cached("page", key, made)
     return made
 
 
@@ -78,13 +82,13 @@ def build_site(out: Path) -> Site:
     """Build the site of the pages in `out`, and print its warnings."""
     from repro.answers.site.build import build
 
-    say("building the site ...")
+    print_progress("building the site ...")
     site = build(out)
     for warning in site.warnings:
-        say(f"the site: {warning}")
+        print_progress(f"the site: {warning}")
     return site
 
 
-def say(line: str) -> None:
+def print_progress(line: str) -> None:
     """Print a line of progress on stderr."""
     print(line, file=sys.stderr, flush=True)

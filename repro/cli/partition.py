@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from repro.cli.options import as_json, count, dataset, device, new_file, plugin
+from repro.cli.options import add_dataset, add_device, as_json, new_file, parse_count, parse_plugin
 from repro.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -16,16 +16,18 @@ if TYPE_CHECKING:
     from repro.algorithms.pipeline.partition import Partition
 
 
-def add(commands: Any) -> None:
+def add_commands(commands: Any) -> None:
     profile = commands.add_parser("profile", help="profile a model's layers, for PipeDream's partitioner")
-    profile.add_argument("model", type=plugin, help="model, for instance vgg16")
+    profile.add_argument("model", type=parse_plugin, help="model, for instance vgg16")
     profile.add_argument("overrides", nargs="*", default=[], help="model.OPTION=value, dataset.OPTION=value")
-    dataset(profile)
+    add_dataset(profile)
     profile.add_argument("--batch", type=int, default=32, help="samples in a minibatch")
     profile.add_argument("--minibatches", type=int, default=20, help="minibatches to time; the paper times 1,000")
     profile.add_argument("--warmup", type=int, default=5, help="untimed minibatches before")
-    device(profile)
-    profile.add_argument("--threads", type=count, default=1, help="torch threads on a CPU; ranks on `here` have one")
+    add_device(profile)
+    profile.add_argument(
+        "--threads", type=parse_count, default=1, help="torch threads on a CPU; ranks on `here` have one"
+    )
     profile.add_argument("--out", type=new_file, metavar="FILE", help="save the profile here")
     as_json(profile)
     profile.set_defaults(command=cmd_profile)
@@ -51,7 +53,7 @@ def cmd_profile(args: argparse.Namespace) -> None:
     from repro.experiment import limits
 
     limits.check("--threads", args.threads, limits.THREADS)
-    options = grouped(args.overrides, "model", "dataset")
+    options = group_overrides(args.overrides, "model", "dataset")
 
     import torch
 
@@ -74,8 +76,8 @@ def cmd_partition(args: argparse.Namespace) -> None:
     from repro.algorithms.pipeline.partition import best_partition
     from repro.algorithms.pipeline.profile import load_profile
 
-    machines = listed("--machines", args.machines, int, "whole numbers")
-    bandwidths = listed("--bandwidth", args.bandwidth, float, "numbers, in bytes a second")
+    machines = parse_list("--machines", args.machines, int, "whole numbers")
+    bandwidths = parse_list("--bandwidth", args.bandwidth, float, "numbers, in bytes a second")
     profile = load_profile(args.profile)
     best = best_partition(profile, machines, bandwidths, args.cost_model, args.activations == "on", args.straight)
     if args.json:
@@ -84,7 +86,7 @@ def cmd_partition(args: argparse.Namespace) -> None:
         print(partition_table(args, profile, machines, bandwidths, best))
 
 
-def grouped(overrides: list[str], *groups: str) -> dict[str, dict[str, Any]]:
+def group_overrides(overrides: list[str], *groups: str) -> dict[str, dict[str, Any]]:
     """Split overrides into options by group (`model` ...), read as `repro run` reads them; InputError for others."""
     from repro.experiment.compose import unreadable, value_of
 
@@ -101,7 +103,7 @@ def grouped(overrides: list[str], *groups: str) -> dict[str, dict[str, Any]]:
     return options
 
 
-def listed(option: str, text: str, kind: Callable[[str], Any], must: str) -> list[Any]:
+def parse_list(option: str, text: str, kind: Callable[[str], Any], must: str) -> list[Any]:
     """Parse values between commas; InputError with the option's name for an invalid one."""
     try:
         return [kind(part) for part in text.split(",")]
@@ -120,7 +122,7 @@ def profile_table(profile: Profile) -> str:
     head = ["layer", "name", "forward ms", "backward ms", "output MB", "parameters MB"]
     parameters = sum(layer.parameter_bytes for layer in profile.layers)
     lines = [
-        f"profile    {about(profile)}",
+        f"profile    {describe_profile(profile)}",
         f"hardware   {profile.hardware}",
         tabulate([row(*each) for each in enumerate(profile.layers)], head, floatfmt=".3f"),
         f"together   {1e3 * profile.seconds:.3f} ms a minibatch, parameters {parameters / 1e6:.3f} MB",
@@ -128,7 +130,7 @@ def profile_table(profile: Profile) -> str:
     return "\n".join(lines)
 
 
-def about(profile: Profile) -> str:
+def describe_profile(profile: Profile) -> str:
     batch = "" if profile.batch is None else f", minibatch of {profile.batch}"
     timed = "" if profile.minibatches is None else f", {profile.minibatches} after a warm-up of {profile.warmup}"
     return f"{profile.model}, {profile.source}{batch}{timed}"
@@ -171,13 +173,19 @@ def partition_table(
     names = [profile.layers[index].name for index in best.order]
     moved = "" if best.order == tuple(range(len(names))) else "; --json lists those of each stage"
     rows = [
-        [index, f"{one.first} {names[one.first]}", f"{one.last} {names[one.last]}", one.replicas, 1e3 * one.seconds]
-        for index, one in enumerate(best.stages)
+        [
+            index,
+            f"{stage.first} {names[stage.first]}",
+            f"{stage.last} {names[stage.last]}",
+            stage.replicas,
+            1e3 * stage.seconds,
+        ]
+        for index, stage in enumerate(best.stages)
     ]
     levels = ", ".join(f"{count} at {bandwidth:.4g} bytes/s" for count, bandwidth in zip(machines, bandwidths))
     pipeline, parallel, single = (1e3 * each for each in (best.pipeline_s, best.data_parallel_s, best.single_s))
     lines = [
-        f"profile    {about(profile)}; {profile.hardware}",
+        f"profile    {describe_profile(profile)}; {profile.hardware}",
         f"machines   {levels}; cost model {args.cost_model}, activations {args.activations}",
         tabulate(rows, ["stage", "first layer", "last layer", "replicas", "ms"], floatfmt=".3f"),
         f"layers     {best.searched}{moved}",

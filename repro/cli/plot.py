@@ -6,7 +6,7 @@ import argparse
 import shutil
 from typing import TYPE_CHECKING, Any
 
-from repro.cli.results import where
+from repro.cli.results import add_where
 from repro.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 X = {"time": ("train_s", "seconds of training"), "epochs": ("epoch", "epochs")}
 
 
-def add(commands: Any) -> None:
+def add_commands(commands: Any) -> None:
     plot = commands.add_parser("plot", help="plot accuracy over time of finished runs, in the terminal")
     plot.add_argument("experiment", help="PAPER/EXPERIMENT, for instance pipesgd/fig4-mnist")
     plot.add_argument("--against", choices=[*X], default="time", help="time (the default) or epochs")
     plot.add_argument("--seed", type=int, default=0, help="the seed whose runs are shown (default: 0)")
-    where(plot)
+    add_where(plot)
     plot.set_defaults(command=cmd_plot)
 
 
@@ -37,20 +37,20 @@ def cmd_plot(args: argparse.Namespace) -> None:
     points = points[points["iteration"] > 0]  # accuracies before training would take up most of the axis
     comparable = [*PLACE_COLUMNS, "metric"]
     latest = newest_rows(runs, [*comparable, "variant"])
-    print("\n\n".join(plotted(of, points, args.against) for _, of in latest.groupby(comparable, sort=False)))
+    print("\n\n".join(plot_runs(group, points, args.against) for _, group in latest.groupby(comparable, sort=False)))
 
 
-def plotted(runs: pd.DataFrame, points: pd.DataFrame, against: str) -> str:
+def plot_runs(runs: pd.DataFrame, points: pd.DataFrame, against: str) -> str:
     """The plot of comparable runs, a line each."""
-    from repro.core.text_plot import plot
+    from repro.core.text_plot import plot_text
     from repro.core.warnings import one_line
 
     column, axis = X[against]
     first = runs.iloc[0]
     lines = {}
     for run in runs.sort_values("variant").itertuples():
-        own = points[points["run"] == run.run][[column, first["metric"]]].dropna()
-        lines[f"{run.variant}: {run.final:.4g}"] = [*own.itertuples(index=False, name=None)]
+        curve = points[points["run"] == run.run][[column, first["metric"]]].dropna()
+        lines[f"{run.variant}: {run.final:.4g}"] = [*curve.itertuples(index=False, name=None)]
     size = shutil.get_terminal_size()
     title = f"{first['paper']}/{first['experiment']} on {first['testbed']} ({first['kind']}, {first['scale']})"
-    return one_line(title) + "\n" + plot(lines, axis, first["metric"], size.columns, size.lines - 2)
+    return one_line(title) + "\n" + plot_text(lines, axis, first["metric"], size.columns, size.lines - 2)

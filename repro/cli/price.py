@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repro.cli.options import as_json, count, dataset, device, new_file, plugin
-from repro.cli.partition import grouped
+from repro.cli.options import add_dataset, add_device, as_json, new_file, parse_count, parse_plugin
+from repro.cli.partition import group_overrides
 from repro.experiment.testbeds import entry_of
 
 if TYPE_CHECKING:
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 EVERY = ("reduce", "update")  # work of every strategy; the testbed has its price
 
 
-def add(commands: Any) -> None:
+def add_commands(commands: Any) -> None:
     price = commands.add_parser("price", help="measure the cost of a strategy's arithmetic, as entries of a testbed")
-    price.add_argument("strategy", type=plugin, help="strategy, for instance powersgd")
+    price.add_argument("strategy", type=parse_plugin, help="strategy, for instance powersgd")
     price.add_argument("overrides", nargs="*", default=[], help="strategy.OPTION=value, model.OPTION, dataset.OPTION")
     price.add_argument(
-        "--model", type=plugin, default="mnist_mlp", help="model whose gradients it takes (default: %(default)s)"
+        "--model", type=parse_plugin, default="mnist_mlp", help="model whose gradients it takes (default: %(default)s)"
     )
-    dataset(price)
-    price.add_argument("--workers", type=count, default=2, help="ranks, one after another on one device")
-    price.add_argument("--batch", type=count, default=4, help="samples in a worker's minibatch")
-    price.add_argument("--steps", type=count, default=20, help="iterations to time, after 3 untimed ones")
-    device(price)
+    add_dataset(price)
+    price.add_argument("--workers", type=parse_count, default=2, help="ranks, one after another on one device")
+    price.add_argument("--batch", type=parse_count, default=4, help="samples in a worker's minibatch")
+    price.add_argument("--steps", type=parse_count, default=20, help="iterations to time, after 3 untimed ones")
+    add_device(price)
     price.add_argument(
         "--out", type=new_file, metavar="FILE", help="write the entries here, as YAML with their sources"
     )
@@ -38,7 +38,7 @@ def add(commands: Any) -> None:
 
 
 def cmd_price(args: argparse.Namespace) -> None:
-    options = grouped(args.overrides, "strategy", "model", "dataset")
+    options = group_overrides(args.overrides, "strategy", "model", "dataset")
 
     from functools import partial
 
@@ -49,22 +49,22 @@ def cmd_price(args: argparse.Namespace) -> None:
     from repro.fabric.real.gpus import pick_device
     from repro.probes.shared import prices
 
-    chosen = strategies.load(args.strategy).parse(options["strategy"])
+    chosen = strategies.load_strategy(args.strategy).parse(options["strategy"])
     dataset, classes = profiler.profile_inputs(
         args.model, args.dataset or profiler.usual_dataset(args.model), options["dataset"]
     )
     place = pick_device(args.device, 0)
     torch.set_num_threads(1)  # as ranks of a simulation
     build = partial(models.build_model, args.model, dataset.input_shape, classes, 0, place, **options["model"])
-    measured = prices.measure(args.strategy, chosen, build, dataset, place, args.workers, args.batch, args.steps)
+    measured = prices.measure_prices(args.strategy, chosen, build, dataset, place, args.workers, args.batch, args.steps)
     entries, source = entries_of(measured), source_of(args, profiler.hardware_name(place))
     if args.out and entries:
-        write(args.out, entries, source)
+        write_entries(args.out, entries, source)
     if args.json:
-        shown = [vars(one) | {"entry": entry_of(one.kind)} for one in measured.prices]
+        shown = [vars(price) | {"entry": entry_of(price.kind)} for price in measured.prices]
         print(json.dumps({"prices": shown, "uncharged_s": measured.uncharged_s, "source": source}, indent=1))
         return
-    print(table(measured, source))
+    print(format_prices(measured, source))
     if entries:
         overrides = " ".join(f"testbed.{name}={seconds:.3g}" for name, seconds in entries.items())
         print(f"next       repro run EXPERIMENT strategy={args.strategy} {overrides}")
@@ -78,8 +78,8 @@ def cmd_price(args: argparse.Namespace) -> None:
 
 def entries_of(measured: Prices) -> dict[str, float]:
     """Entry -> seconds a byte, to three digits, of the strategy's own work."""
-    own = [(entry_of(one.kind), one) for one in measured.prices if one.kind not in EVERY]
-    return {name: float(f"{one.s_per_byte:.3g}") for name, one in own if name}
+    prices = [(entry_of(price.kind), price) for price in measured.prices if price.kind not in EVERY]
+    return {name: float(f"{price.s_per_byte:.3g}") for name, price in prices if name}
 
 
 def source_of(args: argparse.Namespace, hardware: str) -> str:
@@ -89,7 +89,7 @@ def source_of(args: argparse.Namespace, hardware: str) -> str:
     return f"measured: {command}, median of {args.steps} iterations on {hardware}, {day}"
 
 
-def write(path: Path, entries: dict[str, float], source: str) -> None:
+def write_entries(path: Path, entries: dict[str, float], source: str) -> None:
     """Write the entries as YAML, in the form of a testbed's file."""
     import yaml
 
@@ -97,20 +97,21 @@ def write(path: Path, entries: dict[str, float], source: str) -> None:
 
     made: dict[str, Any] = {}
     for name, seconds in entries.items():
-        group, _, own = name.partition(".")
-        made |= {group: made.get(group, {}) | {own: seconds}} if own else {group: seconds}
+        group, _, option = name.partition(".")
+        made |= {group: made.get(group, {}) | {option: seconds}} if option else {group: seconds}
     write_atomically(
         path, yaml.safe_dump(made | {"sources": dict.fromkeys(entries, source)}, sort_keys=False, width=1000)
     )
 
 
-def table(measured: Prices, source: str) -> str:
+def format_prices(measured: Prices, source: str) -> str:
     """A line for each kind of work."""
     from tabulate import tabulate
 
     none = "none: call it encode/NAME or decode/NAME"
     rows = [
-        [one.kind, entry_of(one.kind) or none, one.s_per_byte, 1e3 * one.step_s, one.calls] for one in measured.prices
+        [price.kind, entry_of(price.kind) or none, price.s_per_byte, 1e3 * price.step_s, price.calls]
+        for price in measured.prices
     ]
     head = ["work", "entry of a testbed", "s a byte", "ms a step", "calls a step"]
     gradient = f"a gradient of {measured.parameters:,} float32, {4e-6 * measured.parameters:.3g} MB"

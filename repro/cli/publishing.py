@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repro.cli.results import where
-from repro.core.errors import InputError, unknown
+from repro.cli.results import add_where
+from repro.core.errors import InputError, unknown_name
 from repro.core.warnings import one_line
 
 if TYPE_CHECKING:
@@ -28,12 +28,12 @@ ALL = "all"  # in the place of a paper
 LOCK = "publish.lock"  # in the folder of the reference
 
 
-def add(commands: Any) -> None:
+def add_commands(commands: Any) -> None:
     text = "pack finished runs, and unfinished ones with their checkpoints, for publication elsewhere"
     contribute = commands.add_parser("contribute", help=text)
     contribute.add_argument("paper", help="paper, for instance gpu; all: of every paper")
     contribute.add_argument("file", type=Path, help="zip file to write; large checkpoints go to NAME-2.zip, ...")
-    where(contribute)
+    add_where(contribute)
     contribute.set_defaults(command=cmd_contribute)
 
     publish = commands.add_parser("publish", help="move finished runs into the reference and rebuild the pages")
@@ -41,12 +41,12 @@ def add(commands: Any) -> None:
     text = "publish the runs of these archives, and keep the unfinished ones for `repro run` to continue"
     publish.add_argument("--from", dest="archives", type=Path, nargs="+", default=[], metavar="FILE", help=text)
     publish.add_argument("--replace", action="store_true", help="replace runs on other hardware by the archive's")
-    where(publish)
+    add_where(publish)
     publish.set_defaults(command=cmd_publish)
 
 
 def cmd_contribute(args: argparse.Namespace) -> None:
-    packed, files = contribute(args.paper, args.where, args.file)
+    packed, files = write_archives(args.paper, args.where, args.file)
     for line in packed:
         print(line)
     for path, digest in files.items():
@@ -62,15 +62,15 @@ def cmd_publish(args: argparse.Namespace) -> None:
         new, cut_off = sent_runs(args)
     else:
         new, cut_off = own_runs(args.paper, args.where, "publish", beside=swept), []
-    with alone("publish"):
+    with lock_reference("publish"):
         keep_unfinished(args.paper, new, cut_off)
         if new or swept:
-            put(args, new, swept)
+            put_into_reference(args, new, swept)
             remove_finished(new)
-            render([args.paper])
+            render_pages([args.paper])
 
 
-def contribute(paper: str, where: Sequence[str], file: Path) -> tuple[list[str], dict[Path, str]]:
+def write_archives(paper: str, where: Sequence[str], file: Path) -> tuple[list[str], dict[Path, str]]:
     """Write the archives of a paper's runs, or of ALL; returns a line for each run, and the SHA-256 of each file. Runs
     that cannot be packed are named on stderr."""
     from repro.core.paths import results_root
@@ -114,7 +114,7 @@ def remove_finished(runs: Sequence[Record]) -> None:
         print(f"removed     {path}: its run is published")
 
 
-def put(args: argparse.Namespace, new: Sequence[Record], swept: Sequence[Sweep]) -> None:
+def put_into_reference(args: argparse.Namespace, new: Sequence[Record], swept: Sequence[Sweep]) -> None:
     """Write runs and sweeps into the reference; they replace runs of the same `place_and_seed`."""
     from repro.core.paths import reference_root
     from repro.records import reference, sweep
@@ -160,11 +160,11 @@ def own_runs(paper: str, where: Sequence[str], command: str, beside: object = No
     if not runs and beside:
         return []
     if not runs:
-        raise unknown("paper with results of yours", paper, catalogue.papers())
-    own = [run.record for run in selected(runs, paper, where, command)]
-    if wrong := archive.unclean(own):
+        raise unknown_name("paper with results of yours", paper, catalogue.papers())
+    records = [run.record for run in select_runs(runs, paper, where, command)]
+    if wrong := archive.unclean(records):
         raise InputError(f"{command}: {wrong[0]} was made by code that was not committed ({len(wrong)} such runs)")
-    return own
+    return records
 
 
 def sent_runs(args: argparse.Namespace) -> tuple[list[Record], list[CutOff]]:
@@ -179,10 +179,10 @@ def sent_runs(args: argparse.Namespace) -> tuple[list[Record], list[CutOff]]:
     runs = {run.name: catalogue.Found("archive", run) for run in finished}
     if not args.where:
         return [each.record for each in runs.values()], cut_off
-    return [each.record for each in selected(list(runs.values()), args.paper, args.where, "publish")], []
+    return [each.record for each in select_runs(list(runs.values()), args.paper, args.where, "publish")], []
 
 
-def selected(runs: Sequence[Found], paper: str, where: Sequence[str], command: str) -> list[Found]:
+def select_runs(runs: Sequence[Found], paper: str, where: Sequence[str], command: str) -> list[Found]:
     """The runs that match `--where`; InputError if none do."""
     from repro.records import catalogue
     from repro.records.selection import chosen
@@ -204,20 +204,22 @@ def in_checkout(command: str) -> None:
 
 
 @contextmanager
-def alone(command: str) -> Iterator[None]:
+def lock_reference(command: str) -> Iterator[None]:
     """Lock the reference; InputError if another command writes it, because one would lose the other's runs."""
     from repro.core import locks, safe_files
     from repro.core.paths import reference_root
 
     safe_files.make_folder(reference_root())
     path = reference_root() / LOCK
-    if (lock := locks.take(path)) is None:
-        raise InputError(f"{command}: {locks.users(path)} is writing {reference_root()}; try again when it has ended")
+    if (lock := locks.take_lock(path)) is None:
+        raise InputError(
+            f"{command}: {locks.lock_users(path)} is writing {reference_root()}; try again when it has ended"
+        )
     with lock:
         yield
 
 
-def render(papers: Sequence[str]) -> None:
+def render_pages(papers: Sequence[str]) -> None:
     """Build the committed pages, and write the verdicts of these papers, from the reference alone."""
     from repro.answers.claims import published_verdicts
     from repro.answers.pages import overview

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repro.cli.options import device
+from repro.cli.options import add_device
 from repro.core.errors import InputError, ReproError
 from repro.core.warnings import one_line
 
@@ -19,19 +19,19 @@ RESERVE_S = 30.0  # of the minutes: to end the last entry, and to pack
 ARCHIVE = "queue.zip"
 
 
-def add(commands: Any) -> None:
+def add_commands(commands: Any) -> None:
     text = "run what a GPU should do next, for some minutes: skip, resume, stop in time, pack"
     queue = commands.add_parser("queue", help=text)
     queue.add_argument("overrides", nargs="*", default=[], help="key=value for every entry")
-    queue.add_argument("--minutes", type=minutes, default=9.0, help="time in all (default: 9)")
+    queue.add_argument("--minutes", type=parse_minutes, default=9.0, help="time in all (default: 9)")
     queue.add_argument("--out", type=Path, metavar="DIR", help="folder of the archives (default: results/packed)")
     queue.add_argument("--file", type=Path, help="another queue (default: paper_configs/gpu_queue.yaml)")
     queue.add_argument("--list", action="store_true", help="print the entries instead")
-    device(queue)
+    add_device(queue)
     queue.set_defaults(command=cmd_queue, device="cuda")
 
 
-def minutes(text: str) -> float:
+def parse_minutes(text: str) -> float:
     """The argparse type of --minutes."""
     try:
         number = float(text)
@@ -47,20 +47,20 @@ def cmd_queue(args: argparse.Namespace) -> int:
     from repro.launch import queue
 
     began = time.monotonic()
-    entries = queue.read(args.file or queue.FILE)
+    entries = queue.read_queue(args.file or queue.FILE)
     if args.list:
         for number, entry in enumerate(entries, start=1):
-            print(described(number, entry))
+            print(describe_entry(number, entry))
         return 0
     check_committed()
     out = args.out or results_root() / "packed"
     out.mkdir(parents=True, exist_ok=True)
     whole = 60 * args.minutes
     until = began + whole - min(RESERVE_S, whole / 3)
-    return 1 if work(entries, [f"device={args.device}", *args.overrides], until, out) else 0
+    return 1 if work_through(entries, [f"device={args.device}", *args.overrides], until, out) else 0
 
 
-def work(entries: Sequence[Entry], overrides: Sequence[str], until: float, out: Path) -> list[str]:
+def work_through(entries: Sequence[Entry], overrides: Sequence[str], until: float, out: Path) -> list[str]:
     """Run the entries in order until `until` (of `time.monotonic`); returns the names of those that failed."""
     from repro.launch import queue
 
@@ -73,11 +73,11 @@ def work(entries: Sequence[Entry], overrides: Sequence[str], until: float, out: 
         if entry.at_once and until - now < 60 * entry.minutes:
             print(f"queue: {entry.name} left out: it takes {entry.minutes:g} minutes at once", flush=True)
             continue
-        print(f"queue: {described(number, entry)}; {(until - now) / 60:.1f} minutes left", flush=True)
+        print(f"queue: {describe_entry(number, entry)}; {(until - now) / 60:.1f} minutes left", flush=True)
         try:
-            status = queue.carry_out(entry, overrides, min(until, now + 60 * entry.budget), lambda: pack(out))
+            status = queue.carry_out(entry, overrides, min(until, now + 60 * entry.budget), lambda: pack_workspace(out))
         finally:  # whatever ends it
-            pack(out)
+            pack_workspace(out)
         ended = "stopped; it goes on next time" if status is None else f"ended with status {status}"
         print(f"queue: {entry.name} {'done' if status == 0 else ended}", flush=True)
         if status:
@@ -85,18 +85,18 @@ def work(entries: Sequence[Entry], overrides: Sequence[str], until: float, out: 
     return failed
 
 
-def pack(out: Path) -> None:
+def pack_workspace(out: Path) -> None:
     """Pack all runs of the workspace; a run that cannot be packed does not keep the others from being tried again."""
-    from repro.cli.publishing import ALL, contribute
+    from repro.cli.publishing import ALL, write_archives
 
     try:
-        lines, files = contribute(ALL, [], out / ARCHIVE)
+        lines, files = write_archives(ALL, [], out / ARCHIVE)
         print(f"queue: {lines[-1]} in {', '.join(map(str, files))}", flush=True)
     except (ReproError, OSError) as error:
         print(f"queue: not packed: {one_line(str(error))}", flush=True)
 
 
-def described(number: int, entry: Entry) -> str:
+def describe_entry(number: int, entry: Entry) -> str:
     decides = f", decides {', '.join(entry.decides)}" if entry.decides else ""
     return f"{number}. {entry.name}: repro run {entry.run} ({entry.minutes:g} minutes of an H100{decides})"
 

@@ -12,7 +12,7 @@ from repro.cli.options import as_json
 from repro.core.errors import InputError
 
 
-def add(commands: Any) -> None:
+def add_commands(commands: Any) -> None:
     recommend = commands.add_parser("recommend", help="rank strategies for a model on a network")
     recommend.add_argument(
         "model", help="a model (resnet50, bert_base), FILE.py:Class of a module, or FILE.json of `repro profile`"
@@ -75,11 +75,11 @@ def cmd_map(args: argparse.Namespace) -> None:
             raise InputError(f"--out {folder}: no folder can be made there ({error.strerror or error})") from None
     mapped = maps.build(args.simulations, lambda line: print(line, file=sys.stderr))
     if folder:
-        compared = [row for one in published.settings() for row in published.compare(one)]
+        compared = [row for setting in published.settings() for row in published.compare(setting)]
         tables: dict[str, tuple[type, list[Any]]] = {
             "map": (cells.Cell, mapped),
             "published": (against.Compared, compared),
-            "headlines": (cells.Placed, [headlines.locate(one) for one in headlines.HEADLINES]),
+            "headlines": (cells.Placed, [headlines.locate(headline) for headline in headlines.HEADLINES]),
             "emulated": (against.Emulated, emulated.rows()),
         }
         for name, (kind, rows) in tables.items():

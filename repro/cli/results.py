@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from repro.cli.options import as_json, new_file
-from repro.core.errors import cannot
+from repro.core.errors import cannot_access
 from repro.core.warnings import one_line
 
 if TYPE_CHECKING:
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 OF_UNFINISHED = ("run", "iteration", "iterations", "epoch", "metric", "so_far", "origin")
 
 
-def add(commands: Any) -> None:
+def add_commands(commands: Any) -> None:
     results = commands.add_parser("results", help="tabulate finished runs: yours and the committed ones")
     results.add_argument("paper", nargs="?", help="only this paper (default: all)")
-    where(results)
+    add_where(results)
     results.add_argument("--table", default="runs", help="runs (the default), points, rows, intervals or unfinished")
     form = results.add_mutually_exclusive_group()
     form.add_argument("--csv", action="store_true", help="print CSV with all columns")
@@ -31,12 +31,12 @@ def add(commands: Any) -> None:
     compare.add_argument("first", help="a variant as `repro results` shows it, or a strategy")
     compare.add_argument("second")
     compare.add_argument("--paper", help="only this paper (default: all)")
-    where(compare)
+    add_where(compare)
     as_json(compare)
     compare.set_defaults(command=cmd_compare)
 
 
-def where(parser: argparse.ArgumentParser) -> None:
+def add_where(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--where", action="append", default=[], metavar="CONDITION", help="workers=4, step_s<0.1, ...")
 
 
@@ -50,13 +50,13 @@ def cmd_results(args: argparse.Namespace) -> None:
         try:
             write_atomically(args.parquet, table.to_parquet(None, index=False))
         except OSError as error:
-            raise cannot("write", args.parquet, error) from None
+            raise cannot_access("write", args.parquet, error) from None
     elif args.json:
         print_json(table)
     elif args.csv:
         print(printed.csv(table), end="")
     else:
-        print(shown(table) if args.table == "runs" else printed.text(table, index=False))
+        print(format_runs(table) if args.table == "runs" else printed.text(table, index=False))
         if args.table == "runs" and not args.where:
             show_unfinished(args.paper)
 
@@ -90,7 +90,7 @@ def print_json(table: pd.DataFrame) -> None:
     print(json.dumps(json.loads(table.to_json(orient="records", double_precision=15)), indent=1))
 
 
-def shown(runs: pd.DataFrame) -> str:
+def format_runs(runs: pd.DataFrame) -> str:
     """A table of runs for each experiment; `busy`: what others took of the machine while a run was measured."""
     from repro.records import printed
     from repro.records.busy import taken_by_others
@@ -102,7 +102,7 @@ def shown(runs: pd.DataFrame) -> str:
     busy: list[Any] = [taken_by_others(kind, share) or None for kind, share in taken]
     runs = runs.assign(busy=busy)
     parts: list[str] = []
-    for (paper, experiment), own in runs.groupby(["paper", "experiment"], sort=False):
-        table = printed.text(own[columns_on_screen(own)], index=False)
+    for (paper, experiment), group in runs.groupby(["paper", "experiment"], sort=False):
+        table = printed.text(group[columns_on_screen(group)], index=False)
         parts.append(one_line(f"{paper}/{experiment}") + f"\n{table}")
     return "\n\n".join(parts)

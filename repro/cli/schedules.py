@@ -6,8 +6,8 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
-from repro.cli.options import as_json, count
-from repro.core.errors import InputError, unknown
+from repro.cli.options import as_json, parse_count
+from repro.core.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
     from repro.algorithms.pipeline.deadlock import Pass
@@ -16,19 +16,25 @@ if TYPE_CHECKING:
 ONLY_1F1B = ("in_flight", "semantics", "overlap")  # options of a schedule without flushes
 
 
-def add(commands: Any) -> None:
+def add_commands(commands: Any) -> None:
     schedule = commands.add_parser("schedule", help="draw a pipeline's schedule, checked for deadlock")
     schedule.add_argument("config", help="replicas of each stage, for instance 1-1-1-1 or 2-1-1")
-    schedule.add_argument("--minibatches", type=count, default=8)
+    schedule.add_argument("--minibatches", type=parse_count, default=8)
     schedule.add_argument("--schedule", default="1f1b", help="1f1b, gpipe or 1f1b-flush")
-    schedule.add_argument("--flush", type=count, metavar="N", help="minibatches in an update (default: one a rank)")
     schedule.add_argument(
-        "--in-flight", type=count, metavar="N", help="minibatches in flight at each replica of the input stage"
+        "--flush", type=parse_count, metavar="N", help="minibatches in an update (default: one a rank)"
+    )
+    schedule.add_argument(
+        "--in-flight", type=parse_count, metavar="N", help="minibatches in flight at each replica of the input stage"
     )
     schedule.add_argument("--semantics", help="stashing, vertical_sync or naive")
     schedule.add_argument("--overlap", choices=["on", "off"], help="let replicas continue while they synchronise")
-    schedule.add_argument("--forward", type=count, default=1, metavar="UNITS", help="time of a stage's forward pass")
-    schedule.add_argument("--backward", type=count, default=1, metavar="UNITS", help="time of a stage's backward pass")
+    schedule.add_argument(
+        "--forward", type=parse_count, default=1, metavar="UNITS", help="time of a stage's forward pass"
+    )
+    schedule.add_argument(
+        "--backward", type=parse_count, default=1, metavar="UNITS", help="time of a stage's backward pass"
+    )
     as_json(schedule)
     schedule.set_defaults(command=cmd_schedule)
 
@@ -36,23 +42,23 @@ def add(commands: Any) -> None:
 def cmd_schedule(args: argparse.Namespace) -> None:
     from repro.algorithms.pipeline import timeline
 
-    plan = planned(args)
+    plan = make_plan(args)
     passes = timeline.timeline_passes(plan, args.forward, args.backward)
     if args.json:
         print(json.dumps(schedule_json(args, plan, passes), indent=1))
     else:
-        print(about(plan, passes))
+        print(describe_plan(plan, passes))
         print(timeline.draw_passes(plan, passes))
 
 
-def planned(args: argparse.Namespace) -> Plan:
+def make_plan(args: argparse.Namespace) -> Plan:
     """The plan of the options, with one block for each stage; InputError for an invalid combination."""
     from repro.algorithms.pipeline.layout import make_layout, parse_config
     from repro.algorithms.pipeline.passes import SCHEDULES, SEMANTICS, Plan, flush_of
     from repro.experiment import limits
 
     if args.schedule not in SCHEDULES:
-        raise unknown("schedule", args.schedule, SCHEDULES)
+        raise unknown_name("schedule", args.schedule, SCHEDULES)
     try:
         replicas = parse_config(args.config)
     except InputError:
@@ -71,17 +77,17 @@ def planned(args: argparse.Namespace) -> Plan:
         raise InputError(f"--flush {args.flush}: only gpipe and 1f1b-flush have flushes, not 1f1b")
     semantics = args.semantics or "stashing"
     if semantics not in SEMANTICS:
-        raise unknown("semantics", semantics, SEMANTICS)
+        raise unknown_name("semantics", semantics, SEMANTICS)
     overlap = args.overlap != "off"
     return Plan(placed, args.minibatches, in_flight=args.in_flight, semantics=semantics, overlap=overlap)
 
 
-def about(plan: Plan, passes: list[Pass]) -> str:
+def describe_plan(plan: Plan, passes: list[Pass]) -> str:
     """The heading of the drawing, with the ranks' busy share."""
     how = f"flushed every {plan.flush} minibatches" if plan.flush else f"NOAM {plan.layout.noam}, {plan.semantics}"
     limit = "" if plan.in_flight is None else f", at most {plan.in_flight} in flight"
-    units = max(one.end for one in passes)
-    busy = sum(one.end - one.start for one in passes) / (units * plan.layout.ranks)
+    units = max(each.end for each in passes)
+    busy = sum(each.end - each.start for each in passes) / (units * plan.layout.ranks)
     return (
         f"{plan.schedule} of {plan.layout.config}, {how}{limit}: {plan.minibatches} minibatches in {units:g} units, "
         f"ranks busy {busy:.0%} of them (* backward pass, . idle)"
@@ -98,5 +104,5 @@ def schedule_json(args: argparse.Namespace, plan: Plan, passes: list[Pass]) -> d
         "noam": plan.layout.noam,
         "forward": args.forward,
         "backward": args.backward,
-        "passes": [one._asdict() for one in passes],
+        "passes": [each._asdict() for each in passes],
     }

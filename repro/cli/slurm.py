@@ -14,7 +14,7 @@ from repro.cli.options import as_json, experiment_arguments
 from repro.core.errors import PREEMPTED, InputError, NotHere
 
 
-def add(commands: Any) -> None:
+def add_commands(commands: Any) -> None:
     submit = commands.add_parser("submit", help="submit an experiment's missing runs to Slurm")
     experiment_arguments(submit)
     submit.add_argument("--site", type=Path, help="file that describes the cluster (default: $REPRO_SITE)")
@@ -51,13 +51,21 @@ def cmd_submit(args: argparse.Namespace) -> None:
     from repro.experiment import config
     from repro.launch.runner import check_results_folder
     from repro.launch.slurm import client, record, site
-    from repro.launch.slurm.submit import choose, described, find_runs, flat, scripts, submit, time_warning
+    from repro.launch.slurm.submit import (
+        array_scripts,
+        choose_runs,
+        describe_array,
+        find_runs,
+        flatten_packs,
+        submit_runs,
+        time_warning,
+    )
 
     if args.site:
         os.environ["REPRO_SITE"] = str(args.site.resolve())
-    options = site.load()
+    options = site.load_site()
     if not args.dry_run:
-        client.need("sbatch")
+        client.need_program("sbatch")
         check_results_folder()
     names, missing = config.experiment_names(args.experiment, args.scale), None
     shown: list[dict[str, Any]] = []
@@ -71,15 +79,15 @@ def cmd_submit(args: argparse.Namespace) -> None:
             runs, note = [], f"left out {name}: {error}"
         if note:
             print(note, file=sys.stderr)
-        todo, finished, busy = choose(runs)
+        todo, finished, busy = choose_runs(runs)
         if finished or busy:
             print(f"{name}: {finished} of {len(runs)} runs are done, {busy} wait or run in Slurm", file=sys.stderr)
         if todo and args.dry_run:
-            for needed, packs, text in scripts(todo, options, record.new_folder(name), args.mlflow):
-                runs_of = {"experiment": name, "runs": [run.label for run in flat(packs)]}
-                shown.append(runs_of | described(needed, packs) | {"script": text})
+            for needed, packs, text in array_scripts(todo, options, record.new_folder(name), args.mlflow):
+                runs_of = {"experiment": name, "runs": [run.label for run in flatten_packs(packs)]}
+                shown.append(runs_of | describe_array(needed, packs) | {"script": text})
         elif todo:
-            shown.append(submit(todo, options, args.mlflow))
+            shown.append(submit_runs(todo, options, args.mlflow))
             if not args.json:
                 _submitted(name, shown[-1])
     if shown and (warning := time_warning(options)):
@@ -116,23 +124,23 @@ def _scripts(shown: list[dict[str, Any]]) -> None:
 
 
 def cmd_status(args: argparse.Namespace) -> None:
-    from repro.launch.slurm.status import lines, status
+    from repro.launch.slurm.status import status_lines, submission_status
 
-    jobs = status(args.experiment)
-    print(json.dumps(jobs, indent=1) if args.json else "\n".join(lines(jobs)))
+    jobs = submission_status(args.experiment)
+    print(json.dumps(jobs, indent=1) if args.json else "\n".join(status_lines(jobs)))
 
 
 def cmd_run_prepared(args: argparse.Namespace) -> None:
     from repro.launch.runner import check_results_folder, run_unfinished
-    from repro.launch.slurm.prepared import limit_cores, load, node
+    from repro.launch.slurm.prepared import limit_cores, load_prepared, node_name
 
     check_results_folder()
-    runs = load(args.runs)
+    runs = load_prepared(args.runs)
     if any(run.simulated for run in runs):
         limit_cores()
     try:
         _, fault = run_unfinished(runs, track=not args.no_mlflow)
     except InputError as error:
-        raise InputError(f"node {node()}: {error}") from None
+        raise InputError(f"node {node_name()}: {error}") from None
     if fault:
         raise fault

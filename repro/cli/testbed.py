@@ -24,7 +24,7 @@ ENTER = (
 )
 
 
-def add(commands: Any) -> None:
+def add_commands(commands: Any) -> None:
     testbed = commands.add_parser("testbed", help="manage a network with limited links on this machine")
     testbed.set_defaults(command=lambda args: testbed.print_help())
     actions = testbed.add_subparsers(metavar="ACTION", parser_class=Parser)
@@ -52,29 +52,29 @@ def add(commands: Any) -> None:
 def cmd_up(args: argparse.Namespace) -> None:
     from repro.launch.namespaces import network
 
-    network.check(args.rate, args.hosts)
-    with network.locked():
-        shaped = network.find()
+    network.check_shaping(args.rate, args.hosts)
+    with network.locking_networks():
+        shaped = network.find_network()
         if not shaped or (shaped.rate_gbit, shaped.hosts) != (args.rate, args.hosts):
             network.take_down()  # or the rest of a killed daemon
             try:
-                shaped = network.start(args.rate, args.hosts, kept=True)
+                shaped = network.start_network(args.rate, args.hosts, kept=True)
             except TooBusy as error:  # here the user chose the rate
                 raise InputError(str(error)) from None
-    print(json.dumps(described(shaped), indent=1) if args.json else table(shaped))
+    print(json.dumps(describe_network(shaped), indent=1) if args.json else format_network(shaped))
 
 
 def cmd_status(args: argparse.Namespace) -> None:
     from repro.launch.namespaces import network
 
-    networks = [each for each in (network.find(network.KEPT), network.find(network.OWN)) if each]
-    user, left = network.user(), network.left_inside()
+    networks = [each for each in (network.find_network(network.KEPT), network.find_network(network.OWN)) if each]
+    user, left = network.network_user(), network.left_inside()
     if args.json:
-        state = {"networks": [described(each) for each in networks], "in_use_by": user or None}
+        state = {"networks": [describe_network(each) for each in networks], "in_use_by": user or None}
         print(json.dumps(state | ({"left_inside": left} if left else {}), indent=1))
         return
     for each in networks:
-        print(table(each))
+        print(format_network(each))
     if not networks:
         print("no shaped network is up (repro testbed up; runs on testbed=shaped/... bring up their own)")
     if left:
@@ -87,7 +87,7 @@ def cmd_status(args: argparse.Namespace) -> None:
 def cmd_down(args: argparse.Namespace) -> None:
     from repro.launch.namespaces import network
 
-    with network.locked():
+    with network.locking_networks():
         was_up = any([network.take_down(name) for name in (network.KEPT, network.OWN)])
     if args.json:
         print(json.dumps({"was_up": was_up}))
@@ -98,7 +98,7 @@ def cmd_down(args: argparse.Namespace) -> None:
 def cmd_exec(args: argparse.Namespace) -> int:
     from repro.launch.namespaces import network
 
-    shaped = network.find(network.KEPT) or network.find(network.OWN)
+    shaped = network.find_network(network.KEPT) or network.find_network(network.OWN)
     if shaped is None:
         raise InputError("no shaped network is up; `repro testbed up` makes one")
     names = [host["name"] for host in (*shaped.state["hosts"], shaped.state["switch"])]
@@ -112,14 +112,14 @@ def cmd_exec(args: argparse.Namespace) -> int:
     return subprocess.run(program, env=os.environ | shaped.variables).returncode
 
 
-def described(shaped: ShapedNetwork) -> dict[str, Any]:
+def describe_network(shaped: ShapedNetwork) -> dict[str, Any]:
     """A network as JSON, without internal entries."""
     hosts = [{"name": host["name"], "address": host["address"]} for host in shaped.state["hosts"]]
     kept = {"kept": shaped.state["kept"], "keeper": shaped.state["keeper"]}
     return {**kept, "rate_gbit": shaped.rate_gbit, "hosts": hosts, "measured": shaped.state["measured"]}
 
 
-def table(shaped: ShapedNetwork) -> str:
+def format_network(shaped: ShapedNetwork) -> str:
     """Hosts, and the goodput of each link while all hosts send."""
     measured, hosts = shaped.state["measured"], shaped.state["hosts"]
     lines = [f"{len(hosts)} hosts, links of {shaped.rate_gbit:g} Gbit/s both ways, measured {measured['checked_at']}"]

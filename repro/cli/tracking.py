@@ -9,7 +9,7 @@ from typing import Any
 from repro.core.errors import InputError
 
 
-def add(commands: Any) -> None:
+def add_commands(commands: Any) -> None:
     track = commands.add_parser("track", help="mirror missing runs to MLflow: repro track sync")
     track.add_argument("action", choices=["sync"])
     paper_option(track)
@@ -28,7 +28,7 @@ def paper_option(command: argparse.ArgumentParser) -> None:
 
 
 def cmd_track(args: argparse.Namespace) -> None:
-    sync(args.paper)
+    sync_runs(args.paper)
 
 
 def cmd_ui(args: argparse.Namespace) -> None:
@@ -38,11 +38,11 @@ def cmd_ui(args: argparse.Namespace) -> None:
         raise InputError("--paper selects the runs that --sync mirrors: repro ui --sync --paper NAME")
     if args.sync:
         check_port(args.host, args.port)  # before a sync that may take minutes
-        sync(args.paper)
+        sync_runs(args.paper)
     serve(args.host, args.port)
 
 
-def sync(paper: str | None) -> None:
+def sync_runs(paper: str | None) -> None:
     """Mirror to MLflow the missing runs of one paper or all, and print progress and counts."""
     from repro.answers.mlflow import sync_all
     from repro.core.paths import results_root

@@ -6,14 +6,14 @@ import argparse
 import sys
 from typing import Any
 
-from repro.cli.publishing import alone, in_checkout, render
+from repro.cli.publishing import in_checkout, lock_reference, render_pages
 from repro.core.errors import FaultError, InputError
 from repro.core.warnings import one_line
 
 SHOWN = 3  # maximum number of printed differences of a run
 
 
-def add(commands: Any) -> None:
+def add_commands(commands: Any) -> None:
     verify = commands.add_parser("verify", help="check the committed results and their verdicts")
     verify.add_argument("paper", nargs="?", help="with --rerun: only this paper (default: all)")
     does = verify.add_mutually_exclusive_group()
@@ -24,14 +24,14 @@ def add(commands: Any) -> None:
 
 def cmd_verify(args: argparse.Namespace) -> None:
     if args.rerun:
-        rerun(args.paper)
+        rerun_sample(args.paper)
     elif args.paper:
         raise InputError(f"verify {args.paper}: all papers are checked together; --rerun takes one")
     else:
-        check(args.write)
+        check_published(args.write)
 
 
-def check(write: bool) -> None:
+def check_published(write: bool) -> None:
     """FaultError if tables, verdicts or the table of workloads differ from the published ones."""
     from repro.answers.claims import published_verdicts
     from repro.answers.pages import overview, readme_table
@@ -44,13 +44,15 @@ def check(write: bool) -> None:
     interrupted = [paper for paper in reference.papers() if reference.unsettled(reference_root() / paper)]
     if write:
         in_checkout("verify --write")
-        with alone("verify --write"):
+        with lock_reference("verify --write"):
             for paper in interrupted:
                 reference.settle(reference_root() / paper)
-            render(reference.papers())
+            render_pages(reference.papers())
             if committed:
-                marked.write(gpu_page, workloads.NAME, workloads.table(reference_root()))
-                marked.write(readme, readme_table.NAME, marked.table(readme_table.rows(reference_root())))
+                marked.write_table(gpu_page, workloads.NAME, workloads.workloads_table(reference_root()))
+                marked.write_table(
+                    readme, readme_table.NAME, marked.markdown_table(readme_table.rows(reference_root()))
+                )
     elif interrupted:
         raise FaultError(f"verify: a publish of {', '.join(interrupted)} was interrupted; run `repro verify --write`")
     changed = 0
@@ -66,20 +68,20 @@ def check(write: bool) -> None:
         print(line)
     if changed:
         raise FaultError(f"verify: {changed} verdicts changed; `repro verify --write` publishes the new ones")
-    if committed and marked.different(gpu_page, workloads.NAME, workloads.table(reference_root())):
+    if committed and marked.is_outdated(gpu_page, workloads.NAME, workloads.workloads_table(reference_root())):
         raise FaultError(f"verify: the table of {workloads.PAGE} is outdated; `repro verify --write` writes it")
 
 
-def rerun(paper: str | None) -> None:
+def rerun_sample(paper: str | None) -> None:
     """Repeat a sample of the committed simulated runs; FaultError if one has other numbers."""
     from repro.launch import rerun
     from repro.records import catalogue, reference
 
     published = [run for name in catalogue.papers(paper) for run in reference.read(name)]
-    chosen = rerun.sample(published)
+    chosen = rerun.sample_runs(published)
     if not chosen:
         raise InputError("verify --rerun: no simulated run of the reference is cheap enough")
-    done = rerun.rerun(chosen)
+    done = rerun.rerun_records(chosen)
     for each in done:
         name = one_line(f"{each.record.identity.paper}/{each.record.name}")
         if each.left_out:

@@ -14,7 +14,7 @@ from statistics import fmean
 from typing import Any
 
 from repro.cli import gpu_hours, marked
-from repro.core.fields import Model, Text, checked
+from repro.core.fields import Model, Text, check_fields
 from repro.core.registry import TRAIN
 from repro.experiment import config
 from repro.experiment.files import own_file, own_files
@@ -42,43 +42,43 @@ class Workload(Model):
     command: Text
 
 
-def table(reference: Path) -> str:
+def workloads_table(reference: Path) -> str:
     """The table in Markdown; InputError for a workload whose number is not in the paper's table."""
     from repro.answers.tables import loading
 
     read = cache(lambda paper: loading.read(paper, reference))
     every = own_files(config.experiment_names())
-    rows = [_row(read, experiment) for experiment, own in every.items() if own.get("workload")]
-    return marked.table([HEAD, *sorted(rows, key=str)])
+    rows = [_row(read, experiment) for experiment, entries in every.items() if entries.get("workload")]
+    return marked.markdown_table([HEAD, *sorted(rows, key=str)])
 
 
 def _row(read: Callable[[str], list[dict[str, Any]]], experiment: str) -> tuple[str, ...]:
-    workload = checked(Workload, own_file(experiment)["workload"])
-    paper, _, own = experiment.partition("/")
+    workload = check_fields(Workload, own_file(experiment)["workload"])
+    paper, _, name = experiment.partition("/")
     value, unit, source = printed(paper, workload.place, workload.row, workload.quantity, workload.variant)
     target = number(value, unit)
     composed = config.compose(experiment, (), "paper")
-    runs = [run for run in read(paper) if run["experiment"] == own]
+    runs = [run for run in read(paper) if run["experiment"] == name]
     on_gpus = [run for run in read("gpu") if run.get("model", {}).get("name") == composed["model"]["name"]]
-    trainings = [*runs, *(run for run in on_gpus if aims(run, target))]  # others on GPUs are a few steps
+    trainings = [*runs, *(run for run in on_gpus if aims_at(run, target))]  # others on GPUs are a few steps
     shown = f"{target:g} ({workload.place if workload.place.startswith(('Figure', 'Table')) else source})"
     return (
         workload.name,
         shown,
         f"[{composed['dataset']['name']}]({RECIPES})",
-        gpu_hours.text(gpu_hours.estimate(composed)),
-        steps([*runs, *on_gpus]),
-        trained([run for run in trainings if run["program"] == TRAIN], workload.variant, target),
+        gpu_hours.format_hours(gpu_hours.estimate_gpu_hours(composed)),
+        format_steps([*runs, *on_gpus]),
+        best_trained([run for run in trainings if run["program"] == TRAIN], workload.variant, target),
         f"`repro {workload.command}`",
     )
 
 
-def aims(run: Mapping[str, Any], target: float) -> bool:
+def aims_at(run: Mapping[str, Any], target: float) -> bool:
     """Whether a run trains to the target accuracy, or to a higher one."""
-    return any(float(own) >= target for own in run.get("targets") or {})
+    return any(float(reached) >= target for reached in run.get("targets") or {})
 
 
-def steps(runs: Iterable[Mapping[str, Any]]) -> str:
+def format_steps(runs: Iterable[Mapping[str, Any]]) -> str:
     """The maximum iterations of a measured training on each GPU."""
     most: dict[str, int] = {}
     for run in runs:
@@ -87,18 +87,18 @@ def steps(runs: Iterable[Mapping[str, Any]]) -> str:
     return ", ".join(f"{gpu}: {count} steps" for gpu, count in sorted(most.items())) or "never run"
 
 
-def trained(runs: Iterable[Mapping[str, Any]], variant: str, target: float) -> str:
+def best_trained(runs: Iterable[Mapping[str, Any]], variant: str, target: float) -> str:
     """Result, place and data of the most informative runs of one variant."""
     scored = [run for run in runs if isinstance(run["final"].get(run["metric"]), float)]
-    if not (chosen := best(scored, variant)):
+    if not (chosen := best_runs(scored, variant)):
         return "never"
     first = chosen[0]
     place = f"`{first['paper']}/{first['experiment']}`, {first['kind']} on {first['hardware'].get('gpu') or 'CPUs'}"
     data = first["dataset"]["name"] + (", a stand-in" if first["dataset"]["standin"] else "")
-    return f"{reached(chosen, target)} ({place}; {data})"
+    return f"{target_reached(chosen, target)} ({place}; {data})"
 
 
-def reached(runs: list[Mapping[str, Any]], target: float) -> str:
+def target_reached(runs: list[Mapping[str, Any]], target: float) -> str:
     """Whether the runs of one variant reached the target; runs on stand-ins are not judged."""
     first = runs[0]
     if first["dataset"]["standin"]:
@@ -108,7 +108,7 @@ def reached(runs: list[Mapping[str, Any]], target: float) -> str:
     return f"{answer}: {score:.4f}, {len(runs)} seed{'s' * (len(runs) > 1)}, scale {first['scale']}"
 
 
-def best(runs: Iterable[Mapping[str, Any]], variant: str) -> list[Mapping[str, Any]]:
+def best_runs(runs: Iterable[Mapping[str, Any]], variant: str) -> list[Mapping[str, Any]]:
     """The most informative runs of one variant, testbed and scale: real data first, then GPUs, larger scales, the
     variant of the paper's number."""
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}

@@ -16,8 +16,9 @@ MOST_WRITERS = 100  # concurrent writers of a file
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
-    """`replace`, durably: when this returns, the content, the name and earlier renames in the folder are on disk."""
-    replace(path, content.encode() if isinstance(content, str) else content)
+    """`replace_file`, durably: when this returns, the content, the name and earlier renames in the folder are on
+    disk."""
+    replace_file(path, content.encode() if isinstance(content, str) else content)
     sync_folder(path.parent)
 
 
@@ -31,10 +32,10 @@ def sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
-def replace(path: Path, content: bytes, durable: bool = True) -> None:
+def replace_file(path: Path, content: bytes, durable: bool = True) -> None:
     """Write a temporary file beside `path`, then rename it. durable: the content is on disk before the rename; a crash
     may still lose the rename. The temporary file of a killed process is reused."""
-    with safe_files.parent(path) as (folder, name):
+    with safe_files.open_parent(path) as (folder, name):
         try:
             with _temporary(path) as file:
                 file.write(content)
@@ -64,7 +65,7 @@ def _temporary(path: Path) -> Iterator[Any]:
                 yield file
             except BaseException:
                 with contextlib.suppress(OSError):
-                    safe_files.remove(temporary)
+                    safe_files.remove_safely(temporary)
                 raise
         return
     raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), str(path))
@@ -75,7 +76,7 @@ def _cleared(path: Path) -> bool:
     with contextlib.suppress(FileNotFoundError), safe_files.open_file(path) as file:
         if not _locked(file) or not _is_at(file, path):
             return False
-        safe_files.remove(path)
+        safe_files.remove_safely(path)
     return True
 
 

@@ -44,7 +44,7 @@ def kill_processes(folder: str) -> None:
         time.sleep(LOOK_EVERY_S)
 
 
-def guard(folder: str, command: int) -> None:
+def guard_command(folder: str, command: int) -> None:
     """Wait for the end of process `command`, kill it if a signal does not end it, then clear up."""
     late: float | None = None
     while True:
@@ -65,4 +65,4 @@ def guard(folder: str, command: int) -> None:
 if __name__ == "__main__":
     for sign in ENDING:
         signal.signal(sign, signal.SIG_IGN)
-    guard(sys.argv[1], os.getppid())
+    guard_command(sys.argv[1], os.getppid())

@@ -41,7 +41,7 @@ _said: list[int] = []  # the signals that a line has named
 def start_guard() -> None:
     """Make this process a command's own: start its guard, and make its temporary folder, in which it makes all others.
 
-    Whatever the process starts from now on ends with it, except for what is started with `outside()`.
+    Whatever the process starts from now on ends with it, except for what is started with `outside_environment()`.
     """
     global _link, _pid
     folder = f"{short_folder()}/repro-{secrets.token_hex(4)}"
@@ -51,7 +51,7 @@ def start_guard() -> None:
             [sys.executable, "-IS", not_none(command_guard.__file__), folder],
             stdin=other.fileno(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/", start_new_session=True,
             # it is outside of a command that starts this one, too, and works on no results
-            env={name: value for name, value in outside().items() if not name.startswith("REPRO_")},
+            env={name: value for name, value in outside_environment().items() if not name.startswith("REPRO_")},
         )  # fmt: skip
     with contextlib.suppress(OSError):  # the disk may be full
         os.mkdir(folder, 0o700)  # by now the guard removes it
@@ -76,7 +76,7 @@ def temporary_folder() -> str | None:
     return folder if os.path.isdir(folder) else None
 
 
-def outside() -> dict[str, str]:
+def outside_environment() -> dict[str, str]:
     """The environment for a process that may outlive the command."""
     return {name: value for name, value in os.environ.items() if name != VARIABLE}
 

@@ -24,7 +24,7 @@ from repro.core import user_cache
 from repro.core.errors import InputError
 from repro.core.not_none import not_none
 from repro.core.paths import CONFIGS, PROJECT, REPORTS
-from repro.core.registry import module_folder, registered
+from repro.core.registry import entry_point_values, module_folder
 from repro.core.warnings import warn
 
 VARIABLE = "REPRO_CONFIGS"
@@ -33,12 +33,12 @@ PAGES = "reports"  # subfolder with a folder for each page, as REPORTS
 
 
 @contextmanager
-def used(places: Iterable[Path]) -> Iterator[None]:
+def using_folders(places: Iterable[Path]) -> Iterator[None]:
     """Add folders to `$REPRO_CONFIGS` inside the block; restore the variable after it."""
     before = os.environ.get(VARIABLE)
     try:
         for place in places:
-            use(place)
+            use_folder(place)
         yield
     finally:
         os.environ.pop(VARIABLE, None)
@@ -46,23 +46,23 @@ def used(places: Iterable[Path]) -> Iterator[None]:
             os.environ[VARIABLE] = before
 
 
-def use(place: Path) -> None:
+def use_folder(place: Path) -> None:
     """Add a folder, or an experiment's file, to `$REPRO_CONFIGS` of this process and of those that it starts."""
-    places = [str(place.resolve()), *filter(None, variable().split(os.pathsep))]
-    inherit(os.pathsep.join(dict.fromkeys(places)))
+    places = [str(place.resolve()), *filter(None, folders_variable().split(os.pathsep))]
+    inherit_folders(os.pathsep.join(dict.fromkeys(places)))
 
 
-def variable() -> str:
+def folders_variable() -> str:
     """The value of `$REPRO_CONFIGS`."""
     return os.environ.get(VARIABLE, "")
 
 
-def inherit(value: str) -> None:
+def inherit_folders(value: str) -> None:
     """Set `$REPRO_CONFIGS`, in a process forked from one that was started earlier."""
     os.environ[VARIABLE] = value
 
 
-def folders() -> list[Path]:
+def config_folders() -> list[Path]:
     """The project's folder, those of `$REPRO_CONFIGS`, those of packages; InputError for one of another layout."""
     return [CONFIGS, *(place for place in _others() if place.is_dir())]
 
@@ -77,19 +77,19 @@ def _first(places: list[Path]) -> Path:
     return next((place for place in places if place.exists()), places[0])
 
 
-def find(*parts: str) -> Path:
+def find_config(*parts: str) -> Path:
     """The file of that path in the first folder that contains it; else the project's path, which does not exist."""
-    return _first([folder.joinpath(*parts) for folder in folders()])
+    return _first([folder.joinpath(*parts) for folder in config_folders()])
 
 
 def profile_path(name: str) -> Path:
     """The path of a profile: absolute, or relative to the project or to another configuration folder."""
-    return _first([folder / name for folder in (PROJECT, *folders()[1:])])
+    return _first([folder / name for folder in (PROJECT, *config_folders()[1:])])
 
 
 def report_folders() -> list[Path]:
     """Folders that contain a folder for each page."""
-    return [REPORTS, *(folder / PAGES for folder in folders()[1:] if (folder / PAGES).is_dir())]
+    return [REPORTS, *(folder / PAGES for folder in config_folders()[1:] if (folder / PAGES).is_dir())]
 
 
 def report_folder(page: str) -> Path:
@@ -119,33 +119,33 @@ def _load_package(name: str, folder: Path) -> None:
             raise
 
 
-def state() -> list[Any]:
+def folders_state() -> list[Any]:
     """A cache key that changes whenever a file of the other configuration folders changes."""
-    parts = [folder / name for folder in folders()[1:] for name in _parts(CONFIGS)]
+    parts = [folder / name for folder in config_folders()[1:] for name in _parts(CONFIGS)]
     return [user_cache.tree_digest(parts), *map(user_cache.path_state, map(str, experiment_files()))]
 
 
 def _others() -> tuple[Path, ...]:
-    return _named_and_installed(CONFIGS, variable(), os.getcwd(), tuple(sys.path))
+    return _named_and_installed(CONFIGS, folders_variable(), os.getcwd(), tuple(sys.path))
 
 
 @lru_cache(maxsize=16)
-def _named_and_installed(own: Path, value: str, cwd: str, path: tuple[str, ...]) -> tuple[Path, ...]:
+def _named_and_installed(project: Path, value: str, cwd: str, path: tuple[str, ...]) -> tuple[Path, ...]:
     """Folders and files of `$REPRO_CONFIGS` and of installed packages. The arguments are all that it depends on."""
     named = [Path(cwd, name).resolve() for name in value.split(os.pathsep) if name]
     for place in named:
-        if not place.is_file() and not any((place / part).is_dir() for part in _parts(own)):
-            fault = f"has none of {', '.join(_parts(own))}" if place.is_dir() else "does not exist"
+        if not place.is_file() and not any((place / part).is_dir() for part in _parts(project)):
+            fault = f"has none of {', '.join(_parts(project))}" if place.is_dir() else "does not exist"
             raise InputError(f"${VARIABLE} or --config-dir: {place} {fault}; must be a folder as paper_configs/ is")
     installed = []
-    for name, package in registered(GROUP, path).items():
+    for name, package in entry_point_values(GROUP, path).items():
         if folder := module_folder(package):
             installed.append(folder.resolve())
         else:
             warn(f"paper {name}: there is no package {package}, which should contain it")
-    return tuple(place for place in dict.fromkeys([*named, *installed]) if place != own)
+    return tuple(place for place in dict.fromkeys([*named, *installed]) if place != project)
 
 
-def _parts(own: Path) -> list[str]:
+def _parts(project: Path) -> list[str]:
     """Names of the subfolders that a configuration folder may contain."""
-    return sorted([PAGES, *(each.name for each in own.iterdir() if each.is_dir())])
+    return sorted([PAGES, *(each.name for each in project.iterdir() if each.is_dir())])

@@ -22,6 +22,6 @@ def has_credential(text: str) -> bool:
     return CREDENTIAL.search(text) is not None
 
 
-def redact(text: str) -> str:
+def redact_credentials(text: str) -> str:
     """The text with such parts replaced."""
     return CREDENTIAL.sub(REDACTED, text)

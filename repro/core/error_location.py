@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Callable
 
 
-def describe(error: BaseException, *preferred: Callable[[str], bool]) -> str:
+def describe_error(error: BaseException, *preferred: Callable[[str], bool]) -> str:
     """`FILE:LINE: TYPE: MESSAGE` of the last executed line in a preferred file, else of the last executed line.
 
     preferred: predicates of a file's path, in order of preference. A syntax error names its own file and line.

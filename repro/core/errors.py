@@ -65,13 +65,13 @@ class TooBusy(FaultError):
     again = "the same command tries it again, best when nothing else runs"
 
 
-def cannot(action: str, path: Path, error: OSError) -> InputError:
+def cannot_access(action: str, path: Path, error: OSError) -> InputError:
     """An InputError for an `action` (read, write) on a file that failed."""
     reason = error.strerror or str(error)
     return InputError(f"cannot {action} {path}: {f'disk full ({reason})' if error.errno == errno.ENOSPC else reason}")
 
 
-def shortened(path: str) -> str:
+def shorten_path(path: str) -> str:
     """A path for a message, without the middle of a long one."""
     half = LONGEST_PATH // 2
     return path if len(path) <= LONGEST_PATH else f"{path[:half]} ... {path[-half:]}"
@@ -83,7 +83,7 @@ def some_of(names: Sequence[object], most: int = 3, separator: str = ", ") -> st
     return separator.join(map(str, names[:most])) + more
 
 
-def unknown(kind: str, name: str, valid: Iterable[str], all_of: str = "") -> InputError:
+def unknown_name(kind: str, name: str, valid: Iterable[str], all_of: str = "") -> InputError:
     """An InputError for an unknown name that lists the valid ones, the most similar first; of many the nearest.
 
     all_of: the command or file that lists all.

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, 
 from pydantic.errors import PydanticUserError
 
 from repro.core.credentials import has_credential
-from repro.core.errors import InputError, unknown
+from repro.core.errors import InputError, unknown_name
 
 LONGEST = 200  # characters of a name or title
 SHOWN = 200  # characters of a wrong value in a message
@@ -75,7 +75,7 @@ class Model(BaseModel):
         if isinstance(values, Mapping) and cls.model_config["extra"] == "forbid":
             for name in values:
                 if name not in cls.model_fields:
-                    raise unknown("option", f"{prefix}{name}", [f"{prefix}{field}" for field in cls.model_fields])
+                    raise unknown_name("option", f"{prefix}{name}", [f"{prefix}{field}" for field in cls.model_fields])
         elif isinstance(values, str) and cls.part:
             names = get_args(field.annotation) if (field := cls.model_fields.get("name")) else ()
             named = f"; {prefix}name is {', '.join(names)}" if names else ""
@@ -83,7 +83,7 @@ class Model(BaseModel):
         return values
 
 
-def checked(kind: type[T], value: Any, where: str = "", owner: str = "") -> T:
+def check_fields(kind: type[T], value: Any, where: str = "", owner: str = "") -> T:
     """A model or dataclass from plain data; InputError for the first invalid entry.
 
     A dataclass is validated as JSON, so that a list may become a tuple. where: the path of the enclosing entry; owner:
@@ -93,9 +93,9 @@ def checked(kind: type[T], value: Any, where: str = "", owner: str = "") -> T:
         if issubclass(kind, BaseModel):
             return kind.model_validate(value)
         plain: type = kind  # mypy takes no type[T] for hashable
-        return adapter(plain).validate_json(json.dumps(value, default=str), strict=True)
+        return type_adapter(plain).validate_json(json.dumps(value, default=str), strict=True)
     except ValidationError as error:
-        raise InputError(line(error, where, owner)) from None
+        raise InputError(error_line(error, where, owner)) from None
 
 
 def checked_entries(kind: type[T], values: Any, where: object) -> list[T]:
@@ -107,7 +107,7 @@ def checked_entries(kind: type[T], values: Any, where: object) -> list[T]:
     made = []
     for number, value in enumerate(values, start=1):
         try:
-            made.append(checked(kind, value))
+            made.append(check_fields(kind, value))
         except InputError as error:
             raise InputError(f"{where}: entry {number}: {error}") from None
     return made
@@ -124,7 +124,7 @@ def check_value(kind: type[BaseModel], path: str, value: Any) -> None:
         try:
             TypeAdapter(annotated).validate_python(value, strict=of.model_config.get("strict"))
         except ValidationError as error:
-            raise InputError(line(error, path)) from None
+            raise InputError(error_line(error, path)) from None
 
 
 def checked_arguments(function: Callable[..., Any], arguments: dict[str, Any], where: str) -> dict[str, Any]:
@@ -139,17 +139,17 @@ def checked_arguments(function: Callable[..., Any], arguments: dict[str, Any], w
         except PydanticUserError:
             continue
         except ValidationError as error:
-            raise InputError(line(error, f"{where}.{name}")) from None
+            raise InputError(error_line(error, f"{where}.{name}")) from None
     return arguments
 
 
 @lru_cache(maxsize=64)
-def adapter(kind: type) -> TypeAdapter:
+def type_adapter(kind: type) -> TypeAdapter:
     """Pydantic's adapter of a dataclass, which takes a millisecond to make."""
     return TypeAdapter(kind)
 
 
-def line(errors: ValidationError, where: str = "", owner: str = "") -> str:
+def error_line(errors: ValidationError, where: str = "", owner: str = "") -> str:
     """The message about the first invalid entry: its path, its value, and what it must be."""
     error = errors.errors()[0]
     loc = [step for step in error["loc"] if step not in BRANCHES]

@@ -15,7 +15,7 @@ RUN, RANKS = "run.lock", "ranks.lock"  # in a run's folder: the lock of its comm
 LOOK_EVERY_S = 0.05
 
 
-def take(path: Path, kind: int = fcntl.LOCK_EX, wait_s: float = 0.0) -> IO[str] | None:
+def take_lock(path: Path, kind: int = fcntl.LOCK_EX, wait_s: float = 0.0) -> IO[str] | None:
     """Lock a file until it is closed, and create it if necessary; None if others still hold the lock after `wait_s`
     seconds. kind: fcntl.LOCK_EX for one holder, LOCK_SH for several. InputError if the file system has no locks."""
     until = time.monotonic() + wait_s
@@ -37,7 +37,7 @@ def take(path: Path, kind: int = fcntl.LOCK_EX, wait_s: float = 0.0) -> IO[str] 
             raise
 
 
-def users(path: Path) -> str:
+def lock_users(path: Path) -> str:
     """The other visible processes on this machine that have a file open, for messages."""
     import psutil
 

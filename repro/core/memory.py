@@ -7,7 +7,7 @@ GPU_MESSAGES = ("CUDA error: out of memory", "_STATUS_ALLOC_FAILED")  # from CUD
 HOST_MESSAGE = "DefaultCPUAllocator"
 
 
-def exhausted(error: BaseException) -> str | None:
+def exhausted_memory(error: BaseException) -> str | None:
     """GPU or HOST, whichever memory ran out; None for other errors."""
     if isinstance(error, MemoryError):
         return HOST

@@ -1,7 +1,7 @@
 """Plugins in a user's own files or modules: `./vit.py:ViT`, `./spectra.npz`, `my.nets:ViT`.
 
-Only code that the user named in this process's command is imported (`admit`): records, experiments' files and run
-folders name plugins too, and may come from somebody else.
+Only code that the user named in this process's command is imported (`admit_plugin`): records, experiments' files and
+run folders name plugins too, and may come from somebody else.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from repro.core.errors import InputError, unknown
+from repro.core.errors import InputError, unknown_name
 
 DATA = ".npz"  # suffix of a file that contains data and no code
 PLAIN = (bool, int, float, str, list, tuple, type(None))  # types of defaults that a configuration can contain
@@ -28,7 +28,7 @@ def is_place(name: str) -> bool:
     return ":" in name or name.endswith((".py", DATA))
 
 
-def admit(name: str) -> None:
+def admit_plugin(name: str) -> None:
     """Allow this process to import a plugin that its user named; InputError for a missing file."""
     path, _, _ = name.partition(":")
     if path.endswith((".py", DATA)) and not Path(path).is_file():
@@ -37,14 +37,14 @@ def admit(name: str) -> None:
 
 
 def admit_configured(config: Mapping[str, Any]) -> None:
-    """`admit` the plugins that a run's configuration names, in the process that executes the run."""
+    """`admit_plugin` the plugins that a run's configuration names, in the process that executes the run."""
     for part in config.values():
         name = part.get("name") if isinstance(part, Mapping) else None
         if isinstance(name, str) and is_place(name):
-            admit(name)
+            admit_plugin(name)
 
 
-def folders() -> Collection[Path]:
+def plugin_folders() -> Collection[Path]:
     """Folders of the imported files; modules beside these files are the user's code too."""
     return _folders
 
@@ -71,7 +71,7 @@ def _not_named(name: str) -> InputError:
     return InputError(f"{name}: code that this command did not name is not imported; name it there: GROUP={name}")
 
 
-def load(name: str) -> Any:
+def load_plugin(name: str) -> Any:
     """The module, or its attribute behind the colon; the path of a data file."""
     path, _, attribute = name.partition(":")
     if path.endswith(DATA):
@@ -82,7 +82,7 @@ def load(name: str) -> Any:
     if not attribute:
         return module
     if not hasattr(module, attribute):
-        raise unknown(f"name in {path}", attribute, _offered(module, path), all_of=path)
+        raise unknown_name(f"name in {path}", attribute, _offered(module, path), all_of=path)
     return getattr(module, attribute)
 
 
@@ -94,12 +94,14 @@ def _offered(module: ModuleType, path: str) -> list[str]:
     return defined if path.endswith(".py") and defined else list(public)
 
 
-def options(make: Callable[..., Any], passed: Collection[str]) -> dict[str, inspect.Parameter]:
+def plugin_parameters(make: Callable[..., Any], passed: Collection[str]) -> dict[str, inspect.Parameter]:
     """The parameters of a class or function that a configuration can set: those whose default is plain data, and
     required ones. passed: names of parameters that the caller passes itself."""
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     return {
-        name: one
-        for name, one in inspect.signature(make).parameters.items()
-        if one.kind in kinds and name not in passed and (one.default is one.empty or isinstance(one.default, PLAIN))
+        name: parameter
+        for name, parameter in inspect.signature(make).parameters.items()
+        if parameter.kind in kinds
+        and name not in passed
+        and (parameter.default is parameter.empty or isinstance(parameter.default, PLAIN))
     }

@@ -99,6 +99,6 @@ def _first_number(names: Iterable[str], environment: Mapping[str, str], otherwis
     return next((int(environment[name]) for name in names if environment.get(name, "").isdigit()), otherwise)
 
 
-def say(event: str, **fields: Any) -> None:
+def print_event(event: str, **fields: Any) -> None:
     """Print a line of JSON for the parent process (`repro.launch.supervise`), which shows the progress."""
     print("@" + json.dumps({"event": event, **fields}), file=sys.stdout, flush=True)

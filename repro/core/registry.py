@@ -18,8 +18,8 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from repro.core import error_location, own_code
-from repro.core.errors import InputError, ReproError, unknown
-from repro.core.fields import checked
+from repro.core.errors import InputError, ReproError, unknown_name
+from repro.core.fields import check_fields
 from repro.core.not_none import not_none
 from repro.core.warnings import warn
 
@@ -59,7 +59,7 @@ class Registry:
 
     def _registered(self) -> dict[str, str]:
         """name -> module, or "module:Class" for other packages' plugins."""
-        return registered(self.group, tuple(sys.path)) | self.own_modules()
+        return entry_point_values(self.group, tuple(sys.path)) | self.own_modules()
 
     def names(self) -> list[str]:
         """The names of all registered plugins, sorted."""
@@ -85,7 +85,7 @@ class Registry:
     def _place(self, name: str) -> str:
         places = self._registered()
         if name not in places and not self.takes(name):
-            raise unknown(self.kind, str(name), [*self.besides, *places])
+            raise unknown_name(self.kind, str(name), [*self.besides, *places])
         return places.get(name, name)
 
     def load(self, name: str) -> Any:
@@ -94,10 +94,10 @@ class Registry:
         try:
             if self.own and own_code.is_place(place):
                 if not self.takes(name):
-                    own_code.admit(place)  # registered by an installed package
-                return importlib.import_module(self.own).adapt_module(name, own_code.load(place))
+                    own_code.admit_plugin(place)  # registered by an installed package
+                return importlib.import_module(self.own).adapt_module(name, own_code.load_plugin(place))
             if self.takes(name):
-                return self._own_class(own_code.load(place), name)
+                return self._own_class(own_code.load_plugin(place), name)
             module = importlib.import_module(place.partition(":")[0])
         except ReproError:
             raise
@@ -135,8 +135,8 @@ class Registry:
     def _only(self, classes: list[type], module: ModuleType, name: str, requirement: str) -> type:
         """The only class of the list; InputError for several, none, or one with abstract methods."""
         if len(classes) != 1:
-            own = (each for each in self._classes(module) if "name" in each.__dict__)
-            present = ", ".join(f"{each.__name__} (name = {each.__dict__['name']!r})" for each in own) or "none"
+            named = (each for each in self._classes(module) if "name" in each.__dict__)
+            present = ", ".join(f"{each.__name__} (name = {each.__dict__['name']!r})" for each in named) or "none"
             must = f"must have a class derived from {not_none(self.base).partition(':')[2]}{requirement}"
             raise InputError(f"{self.kind} {name}: {module.__file__} {must}; it has {present}")
         if missing := sorted(getattr(classes[0], "__abstractmethods__", ())):
@@ -147,7 +147,7 @@ class Registry:
     def parse(self, name: str, values: Mapping[str, Any], part: str) -> Any:
         """A plugin's options: its `Options`, or the mapping if it takes keyword arguments; InputError as `parse`."""
         if options := getattr(self.load(name), "Options", None):
-            return parse(self.kind, name, options, values, part)
+            return parse_options(self.kind, name, options, values, part)
         check_names(f"{self.kind} {name}", values, self.defaults(name))
         return dict(values)
 
@@ -155,7 +155,7 @@ class Registry:
         """The default configuration of a plugin, without its name."""
         try:
             if options := getattr(self.load(name), "Options", None):
-                return defaults(options)
+                return dataclass_defaults(options)
             return importlib.import_module(self.package).option_defaults(name)
         except (AttributeError, TypeError, ValueError) as error:
             raise InputError(
@@ -170,7 +170,7 @@ def import_failure(error: BaseException) -> str:
     if not files and isinstance(error, ImportError):  # the file does not exist
         return str(error)
     folder = os.path.dirname(files[0]) if files else ""
-    return error_location.describe(error, lambda file: os.path.dirname(file) == folder)
+    return error_location.describe_error(error, lambda file: os.path.dirname(file) == folder)
 
 
 # configuration group -> its plugins
@@ -196,7 +196,7 @@ HOMES = {
 }
 
 
-def home(kind: str) -> Any:
+def home_module(kind: str) -> Any:
     """The module of a kind, for rooms that the import contract keeps from importing it."""
     return importlib.import_module(HOMES[kind])
 
@@ -222,7 +222,7 @@ def _modules_in(folders: tuple[str, ...], changed_ns: tuple[int, ...]) -> tuple[
 
 
 @lru_cache(maxsize=16)
-def registered(group: str, path: tuple[str, ...]) -> dict[str, str]:
+def entry_point_values(group: str, path: tuple[str, ...]) -> dict[str, str]:
     """name -> value of a group's entry points; all are read at once, because they are in files of every package."""
     return {entry.name: entry.value for entry in _entry_points(path).select(group=group)}
 
@@ -232,13 +232,13 @@ def _entry_points(path: tuple[str, ...]) -> Any:
     return entry_points()
 
 
-def parse(kind: str, name: str, options: type[T], values: Mapping[str, Any], part: str) -> T:
+def parse_options(kind: str, name: str, options: type[T], values: Mapping[str, Any], part: str) -> T:
     """A plugin's options, a dataclass or model, from a mapping; InputError for unknown, missing and invalid ones.
 
     part: the path of the options in the configuration.
     """
     check_names(f"{kind} {name}", values, names_of(options))
-    return checked(options, values, part, owner=f"{kind} {name}")
+    return check_fields(options, values, part, owner=f"{kind} {name}")
 
 
 def names_of(options: Any) -> Iterable[str]:
@@ -252,7 +252,7 @@ def check_names(owner: str, names: Iterable[str], valid: Iterable[str]) -> None:
         raise InputError(f"{owner} has no option '{wrong[0]}'; valid: {', '.join(sorted(valid)) or 'none'}")
 
 
-def defaults(options: type) -> dict[str, Any]:
+def dataclass_defaults(options: type) -> dict[str, Any]:
     """option -> default of the options of a dataclass that have one."""
     plain = {each.name: each.default for each in fields(options) if each.default is not MISSING}
     factories = {each.name: each.default_factory for each in fields(options)}

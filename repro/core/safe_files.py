@@ -37,7 +37,7 @@ def is_plain(name: Any) -> bool:
     )
 
 
-def checked(kind: str, name: Any) -> str:
+def check_plain(kind: str, name: Any) -> str:
     """The name; InputError if it is not plain. kind: of the named thing, for the message."""
     if not is_plain(name):
         raise InputError(f"{kind} {str(name)[:60]!r}: must be a plain name: no slash, no dot in front")
@@ -51,7 +51,7 @@ def open_file(path: Path, mode: str = "rb", **how: Any) -> Any:
 
 def open_descriptor(path: Path, flags: int) -> int:
     """As `os.open`."""
-    with parent(path) as (folder, name):
+    with open_parent(path) as (folder, name):
         try:
             descriptor = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666, dir_fd=folder)
         except OSError as error:
@@ -63,7 +63,7 @@ def open_descriptor(path: Path, flags: int) -> int:
     return descriptor
 
 
-def read(path: Path) -> bytes:
+def read_safely(path: Path) -> bytes:
     with open_file(path) as file:
         return bytes(file.read())
 
@@ -75,7 +75,7 @@ def make_folder(path: Path, new: bool = False) -> None:
     below = path.absolute().relative_to(root.absolute()).parts
     for count in range(1, len(below) + 1):
         each = root.joinpath(*below[:count])
-        with parent(each) as (folder, name):
+        with open_parent(each) as (folder, name):
             try:
                 os.mkdir(name, dir_fd=folder)
             except FileExistsError:
@@ -86,16 +86,16 @@ def make_folder(path: Path, new: bool = False) -> None:
     _check_folder(path)
 
 
-def write(path: Path, content: bytes) -> None:
+def write_safely(path: Path, content: bytes) -> None:
     """Overwrite a file, without `fsync`."""
     with open_file(path, "wb") as file:
         file.write(content)
 
 
-def remove(path: Path) -> None:
+def remove_safely(path: Path) -> None:
     """Delete a file, if it exists."""
-    check(path)
-    with contextlib.suppress(FileNotFoundError), parent(path) as (folder, name):
+    check_links(path)
+    with contextlib.suppress(FileNotFoundError), open_parent(path) as (folder, name):
         try:
             os.unlink(name, dir_fd=folder)
         except OSError as error:
@@ -104,14 +104,14 @@ def remove(path: Path) -> None:
 
 def remove_tree(path: Path) -> None:
     """Delete a folder and its contents as far as possible; links in it are deleted, not their targets."""
-    check(path)
-    with contextlib.suppress(FileNotFoundError), parent(path) as (folder, name):
+    check_links(path)
+    with contextlib.suppress(FileNotFoundError), open_parent(path) as (folder, name):
         shutil.rmtree(name, ignore_errors=True, dir_fd=folder)
 
 
-def check(path: Path) -> None:
+def check_links(path: Path) -> None:
     """InputError if the file, or a folder on its path, is a link; for code that opens the file itself."""
-    with contextlib.suppress(FileNotFoundError), parent(path) as (folder, name):
+    with contextlib.suppress(FileNotFoundError), open_parent(path) as (folder, name):
         if stat.S_ISLNK(os.lstat(name, dir_fd=folder).st_mode):
             raise _link(path)
 
@@ -138,7 +138,7 @@ def _root(path: Path) -> Path:
 
 
 @contextlib.contextmanager
-def parent(path: Path) -> Iterator[tuple[int, str]]:
+def open_parent(path: Path) -> Iterator[tuple[int, str]]:
     """(file descriptor of a file's folder, the file's name in it)."""
     whole, root = path.absolute(), _root(path)
     *folders, name = whole.relative_to(root).parts
@@ -159,7 +159,7 @@ def parent(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _check_folder(path: Path) -> None:
-    with parent(path / "_"):
+    with open_parent(path / "_"):
         pass
 
 

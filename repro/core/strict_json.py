@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
-def parse(text: str | bytes) -> Any:
+def parse_json(text: str | bytes) -> Any:
     """The value of a standard JSON text; ValueError with the reason for any other.
 
     Python's own reader accepts NaN and infinities, drops duplicate names, and raises RecursionError for deep nesting.

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from repro.core.terminal import styled
+from repro.core.terminal import style_text
 from repro.core.warnings import one_line
 
 MARKS = "ox+*#@%&"
@@ -33,7 +33,7 @@ class Range(NamedTuple):
         return round((value - self.low) / (self.high - self.low) * (cells - 1))
 
 
-def plot(lines: Mapping[str, Line], x: str, y: str, width: int = 80, height: int = 24) -> str:
+def plot_text(lines: Mapping[str, Line], x: str, y: str, width: int = 80, height: int = 24) -> str:
     """Plot lines by name, each of (x, y) points in the order of x; x, y: titles of the axes.
 
     Marks show points, dots the lines between them. A cell shows the first line that crosses it.
@@ -55,7 +55,7 @@ def plot(lines: Mapping[str, Line], x: str, y: str, width: int = 80, height: int
             if cells[row][column] in (" ", *(_shown(".", each) for each in range(len(lines)))):
                 cells[row][column] = _shown(_mark(number), number)
     labels = {0: f"{up.high:.4g}", rows // 2: f"{(up.high + up.low) / 2:.4g}", rows - 1: f"{up.low:.4g}"}
-    drawn = [f"{labels.get(row, ''):>{AXIS - 2}} |{''.join(of)}".rstrip() for row, of in enumerate(cells)]
+    drawn = [f"{labels.get(row, ''):>{AXIS - 2}} |{''.join(marks)}".rstrip() for row, marks in enumerate(cells)]
     ends = f"{across.low:.4g}", f"{across.high:.4g}"
     drawn.append(" " * (AXIS - 1) + "+" + "-" * columns)
     drawn.append(" " * AXIS + ends[0] + x.center(columns - len(ends[0]) - len(ends[1])) + ends[1])
@@ -68,4 +68,4 @@ def _mark(number: int) -> str:
 
 
 def _shown(text: str, number: int) -> str:
-    return styled(text, STYLES[number % len(STYLES)], sys.stdout)
+    return style_text(text, STYLES[number % len(STYLES)], sys.stdout)

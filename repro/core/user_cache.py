@@ -21,13 +21,13 @@ KEPT = 200  # maximum number of files; the oldest are deleted
 State = list[int] | None  # modification time (ns) and size of a file or folder; None: it does not exist
 
 
-def folder() -> Path:
+def cache_folder() -> Path:
     """`$XDG_CACHE_HOME/repro-remembered`, else below `~/.cache`; separate from the data sets there."""
     return user_cache_path("repro-remembered", appauthor=False)
 
 
-def load(kind: str, key: Any) -> Any:
-    """The value that `save` stored for a key, if the watched files are unchanged; else None."""
+def load_cached(kind: str, key: Any) -> Any:
+    """The value that `save_cached` stored for a key, if the watched files are unchanged; else None."""
     try:
         stored = json.loads(_path(kind, key).read_text(encoding="utf-8"))
         if all(_state(path) == state for path, state in stored["watched"].items()):
@@ -37,7 +37,7 @@ def load(kind: str, key: Any) -> Any:
     return None
 
 
-def save(kind: str, key: Any, value: Any, watched: Iterable[str] = ()) -> None:
+def save_cached(kind: str, key: Any, value: Any, watched: Iterable[str] = ()) -> None:
     """Store a value (plain data). watched: files and folders, besides the key, on which it depends."""
     path = _path(kind, key)
     with contextlib.suppress(OSError):
@@ -84,7 +84,7 @@ def _state(path: str) -> State:
 
 def _path(kind: str, key: Any) -> Path:
     digest = hashlib.sha256(json.dumps([kind, key], sort_keys=True).encode()).hexdigest()
-    return folder() / f"{kind}-{digest[:40]}.json"
+    return cache_folder() / f"{kind}-{digest[:40]}.json"
 
 
 def select_variables(environment: Mapping[str, str], prefixes: tuple[str, ...]) -> dict[str, str]:

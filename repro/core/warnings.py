@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from repro.core.terminal import styled
+from repro.core.terminal import style_text
 
 LONGEST = 4000  # characters of a message
 
@@ -15,10 +15,10 @@ def warn(text: str) -> None:
     """Print a warning, unless this command has printed it before."""
     if text not in _printed:
         _printed.add(text)
-        print(f"{styled('warning:', 'yellow', sys.stderr)} {one_line(text)}", file=sys.stderr, flush=True)
+        print(f"{style_text('warning:', 'yellow', sys.stderr)} {one_line(text)}", file=sys.stderr, flush=True)
 
 
-def forget() -> None:
+def forget_warnings() -> None:
     """Forget the printed warnings: a new command starts in this process."""
     _printed.clear()
 

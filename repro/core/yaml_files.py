@@ -26,7 +26,7 @@ MOST_VALUES = 10**5  # of a file, those behind aliases included; our longest has
 DEEPEST = 100  # nested mappings and lists
 
 
-def read(path: Path, kind: str = "YAML file") -> Any:
+def read_yaml(path: Path, kind: str = "YAML file") -> Any:
     """The content of a file; the caller may change it. InputError for unreadable YAML."""
     try:
         state = path.stat()
@@ -36,9 +36,9 @@ def read(path: Path, kind: str = "YAML file") -> Any:
         raise InputError(f"{path}: not a readable {kind} ({reason})") from None
 
 
-def entries(path: Path, kind: str = "YAML file") -> dict[str, Any]:
+def read_entries(path: Path, kind: str = "YAML file") -> dict[str, Any]:
     """The content of a file of entries `name: value`; InputError for any other."""
-    return as_entries(read(path, kind), str(path))
+    return as_entries(read_yaml(path, kind), str(path))
 
 
 def as_entries(value: Any, where: str) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from repro.core.errors import InputError, NotHere, unknown
+from repro.core.errors import InputError, NotHere, unknown_name
 from repro.core.warnings import warn
 from repro.data import augmentation, files
 from repro.data.sources import REGISTRY, dataset_names, input_kind, is_generated, load_source, missing_message, task_of  # noqa: F401
@@ -228,7 +228,7 @@ def _options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     valid = load_source(name).OPTIONS
     for option in options:
         if option not in valid:
-            allowed = ", ".join(f"dataset.{one}" for one in valid) or "none"
+            allowed = ", ".join(f"dataset.{option}" for option in valid) or "none"
             raise InputError(f"data set '{name}' has no option 'dataset.{option}'; valid: {allowed}")
     return {option: value for option, value in options.items() if value is not None}
 
@@ -243,4 +243,4 @@ def _checked(source: ModuleType) -> str:
 
 def _check_mode(standin: str) -> None:
     if standin not in STANDIN_MODES:
-        raise unknown("value of standin", str(standin), STANDIN_MODES)
+        raise unknown_name("value of standin", str(standin), STANDIN_MODES)

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from repro.core.fields import Model, NonNegative, checked
+from repro.core.fields import Model, NonNegative, check_fields
 
 CUTS = ("flip", "pad")  # for any images
 ALL = (*CUTS, "crop", "colour")  # for images with ImageNet's colours that may be stored larger than the model's input
@@ -35,5 +35,5 @@ class Augmentation(Model):
 def split_augmentation(options: dict[str, Any]) -> tuple[Augmentation | None, dict[str, Any]]:
     """(augmentation or None, other options) of a data set's options."""
     rest = {name: value for name, value in options.items() if name not in ALL}
-    augmentation = checked(Augmentation, {name: options[name] for name in ALL if name in options}, "dataset")
+    augmentation = check_fields(Augmentation, {name: options[name] for name in ALL if name in options}, "dataset")
     return (augmentation if any(augmentation.model_dump().values()) else None), rest

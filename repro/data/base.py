@@ -228,7 +228,9 @@ class Split(Samples):
         """This split on `device`; a split on "meta" has only shapes and stays there."""
         if self.x.is_meta:
             return self
-        mean, deviation = (one if one is None else one.to(device) for one in (self.mean, self.deviation))
+        mean, deviation = (
+            channels if channels is None else channels.to(device) for channels in (self.mean, self.deviation)
+        )
         return Split(self.x.to(device), self.y.to(device), mean, deviation)
 
     def select(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -49,7 +49,7 @@ def users_code(plugins: Mapping[str, str]) -> dict[str, str]:
 
 def _is_users(name: str) -> bool:
     source = source_file(name)
-    return source is not None and source.parent in own_code.folders()
+    return source is not None and source.parent in own_code.plugin_folders()
 
 
 def _digest(names: Sequence[str]) -> str:
@@ -74,7 +74,7 @@ def modules(roots: Sequence[str], packages: Sequence[str] = PROJECT_PACKAGES) ->
         name = waiting.pop()
         if name in visited or not (name in roots or not left_out(name)) or (source := source_file(name)) is None:
             continue
-        if name.split(".")[0] not in packages and source.parent not in own_code.folders():
+        if name.split(".")[0] not in packages and source.parent not in own_code.plugin_folders():
             continue
         visited.add(name)
         waiting.extend(_read(name, source).imports)

@@ -26,7 +26,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException, UnsupportedInterpolationType
 
 from repro.core import config_folders, user_cache, yaml_files
-from repro.core.errors import InputError, unknown
+from repro.core.errors import InputError, unknown_name
 from repro.core.paths import CONFIGS
 from repro.core.registry import PLUGINS
 from repro.experiment import interpolation
@@ -61,9 +61,9 @@ class Composer:
                 where = f"{place_of('experiment', experiment)}: {experiment}"
                 raise InputError(f"{where}: has no scales; must define them: `scales: {{{scale}: [], {FULL}: []}}`")
             if scale not in self._scales:
-                raise unknown("scale", scale, self._scales)
+                raise unknown_name("scale", scale, self._scales)
             self.first += [f"scale={scale}", *self._scales[scale]]
-        self._files = repr([user_cache.tree_digest([CONFIGS], (".yaml",)), *config_folders.state()])
+        self._files = repr([user_cache.tree_digest([CONFIGS], (".yaml",)), *config_folders.folders_state()])
         self._checked: set[str] = set()  # overrides
 
     def compose(self, overrides: Sequence[str] = (), ours: Sequence[str] = ()) -> dict[str, Any]:
@@ -129,7 +129,7 @@ class Composer:
             prefix = key.removesuffix(key.rpartition(".")[2])
             if (valid := [f"{prefix}{name}" for name in entries]) and key in valid:  # its value is a mapping
                 return InputError(f"{key}: its value has an unknown entry; +{key}.NAME=value adds one")
-            wrong = unknown("option", key, valid) if valid else InputError(f"unknown option '{key}'")
+            wrong = unknown_name("option", key, valid) if valid else InputError(f"unknown option '{key}'")
             plugin = f"{group} {entries['name']}: " if group in PLUGINS and entries.get("name") else ""
             return InputError(f"{plugin}{wrong}")
         if match := re.search("Error merging override ([^=]*=(.).*)", text):  # a list for entries, or the reverse
@@ -137,12 +137,12 @@ class Composer:
         if isinstance(error, MissingConfigException) and error.missing_cfg_file:
             group, _, name = str(error.missing_cfg_file).partition("/")
             if group in GROUPS:
-                return unknown(group, name, group_names(group))
+                return unknown_name(group, name, group_names(group))
         if isinstance(error, UnsupportedInterpolationType):
             return InputError(f"configuration: {text}: ${{...}} can only name another value of the configuration")
         if isinstance(error, UnicodeDecodeError):
-            for path in sorted(path for folder in config_folders.folders() for path in folder.rglob("*.yaml")):
-                yaml_files.read(path)  # raises InputError for the unreadable file
+            for path in sorted(path for folder in config_folders.config_folders() for path in folder.rglob("*.yaml")):
+                yaml_files.read_yaml(path)  # raises InputError for the unreadable file
         if isinstance(error, OverrideParseException) and any(words in text for words in UNQUOTED):
             return unreadable(error.override)
         if isinstance(error, RecursionError):

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from repro.core.errors import InputError, unknown
-from repro.core.fields import checked
+from repro.core.errors import InputError, unknown_name
+from repro.core.fields import check_fields
 from repro.experiment import grid, papers
 from repro.experiment.files import group_names, names_in, own_file, own_files
 from repro.experiment.grid import Choices, Variant, split, variants
@@ -32,7 +32,7 @@ def experiment_names(pattern: str | None = None, scale: str | None = None) -> li
     matching = [name for name in names if name == pattern or name.startswith(pattern.rstrip("/") + "/")]
     if not matching:
         all_papers = {name.split("/")[0] for name in names}
-        raise unknown("experiment", pattern, [*names, *all_papers], all_of="repro list")
+        raise unknown_name("experiment", pattern, [*names, *all_papers], all_of="repro list")
     if scale is None or matching == [pattern]:
         return matching
     return [name for name in matching if job(name, scale) is not None]
@@ -106,7 +106,7 @@ def axes(resolved: dict[str, Any], overrides: Sequence[str]) -> tuple[list[Varia
     which keep the experiment's overrides for them.
     """
     plain, swept = split(overrides)
-    own = checked(Axes, resolved)
+    own = check_fields(Axes, resolved)
     testbeds = own.testbeds
     one = [own.testbed.name] if any(override.startswith("testbed=") for override in plain) else []
     if chosen := swept.get("testbed", one):

@@ -10,7 +10,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from repro.core.errors import InputError, NotHere
-from repro.core.fields import checked
+from repro.core.fields import check_fields
 from repro.core.registry import PLUGINS, TRAIN
 from repro.experiment import inputs
 from repro.experiment.inputs import Input
@@ -84,7 +84,7 @@ def changed(config: RunConfig, entries: dict[str, Any]) -> RunConfig:
     """The configuration with these entries, without arithmetic; InputError for an unknown entry."""
     plain = config.plain() | {"draws": 0, "inputs": {}, "numerics": {}, "device": "auto"}
     plain["testbed"] = plain["testbed"] | {"arithmetic": "none", "inputs": {}}
-    return checked(RunConfig, with_entries(plain, entries))
+    return check_fields(RunConfig, with_entries(plain, entries))
 
 
 def with_entries(plain: dict[str, Any], entries: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from repro.core.errors import InputError, NotHere
-from repro.core.fields import checked
+from repro.core.fields import check_fields
 from repro.core.registry import TRAIN
 from repro.experiment import config as configs
 from repro.experiment import draws, grid, limits
@@ -44,7 +44,7 @@ def expand(
     base = composer.compose(grid.single_valued(overrides))
     all_variants, testbeds = configs.axes(base, overrides)
     all_variants = grid.select(all_variants, chosen)
-    own = checked(Axes, base)
+    own = check_fields(Axes, base)
     many = len(swept.get("seeds", ())) or own.seeds
     axes = f"{len(all_variants)} variants x {len(testbeds)} testbeds x {many:,} seeds"
     limits.check(f"{experiment}: runs ({axes})", len(all_variants) * len(testbeds) * many, limits.RUNS)
@@ -94,7 +94,7 @@ class Point:
         ours = [change for change in (*variant.overrides, *conditions) if change.partition("=")[0] not in keys]
         ours = [f"testbed={testbed}", *ours]
         labels = {"variant": variant.label, "factors": variant.factors, "scale": composer.size([*ours, *by_user])}
-        config = settled(checked(RunConfig, composer.compose(by_user, ours) | labels))
+        config = settled(check_fields(RunConfig, composer.compose(by_user, ours) | labels))
         ranks = check(config)
         differing = changed(config, [*variant.overrides, *conditions, *variant.swept], plain, composer)
         return cls(experiment, config.model_copy(update={"changed": differing}), ranks)
@@ -133,7 +133,7 @@ def changed(config: RunConfig, ours: Sequence[str], users: Sequence[str], compos
     if len(named) == len(users):
         return []
     try:
-        own = settled(checked(RunConfig, composer.compose([f"testbed={config.testbed.name}", *ours, *named])))
+        own = settled(check_fields(RunConfig, composer.compose([f"testbed={config.testbed.name}", *ours, *named])))
     except InputError:  # without the user's overrides the run lacks a value, or cannot run here
         return []
     paths = [override.partition("=")[0].lstrip("+") for override in users]
@@ -144,7 +144,7 @@ def profiled(config: RunConfig) -> RunConfig:
     """The configuration of the profiler's run, under an experiment name of its own, so that the experiment's tables do
     not contain it."""
     plain = config.plain() | {"program": PROFILER, "probe": {"steps": config.profile_steps}, "profile_steps": 0}
-    return checked(
+    return check_fields(
         RunConfig, plain | {"experiment": f"{config.experiment}-profile", "variant": f"{config.variant}, profiled"}
     )
 

@@ -14,7 +14,7 @@ from pydantic import ConfigDict, Field, field_validator
 from repro.core import config_folders, safe_files, user_cache, yaml_files
 from repro.core.atomic import write_atomically
 from repro.core.errors import InputError
-from repro.core.fields import Model, Text, checked
+from repro.core.fields import Model, Text, check_fields
 from repro.core.registry import PLUGINS
 from repro.core.warnings import warn
 
@@ -65,7 +65,7 @@ def group_names(group: str) -> list[str]:
 def in_files(group: str) -> list[str]:
     """The names of a group's configurations, folder by folder."""
     names = dict.fromkeys(_loose()) if group == "experiment" else {}
-    for root in (each / group for each in config_folders.folders()):
+    for root in (each / group for each in config_folders.config_folders()):
         folders = sorted({path.parent for path in root.rglob("*.yaml")})
         names |= {(place / name).relative_to(root).as_posix(): None for place in folders for name in _in_folder(place)}
     return list(names)
@@ -89,7 +89,7 @@ def names_in(path: Path) -> list[str]:
     if duplicate := next((name for name in every if name in own), None):
         other = place_of("experiment", duplicate)
         raise InputError(f"{path}: {other} has an experiment {duplicate}; needs another `paper` or `experiment`")
-    config_folders.use(path)
+    config_folders.use_folder(path)
     return list(own)
 
 
@@ -97,7 +97,7 @@ def own_file(experiment: str) -> dict[str, Any]:
     """An experiment's own configuration, not composed; {} if no file has it. InputError for invalid entries."""
     content = group_file("experiment", experiment)
     try:
-        checked(Experiment, content)
+        check_fields(Experiment, content)
     except InputError as error:
         raise InputError(f"{place_of('experiment', experiment)}: {experiment}: {error}") from None
     return content
@@ -132,7 +132,7 @@ def group_file(group: str, name: str) -> dict[str, Any]:
     path, entry = _place(group, name)
     if path is None:
         return {}
-    content = yaml_files.entries(path)
+    content = yaml_files.read_entries(path)
     if entry is None:
         return content
     own = yaml_files.as_entries(content.pop(EACH)[entry] or {}, f"{path}: {EACH}.{entry}")
@@ -142,7 +142,7 @@ def group_file(group: str, name: str) -> dict[str, Any]:
 
 def place_of(group: str, name: str) -> Path:
     """The file of a configuration; for an unknown one the path that it would have."""
-    return _place(group, name)[0] or config_folders.find(group, f"{name}.yaml")
+    return _place(group, name)[0] or config_folders.find_config(group, f"{name}.yaml")
 
 
 Place = tuple[Path, str | None]  # of a configuration: its file, and its entry in `each` if the file has one
@@ -151,7 +151,7 @@ Place = tuple[Path, str | None]  # of a configuration: its file, and its entry i
 def _place(group: str, name: str) -> Place | tuple[None, None]:
     if group == "experiment" and (loose := _loose().get(name)):
         return loose
-    for place in (folder / group / name for folder in config_folders.folders()):
+    for place in (folder / group / name for folder in config_folders.config_folders()):
         if configuration := _in_folder(place.parent).get(place.name):
             return configuration
     return None, None
@@ -164,7 +164,7 @@ def _loose() -> dict[str, Place]:
 
 def _experiments_of(path: Path) -> dict[str, Place]:
     """The experiments of a single file, by the names in it."""
-    content = yaml_files.entries(path)
+    content = yaml_files.read_entries(path)
     several = yaml_files.as_entries(content.pop(EACH), f"{path}: {EACH}") if EACH in content else {}
     places: dict[str, Place] = {}
     for entry in several or (None,):
@@ -187,9 +187,9 @@ def _read_names(folder: Path, state: tuple[tuple[str, int, int], ...]) -> dict[s
     """As `_in_folder`; kept for later commands, because reading all files takes as long as importing Hydra. state: of
     the folder's files, for the cache alone."""
     key = [str(folder), state]
-    if (several := user_cache.load("names", key)) is None:
+    if (several := user_cache.load_cached("names", key)) is None:
         several = {name: _names_of_each(folder / name) for name, _, _ in state}
-        user_cache.save("names", key, several)
+        user_cache.save_cached("names", key, several)
     places: dict[str, Place] = {}
     for name, entries in several.items():
         path = folder / name
@@ -200,7 +200,7 @@ def _read_names(folder: Path, state: tuple[tuple[str, int, int], ...]) -> dict[s
 def _names_of_each(path: Path) -> list[str] | None:
     """The names in a file with several configurations."""
     try:
-        content = yaml_files.read(path)
+        content = yaml_files.read_yaml(path)
     except InputError:
         return None  # its use raises the error
     several = content.get(EACH) if isinstance(content, dict) else None

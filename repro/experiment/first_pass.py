@@ -32,7 +32,7 @@ def check(config: RunConfig, model: Any, dataset: Any) -> None:
         except Exception as error:
             if "meta" in str(error):  # "cannot be called on meta tensors": it needs values
                 return
-            line = error_location.describe(error, lambda path: path == file)
+            line = error_location.describe_error(error, lambda path: path == file)
             raise InputError(f"{where} its block {block_name} fails: {line}") from error
     fits = x.numel() == SAMPLES if task == "regression" else x.shape[:2] == (SAMPLES, dataset.classes)
     if not fits:

@@ -27,7 +27,7 @@ from typing import Any
 
 import yaml
 
-from repro.core.errors import InputError, unknown
+from repro.core.errors import InputError, unknown_name
 from repro.core.registry import PLUGINS
 from repro.experiment import limits
 
@@ -153,7 +153,7 @@ def choices(own: Mapping[str, Any], keys: Container[str], overrides: Iterable[st
         chosen[name] = _several(override) or [text]
         for value in map(_plain, chosen[name]):
             if value not in known[name]:
-                raise unknown(f"value of factor {name}", value, known[name])
+                raise unknown_name(f"value of factor {name}", value, known[name])
     return rest, chosen
 
 
@@ -270,7 +270,7 @@ def _exclusions(entries: Any, blocks: Sequence[Block]) -> list[dict[str, list[Va
             known = dict.fromkeys(value for block in blocks for value in block.get(name, ()))
             for value in values:
                 if not isinstance(value, Value) or value not in known:
-                    raise unknown(f"value of factor {name} in exclude", _text(value), map(_text, known))
+                    raise unknown_name(f"value of factor {name} in exclude", _text(value), map(_text, known))
         if not any(all(set(values) & block.get(name, {}).keys() for name, values in entry.items()) for block in blocks):
             raise InputError(f"exclude: {entry}: the grid has no such combination")
         excluded.append(entry)
@@ -285,7 +285,7 @@ def _check_factors(where: str, names: Iterable[str], blocks: Sequence[Block]) ->
     known = dict.fromkeys(name for block in blocks for name in block)
     for name in names:
         if name not in known:
-            raise unknown(f"factor in {where}", str(name), known)
+            raise unknown_name(f"factor in {where}", str(name), known)
 
 
 # --- labels

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from repro.core.errors import InputError
-from repro.core.fields import Model, Text, checked
+from repro.core.fields import Model, Text, check_fields
 from repro.experiment.files import own_file, place_of
 from repro.experiment.inputs import at
 from repro.records.paper_numbers import number, printed
@@ -74,7 +74,7 @@ def _parameter(experiment: str, resolved: Mapping[str, Any], name: str, source: 
     if isinstance(source, str):
         return Parameter(name, ours, None, source)
     try:
-        entry = checked(Printed, source)
+        entry = check_fields(Printed, source)
         value, unit, origin = printed(experiment.split("/")[0], entry.place, entry.row, entry.quantity, entry.variant)
     except InputError as error:
         file = place_of("experiment", experiment)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from repro.core.registry import TRAIN, home
+from repro.core.registry import TRAIN, home_module
 from repro.experiment import first_pass
 from repro.experiment.key import Keys
 from repro.experiment.run import Run
@@ -21,7 +21,7 @@ def identify(
     hardware_class: for runs whose launcher has none; None: this machine's.
     fetched: what earlier calls of one command have fetched, and this one adds to.
     """
-    data, keys = home("dataset"), Keys(hardware_class)
+    data, keys = home_module("dataset"), Keys(hardware_class)
     fetched = set() if fetched is None else fetched
     notes: dict[str, None] = {}  # an ordered set
     for run in runs:
@@ -30,11 +30,11 @@ def identify(
         dataset = data.dataset_for(config)
         per_epoch = dataset.iterations(config.batch)
         run.iterations = config.iterations(per_epoch) if config.program == TRAIN else None
-        home("metric").check_classes(config.metric, dataset.classes)
-        model = home("model").model_for(config, dataset, "meta")
-        home("strategy").check_model(config, model)
+        home_module("metric").check_classes(config.metric, dataset.classes)
+        model = home_module("model").model_for(config, dataset, "meta")
+        home_module("strategy").check_model(config, model)
         first_pass.check(config, model, dataset)
-        if note := home("model").size_note(config, dataset):
+        if note := home_module("model").size_note(config, dataset):
             notes[note] = None
         keys.assign(run, dataset.checksum)
     data.forget_dataset()
@@ -46,7 +46,7 @@ def _fetch(config: RunConfig, fetched: set[tuple[Any, ...]]) -> None:
     """Fetch a run's data, unless they were fetched for an earlier run."""
     if config.timing_only:
         return
-    data, name, place, options = home("dataset"), config.dataset.name, config.data, dict(config.dataset.options)
+    data, name, place, options = home_module("dataset"), config.dataset.name, config.data, dict(config.dataset.options)
     standin = options.pop("standin")
     videos = (name, place.videos, place.root, repr(options))
     if place.videos and videos not in fetched:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from repro.core import config_folders, yaml_files
-from repro.core.errors import InputError, unknown
+from repro.core.errors import InputError, unknown_name
 from repro.core.fields import Model, NonNegative, Positive, Share, Text
 
 if TYPE_CHECKING:
@@ -128,8 +128,8 @@ def words() -> dict[str, str]:
 
 def _named() -> list[dict[str, str]]:
     """The content of each `inputs.yaml`, the project's first."""
-    files = [folder / "inputs.yaml" for folder in config_folders.folders()]
-    named = [(path, yaml_files.read(path)) for path in files if path.is_file()]
+    files = [folder / "inputs.yaml" for folder in config_folders.config_folders()]
+    named = [(path, yaml_files.read_yaml(path)) for path in files if path.is_file()]
     for path, own in named:
         if not isinstance(own, dict) or not all(isinstance(text, str) for text in own.values()):
             raise InputError(f"{path}: must be names of inputs, each with a description")
@@ -151,7 +151,9 @@ def check_names(inputs: Mapping[str, Any], where: str) -> None:
     """InputError for an input that no `inputs.yaml` names."""
     for name in inputs:
         if name not in words():
-            raise InputError(f"{where}: {unknown('input', name, words())} (inputs.yaml beside experiment/ names them)")
+            raise InputError(
+                f"{where}: {unknown_name('input', name, words())} (inputs.yaml beside experiment/ names them)"
+            )
 
 
 @cache

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from repro.core.errors import InputError
-from repro.core.registry import PLUGINS, TRAIN, home
+from repro.core.registry import PLUGINS, TRAIN, home_module
 from repro.core.user_files import read_bytes
 from repro.experiment import cache_key, draws
 from repro.experiment.needs import uses_gpu
@@ -44,7 +44,10 @@ class Keys:
 
         config = run.config
         run.hardware = provenance.hardware(config.testbed.network, "auto" if uses_gpu(config) else "cpu")
-        if hardware_class := home("launcher").of(config.testbed).hardware_class() or self._hardware_class:
+        if (
+            hardware_class := home_module("launcher").launcher_for(config.testbed).hardware_class()
+            or self._hardware_class
+        ):
             run.hardware |= {"class": hardware_class}
         run.users_code = cache_key.users_code({part: getattr(config, part).name for part in PLUGINS})
         # without arithmetic and wall clock, results do not depend on torch and hardware
@@ -62,7 +65,7 @@ class Keys:
         """The checksum of a run's data, and the iterations of an epoch, 0 if they are too few for one."""
         which = repr((config.dataset.plain(), config.data.root, config.timing_only, config.batch))
         if which not in self._data:
-            dataset = home("dataset").dataset_for(config)
+            dataset = home_module("dataset").dataset_for(config)
             self._data[which] = dataset.checksum, dataset.train.iterations(config.batch)
         return self._data[which]
 
@@ -85,9 +88,9 @@ def keyed(config: RunConfig) -> dict[str, Any]:
         parts["inputs"] = draws.described(config)
     for part, plugin in (("strategy", config.strategy), ("model", config.model), ("dataset", config.dataset)):
         parts[part] = plugin.changed()
-    if config.imbalance.name != home("imbalance").NONE:
+    if config.imbalance.name != home_module("imbalance").NONE:
         parts["imbalance"] = config.imbalance.changed()
-    delays, files = home("imbalance").delays_checksum(config), _files(config)
+    delays, files = home_module("imbalance").delays_checksum(config), _files(config)
     return parts | ({"delays": delays} if delays else {}) | ({"files": files} if files else {})
 
 

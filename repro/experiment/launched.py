@@ -13,7 +13,7 @@ from typing import Any
 
 from repro.core import own_code
 from repro.core.errors import InputError
-from repro.core.fields import checked
+from repro.core.fields import check_fields
 from repro.core.registry import PLUGINS
 from repro.experiment import cache_key, files
 from repro.experiment.run import Run
@@ -39,7 +39,7 @@ def read_config(folder: Path, expected: str) -> RunConfig:
     code = cache_key.users_code({group: str(name) for group, name in plugins.items()})
     if config_digest(configured, code) != expected:
         raise InputError(f"{path}: this, or the user's code that it names, has changed since the launch; run it again")
-    return checked(RunConfig, configured)
+    return check_fields(RunConfig, configured)
 
 
 def config_digest(configured: Mapping[str, Any], users_code: Mapping[str, str]) -> str:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from repro.core.errors import unknown
+from repro.core.errors import unknown_name
 from repro.core.not_none import not_none
 from repro.core.registry import PLUGINS
 from repro.experiment import config, files, papers
@@ -33,7 +33,7 @@ def list_names(what: str | None = None) -> pd.DataFrame:
         return pd.DataFrame(describe_kind(KINDS[what]).items(), columns=["name", "about"])
     known = count_experiments()
     if what not in (None, EXPERIMENTS, *known):
-        raise unknown("paper or kind", str(what), [*known, EXPERIMENTS, *KINDS])
+        raise unknown_name("paper or kind", str(what), [*known, EXPERIMENTS, *KINDS])
     rows = []
     for paper in [what] if what and what in known else known:
         entries = describe_experiments(paper)

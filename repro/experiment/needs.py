@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from repro.core.registry import PLUGINS, TRAIN, home
+from repro.core.registry import PLUGINS, TRAIN, home_module
 from repro.experiment import programs
 from repro.experiment.schema import RunConfig
 
@@ -33,10 +33,10 @@ def needs(config: RunConfig) -> Needs:
 
 def settled(config: RunConfig) -> RunConfig:
     """The configuration with automatic entries of its testbed settled by the launcher."""
-    testbed = home("launcher").of(config.testbed).settled(needs(config))
+    testbed = home_module("launcher").launcher_for(config.testbed).settled(needs(config))
     return config if testbed is config.testbed else config.model_copy(update={"testbed": testbed})
 
 
 def uses_gpu(config: RunConfig) -> bool:
     """Whether the ranks of a run compute on a GPU of this machine, or of the machine where they are started."""
-    return config.wanted_device != "cpu" and home("launcher").of(config.testbed).gpus()
+    return config.wanted_device != "cpu" and home_module("launcher").launcher_for(config.testbed).gpus()

@@ -8,8 +8,8 @@ from functools import cache
 from typing import Any
 
 from repro.core import own_code, yaml_files
-from repro.core.credentials import has_credential, redact
-from repro.core.errors import InputError, unknown
+from repro.core.credentials import has_credential, redact_credentials
+from repro.core.errors import InputError, unknown_name
 from repro.core.paths import CONFIGS
 from repro.core.registry import PLUGINS
 from repro.experiment import grid
@@ -39,7 +39,9 @@ def check_override(override: str, known: Collection[str]) -> None:
     if not override.isprintable():
         raise InputError(f"override {override!r}: has a line break or another control character")
     if has_credential(override):
-        raise InputError(f"override '{redact(override)}': looks like a password or token, and would stand in records")
+        raise InputError(
+            f"override '{redact_credentials(override)}': looks like a password or token, and would stand in records"
+        )
     name = key.lstrip("+")
     part, _, entry = name.partition(".")
     if name == "scale":
@@ -47,7 +49,7 @@ def check_override(override: str, known: Collection[str]) -> None:
     if name == "experiment":
         raise InputError(f"override '{override}': an experiment is named first, as in `repro run {value}`")
     if part not in known:
-        raise unknown("option", name, known)
+        raise unknown_name("option", name, known)
     if part in GROUPS and entry == "name" and value in group_names(part):
         raise InputError(f"override '{override}': use {part}={value}, which also sets its options")
     users_own = name in PLUGINS and PLUGINS[name].takes(value)
@@ -56,11 +58,11 @@ def check_override(override: str, known: Collection[str]) -> None:
         place = f"use ./FILE.py:NAME{data} for your own (docs/{name}.md)"
         raise InputError(f"{override}: {PLUGINS[name].kind} {value} is no name; {place}")
     if name in GROUPS and not users_own and value not in group_names(name):
-        raise unknown(name, value, group_names(name))
+        raise unknown_name(name, value, group_names(name))
     if name in GROUPS and not users_own:
         group_file(name, value)  # raises InputError for an invalid file
     if key.startswith("+") and entry and part not in OPEN and entry.split(".")[0] not in (valid := _entries(part)):
-        raise unknown("option", name, [f"{part}.{each}" for each in valid])
+        raise unknown_name("option", name, [f"{part}.{each}" for each in valid])
 
 
 def admit_code(overrides: Iterable[str]) -> None:
@@ -72,7 +74,7 @@ def admit_code(overrides: Iterable[str]) -> None:
             admit_code(_nested(f"{key}={','.join(values)}"))
         elif name in PLUGINS:
             for value in filter(PLUGINS[name].takes, values):
-                own_code.admit(value)
+                own_code.admit_plugin(value)
 
 
 def _nested(override: str) -> Iterator[str]:
@@ -110,4 +112,4 @@ def _entries(part: str) -> set[str]:
 
 @cache
 def _common() -> Mapping[str, Any]:
-    return yaml_files.entries(CONFIGS / "config.yaml")
+    return yaml_files.read_entries(CONFIGS / "config.yaml")

@@ -30,13 +30,13 @@ class Entry(Model):
 
 def entries(paper: str) -> tuple[Entry, ...]:
     """The experiments of a paper in its order; () for a paper without a file. InputError for an invalid entry."""
-    path = config_folders.find("papers", f"{paper}.yaml")
+    path = config_folders.find_config("papers", f"{paper}.yaml")
     return _entries(path, path.stat().st_mtime_ns) if path.is_file() else ()
 
 
 @cache
 def _entries(path: Path, modified_ns: int) -> tuple[Entry, ...]:
-    return tuple(checked_entries(Entry, yaml_files.read(path) or [], path))
+    return tuple(checked_entries(Entry, yaml_files.read_yaml(path) or [], path))
 
 
 def place(name: str) -> tuple[str, int, str]:

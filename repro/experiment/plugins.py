@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import PlainSerializer, PlainValidator, ValidationInfo
 
 from repro.core.errors import InputError
-from repro.core.fields import adapter
+from repro.core.fields import type_adapter
 from repro.core.registry import PLUGINS
 
 CHECKED: dict[str, Any] = {}  # validation context of a configuration that was checked before
@@ -36,7 +36,7 @@ class Plugin:
         if not is_dataclass(self.options):
             return dict(self.options)
         kind: type = type(self.options)
-        return adapter(kind).dump_python(self.options, mode="json")
+        return type_adapter(kind).dump_python(self.options, mode="json")
 
     def changed(self) -> dict[str, Any]:
         """Name and options as plain data, without options at their defaults."""

@@ -21,7 +21,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from repro.core.errors import InputError
-from repro.core.fields import Model, Text, checked
+from repro.core.fields import Model, Text, check_fields
 from repro.experiment.files import own_file, place_of
 from repro.records.paper_numbers import table
 
@@ -71,7 +71,7 @@ def printed(experiment: str) -> dict[str, tuple[dict[str, float], str]]:
     places: dict[str, dict[str, list[str]]] = {}
     for number, given in enumerate(own_file(experiment).get("quoted") or (), start=1):
         try:
-            entry = checked(Quoted, given)
+            entry = check_fields(Quoted, given)
             numbers.setdefault(entry.title, {}).update(_numbers(experiment.split("/")[0], entry))
         except InputError as error:
             file = place_of("experiment", experiment)

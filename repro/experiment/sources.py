@@ -43,7 +43,7 @@ class Configurations(ConfigSource):
         if is_made_by_code(group, name):
             content = {"name": name} | PLUGINS[group].defaults(name)
         else:
-            content = group_file(group, name) if name else yaml_files.entries(CONFIGS / f"{COMMON}.yaml")
+            content = group_file(group, name) if name else yaml_files.read_entries(CONFIGS / f"{COMMON}.yaml")
         package = "_global_" if group == "experiment" else None
         config = pickle.loads(_made(pickle.dumps(content)))
         return ConfigResult(self.provider, self.full_path(), config, {"package": package})

@@ -15,8 +15,8 @@ from pydantic import (
     model_validator,
 )
 
-from repro.core.errors import InputError, unknown
-from repro.core.fields import Count, Entries, Model, NonNegative, Positive, Text, checked
+from repro.core.errors import InputError, unknown_name
+from repro.core.fields import Count, Entries, Model, NonNegative, Positive, Text, check_fields
 from repro.experiment import limits
 from repro.experiment.inputs import Inputs
 
@@ -81,12 +81,12 @@ def _by(value: Any) -> Rate | Published:
         raise InputError(f"testbed.device={value}: must be entries, as testbed.device.NAME=value sets one")
     known = Rate.model_fields | Published.model_fields
     if wrong := [name for name in value if name not in known]:
-        raise unknown("entry of testbed.device", str(wrong[0]), known)
+        raise unknown_name("entry of testbed.device", str(wrong[0]), known)
     kind: type[Rate | Published] = Published if {"iteration_s", "batch"} & value.keys() else Rate
     if missing := [name for name, field in kind.model_fields.items() if field.is_required() and name not in value]:
         must = "must have peak_flops, utilisation and launch_s, or iteration_s and batch"
         raise InputError(f"testbed.device lacks {' and '.join(missing)}: {must}")
-    return checked(kind, value, "testbed.device")
+    return check_fields(kind, value, "testbed.device")
 
 
 AS_CONFIGURED = PlainSerializer(lambda part: part.model_dump(exclude_unset=True))  # without defaults, as in the file
@@ -251,7 +251,7 @@ def testbed_of(value: Any) -> AnyTestbed:
     """A testbed from plain data; InputError for the first invalid entry."""
     if isinstance(value, AnyTestbed):
         return value
-    made: AnyTestbed = checked(kind_of(value), value, "testbed")
+    made: AnyTestbed = check_fields(kind_of(value), value, "testbed")
     return made
 
 
@@ -260,7 +260,7 @@ def kind_of(value: Any) -> type[AnyTestbed]:
     if not isinstance(value, dict):
         raise InputError(f"testbed={value}: must be entries, as testbed.NAME=value sets one")
     if (kind := str(value.get("kind"))) not in KINDS:
-        raise unknown("testbed.kind", kind, KINDS)
+        raise unknown_name("testbed.kind", kind, KINDS)
     return KINDS[kind]
 
 

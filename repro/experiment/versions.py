@@ -21,7 +21,7 @@ from repro.core.atomic import write_atomically
 from repro.core.errors import InputError
 from repro.core.fields import Model
 from repro.core.paths import PACKAGE
-from repro.core.registry import PLUGINS, PROBES, TRAIN, home
+from repro.core.registry import PLUGINS, PROBES, TRAIN, home_module
 from repro.experiment import cache_key
 from repro.experiment.schema import RunConfig
 
@@ -43,7 +43,7 @@ class Locked(Model):
 def locked() -> dict[str, Locked]:
     """part -> its entry in `versions.lock`; InputError for an invalid one."""
     try:
-        return TypeAdapter(dict[str, Locked]).validate_python(strict_json.parse(LOCK.read_bytes()))
+        return TypeAdapter(dict[str, Locked]).validate_python(strict_json.parse_json(LOCK.read_bytes()))
     except ValueError as error:  # a ValidationError is one
         raise InputError(f"{LOCK}: must have a version and a digest for each part ({error})") from None
 
@@ -58,7 +58,7 @@ class StoredDigests:
 
     def __init__(self) -> None:
         self._state = user_cache.tree_digest([PACKAGE], (".py",))
-        self._stored: dict[str, str] = user_cache.load("digests", self._state) or {}
+        self._stored: dict[str, str] = user_cache.load_cached("digests", self._state) or {}
         self._others = cache(digest_of)
 
     def __call__(self, roots: tuple[str, ...]) -> str:
@@ -66,7 +66,7 @@ class StoredDigests:
             return self._others(roots)
         if (name := " ".join(roots)) not in self._stored:
             self._stored[name] = digest_of(roots)
-            user_cache.save("digests", self._state, self._stored)
+            user_cache.save_cached("digests", self._state, self._stored)
         return self._stored[name]
 
 
@@ -81,19 +81,25 @@ def versions_of(config: RunConfig, digest: Digest = digest_of) -> dict[str, int 
 
 def parts_of(config: RunConfig) -> Parts:
     """The parts that compute a run's numbers."""
-    launcher, data, name = home("launcher").of(config.testbed), home("dataset"), config.dataset.name
+    launcher, data, name = (
+        home_module("launcher").launcher_for(config.testbed),
+        home_module("dataset"),
+        config.dataset.name,
+    )
     strategies = {config.strategy.name}
     if config.program == TRAIN:
-        scored_by = home("metric").metric_modules(data.task_of(name), data.input_kind(name))
+        scored_by = home_module("metric").metric_modules(data.task_of(name), data.input_kind(name))
         parts: Parts = {"training": TRAINING} | {f"metric/{metric}": (module,) for metric, module in scored_by.items()}
     else:
         strategies |= {choice.name for choice in getattr(config.probe, "strategies", {}).values()}
         parts = {f"probe/{config.program}": (PROBES.module_of(config.program),)}
     used = [("strategy", strategy) for strategy in strategies] + [("model", config.model.name), ("dataset", name)]
-    if config.imbalance.name != home("imbalance").NONE:
+    if config.imbalance.name != home_module("imbalance").NONE:
         used.append(("imbalance", config.imbalance.name))
     parts |= {f"{kind}/{plugin}": tuple(PLUGINS[kind].modules(plugin)) for kind, plugin in used}
-    return parts | launching(launcher) | {f"fabric/{launcher.fabric}": (home("fabric").FABRICS[launcher.fabric],)}
+    return (
+        parts | launching(launcher) | {f"fabric/{launcher.fabric}": (home_module("fabric").FABRICS[launcher.fabric],)}
+    )
 
 
 def edited_parts(config: RunConfig, digest: Digest = digest_of) -> list[str]:
@@ -112,10 +118,12 @@ def project_parts() -> Parts:
     parts: Parts = {"training": TRAINING}
     for kind, registry in (*PLUGINS.items(), ("probe", PROBES)):
         parts |= {f"{kind}/{name}": (module,) for name, module in registry.own_modules().items()}
-    parts |= {f"metric/{name}": (metric.module,) for name, metric in home("metric").METRICS.items() if metric.module}
-    for launcher in home("launcher").LAUNCHERS:
+    parts |= {
+        f"metric/{name}": (metric.module,) for name, metric in home_module("metric").METRICS.items() if metric.module
+    }
+    for launcher in home_module("launcher").LAUNCHERS:
         parts |= launching(launcher)
-    return parts | {f"fabric/{name}": (module,) for name, module in home("fabric").FABRICS.items()}
+    return parts | {f"fabric/{name}": (module,) for name, module in home_module("fabric").FABRICS.items()}
 
 
 def launching(launcher: Any) -> Parts:

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from repro.core.errors import unknown
+from repro.core.errors import unknown_name
 from repro.fabric.meta_tensors import add_tensor
 
 LOW_16_BITS = 0xFFFF
@@ -231,5 +231,5 @@ CODECS = {codec.name: codec for codec in (NoCodec, Truncate16, Quantize8, Ternar
 def make_codec(name: str, seed: int = 0) -> Codec:
     """The codec `name`; InputError listing the valid names for another. seed: of its random numbers, if any."""
     if name not in CODECS:
-        raise unknown("codec", name, CODECS)
+        raise unknown_name("codec", name, CODECS)
     return CODECS[name](seed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from repro.core.errors import InputError, unknown
+from repro.core.errors import InputError, unknown_name
 from repro.experiment.testbeds import KINDS, Testbed
 from repro.launch.base import Allocation, Launcher
 from repro.launch.local import Mpirun, Torchrun, Virtual
@@ -15,7 +15,7 @@ LAUNCHERS: Sequence[type[Launcher]]
 LAUNCHERS = (Mpirun, Torchrun, Srun, Virtual, ShapedMpirun, ShapedTorchrun, EmulatedMpirun)
 
 
-def of(testbed: Testbed) -> Launcher:
+def launcher_for(testbed: Testbed) -> Launcher:
     """The launcher of a testbed; InputError if its name is unknown or belongs to testbeds of another kind."""
     name, kind = testbed.launcher, testbed.kind
     valid = {each.name: each for each in LAUNCHERS if (each.kind, each.limited) == (kind, testbed.limited)}
@@ -26,7 +26,7 @@ def of(testbed: Testbed) -> Launcher:
             f"testbed.launcher={name}: testbed {testbed.name} is {kind}; valid: {', '.join(valid)} "
             f"({name} goes with {elsewhere[0]} testbeds, for instance testbed={KINDS[elsewhere[0]].example})"
         )
-    raise unknown("launcher", name, valid)
+    raise unknown_name("launcher", name, valid)
 
 
-__all__ = ["LAUNCHERS", "Allocation", "Launcher", "of"]
+__all__ = ["LAUNCHERS", "Allocation", "Launcher", "launcher_for"]

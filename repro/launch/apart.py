@@ -27,7 +27,7 @@ def main(command: list[str]) -> NoReturn:
     with contextlib.suppress(OSError):
         if os.geteuid():
             linux.become_root_of_own()
-        linux.unshare(linux.NEWNET)
+        linux.unshare_namespaces(linux.NEWNET)
         linux.loopback_up()
     end_with_parent()  # entering a user namespace resets the parent-death signal
     os.execvp(command[0], command)

@@ -57,11 +57,13 @@ class Workload(NamedTuple):
 
     @classmethod
     def finished(cls, record: Record) -> Workload:
-        own, result = record.identity, record.result
-        variant = (own.variant, own.testbed.name, own.model.name if own.model else None)
+        identity, result = record.identity, record.result
+        variant = (identity.variant, identity.testbed.name, identity.model.name if identity.model else None)
         iterations = result.iterations if isinstance(result, TrainResult) else None
-        device = _device(own.testbed.options)
-        return cls((own.paper, own.experiment), variant, record.kind, record.key, own.scale, iterations, device)
+        device = _device(identity.testbed.options)
+        return cls(
+            (identity.paper, identity.experiment), variant, record.kind, record.key, identity.scale, iterations, device
+        )
 
     @property
     def without_testbed(self) -> tuple[Any, ...]:
@@ -99,7 +101,7 @@ class Duration(NamedTuple):
         return None if share is None else self.seconds + (share - 1) * self.working_s
 
 
-def duration(record: Record) -> Duration | None:
+def run_duration(record: Record) -> Duration | None:
     """None if the record has no valid timestamps."""
     try:
         start, end = (datetime.fromisoformat(record.provenance[name]) for name in ("started_at", "finished_at"))
@@ -144,17 +146,17 @@ class Forecast:
         return Estimate()
 
 
-def estimates(runs: Sequence[Run], finished: Sequence[Found]) -> list[Estimate]:
+def estimate_runs(runs: Sequence[Run], finished: Sequence[Found]) -> list[Estimate]:
     """Estimated duration of each run: from the workspace if it has the same run, else from all records."""
     by_end = sorted(finished, key=finished_at)
-    durations = [(each.origin, known) for each in by_end if (known := duration(each.record))]
+    durations = [(each.origin, known) for each in by_end if (known := run_duration(each.record))]
     workspace = Forecast(each for origin, each in durations if origin != REFERENCE)
     everything = Forecast(each for _, each in durations)
     planned = map(Workload.planned, runs)
-    return [own if (own := workspace.of(each)).by == SAME else everything.of(each) for each in planned]
+    return [estimate if (estimate := workspace.of(each)).by == SAME else everything.of(each) for each in planned]
 
 
-def pace(observed: float, expected: float) -> float:
+def pace_factor(observed: float, expected: float) -> float:
     """The factor by which to correct expected durations, from the observed and expected seconds of finished runs."""
     return (observed + STEADY_S) / (expected + STEADY_S)
 
@@ -167,11 +169,11 @@ class Expected(NamedTuple):
     machines: Counter[str]
 
 
-def together(runs: Sequence[Run], each: Sequence[Estimate], cores: int) -> Expected:
+def total_duration(runs: Sequence[Run], each: Sequence[Estimate], cores: int) -> Expected:
     """Measured runs go one by one, simulated ones side by side, one per core. A run without an estimate counts as the
     median of its kind, or as zero."""
     measured, simulated = (
-        filled([estimate.seconds for run, estimate in zip(runs, each, strict=True) if run.simulated == kind])
+        fill_unknown([estimate.seconds for run, estimate in zip(runs, each, strict=True) if run.simulated == kind])
         for kind in (False, True)
     )
     machines = Counter(estimate.machine for estimate in each if estimate.machine)
@@ -179,7 +181,7 @@ def together(runs: Sequence[Run], each: Sequence[Estimate], cores: int) -> Expec
     return Expected(seconds, Counter(estimate.by for estimate in each), machines)
 
 
-def filled(times: Sequence[float | None]) -> list[float]:
+def fill_unknown(times: Sequence[float | None]) -> list[float]:
     """The times, with the median of those that are known in place of None."""
     known = [each for each in times if each is not None]
     return [each if each is not None else median(known or [0.0]) for each in times]

@@ -26,7 +26,7 @@ UNINFORMATIVE = re.compile(
 FRAME = re.compile(r"Traceback|File \"|\[[\w.-]+:\d+\] |[\W\d]*$")  # of tracebacks and of Open MPI's own code
 
 
-def killed(text: str) -> tuple[str, str] | None:
+def find_killed(text: str) -> tuple[str, str] | None:
     """The first rank that a signal terminated, with its node under srun, and the signal's name."""
     for match in KILLED.finditer(text):
         rank = match["mpirun"] or match["torchrun"] or match["srun"]
@@ -37,13 +37,13 @@ def killed(text: str) -> tuple[str, str] | None:
     return None
 
 
-def refused(text: str) -> tuple[str, str] | None:
+def find_refused(text: str) -> tuple[str, str] | None:
     """Exit status and reason of the first `repro-error` line."""
     match = REFUSED.search(text)
     return (match[1], match[2]) if match else None
 
 
-def reason(lines: Iterable[str]) -> str | None:
+def find_reason(lines: Iterable[str]) -> str | None:
     """The first error of Python or srun; else the first informative message of Open MPI; else the last line that is no
     traceback. None if there is none of these."""
     plain, messages = _split(line.strip() for line in lines)

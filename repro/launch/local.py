@@ -29,7 +29,7 @@ OPENMPI = {
 }
 
 
-def environment(threads: int) -> dict[str, str]:
+def rank_environment(threads: int) -> dict[str, str]:
     """The environment of ranks on this machine: path of modules, threads, loopback interface, Open MPI's settings."""
     return {
         **safe_environment(),
@@ -73,7 +73,7 @@ class Mpirun(Launcher):
     modules = ("repro.launch.local",)
 
     def allocate(self, ranks: int, program: Sequence[str], threads: int, python: str = sys.executable) -> Allocation:
-        return Allocation(mpirun_command(ranks, program, python), environment(threads))
+        return Allocation(mpirun_command(ranks, program, python), rank_environment(threads))
 
 
 class Torchrun(Launcher):
@@ -84,7 +84,7 @@ class Torchrun(Launcher):
     modules = ("repro.launch.local",)
 
     def allocate(self, ranks: int, program: Sequence[str], threads: int, python: str = sys.executable) -> Allocation:
-        return Allocation(torchrun_command(ranks, program, python), environment(threads) | {"PYTHON_EXEC": python})
+        return Allocation(torchrun_command(ranks, program, python), rank_environment(threads) | {"PYTHON_EXEC": python})
 
 
 class Virtual(Launcher):
@@ -95,4 +95,4 @@ class Virtual(Launcher):
     fabric = "virtual"
 
     def allocate(self, ranks: int, program: Sequence[str], threads: int, python: str = sys.executable) -> Allocation:
-        return Allocation([python, *program], environment(threads))
+        return Allocation([python, *program], rank_environment(threads))

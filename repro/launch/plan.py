@@ -21,7 +21,7 @@ from repro.core.processes import safe_environment
 from repro.core.registry import PLUGINS
 from repro.experiment import files
 from repro.experiment.run import Run
-from repro.launch.local import environment
+from repro.launch.local import rank_environment
 from repro.launch.pool import Pools
 
 # a plan depends on the sources of the package, but for these folders
@@ -40,7 +40,7 @@ class Plan:
     left_out: list[list]
 
 
-def plan(
+def plan_runs(
     names: Sequence[str],
     overrides: Sequence[str],
     scale: str,
@@ -59,14 +59,14 @@ def plan(
         from repro.experiment.requested import runs_of
 
         return Plan(*runs_of(**request))
-    key = [request, surroundings()]
-    if (answer := user_cache.load("plan", key)) is not None:
+    key = [request, plan_inputs()]
+    if (answer := user_cache.load_cached("plan", key)) is not None:
         sys.stderr.write(answer["stderr"])
     else:
         check_given(names, overrides, scale)
-        answer = ask(request, pools)
+        answer = ask_helper(request, pools)
         if (watched := answer.pop("watched")) is not None:
-            user_cache.save("plan", key, answer, watched)
+            user_cache.save_cached("plan", key, answer, watched)
     return Plan([Run.of_plain(each) for each in answer["runs"]], answer["left_out"])
 
 
@@ -104,9 +104,9 @@ def check_option(composed: Mapping[str, Any], path: str, value: object) -> None:
         raise InputError(f"{path}={value}: must be {'true or false' if isinstance(default, bool) else 'a number'}")
 
 
-def ask(request: dict[str, Any], pools: Pools) -> dict[str, Any]:
+def ask_helper(request: dict[str, Any], pools: Pools) -> dict[str, Any]:
     """The helper's answer; raises its errors."""
-    with pools.python(1, environment(1)) as python:
+    with pools.python(1, rank_environment(1)) as python:
         helper = subprocess.run(
             [python, "-m", "repro.launch.plan_process"],
             input=json.dumps(request),
@@ -123,7 +123,7 @@ def ask(request: dict[str, Any], pools: Pools) -> dict[str, Any]:
     return answer
 
 
-def surroundings() -> dict[str, Any]:
+def plan_inputs() -> dict[str, Any]:
     """What runs and their keys depend on besides the request: code, configuration, packages, environment, machine."""
     variables = user_cache.select_variables(os.environ, VARIABLES)
     return {

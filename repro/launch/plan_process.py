@@ -34,7 +34,7 @@ class FileAccesses:
     def __init__(self) -> None:
         self.read: set[str] = set()
         self.written: set[str] = set()
-        ours = (f"{PACKAGE}{os.sep}", f"{CONFIGS}{os.sep}", str(user_cache.folder()))
+        ours = (f"{PACKAGE}{os.sep}", f"{CONFIGS}{os.sep}", str(user_cache.cache_folder()))
         self._ignored = ("/proc/", "/sys/", "/dev/", *ours)
         self._python = tuple(f"{prefix}{os.sep}" for prefix in (sys.prefix, sys.base_prefix))
         sys.addaudithook(self._record)
@@ -76,7 +76,7 @@ class Tee:
         return getattr(self.stream, name)
 
 
-def answer(request: dict[str, Any]) -> dict[str, Any]:
+def answer_request(request: dict[str, Any]) -> dict[str, Any]:
     """The plan of a request: runs as plain data, experiments left out, messages, and files that it depends on; or the
     name of an error and its message."""
     accesses, stderr = FileAccesses(), Tee(sys.stderr)
@@ -89,7 +89,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
         traceback.print_exc()
         return {
             "error": FaultError.__name__,
-            "message": f"the runs cannot be planned: {error_location.describe(error)}",
+            "message": f"the runs cannot be planned: {error_location.describe_error(error)}",
         }
     plan = {"runs": [run.plain() for run in runs], "watched": accesses.dependencies(runs)}
     # afterwards, because the plan does not depend on the files that this reads
@@ -98,4 +98,4 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(answer(json.load(sys.stdin))))
+    print(json.dumps(answer_request(json.load(sys.stdin))))

@@ -142,7 +142,7 @@ def stand_in(path: str, words: list[str]) -> None:
     os._exit(status)
 
 
-def serve(listener: socket.socket) -> None:
+def serve_forks(listener: socket.socket) -> None:
     """Fork an attendant for each connection, until standard input is closed. Raises only in ranks, what they raise."""
     import repro.rank.preload  # noqa: F401
 
@@ -152,12 +152,12 @@ def serve(listener: socket.socket) -> None:
     while sys.stdin not in select.select([listener, sys.stdin], [], [])[0]:
         link = listener.accept()[0]
         if os.fork() == 0:
-            attend(link, server)
+            attend_rank(link, server)
         link.close()
     os.killpg(0, signal.SIGKILL)
 
 
-def attend(link: socket.socket, server: int) -> NoReturn:
+def attend_rank(link: socket.socket, server: int) -> NoReturn:
     """Fork the rank, forward signals to it, report its exit status. Never returns; an error of the rank is raised."""
     from repro.launch.namespaces import linux
 
@@ -171,7 +171,7 @@ def attend(link: socket.socket, server: int) -> NoReturn:
     for kind in NAMESPACES:
         theirs = f"/proc/{caller}/ns/{kind}"
         if os.path.exists(theirs) and not os.path.samefile(theirs, f"/proc/self/ns/{kind}"):
-            linux.enter(theirs)
+            linux.enter_namespace(theirs)
     linux.killed_with_parent(server)  # again, because entering a user namespace resets it
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     attendant = os.getpid()
@@ -242,4 +242,4 @@ def _next_signal(link: socket.socket) -> int:
 
 if __name__ == "__main__":
     first, *others = sys.argv[1:]
-    serve(socket.socket(fileno=int(others[0]))) if first == "--serve" else stand_in(first, others)
+    serve_forks(socket.socket(fileno=int(others[0]))) if first == "--serve" else stand_in(first, others)

@@ -125,7 +125,7 @@ class Progress:
         if run.score is not None:
             state += f", {run.metric} {run.score:.4f}"
         if (left := self._remaining.left(shares)) is not None:
-            state += f", about {duration(left)} left"
+            state += f", about {format_duration(left)} left"
         if self._bar is not None:
             self._next = now + DRAW_EVERY_S
             self._bar.set_description_str(one_line(f"{number}/{self.total} {self._name}"), refresh=False)
@@ -142,7 +142,7 @@ def in_notebook(stream: TextIO) -> bool:
     return type(stream).__module__.startswith("ipykernel.")
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Formatted like `45 s`, `12 min` or `3 h 05 min`."""
     if seconds < 90:
         return f"{seconds:.0f} s"

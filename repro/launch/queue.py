@@ -63,9 +63,9 @@ class Entry(Model):
     at_once: bool = False  # is not started for less than its minutes: its checkpoint is too large to be packed
 
 
-def read(path: Path = FILE) -> list[Entry]:
+def read_queue(path: Path = FILE) -> list[Entry]:
     """The entries of a queue's file; InputError names the first invalid one."""
-    entries = checked_entries(Entry, yaml_files.read(path, "queue") or None, path)  # an empty one is a mistake
+    entries = checked_entries(Entry, yaml_files.read_yaml(path, "queue") or None, path)  # an empty one is a mistake
     names = [entry.name for entry in entries]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise InputError(f"{path}: entry '{twice}' stands there twice")
@@ -88,10 +88,10 @@ def carry_out(entry: Entry, overrides: Sequence[str], until: float, pack: Callab
                 pack()
         return None
     finally:
-        stop(process)
+        stop_command(process)
 
 
-def stop(process: subprocess.Popen[bytes]) -> None:
+def stop_command(process: subprocess.Popen[bytes]) -> None:
     """End a command and its ranks: by SIGTERM, after STOP_S seconds by SIGKILL."""
     for sign in (signal.SIGTERM, signal.SIGKILL):
         if process.poll() is None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import NamedTuple
 
-from repro.launch.forecast import pace, side_by_side
+from repro.launch.forecast import pace_factor, side_by_side
 
 LEAST_SHARE = 0.05  # a run's own speed is used once this share of its iterations is done
 
@@ -56,7 +56,7 @@ class Remaining:
         by_speed = {name: active[name] / shares[name] for name in active if shares.get(name, 0.0) >= LEAST_SHARE}
         ended = {name: self._ended[name] for name in runs if name in self._ended}
         known = [(ended[name], expected) for name in ended if (expected := runs[name].seconds) is not None]
-        factor = pace(sum(seconds for seconds, _ in known), sum(expected for _, expected in known))
+        factor = pace_factor(sum(seconds for seconds, _ in known), sum(expected for _, expected in known))
         corrected = {name: run.seconds * factor for name, run in runs.items() if run.seconds is not None}
         totals = corrected | by_speed
         similar = [*ended.values(), *by_speed.values()] or [*corrected.values()]

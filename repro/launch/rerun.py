@@ -15,8 +15,8 @@ from importlib import metadata
 from typing import Any, NamedTuple
 
 from repro.core.errors import InputError, NotHere
-from repro.core.fields import checked
-from repro.core.registry import home
+from repro.core.fields import check_fields
+from repro.core.registry import home_module
 from repro.experiment.needs import settled
 from repro.experiment.run import Run
 from repro.experiment.schema import RunConfig
@@ -41,7 +41,7 @@ class Repeated(NamedTuple):
     different: Sequence[str] = ()
 
 
-def sample(records: Iterable[Record]) -> list[Record]:
+def sample_runs(records: Iterable[Record]) -> list[Record]:
     """The cheapest simulated run of each paper and strategy, with and without arithmetic, if below `CHEAP_S`."""
     cheapest: dict[tuple[str, ...], Record] = {}
     for record in records:
@@ -54,7 +54,7 @@ def sample(records: Iterable[Record]) -> list[Record]:
     return list(cheapest.values())
 
 
-def rerun(records: Sequence[Record]) -> list[Repeated]:
+def rerun_records(records: Sequence[Record]) -> list[Repeated]:
     """Repeat these runs in a temporary results folder."""
     reasons = [why_not(record) for record in records]
     with _temporary_results():
@@ -68,7 +68,7 @@ def rerun(records: Sequence[Record]) -> list[Repeated]:
         elif (other := again.get(f"{record.identity.experiment}/{run.name}")) is None:
             results.append(Repeated(record, different=["the repetition failed"]))
         else:
-            results.append(Repeated(record, different=differences(record, other)))
+            results.append(Repeated(record, different=record_differences(record, other)))
     return results
 
 
@@ -81,7 +81,7 @@ def why_not(record: Record) -> str | None:
         return f"computed on {there[0]} with torch {there[1]}, here are {here[0]} and {here[1]}"
     if isinstance(record.result, TrainResult):  # even without arithmetic: times depend on lengths of sequences
         try:
-            checksum = home("dataset").dataset_for(config).checksum
+            checksum = home_module("dataset").dataset_for(config).checksum
         except NotHere as error:
             return str(error)
         if checksum != (record.result.dataset.model_extra or {}).get("checksum", checksum):
@@ -91,9 +91,16 @@ def why_not(record: Record) -> str | None:
 
 def run_of(record: Record) -> Run:
     """The published run, to be repeated under its own key."""
-    own = record.identity
+    identity = record.identity
     hardware = record.hardware.model_dump(by_alias=True)
-    return Run(f"{own.paper}/{own.experiment}", own.variant, config_of(record), own.seed, record.key, hardware)
+    return Run(
+        f"{identity.paper}/{identity.experiment}",
+        identity.variant,
+        config_of(record),
+        identity.seed,
+        record.key,
+        hardware,
+    )
 
 
 def config_of(record: Record) -> RunConfig:
@@ -101,28 +108,28 @@ def config_of(record: Record) -> RunConfig:
     plain = {name: value for name, value in record.identity.plain().items() if value is not None}
     described = {"sources": {"fair": "as the published run has it"}}
     plain["testbed"] = {name: value for name, value in plain["testbed"].items() if name not in METADATA} | described
-    config = settled(checked(RunConfig, SETTINGS | UNUSED | {"probe": None} | plain))
+    config = settled(check_fields(RunConfig, SETTINGS | UNUSED | {"probe": None} | plain))
     if changed := list(_different(record.identity.values, config.identity.values)):
         raise InputError(f"{record.name}: its configuration would be another today: {changed[0]}")
     return config
 
 
-def differences(published: Record, repeated: Record) -> list[str]:
+def record_differences(published: Record, repeated: Record) -> list[str]:
     """The numbers of a published run that differ in its repetition, with their paths. Entries that only the repetition
     has are ignored: newer code may record more."""
-    one, other = (record.plain()["result"] for record in (published, repeated))
-    return list(_different({name: value for name, value in one.items() if name not in NOT_COMPARED}, other))
+    before, other = (record.plain()["result"] for record in (published, repeated))
+    return list(_different({name: value for name, value in before.items() if name not in NOT_COMPARED}, other))
 
 
-def _different(one: Any, other: Any, path: str = "") -> Iterator[str]:
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        for name, value in one.items():
+def _different(first: Any, other: Any, path: str = "") -> Iterator[str]:
+    if isinstance(first, Mapping) and isinstance(other, Mapping):
+        for name, value in first.items():
             yield from _different(value, other.get(name), f"{path}.{name}" if path else str(name))
-    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        for index, (mine, theirs) in enumerate(zip(one, other, strict=True)):
+    elif isinstance(first, list) and isinstance(other, list) and len(first) == len(other):
+        for index, (mine, theirs) in enumerate(zip(first, other, strict=True)):
             yield from _different(mine, theirs, f"{path}[{index}]")
-    elif one != other and not isinstance(one, str | None) and one not in ([], {}):  # neither text nor empty
-        yield f"{path}: {_short(one)} published, {_short(other)} now"
+    elif first != other and not isinstance(first, str | None) and first not in ([], {}):  # neither text nor empty
+        yield f"{path}: {_short(first)} published, {_short(other)} now"
 
 
 def _short(value: Any) -> str:

@@ -29,7 +29,7 @@ from repro.records.unfinished import Unfinished
 CHECKPOINT = re.compile(r"iteration(\d+)\.(rank\d+\.)?json")
 
 
-def started(run: Run) -> Unfinished:
+def unfinished_run(run: Run) -> Unfinished:
     """A run whose ranks are about to start, as its folder has it until it is finished."""
     config = run.config
     entries = {
@@ -45,10 +45,10 @@ def started(run: Run) -> Unfinished:
     return Unfinished.of(entries)
 
 
-def adopt(run: Run, note: Callable[[str], None]) -> None:
+def adopt_unfinished(run: Run, note: Callable[[str], None]) -> None:
     """Put the kept checkpoint and events of a run into its folder, if they are further than its own."""
     other = kept.find(run.config.paper, run.config.experiment, run.resume_key)
-    if other is None or other.run.iteration <= newest(run.folder):
+    if other is None or other.run.iteration <= newest_checkpoint(run.folder):
         return
     iteration, folder = other.run.iteration, run.folder / "checkpoints"
     safe_files.remove_tree(folder)
@@ -65,7 +65,7 @@ def adopt(run: Run, note: Callable[[str], None]) -> None:
     note(f"{run.label}: continues an unfinished run at iteration {iteration}, computed {made}{changed}")
 
 
-def newest(folder: Path) -> int:
+def newest_checkpoint(folder: Path) -> int:
     """The last iteration for which a run's folder has a checkpoint, of some rank at least; 0 if it has none."""
     names = [path.name for path in (folder / "checkpoints").glob("*.json")]
     return max((int(match[1]) for name in names if (match := CHECKPOINT.fullmatch(name))), default=0)
@@ -77,7 +77,7 @@ def cut_off_runs(papers: Sequence[str]) -> tuple[list[CutOff], list[str]]:
     if not (began := [folder for folder in began if not (folder / "summary.json").is_file()]):
         return [], []
     from repro.rank.checkpoints import Damaged  # imports PyTorch
-    from repro.rank.joint_checkpoint import join
+    from repro.rank.joint_checkpoint import join_checkpoints
 
     packed, left_out = [], []
     for folder in began:
@@ -89,7 +89,7 @@ def cut_off_runs(papers: Sequence[str]) -> tuple[list[CutOff], list[str]]:
             elif not run.clean:
                 left_out.append(f"{name}: unfinished, and made by code that was not committed")
             else:
-                iteration, checkpoint = join(folder, run.ranks, archive.MOST_CHECKPOINT)
+                iteration, checkpoint = join_checkpoints(folder, run.ranks, archive.MOST_CHECKPOINT)
                 packed.append(archive.cut_off(run, read_events(folder / "events.jsonl"), iteration, checkpoint))
         except (Damaged, InputError, OSError) as error:  # of a run that is going on, files come and go
             left_out.append(f"{name}: unfinished; {error}")

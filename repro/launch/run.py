@@ -13,8 +13,8 @@ from repro.experiment.arguments import Override, as_overrides
 from repro.experiment.config import DEFAULT_SCALE, check_name, experiment_names, is_file, paper_of
 from repro.experiment.run import Run
 from repro.experiment.standing import Standing, standing, states, total
-from repro.launch.forecast import Estimate, estimates
-from repro.launch.plan import Plan, plan
+from repro.launch.forecast import Estimate, estimate_runs
+from repro.launch.plan import Plan, plan_runs
 from repro.launch.pool import Pools
 from repro.launch.runner import check_results_folder, run_unfinished
 from repro.records import catalogue
@@ -47,7 +47,7 @@ def run(
     """
     name, words = check_name(experiment), as_overrides(overrides, seeds)
     with Pools(fresh_ranks) as pools:
-        records, fault = prepare(name, words, scale, force, pools).execute(pools, mlflow)
+        records, fault = prepare_job(name, words, scale, force, pools).execute(pools, mlflow)
     if fault:
         raise fault
     return Records(records)
@@ -74,7 +74,7 @@ class Job:
         return run_unfinished(self.planned.runs, self.force, mlflow, expected, pools)
 
 
-def prepare(
+def prepare_job(
     experiment: str,
     overrides: Sequence[str],
     scale: str,
@@ -101,7 +101,7 @@ def prepare(
     print(f"{experiment} at scale {scale_text(runs, scale)}: {stands}", file=sys.stderr)
     if others := len(experiment_names(experiment)) - len(experiment_names(experiment, scale)):
         print(f"{others} more experiments run by name or at larger scales", file=sys.stderr)
-    return Job(planned, todo, finished, estimates(todo, finished), force)
+    return Job(planned, todo, finished, estimate_runs(todo, finished), force)
 
 
 def planned_here(experiment: str, overrides: Sequence[str], scale: str, draws: int, pools: Pools, fetch: bool) -> Plan:
@@ -109,7 +109,7 @@ def planned_here(experiment: str, overrides: Sequence[str], scale: str, draws: i
     check_results_folder()
     names = experiment_names(experiment, scale)
     of_paper = experiment not in names and not is_file(experiment)
-    planned = plan(names, overrides, scale, draws, pools, fetch, together=of_paper)
+    planned = plan_runs(names, overrides, scale, draws, pools, fetch, together=of_paper)
     say_left_out(planned)
     if planned.left_out and not planned.runs:
         raise NotHere(planned.left_out[0][-1])

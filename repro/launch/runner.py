@@ -25,13 +25,13 @@ from repro.experiment import files
 from repro.experiment.launched import launch_digest
 from repro.experiment.run import Run
 from repro.launch.listener import Listener
-from repro.launch.local import environment
+from repro.launch.local import rank_environment
 from repro.launch.namespaces import network
 from repro.launch.pool import Pools
 from repro.launch.preempted import Preempted, as_preemption
 from repro.launch.progress import Progress
 from repro.launch.remaining import Planned
-from repro.launch.resumable import adopt, started
+from repro.launch.resumable import adopt_unfinished, unfinished_run
 from repro.launch.supervise import Ranks, stop_everything
 from repro.records import store, unfinished
 from repro.records.events import EventLog
@@ -156,8 +156,8 @@ def check_results_folder() -> None:
     try:
         root.mkdir(parents=True, exist_ok=True)
         probe = root / ".writable.tmp"
-        safe_files.write(probe, b"x" * 65536)
-        safe_files.remove(probe)
+        safe_files.write_safely(probe, b"x" * 65536)
+        safe_files.remove_safely(probe)
     except OSError as error:
         raise InputError(f"results folder {root}: {error.strerror}; set REPRO_RESULTS to another") from None
 
@@ -173,15 +173,15 @@ def run_folder(run: Run, note: Callable[[str], None]) -> Iterator[int]:
     safe_files.check_tree(run.folder)  # ranks and their libraries open files without these checks
     path = run.folder / locks.RANKS
     with contextlib.ExitStack() as held:
-        if (own := locks.take(run.folder / locks.RUN)) is None:
+        if (lock := locks.take_lock(run.folder / locks.RUN)) is None:
             raise InputError(f"{run.label}: another command is at work on this run ({run.folder.name})")
-        held.enter_context(own)
-        if (ranks := locks.take(path)) is None:
+        held.enter_context(lock)
+        if (ranks := locks.take_lock(path)) is None:
             note(f"{run.label}: ranks of an earlier command are still ending")
-            if (ranks := locks.take(path, wait_s=RANKS_END_S)) is None:
+            if (ranks := locks.take_lock(path, wait_s=RANKS_END_S)) is None:
                 raise InputError(
                     f"{run.label}: ranks of an earlier command have not ended within {RANKS_END_S:g} s "
-                    f"({locks.users(path)}); end them first"
+                    f"({locks.lock_users(path)}); end them first"
                 )
         held.enter_context(ranks)
         fcntl.flock(ranks, fcntl.LOCK_SH)  # no race: others need the command's lock first
@@ -201,26 +201,28 @@ def run_one(
         raise Diverged(reason)
     progress.starting(run.title)
     testbed = run.config.testbed
-    launcher, threads = launch.of(testbed), testbed.threads_per_rank
+    launcher, threads = launch.launcher_for(testbed), testbed.threads_per_rank
     program = ["-m", "repro.rank.main", launcher.fabric, launch_digest(run), str(run.folder)]
     pools = pools if pools and launcher.pooled else Pools(fresh=True)
     with (
-        pools.python(threads, environment(threads)) as python,
+        pools.python(threads, rank_environment(threads)) as python,
         # before the folder is made: it may be impossible
         contextlib.nullcontext(launcher.allocate(ranks_of(run), program, threads, python)) as allocation,
         run_folder(run, progress.note) as lock,
     ):
         folder = run.folder
         if force:
-            clear(run)
+            clear_run(run)
         elif run.config.program == TRAIN:
-            adopt(run, progress.note)
-        safe_files.remove(folder / "summary.json")  # it may be another run's; an interrupted run must not look finished
+            adopt_unfinished(run, progress.note)
+        safe_files.remove_safely(
+            folder / "summary.json"
+        )  # it may be another run's; an interrupted run must not look finished
         hardware = run.hardware | ({"links": allocation.network} if allocation.network else {})
         recorded = {"key": run.key, "hardware": hardware, "provenance": run.made_by()}
         files.write_yaml(folder / "config.yaml", run.config.model_copy(update=recorded).plain())
         if run.config.program == TRAIN:
-            unfinished.begin(folder, started(run))
+            unfinished.begin(folder, unfinished_run(run))
         if mirrors:
             mirrors.begin(folder)
         # on a GPU the threads of CUDA and autograd would share them
@@ -271,9 +273,9 @@ def run_one(
 
 def clean_up(run: Run) -> None:
     """Remove the checkpoints of a finished run whose command was killed before it did so."""
-    if not (run.folder / "checkpoints").is_dir() or (own := locks.take(run.folder / locks.RUN)) is None:
+    if not (run.folder / "checkpoints").is_dir() or (lock := locks.take_lock(run.folder / locks.RUN)) is None:
         return
-    with own:
+    with lock:
         if run.finished:  # again, under the lock: another command may have restarted it
             safe_files.remove_tree(run.folder / "checkpoints")
 
@@ -302,9 +304,9 @@ def note_failure(run: Run, error: ReproError) -> None:
         log.flush()
 
 
-def clear(run: Run) -> None:
+def clear_run(run: Run) -> None:
     """Remove the files of an earlier attempt at this run."""
     for name in ("events.jsonl", "summary.json", unfinished.FILE, "ranks.log", machine.SAMPLES, "trace.rank*.json"):
         for path in run.folder.glob(name):
-            safe_files.remove(path)
+            safe_files.remove_safely(path)
     safe_files.remove_tree(run.folder / "checkpoints")

@@ -11,7 +11,7 @@ from typing import Any
 from repro.core.not_none import not_none
 from repro.experiment.testbeds import Emulated, Measured
 from repro.launch.base import Allocation, Launcher
-from repro.launch.local import environment, find_mpirun
+from repro.launch.local import find_mpirun, rank_environment
 from repro.launch.namespaces import links, network
 
 ENTER = [sys.executable, "-m", "repro.launch.namespaces.enter"]
@@ -62,15 +62,15 @@ class Shaped(Launcher):
         return not_none(self.testbed.rate_gbit)  # every shaped testbed has a rate
 
     def check(self, ranks: int) -> None:
-        network.check(self.rate_gbit, self._hosts(ranks), ranks)
+        network.check_shaping(self.rate_gbit, self._hosts(ranks), ranks)
 
     def _hosts(self, ranks: int) -> Any:
         return max(ranks, 2) if self.testbed.hosts is None else self.testbed.hosts
 
     def allocate(self, ranks: int, program: Sequence[str], threads: int, python: str = sys.executable) -> Allocation:
         self.check(ranks)
-        net = network.acquire(self.rate_gbit, self._hosts(ranks))
-        variables = environment(threads) | OPENMPI | NCCL | net.variables | {"GLOO_SOCKET_IFNAME": "eth0"}
+        net = network.acquire_network(self.rate_gbit, self._hosts(ranks))
+        variables = rank_environment(threads) | OPENMPI | NCCL | net.variables | {"GLOO_SOCKET_IFNAME": "eth0"}
         return Allocation(self.command(net, ranks, list(program), python), variables | self.buffers, net.facts)
 
     @property
@@ -110,7 +110,7 @@ class EmulatedMpirun(ShapedMpirun):
         return round(rate, 6)
 
     def check(self, ranks: int) -> None:
-        network.check(self.rate_gbit, self._hosts(ranks))
+        network.check_shaping(self.rate_gbit, self._hosts(ranks))
 
     @property
     def buffers(self) -> dict[str, str]:

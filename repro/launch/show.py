@@ -15,7 +15,7 @@ from repro.experiment.hyperparameters import Parameter, parameters
 from repro.experiment.quoted import printed
 from repro.experiment.run import Run
 from repro.experiment.standing import Standing, standing
-from repro.launch.plan import Plan, plan
+from repro.launch.plan import Plan, plan_runs
 from repro.launch.pool import Pools
 from repro.records import catalogue
 
@@ -52,7 +52,7 @@ class Shown:
         return row | {
             "paper": self.paper,
             "places": self.places,
-            "hyperparameters": [one._asdict() for one in self.hyperparameters],
+            "hyperparameters": [entry._asdict() for entry in self.hyperparameters],
             "config": self.config,
         }
 
@@ -71,15 +71,17 @@ def show(
     names, words = config.experiment_names(check_name(experiment)), as_overrides(overrides, seeds)
     split = {name: config.choices(name, words) for name in names}
     # composed before the runs are planned, because planning imports PyTorch
-    resolved = {name: Composer(name, scale).compose(grid.single_valued(own)) for name, (own, _) in split.items()}
+    resolved = {
+        name: Composer(name, scale).compose(grid.single_valued(settings)) for name, (settings, _) in split.items()
+    }
     with Pools() as pools:
         planned = _planned(names, words, scale, draws, pools)
     finished = [run for paper in dict.fromkeys(name.split("/")[0] for name in names) for run in catalogue.runs(paper)]
     shown = []
     for name in names:
-        own, (configured, chosen) = resolved[name], split[name]
+        composed, (configured, chosen) = resolved[name], split[name]
         runs = [run for run in planned.runs if run.experiment == name]
-        variants, testbeds = config.axes(own, configured)
+        variants, testbeds = config.axes(composed, configured)
         paper = printed(name)
         shown.append(
             Shown(
@@ -89,11 +91,11 @@ def show(
                 standing=standing(runs, finished),
                 variants=[variant.label for variant in grid.select(variants, chosen)],
                 testbeds=[*testbeds],
-                seeds=len(grid.seeds_of(grid.split(configured)[1], own["seed"], own["seeds"])),
+                seeds=len(grid.seeds_of(grid.split(configured)[1], composed["seed"], composed["seeds"])),
                 paper={column: values for column, (values, _) in paper.items()},
                 places={column: place for column, (_, place) in paper.items()},
-                hyperparameters=parameters(name, own),
-                config=own,
+                hyperparameters=parameters(name, composed),
+                config=composed,
             )
         )
     return shown
@@ -101,6 +103,6 @@ def show(
 
 def _planned(names: Sequence[str], overrides: Sequence[str], scale: str, draws: int, pools: Pools) -> Plan:
     try:
-        return plan(names, overrides, scale, draws, pools, fetch=False)
+        return plan_runs(names, overrides, scale, draws, pools, fetch=False)
     except NotHere as error:  # the only experiment cannot run here
         return Plan([], [[names[0], False, str(error)]])

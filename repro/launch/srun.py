@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from repro.core.errors import InputError, unknown
+from repro.core.errors import InputError, unknown_name
 from repro.core.paths import PROJECT
 from repro.core.processes import safe_environment
 from repro.experiment.needs import Needs
@@ -22,7 +22,7 @@ from repro.fabric.real.srun_ranks import MASTER
 from repro.launch.base import Allocation, Launcher
 from repro.launch.slurm import client
 from repro.launch.slurm import site as sites
-from repro.launch.slurm.layout import Layout, layout
+from repro.launch.slurm.layout import Layout, node_layout
 
 AUTO = "auto"  # choose the fabric by the run's needs
 NEEDED = {"mpi": ("torch", "mpi4py", "repro"), "torch": ("torch", "repro")}
@@ -55,12 +55,12 @@ class Srun(Launcher):
     def fabric(self) -> str:
         name = self.testbed.fabric
         if name not in NEEDED:
-            raise unknown("testbed.fabric", str(name), NEEDED)
+            raise unknown_name("testbed.fabric", str(name), NEEDED)
         return name
 
     @cached_property
     def site(self) -> sites.Site:
-        return sites.load()
+        return sites.load_site()
 
     def settled(self, needs: Needs) -> Measured:
         """The testbed with a fabric instead of `auto`, and with the number of ranks that have a GPU if not all have.
@@ -81,7 +81,7 @@ class Srun(Launcher):
         return bed.model_copy(update=settings) if settings else bed
 
     def layout(self, ranks: int) -> Layout:
-        return layout(self.site, ranks, self.testbed.gpu_ranks)
+        return node_layout(self.site, ranks, self.testbed.gpu_ranks)
 
     def check(self, ranks: int) -> None:
         _ = self.fabric
@@ -94,8 +94,9 @@ class Srun(Launcher):
         here, on_a_node = self.site, min(self.site.per_node, with_gpu)
         if here.gpus_per_node and on_a_node > here.gpus_per_node and not here.share_gpus:
             raise InputError(
-                f"site file {sites.path()}: {on_a_node} ranks on a node that has gpus_per_node={here.gpus_per_node}: "
-                f"too few GPUs for the ranks; set ranks_per_node: {here.gpus_per_node}, or share_gpus: true"
+                f"site file {sites.site_path()}: {on_a_node} ranks on a node that has "
+                f"gpus_per_node={here.gpus_per_node}: too few GPUs for the ranks; "
+                f"set ranks_per_node: {here.gpus_per_node}, or share_gpus: true"
             )
 
     def hardware_class(self) -> str:
@@ -146,7 +147,7 @@ class Srun(Launcher):
 
     def environment(self, threads: int) -> dict[str, str]:
         """The environment of srun, which passes it to the ranks."""
-        own = {
+        variables = {
             "OMP_NUM_THREADS": str(threads),
             "MKL_NUM_THREADS": str(threads),
             "PYTHONUNBUFFERED": "1",
@@ -155,8 +156,8 @@ class Srun(Launcher):
         }
         if interface := self.site.interface:
             names = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "OMPI_MCA_btl_tcp_if_include")
-            own |= dict.fromkeys(names, interface)
-        return safe_environment() | own
+            variables |= dict.fromkeys(names, interface)
+        return safe_environment() | variables
 
 
 def without_nccl(site: sites.Site, needs: Needs) -> str:

@@ -38,7 +38,7 @@ def stop_everything() -> None:
         ranks.stop()
 
 
-def descendants(*pids: int) -> list[int]:
+def live_descendants(*pids: int) -> list[int]:
     """Those of these processes that still run, and all their descendants, zombies excepted. Read from /proc, because
     torchrun starts each rank in its own session."""
     children: dict[int, list[int]] = {}
@@ -75,7 +75,7 @@ class Ranks:
         self.interrupted = self.stalled = self.stopped = False
         self._alone = alone
         self._ends = log.with_name(ends.FOLDER) if log else Path(tempfile.mkdtemp(prefix="repro-ranks-"))
-        ends.prepare(self._ends, count)
+        ends.prepare_ends(self._ends, count)
         self.process = subprocess.Popen(
             command,
             env=environment | {ends.VARIABLE: str(self._ends)},
@@ -122,11 +122,11 @@ class Ranks:
         watch = StopWatch(STOPPED_LOOKS)
         while self.process.poll() is None:
             now = time.monotonic()
-            if first_end is None and ends.read(self._ends):
+            if first_end is None and ends.read_ends(self._ends):
                 first_end = now
             self.stalled = now - self.last_output > stall_s
             if self._alone:
-                self.stopped = bool(watch.stopped(ends.processes(self._ends).values()))
+                self.stopped = bool(watch.stopped(ends.rank_processes(self._ends).values()))
             if self.stalled or self.stopped or (first_end is not None and now - first_end > GRACE_S):
                 self._end_all()
                 return
@@ -162,17 +162,17 @@ class Ranks:
         """Running processes, including those seen earlier whose parent has ended."""
         if self.process.poll() is not None:
             self._seen.discard(self.process.pid)  # its number may have been reused
-        self._seen = set(descendants(*self._seen))
+        self._seen = set(live_descendants(*self._seen))
         return self._seen
 
     def _reason(self, status: int, stall_s: float) -> ReproError:
         text = "".join(self.lines)
         self._save(text)
         # one of CAUSES explains the other ranks' errors; otherwise the first error counts
-        reasons = sorted(ends.read(self._ends), key=lambda end: (end.kind not in CAUSES, end.at))
-        if not reasons and (refused := launcher_output.refused(text)):
+        reasons = sorted(ends.read_ends(self._ends), key=lambda end: (end.kind not in CAUSES, end.at))
+        if not reasons and (refused := launcher_output.find_refused(text)):
             reasons = [End(0, *refused, 0.0)]
-        lost = launcher_output.killed(text)
+        lost = launcher_output.find_killed(text)
         if reasons:
             kind = KINDS.get(reasons[0].kind, FaultError)
             also = " ({} had ended by {})".format(*lost) if lost and kind is FaultError else ""
@@ -187,10 +187,10 @@ class Ranks:
         if status < 0:
             name = launcher_output.NAMES.get(str(-status), -status)
             return FaultError(f"the ranks were ended by {name}{where}")
-        why = launcher_output.reason(self.lines) or "no reason given"
+        why = launcher_output.find_reason(self.lines) or "no reason given"
         return FaultError(f"the ranks ended with status {status}: {why}{where}")
 
     def _save(self, text: str) -> None:
         if self.log:
             with contextlib.suppress(OSError, InputError):  # the reason may be a full disk
-                safe_files.write(self.log, text.encode("utf-8", "replace"))
+                safe_files.write_safely(self.log, text.encode("utf-8", "replace"))

@@ -49,9 +49,9 @@ class ActiveSweep:
     def begin(self, configured: Record) -> None:
         """Save the first line: the record of the run as configured."""
         run = self.run
-        own = {"run": run.name, "key": run.key, "identity": run.config.identity.plain(), "hardware": run.hardware}
-        own["provenance"] = run.made_by() | {"finished_at": configured.provenance["finished_at"]}
-        record = Record.of(configured.plain() | own)
+        header = {"run": run.name, "key": run.key, "identity": run.config.identity.plain(), "hardware": run.hardware}
+        header["provenance"] = run.made_by() | {"finished_at": configured.provenance["finished_at"]}
+        record = Record.of(configured.plain() | header)
         sweep.append(run.folder, [sweep.head(run.key, record)])
         self.begun = True
         self._write()
@@ -63,8 +63,8 @@ class ActiveSweep:
 
     def _write(self) -> None:
         lines = []
-        while self.begun and (one := self.waiting.pop(self.next, None)) is not None:
-            lines.append(sweep.line_of(one))
+        while self.begun and (draw := self.waiting.pop(self.next, None)) is not None:
+            lines.append(sweep.line_of(draw))
             self.next += 1
         if lines:
             sweep.append(self.run.folder, lines)
@@ -76,20 +76,24 @@ def run_sweeps(runs: Sequence[Run], force: bool = False) -> int:
     An error in one draw ends the others; draws that are saved stay.
     """
     todo = [ActiveSweep(run, None if force else saved_sweep(run)) for run in runs]
-    todo = [one for one in todo if one.missing]
+    todo = [sweeping for sweeping in todo if sweeping.missing]
     if not todo:
         return 0
     context = multiprocessing.get_context("spawn")
     over = threading.Event()
     threading.Thread(target=_end_stopped, args=(over,), daemon=True).start()
-    workers = worker_processes(cores(), context, _prepare)
+    workers = worker_processes(usable_cores(), context, _prepare)
     with safe_start(), contextlib.ExitStack() as locks_held, workers as pool:
         locks_held.callback(over.set)
-        for one in todo:
-            locks_held.enter_context(locked(one.run))
-            if not one.begun:
-                safe_files.remove(one.run.folder / sweep.FILE)
-        futures = {pool.submit(draw, one.run.plain(), number): one for one in todo for number in one.missing}
+        for sweeping in todo:
+            locks_held.enter_context(lock_run(sweeping.run))
+            if not sweeping.begun:
+                safe_files.remove_safely(sweeping.run.folder / sweep.FILE)
+        futures = {
+            pool.submit(make_draw, sweeping.run.plain(), number): sweeping
+            for sweeping in todo
+            for number in sweeping.missing
+        }
         try:
             _collect(futures)
         except BrokenProcessPool:
@@ -105,15 +109,15 @@ def _end_stopped(over: threading.Event) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def cores() -> int:
+def usable_cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
 def _collect(futures: Mapping[Future, ActiveSweep]) -> None:
     started = printed = time.monotonic()
     for done, future in enumerate(as_completed(futures), start=1):
-        one, plain = futures[future], future.result()
-        one.add(Draw(**plain)) if "number" in plain else one.begin(Record.of(plain))
+        sweeping, plain = futures[future], future.result()
+        sweeping.add(Draw(**plain)) if "number" in plain else sweeping.begin(Record.of(plain))
         now = time.monotonic()
         if done == 1:  # the time until then was spent on starting the processes
             started = printed = now
@@ -129,9 +133,9 @@ def saved_sweep(run: Run) -> Sweep | None:
     return saved if saved and saved.key == run.key else None
 
 
-def locked(run: Run) -> Any:
+def lock_run(run: Run) -> Any:
     safe_files.make_folder(run.folder)
-    if (lock := locks.take(run.folder / locks.RUN)) is None:
+    if (lock := locks.take_lock(run.folder / locks.RUN)) is None:
         raise InputError(f"{run.label}: another command is at work on its draws ({run.folder.name})")
     return lock
 
@@ -142,19 +146,19 @@ def _prepare() -> None:
     torch.set_num_threads(1)
 
 
-def draw(plain: dict[str, Any], number: int) -> dict[str, Any]:
+def make_draw(plain: dict[str, Any], number: int) -> dict[str, Any]:
     """Make one draw: its number, values and result; for `CONFIGURED` the whole record."""
     from repro.core import own_code
-    from repro.core.fields import checked
+    from repro.core.fields import check_fields
     from repro.experiment import draws
     from repro.experiment.schema import RunConfig
-    from repro.rank.draws import evaluate
+    from repro.rank.draws import simulate_draw
 
     own_code.admit_configured(plain["config"])
-    config = checked(RunConfig, plain["config"] | {"hardware": plain["hardware"]})
+    config = check_fields(RunConfig, plain["config"] | {"hardware": plain["hardware"]})
     if number == CONFIGURED:
-        return evaluate(draws.changed(config, {})).plain()
+        return simulate_draw(draws.changed(config, {})).plain()
     values = draws.values(config, config.draws)[number]
     entries = {path: value for of_input in values.values() for path, value in of_input.items()}
-    result = evaluate(draws.changed(config, entries)).result.model_dump(mode="json")
+    result = simulate_draw(draws.changed(config, entries)).result.model_dump(mode="json")
     return {"number": number, "values": values, "result": sweep.shortened(result)}

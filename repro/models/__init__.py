@@ -22,7 +22,7 @@ from torch.nn.parameter import UninitializedParameter
 from repro.core import error_location
 from repro.core.errors import InputError, ReproError
 from repro.core.fields import checked_arguments
-from repro.core.memory import exhausted
+from repro.core.memory import exhausted_memory
 from repro.core.registry import PLUGINS
 from repro.experiment.schema import RunConfig
 from repro.models._blocks import blocks_of
@@ -87,9 +87,9 @@ def _built(name: str, input_shape: tuple[int, ...], classes: int, options: dict[
     except ReproError:
         raise
     except Exception as error:
-        if exhausted(error):
+        if exhausted_memory(error):
             raise
-        line = error_location.describe(error, lambda file: file == module.__file__)
+        line = error_location.describe_error(error, lambda file: file == module.__file__)
         raise InputError(f"model {name}: its build ended with {line}") from error
     if not isinstance(model, nn.Module):
         raise InputError(
@@ -160,7 +160,7 @@ def _options(name: str, options: dict[str, Any]) -> dict[str, Any]:
     valid = option_defaults(name)
     for option in options:
         if option not in valid:
-            allowed = ", ".join(f"model.{one}" for one in valid) or "none"
+            allowed = ", ".join(f"model.{option}" for option in valid) or "none"
             raise InputError(f"model '{name}' has no option 'model.{option}'; valid: {allowed}")
     used = {option: value for option, value in options.items() if value is not None}
     return checked_arguments(REGISTRY.load(name).build, used, "model")

@@ -40,9 +40,9 @@ def blocks_of(model: nn.Module, input_shape: tuple[int, ...]) -> nn.Sequential:
 
 def _freeze_unused(model: nn.Module, input_shape: tuple[int, ...]) -> None:
     """Freeze parameters that get no gradient in a pass on the meta device, if such a pass is possible."""
-    weights = {name: torch.empty_like(one, device="meta").requires_grad_(one.requires_grad)
-               for name, one in model.named_parameters()}  # fmt: skip
-    buffers = {name: torch.empty_like(one, device="meta") for name, one in model.named_buffers()}
+    weights = {name: torch.empty_like(parameter, device="meta").requires_grad_(parameter.requires_grad)
+               for name, parameter in model.named_parameters()}  # fmt: skip
+    buffers = {name: torch.empty_like(buffer, device="meta") for name, buffer in model.named_buffers()}
     for dtype in (torch.float32, torch.int64):
         try:
             x = torch.empty(2, *input_shape, dtype=dtype, device="meta")
@@ -79,8 +79,9 @@ class _Tracer(fx.Tracer):
 def _check_inputs(model: nn.Module) -> None:
     needed = [
         name
-        for name, one in inspect.signature(model.forward).parameters.items()
-        if one.default is one.empty and one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
+        for name, parameter in inspect.signature(model.forward).parameters.items()
+        if parameter.default is parameter.empty
+        and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
     ]
     if len(needed) > 1:
         raise InputError(
@@ -187,7 +188,7 @@ def _shared(blocks: Iterable[nn.Module]) -> str:
     names: dict[int, str] = {}
     counted: Counter[int] = Counter()
     for block in blocks:
-        own = {id(one): name for name, one in [*block.named_parameters(), *block.named_buffers()]}
-        names |= own
-        counted.update(own.keys())
-    return next((names[one] for one, count in counted.items() if count > 1), "")
+        block_names = {id(tensor): name for name, tensor in [*block.named_parameters(), *block.named_buffers()]}
+        names |= block_names
+        counted.update(block_names.keys())
+    return next((names[tensor] for tensor, count in counted.items() if count > 1), "")

@@ -29,15 +29,17 @@ def adapt_module(name: str, factory: Any) -> Any:
         parameters = inspect.signature(factory).parameters
     except ValueError as error:
         raise InputError(f"model {name}: {error}") from None
-    options = own_code.options(factory, FROM_DATA)
+    options = own_code.plugin_parameters(factory, FROM_DATA)
 
     def build(input_shape: tuple[int, ...], classes: int, **values: Any) -> Any:
-        if missing := [key for key, one in options.items() if one.default is one.empty and key not in values]:
+        if missing := [
+            key for key, parameter in options.items() if parameter.default is parameter.empty and key not in values
+        ]:
             raise InputError(f"model {name}: its argument {missing[0]} has no default; set model.{missing[0]}=VALUE")
         data = {"input_shape": input_shape, "classes": classes, "num_classes": classes}
         return factory(**{key: value for key, value in data.items() if key in parameters}, **values)
 
-    keywords = [one.replace(kind=one.KEYWORD_ONLY, default=None if one.default is one.empty else one.default)
-                for one in options.values()]  # fmt: skip
+    defaults = {key: None if option.default is option.empty else option.default for key, option in options.items()}
+    keywords = [option.replace(kind=option.KEYWORD_ONLY, default=defaults[key]) for key, option in options.items()]
     build.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
     return SimpleNamespace(build=build, TAKES=ANYTHING, __file__=inspect.getsourcefile(factory))

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
 
-from repro.core.processes import say
+from repro.core.processes import print_event
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset
@@ -62,10 +62,10 @@ class Finding:
 def announce_iterations(iterations: int, rank: int = 0) -> None:
     """Tell the parent process, which draws the progress bar, that the run begins and how many steps it counts."""
     if rank == 0:
-        say("start", iterations=iterations, resumed=0)
+        print_event("start", iterations=iterations, resumed=0)
 
 
 def report_progress(iteration: int, rank: int = 0) -> None:
     """Report progress to the parent process; call it often, or the parent takes the ranks for dead."""
     if rank == 0:
-        say("step", iteration=iteration)
+        print_event("step", iteration=iteration)

@@ -1,6 +1,6 @@
 """Program `batching`: how often and how far iBatch's greedy algorithms miss the optimum, on random profiles.
 
-Nothing is trained or timed. Profiles are drawn from the run's seed (`draw`).
+Nothing is trained or timed. Profiles are drawn from the run's seed (`draw_profiles`).
 """
 
 from __future__ import annotations
@@ -103,11 +103,13 @@ def run_alone(config: RunConfig) -> probes.Finding:
     probes.announce_iterations(len(conditions))
     rows, every = [], []
     for number, (family, layers, startup) in enumerate(conditions, 1):
-        compared = [compare(profile) for profile in draw(family, layers, startup, probe.profiles, config.seed)]
-        rows.append({"family": family, "layers": layers, "startup": startup} | summarised(compared))
+        compared = [
+            compare_batches(profile) for profile in draw_profiles(family, layers, startup, probe.profiles, config.seed)
+        ]
+        rows.append({"family": family, "layers": layers, "startup": startup} | summarise_profiles(compared))
         every += compared
         probes.report_progress(number)
-    total = {"family": None, "layers": None, "startup": None} | summarised(every)
+    total = {"family": None, "layers": None, "startup": None} | summarise_profiles(every)
     metrics = {
         f"{mode}/{statistic}": gaps[statistic]
         for mode, gaps in total["modes"].items()
@@ -123,7 +125,7 @@ def run_alone(config: RunConfig) -> probes.Finding:
     return probes.Finding({"rows": [*rows, total]}, metrics, line)
 
 
-def compare(profile: PullProfile) -> dict[str, Any]:
+def compare_batches(profile: PullProfile) -> dict[str, Any]:
     """{gaps, no_pair, exetime_below, longer} of one profile.
 
     gaps: mode -> how much longer its batches execute than the optimum, a fraction; None if it finds no batches.
@@ -135,11 +137,13 @@ def compare(profile: PullProfile) -> dict[str, Any]:
     best = best_batches(profile)
     ticks = check_batches(profile, best)
     least = executed_ticks(ticks, best)
-    times = {mode: executed_ticks(ticks, one) for mode, one in batches.items() if one}
+    times = {mode: executed_ticks(ticks, partition) for mode, partition in batches.items() if partition}
     layers, _ = join_groups(profile)
-    uncovered = [layers.pull(one + 1, layers.layers) < layers.forward(one, one) for one in range(1, layers.layers)]
+    uncovered = [
+        layers.pull(layer + 1, layers.layers) < layers.forward(layer, layer) for layer in range(1, layers.layers)
+    ]
     return {
-        "gaps": {mode: (times[mode] - least) / least if one else None for mode, one in batches.items()},
+        "gaps": {mode: (times[mode] - least) / least if partition else None for mode, partition in batches.items()},
         # the pair that meets the constraint most easily: [1] or, in Algorithm 2, any single layer; and all the rest
         "no_pair": [uncovered[0], all(uncovered)],
         "exetime_below": exetime_ticks(ticks, not_none(batches["greedy"])) < times["greedy"],
@@ -147,16 +151,16 @@ def compare(profile: PullProfile) -> dict[str, Any]:
     }
 
 
-def summarised(compared: list[dict[str, Any]]) -> dict[str, Any]:
+def summarise_profiles(compared: list[dict[str, Any]]) -> dict[str, Any]:
     """The part of a result's row that comes from its profiles."""
-    longer = [one["longer"] for one in compared]
-    no_pair = np.mean([one["no_pair"] for one in compared], axis=0).tolist()
+    longer = [profile["longer"] for profile in compared]
+    no_pair = np.mean([profile["no_pair"] for profile in compared], axis=0).tolist()
     return {
         "profiles": len(compared),
-        "modes": {mode: _gaps([one["gaps"][mode] for one in compared]) for mode in COMPARED},
+        "modes": {mode: _gaps([profile["gaps"][mode] for profile in compared]) for mode in COMPARED},
         "no_pair": dict(zip(("algorithm1", "algorithm2"), no_pair)),
-        "exetime_below": float(np.mean([one["exetime_below"] for one in compared])),
-        "prefers_longer": float(np.mean([one > 0 for one in longer])),
+        "exetime_below": float(np.mean([profile["exetime_below"] for profile in compared])),
+        "prefers_longer": float(np.mean([excess > 0 for excess in longer])),
         "prefers_longer_max": max(longer),
     }
 
@@ -176,7 +180,7 @@ def _gaps(gaps: list[float | None]) -> dict[str, Any]:
     }
 
 
-def draw(family: str, layers: int, startup: float, count: int, seed: int) -> Iterator[PullProfile]:
+def draw_profiles(family: str, layers: int, startup: float, count: int, seed: int) -> Iterator[PullProfile]:
     """`count` profiles, the same ones for the same arguments; startup: T_s over the mean T_t.
 
     Each time is uniform in (0, 1], times its layer's share of the decades; all are then scaled to the family's ratio.

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from repro import probes
 from repro.algorithms.timing.collective_forms import FLOAT32
-from repro.core.errors import InputError, unknown
+from repro.core.errors import InputError, unknown_name
 from repro.core.fields import Count, Model, NonNegative, Share, Text
 from repro.experiment import limits
 from repro.experiment.schema import RunConfig
@@ -27,7 +27,7 @@ from repro.probes.shared import collectives
 from repro.probes.shared.collectives import BLOCKING, NAMES, SPARSE, Call
 from repro.probes.shared.driver import run_in_turns
 from repro.probes.shared.options import Bytes
-from repro.probes.shared.stopwatch import Spread, spread, start_together, synchronize
+from repro.probes.shared.stopwatch import Spread, start_together, synchronize_device, time_spread
 
 DENSITY = 0.001
 
@@ -71,7 +71,7 @@ def check(config: RunConfig) -> None:
     find_codec(probe.codec)
     for name in probe.names:
         if name not in NAMES:
-            raise unknown("collective in probe.names", name, NAMES)
+            raise unknown_name("collective in probe.names", name, NAMES)
         if probe.codec != "none" and name not in (*RINGS, *(SPARSE if probe.codec in CODECS else ())):
             allowed = ", ".join([*RINGS, *SPARSE])
             raise InputError(f"probe.codec={probe.codec}: '{name}' cannot use it; must be none, or the names {allowed}")
@@ -116,32 +116,34 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
         # more turns for short vectors, which other load disturbs most
         turns = 1 if config.simulated else max(probe.repeat, min(4 * probe.repeat, 40_000_000 // nbytes))
         times = time_calls(fabric, calls, device, turns)
-        rows += [row(fabric, config, call, device, spread(seconds)) for call, seconds in zip(calls, times)]
+        rows += [
+            collective_row(fabric, config, call, device, time_spread(seconds)) for call, seconds in zip(calls, times)
+        ]
         probes.report_progress(done, fabric.rank)
     metrics = {f"seconds/{row['name']}/{row['bytes']}": row["seconds"]["median"] for row in rows}
-    return probes.Finding({"rows": rows}, metrics, line(rows))
+    return probes.Finding({"rows": rows}, metrics, summary_line(rows))
 
 
 def time_calls(fabric: Fabric, calls: list[Call], device: torch.device, turns: int) -> list[list[float]]:
     """The slowest rank's seconds of each call in each turn; every result is checked."""
 
     def timed(call: Call) -> Callable[[], float]:
-        function = collectives.bind(fabric, call)
+        function = collectives.bind_collective(fabric, call)
         check: Any = lambda result: None  # noqa: E731
         if device.type == "meta":
             inputs = torch.empty(call.elements, device=device)
         else:
-            check = collectives.checker(fabric, call)
-            inputs = collectives.pattern(fabric.rank, call.elements).to(device)
+            check = collectives.make_checker(fabric, call)
+            inputs = collectives.rank_pattern(fabric.rank, call.elements).to(device)
         vector = torch.empty_like(inputs)
 
         def turn() -> float:
             vector.copy_(inputs)
             start_together(fabric)
-            synchronize(device)  # NCCL's barrier returns before it is complete
+            synchronize_device(device)  # NCCL's barrier returns before it is complete
             start = fabric.now()
             result = function(vector)
-            synchronize(device)
+            synchronize_device(device)
             seconds = max(fabric.exchange(fabric.now() - start))
             check(result)
             return seconds
@@ -151,7 +153,7 @@ def time_calls(fabric: Fabric, calls: list[Call], device: torch.device, turns: i
     return list(run_in_turns(dict(enumerate(map(timed, calls))), turns, alternate=True).values())
 
 
-def row(
+def collective_row(
     fabric: Fabric, config: RunConfig, call: Call, device: torch.device, seconds: dict[str, float]
 ) -> dict[str, Any]:
     probe, testbed, costs = config.probe, config.testbed, fabric.costs
@@ -177,10 +179,10 @@ def row(
     }
 
 
-def line(rows: list[dict[str, Any]]) -> str:
+def summary_line(rows: list[dict[str, Any]]) -> str:
     parts = []
-    for one in rows:
-        form, median = one["closed_form_s"], one["seconds"]["median"]
+    for row in rows:
+        form, median = row["closed_form_s"], row["seconds"]["median"]
         ratio = f" ({median / form:.6g} x the closed form)" if form else ""
-        parts.append(f"{one['name']}, {one['bytes']} bytes: {median:.6g} s{ratio}")
+        parts.append(f"{row['name']}, {row['bytes']} bytes: {median:.6g} s{ratio}")
     return "; ".join(parts)

@@ -17,7 +17,7 @@ from repro.algorithms.pipeline.layers import Profile
 from repro.algorithms.pipeline.partition import best_partition, check_network
 from repro.algorithms.pipeline.profile import estimate_profile, load_profile, nominal_inputs
 from repro.core.config_folders import profile_path
-from repro.core.errors import InputError, unknown
+from repro.core.errors import InputError, unknown_name
 from repro.core.fields import Count, Entries, Model, Positive, Text
 from repro.core.not_none import not_none
 from repro.experiment.schema import RunConfig
@@ -105,13 +105,13 @@ class Result(ResultPart):
 def check(config: RunConfig) -> None:
     for row in config.probe.rows:
         if row.cluster not in config.probe.clusters:
-            raise unknown("cluster in probe.rows", row.cluster, config.probe.clusters)
+            raise unknown_name("cluster in probe.rows", row.cluster, config.probe.clusters)
         for machines in row.machines:
-            for bandwidth in bandwidths(row, config.probe.clusters):
+            for bandwidth in row_bandwidths(row, config.probe.clusters):
                 check_network([machines], [bandwidth])
         if row.model is not None:
             models.input_kind(row.model)
-            device(row, config.probe.clusters)
+            row_device(row, config.probe.clusters)
 
 
 def run_alone(config: RunConfig) -> probes.Finding:
@@ -119,18 +119,18 @@ def run_alone(config: RunConfig) -> probes.Finding:
     probes.announce_iterations(len(probe.rows))
     rows = []
     for number, row in enumerate(probe.rows, 1):
-        rows += partitions(row, probe.clusters, probe.cost_models)
+        rows += partition_rows(row, probe.clusters, probe.cost_models)
         probes.report_progress(number)
-    metrics = {f"speedup_bsp/{label(row)}": row["speedup_bsp"] for row in rows}
+    metrics = {f"speedup_bsp/{row_label(row)}": row["speedup_bsp"] for row in rows}
     first = rows[0]
-    line = f"{len(rows)} partitions; {label(first)}: {first['config']}, {first['speedup_bsp']:.3g} x data parallel"
+    line = f"{len(rows)} partitions; {row_label(first)}: {first['config']}, {first['speedup_bsp']:.3g} x data parallel"
     return probes.Finding({"rows": rows}, metrics, line)
 
 
-def partitions(row: Row, clusters: Mapping[str, Cluster], cost_models: list[str]) -> list[dict[str, Any]]:
+def partition_rows(row: Row, clusters: Mapping[str, Cluster], cost_models: list[str]) -> list[dict[str, Any]]:
     """The result's rows for one row: every number of machines, bandwidth and cost model."""
     profile, rows = profile_of(row, clusters), []
-    for machines, bandwidth, cost_model in product(row.machines, bandwidths(row, clusters), cost_models):
+    for machines, bandwidth, cost_model in product(row.machines, row_bandwidths(row, clusters), cost_models):
         best = best_partition(profile, (machines,), (bandwidth,), cost_model)
         rows.append(
             {
@@ -161,25 +161,25 @@ def profile_of(row: Row, clusters: Mapping[str, Cluster]) -> Profile:
     if row.profile is not None:
         return load_profile(profile_path(row.profile))
     name, classes, batch = not_none(row.model), not_none(row.classes), not_none(row.batch)
-    shape, used = tuple(not_none(row.input_shape)), device(row, clusters)
+    shape, used = tuple(not_none(row.input_shape)), row_device(row, clusters)
     blocks = modelled_seconds(name, shape, classes, batch, used, tuple(row.options.items()))
     model = models.build_model(name, shape, classes, 0, "meta", **row.options)
     return estimate_profile(model, blocks, nominal_inputs(model, shape, batch), used.name or row.cluster, name)
 
 
-def device(row: Row, clusters: Mapping[str, Cluster]) -> Any:
+def row_device(row: Row, clusters: Mapping[str, Cluster]) -> Any:
     """The row's device, or else its cluster's; InputError if there is neither."""
     if (chosen := row.device or clusters[row.cluster].device) is None:
         raise InputError(f"cluster {row.cluster}: has no device, nor has the row of {row.model}")
     return chosen
 
 
-def bandwidths(row: Row, clusters: Mapping[str, Cluster]) -> list[float]:
+def row_bandwidths(row: Row, clusters: Mapping[str, Cluster]) -> list[float]:
     """Bytes a second: the row's, or else its cluster's."""
     return row.bandwidth_Bps or [1 / clusters[row.cluster].beta_s_per_byte]
 
 
-def label(row: dict[str, Any]) -> str:
+def row_label(row: dict[str, Any]) -> str:
     """A name for a row of the result, in the characters that MLflow allows."""
     gbit = row["bandwidth_Bps"] * 8 / 1e9
     return f"{row['model']}-{row['machines']}-{row['cluster']}-{gbit:.4g}Gbit-{row['cost_model']}"

@@ -43,8 +43,8 @@ from repro.experiment.optimizer import Optimizer
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.probes import ResultPart
-from repro.probes.shared.descent import Descent, descend
-from repro.probes.shared.objective import Minimum, Objective, minimise, subset
+from repro.probes.shared.descent import Descent, run_descent
+from repro.probes.shared.objective import Minimum, Objective, find_minimum, training_subset
 
 CONVEX, STRONGLY = "convex", "strongly convex"
 POINTS = 60  # recorded iterations, at most
@@ -123,7 +123,7 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     probe, K = config.probe, config.strategy.options.K
     T, mu, convex = probe.T, probe.regularisation, probe.objective == CONVEX
     pilot = probe.pilot if convex else 0
-    dataset = subset(data.dataset_for(config), probe.samples, config.workers)
+    dataset = training_subset(data.dataset_for(config), probe.samples, config.workers)
     if convex and config.batch > len(dataset.train):
         raise InputError(f"batch={config.batch}: more than probe.samples={len(dataset.train)}")
     config = config.model_copy(update={"batch": config.batch if convex else len(dataset.train)})
@@ -132,10 +132,12 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     if fabric.rank == 0:
         objective = Objective(models.model_for(config, dataset), dataset.train, mu)
     first = fabric.exchange(objective and (objective.weights(), objective.gradient_norm()))[0]
-    minimum = minimise(fabric, objective)
+    minimum = find_minimum(fabric, objective)
 
     def go(rate: Optimizer, iterations: int, done: int) -> Descent:
-        return descend(fabric, config, dataset, rate, mu, minimum.weights, iterations, logarithmic(iterations), done)
+        return run_descent(
+            fabric, config, dataset, rate, mu, minimum.weights, iterations, logarithmic_steps(iterations), done
+        )
 
     if convex:
         start = {"F": (first[0] - minimum.weights).norm().item() / math.sqrt(2), "L": first[1]}
@@ -143,12 +145,12 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
         F, L = probe.margin * first_run.F, probe.margin * first_run.L
         counted = go(inverse_sqrt(F, L, K), T, pilot)
     else:
-        counted = go(inverse(mu), T, 0)
+        counted = go(inverse_rate(mu), T, 0)
         F, L = counted.F, counted.L
     model, parameters = config.model.name, len(minimum.weights)
     if objective is None:  # rank 0 reports
         return probes.Finding({}, {}, "", model, parameters, dataset)
-    result = evaluate(config, counted, minimum, objective, F, L)
+    result = evaluate_bounds(config, counted, minimum, objective, F, L)
     last, fitted = result["points"][-1], result["slope"]
     metrics = {"regret": last["regret"], "bound": last["bound"]} | ({} if fitted is None else {"slope": fitted})
     line = (
@@ -159,7 +161,7 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     return probes.Finding(result, metrics, line, model, parameters, dataset)
 
 
-def evaluate(
+def evaluate_bounds(
     config: RunConfig, counted: Descent, minimum: Minimum, objective: Objective, F: float, L: float
 ) -> dict[str, Any]:
     """The result. regret: the average up to t (convex), or f(w_t) - f* (strongly convex)."""
@@ -190,7 +192,7 @@ def evaluate(
         "batch": config.batch,
         "step_rule": STEP_RULES[probe.objective],
         "points": points,
-        "slope": slope([(point["t"], point["regret"]) for point in tail]),
+        "slope": log_slope([(point["t"], point["regret"]) for point in tail]),
         "slope_from_t": slope_from,
         "constant": None if convex else max(p["regret"] * p["t"] / math.log(p["t"]) for p in tail),
         "within_bound": all(max(p["regret"], p["average_regret"]) <= p["bound"] for p in points),
@@ -203,7 +205,7 @@ def inverse_sqrt(F: float, L: float, K: int) -> Optimizer:
     return Optimizer(lr=F / (2 * L * math.sqrt(K)), schedule="inverse_sqrt")
 
 
-def inverse(mu: float) -> Optimizer:
+def inverse_rate(mu: float) -> Optimizer:
     """The steps of the strongly convex objective."""
     return Optimizer(lr=1 / mu, schedule="inverse")
 
@@ -219,12 +221,12 @@ def strongly_convex_bound(F: float, L: float, K: int, mu: float, t: int) -> floa
     return (mu * tau * F**2 + (0.5 + tau) * L**2 / mu * (1 + math.log(t))) / t
 
 
-def logarithmic(T: int) -> list[int]:
+def logarithmic_steps(T: int) -> list[int]:
     """At most POINTS iterations from 1 to T, about evenly spaced in their logarithms."""
     return sorted({round(T ** (i / (POINTS - 1))) for i in range(POINTS)})
 
 
-def slope(series: Sequence[tuple[float, float]]) -> float | None:
+def log_slope(series: Sequence[tuple[float, float]]) -> float | None:
     """Least squares of log y against log t; None if fewer than two y are above 0."""
     logs = [(math.log(t), math.log(y)) for t, y in series if y > 0]
     if len(logs) < 2:

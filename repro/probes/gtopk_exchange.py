@@ -29,7 +29,7 @@ from repro.probes import ResultPart, p2p
 from repro.probes.shared import gtopk_authors as authors
 from repro.probes.shared.driver import run_in_turns
 from repro.probes.shared.options import needs_real_time
-from repro.probes.shared.stopwatch import Spread, spread, start_together
+from repro.probes.shared.stopwatch import Spread, start_together, time_spread
 
 PARTS = ("select_s", "allreduce_s", "apply_s", "whole_s", "cpu_s")
 
@@ -77,17 +77,19 @@ def check(config: RunConfig) -> None:
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     probe = config.probe
     probes.announce_iterations(len(probe.elements), fabric.rank)
-    alpha = p2p.measure(fabric, [4], 3)[0]["mean_s"]
+    alpha = p2p.measure_points(fabric, [4], 3)[0]["mean_s"]
     rows: list[dict[str, Any]] = []
     for done, elements in enumerate(probe.elements, 1):
         k = max(1, round(probe.density * elements))
         gradient = torch.randn(elements, generator=torch.Generator().manual_seed(1000 * fabric.rank + 1))
         sides = {name: SIDES[name](fabric, gradient, k) for name in probe.sides}
-        turns = run_in_turns({name: partial(step, fabric, sides[name]) for name in sides}, probe.turns, alternate=True)
+        turns = run_in_turns(
+            {name: partial(exchange_once, fabric, sides[name]) for name in sides}, probe.turns, alternate=True
+        )
         beta = probe.beta_s_per_byte
         bound = sparse_forms.gtopk_tree(fabric.size, k, alpha, beta) if beta else None
         for name, counted in turns.items():
-            parts = {part: spread([turn[part] for turn in counted]) for part in PARTS}
+            parts = {part: time_spread([turn[part] for turn in counted]) for part in PARTS}
             rows.append({"side": name, "elements": elements, "k": k, **parts, "bound_s": bound})
         probes.report_progress(done, fabric.rank)
     metrics = {f"whole_s/{row['side']}/{row['elements']}": row["whole_s"]["median"] for row in rows}
@@ -132,10 +134,10 @@ class Authors(Side):
         self.mask = torch.empty_like(gradient)
 
     def select(self) -> Any:
-        return authors.select(self.gradient, self.residual, self.mask, self.k)
+        return authors.select_topk(self.gradient, self.residual, self.mask, self.k)
 
     def allreduce(self, mine: Any) -> Any:
-        return authors.allreduce(self.fabric.comms[0], *mine)
+        return authors.gtopk_allreduce(self.fabric.comms[0], *mine)
 
     def apply(self, mine: Any, top: Any) -> None:
         values, indices = top
@@ -165,16 +167,16 @@ class Bare(Side):
 SIDES: dict[str, type[Side]] = {"ours": Side, "sampled": Sampled, "authors": Authors, "bare": Bare}
 
 
-def step(fabric: Fabric, side: Side) -> dict[str, float]:
+def exchange_once(fabric: Fabric, side: Side) -> dict[str, float]:
     """One exchange; all ranks begin each part together."""
-    mine, *selecting = timed(fabric, side.select)
-    top, *reducing = timed(fabric, lambda: side.allreduce(mine))
-    _, *applying = timed(fabric, lambda: side.apply(mine, top))
+    mine, *selecting = time_part(fabric, side.select)
+    top, *reducing = time_part(fabric, lambda: side.allreduce(mine))
+    _, *applying = time_part(fabric, lambda: side.apply(mine, top))
     walls, cpu = zip(selecting, reducing, applying)
     return dict(zip(PARTS, (*walls, sum(walls), sum(cpu))))
 
 
-def timed(fabric: Fabric, work: Any) -> tuple[Any, float, float]:
+def time_part(fabric: Fabric, work: Any) -> tuple[Any, float, float]:
     """(result, the slowest rank's seconds, CPU seconds of all ranks)."""
     start_together(fabric)
     start, cpu_start = fabric.now(), time.process_time()

@@ -66,7 +66,7 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
         f"{1e3 * measured.seconds:.4g} ms a minibatch of {config.batch} in {len(measured.layers)} blocks, "
         f"{longest.seconds / measured.seconds:.0%} of it {longest.name}"
     )
-    parameters = sum(one.numel() for one in model.parameters() if one.requires_grad)
+    parameters = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
     result = {"profile": json.loads(as_text(measured)), "seconds": measured.seconds, "parameter_bytes": total}
     metrics = {"seconds": measured.seconds, "parameter_bytes": total}
     return probes.Finding(result, metrics, line, config.model.name, parameters, dataset)

@@ -52,8 +52,8 @@ def run_alone(config: RunConfig) -> probes.Finding:
     train, test = dataset.train, dataset.test
     assert isinstance(train, Sequences) and isinstance(test, Sequences)
     splits = {"train": train.lengths.tolist(), "test": test.lengths.tolist()}
-    edges = bars([length for each in splits.values() for length in each], config.probe.bins)
-    described = {name: describe(each, edges) for name, each in splits.items()}
+    edges = histogram_bars([length for each in splits.values() for length in each], config.probe.bins)
+    described = {name: describe_lengths(each, edges) for name, each in splits.items()}
     probes.report_progress(1)
     metrics = {
         f"{name}/{key}": value for name, each in described.items() for key, value in each.items() if key != "histogram"
@@ -65,14 +65,14 @@ def run_alone(config: RunConfig) -> probes.Finding:
     return probes.Finding({"splits": described}, metrics, line, dataset=dataset)
 
 
-def bars(lengths: list[int], count: int) -> list[tuple[int, int]]:
+def histogram_bars(lengths: list[int], count: int) -> list[tuple[int, int]]:
     """(low, high) of equal bars, at most `count`, from the shortest to the longest."""
     least, most = min(lengths), max(lengths)
     width = -(-(most + 1 - least) // count)
     return [(low, low + width) for low in range(least, most + 1, width)]
 
 
-def describe(lengths: list[int], edges: list[tuple[int, int]]) -> dict[str, Any]:
+def describe_lengths(lengths: list[int], edges: list[tuple[int, int]]) -> dict[str, Any]:
     """Statistics and histogram of a split."""
     least, width = edges[0][0], edges[0][1] - edges[0][0]
     counts = np.bincount((np.array(lengths) - least) // width, minlength=len(edges)).tolist()

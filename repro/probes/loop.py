@@ -30,7 +30,7 @@ from repro.rank.checkpointer import Checkpointer
 from repro.rank.checkpoints import Checkpoints
 from repro.rank.evaluator import Evaluator
 from repro.rank.factory import build_worker
-from repro.rank.loop import train
+from repro.rank.loop import train_to_end
 from repro.rank.step_log import StepLog
 from repro.records.events import EventLog
 from repro.strategies.base import set_up
@@ -143,7 +143,7 @@ class Bare:
     def turn(self, iterations: int) -> float:
         """Seconds of the next `iterations` iterations."""
         model, optimizer, batches, loss_function = self.call, self.optimizer, self.batches, self.loss
-        start = now(self.device)
+        start = seconds_now(self.device)
         for step in range(self.done, self.done + iterations):
             x, y = batches[step]
             if self.channels_last:
@@ -153,7 +153,7 @@ class Bare:
                 output = model(x)
             loss_function(output.float(), y).backward()
             optimizer.step()
-        elapsed = now(self.device) - start
+        elapsed = seconds_now(self.device) - start
         self.done += iterations
         return elapsed
 
@@ -161,7 +161,7 @@ class Bare:
         return torch.autocast(self.device.type, torch.bfloat16) if self.half else nullcontext()
 
 
-def now(device: torch.device) -> float:
+def seconds_now(device: torch.device) -> float:
     """CPU seconds of this process, or wall-clock seconds after the GPU has finished its work."""
     if device.type == "cpu":
         return time.process_time()
@@ -170,17 +170,17 @@ def now(device: torch.device) -> float:
 
 
 class Stopwatch(Clock):
-    """A training clock that adds up `elapsed`, seconds by `now` while it runs."""
+    """A training clock that adds up `elapsed`, seconds by `seconds_now` while it runs."""
 
     elapsed = 0.0
     device = torch.device("cpu")
 
     def start(self) -> None:
         super().start()
-        self.since = now(self.device)
+        self.since = seconds_now(self.device)
 
     def _stop(self) -> None:
-        self.elapsed += now(self.device) - self.since
+        self.elapsed += seconds_now(self.device) - self.since
         super()._stop()
 
 
@@ -192,7 +192,7 @@ class Harness:
         clock = self.worker.clock
         assert isinstance(clock, Stopwatch)
         self.clock, clock.device = clock, self.worker.model_shard.device
-        self.strategy = strategies.load(config.strategy.name)(config.strategy.options)
+        self.strategy = strategies.load_strategy(config.strategy.name)(config.strategy.options)
         set_up(self.strategy, self.worker)
         spare, checkpoints = models.model_for(config, dataset, "cpu"), Checkpoints(folder, fabric.rank)
         events = EventLog(folder / "events.jsonl")
@@ -204,5 +204,5 @@ class Harness:
     def turn(self, iterations: int) -> float:
         before, start = self.clock.elapsed, self.done
         self.done += iterations
-        train(TrainingPlan(self.done, NEVER, NEVER), *self.recorders, start)
+        train_to_end(TrainingPlan(self.done, NEVER, NEVER), *self.recorders, start)
         return self.clock.elapsed - before

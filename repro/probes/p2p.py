@@ -58,8 +58,8 @@ def check(config: RunConfig) -> None:
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     probe = config.probe
     probes.announce_iterations(1, fabric.rank)
-    points = measure(fabric, probe.sizes, probe.runs)
-    fitted = fit(points)
+    points = measure_points(fabric, probe.sizes, probe.runs)
+    fitted = fit_points(points)
     probes.report_progress(1, fabric.rank)
     metrics = {f"seconds/{point['bytes']}": point["mean_s"] for point in points}
     metrics |= {name: fitted[name] for name in ("alpha_s", "beta_s_per_byte")}
@@ -70,7 +70,7 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     return probes.Finding({"points": points, "fit": fitted}, metrics, line)
 
 
-def measure(fabric: Fabric, sizes: Sequence[int], runs: int) -> list[dict[str, Any]]:
+def measure_points(fabric: Fabric, sizes: Sequence[int], runs: int) -> list[dict[str, Any]]:
     """The result's points without `fitted_s`: the one-way time of each size, mean and deviation over the runs.
 
     One way is half of the round trip, as in the OSU microbenchmarks. Every rank calls it and gets the same; ranks above
@@ -109,7 +109,7 @@ def _one_way(fabric: Fabric, message: torch.Tensor, round_trips: int) -> float:
     return fabric.exchange(fabric.now() - start)[0] / round_trips / 2
 
 
-def fit(points: Sequence[dict[str, Any]]) -> dict[str, float]:
+def fit_points(points: Sequence[dict[str, Any]]) -> dict[str, float]:
     """Fit mean_s = alpha + beta bytes, and add `fitted_s` to each point."""
     fitted = fit_alpha_beta([(point["bytes"], point["mean_s"]) for point in points])
     for point, residual in zip(points, fitted.residuals):

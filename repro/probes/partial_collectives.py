@@ -89,7 +89,7 @@ def check(config: RunConfig) -> None:
     probe = config.probe
     needs_ranks(config)
     for name in probe.collectives:
-        initiator(name, max(probe.ranks))
+        parse_initiator(name, max(probe.ranks))
     if probe.step_s * (latest := max(probe.ranks) - 1) > config.timeout_s:
         raise InputError(
             f"probe.step_s={probe.step_s:g}: the last of {latest + 1} ranks would come {probe.step_s * latest:g} s "
@@ -104,21 +104,21 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     settings = [
         (p, nbytes, name)
         for p, nbytes, name in product(worlds, probe.bytes, probe.collectives)
-        if (initiator(name, max(worlds))[1] or 1) <= p  # as many ranks as the quorum
+        if (parse_initiator(name, max(worlds))[1] or 1) <= p  # as many ranks as the quorum
     ]
 
     def rows_of(group: Fabric, nbytes: int, name: str) -> list[dict[str, Any]]:
-        return [measure(group, name, nbytes, probe.step_s, probe.calls, device, config.seed)]
+        return [measure_collective(group, name, nbytes, probe.step_s, probe.calls, device, config.seed)]
 
     probes.announce_iterations(len(settings), fabric.rank)
     rows = measure_settings(fabric, settings, rows_of)
-    result = {"rows": rows, "ratios": ratios(rows)}
+    result = {"rows": rows, "ratios": latency_ratios(rows)}
     metrics = {f"latency_s/{row['collective']}/{row['ranks']}/{row['bytes']}": row["latency_s"]["mean"] for row in rows}
     metrics |= {f"nap/{row['collective']}/{row['ranks']}/{row['bytes']}": row["nap"] for row in rows}
-    return probes.Finding(result, metrics, line(result["ratios"]))
+    return probes.Finding(result, metrics, summary_line(result["ratios"]))
 
 
-def ratios(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def latency_ratios(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Latency of the fabric's own allreduce over that of each collective: mean and range over the sizes."""
     latency = {(row["ranks"], row["bytes"], row["collective"]): row["latency_s"]["mean"] for row in rows}
     by_collective: dict[tuple[int, str], list[float]] = {}
@@ -131,13 +131,13 @@ def ratios(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def line(rows: list[dict[str, Any]]) -> str:
+def summary_line(rows: list[dict[str, Any]]) -> str:
     most = max((row["ranks"] for row in rows), default=0)
     parts = [f"{row['collective']} {row['mean']:.3g} x" for row in rows if row["ranks"] == most]
     return f"{most} ranks, latency of allreduce over: {', '.join(parts)}" if parts else ""
 
 
-def initiator(name: str, ranks: int) -> tuple[str, int | None]:
+def parse_initiator(name: str, ranks: int) -> tuple[str, int | None]:
     """(kind, quorum) of a collective's name, as "quorum 8"; InputError for an unknown name."""
     name = name.removesuffix(BY_NATIVE)
     if name in (ALLREDUCE, SYNCHRONOUS, SOLO, MAJORITY):
@@ -149,7 +149,7 @@ def initiator(name: str, ranks: int) -> tuple[str, int | None]:
     return QUORUM, int(number)
 
 
-def measure(
+def measure_collective(
     fabric: Fabric,
     name: str,
     nbytes: int,
@@ -164,10 +164,10 @@ def measure(
     from its call to the result (lines 7 to 10). A rank that calls after the start of a partial collective contributes
     null (line 13). An uncounted call comes first. Every rank calls this function and gets the same row.
     """
-    kind, quorum = initiator(name, fabric.size)
+    kind, quorum = parse_initiator(name, fabric.size)
     algorithm = NATIVE if name.endswith(BY_NATIVE) else SYNCHRONOUS
     vector = torch.ones(nbytes // FLOAT32, device=device)
-    call, end, active = collective(fabric, kind, quorum, vector, seed, algorithm)
+    call, end, active = make_collective(fabric, kind, quorum, vector, seed, algorithm)
     seconds, before = [], 0
     for number in range(calls + 1):
         start_together(fabric)
@@ -198,17 +198,17 @@ def measure(
     }
 
 
-def collective(
+def make_collective(
     fabric: Fabric, kind: str, quorum: int | None, vector: torch.Tensor, seed: int, algorithm: str
 ) -> tuple[Callable[[int], Any], Callable[[], Any], Callable[[], int]]:
     """(call(number), end(), active() -> calls so far in which this rank was active); the vector is (n,)."""
     work = torch.empty_like(vector)
     if kind in (ALLREDUCE, SYNCHRONOUS):
-        own = "native" if kind == ALLREDUCE else kind
+        allreduce = "native" if kind == ALLREDUCE else kind
 
         def synchronous(_: int) -> None:
             work.copy_(vector)
-            fabric.allreduce(work, algorithm=own)
+            fabric.allreduce(work, algorithm=allreduce)
 
         return synchronous, lambda: None, lambda: 0
     send_buffer = Whole(fabric, vector.numel(), 2 * fabric.size, vector.device, algorithm, channel=BACKGROUND)

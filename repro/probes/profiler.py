@@ -33,7 +33,7 @@ from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.probes import ResultPart
 from repro.probes.shared.options import needs_real_time
-from repro.probes.shared.steps import advance
+from repro.probes.shared.steps import run_iterations
 from repro.rank.factory import build_worker, check_ranks
 from repro.strategies.base import set_up
 from repro.training.clock import (
@@ -134,7 +134,7 @@ class AnnotatingClock(Clock):
 
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     probe = config.probe
-    strategy = strategies.load(config.strategy.name)(config.strategy.options)
+    strategy = strategies.load_strategy(config.strategy.name)(config.strategy.options)
     check_ranks(fabric, strategy, config)
     dataset = data.dataset_for(config)
     total = probe.warmup + probe.steps
@@ -146,16 +146,16 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     probes.announce_iterations(total, fabric.rank)
     fabric.exchange(None)
     clock.start()
-    advance(strategy, 0, probe.warmup)
+    run_iterations(strategy, 0, probe.warmup)
     strategy.settle()
     with clock.paused():
         fabric.exchange(None)
         clock.take()
     probes.report_progress(probe.warmup, fabric.rank)
     began = clock.train_s()
-    with profile(worker.model_shard.device) as recorder:
+    with profile_threads(worker.model_shard.device) as recorder:
         clock.recording = True
-        advance(strategy, probe.warmup, total)
+        run_iterations(strategy, probe.warmup, total)
         strategy.settle()
         with clock.paused():  # which waits for the device
             clock.recording = False
@@ -163,20 +163,20 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
         seconds, mine = clock.train_s() - began, clock.intervals()
         path = folder / TRACE.format(rank=fabric.rank)
         recorder.export_chrome_trace(str(path))
-        events = anonymised(path)
+        events = anonymise_trace(path)
     strategy.drain()
     strategy.close()
-    row = compared(fabric.rank, of_clock(mine), of_trace(events, threading.get_native_id()))
+    row = compare_views(fabric.rank, of_clock(mine), of_trace(events, threading.get_native_id()))
     rows = [each for each in fabric.exchange(row) if each]
     shares = [each for each in rows if each["difference"] is not None]
     agree = max(abs(each["difference"]) for each in shares) <= AGREE if shares else None
     iteration_s = max(fabric.exchange(seconds)) / probe.steps
     result = {"steps": probe.steps, "iteration_s": iteration_s, "within": AGREE, "agree": agree, "rows": rows}
     metrics = {f"hidden/rank_{each['rank']}/{view}": each[view]["share"] for each in shares for view in VIEWS}
-    return probes.Finding(result, metrics, line(shares), config.model.name, worker.parameters, dataset)
+    return probes.Finding(result, metrics, summary_line(shares), config.model.name, worker.parameters, dataset)
 
 
-def profile(device: torch.device) -> Any:
+def profile_threads(device: torch.device) -> Any:
     """A profile of all threads of this process and of its GPU."""
     from torch._C._profiler import _ExperimentalConfig
 
@@ -190,7 +190,7 @@ def profile(device: torch.device) -> Any:
     return torch.profiler.profile(activities=kinds, experimental_config=config)
 
 
-def anonymised(path: Path) -> list[dict[str, Any]]:
+def anonymise_trace(path: Path) -> list[dict[str, Any]]:
     """Remove names of machines and folders from a trace's file; returns its events."""
     trace = json.loads(path.read_bytes())
     path.write_text(json.dumps({name: value for name, value in trace.items() if name not in PRIVATE}))
@@ -203,7 +203,7 @@ VIEWS = ("clock", "profiler")
 
 def of_clock(intervals: Iterable[Interval]) -> dict[str, float | None]:
     """By the clock, as its "overlapped"."""
-    return view(*split_sides(intervals))
+    return hidden_share(*split_sides(intervals))
 
 
 def of_trace(events: Iterable[Mapping[str, Any]], main_thread: int) -> dict[str, float | None]:
@@ -218,10 +218,12 @@ def of_trace(events: Iterable[Mapping[str, Any]], main_thread: int) -> dict[str,
         phases = [event for event in on_gpu if event["name"] in COMPUTATION]  # each from its first kernel to its last
         streams = {event["tid"] for event in phases}
         computing = [event for event in kernels if event["tid"] in streams and not is_nccl(event)]
-        return view(map(span, beside), map(span, [*computing, *phases]))
-    operators = [span(event) for event in timed if event["cat"] == "cpu_op" and event["tid"] == main_thread]
-    mine = [span(event) for event in named if event["tid"] == main_thread and event["name"] in COMPUTATION]
-    return view(map(span, beside), [*operators, *filter(None, (worked(phase, operators) for phase in mine))])
+        return hidden_share(map(event_span, beside), map(event_span, [*computing, *phases]))
+    operators = [event_span(event) for event in timed if event["cat"] == "cpu_op" and event["tid"] == main_thread]
+    mine = [event_span(event) for event in named if event["tid"] == main_thread and event["name"] in COMPUTATION]
+    return hidden_share(
+        map(event_span, beside), [*operators, *filter(None, (worked_span(phase, operators) for phase in mine))]
+    )
 
 
 def _of_tasks(named: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -229,22 +231,22 @@ def _of_tasks(named: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return [event for event in named if event["name"].startswith(f"{COMMUNICATION} (")]
 
 
-def worked(phase: Span, operators: Iterable[Span]) -> Span | None:
+def worked_span(phase: Span, operators: Iterable[Span]) -> Span | None:
     """From the start of the first operator in a phase to the end of the last; None if it has none."""
-    own = [each for each in operators if phase[0] <= each[0] and each[1] <= phase[1]]
-    return (min(own)[0], max(end for _, end in own)) if own else None
+    inside = [each for each in operators if phase[0] <= each[0] and each[1] <= phase[1]]
+    return (min(inside)[0], max(end for _, end in inside)) if inside else None
 
 
 def is_nccl(kernel: Mapping[str, Any]) -> bool:
     return "nccl" in kernel["name"].lower()
 
 
-def span(event: Mapping[str, Any]) -> Span:
+def event_span(event: Mapping[str, Any]) -> Span:
     """(start, end) in seconds; the trace has microseconds."""
     return 1e-6 * event["ts"], 1e-6 * (event["ts"] + event["dur"])
 
 
-def view(communication: Iterable[Span], computation: Iterable[Span]) -> dict[str, float | None]:
+def hidden_share(communication: Iterable[Span], computation: Iterable[Span]) -> dict[str, float | None]:
     """{communication_s, hidden_s, share}; share is None without communication."""
     beside = union_spans(communication)
     whole = sum(end - start for start, end in beside)
@@ -252,15 +254,15 @@ def view(communication: Iterable[Span], computation: Iterable[Span]) -> dict[str
     return {"communication_s": whole, "hidden_s": hidden, "share": hidden / whole if whole else None}
 
 
-def compared(rank: int, clock: dict[str, float | None], profiler: dict[str, float | None]) -> dict[str, Any]:
+def compare_views(rank: int, clock: dict[str, float | None], profiler: dict[str, float | None]) -> dict[str, Any]:
     """A row: both views, and the clock's share minus the profiler's."""
     ours, theirs = clock["share"], profiler["share"]
     difference = None if ours is None or theirs is None else ours - theirs
     return {"rank": rank, "clock": clock, "profiler": profiler, "difference": difference}
 
 
-def line(shares: list[dict[str, Any]]) -> str:
+def summary_line(shares: list[dict[str, Any]]) -> str:
     if not shares:
         return "no communication outside the main line"
-    clock, profiler = (sum(each[one]["share"] for each in shares) / len(shares) for one in VIEWS)
+    clock, profiler = (sum(each[view]["share"] for each in shares) / len(shares) for view in VIEWS)
     return f"hidden communication outside the main line: {clock:.1%} by our clock, {profiler:.1%} by the profiler"

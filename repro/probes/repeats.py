@@ -19,7 +19,7 @@ from repro.experiment import programs
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.probes import ResultPart
-from repro.probes.shared.steps import advance
+from repro.probes.shared.steps import run_iterations
 from repro.rank.checkpoints import Checkpoints
 from repro.rank.factory import build_worker, check_ranks
 from repro.strategies.base import Strategy, set_up
@@ -58,7 +58,7 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     probes.announce_iterations(3, fabric.rank)
     digests: dict[str, list[str]] = {}
     for number, (what, resume_at) in enumerate((("once", 0), ("again", 0), ("resumed", iterations // 2)), 1):
-        digests[what] = fabric.exchange(train(fabric, config, dataset, folder, iterations, resume_at))
+        digests[what] = fabric.exchange(train_digest(fabric, config, dataset, folder, iterations, resume_at))
         probes.report_progress(number, fabric.rank)
     rows: list[dict[str, Any]] = [
         {"what": what, "same": digests[what] == digests["once"], "ranks": fabric.size} for what in ("again", "resumed")
@@ -68,7 +68,7 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
         "iterations": iterations,
         "rows": rows,
         "same": same,
-        "deterministic": strategies.load(config.strategy.name)(config.strategy.options).deterministic,
+        "deterministic": strategies.load_strategy(config.strategy.name)(config.strategy.options).deterministic,
         "weights_sha256": digests["once"][0],
     }
     differ = " and ".join(row["what"] for row in rows if not row["same"])
@@ -76,11 +76,13 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     return probes.Finding(result, {"same": float(same)}, line, config.model.name, 0, dataset)
 
 
-def train(fabric: Fabric, config: RunConfig, dataset: Dataset, folder: Path, iterations: int, resume_at: int) -> str:
+def train_digest(
+    fabric: Fabric, config: RunConfig, dataset: Dataset, folder: Path, iterations: int, resume_at: int
+) -> str:
     """The digest of this rank's weights after training; resume_at: save and resume there; 0: never."""
-    strategy = start(fabric, config, dataset, iterations)
+    strategy = start_strategy(fabric, config, dataset, iterations)
     for iteration in range(iterations):
-        advance(strategy, iteration, iteration + 1)
+        run_iterations(strategy, iteration, iteration + 1)
         if iteration + 1 == resume_at:
             strategy.settle()
             checkpoints = Checkpoints(folder, fabric.rank)
@@ -88,7 +90,7 @@ def train(fabric: Fabric, config: RunConfig, dataset: Dataset, folder: Path, ite
             checkpoints.save(resume_at, {"part": strategy.worker.model_shard.state_dict()} | state)
             strategy.close()
             fabric.exchange(None)  # every rank has closed its listeners
-            strategy = start(fabric, config, dataset, iterations)
+            strategy = start_strategy(fabric, config, dataset, iterations)
             state = checkpoints.load(resume_at)
             strategy.worker.model_shard.load_state_dict(state["part"])
             strategy.load_state_dict(state["strategy"])
@@ -100,9 +102,9 @@ def train(fabric: Fabric, config: RunConfig, dataset: Dataset, folder: Path, ite
     return weights
 
 
-def start(fabric: Fabric, config: RunConfig, dataset: Dataset, iterations: int) -> Strategy:
+def start_strategy(fabric: Fabric, config: RunConfig, dataset: Dataset, iterations: int) -> Strategy:
     """A fresh strategy on a fresh worker, set up for `iterations` iterations."""
-    strategy: Strategy = strategies.load(config.strategy.name)(config.strategy.options)
+    strategy: Strategy = strategies.load_strategy(config.strategy.name)(config.strategy.options)
     check_ranks(fabric, strategy, config)
     worker = build_worker(fabric, config, dataset)
     worker.iterations = iterations

@@ -31,7 +31,7 @@ from repro.probes import ResultPart
 from repro.probes.shared.bare_ring import BareRing
 from repro.probes.shared.driver import run_in_turns
 from repro.probes.shared.options import Bytes, needs_several
-from repro.probes.shared.stopwatch import Spread, spread, start_together, synchronize
+from repro.probes.shared.stopwatch import Spread, start_together, synchronize_device, time_spread
 from repro.probes.shared.tracing import COMMUNICATE, TracingFabric
 from repro.training import clock
 from repro.training.clock import overlap_seconds, union_spans
@@ -145,14 +145,14 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     calls.clear()
     overheads = []
     for name, nbytes in probe.benchmarks.items():
-        measured = overhead(fabric, probe.overhead_codec, nbytes, probe.pieces, device, probe.overhead_repeat)
+        measured = codec_overhead(fabric, probe.overhead_codec, nbytes, probe.pieces, device, probe.overhead_repeat)
         overheads.append({"benchmark": name} | measured)
         probes.report_progress(probe.repeat + len(overheads), fabric.rank)
     result = {"variants": rows, "overheads": overheads}
     metrics = {f"seconds/{row['name']}": row["seconds"]["median"] for row in rows}
     for entry in overheads:
         metrics[f"work_per_communication/{entry['benchmark']}"] = entry["per_uncompressed"]
-    return probes.Finding(result, metrics, line(rows, overheads), parameters=probe.bytes // FLOAT32)
+    return probes.Finding(result, metrics, summary_line(rows, overheads), parameters=probe.bytes // FLOAT32)
 
 
 class Ring:
@@ -180,17 +180,17 @@ class Ring:
         fabric.exchange(None)
         start = fabric.now()
         blocks = self.allreduce.compress(self.out)
-        synchronize(self.device)
+        synchronize_device(self.device)
         compress_s = fabric.now() - start
         start_together(fabric)
         fabric.take()
         start = fabric.now()
         blocks = self.allreduce.reduce(blocks)
-        synchronize(self.device)
+        synchronize_device(self.device)
         seconds, intervals = fabric.now() - start, fabric.take()
         start = fabric.now()
         self.allreduce.decompress(blocks, self.out)
-        synchronize(self.device)
+        synchronize_device(self.device)
         mine = {"seconds": seconds, "compress_s": compress_s, "decompress_s": fabric.now() - start}
         ranks: list[dict[str, Any]] = fabric.exchange(mine | {"intervals": intervals})
         return ranks
@@ -217,7 +217,7 @@ class Ring:
             "codec": self.codec,
             "bytes": self.nbytes,
             "pieces": self.pieces,
-            "seconds": spread(lengths) | {"median": lengths[middle]},
+            "seconds": time_spread(lengths) | {"median": lengths[middle]},
             "communication_s": communicated,
             "work_s": worked,
             "overlapped_s": overlapped,
@@ -235,7 +235,7 @@ class Ring:
         """Seconds of a rank's communication, of its work, and of both at once."""
         communicating = [(i.start, i.end) for i in intervals if i.name == COMMUNICATE]
         working = [(i.start, i.end) for i in intervals if i.name == self.work]
-        return length(communicating), length(working), overlap_seconds(communicating, working)
+        return covered_seconds(communicating), covered_seconds(working), overlap_seconds(communicating, working)
 
     def closed_form(self, network: Simulated) -> float:
         """Seconds of the allreduce, by the testbed's parameters."""
@@ -246,12 +246,14 @@ class Ring:
         return collective_forms.ring_encoded(*setting)
 
 
-def length(spans: list[tuple[float, float]]) -> float:
+def covered_seconds(spans: list[tuple[float, float]]) -> float:
     """Seconds covered by the spans."""
     return sum(end - start for start, end in union_spans(spans))
 
 
-def overhead(fabric: Fabric, codec: str, nbytes: int, pieces: int, device: torch.device, repeat: int) -> dict[str, Any]:
+def codec_overhead(
+    fabric: Fabric, codec: str, nbytes: int, pieces: int, device: torch.device, repeat: int
+) -> dict[str, Any]:
     """A codec's work in a pipelined allreduce on one rank (mean over ranks), against the communication alone.
 
     Work: the first compression; decompress, sum and compress in every hop; the last decompression. Communication: the
@@ -276,7 +278,7 @@ def overhead(fabric: Fabric, codec: str, nbytes: int, pieces: int, device: torch
     }
 
 
-def line(rows: list[dict[str, Any]], overheads: list[dict[str, Any]]) -> str:
+def summary_line(rows: list[dict[str, Any]], overheads: list[dict[str, Any]]) -> str:
     times = ", ".join(f"{row['name']} {1e3 * row['seconds']['median']:.3g} ms" for row in rows)
     if not overheads:
         return times

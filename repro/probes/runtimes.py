@@ -60,22 +60,22 @@ def check(config: RunConfig) -> None:
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     probe, dataset = config.probe, data.dataset_for(config)
     worker = build_worker(fabric, config, dataset)
-    chosen = draw(worker.batches, probe.batches, probe.epochs, config.seed)
+    chosen = draw_minibatches(worker.batches, probe.batches, probe.epochs, config.seed)
     probes.announce_iterations(len(chosen), fabric.rank)
     worker.clock.start()
     for minibatch in chosen[: probe.warmup]:
-        passes(worker, minibatch)
+        time_passes(worker, minibatch)
     seconds = []
     for minibatch in chosen:
-        seconds.append(passes(worker, minibatch))
+        seconds.append(time_passes(worker, minibatch))
         probes.report_progress(len(seconds), fabric.rank)
-    summary = statistic(seconds)
+    summary = summary_statistics(seconds)
     result = {
         "what": probe.what,
         "batches": len(chosen),
         "seconds": seconds,
         "statistics": summary,
-        "lengths": lengths(worker.batches, chosen),
+        "lengths": padded_lengths(worker.batches, chosen),
         "unit_note": f"seconds of forward and backward pass of a batch of {config.batch}, one rank",
     }
     metrics = {f"seconds/{name}": value for name, value in summary.items()}
@@ -86,13 +86,13 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     return probes.Finding(result, metrics, line, config.model.name, worker.model_shard.size, dataset)
 
 
-def draw(batches: Minibatches, count: int, epochs: float, seed: int) -> list[int]:
+def draw_minibatches(batches: Minibatches, count: int, epochs: float, seed: int) -> list[int]:
     """`count` minibatches of the first epochs, or all if there are fewer, in the order of training."""
     available = max(1, round(epochs * batches.per_epoch))
     return sorted(random.Random(f"runtimes/{seed}").sample(range(available), min(count, available)))
 
 
-def passes(worker: Worker, minibatch: int) -> float:
+def time_passes(worker: Worker, minibatch: int) -> float:
     """Seconds of the forward and backward pass of a minibatch."""
     worker.clock.take()
     worker.gradients(minibatch)
@@ -100,13 +100,13 @@ def passes(worker: Worker, minibatch: int) -> float:
     return phases["forward"] + phases["backward"]
 
 
-def lengths(batches: Minibatches, chosen: list[int]) -> list[int] | None:
+def padded_lengths(batches: Minibatches, chosen: list[int]) -> list[int] | None:
     """The padded length of each minibatch; None if all samples have one size."""
     length = getattr(batches, "length", None)
     return [length(minibatch) for minibatch in chosen] if length else None
 
 
-def statistic(values: list[float]) -> dict[str, float]:
+def summary_statistics(values: list[float]) -> dict[str, float]:
     return {
         "n": len(values),
         "min": min(values),

@@ -21,7 +21,7 @@ from repro.fabric.sparse import selection
 from repro.fabric.sparse.gradients import EMPTY
 from repro.probes import ResultPart
 from repro.probes.shared.driver import run_in_turns
-from repro.probes.shared.stopwatch import Spread, spread, synchronize
+from repro.probes.shared.stopwatch import Spread, synchronize_device, time_spread
 from repro.records.provenance import hardware
 
 WHOLE = "torch.topk"
@@ -80,8 +80,8 @@ def run_alone(config: RunConfig) -> probes.Finding:
     probes.announce_iterations(len(devices))
     rows: list[dict[str, Any]] = []
     for done, device in enumerate(devices, 1):
-        common = {"model": probe.model, "device": describe(device), "iteration_s": probe.iteration_s}
-        for row in measure(probe.elements, probe.density, device, probe.methods, probe.repeat):
+        common = {"model": probe.model, "device": device_name(device), "iteration_s": probe.iteration_s}
+        for row in measure_selection(probe.elements, probe.density, device, probe.methods, probe.repeat):
             rows.append(row | common | {"share": row["seconds"]["median"] / probe.iteration_s})
         probes.report_progress(done)
     metrics = {f"seconds/{row['device']}/{row['method']}": row["seconds"]["median"] for row in rows}
@@ -89,21 +89,21 @@ def run_alone(config: RunConfig) -> probes.Finding:
     return probes.Finding({"rows": rows}, metrics, line, probe.model, probe.elements)
 
 
-def measure(
+def measure_selection(
     elements: int, density: float, device: torch.device, methods: list[str], repeat: int
 ) -> list[dict[str, Any]]:
     """A row for each method, on a gradient of normal draws."""
     k = round(density * elements)
     vector = torch.randn(elements, generator=torch.Generator(device).manual_seed(SEED), device=device)
-    calls = {method: selector(method, vector, k) for method in methods}
+    calls = {method: make_selector(method, vector, k) for method in methods}
     exact = selection.select_topk(vector, k).indices
     selected = {method: call() for method, call in calls.items()}  # not timed: fresh pages
 
     def seconds_of(call: Callable[[], torch.Tensor]) -> float:
-        synchronize(device)
+        synchronize_device(device)
         start = time.perf_counter()
         call()
-        synchronize(device)
+        synchronize_device(device)
         return time.perf_counter() - start
 
     timed = {method: partial(seconds_of, call) for method, call in calls.items()}
@@ -112,7 +112,7 @@ def measure(
             "elements": elements,
             "k": k,
             "method": method,
-            "seconds": spread(times),
+            "seconds": time_spread(times),
             "selected": int((selected[method] != EMPTY).sum()),
             "found": int(torch.isin(selected[method], exact).sum()),
         }
@@ -120,7 +120,7 @@ def measure(
     ]
 
 
-def selector(method: str, vector: torch.Tensor, k: int) -> Callable[[], torch.Tensor]:
+def make_selector(method: str, vector: torch.Tensor, k: int) -> Callable[[], torch.Tensor]:
     """A call that selects k elements, values and indices, and returns the indices."""
     if method != WHOLE:
         return lambda: selection.select_topk(vector, k, method).indices
@@ -133,7 +133,7 @@ def selector(method: str, vector: torch.Tensor, k: int) -> Callable[[], torch.Te
     return whole_vector
 
 
-def describe(device: torch.device) -> str:
+def device_name(device: torch.device) -> str:
     """The device's name, with the number of threads of a CPU."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)

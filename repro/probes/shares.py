@@ -53,14 +53,14 @@ def check(config: RunConfig) -> None:
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     probe = config.probe
     probes.announce_iterations(1, fabric.rank)
-    points = [measure(fabric, n, probe.runs) for n in probe.sizes]
+    points = [measure_size(fabric, n, probe.runs) for n in probe.sizes]
     probes.report_progress(1, fabric.rank)
     metrics = {f"spread/{point['bytes']}": point["spread"] for point in points}
     line = ", ".join(f"{point['bytes']} bytes: {point['spread']:.2%}" for point in points)
     return probes.Finding({"points": points}, metrics, f"spread {line}")
 
 
-def measure(fabric: Fabric, nbytes: int, runs: int) -> dict[str, Any]:
+def measure_size(fabric: Fabric, nbytes: int, runs: int) -> dict[str, Any]:
     """A size's entry of the result, the same on every rank."""
     times = [_arrivals(fabric, nbytes) for _ in range(runs + 1)][1:]
     ranks = fabric.exchange(times)

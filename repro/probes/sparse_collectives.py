@@ -31,7 +31,7 @@ from repro.fabric.sparse.selection import select_topk
 from repro.probes import ResultPart, p2p
 from repro.probes.shared.driver import measure_settings, run_in_turns
 from repro.probes.shared.options import Bytes, Sizes, Worlds, needs_ranks
-from repro.probes.shared.stopwatch import Spread, slowest, spread
+from repro.probes.shared.stopwatch import Spread, slowest_seconds, time_spread
 
 
 class Options(Model):
@@ -78,10 +78,10 @@ class Result(ResultPart):
 def check(config: RunConfig) -> None:
     needs_ranks(config)
     for nbytes in config.probe.bytes:
-        selected(nbytes, config.probe.density)
+        selected_count(nbytes, config.probe.density)
 
 
-def selected(nbytes: int, density: float) -> int:
+def selected_count(nbytes: int, density: float) -> int:
     """k for a gradient of `nbytes` bytes; InputError if it is 0."""
     elements = nbytes // FLOAT32
     k = round(density * elements)
@@ -101,7 +101,9 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     probes.announce_iterations(len(settings), fabric.rank)
     network = network_of(fabric, config)
     rows = measure_settings(
-        fabric, settings, lambda group, nbytes: measure(group, probe, nbytes, device, network, config.simulated)
+        fabric,
+        settings,
+        lambda group, nbytes: measure_algorithms(group, probe, nbytes, device, network, config.simulated),
     )
     metrics = {f"seconds/{row['algorithm']}/{row['ranks']}/{row['bytes']}": row["seconds"]["median"] for row in rows}
     ratios = sorted(row["seconds"]["median"] / row["closed_form_s"] for row in rows)
@@ -114,16 +116,16 @@ def network_of(fabric: Fabric, config: RunConfig) -> dict[str, Any]:
     testbed, probe = config.testbed, config.probe
     if isinstance(testbed, Modelled):
         return {"alpha_s": testbed.alpha_s, "beta_s_per_byte": testbed.beta_s_per_byte}
-    points = p2p.measure(fabric, probe.sizes, probe.runs)
-    return p2p.fit(points) | {"points": points}
+    points = p2p.measure_points(fabric, probe.sizes, probe.runs)
+    return p2p.fit_points(points) | {"points": points}
 
 
-def measure(
+def measure_algorithms(
     group: Fabric, probe: Options, nbytes: int, device: torch.device, network: dict[str, Any], simulated: bool
 ) -> list[dict[str, Any]]:
     """A row for each algorithm; every rank of `group` calls it and gets the same. simulated: take one turn."""
-    k, p = selected(nbytes, probe.density), group.size
-    calls = collectives(group, probe.algorithms, nbytes // FLOAT32, k, device)
+    k, p = selected_count(nbytes, probe.density), group.size
+    calls = make_collectives(group, probe.algorithms, nbytes // FLOAT32, k, device)
     sent: dict[str, int] = {}
 
     def counted(name: str) -> None:
@@ -131,7 +133,7 @@ def measure(
         calls[name]()
         sent[name] = group.bytes_sent - before
 
-    timed = {name: partial(slowest, group, partial(counted, name)) for name in calls}
+    timed = {name: partial(slowest_seconds, group, partial(counted, name)) for name in calls}
     seconds = run_in_turns(timed, 1, uncounted=0) if simulated else run_in_turns(timed, probe.repeat)
     means = {name: statistics.fmean(group.exchange(count)) for name, count in sent.items()}
     return [
@@ -141,7 +143,7 @@ def measure(
             "bytes": nbytes,
             "density": probe.density,
             "k": k,
-            "seconds": spread(times),
+            "seconds": time_spread(times),
             "closed_form_s": sparse_collective(name, p, nbytes, k, network["alpha_s"], network["beta_s_per_byte"]),
             "wire_bytes": nbytes if name == "dense" else Wire(k).bytes,
             "sent_bytes": means[name],
@@ -150,7 +152,7 @@ def measure(
     ]
 
 
-def collectives(
+def make_collectives(
     group: Fabric, names: Sequence[str], elements: int, k: int, device: torch.device
 ) -> dict[str, Callable[[], Any]]:
     """Name -> call; the gradients are normal draws, different on each rank."""

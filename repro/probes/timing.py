@@ -24,8 +24,8 @@ from repro.probes.shared import equations
 from repro.probes.shared.computation import Computation, ComputeBenchmark
 from repro.probes.shared.fabric_model import Microbenchmark
 from repro.probes.shared.network import Point
-from repro.probes.shared.options import Sizes, Strategies, create, most_ranks, needs_several
-from repro.probes.shared.steps import Steps, observe, subgroups, summarise
+from repro.probes.shared.options import Sizes, Strategies, create_strategies, most_ranks, needs_several
+from repro.probes.shared.steps import Steps, make_subgroups, observe_steps, summarise_steps
 from repro.rank.factory import build_worker, check_ranks
 from repro.strategies.base import Strategy
 from repro.training.buckets import balanced_buckets, block_sizes
@@ -86,14 +86,14 @@ ranks = most_ranks
 def check(config: RunConfig) -> None:
     needs_several(config)
     for strategy in config.probe.strategies.values():
-        equations.check(strategy.name, strategy.options)
+        equations.check_predictable(strategy.name, strategy.options)
 
 
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     probe, p = config.probe, config.workers
-    variants = create(probe.strategies)
+    variants = create_strategies(probe.strategies)
     dataset = data.dataset_for(config)
-    groups = subgroups(fabric, [p, *(one.ranks(one.options, p) for one in variants.values())])
+    groups = make_subgroups(fabric, [p, *(strategy.ranks(strategy.options, p) for strategy in variants.values())])
     probes.announce_iterations(probe.turns * (len(variants) + 1), fabric.rank)
     bench = Benchmarks(workers, config, dataset, variants) if (workers := groups[p]) else None
     turns: dict[str, list] = {variant: [] for variant in variants}
@@ -103,29 +103,29 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
             bench.turn()
         fabric.exchange(None)  # a rank outside the group waits here without keeping its core busy
         probes.report_progress(done := done + 1, fabric.rank)
-        for variant, strategy in create(probe.strategies).items():
+        for variant, strategy in create_strategies(probe.strategies).items():
             if group := groups[strategy.ranks(strategy.options, p)]:
                 check_ranks(group, strategy, config)
                 worker = build_worker(group, config, dataset)
-                turns[variant].append(observe(group, strategy, worker, probe.warmup, probe.steps))
+                turns[variant].append(observe_steps(group, strategy, worker, probe.warmup, probe.steps))
             fabric.exchange(None)
             probes.report_progress(done := done + 1, fabric.rank)
     if fabric.rank:  # rank 0 reports
         return probes.Finding({}, {}, "", config.model.name, 0, dataset)
     basis = not_none(bench).basis()
     rows = [
-        row(variant, probe.strategies[variant], strategy, summarise(turns[variant], probe.steps), basis)
+        variant_row(variant, probe.strategies[variant], strategy, summarise_steps(turns[variant], probe.steps), basis)
         for variant, strategy in variants.items()
     ]
     metrics = {}
-    for one in rows:
-        metrics[f"observed_s/{one['variant']}"] = one["observed_s"]["median"]
-        metrics[f"predicted_s/{one['variant']}"] = one["predicted_s"]
-    errors = {one["variant"]: one["predicted_s"] / one["observed_s"]["median"] - 1 for one in rows}
+    for row in rows:
+        metrics[f"observed_s/{row['variant']}"] = row["observed_s"]["median"]
+        metrics[f"predicted_s/{row['variant']}"] = row["predicted_s"]
+    errors = {row["variant"]: row["predicted_s"] / row["observed_s"]["median"] - 1 for row in rows}
     worst = max(errors, key=lambda variant: abs(errors[variant]))
     line = f"{len(rows)} variants, predicted step times off by at most {errors[worst]:+.1%} ({worst})"
     parameters = basis.gradient_bytes // FLOAT32
-    return probes.Finding(assemble(config, basis, rows), metrics, line, config.model.name, parameters, dataset)
+    return probes.Finding(assemble_result(config, basis, rows), metrics, line, config.model.name, parameters, dataset)
 
 
 class Benchmarks:
@@ -152,7 +152,7 @@ class Benchmarks:
         return equations.Basis(self.network.fabric.size, self.buckets, self.network.model(), self.compute.result())
 
 
-def row(
+def variant_row(
     variant: str, plugin: Plugin, strategy: Strategy, observed: dict[str, Any], basis: equations.Basis
 ) -> dict[str, Any]:
     prediction = equations.PREDICTIONS[strategy.name](strategy.options, basis)
@@ -165,12 +165,12 @@ def row(
         "equation": prediction.equation,
         "printed_s": prediction.printed,
         "terms": prediction.terms,
-        "efficiency_predicted": equations.efficiency(basis.compute, prediction.seconds),
-        "efficiency_observed": equations.efficiency(basis.compute, observed["observed_s"]["median"]),
+        "efficiency_predicted": equations.step_efficiency(basis.compute, prediction.seconds),
+        "efficiency_observed": equations.step_efficiency(basis.compute, observed["observed_s"]["median"]),
     }
 
 
-def assemble(config: RunConfig, basis: equations.Basis, rows: list[dict[str, Any]]) -> dict[str, Any]:
+def assemble_result(config: RunConfig, basis: equations.Basis, rows: list[dict[str, Any]]) -> dict[str, Any]:
     fit, codecs = basis.fabric.as_result()
     return {
         "gradient_bytes": basis.gradient_bytes,

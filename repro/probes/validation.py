@@ -25,10 +25,10 @@ from repro.probes import ResultPart
 from repro.probes.shared import network
 from repro.probes.shared.computation import Computation
 from repro.probes.shared.network import Point
-from repro.probes.shared.options import Bytes, Sizes, Strategies, create, most_ranks, needs_several
-from repro.probes.shared.steps import Steps, observe, subgroups, summarise
-from repro.probes.shared.synthetic import Multiply, Sleep, Workload, worker
-from repro.probes.shared.twin import Measured, calibrate, simulate
+from repro.probes.shared.options import Bytes, Sizes, Strategies, create_strategies, most_ranks, needs_several
+from repro.probes.shared.steps import Steps, make_subgroups, observe_steps, summarise_steps
+from repro.probes.shared.synthetic import Multiply, Sleep, Workload, synthetic_worker
+from repro.probes.shared.twin import Measured, calibrate_twin, simulate_twin
 from repro.strategies.base import RunFacts, Strategy
 
 COMPUTATIONS = {"sleep": Sleep, "multiply": Multiply}
@@ -111,11 +111,11 @@ ranks = most_ranks
 
 def check(config: RunConfig) -> None:
     needs_several(config)
-    for one in config.probe.strategies.values():
-        strategies.load(one.name).check(one.options, RunFacts(config.workers, epochs=1))
+    for choice in config.probe.strategies.values():
+        strategies.load_strategy(choice.name).check(choice.options, RunFacts(config.workers, epochs=1))
 
 
-def twin(strategy: Strategy) -> Strategy:
+def make_twin(strategy: Strategy) -> Strategy:
     """The strategy that represents this one in virtual time; InputError if there is none."""
     if getattr(strategy.options, "algorithm", None) == "auto":
         raise InputError(
@@ -126,7 +126,7 @@ def twin(strategy: Strategy) -> Strategy:
     if stand_in is None:
         raise InputError(f"probe.strategies: {strategy.name} with these options has no twin in virtual time")
     name, options = stand_in
-    twin_class = strategies.load(name)
+    twin_class = strategies.load_strategy(name)
     return twin_class(twin_class.parse(options))
 
 
@@ -135,15 +135,15 @@ MESSAGES, NATIVE, BLOCKING = "messages", "native", "blocking"
 
 def network_of(strategy: Strategy) -> str:
     """The network that its twin runs on: fitted to messages of this fabric, or to a library's allreduce."""
-    if getattr(twin(strategy).options, "algorithm", None) != "native":
+    if getattr(make_twin(strategy).options, "algorithm", None) != "native":
         return MESSAGES
     return BLOCKING if strategy.blocking else NATIVE
 
 
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     probe, p = config.probe, config.workers
-    variants = create(probe.strategies)
-    groups = subgroups(fabric, [p, *(one.ranks(one.options, p) for one in variants.values())])
+    variants = create_strategies(probe.strategies)
+    groups = make_subgroups(fabric, [p, *(strategy.ranks(strategy.options, p) for strategy in variants.values())])
     probes.announce_iterations(len(probe.workloads) * len(variants) * probe.turns, fabric.rank)
     bench = Bench(config, variants, groups)
     work = COMPUTATIONS[probe.computation](fabric)
@@ -163,16 +163,18 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
                 fabric.exchange(None)
                 probes.report_progress(done := done + 1, fabric.rank)
             if fabric.rank == 0:
-                rows.append(row(variant, strategy, not_none(measured), summarise(turns, steps), simulated))
+                rows.append(
+                    variant_row(variant, strategy, not_none(measured), summarise_steps(turns, steps), simulated)
+                )
     if fabric.rank:  # rank 0 reports
         return probes.Finding({}, {}, "")
     fitted = {name: network.as_result() for name, network in not_none(networks).items()}
     metrics = {}
-    for one in rows:
-        metrics[f"observed_s/{one['variant']}/{one['bytes']}"] = one["observed_s"]["median"]
-        metrics[f"simulated_s/{one['variant']}/{one['bytes']}"] = one["simulated_s"]
+    for row in rows:
+        metrics[f"observed_s/{row['variant']}/{row['bytes']}"] = row["observed_s"]["median"]
+        metrics[f"simulated_s/{row['variant']}/{row['bytes']}"] = row["simulated_s"]
     result = {"computation": probe.computation, "networks": fitted, "rows": rows}
-    return probes.Finding(result, metrics, line(rows))
+    return probes.Finding(result, metrics, summary_line(rows))
 
 
 def steps_for(probe: Options, step_s: float) -> int:
@@ -195,14 +197,16 @@ class Bench:
         group, rounds, sizes = self.groups[self.p], self.probe.rounds, self.probe.sizes
         if group is None:
             return None
-        networks = {MESSAGES: network.neighbours(group, sizes, rounds)}
+        networks = {MESSAGES: network.fit_neighbours(group, sizes, rounds)}
         for name in sorted({network_of(strategy) for strategy in self.variants.values()} - {MESSAGES}):
-            networks[name] = network.native(group, sizes, rounds, name == BLOCKING)
+            networks[name] = network.fit_native(group, sizes, rounds, name == BLOCKING)
         return networks
 
     def calibrate(self, workload: Workload, work: Any) -> Measured | None:
         group = self.groups[self.p]
-        measured = calibrate(group, workload, work, self.codecs, self.selections, self.probe.turns) if group else None
+        measured = (
+            calibrate_twin(group, workload, work, self.codecs, self.selections, self.probe.turns) if group else None
+        )
         self.everyone.exchange(None)
         return measured
 
@@ -211,24 +215,26 @@ class Bench:
         fitted, costs = networks[name], measured.costs
         if name != MESSAGES:  # beta includes the library's summation
             costs = replace(costs, seconds_per_byte={**costs.seconds_per_byte, "reduce": 0.0})
-        return simulate(twin(strategy), self.p, measured, fitted.network, costs, WARMUP, self.probe.least_steps)
+        return simulate_twin(
+            make_twin(strategy), self.p, measured, fitted.network, costs, WARMUP, self.probe.least_steps
+        )
 
     def observe(self, strategy: Strategy, workload: Workload, work: Any, steps: int) -> list[dict[str, Any]]:
         group = self.groups[strategy.ranks(strategy.options, self.p)]
         if group is None:
             return []
         fresh = type(strategy)(strategy.options)
-        return observe(group, fresh, worker(group, self.p, workload, work), WARMUP, steps)
+        return observe_steps(group, fresh, synthetic_worker(group, self.p, workload, work), WARMUP, steps)
 
 
-def row(
+def variant_row(
     variant: str, strategy: Strategy, measured: Measured, observed: dict[str, Any], simulated: dict[str, Any]
 ) -> dict[str, Any]:
     return {
         "variant": variant,
         "strategy": strategy.name,
         "options": vars(strategy.options),
-        "twin": twin(strategy).name,
+        "twin": make_twin(strategy).name,
         "bytes": measured.workload.nbytes,
         **observed,
         "simulated_s": simulated["observed_s"]["median"],
@@ -238,8 +244,8 @@ def row(
     }
 
 
-def line(rows: list[dict[str, Any]]) -> str:
-    errors = [(one["simulated_s"] / one["observed_s"]["median"] - 1, one) for one in rows]
+def summary_line(rows: list[dict[str, Any]]) -> str:
+    errors = [(row["simulated_s"] / row["observed_s"]["median"] - 1, row) for row in rows]
     errors.sort(key=lambda entry: abs(entry[0]))
     (middle, _), (largest, worst) = errors[len(errors) // 2], errors[-1]
     return (

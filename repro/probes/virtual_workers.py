@@ -92,7 +92,7 @@ def run_alone(config: RunConfig) -> probes.Finding:
     rows: list[dict[str, Any]] = []
     for turn in range(probe.turns + 1):  # the first one is not counted: it allocates
         torch.set_num_threads(cores)
-        seconds = {"bare": timed(bare, probe.iterations, device)}
+        seconds = {"bare": time_iterations(bare, probe.iterations, device)}
         seconds |= {name: workers.train(probe.iterations)[1] for name, workers in trained.items()}
         if turn:
             per_s = {name: probe.iterations * config.batch / elapsed for name, elapsed in seconds.items()}
@@ -120,7 +120,7 @@ def run_alone(config: RunConfig) -> probes.Finding:
     )
 
 
-def timed(bare: loop.Bare, iterations: int, device: torch.device) -> float:
+def time_iterations(bare: loop.Bare, iterations: int, device: torch.device) -> float:
     """Wall-clock seconds of so many iterations of the bare loop."""
     began = time.perf_counter()
     bare.turn(iterations)
@@ -144,14 +144,14 @@ class VirtualWorkers:
 
         elsewhere: False computes all passes at once, on the main thread.
         """
-        strategy = strategies.load(self.choice.name)
+        strategy = strategies.load_strategy(self.choice.name)
         ranks = strategy.ranks(self.choice.options, self.config.probe.workers)
         results = virtual.run(ranks, lambda fabric: self._rank(fabric, iterations, elsewhere), NETWORK, COSTS)
         return [weights for weights, _ in results], results[0][1]
 
     def _rank(self, fabric: virtual.VirtualFabric, iterations: int, elsewhere: bool) -> tuple[torch.Tensor, float]:
         worker = self._worker(fabric)
-        strategy = strategies.load(self.choice.name)(self.choice.options)
+        strategy = strategies.load_strategy(self.choice.name)(self.choice.options)
         set_up(strategy, worker)
         assert isinstance(worker.compute, Modelled)
         worker.compute.side_by_side.elsewhere &= elsewhere

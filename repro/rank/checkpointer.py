@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from repro.rank.checkpoints import KEPT, KEPT_ALONE, Checkpoints
-from repro.rank.divergence import diverged, find
-from repro.rank.step_log import StepLog, stacked
+from repro.rank.divergence import divergence_error, find_nonfinite
+from repro.rank.step_log import StepLog, stack_losses
 from repro.records.events import read_events
 
 
@@ -32,8 +32,10 @@ class Checkpointer:
         this rank has values that are not finite.
         """
         with self.worker.clock.activity("checkpoint"):
-            if nonfinite := find(self.worker, self.strategy, iteration, stacked(self.log.losses).tolist()):
-                raise diverged([nonfinite], iteration)
+            if nonfinite := find_nonfinite(
+                self.worker, self.strategy, iteration, stack_losses(self.log.losses).tolist()
+            ):
+                raise divergence_error([nonfinite], iteration)
             self._write(iteration, {"since": self.log.unfinished()})
             self.checkpoints.prune(KEPT_ALONE)
         self._note("checkpoint", iteration)

@@ -22,7 +22,7 @@ import torch
 
 from repro.core import safe_files
 from repro.core.atomic import write_atomically
-from repro.core.errors import cannot
+from repro.core.errors import cannot_access
 
 # Saved iterations to keep. A kill while the newest is written must leave the previous one intact.
 KEPT = 2
@@ -73,7 +73,7 @@ class Checkpoints:
             reason = error if isinstance(error, OSError) else file.error
             if reason is None:
                 raise
-            raise cannot("write", path, reason) from None
+            raise cannot_access("write", path, reason) from None
 
     def load(self, iteration: int) -> dict[str, Any]:
         """The saved state; Damaged if the file does not match its manifest."""
@@ -82,7 +82,7 @@ class Checkpoints:
         joint = joint_path(self.folder, iteration)
         ranks = load_verified(joint, iteration, None).get("ranks")
         try:
-            return unshared(ranks[self.rank])  # type: ignore[index]
+            return copy_state(ranks[self.rank])  # type: ignore[index]
         except (KeyError, IndexError, TypeError):
             raise Damaged(f"{joint}: has no state of rank {self.rank}") from None
 
@@ -124,7 +124,7 @@ def load_verified(path: Path, iteration: int, rank: int | None) -> dict[str, Any
     """The content of a checkpoint file; rank: None if it holds all ranks. Damaged if it does not match its manifest."""
     manifest = path.with_suffix(".json")
     try:
-        expected = json.loads(safe_files.read(manifest))
+        expected = json.loads(safe_files.read_safely(manifest))
         size, sha256 = expected["bytes"], expected["sha256"]
         if (expected["iteration"], expected["rank"]) != (iteration, rank):
             raise ValueError("it belongs to another checkpoint")
@@ -156,26 +156,26 @@ def joint_path(folder: Path, iteration: int) -> Path:
     return folder / f"iteration{iteration:09d}.pt"
 
 
-def unshared(value: Any) -> Any:
+def copy_state(value: Any) -> Any:
     """A state whose tensors have memory of their own; ranks of a joint file share those that are equal."""
-    return mapped(value, torch.clone)
+    return map_tensors(value, torch.clone)
 
 
-def mapped(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+def map_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
     """The state with every tensor replaced by `change(tensor)`; its containers are copied."""
     if isinstance(value, torch.Tensor):
         return change(value)
     if isinstance(value, dict):
         made = copy.copy(value)  # of the same type
         for name, entry in value.items():
-            made[name] = mapped(entry, change)
+            made[name] = map_tensors(entry, change)
         return made
     if isinstance(value, list | tuple):
-        return type(value)([mapped(entry, change) for entry in value])
+        return type(value)([map_tensors(entry, change) for entry in value])
     return value
 
 
-def common(available: list[list[int]]) -> int | None:
+def last_common(available: list[list[int]]) -> int | None:
     """The last iteration for which every rank has a checkpoint; None if there is none."""
     shared = set.intersection(*map(set, available)) if available else set()
     return max(shared) if shared else None

@@ -49,8 +49,8 @@ def core_times(stat: str, cores: Collection[int], tick_s: float) -> tuple[float,
             counters[int(name[3:])] = [tick_s * int(each) for each in ticks]
     if not all(core in counters for core in cores):
         return None
-    own = [counters[core] for core in cores]
-    return sum(each[column] for each in own for column in BUSY), sum(each[STOLEN] for each in own)
+    counts = [counters[core] for core in cores]
+    return sum(each[column] for each in counts for column in BUSY), sum(each[STOLEN] for each in counts)
 
 
 class CoreMeter:

@@ -15,7 +15,7 @@ from repro.experiment.schema import RunConfig
 
 
 @contextmanager
-def located(rank: int, config: RunConfig) -> Iterator[None]:
+def locating_errors(rank: int, config: RunConfig) -> Iterator[None]:
     """Convert exceptions that are no ReproError to Crashed; the traceback goes to stderr, and so to the log."""
     try:
         yield
@@ -26,7 +26,9 @@ def located(rank: int, config: RunConfig) -> Iterator[None]:
             raise
         traceback.print_exc()
         project = str(PACKAGE)
-        where = error_location.describe(error, plugin_files(config).__contains__, lambda file: file.startswith(project))
+        where = error_location.describe_error(
+            error, plugin_files(config).__contains__, lambda file: file.startswith(project)
+        )
         raise Crashed(f"rank {rank}: {where}") from None
 
 

@@ -32,7 +32,7 @@ class NonFinite:
     name: str | None
 
 
-def find(worker: Worker, strategy: Strategy, iteration: int, losses: Sequence[float]) -> NonFinite | None:
+def find_nonfinite(worker: Worker, strategy: Strategy, iteration: int, losses: Sequence[float]) -> NonFinite | None:
     """Values of a rank that are not finite after an iteration: among the losses of its last steps, and the tensors that
     a checkpoint would contain."""
     if not worker.arithmetic:
@@ -40,7 +40,7 @@ def find(worker: Worker, strategy: Strategy, iteration: int, losses: Sequence[fl
     step, place = None, first_loss(losses)
     if place is not None:
         step = _iteration_of(worker, strategy, iteration, len(losses) - place)
-    name = first_tensor(chain(worker.model_shard.tensors(), tensors(strategy.state_dict())))
+    name = first_tensor(chain(worker.model_shard.tensors(), named_tensors(strategy.state_dict())))
     return NonFinite(worker.rank, step, name) if step or name else None
 
 
@@ -68,20 +68,20 @@ def first_tensor(named: Iterable[tuple[str, torch.Tensor]]) -> str | None:
     return next((name for (name, _), finite in zip(floats, ends.isfinite().all(1).tolist()) if not finite), None)
 
 
-def tensors(state: Any, name: str = "") -> Iterator[tuple[str, torch.Tensor]]:
+def named_tensors(state: Any, name: str = "") -> Iterator[tuple[str, torch.Tensor]]:
     """All tensors in nested mappings and sequences; a name joins the keys that lead to the tensor."""
     if isinstance(state, torch.Tensor):
         yield name, state
     elif isinstance(state, Mapping | list | tuple):
         for key, entry in state.items() if isinstance(state, Mapping) else enumerate(state):
-            yield from tensors(entry, f"{name}.{key}" if name else str(key))
+            yield from named_tensors(entry, f"{name}.{key}" if name else str(key))
 
 
-def diverged(nonfinite: Iterable[NonFinite], stop: int) -> Diverged:
+def divergence_error(nonfinite: Iterable[NonFinite], stop: int) -> Diverged:
     """The error of all ranks, from the values that are not finite at the stop after step `stop`."""
-    ranks = sorted(nonfinite, key=lambda one: one.rank)
-    weights = next((f"{one.name} on rank {one.rank}" for one in ranks if one.name), None)
-    losses = [(one.step, one.rank) for one in ranks if one.step is not None]
+    ranks = sorted(nonfinite, key=lambda value: value.rank)
+    weights = next((f"{weight.name} on rank {weight.rank}" for weight in ranks if weight.name), None)
+    losses = [(loss.step, loss.rank) for loss in ranks if loss.step is not None]
     if not losses:
         return Diverged(f"diverged: {weights} is not finite after step {stop}")
     step, rank = min(losses)

@@ -20,7 +20,7 @@ from repro.records import store
 from repro.records.record import Record
 
 
-def evaluate(config: RunConfig) -> Record:
+def simulate_draw(config: RunConfig) -> Record:
     """The record of a simulated run, times alone; the workspace is left unchanged."""
     config = (
         draws.cut(config, data.dataset_for(config).iterations(config.batch)) if config.program == "train" else config
@@ -32,7 +32,7 @@ def evaluate(config: RunConfig) -> Record:
         open(os.devnull, "w") as nowhere,
         contextlib.redirect_stdout(nowhere),  # messages to the launcher
     ):
-        run = partial(programs.run, config=config, folder=Path(folder))
+        run = partial(programs.run_program, config=config, folder=Path(folder))
         fabrics.load_fabric("virtual").run(
             ranks(config), run, virtual_network(testbed, config.seed), virtual_costs(testbed)
         )

@@ -29,20 +29,20 @@ class End(NamedTuple):
     at: float
 
 
-def prepare(folder: Path, ranks: int) -> None:
+def prepare_ends(folder: Path, ranks: int) -> None:
     """Create empty files in place of those of an earlier command."""
     safe_files.remove_tree(folder)
     safe_files.make_folder(folder)
     for rank in range(ranks):
-        safe_files.write(folder / f"{rank}.json", b"")
+        safe_files.write_safely(folder / f"{rank}.json", b"")
 
 
-def begin() -> None:
+def report_start() -> None:
     """Called by a rank: report its process id."""
     _write({"pid": os.getpid()})
 
 
-def leave(kind: str, reason: str) -> None:
+def report_end(kind: str, reason: str) -> None:
     """Called by a rank: report why it ends."""
     _write({"pid": os.getpid(), "kind": kind, "reason": reason, "at": time.time()})
 
@@ -53,12 +53,12 @@ def _write(content: dict) -> None:
             json.dump(content, file)
 
 
-def read(folder: Path) -> list[End]:
+def read_ends(folder: Path) -> list[End]:
     """The reasons that ranks have reported."""
     return [End(rank, end["kind"], end["reason"], end["at"]) for rank, end in _files(folder) if "reason" in end]
 
 
-def processes(folder: Path) -> dict[int, int]:
+def rank_processes(folder: Path) -> dict[int, int]:
     """rank -> process id, of the ranks that have begun."""
     return {rank: content["pid"] for rank, content in _files(folder)}
 
@@ -66,6 +66,6 @@ def processes(folder: Path) -> dict[int, int]:
 def _files(folder: Path) -> Iterator[tuple[int, dict]]:
     for path in folder.glob("*.json"):
         try:
-            yield int(path.stem), json.loads(safe_files.read(path))
+            yield int(path.stem), json.loads(safe_files.read_safely(path))
         except (OSError, ValueError):  # not written yet, or incomplete
             continue

@@ -7,7 +7,7 @@ import math
 import torch
 
 from repro.core.errors import Diverged
-from repro.core.processes import say
+from repro.core.processes import print_event
 from repro.data.base import Dataset, Samples
 from repro.data.readers.sequences import Sequences
 from repro.records.events import EventLog
@@ -57,7 +57,7 @@ class Evaluator:
         at = {"iteration": iteration, "epoch": epoch, "train_s": train_s}
         self.events.append("evaluation", **at, wall_s=wall_s, loss=loss, **scores)
         self.events.flush()
-        say("progress", **at, **scores)
+        print_event("progress", **at, **scores)
 
     def _scores(self, iteration: int) -> dict[str, float]:
         weights, sharing = self._shared(self._whole_model(self.strategy.eval_weights()))

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import torch
 
-from repro.rank.checkpoints import Checkpoints, Damaged, common, mapped
+from repro.rank.checkpoints import Checkpoints, Damaged, last_common, map_tensors
 
 
-def join(folder: Path, ranks: int, most_bytes: int) -> tuple[int, bytes]:
+def join_checkpoints(folder: Path, ranks: int, most_bytes: int) -> tuple[int, bytes]:
     """(iteration, file) of the newest checkpoint of the run in `folder` that can be verified for every rank.
 
     Damaged if it has none, or one of more than `most_bytes`.
@@ -24,7 +24,7 @@ def join(folder: Path, ranks: int, most_bytes: int) -> tuple[int, bytes]:
         raise Damaged("it has no checkpoint")
     files = [Checkpoints(folder, rank) for rank in range(ranks)]
     available, problem = [each.available() for each in files], "it has no checkpoint of all ranks"
-    while (iteration := common(available)) is not None:
+    while (iteration := last_common(available)) is not None:
         try:
             states = [each.load(iteration) for each in files]
             break
@@ -41,7 +41,7 @@ def join(folder: Path, ranks: int, most_bytes: int) -> tuple[int, bytes]:
         return stored.setdefault((plain.dtype, plain.shape, digest), plain.clone())
 
     file = io.BytesIO()
-    torch.save({"ranks": [mapped(state, once) for state in states]}, file)
+    torch.save({"ranks": [map_tensors(state, once) for state in states]}, file)
     if (size := len(content := file.getvalue())) > most_bytes:
         raise Damaged(f"its checkpoint has {size / 2**20:.1f} MiB, of {most_bytes >> 20} that are packed")
     return iteration, content

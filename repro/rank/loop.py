@@ -10,7 +10,7 @@ from repro.rank.step_log import StepLog
 from repro.training.stops import TrainingPlan
 
 
-def train(
+def train_to_end(
     plan: TrainingPlan,
     log: StepLog,
     evaluator: Evaluator,
@@ -71,4 +71,4 @@ def continue_together(log: StepLog) -> None:
         log.events.flush()
     with log.worker.clock.activity("synchronisation"):
         log.worker.fabric.exchange(None)
-    memory.reset(log.worker.model_shard.device)
+    memory.reset_peak(log.worker.model_shard.device)

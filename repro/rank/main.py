@@ -35,10 +35,10 @@ def main(fabric: str, digest: str, folder: Path) -> None:
     """Run one process. fabric: the name of the fabric for which its launcher starts ranks; digest: of the run's
     configuration (`repro.experiment.launched`); folder: the run's."""
     end_with_parent(signal.SIGKILL)  # a killed launcher cannot end its ranks itself
-    lock = locks.take(folder / locks.RANKS, fcntl.LOCK_SH)  # until this process ends
+    lock = locks.take_lock(folder / locks.RANKS, fcntl.LOCK_SH)  # until this process ends
     if lock is None:
         raise FaultError(f"{folder}: another command is starting this run")
-    ends.begin()
+    ends.report_start()
     config = read_config(folder, digest)
     torch.set_num_threads(config.testbed.threads_per_rank)
     numerics.prepare_process(config.numerics)
@@ -46,10 +46,10 @@ def main(fabric: str, digest: str, folder: Path) -> None:
     if fabric == "virtual":
         if cores := os.environ.get("REPRO_CORES"):  # of this process, while other simulations have the others
             os.sched_setaffinity(0, map(int, cores.split(",")))
-        preemption.listen()
+        preemption.listen_for_preemption()
         testbed = config.testbed
         assert testbed.kind == "simulated"
-        run = partial(programs.run, config=config, folder=folder)
+        run = partial(programs.run_program, config=config, folder=folder)
         network = virtual_network(testbed, config.seed)
         try:
             fabrics.load_fabric(fabric).run(ranks(config), run, network, virtual_costs(testbed))
@@ -62,27 +62,28 @@ def main(fabric: str, digest: str, folder: Path) -> None:
         started = emulated.start(slowed, virtual_costs(bed), config.timeout_s)
     else:
         started = fabrics.load_fabric(fabric).start(config.device, config.testbed.backend, config.timeout_s)
-    preemption.listen()  # not earlier: a rank that waits in a library for ranks that have ended must end by the signal
+    # not earlier: a rank that waits in a library for ranks that have ended must end by the signal
+    preemption.listen_for_preemption()
     if tasks := getattr(started, "tasks", None):
-        tasks.on_fatal = lambda error: stop(error.status, str(error))
-    programs.run(started, preflight.check(started, config), folder)
+        tasks.on_fatal = lambda error: stop_ranks(error.status, str(error))
+    programs.run_program(started, preflight.check_ranks(started, config), folder)
 
 
-def guarded(run: Callable[[], None]) -> None:
+def run_guarded(run: Callable[[], None]) -> None:
     """Call `run`; report an error as one line in the rank's file, and end all ranks."""
     try:
         run()
     except ReproError as error:
-        stop(error.status, str(error), error.mark)
+        stop_ranks(error.status, str(error), error.mark)
     except OSError as error:
         if error.errno not in UNUSABLE:
             raise
-        stop(InputError.status, f"{place_of(error)}: {error.strerror}")
+        stop_ranks(InputError.status, f"{place_of(error)}: {error.strerror}")
 
 
-def stop(status: int, message: str, kind: str | None = None) -> None:
+def stop_ranks(status: int, message: str, kind: str | None = None) -> None:
     with contextlib.suppress(OSError):  # the disk may be full
-        ends.leave(kind or str(status), message)
+        ends.report_end(kind or str(status), message)
     # one write, because several ranks may report the same error at the same moment
     os.write(sys.stderr.fileno(), f"repro-error[{status}] {message}\n".encode(errors="replace"))
     if "mpi4py.MPI" in sys.modules:
@@ -93,4 +94,4 @@ def stop(status: int, message: str, kind: str | None = None) -> None:
 
 
 if __name__ == "__main__":
-    guarded(lambda: main(sys.argv[1], sys.argv[2], Path(sys.argv[3])))
+    run_guarded(lambda: main(sys.argv[1], sys.argv[2], Path(sys.argv[3])))

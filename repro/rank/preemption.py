@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from repro.core.errors import FaultError
-from repro.core.processes import say
+from repro.core.processes import print_event
 from repro.strategies.base import Strategy
 from repro.training.stops import Stop
 from repro.training.worker import Worker
@@ -38,7 +38,7 @@ MARGIN_ITERATIONS = 3
 SIGNALLED = False  # whether this process has received the signal
 
 
-def listen() -> None:
+def listen_for_preemption() -> None:
     """Handle SIGTERM as a preemption from now on, if the launcher sets $REPRO_PREEMPT (seconds of margin)."""
     if "REPRO_PREEMPT" in os.environ:
         signal.signal(signal.SIGTERM, _signalled)
@@ -111,7 +111,7 @@ class Notice:
             seconds = self.worker.clock.train_s() / max(1, iteration)
             write_in_place(self._mine, f"{iteration} {seconds:.9f}")
             if self.worker.rank == 0:
-                say("signalled", iteration=iteration)
+                print_event("signalled", iteration=iteration)
         if self.worker.rank == 0:
             self._choose(now - self.since, iteration)
         elif line := read_whole(self._stop):

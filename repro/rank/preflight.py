@@ -62,14 +62,14 @@ class Facts:
     problem: str | None = None
 
 
-def check(fabric: Fabric, config: RunConfig) -> RunConfig:
+def check_ranks(fabric: Fabric, config: RunConfig) -> RunConfig:
     """The configuration; for ranks on GPUs its hardware gets the entries `backend` and, if a GPU has several ranks,
     `gpu_shared_by` (the largest number on a GPU) and `gpu_shared_through` (MPS or time slices).
 
     InputError, the same on every rank, if ranks disagree. All ranks call it.
     """
-    ranks = fabric.exchange(facts(fabric, config))
-    if complaint := disagreement(ranks):
+    ranks = fabric.exchange(rank_facts(fabric, config))
+    if complaint := find_disagreement(ranks):
         raise InputError(complaint)
     if len({rank.code for rank in ranks}) > 1:
         raise InputError(different_code(ranks, fabric.exchange(source_digests(config))))
@@ -87,7 +87,7 @@ def most_on_a_gpu(facts: Sequence[Facts]) -> int:
     return max(Counter((each.host, each.gpu) for each in facts if each.gpu).values(), default=0)
 
 
-def facts(fabric: Fabric, config: RunConfig) -> Facts:
+def rank_facts(fabric: Fabric, config: RunConfig) -> Facts:
     """This rank's facts. It loads the data set, which the program needs next anyway."""
     name, problem, gpu = "", None, None
     gpus: tuple[str, ...] = ()
@@ -106,7 +106,7 @@ def facts(fabric: Fabric, config: RunConfig) -> Facts:
         problem = str(error)
     return Facts(
         host=socket.gethostname(),
-        versions=versions(),
+        versions=library_versions(),
         code=hashlib.sha256(repr(sorted(source_digests(config).items())).encode()).hexdigest()[:12],
         data=name,
         device="" if by_design else "cuda" if gpu else "cpu",
@@ -118,11 +118,11 @@ def facts(fabric: Fabric, config: RunConfig) -> Facts:
     )
 
 
-def disagreement(facts: Sequence[Facts]) -> str | None:
+def find_disagreement(facts: Sequence[Facts]) -> str | None:
     """The first difference between ranks as one line, or None; `different_code` compares the code."""
     for rank, each in enumerate(facts):
         if each.problem:
-            return f"{named([rank], facts)}: {each.problem}"
+            return f"{ranks_and_hosts([rank], facts)}: {each.problem}"
     checks = [
         (
             f"have different versions of {library}",
@@ -143,7 +143,9 @@ def disagreement(facts: Sequence[Facts]) -> str | None:
         groups = ranks_by_value(values)
         groups.pop("", None)  # agrees with every value
         if len(groups) > 1:
-            values_of_ranks = "; ".join(f"{value} on {named(ranks, facts)}" for value, ranks in groups.items())
+            values_of_ranks = "; ".join(
+                f"{value} on {ranks_and_hosts(ranks, facts)}" for value, ranks in groups.items()
+            )
             return f"the ranks {difference}: {values_of_ranks}; {remedy}"
     return too_few_gpus(facts) if facts[0].backend == "nccl" else None
 
@@ -153,13 +155,13 @@ def different_code(facts: Sequence[Facts], sources: Sequence[dict[str, str]]) ->
     groups = ranks_by_value([each.code for each in facts])
     files = sorted({name for source in sources for name in source if len({s.get(name) for s in sources}) > 1})
     more = f" and {len(files) - 3} more" if len(files) > 3 else ""
-    versions = "; ".join(f"{code} on {named(ranks, facts)}" for code, ranks in groups.items())
+    versions = "; ".join(f"{code} on {ranks_and_hosts(ranks, facts)}" for code, ranks in groups.items())
     return (
         f"the ranks run different code of this project: {versions} ({', '.join(files[:3])}{more}); update the checkouts"
     )
 
 
-def named(ranks: Sequence[int], facts: Sequence[Any]) -> str:
+def ranks_and_hosts(ranks: Sequence[int], facts: Sequence[Any]) -> str:
     """Ranks and their hosts, as in "ranks 1, 2 (hosts a, b)"."""
 
     def some(items: Sequence[Any]) -> str:
@@ -171,7 +173,7 @@ def named(ranks: Sequence[int], facts: Sequence[Any]) -> str:
     return f"rank{many} {some(ranks)} (host{places} {some(hosts)})"
 
 
-def versions() -> dict[str, str]:
+def library_versions() -> dict[str, str]:
     """Versions of the libraries that this rank has loaded."""
     loaded = {"Python": platform.python_version(), "torch": str(torch.__version__), "numpy": metadata.version("numpy")}
     if torch.version.cuda:

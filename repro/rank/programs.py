@@ -15,9 +15,9 @@ from repro.records import store
 from repro.records.events import EventLog
 
 
-def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
+def run_program(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     """Run the configured program on a started fabric, and close it."""
-    with crash.located(fabric.rank, config), memory.explained(fabric.rank, config):
+    with crash.locating_errors(fabric.rank, config), memory.explaining_errors(fabric.rank, config):
         if config.program == TRAIN:
             from repro.rank.session import run_rank
 

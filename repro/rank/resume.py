@@ -6,14 +6,14 @@ from typing import Any
 
 from repro.core.errors import InputError, ReproError
 from repro.core.not_none import not_none
-from repro.core.processes import say
+from repro.core.processes import print_event
 from repro.rank.checkpointer import Checkpointer
-from repro.rank.checkpoints import Damaged, common
+from repro.rank.checkpoints import Damaged, last_common
 from repro.records.events import cut_back, read_events
 from repro.training.stops import TrainingPlan
 
 
-def resume(checkpointer: Checkpointer, plan: TrainingPlan) -> int | None:
+def resume_run(checkpointer: Checkpointer, plan: TrainingPlan) -> int | None:
     """Restore that checkpoint on every rank; returns its iteration, or None if the run starts from the beginning.
 
     Newer checkpoints are reported to the user and deleted: the run writes them again.
@@ -22,11 +22,11 @@ def resume(checkpointer: Checkpointer, plan: TrainingPlan) -> int | None:
     fabric, events, log = worker.fabric, [], checkpointer.events
     if log:
         if damage := cut_back(log.path):
-            say("note", line=f"{damage}; the log is truncated before it")
+            print_event("note", line=f"{damage}; the log is truncated before it")
         events = read_events(log.path)
     available = fabric.exchange(checkpoints.available())
     earlier = any(available)
-    while (iteration := common(available)) is not None:
+    while (iteration := last_common(available)) is not None:
         state, problem = None, None
         try:
             state = checkpoints.load(iteration)
@@ -34,24 +34,24 @@ def resume(checkpointer: Checkpointer, plan: TrainingPlan) -> int | None:
             problem = str(error)
         if log and problem is None:
             steps = strategy.steps(iteration * worker.workers)
-            missing = gap(events, plan, iteration, steps, not_none(state).get("since"))
+            missing = log_gap(events, plan, iteration, steps, not_none(state).get("since"))
             problem = missing and f"{log.path} {missing}"
         problems = [line for line in fabric.exchange(problem) if line]
         if not problems:
             checkpoints.discard(after=iteration)
-            restore(checkpointer, iteration, not_none(state))
+            restore_checkpoint(checkpointer, iteration, not_none(state))
             return iteration
         if fabric.rank == 0:
             for line in problems:
-                say("note", line=f"{line}; skipping the checkpoint of iteration {iteration}")
+                print_event("note", line=f"{line}; skipping the checkpoint of iteration {iteration}")
         available = fabric.exchange([older for older in checkpoints.available() if older < iteration])
     checkpoints.discard(after=0)
     if earlier and fabric.rank == 0:
-        say("note", line="no usable checkpoint is left: starting from the beginning")
+        print_event("note", line="no usable checkpoint is left: starting from the beginning")
     return None
 
 
-def restore(checkpointer: Checkpointer, iteration: int, state: dict[str, Any]) -> None:
+def restore_checkpoint(checkpointer: Checkpointer, iteration: int, state: dict[str, Any]) -> None:
     """Restore a verified checkpoint; InputError if it does not fit, as after a change of the code."""
     try:
         checkpointer.restore(iteration, state)
@@ -64,7 +64,7 @@ def restore(checkpointer: Checkpointer, iteration: int, state: dict[str, Any]) -
         ) from error
 
 
-def gap(
+def log_gap(
     events: list[dict[str, Any]], plan: TrainingPlan, iteration: int, steps: int, since: dict[str, Any] | None = None
 ) -> str | None:
     """What the log lacks up to an iteration, for a message; None if it is complete.

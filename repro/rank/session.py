@@ -11,7 +11,7 @@ import torch
 
 from repro import data, models
 from repro.core.errors import FaultError, InputError
-from repro.core.processes import say
+from repro.core.processes import print_event
 from repro.data.base import Dataset
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
@@ -21,14 +21,14 @@ from repro.rank.checkpoints import Checkpoints
 from repro.rank.core_meter import core_meter_for
 from repro.rank.evaluator import Evaluator
 from repro.rank.factory import build_worker, check_ranks
-from repro.rank.loop import train
+from repro.rank.loop import train_to_end
 from repro.rank.preemption import Notice
-from repro.rank.resume import gap, resume
+from repro.rank.resume import log_gap, resume_run
 from repro.rank.step_log import StepLog
-from repro.rank.summary import summarise
+from repro.rank.summary import summarise_training
 from repro.records import provenance, store
 from repro.records.events import EventLog, read_events
-from repro.strategies import load
+from repro.strategies import load_strategy
 from repro.strategies.base import Strategy, set_up
 from repro.training.evaluation.evaluate import weights_digest
 from repro.training.stops import TrainingPlan
@@ -37,7 +37,7 @@ from repro.training.worker import Worker
 
 def run_rank(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     """Train on one rank, from a started fabric to its close; rank 0 writes the record."""
-    strategy = load(config.strategy.name)(config.strategy.options)
+    strategy = load_strategy(config.strategy.name)(config.strategy.options)
     check_ranks(fabric, strategy, config)
     dataset = data.dataset_for(config)
     worker = build_worker(fabric, config, dataset)
@@ -48,7 +48,7 @@ def run_rank(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     log = StepLog(worker, strategy, events, config.trace_steps)
     evaluator = Evaluator(worker, strategy, spare, dataset, events, config.eval_train)
     checkpointer = Checkpointer(log, Checkpoints(folder, fabric.rank))
-    start = resume(checkpointer, plan)
+    start = resume_run(checkpointer, plan)
     if events and start is None:
         if events.path.stat().st_size:  # the events of an attempt without usable checkpoint do not count
             events.append("resume", iteration=-1)
@@ -57,12 +57,12 @@ def run_rank(fabric: Fabric, config: RunConfig, folder: Path) -> None:
         by = provenance.attempt(config.key, config.provenance, config.hardware)
         events.append("attempt", iteration=start or 0, **by)
     if fabric.rank == 0:
-        say("start", iterations=plan.iterations, resumed=start or 0)
+        print_event("start", iterations=plan.iterations, resumed=start or 0)
     with_faults(strategy, fabric.rank, resumed=start is not None)
     notice = Notice(folder, worker, strategy)
     fabric.exchange(None)  # no training clock starts before all ranks are ready
     log.core_meter = core_meter_for(config)  # not earlier: what ranks need to get ready would count as others'
-    ended = train(plan, log, evaluator, checkpointer, start or 0, notice)
+    ended = train_to_end(plan, log, evaluator, checkpointer, start or 0, notice)
     pipeline, per_rank = strategy.describe(), fabric.exchange(strategy.describe_rank())
     observed = fabric.exchange(fabric.observed(worker.clock.train_s()))
     if ended == plan.iterations:
@@ -71,25 +71,25 @@ def run_rank(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     if events and ended < plan.iterations:
         events.append("preempted", iteration=ended)
         events.flush()
-        say("preempted", iteration=ended)
+        print_event("preempted", iteration=ended)
     elif events:
         wall = dict(worker.clock.wall)
         events.append("run_end", iteration=plan.iterations, weights_sha256=evaluator.digest, wall=wall)
         events.flush()
         steps = strategy.steps(plan.iterations * worker.workers)
-        if missing := gap(read_events(events.path), plan, plan.iterations, steps):
+        if missing := log_gap(read_events(events.path), plan, plan.iterations, steps):
             raise FaultError(f"{events.path} {missing}: it is too incomplete for a record")
-        facts = describe(worker, dataset, plan)
+        facts = describe_run(worker, dataset, plan)
         facts |= {"pipeline": pipeline, "per_rank": per_rank if any(per_rank) else []}
         if fabric.auto:
             facts["allreduce"] = fabric.auto.facts()
         if any(observed):
             facts["observed"] = observed
-        store.write(folder, summarise(folder, config, facts))
+        store.write(folder, summarise_training(folder, config, facts))
     fabric.close()
 
 
-def describe(worker: Worker, dataset: Dataset, plan: TrainingPlan) -> dict[str, Any]:
+def describe_run(worker: Worker, dataset: Dataset, plan: TrainingPlan) -> dict[str, Any]:
     """Facts for the record that only a rank knows."""
     return {
         "fabric": worker.fabric.name,
@@ -98,7 +98,7 @@ def describe(worker: Worker, dataset: Dataset, plan: TrainingPlan) -> dict[str, 
         "free_arithmetic": worker.clock.compress_s == 0,
         "iterations_per_epoch": worker.iterations_per_epoch,
         "parameters": worker.parameters,
-        "memory": {"of": memory.kind(worker.model_shard.device)},
+        "memory": {"of": memory.memory_kind(worker.model_shard.device)},
         "dataset": dataset.facts() | ({"augmentation": changes} if (changes := dataset.train.changes) else {}),
     }
 
@@ -112,7 +112,7 @@ def check_replicas(worker: Worker, strategy: Strategy) -> None:
     shard, mine, weights = worker.model_shard, None, strategy.eval_weights()  # servers may send theirs for it
     if not worker.is_server and shard.size == worker.parameters:
         mine = (
-            processor(shard.device),
+            processor_name(shard.device),
             weights_digest({name: weights[name] for name, _ in shard.model.named_parameters()}),
         )
     first: dict[str, tuple[int, str]] = {}  # processor -> its first rank, with its digest
@@ -127,7 +127,7 @@ def check_replicas(worker: Worker, strategy: Strategy) -> None:
             )
 
 
-def processor(device: torch.device) -> str:
+def processor_name(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else provenance.cpu_name()
 
 

@@ -13,10 +13,10 @@ from typing import Any
 import torch
 
 from repro.core.errors import Diverged, FaultError, InputError
-from repro.core.processes import say
+from repro.core.processes import print_event
 from repro.rank import memory
 from repro.rank.core_meter import CoreMeter, CoreTimes, cpu_taken
-from repro.rank.divergence import NonFinite, diverged, find, first_tensor
+from repro.rank.divergence import NonFinite, divergence_error, find_nonfinite, first_tensor
 from repro.records.events import EventLog
 from repro.strategies.base import StepReport, Strategy
 from repro.training.clock import Interval
@@ -89,7 +89,7 @@ class StepLog:
         if self.events and time.perf_counter() - self.reported_s > SIGN_OF_LIFE_S:
             self.reported_s = time.perf_counter()
             per_iteration = max(1, self.strategy.steps(self.worker.workers))  # steps of this rank
-            say("step", iteration=self.iteration + (len(self.step_s) + len(self.unread)) // per_iteration)
+            print_event("step", iteration=self.iteration + (len(self.step_s) + len(self.unread)) // per_iteration)
 
     def stop(self, iteration: int) -> None:
         """Gather the steps of all ranks since the last stop; Diverged on every rank if one has values not finite."""
@@ -111,7 +111,7 @@ class StepLog:
 
     def _since_last_stop(self, iteration: int) -> RankSteps:
         worker, clock = self.worker, self.worker.clock
-        phases, losses = self._measure(), stacked(self.losses)
+        phases, losses = self._measure(), stack_losses(self.losses)
         typical = statistics.median(self.step_s) if self.step_s else 0.0
         return RankSteps(
             iteration=iteration,
@@ -124,7 +124,7 @@ class StepLog:
             trace=clock.middle(self.trace_steps * typical) if self.trace_steps else [],
             staleness=dict(self.staleness),
             counters={name: float(total) for name, total in self.strategy.counters().items()},
-            nonfinite=find(worker, self.strategy, iteration, losses.tolist()),
+            nonfinite=find_nonfinite(worker, self.strategy, iteration, losses.tolist()),
             peak_bytes=memory.peak_bytes(worker.model_shard.device) if worker.blocks is None else None,
             cores=self.core_meter.since_last() if self.core_meter else None,
         )
@@ -140,7 +140,7 @@ class StepLog:
         """The common error of all ranks. It names weights by the model's names, also for servers' shards."""
         mine = mine or NonFinite(self.worker.rank, None, None)
         name = first_tensor(self.strategy.eval_weights().items()) or mine.name
-        return diverged(self.worker.fabric.exchange(replace(mine, name=name)), iteration)
+        return divergence_error(self.worker.fabric.exchange(replace(mine, name=name)), iteration)
 
     def _write(self, events: EventLog, ranks: Sequence[RankSteps]) -> None:
         losses = [rank.loss for rank in ranks if rank.loss is not None]
@@ -195,7 +195,7 @@ class StepLog:
             self.bytes_before, self.train_before = unfinished["bytes_before"], unfinished["train_before"]
 
 
-def stacked(losses: Sequence[torch.Tensor]) -> torch.Tensor:
+def stack_losses(losses: Sequence[torch.Tensor]) -> torch.Tensor:
     """The losses of single steps as one tensor, float64 on the host."""
     return torch.stack(list(losses)).double().cpu() if losses else torch.empty(0)
 

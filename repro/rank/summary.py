@@ -17,7 +17,7 @@ from repro.records.unfinished import other_scores
 from repro.training.evaluation import metrics
 
 
-def summarise(folder: Path, config: RunConfig, facts: dict[str, Any]) -> Record:
+def summarise_training(folder: Path, config: RunConfig, facts: dict[str, Any]) -> Record:
     """The record of a training run. facts: facts that only the ranks know."""
     events = read_events(folder / "events.jsonl")
     steps = [event for event in events if event["event"] == "steps"]
@@ -34,12 +34,12 @@ def summarise(folder: Path, config: RunConfig, facts: dict[str, Any]) -> Record:
     for group in filter(None, (workers, servers)):
         await_slowest(group["phases"], train_s / iterations)
     exposed, hidden = workers["phases"]["communicate"], workers["overlapped"]
-    peaks = most(steps)
+    peaks = peak_bytes_by_rank(steps)
     result = of_result | {
         "memory": facts["memory"] | {"peak_bytes": peaks} if peaks else None,
         "curve": curve,
         "final": {name: curve[-1][name] for name in ("test_loss", metric, *others)} | {"train_s": train_s},
-        "targets": {str(target): reached(curve, metric, target) for target in config.targets},
+        "targets": {str(target): first_reaching(curve, metric, target) for target in config.targets},
         "step": {
             "mean_s": train_s / iterations,
             "median_s": statistics.median(step_s),
@@ -55,22 +55,23 @@ def summarise(folder: Path, config: RunConfig, facts: dict[str, Any]) -> Record:
         "weights_sha256": end["weights_sha256"],
         "trace": steady_trace(events),
     }
-    wall_s = wall(end["wall"], train_s, sum(event["event"] == "resume" for event in events))
+    wall_s = wall_seconds(end["wall"], train_s, sum(event["event"] == "resume" for event in events))
     if len(attempts := unfinished.attempts(events)) > 1:
         config = config.model_copy(update={"provenance": config.provenance | {"attempts": attempts}})
-    return record(folder, config, result, wall=wall_s, cpu_taken=all_taken(steps), **of_run)
+    return make_record(folder, config, result, wall=wall_s, cpu_taken=all_taken(steps), **of_run)
 
 
 def of_probe(folder: Path, config: RunConfig, facts: dict[str, Any], result: dict[str, Any]) -> Record:
-    """The record of a probe. facts: as in `summarise`, and `cpu_taken`; result: the entries of `ProbeResult`."""
+    """The record of a probe. facts: as in `summarise_training`, and `cpu_taken`; result: the entries of
+    `ProbeResult`."""
     of_run = {name: facts[name] for name in ("fabric", "ranks", "cpu_taken") if name in facts}
     more = {name: facts[name] for name in ("model", "dataset") if name in facts}
-    made = record(folder, config, result | more, **of_run)
+    made = make_record(folder, config, result | more, **of_run)
     made.check_probe_result()
     return made
 
 
-def record(folder: Path, config: RunConfig, result: dict[str, Any], **of_run: Any) -> Record:
+def make_record(folder: Path, config: RunConfig, result: dict[str, Any], **of_run: Any) -> Record:
     """The record of a run with this result."""
     computation = result.get("found", {}).get("computation")
     entries = {
@@ -86,7 +87,7 @@ def record(folder: Path, config: RunConfig, result: dict[str, Any], **of_run: An
     return Record.of(entries | of_run)
 
 
-def most(steps: list[dict[str, Any]]) -> list[int]:
+def peak_bytes_by_rank(steps: list[dict[str, Any]]) -> list[int]:
     """Each rank's peak memory over all attempts of the run; [] if it was not measured."""
     return [max(peaks) for peaks in zip(*(event["peak_bytes"] for event in steps if "peak_bytes" in event))]
 
@@ -113,7 +114,7 @@ def await_slowest(phases: dict[str, float], step_s: float) -> None:
     phases["wait"] += max(0.0, step_s - sum(phases.values()))
 
 
-def reached(curve: list[dict[str, Any]], metric: str, target: float) -> dict[str, Any] | None:
+def first_reaching(curve: list[dict[str, Any]], metric: str, target: float) -> dict[str, Any] | None:
     """The first evaluation at which the metric is as good as the target, or better."""
     for point in curve:
         if point[metric] is not None and metrics.reaches_target(metric, point[metric], target):
@@ -131,7 +132,7 @@ def steady_trace(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [i | {"start": i["start"] - zero, "end": i["end"] - zero} for i in intervals]
 
 
-def wall(booked: dict[str, float], train_s: float, resumes: int) -> dict[str, Any]:
+def wall_seconds(booked: dict[str, float], train_s: float, resumes: int) -> dict[str, Any]:
     """Real seconds of rank 0 by activity; synchronisation is waiting for other ranks while the clock is paused."""
     names = ("training", "evaluation", "checkpoint", "synchronisation", "logging")
     return {

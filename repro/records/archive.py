@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 
 from repro.core import strict_json, user_files
 from repro.core.atomic import write_atomically
-from repro.core.credentials import redact
-from repro.core.errors import InputError, cannot
+from repro.core.credentials import redact_credentials
+from repro.core.errors import InputError, cannot_access
 from repro.records import provenance
 from repro.records.events import line_of, parse_events
 from repro.records.record import SCHEMA, Record
@@ -109,7 +109,7 @@ def _write(path: Path, members: dict[str, bytes]) -> str:
     try:
         write_atomically(path, archive.getvalue())
     except OSError as error:
-        raise cannot("write", path, error) from None
+        raise cannot_access("write", path, error) from None
     return hashlib.sha256(archive.getvalue()).hexdigest()
 
 
@@ -119,11 +119,11 @@ def read(path: Path) -> Archive:
         with zipfile.ZipFile(io.BytesIO(user_files.read_bytes(path))) as packed:
             members = dict(_members(packed))
     except OSError as error:
-        raise cannot("read", path, error) from None
+        raise cannot_access("read", path, error) from None
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
         raise InputError(f"{path}: not an archive of `repro contribute` ({error})") from None
     try:
-        manifest = strict_json.parse(members.pop(MANIFEST))
+        manifest = strict_json.parse_json(members.pop(MANIFEST))
         schema = manifest["schema"]
         files = {name: (entry["bytes"], entry["sha256"]) for name, entry in manifest["files"].items()}
     except (KeyError, ValueError, TypeError, AttributeError) as error:
@@ -174,7 +174,7 @@ def _members(packed: zipfile.ZipFile) -> Iterator[tuple[str, bytes]]:
 
 def _finished(path: Path, folder: str, member: bytes) -> Record:
     try:
-        record = Record.of(strict_json.parse(member))
+        record = Record.of(strict_json.parse_json(member))
         record.check_probe_result()
     except ValueError as error:
         raise InputError(f"{path}: {folder}: not a readable run ({error})") from None
@@ -187,7 +187,7 @@ def _unfinished(path: Path, folder: str, members: Mapping[str, bytes]) -> CutOff
     """An unfinished run, as its own events say. Its checkpoint is read by the ranks that continue it, as tensors and
     plain values (`repro.rank.checkpoints`)."""
     try:
-        run = Unfinished.of(strict_json.parse(members[STATE]))
+        run = Unfinished.of(strict_json.parse_json(members[STATE]))
         if run.until(parse_events(members[EVENTS]), run.iteration) != run:
             raise ValueError(f"{STATE} is not what {EVENTS} says")
     except (ValueError, KeyError, TypeError) as error:
@@ -215,4 +215,4 @@ def shareable(value: Any) -> Any:
         return [shareable(entry) for entry in value]
     if not isinstance(value, str):
         return value
-    return PurePath(value).name if value.startswith(("/", "~")) else redact(value)
+    return PurePath(value).name if value.startswith(("/", "~")) else redact_credentials(value)

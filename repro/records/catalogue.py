@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repro.core.errors import unknown
+from repro.core.errors import unknown_name
 from repro.core.paths import reference_root, results_root
 from repro.records import kept, reference, store, sweep, tidy, unfinished, variants
 from repro.records.flat import flat
@@ -41,7 +41,7 @@ def papers(paper: str | None = None) -> list[str]:
     if paper is None:
         return known
     if paper not in known and not unfinished_runs(paper):
-        raise unknown("paper with results", paper, known)
+        raise unknown_name("paper with results", paper, known)
     return [paper]
 
 

@@ -30,7 +30,7 @@ from typing import Any
 
 from repro.core import safe_files, strict_json
 from repro.core.atomic import sync_folder
-from repro.core.errors import InputError, cannot
+from repro.core.errors import InputError, cannot_access
 
 
 def line_of(event: str, **fields: Any) -> str:
@@ -65,7 +65,7 @@ class EventLog:
             self._file = safe_files.open_file(self.path, "ab", buffering=0)
             drop_torn_line(self.path)
         except OSError as error:
-            raise cannot("write", self.path, error) from None
+            raise cannot_access("write", self.path, error) from None
 
     def append(self, event: str, **fields: Any) -> None:
         """Buffer one event as text, so that later changes of the fields' objects have no effect."""
@@ -85,7 +85,7 @@ class EventLog:
         except OSError as error:
             with contextlib.suppress(OSError):
                 os.ftruncate(descriptor, before)
-            raise cannot("write", self.path, error) from None
+            raise cannot_access("write", self.path, error) from None
         self._buffer.clear()
 
     def sync(self) -> None:
@@ -94,7 +94,7 @@ class EventLog:
         try:
             os.fsync(self._file.fileno())
         except OSError as error:
-            raise cannot("write", self.path, error) from None
+            raise cannot_access("write", self.path, error) from None
         sync_folder(self.path.parent)
 
     def close(self) -> None:
@@ -117,11 +117,11 @@ def read_events(path: Path) -> list[dict[str, Any]]:
     An incomplete last line (the writer was killed, or is writing) is ignored. InputError names another invalid line.
     """
     try:
-        data = safe_files.read(path)
+        data = safe_files.read_safely(path)
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise cannot("read", path, error) from None
+        raise cannot_access("read", path, error) from None
     try:
         return parse_events(data)
     except ValueError as error:
@@ -159,7 +159,7 @@ def superseded(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def cut_back(path: Path) -> str | None:
     """Truncate a log before its first invalid line; returns that line's number and error, or None if all are valid."""
     end = 0
-    for number, line in enumerate(safe_files.read(path).splitlines(keepends=True), 1):
+    for number, line in enumerate(safe_files.read_safely(path).splitlines(keepends=True), 1):
         try:
             _event(line)
         except ValueError as error:
@@ -172,7 +172,7 @@ def cut_back(path: Path) -> str | None:
 
 def _event(text: bytes) -> dict[str, Any]:
     """Parse a line; ValueError if it is not an unchanged event."""
-    event = strict_json.parse(text)
+    event = strict_json.parse_json(text)
     if not isinstance(event, dict) or not isinstance(event.get("event"), str):
         raise ValueError("not an object with an 'event'")
     if event["event"] == "resume" and not isinstance(event.get("iteration"), int):
@@ -183,7 +183,7 @@ def _event(text: bytes) -> dict[str, Any]:
 
 def drop_torn_line(path: Path) -> None:
     """Truncate the file after its last newline; a crash may have left an incomplete line."""
-    data = safe_files.read(path)
+    data = safe_files.read_safely(path)
     if (whole := data.rfind(b"\n") + 1) < len(data):
         with safe_files.open_file(path, "r+b") as file:
             file.truncate(whole)

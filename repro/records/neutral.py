@@ -88,11 +88,11 @@ def _defaults(plugins: Sequence[tuple[str, str]]) -> dict[tuple[str, str], dict[
     defaults = {}
     for group, name in plugins:
         key = [group, name, code]
-        if (options := user_cache.load("defaults", key)) is None:
+        if (options := user_cache.load_cached("defaults", key)) is None:
             try:
                 options = plain_value(PLUGINS[group].defaults(name))
             except Exception:  # of a plugin that is broken or not installed
                 options = {}
-            user_cache.save("defaults", key, options)
+            user_cache.save_cached("defaults", key, options)
         defaults[group, name] = {option: value for option, value in options.items() if value is not None}
     return defaults

@@ -16,7 +16,7 @@ _TABLE = f"must be a table of the paper's numbers with the columns {', '.join(CO
 
 def table(paper: str) -> list[dict[str, Any]]:
     """The rows of a paper's table; InputError if it is missing, or lacks columns."""
-    return _read(config_folders.find("reference", f"{paper}.csv"))
+    return _read(config_folders.find_config("reference", f"{paper}.csv"))
 
 
 def printed(paper: str, place: str, row: str, quantity: str, variant: str) -> tuple[str, str, str]:

@@ -16,7 +16,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from repro.core.credentials import redact
+from repro.core.credentials import redact_credentials
 from repro.core.paths import PROJECT
 from repro.records import source
 
@@ -83,7 +83,7 @@ def versions() -> dict[str, str | None]:
 
 def command(arguments: Sequence[str]) -> str:
     """The command line, with every absolute path replaced by its last component, and without credentials."""
-    return " ".join(_shorten(redact(argument)) for argument in arguments)
+    return " ".join(_shorten(redact_credentials(argument)) for argument in arguments)
 
 
 def hardware(network: str, device: str = "auto") -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from repro.core.fields import line
+from repro.core.fields import error_line
 from repro.core.phases import PHASES
 from repro.core.registry import PROBES, TRAIN
 from repro.records import kinds
@@ -195,7 +195,7 @@ class Record(Part):
             try:
                 return {**values, "result": kind.model_validate(result)}
             except ValidationError as error:
-                raise ValueError(f"result.{line(error)}") from None
+                raise ValueError(f"result.{error_line(error)}") from None
         return values
 
     @model_validator(mode="after")
@@ -213,7 +213,7 @@ class Record(Part):
                 if schema:
                     schema.model_validate(self.result.found)
             except ValidationError as error:
-                raise ValueError(f"result.found.{line(error)}") from None
+                raise ValueError(f"result.found.{error_line(error)}") from None
 
     @property
     def name(self) -> str:
@@ -243,4 +243,4 @@ class Record(Part):
         try:
             return cls.model_validate(plain)
         except ValidationError as error:
-            raise ValueError(line(error)) from None
+            raise ValueError(error_line(error)) from None

@@ -118,10 +118,10 @@ def settle(folder: Path) -> None:
         return
     digests = _digests(folder) if (folder / MANIFEST).is_file() else {}
     for new in left:
-        path, data = new.with_suffix(""), safe_files.read(new)
+        path, data = new.with_suffix(""), safe_files.read_safely(new)
         if hashlib.sha256(data).hexdigest() == digests.get(path.stem):
             write_atomically(path, data)
-        safe_files.remove(new)
+        safe_files.remove_safely(new)
 
 
 def check(folder: Path, wanted: Sequence[str] = ()) -> dict[str, list[dict[str, Any]]]:
@@ -152,7 +152,7 @@ def _digests(folder: Path) -> dict[str, str]:
     """The SHA-256 of each table, from the manifest."""
     path = folder / MANIFEST
     try:
-        manifest = strict_json.parse(safe_files.read(path))
+        manifest = strict_json.parse_json(safe_files.read_safely(path))
         names = [*tidy.TABLES, *({SWEEPS} & manifest["tables"].keys())]
         digests = {name: manifest["tables"][name]["sha256"] for name in names}
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -167,7 +167,7 @@ def _table(path: Path, digest: str) -> bytes:
     altered = f"if that publish was committed, `git checkout {path.name}` brings it back"
     for place in (path.with_name(path.name + NEW), path):
         try:
-            data = safe_files.read(place)
+            data = safe_files.read_safely(place)
         except FileNotFoundError:
             continue
         except OSError as error:
@@ -180,7 +180,7 @@ def _table(path: Path, digest: str) -> bytes:
 
 def _published(row: Mapping[str, Any], lists: Mapping[str, Mapping[str, list[Any]]], folder: Path) -> Record:
     try:
-        record = strict_json.parse(row["record"])
+        record = strict_json.parse_json(row["record"])
         result = record["result"]
         for part, of_run in lists.items():
             if part in result:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from repro.core.errors import InputError, unknown
+from repro.core.errors import InputError, unknown_name
 from repro.records import catalogue, comparison, tidy
 from repro.records.selection import chosen
 
@@ -25,7 +25,7 @@ def results(paper: str | None = None, where: str | Sequence[str] = (), table: st
     unknown table.
     """
     if table not in (tables := (*tidy.TABLES, UNFINISHED)):
-        raise unknown("table", table, tables)
+        raise unknown_name("table", table, tables)
     where, papers = [where] if isinstance(where, str) else where, catalogue.papers(paper)
     if table == UNFINISHED:
         return chosen(catalogue.unfinished_table(catalogue.unfinished_runs(paper)), where)
@@ -43,5 +43,5 @@ def compare(first: str, second: str, paper: str | None = None, where: str | Sequ
     runs = results(paper, where)
     for name in (first, second):
         if name not in (known := {*runs["variant"], *runs["variant_name"], *runs["strategy"]}):
-            raise unknown("variant or strategy with results", name, known, all_of="repro results")
+            raise unknown_name("variant or strategy with results", name, known, all_of="repro results")
     return comparison.compare(runs, first, second)

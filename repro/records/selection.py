@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from repro.core.errors import InputError, unknown
+from repro.core.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,7 +29,7 @@ def chosen(table: pd.DataFrame, conditions: Sequence[str]) -> pd.DataFrame:
             raise InputError(f"where {condition}: must be COLUMN, one of {' '.join(COMPARISONS)}, and a value")
         column, comparison, text = parts[1], parts[2], parts[3].strip()
         if column not in table:
-            raise unknown("column", column, table.columns, all_of="repro results --csv")
+            raise unknown_name("column", column, table.columns, all_of="repro results --csv")
         value = _value(condition, table[column], comparison, text)
         table = table[COMPARISONS[comparison](table[column], value).fillna(False) & table[column].notna()]
     return table

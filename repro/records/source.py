@@ -35,7 +35,7 @@ def manifest(root: Path) -> str:
 def standing(root: Path = PROJECT) -> tuple[str | None, bool | None]:
     """(commit, dirty) from the copy's manifest; (None, None) without a readable one."""
     try:
-        content = strict_json.parse((root / NAME).read_bytes())
+        content = strict_json.parse_json((root / NAME).read_bytes())
         commit, files = str(content["commit"]), dict(content["files"])
     except (OSError, ValueError, KeyError, TypeError):
         return None, None

@@ -20,7 +20,7 @@ from repro.records.record import Record
 def run_dir(paper: str, experiment: str, run: str, root: Path | None = None) -> Path:
     """The folder of a run (not created); InputError for a name that is not plain."""
     names = {"paper": paper, "experiment": experiment, "run": run}
-    return (root or results_root()).joinpath(*(safe_files.checked(what, name) for what, name in names.items()))
+    return (root or results_root()).joinpath(*(safe_files.check_plain(what, name) for what, name in names.items()))
 
 
 def write(folder: Path, record: Record) -> None:
@@ -33,7 +33,7 @@ def read(folder: Path) -> Record | None:
     """The record of a run, None if it is unfinished; InputError for an invalid file."""
     path = folder / "summary.json"
     try:
-        return Record.of(strict_json.parse(safe_files.read(path)))
+        return Record.of(strict_json.parse_json(safe_files.read_safely(path)))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:

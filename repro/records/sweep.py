@@ -14,7 +14,7 @@ from statistics import fmean
 from typing import Any
 
 from repro.core import safe_files, strict_json
-from repro.core.errors import InputError, cannot
+from repro.core.errors import InputError, cannot_access
 from repro.core.warnings import warn
 from repro.records import variants
 from repro.records.events import drop_torn_line, take_checksum, with_checksum
@@ -100,18 +100,18 @@ def append(folder: Path, lines: Sequence[str]) -> None:
             drop_torn_line(path)
             file.write("".join(lines).encode())
     except OSError as error:
-        raise cannot("write", path, error) from None
+        raise cannot_access("write", path, error) from None
 
 
 def read(folder: Path) -> Sweep | None:
     """The sweep in a folder, None if there is none; InputError for an invalid file."""
     path = folder / FILE
     try:
-        data = safe_files.read(path)
+        data = safe_files.read_safely(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise cannot("read", path, error) from None
+        raise cannot_access("read", path, error) from None
     return of_lines(data[: data.rfind(b"\n") + 1].splitlines(), str(path))
 
 
@@ -143,7 +143,7 @@ def of_lines(lines: Sequence[bytes | str], where: str) -> Sweep | None:
 def _parsed(line: bytes | str, where: str) -> dict[str, Any]:
     text = line if isinstance(line, bytes) else line.encode()
     try:
-        entry: dict[str, Any] = strict_json.parse(text)
+        entry: dict[str, Any] = strict_json.parse_json(text)
         take_checksum(entry, text)
     except (ValueError, AttributeError) as error:
         raise InputError(f"{where}: altered ({error}); remove the file to draw anew") from None

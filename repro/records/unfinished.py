@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError
 from repro.core import safe_files, strict_json
 from repro.core.atomic import write_atomically
 from repro.core.errors import InputError
-from repro.core.fields import line
+from repro.core.fields import error_line
 from repro.core.warnings import warn
 from repro.records import kinds, provenance, variants
 from repro.records.configured import Folder, Number
@@ -84,7 +84,7 @@ class Unfinished(Part):
         try:
             return cls.model_validate(plain)
         except ValidationError as error:
-            raise ValueError(line(error)) from None
+            raise ValueError(error_line(error)) from None
 
 
 def begin(folder: Path, run: Unfinished) -> None:
@@ -93,7 +93,7 @@ def begin(folder: Path, run: Unfinished) -> None:
 
 
 def end(folder: Path) -> None:
-    safe_files.remove(folder / FILE)
+    safe_files.remove_safely(folder / FILE)
 
 
 def read(folder: Path) -> Unfinished | None:
@@ -102,7 +102,7 @@ def read(folder: Path) -> Unfinished | None:
     if (folder / "summary.json").is_file() or not (folder / FILE).is_file():
         return None
     try:
-        started = Unfinished.of(strict_json.parse(safe_files.read(folder / FILE)))
+        started = Unfinished.of(strict_json.parse_json(safe_files.read_safely(folder / FILE)))
         return started.until(read_events(folder / "events.jsonl"))
     except (OSError, ValueError, KeyError, TypeError, InputError) as error:
         warn(f"{folder / FILE}: not a readable unfinished run ({error}); left out")

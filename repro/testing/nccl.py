@@ -209,7 +209,7 @@ class NcclRules(VirtualFabric):
     def native_allreduce(self, tensor: torch.Tensor, channel: int = MAIN) -> Work:
         def store(tensors: list[torch.Tensor]) -> None:
             """Sum in a ring's order, so that bits equal those of other fabrics."""
-            parts = [cut_vector(one.view(-1), self.size) for one in tensors]
+            parts = [cut_vector(tensor.view(-1), self.size) for tensor in tensors]
             for block, total in enumerate(cut_vector(tensor.detach().view(-1), self.size)):
                 total.copy_(parts[block][block])
                 for step in range(1, self.size):

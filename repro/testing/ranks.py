@@ -8,14 +8,14 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from repro.launch.local import environment, mpirun_command, torchrun_command
+from repro.launch.local import mpirun_command, rank_environment, torchrun_command
 from repro.launch.supervise import Ranks
 
 LIMIT_S = 600.0  # only ends ranks that hang
 COMMANDS = {"mpi": mpirun_command, "torch": torchrun_command}
 
 
-def launch(
+def launch_ranks(
     fabric: str, size: int, program: Sequence[str], folder: Path, stall_s: float = LIMIT_S,
     limit_s: float = 2 * LIMIT_S, python: str = sys.executable,
 ) -> None:  # fmt: skip
@@ -23,8 +23,10 @@ def launch(
 
     The ranks have this process's `sys.path`; their output goes to `folder/log`.
     """
-    own = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHON_EXEC": python}
-    ranks = Ranks(COMMANDS[fabric](size, list(program), python), environment(threads=1) | own, folder / "log")
+    variables = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHON_EXEC": python}
+    ranks = Ranks(
+        COMMANDS[fabric](size, list(program), python), rank_environment(threads=1) | variables, folder / "log"
+    )
     end = threading.Timer(limit_s, ranks.stop)
     end.start()
     try:

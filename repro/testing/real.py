@@ -21,10 +21,10 @@ import pytest
 from repro import strategies
 from repro.core.errors import InputError
 from repro.fabric.base import LIBRARIES
-from repro.launch.local import environment
+from repro.launch.local import rank_environment
 from repro.launch.pool import Pool
 from repro.strategies.base import RunFacts
-from repro.testing.ranks import LIMIT_S, launch
+from repro.testing.ranks import LIMIT_S, launch_ranks
 
 RANKS = 4
 
@@ -36,14 +36,14 @@ class Ranks:
         self.holder = tempfile.TemporaryDirectory()
         self.folder, self.numbers = Path(self.holder.name), itertools.count()
         self.failed: Exception | None = None
-        self.thread = threading.Thread(target=self._follow, args=(fabric, pool().python), daemon=True)
+        self.thread = threading.Thread(target=self._follow, args=(fabric, rank_pool().python), daemon=True)
         self.thread.start()
         atexit.register(self.end)
 
     def _follow(self, fabric: str, python: str) -> None:
         try:
             program = ["-m", "repro.testing.serve", fabric, str(self.folder)]
-            launch(fabric, RANKS, program, self.folder, stall_s=1e6, limit_s=1e6, python=python)
+            launch_ranks(fabric, RANKS, program, self.folder, stall_s=1e6, limit_s=1e6, python=python)
         except Exception as error:
             self.failed = error
 
@@ -55,7 +55,7 @@ class Ranks:
         limit = time.monotonic() + LIMIT_S
         while not all(file.exists() for file in files):
             if self.failed or time.monotonic() > limit:
-                started.cache_clear()  # the next run starts new ranks
+                started_ranks.cache_clear()  # the next run starts new ranks
                 self.end()
                 raise AssertionError(f"ranks of {setup.name}: {self.failed or f'no result after {LIMIT_S:g} s'}")
             time.sleep(0.005)
@@ -72,38 +72,38 @@ class Ranks:
 
 
 @functools.cache
-def pool() -> Pool:
+def rank_pool() -> Pool:
     """The process, with PyTorch imported, from which ranks are forked; it ends with this process."""
-    return Pool(environment(threads=1))
+    return Pool(rank_environment(threads=1))
 
 
 @functools.cache
-def started(fabric: str) -> Ranks:
+def started_ranks(fabric: str) -> Ranks:
     return Ranks(fabric)
 
 
 def strategy_names() -> list[Any]:
     """Test parameters: every registered strategy, marked if it needs real ranks."""
     usable = strategies.REGISTRY.usable()  # tests of the others fail with the reason
-    real = {name for name in usable if library(name)}
-    return [pytest.param(name, marks=[pytest.mark.ranks] * (name in real)) for name in strategies.names()]
+    real = {name for name in usable if needed_library(name)}
+    return [pytest.param(name, marks=[pytest.mark.ranks] * (name in real)) for name in strategies.strategy_names()]
 
 
-def library(name: str) -> str | None:
+def needed_library(name: str) -> str | None:
     """The fabric whose library a strategy needs; None if it needs none."""
-    return next((LIBRARIES[needed] for needed in strategies.load(name).requires if needed in LIBRARIES), None)
+    return next((LIBRARIES[needed] for needed in strategies.load_strategy(name).requires if needed in LIBRARIES), None)
 
 
-def need(name: str) -> None:
+def skip_without_library(name: str) -> None:
     """Skip the test if a strategy's library is not installed."""
-    strategy = strategies.load(name)
+    strategy = strategies.load_strategy(name)
     try:
         strategy.check(strategy.parse({}), RunFacts(workers=1, epochs=1))
     except InputError as error:
         pytest.skip(str(error))
 
 
-def run(fabric: str, size: int, setup: Any) -> list[Any]:
+def run_on_ranks(fabric: str, size: int, setup: Any) -> list[Any]:
     """`small.one_rank(fabric, setup)` on `size` ranks of a fabric, at most `RANKS`; returns each rank's result."""
-    need(setup.name)
-    return started(fabric).run(size, setup)
+    skip_without_library(setup.name)
+    return started_ranks(fabric).run(size, setup)

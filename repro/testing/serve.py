@@ -13,12 +13,12 @@ import torch
 
 from repro import fabric as fabrics
 from repro.fabric.base import Fabric
-from repro.rank.main import guarded
+from repro.rank.main import run_guarded
 from repro.testing import small
 from repro.testing.ranks import LIMIT_S
 
 
-def serve(whole: Fabric, folder: Path) -> None:
+def serve_jobs(whole: Fabric, folder: Path) -> None:
     groups: dict[int, Fabric | None] = {}
     number = 0
     while True:
@@ -48,4 +48,4 @@ def serve(whole: Fabric, folder: Path) -> None:
 if __name__ == "__main__":
     torch.set_num_threads(1)
     kind, folder = sys.argv[1:]
-    guarded(lambda: serve(fabrics.load_fabric(kind).start("cpu", "gloo", LIMIT_S), Path(folder)))
+    run_guarded(lambda: serve_jobs(fabrics.load_fabric(kind).start("cpu", "gloo", LIMIT_S), Path(folder)))

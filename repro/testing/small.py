@@ -163,13 +163,16 @@ def run(
     fabric: "mpi" or "torch" for real ranks, "nccl" for virtual ranks with NCCL's rules (`repro.testing.nccl`); by
     default virtual ranks, or real ones if the strategy needs their library.
     """
-    strategy_class = strategies.load(name)
+    strategy_class = strategies.load_strategy(name)
     options = {**strategy_class.conformance, **(options or {})}
     parsed, setup = strategy_class.parse(options), Setup(name, options, **how)
     ranks, exact = strategy_class.ranks(parsed, setup.workers), True
-    home = fabric or real.library(name)
+    home = fabric or real.needed_library(name)
     if home not in (None, "nccl"):
-        results, exact = real.run(home, ranks, replace(setup, blocks=None)), strategy_class(parsed).deterministic
+        results, exact = (
+            real.run_on_ranks(home, ranks, replace(setup, blocks=None)),
+            strategy_class(parsed).deterministic,
+        )
     else:
         start: Callable[..., list[Any]] = by_nccls_rules if home else virtual.run
         results = start(ranks, lambda fabric: one_rank(fabric, setup), NETWORK, costs)
@@ -187,23 +190,23 @@ def assert_same(first: SmallRun, second: SmallRun) -> None:
             torch.testing.assert_close(mine, theirs)
 
 
-def different(one: Any, other: Any) -> list[str]:
+def state_differences(first: Any, other: Any) -> list[str]:
     """The places at which two nested states of dictionaries, lists and tensors differ."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        keys = [key for key in {**one, **other} if key in one and key in other]
-        lone = [f"[{key!r}]" for key in one.keys() ^ other.keys()]
-        return lone + [f"[{key!r}]{place}" for key in keys for place in different(one[key], other[key])]
-    if isinstance(one, list | tuple) and isinstance(other, list | tuple) and len(one) == len(other):
-        return [f"[{at}]{place}" for at, pair in enumerate(zip(one, other)) for place in different(*pair)]
-    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
-        return [] if torch.equal(one, other) else [""]
-    return [] if one == other else [""]
+    if isinstance(first, dict) and isinstance(other, dict):
+        keys = [key for key in {**first, **other} if key in first and key in other]
+        lone = [f"[{key!r}]" for key in first.keys() ^ other.keys()]
+        return lone + [f"[{key!r}]{place}" for key in keys for place in state_differences(first[key], other[key])]
+    if isinstance(first, list | tuple) and isinstance(other, list | tuple) and len(first) == len(other):
+        return [f"[{at}]{place}" for at, pair in enumerate(zip(first, other)) for place in state_differences(*pair)]
+    if isinstance(first, torch.Tensor) and isinstance(other, torch.Tensor):
+        return [] if torch.equal(first, other) else [""]
+    return [] if first == other else [""]
 
 
 def one_rank(fabric: Fabric, setup: Setup) -> tuple:
     """One rank's part of `run`; returns its entries of `SmallRun`'s lists."""
     workers, per_epoch = setup.workers, setup.iterations_per_epoch
-    strategy_class = strategies.load(setup.name)
+    strategy_class = strategies.load_strategy(setup.name)
     batches = Batches(split(), setup.batch, 3, per_epoch * workers)
     if setup.same_data:
         batches = SameForAll(split(), setup.batch, 3, per_epoch, workers)
@@ -271,7 +274,7 @@ def one_rank(fabric: Fabric, setup: Setup) -> tuple:
     return *mine, seconds, state, staleness, weights, counters, sent_at
 
 
-def initial() -> torch.Tensor:
+def initial_weights() -> torch.Tensor:
     """The initial weights (n,) of every run."""
     return ModelShard(model(), SGD, torch.device("cpu")).weights.clone()
 
@@ -283,7 +286,7 @@ def sgd_step(weights: torch.Tensor, total: torch.Tensor, workers: int) -> torch.
 
 def plain_sgd(iterations: int = 12) -> torch.Tensor:
     """The weights (n,) of one worker after so many iterations."""
-    weights = initial()
+    weights = initial_weights()
     for iteration in range(iterations):
         weights = sgd_step(weights, serial_gradient(weights, iteration, 0, 1), 1)
     return weights

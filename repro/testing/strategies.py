@@ -36,12 +36,12 @@ class StrategyConformance:
     def name(self) -> str:
         """The strategy under test; a class that is parametrized with `name` tests several."""
         if own_code.is_place(self.strategy):
-            own_code.admit(self.strategy)
+            own_code.admit_plugin(self.strategy)
         return self.strategy
 
     def most(self, name: str) -> int:
         """The largest number of workers to test."""
-        return real.RANKS if real.library(name) else 6
+        return real.RANKS if real.needed_library(name) else 6
 
     def numbers(self, name: str, *wanted: int) -> list[int]:
         """The wanted numbers of workers, limited by `most`."""
@@ -60,12 +60,12 @@ class StrategyConformance:
 
     def test_one_worker_is_plain_sgd(self, name: str) -> None:
         """Bit for bit, with the options that the strategy calls `neutral`."""
-        neutral = strategies.load(name).neutral
+        neutral = strategies.load_strategy(name).neutral
         assert torch.equal(self.run(name, neutral, workers=1).weights[0], small.plain_sgd())
 
     def test_workers_on_the_same_data_are_one_worker(self, name: str) -> None:
         """If all workers compute on one minibatch, the model equals one worker's up to rounding."""
-        if reason := strategies.load(name).unlike_one_worker:
+        if reason := strategies.load_strategy(name).unlike_one_worker:
             pytest.skip(f"{name} declares unlike_one_worker: {reason}")
         optimizer = small.SGD.model_copy(update={"momentum": 0.9, "weight_decay": 1e-3})
         (workers,) = self.numbers(name, 3)
@@ -94,7 +94,7 @@ class StrategyConformance:
         delays = [[LATE_S * (worker == workers - 1) for worker in range(workers)], [0.0] * workers]
         how: dict[str, Any] = {"workers": workers, "steps": STOP, "drain": False, "delays": delays}
         written, read = self.run(name, **how), self.run(name, stop_and_resume_at=STOP, **how)
-        wrong = small.different(read.states, written.states) if written.exact else []
+        wrong = small.state_differences(read.states, written.states) if written.exact else []
         assert not wrong, f"the loaded state differs from the saved one, by rank: {', '.join(wrong)}"
 
     def exchanging(self, name: str, workers: int, **how: Any) -> small.SmallRun:
@@ -113,7 +113,7 @@ class StrategyConformance:
 
     def test_all_ranks_end_with_the_same_bits(self, name: str) -> None:
         """With each codec, if there is the option."""
-        chosen = strategies.load(name)
+        chosen = strategies.load_strategy(name)
         if not chosen.identical_replicas:
             pytest.skip(f"{name} declares identical_replicas = False")
         codecs = [{"codec": codec} for codec in ("none", "truncate16", "quantize8")]
@@ -136,12 +136,12 @@ class StrategyConformance:
         small.assert_same(first, second)
         if first.exact:
             assert first.losses == second.losses
-        if not real.library(name):  # in virtual time
+        if not real.needed_library(name):  # in virtual time
             assert first.seconds == second.seconds
 
     def test_whoever_is_late(self, name: str) -> None:
         """The weights do not depend on which worker is late, unless the strategy declares otherwise."""
-        chosen = strategies.load(name)
+        chosen = strategies.load_strategy(name)
         if not chosen(chosen.parse(self.options)).deterministic:
             pytest.skip(f"{name} declares deterministic = False")
         (workers,) = self.numbers(name, 3)
@@ -151,7 +151,7 @@ class StrategyConformance:
 
     def test_it_runs_by_nccls_rules(self, name: str) -> None:
         """If it needs nothing that NCCL lacks, its messages do not deadlock there, and the bits are the same."""
-        if lacking := strategies.load(name).requires - NcclRules.capabilities:
+        if lacking := strategies.load_strategy(name).requires - NcclRules.capabilities:
             pytest.skip(f"{name} needs {', '.join(sorted(lacking))}, which NCCL lacks")
         for workers in self.numbers(name, 2, 3):
             here = self.run(name, workers=workers, steps=5)
@@ -159,7 +159,7 @@ class StrategyConformance:
 
     def test_an_unknown_option_is_named(self, name: str) -> None:
         with pytest.raises(InputError, match=f"{name} has no option 'nonsense'"):
-            strategies.load(name).parse({"nonsense": 1})
+            strategies.load_strategy(name).parse({"nonsense": 1})
 
 
 def stop_between(run: small.SmallRun) -> int:

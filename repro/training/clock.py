@@ -35,11 +35,11 @@ class Interval(NamedTuple):
 def split_sides(intervals: Iterable[Interval]) -> tuple[list[Span], list[Span]]:
     """The communication of tasks, and the main line's computation, which may hide it."""
     communication, computation = [], []
-    for one in intervals:
-        if one.line == MAIN_LINE and one.name in COMPUTATION:
-            computation.append((one.start, one.end))
-        elif one.line != MAIN_LINE and one.name == COMMUNICATION:
-            communication.append((one.start, one.end))
+    for interval in intervals:
+        if interval.line == MAIN_LINE and interval.name in COMPUTATION:
+            computation.append((interval.start, interval.end))
+        elif interval.line != MAIN_LINE and interval.name == COMMUNICATION:
+            communication.append((interval.start, interval.end))
     return communication, computation
 
 
@@ -223,7 +223,7 @@ class Clock:
         unread, self._unread = self._unread, []
         times: dict[int, float] = {}
         for line in dict.fromkeys(line for line, *_ in unread):
-            marks = [mark for own, _, start, end, _ in unread if own == line for mark in (start, end)]
+            marks = [mark for mark_line, _, start, end, _ in unread if mark_line == line for mark in (start, end)]
             marks.sort(key=lambda mark: mark.number)  # phases of a task may nest
             times.update(zip((mark.number for mark in marks), device_times.seconds(marks)))
         for line, name, start, end, minibatch in unread:

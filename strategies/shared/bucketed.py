@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from repro.fabric.base import BACKGROUND
-from repro.strategies.shared.data_parallel import AllreduceOptions, compressing
+from repro.strategies.shared.data_parallel import AllreduceOptions, compress_phase
 from repro.training.buckets import Bucket, in_order
 from repro.training.worker import Worker
 
@@ -55,7 +55,7 @@ class BucketedAllreduce:
 
     def _send(self, index: int, gradient: torch.Tensor) -> None:
         bucket = self.buckets[index]
-        with compressing(self.worker, self.allreduces[index]):
+        with compress_phase(self.worker, self.allreduces[index]):
             blocks = self.allreduces[index].compress(gradient[bucket.start : bucket.end])
         self.local.put((index, blocks))
 
@@ -67,7 +67,7 @@ class BucketedAllreduce:
 
     def decompress(self, sums: Sums, out: torch.Tensor) -> None:
         """Decompress an iteration's sums into the vector (n,) that was sent."""
-        with compressing(self.worker, self.allreduces[0]):
+        with compress_phase(self.worker, self.allreduces[0]):
             for bucket, allreduce, blocks in zip(self.buckets, self.allreduces, sums):
                 allreduce.decompress(blocks, out[bucket.start : bucket.end])
 

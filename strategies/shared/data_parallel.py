@@ -44,7 +44,7 @@ class AllreduceOptions:
         return CompressedAllreduce(worker.fabric, n, self.codec, algorithm, channel, self.pieces, seed)
 
 
-def compressing(worker: Worker, allreduce: CompressedAllreduce) -> AbstractContextManager:
+def compress_phase(worker: Worker, allreduce: CompressedAllreduce) -> AbstractContextManager:
     """Phase "compress", also inside another phase; no phase without a codec."""
     return nullcontext() if allreduce.codec.lossless else worker.clock.interruption("compress")
 
@@ -134,11 +134,11 @@ class AllreduceStrategy(DataParallel):
 
     def summed(self, vector: torch.Tensor) -> torch.Tensor:
         """The sum of all workers' vectors (n,), in place."""
-        with compressing(self.worker, self.allreduce):
+        with compress_phase(self.worker, self.allreduce):
             blocks = self.allreduce.compress(vector)  # without a codec views of the vector
         with self.worker.clock.phase("communicate"):
             blocks = self.allreduce.reduce(blocks)
-        with compressing(self.worker, self.allreduce):
+        with compress_phase(self.worker, self.allreduce):
             return self.allreduce.decompress(blocks, vector)
 
     def state_dict(self) -> dict:

@@ -188,8 +188,8 @@ class Eager(DataParallel):
             return {}
         names = ("rounds", "active", "null", "stale", "accepted", "dropped")
         counted = {name: self.partial.counted[name] for name in names}
-        own = {name: self.counts[name] for name in ("late", "missed", "repeated", "syncs")}
-        return counted | {"pending": self.partial.pending} | own
+        counts = {name: self.counts[name] for name in ("late", "missed", "repeated", "syncs")}
+        return counted | {"pending": self.partial.pending} | counts
 
     def state_dict(self) -> dict[str, Any]:
         state = super().state_dict()

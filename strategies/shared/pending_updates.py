@@ -66,7 +66,7 @@ class PendingUpdates:
 
     def state_dict(self, saved: Callable[[Any], Any]) -> dict[str, Any]:
         """The state when settled; saved: copies a result as tensors, lists and tuples."""
-        return {"updates": self.updates, "ready": [(one.updates, saved(one.result)) for one in self.pending]}
+        return {"updates": self.updates, "ready": [(update.updates, saved(update.result)) for update in self.pending]}
 
     def load_state_dict(self, state: dict[str, Any], loaded: Callable[[Any], Any]) -> None:
         """Restore a `state_dict`; loaded: the reverse of `saved`."""

@@ -121,26 +121,26 @@ class Pipeline(Strategy):
         deadlock.check_deadlock(plan)
         layout = plan.layout
         self.stage, self.replica = layout.place(worker.rank)
-        own = layout.stages[self.stage]
+        placed = layout.stages[self.stage]
         groups = [
             worker.fabric.subgroup(layout.replicas_of(stage))
             for stage, blocks in enumerate(layout.stages)
             if blocks.replicas > 1
         ]
         peers = next((group for group in groups if group is not None), None)
-        worker.keep(range(own.first, own.last + 1))
+        worker.keep(range(placed.first, placed.last + 1))
         worker.model_shard.updates_per_iteration = Fraction(worker.workers, plan.group(self.stage))
         self.versions = Versions(worker.model_shard, keep=plan.semantics != "naive")
         self.updates = Updates(worker, plan, self.versions, peers, self.options, lambda: self.passes.needed())
         received: dict[str, Shape] = {}
         if self.stage > 0:
-            received[FORWARD] = shapes[own.first - 1]
+            received[FORWARD] = shapes[placed.first - 1]
         if self.stage < len(layout.stages) - 1:
-            received[BACKWARD] = shapes[own.last]
+            received[BACKWARD] = shapes[placed.last]
         self.messages = Messages(worker.fabric, worker.clock, plan, worker.rank, received, worker.model_shard.device)
         self.look_ahead = LookAhead(self.messages, worker.workers)
         self.passes = Passes(worker, plan, self.versions, self.updates, self.messages)
-        self.predicted_bytes = sum(shape.kept for shape in shapes[own.first : own.last + 1])
+        self.predicted_bytes = sum(shape.kept for shape in shapes[placed.first : placed.last + 1])
 
     # --- the run
     def steps(self, minibatches: int) -> int:

@@ -19,7 +19,7 @@ from repro.algorithms.parameter_server.server import Server
 from repro.algorithms.parameter_server.shard import Shard
 from repro.algorithms.parameter_server.shards import Shards
 from repro.algorithms.parameter_server.wire import Wire
-from repro.core.errors import InputError, unknown
+from repro.core.errors import InputError, unknown_name
 from repro.core.fields import Whole
 from repro.core.not_none import not_none
 from repro.strategies.base import StepReport, Strategy
@@ -44,7 +44,7 @@ class ServerOptions:
 
     def __post_init__(self) -> None:
         if self.push not in PUSHES:
-            raise unknown("strategy.push", self.push, PUSHES)
+            raise unknown_name("strategy.push", self.push, PUSHES)
 
 
 class ShardedServer(Strategy):

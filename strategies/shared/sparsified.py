@@ -10,7 +10,7 @@ from typing import Annotated
 import torch
 from pydantic import Field
 
-from repro.core.errors import InputError, unknown
+from repro.core.errors import InputError, unknown_name
 from repro.core.fields import Count, Share
 from repro.experiment import limits
 from repro.fabric.base import BACKGROUND, MAIN
@@ -42,7 +42,7 @@ class SparseOptions:
     def __post_init__(self) -> None:
         selection.check_selection(self.selection)
         if self.codec not in CODECS:
-            raise unknown("codec of sparse values", self.codec, CODECS)
+            raise unknown_name("codec of sparse values", self.codec, CODECS)
         if self.K > 1 and not self.thread:
             raise InputError(f"strategy.K={self.K}: a pipeline needs strategy.thread=true")
 
@@ -74,7 +74,7 @@ class Sparsified(DataParallel):
         self.check_model(options, block_sizes(shard.blocks))
         self.residual = torch.zeros_like(shard.weights)
         self.momentum_correction = MomentumCorrection(shard) if options.momentum_correction else None
-        self.starts = starts(shard.parameters)
+        self.starts = parameter_starts(shard.parameters)
         names = {id(p): name for name, p in shard.model.named_parameters()}
         self.finiteness = Finiteness([names[id(p)] for p in shard.parameters])
         self.totals = {
@@ -152,11 +152,11 @@ class Sparsified(DataParallel):
         self.settle()
 
     def state_dict(self) -> dict:
-        pending = self.pending.state_dict(lambda parts: [(one.values.clone(), one.indices.clone()) for one in parts])
-        own = {"residual": self.residual.clone(), "totals": self.totals}
+        pending = self.pending.state_dict(lambda parts: [(part.values.clone(), part.indices.clone()) for part in parts])
+        state = {"residual": self.residual.clone(), "totals": self.totals}
         if self.momentum_correction:
-            own["velocity"] = self.momentum_correction.velocity.clone()
-        return super().state_dict() | pending | own
+            state["velocity"] = self.momentum_correction.velocity.clone()
+        return super().state_dict() | pending | state
 
     def load_state_dict(self, state: dict) -> None:
         super().load_state_dict(state)
@@ -172,7 +172,7 @@ class Sparsified(DataParallel):
         self.sparsification.close()
 
 
-def starts(parameters: Sequence[torch.nn.Parameter]) -> torch.Tensor:
+def parameter_starts(parameters: Sequence[torch.nn.Parameter]) -> torch.Tensor:
     """(parameters,) int32: where each parameter begins in the vector of all."""
     sizes = torch.tensor([0, *(p.numel() for p in parameters)][:-1])
     return sizes.cumsum(0).to(torch.int32).to(parameters[0].device)

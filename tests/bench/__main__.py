@@ -13,8 +13,8 @@ from repro.cli.main import run_reporting_errors
 from repro.cli.options import Parser, as_json
 from repro.core import command_process, config_folders
 from repro.core.atomic import write_atomically
-from repro.core.errors import unknown
-from repro.core.fields import checked
+from repro.core.errors import unknown_name
+from repro.core.fields import check_fields
 from repro.core.paths import results_root
 from repro.experiment.config import experiment_names
 from tests.bench import first_step, goals, simulator
@@ -35,11 +35,11 @@ def run_benchmarks() -> None:
     """Run them; each writes its records or rows before the next begins, and its goals."""
     args = parse_arguments()
     command_process.start_guard()
-    with config_folders.used([FOLDER]), command_process.signals_interrupt({}):
+    with config_folders.using_folders([FOLDER]), command_process.signals_interrupt({}):
         experiments = [name.partition("/")[2] for name in experiment_names("bench", args.scale)]
         names = sorted([*experiments, *FUNCTIONS])
         if args.only is not None and args.only not in names:
-            raise unknown("benchmark", args.only, names)
+            raise unknown_name("benchmark", args.only, names)
         judged = {name: judge_benchmark(name, args.scale) for name in names if args.only in (None, name)}
     if args.json:
         print(json.dumps(judged, indent=1))
@@ -58,7 +58,7 @@ def judge_benchmark(name: str, scale: str) -> list[dict[str, Any]]:
         judgements = [
             judgement
             for goal in FUNCTIONS[name].GOALS
-            for judgement in goals.judge(checked(goals.Goal, goal, "goals"), [summary])
+            for judgement in goals.judge(check_fields(goals.Goal, goal, "goals"), [summary])
         ]
     else:
         judgements = goals.judge_experiment(f"bench/{name}", run_again(f"bench/{name}", [], scale))

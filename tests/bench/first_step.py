@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from repro.core.paths import PROJECT
-from repro.probes.shared.stopwatch import spread
+from repro.probes.shared.stopwatch import time_spread
 from repro.records.events import read_events
 from tests.bench import torchrun_script
 
@@ -49,7 +49,7 @@ def measure_rows(scale: str) -> list[dict[str, Any]]:
             where = Path(holder) / str(turn)  # with a new cache: the first command plans, later ones reuse the plan
             for what, measure in measurements(where, epochs).items():
                 times.setdefault(what, []).append(measure())
-    return [{"what": what, "seconds": spread(seconds)} for what, seconds in times.items()]
+    return [{"what": what, "seconds": time_spread(seconds)} for what, seconds in times.items()]
 
 
 def measurements(where: Path, epochs: float) -> dict[str, Callable[[], float]]:

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from repro.answers.tables import columns
 from repro.core.errors import InputError
-from repro.core.fields import Entries, Model, Number, Text, checked
+from repro.core.fields import Entries, Model, Number, Text, check_fields
 from repro.core.not_none import not_none
 from repro.experiment.files import own_file
 
@@ -52,7 +52,7 @@ def judge_experiment(name: str, summaries: Sequence[Mapping[str, Any]]) -> list[
     experiment = own_file(name)
     names = experiment["paper"], experiment["experiment"]
     records = [summary for summary in summaries if (summary["paper"], summary["experiment"]) == names]
-    return [row for goal in experiment.get("goals", ()) for row in judge(checked(Goal, goal, "goals"), records)]
+    return [row for goal in experiment.get("goals", ()) for row in judge(check_fields(Goal, goal, "goals"), records)]
 
 
 def judge(goal: Goal, summaries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

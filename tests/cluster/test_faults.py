@@ -59,7 +59,7 @@ def test_the_bits_of_strategies_that_depend_on_who_is_faster_do_not_count():
 
 
 def test_a_round_has_every_live_fault_on_every_strategy_and_the_seed_decides_it():
-    names, faults = strategies.names(), list(series.FAULTS)
+    names, faults = strategies.strategy_names(), list(series.FAULTS)
     trials = series.plan_trials(names, faults, 3, None)
     assert trials == series.plan_trials(names, faults, 3, len(trials)) != series.plan_trials(names, faults, 4, None)
     assert trials == series.plan_trials(names, faults, 3, 2 * len(trials))[: len(trials)]

@@ -27,7 +27,7 @@ SCRIPT = Path(__file__).resolve().parents[2] / "setup" / "horovod.sh"
 
 @pytest.fixture
 def installed():
-    real.need("horovod")
+    real.skip_without_library("horovod")
 
 
 @pytest.mark.parametrize(
@@ -161,15 +161,18 @@ def test_a_horovod_that_does_not_load_is_one_line_too(monkeypatch):
     monkeypatch.setattr(horovod, "_configured", False)
     monkeypatch.setitem(sys.modules, "horovod", None)
     with pytest.raises(InputError, match=r"strategy horovod: it does not load .*`make setup-horovod`"):
-        horovod.start(None, Options())
+        horovod.start_horovod(None, Options())
 
 
 def test_what_horovod_uses_itself_is_not_given_to_it():
-    assert horovod.variables(Options()) == {"HOROVOD_FUSION_THRESHOLD": "134217728", "HOROVOD_CYCLE_TIME": "1.0"}
-    assert horovod.variables(Options(cycle_ms=1)) == horovod.variables(Options(cycle_ms=1.0))
+    assert horovod.horovod_variables(Options()) == {
+        "HOROVOD_FUSION_THRESHOLD": "134217728",
+        "HOROVOD_CYCLE_TIME": "1.0",
+    }
+    assert horovod.horovod_variables(Options(cycle_ms=1)) == horovod.horovod_variables(Options(cycle_ms=1.0))
 
 
 def test_its_twin_in_virtual_time():
-    twin = strategies.load("horovod").twin
+    twin = strategies.load_strategy("horovod").twin
     assert twin(Options(fusion_mb=2)) == ("wfbp", {"bucket_mb": 0, "first_bucket_mb": 0, "algorithm": "native"})
     assert twin(Options(fp16=True))[1]["codec"] == "truncate16"

@@ -18,7 +18,7 @@ from repro.experiment import files
 from repro.experiment.compose import Composer
 from repro.experiment.launched import config_digest
 from repro.launch import preempted
-from repro.launch.supervise import descendants
+from repro.launch.supervise import live_descendants
 from repro.rank import ends, preemption
 from repro.training.stops import Stop
 from tests.support import cli
@@ -138,7 +138,7 @@ def signalled(results, arguments):
     )
     try:
         wait_until(lambda: evaluations(results) > 1, "two evaluations", over=lambda: process.poll() is not None)
-        for pid in descendants(process.pid):
+        for pid in live_descendants(process.pid):
             words = Path(f"/proc/{pid}/cmdline").read_text()
             if "repro.rank.main" in words and "mpirun" not in words:
                 os.kill(pid, signal.SIGTERM)

@@ -49,9 +49,9 @@ def apart(tmp_path, monkeypatch, possible):
     monkeypatch.setattr(network, "_mine", [])
     monkeypatch.setattr(network, "_lock", [])
     yield tmp_path / "repro-testbed"
-    network.release()
+    network.release_network()
     network.take_down()
-    network.unlock()
+    network.unlock_networks()
 
 
 def namespaces(folder: Path) -> set[str]:
@@ -113,7 +113,7 @@ def test_up_measures_itself_and_down_leaves_nothing(tmp_path, apart):
     state = json.loads((apart / network.KEPT).read_text())
     assert "removed" in repro(tmp_path, "testbed", "down").stdout
     wait_until(lambda: not Path(f"/proc/{other['keeper']}").exists(), "the daemon ends")
-    assert not sweep.marked(state["id"]) and not (apart / network.KEPT).exists()
+    assert not sweep.marked_processes(state["id"]) and not (apart / network.KEPT).exists()
     assert "no shaped network" in repro(tmp_path, "testbed", "down").stdout
     assert json.loads(repro(tmp_path, "testbed", "status", "--json").stdout) == {"networks": [], "in_use_by": None}
 
@@ -123,32 +123,34 @@ def test_what_a_crash_left_is_removed(tmp_path, apart):
     state = json.loads((apart / network.KEPT).read_text())
     entered = subprocess.Popen(
         [sys.executable, "-m", "repro.launch.namespaces.enter", "repro0", "sleep", "300"],
-        env=os.environ | network.find().variables,
+        env=os.environ | network.find_network().variables,
         cwd=PROJECT,
     )
-    wait_until(lambda: len(sweep.marked(state["id"])) >= 3, "the command runs inside")
+    wait_until(lambda: len(sweep.marked_processes(state["id"])) >= 3, "the command runs inside")
     os.kill(made["keeper"], signal.SIGKILL)
-    wait_until(lambda: network.find(network.OWN) is None and not Path(f"/proc/{made['keeper']}").exists(), "it dies")
-    assert sweep.marked(state["id"]) and namespaces(tmp_path)  # a process inside keeps its namespace
+    wait_until(
+        lambda: network.find_network(network.OWN) is None and not Path(f"/proc/{made['keeper']}").exists(), "it dies"
+    )
+    assert sweep.marked_processes(state["id"]) and namespaces(tmp_path)  # a process inside keeps its namespace
     for _ in range(2):  # looking does not forget it
         shown = repro(tmp_path, "testbed", "status").stdout
         assert "no shaped network is up" in shown and f"{entered.pid}" in shown and "testbed down ends them" in shown
     assert "removed" in repro(tmp_path, "testbed", "down").stdout
     assert entered.wait(LIMIT_S) != 0
     wait_until(lambda: not namespaces(tmp_path), "the namespaces go")
-    assert not sweep.marked(state["id"])
+    assert not sweep.marked_processes(state["id"])
 
 
 def test_up_ends_what_a_killed_keeper_left(tmp_path, apart):
     made = up(tmp_path, "--hosts", "2")
     state = json.loads((apart / network.KEPT).read_text())
     inside = [sys.executable, "-m", "repro.launch.namespaces.enter", "repro0", "sleep", "300"]
-    entered = subprocess.Popen(inside, env=os.environ | network.find().variables, cwd=PROJECT)
-    wait_until(lambda: len(sweep.marked(state["id"])) >= 3, "the command runs inside")
+    entered = subprocess.Popen(inside, env=os.environ | network.find_network().variables, cwd=PROJECT)
+    wait_until(lambda: len(sweep.marked_processes(state["id"])) >= 3, "the command runs inside")
     os.kill(made["keeper"], signal.SIGKILL)
-    wait_until(lambda: network.find() is None, "it dies")
+    wait_until(lambda: network.find_network() is None, "it dies")
     again = up(tmp_path, "--hosts", "2")
-    assert again["keeper"] != made["keeper"] and not sweep.marked(state["id"]) and entered.wait(LIMIT_S) != 0
+    assert again["keeper"] != made["keeper"] and not sweep.marked_processes(state["id"]) and entered.wait(LIMIT_S) != 0
 
 
 def test_a_rate_that_cannot_be_reached_is_refused_and_removed(tmp_path, apart):
@@ -163,14 +165,14 @@ def test_a_rate_that_cannot_be_reached_is_refused_and_removed(tmp_path, apart):
         "Gbit/s where 23.9",
     )
     wait_until(lambda: not namespaces(tmp_path), "the namespaces go")
-    assert network.find() is None
+    assert network.find_network() is None
 
 
 def test_one_command_at_a_time_and_the_other_is_named(tmp_path, apart):
-    network.lock()
+    network.lock_networks()
     refused(repro(tmp_path, "testbed", "up"), "a shaped network is in use by", f"process {os.getpid()}")
-    network.unlock()
-    assert network.user() == ""
+    network.unlock_networks()
+    assert network.network_user() == ""
 
 
 # refusals
@@ -189,7 +191,7 @@ def test_one_command_at_a_time_and_the_other_is_named(tmp_path, apart):
 )
 def test_values_that_cannot_be(changes, words):
     with pytest.raises(InputError) as refusal:
-        launch.of(bed(**changes)).check(3)
+        launch.launcher_for(bed(**changes)).check(3)
     assert all(word in str(refusal.value) for word in words) and "\n" not in str(refusal.value)
 
 
@@ -199,7 +201,7 @@ def test_without_the_tools_it_says_how_to_get_them(monkeypatch, tmp_path):
     network.why_not.cache_clear()
     try:
         with pytest.raises(InputError, match=r"no shaped network here: `ip` was not found: apt-get install iproute2"):
-            launch.of(bed()).check(2)
+            launch.launcher_for(bed()).check(2)
     finally:
         network.why_not.cache_clear()
 
@@ -222,7 +224,7 @@ def test_where_namespaces_are_not_permitted_it_says_so(tmp_path):
 def start(launcher: str, ranks: int, program: str, on_message, testbed: testbeds.Testbed | None = None) -> dict:
     program = ["-m", "tests.support.shaped_ranks", program, FABRICS[launcher]]
     try:
-        allocation = launch.of(testbed or bed(launcher)).allocate(ranks, program, 1)
+        allocation = launch.launcher_for(testbed or bed(launcher)).allocate(ranks, program, 1)
     except InputError as refusal:
         skip_if_refused(str(refusal))
         raise
@@ -266,7 +268,7 @@ def test_bytes_go_by_the_link_and_no_faster_than_it(apart, launcher, ranks):
     # from the first rank's start to the last one's end, by the machine's clock: bits at the line rate, less what the
     # buckets at both ends of a link let pass
     seconds = max(mine["ended"] for mine in found) - min(mine["started"] for mine in found)
-    assert seconds > 8e-9 * (share - 2 * links.shaping(RATE).burst) / RATE
+    assert seconds > 8e-9 * (share - 2 * links.link_shaping(RATE).burst) / RATE
     assert network._mine[0].daemon.poll() is None  # kept for the next run of this command
 
 
@@ -289,7 +291,7 @@ def test_a_killed_rank_is_named_and_the_network_goes_on(apart, launcher):
     if launcher == "torchrun" or "Open MPI 5" not in (versions()["mpi"] or ""):  # 5 may see rank 0 give up first
         assert re.search(r"rank 1 (was lost: ended|had ended) by SIGKILL", str(end.value)), end.value
     mine = network._mine[0]
-    wait_until(lambda: set(sweep.marked(mine.state["id"])) <= {mine.daemon.pid}, "all ranks end")
+    wait_until(lambda: set(sweep.marked_processes(mine.state["id"])) <= {mine.daemon.pid}, "all ranks end")
     assert mine.daemon.poll() is None
 
 
@@ -308,13 +310,17 @@ def test_nothing_survives_a_parent_that_is_killed(apart, tmp_path, launcher):
         skip_if_refused(output)
         pytest.fail(output)
     state = json.loads((apart / network.OWN).read_text())
-    assert len(sweep.marked(state["id"])) > 4 and namespaces(tmp_path) and network.user().startswith("process ")
+    assert (
+        len(sweep.marked_processes(state["id"])) > 4
+        and namespaces(tmp_path)
+        and network.network_user().startswith("process ")
+    )
     parent.kill()
     parent.wait()
     parent.stdout.close()
-    wait_until(lambda: not sweep.marked(state["id"]), "all processes end")
+    wait_until(lambda: not sweep.marked_processes(state["id"]), "all processes end")
     wait_until(lambda: not namespaces(tmp_path) and not (apart / network.OWN).exists(), "the network goes")
-    assert network.user() == ""
+    assert network.network_user() == ""
 
 
 @pytest.mark.ranks
@@ -330,7 +336,7 @@ def test_a_run_resumes_to_the_bits_of_other_testbeds_and_records_its_links(apart
     assert facts["rate_gbit"] == RATE and facts["hosts"] == 2 and facts["goodput_gbit_min"] > 0.8 * RATE
     assert facts["round_trip_s"] > 0 and facts["checked_at"]
     # each step both halves of the gradient go there and come back, less what the buckets let pass of each
-    assert again["step"]["mean_s"] > 8e-9 * (again["bytes_sent"] - 4 * links.shaping(RATE).burst) / RATE
+    assert again["step"]["mean_s"] > 8e-9 * (again["bytes_sent"] - 4 * links.link_shaping(RATE).burst) / RATE
     assert "0.1 Gbit/s" in again["hardware"]["network"]
     assert json.loads(repro(tmp_path, "testbed", "status", "--json").stdout)["networks"] == []
 
@@ -344,4 +350,4 @@ def test_runs_by_torch_in_a_network_that_is_up(apart, tmp_path):
     assert shaped["fabric"] == "torch" and shaped["weights_sha256"] == virtual["weights_sha256"]
     facts = shaped["hardware"]["links"]
     assert facts["hosts"] == 4 and facts["checked_at"] == kept["measured"]["checked_at"]
-    assert network.find().state["keeper"] == kept["keeper"]  # not the run's to take down
+    assert network.find_network().state["keeper"] == kept["keeper"]  # not the run's to take down

@@ -278,7 +278,9 @@ def test_from_submission_over_preemption_to_a_published_page(tmp_path, monkeypat
         for module in (paths, catalogue, reference, published_verdicts):
             monkeypatch.setattr(module, "reference_root", lambda: tmp_path / "reference")
         monkeypatch.setattr(archive, "unclean", lambda runs: [])  # of a checkout with changes, as it may be here
-        monkeypatch.setattr(publishing, "render", lambda papers: build("pipesgd", tmp_path / "reference", tmp_path))
+        monkeypatch.setattr(
+            publishing, "render_pages", lambda papers: build("pipesgd", tmp_path / "reference", tmp_path)
+        )
         done = repro(cluster, "publish", "pipesgd")
         assert done.returncode == 0, done.stderr
     place = "slurm-debug-2xgpu-1x1cpu"

@@ -113,7 +113,7 @@ class Native(NcclRules):
     ("chosen", "algorithm"), [({}, "auto"), ({"algorithm": "tree"}, "tree"), ({"codec": "quantize8"}, "ring")]
 )
 def test_the_librarys_allreduce_is_the_default(chosen, algorithm):
-    options = strategies.load("dsync").parse(chosen)
+    options = strategies.load_strategy("dsync").parse(chosen)
 
     def main(fabric):
         return options.allreduce(SimpleNamespace(fabric=fabric, seed=0), 8).algorithm
@@ -148,7 +148,7 @@ NEEDING = [name for name, each in strategies.REGISTRY.usable().items() if each.r
 @pytest.mark.parametrize("name", NEEDING)
 def test_a_strategy_that_cannot_run_on_nccl_is_refused_with_an_alternative(name):
     """Before ranks start if NCCL is configured, else once the ranks have chosen it."""
-    strategy = strategies.load(name)
+    strategy = strategies.load_strategy(name)
     with pytest.raises(InputError) as refused:
         capabilities.check_capabilities(name, strategy.requires, "torch", "nccl")
     message = str(refused.value)

@@ -27,12 +27,12 @@ def in_rank_order(gradients: list[torch.Tensor]) -> torch.Tensor:
 class TestEveryStrategy(StrategyConformance):
     def most(self, name: str) -> int:
         """The small model's number of blocks, if every rank holds a stage."""
-        straight = getattr(strategies.load(name).Options, "config", None) == "straight"
+        straight = getattr(strategies.load_strategy(name).Options, "config", None) == "straight"
         return len(small.model()) if straight else super().most(name)
 
     def test_without_arithmetic_it_takes_the_same_time(self, name: str) -> None:
         """And the same messages and staleness, also if a rank is late."""
-        if real.library(name):
+        if real.needed_library(name):
             pytest.skip(f"{name} has no virtual time")
         (workers,) = self.numbers(name, 3)
         for delays in ((), [[0.02 * (rank == 0) for rank in range(workers)], [0.0] * workers]):
@@ -47,7 +47,7 @@ class TestEveryStrategy(StrategyConformance):
 
 @pytest.mark.parametrize("workers", [2, 3, 6])
 def test_bytes_are_counted(workers):
-    n = small.initial().numel()
+    n = small.initial_weights().numel()
     blocks = [end - start for start, end in collectives.chunk_bounds(n, workers)]
     # in a ring every rank sends every block but one in each half
     ring = [2 * 4 * n - 4 * blocks[(r + 1) % workers] - 4 * blocks[(r + 2) % workers] for r in range(workers)]
@@ -71,7 +71,7 @@ class TestTheExampleOfTheDocs(StrategyConformance):
     strategy = "short_wire"
 
     def test_its_wire_is_shorter(self):
-        assert "short_wire" in strategies.names()
+        assert "short_wire" in strategies.strategy_names()
         whole, half = small.run("short_wire", workers=3), small.run("short_wire", {"wire": "bfloat16"}, workers=3)
         torch.testing.assert_close(whole.weights[0], small.run("dsync", workers=3).weights[0])
         assert len(set(half.digests)) == 1 and half.bytes_sent[0] * 2 == whole.bytes_sent[0]
@@ -116,7 +116,7 @@ class TestPlantedFaults:
     @pytest.mark.parametrize("name", ["diloco", "powersgd"])
     def test_a_state_that_is_not_loaded_is_seen(self, name, monkeypatch):
         """Also if it makes no difference yet."""
-        monkeypatch.setattr(strategies.load(name), "load_state_dict", lambda self, state: None)
+        monkeypatch.setattr(strategies.load_strategy(name), "load_state_dict", lambda self, state: None)
         with pytest.raises(AssertionError, match="iteration"):
             self.kit.test_what_a_checkpoint_holds_is_taken_up(name)
 
@@ -143,7 +143,7 @@ def test_pipe_sgd_with_K_1_is_dsync_with_every_algorithm(algorithm):
 def test_pipe_sgd_is_delayed_sgd(K, workers):
     """w[t] = w[t-1] - lr * mean gradient of iteration t-K+1 (from 1), taken at w[t-K];"""
     steps = 12
-    history = [small.initial()]  # history[t]: weights after t steps
+    history = [small.initial_weights()]  # history[t]: weights after t steps
     totals: list[torch.Tensor] = []
     for t in range(1, steps + 1):
         gradients = [small.serial_gradient(history[-1], t - 1, worker, workers) for worker in range(workers)]
@@ -180,7 +180,7 @@ def test_pipe_sgd_resumes_inside_the_warm_up_and_behind_it():
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 6])
 def test_ps_sync_is_sgd_on_the_sum_in_rank_order(workers):
-    weights = small.initial()
+    weights = small.initial_weights()
     for iteration in range(12):
         gradients = [small.serial_gradient(weights, iteration, worker, workers) for worker in range(workers)]
         weights = small.sgd_step(weights, in_rank_order(gradients), workers)

@@ -147,7 +147,7 @@ def test_checkpoints_left_by_a_command_that_was_killed_after_the_summary_are_rem
     for run in own:
         (run.folder / "checkpoints").mkdir(parents=True)
         (run.folder / "checkpoints" / "iteration000000010.rank0.pt").write_bytes(b"state")
-    with locks.take(own[1].folder / locks.RUN):  # another command works on it
+    with locks.take_lock(own[1].folder / locks.RUN):  # another command works on it
         _, fault = run_unfinished(own, track=False)
     assert fault is None
     assert [(run.folder / "checkpoints").exists() for run in own] == [False, True]
@@ -196,10 +196,10 @@ def test_stop_kills_processes_that_ignore_sigterm(monkeypatch):
     deaf = "trap '' TERM; setsid sh -c \"trap '' TERM; echo ready; sleep 100; sleep 100\" & wait; sleep 100"
     ranks = supervise.Ranks(["sh", "-c", deaf], dict(os.environ), None)
     assert ranks.process.stdout.readline() == "ready\n"
-    family = supervise.descendants(ranks.process.pid)
+    family = supervise.live_descendants(ranks.process.pid)
     assert len(family) >= 2
     ranks.stop()
-    assert not supervise.descendants(*family)
+    assert not supervise.live_descendants(*family)
 
 
 def test_torchrun_leaves_no_folder_behind(tmp_path):

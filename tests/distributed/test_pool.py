@@ -18,7 +18,7 @@ from repro.core.paths import PROJECT
 from repro.experiment.expand import expand
 from repro.experiment.identify import identify
 from repro.launch import pool as pools
-from repro.launch.local import environment
+from repro.launch.local import rank_environment
 from repro.launch.pool import Pool, Pools
 from repro.launch.runner import run_unfinished
 from repro.records.events import read_events
@@ -59,7 +59,7 @@ def several():
 
 @pytest.fixture(scope="module")
 def pool(several):
-    with several.python(1, environment(threads=1)):
+    with several.python(1, rank_environment(threads=1)):
         return several._pools[1]
 
 
@@ -199,14 +199,14 @@ def test_a_signal_sent_with_the_request_is_passed_on(pool, start, tmp_path, sign
 def test_a_stopped_pool_ends_within_a_limit_and_is_named(monkeypatch):
     monkeypatch.setattr(pools, "CHECK_EVERY_S", 0.05)
     with Pools() as several:
-        with pytest.raises(FaultError, match="SIGSTOP"), several.python(1, environment(1)) as python:
+        with pytest.raises(FaultError, match="SIGSTOP"), several.python(1, rank_environment(1)) as python:
             os.kill(several._pools[1].server.pid, signal.SIGSTOP)
             waits = subprocess.run(
                 [python, "-m", "repro", "--version"], capture_output=True, text=True, timeout=LIMIT_S
             )
             assert waits.returncode == -signal.SIGKILL and not waits.stderr
             raise FaultError("a rank was lost")
-        with several.python(1, environment(1)):  # another
+        with several.python(1, rank_environment(1)):  # another
             monkeypatch.setattr(pools, "CHECK_EVERY_S", LIMIT_S)
             os.kill(several._pools[1].server.pid, signal.SIGSTOP)
 
@@ -234,7 +234,7 @@ def test_forked_processes_end_with_their_pool_whose_temporary_folder_may_have_a_
     long = tmp_path / ("x" * 120)
     long.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(long))
-    own = Pool(environment(threads=1))
+    own = Pool(rank_environment(threads=1))
     (tmp_path / "forked_program.py").write_text(textwrap.dedent(PROGRAM))
     words = [own.python, "-m", "forked_program", "wait"]
     variables = os.environ | {"PYTHONPATH": str(tmp_path)}

@@ -23,14 +23,16 @@ from repro.fabric.real.torch_start import Seat, choose_backend
 from repro.launch import local
 from repro.launch.runner import run_unfinished
 from repro.rank import preflight
-from repro.rank.preflight import Facts, disagreement
+from repro.rank.preflight import Facts, find_disagreement
 
 ALIKE = Facts("a", {"torch": "2.13.0+cpu", "Python": "3.11.2"}, "c0de", "mnist (12ab)", "cpu", "mpi")
 
 
 def complaint(*changes: dict) -> str | None:
     """The error of one rank for each change; ranks from the third on are on host b."""
-    return disagreement([replace(ALIKE, **({"host": "ab"[rank // 2]} | each)) for rank, each in enumerate(changes)])
+    return find_disagreement(
+        [replace(ALIKE, **({"host": "ab"[rank // 2]} | each)) for rank, each in enumerate(changes)]
+    )
 
 
 def test_a_server_may_be_on_the_cpu_beside_workers_on_gpus(monkeypatch):
@@ -41,9 +43,9 @@ def test_a_server_may_be_on_the_cpu_beside_workers_on_gpus(monkeypatch):
     config = expand("pipesgd/fig4-mnist", bed, "quick")[0].config
     monkeypatch.setattr(preflight, "gpu_of", lambda device, rank: None if device == "cpu" else f"GPU-{rank}")
     monkeypatch.setattr(preflight, "visible_gpus", lambda device: () if device == "cpu" else ("GPU-0", "GPU-1"))
-    facts = [preflight.facts(SimpleNamespace(rank=rank, name="mpi"), config) for rank in range(3)]
+    facts = [preflight.rank_facts(SimpleNamespace(rank=rank, name="mpi"), config) for rank in range(3)]
     assert [(each.device, each.gpu) for each in facts] == [("cuda", "GPU-0"), ("cuda", "GPU-1"), ("", None)]
-    assert disagreement(facts) is None and preflight.most_on_a_gpu(facts) == 1
+    assert find_disagreement(facts) is None and preflight.most_on_a_gpu(facts) == 1
 
 
 def test_the_number_of_ranks_on_the_fullest_gpu():
@@ -66,8 +68,8 @@ def test_the_record_says_how_many_ranks_share_a_gpu_and_how(ids, mps, shared, th
     here = ["strategy=dsync", "testbed=here", "dataset.standin=always"]
     config = expand("pipesgd/fig4-mnist", here, "quick")[0].config
     facts = [replace(ALIKE, gpu=gpu, mps=runs) for gpu, runs in zip(ids, mps)]
-    monkeypatch.setattr(preflight, "facts", lambda fabric, config: facts[0])
-    checked = preflight.check(SimpleNamespace(exchange=lambda mine: facts), config)
+    monkeypatch.setattr(preflight, "rank_facts", lambda fabric, config: facts[0])
+    checked = preflight.check_ranks(SimpleNamespace(exchange=lambda mine: facts), config)
     recorded = [checked.hardware.get(name) for name in ("gpu_shared_by", "gpu_shared_through")]
     assert recorded == [shared, through] and "gpu_shared_by" not in config.hardware
     assert checked.hardware.get("backend") == (ALIKE.backend if any(ids) else None)
@@ -101,7 +103,7 @@ def test_each_difference_is_one_line_with_both_values_ranks_and_hosts():
 
 
 def test_the_error_of_many_ranks_is_short():
-    line = disagreement([replace(ALIKE, host=f"n{rank}", data=str(rank > 50)) for rank in range(100)])
+    line = find_disagreement([replace(ALIKE, host=f"n{rank}", data=str(rank > 50)) for rank in range(100)])
     assert "ranks 0, 1, 2, 3, 4, 5 and 45 more (hosts n0, n1, n2, n3, n4, n5 and 45 more)" in line and len(line) < 500
 
 

@@ -16,7 +16,9 @@ from repro import strategies
 from repro.testing import real, small
 from tests.support.cli import EXPERIMENT, QUICK, repro, run, summary
 
-DETERMINISTIC = [n for n in strategies.names() if not real.library(n) and strategies.load(n)().deterministic]
+DETERMINISTIC = [
+    n for n in strategies.strategy_names() if not real.needed_library(n) and strategies.load_strategy(n)().deterministic
+]
 
 
 @pytest.fixture
@@ -73,7 +75,7 @@ def test_a_stopped_rank_ends_the_run_with_its_name(results, strategy, launcher):
 
 
 @pytest.mark.ranks
-@pytest.mark.parametrize("name", [name for name in DETERMINISTIC if strategies.load(name).identical_replicas])
+@pytest.mark.parametrize("name", [name for name in DETERMINISTIC if strategies.load_strategy(name).identical_replicas])
 def test_every_fabric_gives_the_same_bits(name):
     """Same named algorithm, same order of summation: the fabric does not matter."""
     ends = [small.run(name, workers=3, fabric=fabric) for fabric in (None, "mpi", "torch")]

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from repro.core.errors import InputError
-from repro.launch.local import environment, find_mpirun
+from repro.launch.local import find_mpirun, rank_environment
 from tests.support.waiting import LIMIT_S
 
 pytestmark = pytest.mark.ranks
@@ -25,7 +25,7 @@ def test_files_at_openmpis_default_place_do_no_harm(tmp_path):
     for path in occupied:
         path.write_text("somebody else's")
     command = [sys.executable, "-m", "repro.launch.apart", mpirun, "-n", "2", "printenv", "OMPI_COMM_WORLD_RANK"]
-    own = environment(threads=1) | {"TMPDIR": str(tmp_path)}
+    own = rank_environment(threads=1) | {"TMPDIR": str(tmp_path)}
     done = subprocess.run(command, env=own, capture_output=True, text=True, timeout=LIMIT_S)
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.split()) == ["0", "1"]

@@ -197,7 +197,7 @@ def test_a_stopped_rank_ends_the_run_with_its_name(tmp_path):
 
 
 def test_its_twin_in_virtual_time():
-    ddp = strategies.load("ddp")
+    ddp = strategies.load_strategy("ddp")
     assert ddp.twin(Options()) == ("wfbp", {"bucket_mb": 25, "first_bucket_mb": 1, "algorithm": "native"})
     assert ddp.twin(Options(bucket_mb=5))[1]["first_bucket_mb"] == 5
     assert ddp.twin(Options(hook="fp16"))[1]["codec"] == "truncate16"
@@ -300,12 +300,12 @@ def test_pipelining_with_clipped_gradients_is_refused(tmp_path):
 
 
 def test_pipelining_its_twin_in_virtual_time_is_our_pipeline():
-    twin = strategies.load(PIPELINING).twin
+    twin = strategies.load_strategy(PIPELINING).twin
     name, options = twin(torch_pipelining.Options(schedule="gpipe", cuts=[1, 2]))
     assert name == "gpipe" and options["config"] == "1-1-1" and options["cuts"] == [1, 2]
     assert twin(torch_pipelining.Options())[1]["config"] == "straight"
     assert twin(torch_pipelining.Options(schedule="interleaved_1f1b")) is None
-    strategies.load(name).parse(options)
+    strategies.load_strategy(name).parse(options)
 
 
 def test_gloo_is_refused_for_stages_on_gpus(monkeypatch):

@@ -9,16 +9,16 @@ import sys
 
 from repro import strategies
 from repro.cli.main import run_reporting_errors
-from repro.cli.options import Parser, as_json, count
+from repro.cli.options import Parser, as_json, parse_count
 from repro.core import command_process, safe_files
-from repro.core.errors import InputError, unknown
+from repro.core.errors import InputError, unknown_name
 from repro.core.paths import results_root
 from tests.faults import series
 
 
 def parse_arguments() -> argparse.Namespace:
     parser = Parser(prog="python -m tests.faults", description="inject faults into real runs and verify recovery")
-    parser.add_argument("--trials", type=count, help="number of trials (default: every fault on every strategy)")
+    parser.add_argument("--trials", type=parse_count, help="number of trials (default: every fault on every strategy)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the plan: order, targets and times of faults")
     parser.add_argument("--minutes", type=float, default=math.inf, help="start no trial after this many minutes")
     parser.add_argument("--strategy", action="append", help="test only this strategy (may be repeated)")
@@ -29,10 +29,10 @@ def parse_arguments() -> argparse.Namespace:
 
 def inject_faults() -> None:
     args = parse_arguments()
-    valid = {"strategy": strategies.names(), "fault": list(series.FAULTS)}
+    valid = {"strategy": strategies.strategy_names(), "fault": list(series.FAULTS)}
     for option, names in valid.items():
         if wrong := next((name for name in getattr(args, option) or () if name not in names), None):
-            raise unknown(option, wrong, names)
+            raise unknown_name(option, wrong, names)
     if not args.minutes > 0:
         raise InputError(f"--minutes {args.minutes:g}: must be above 0")
     folder = results_root() / "faults"

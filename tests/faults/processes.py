@@ -31,7 +31,7 @@ def ranks(folder: Path) -> dict[int, int]:
     """rank -> process id of the ranks of a run below `folder`, without launchers."""
     pids = {}
     for lock in folder.rglob(locks.RANKS):
-        for rank, pid in ends.processes(lock.with_name(ends.FOLDER)).items():
+        for rank, pid in ends.rank_processes(lock.with_name(ends.FOLDER)).items():
             with contextlib.suppress(psutil.Error):  # it has ended, and another may have its number
                 if any(file.path == str(lock.resolve()) for file in psutil.Process(pid).open_files()):
                     pids[rank] = pid

@@ -173,7 +173,7 @@ def outcome_tables(records: Sequence[dict[str, Any]]) -> str:
     """Markdown tables by fault and by strategy: trials, trials in which the fault struck the run, and their
     outcomes."""
     parts = []
-    for what, order in (("fault", list(FAULTS)), ("strategy", strategies.names())):
+    for what, order in (("fault", list(FAULTS)), ("strategy", strategies.strategy_names())):
         rows = []
         for name in order:
             trials = [record for record in records if record[what] == name]

@@ -50,7 +50,7 @@ SAME_BITS = ("eager_quorum",)
 def overrides_of(strategy: str) -> list[str]:
     """The overrides of a strategy's run."""
     chosen = [f"strategy.{option}" for option in OPTIONS.get(strategy, ())]
-    needs = strategies.load(strategy).requires
+    needs = strategies.load_strategy(strategy).requires
     launcher = ["testbed.launcher=torchrun"] if "torch.distributed" in needs else []
     return [*SIZES, *OPTIMIZER, f"strategy={strategy}", *chosen, *launcher]
 
@@ -61,6 +61,6 @@ def ends_with_same_bits(strategy: str) -> bool:
         return True
     import yaml
 
-    kind = strategies.load(strategy)
+    kind = strategies.load_strategy(strategy)
     options = (option.split("=", 1) for option in OPTIONS.get(strategy, ()))
     return kind(kind.parse({name: yaml.safe_load(value) for name, value in options})).deterministic

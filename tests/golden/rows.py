@@ -78,7 +78,7 @@ def distinct(records: Iterable[Record], part: str) -> Iterator[tuple[str, dict[s
 
 def fitting(name: str, options: Mapping[str, Any], workers: int) -> int:
     """Three workers, or as many as the committed run has where the options need them (stages of a pipeline)."""
-    strategy = strategies.load(name)
+    strategy = strategies.load_strategy(name)
     try:
         strategy.check(strategy.parse(options), RunFacts(workers=3, epochs=1))
     except InputError:
@@ -99,7 +99,7 @@ def small_run(
         "build_model": lambda: with_statistics(BLOCKS),
     }
     how |= {"batch": 2, "iterations_per_epoch": small.SAMPLES // 2 // workers, "blocks": lambda rank: seconds}
-    for choice in (options, {**options, **strategies.load(name).conformance}):
+    for choice in (options, {**options, **strategies.load_strategy(name).conformance}):
         with contextlib.suppress(InputError):
             return small.run(name, dict(choice), **how)
     return None
@@ -112,7 +112,7 @@ def numbers_of(run: small.SmallRun) -> dict[str, Any]:
 
 def strategy_rows(records: Iterable[Record]) -> Iterator[Row]:
     for name, options, workers in distinct(records, "strategy"):
-        if real.library(name) is None and (run := small_run(name, options, fitting(name, options, workers))):
+        if real.needed_library(name) is None and (run := small_run(name, options, fitting(name, options, workers))):
             what = f"strategy/{name} {json.dumps(options, sort_keys=True)}"
             yield row(what, (f"strategy/{name}", "fabric/virtual"), numbers_of(run), run.weights)
 

@@ -26,7 +26,7 @@ from repro.answers.pages.paper_page import PaperPage
 from repro.answers.pages.writing import write_text
 from repro.answers.site.build import build as build_site
 from repro.cli import gpu_hours
-from repro.cli.pages import built
+from repro.cli.pages import build_pages
 from repro.core.errors import InputError
 from repro.core.paths import PROJECT, reference_root
 from repro.experiment import config
@@ -164,7 +164,7 @@ def test_what_could_not_be_tried_costs_what_its_training_takes(reported, paper):
     assert file.untried
     for one in file.untried:
         if one.experiment:
-            estimate = gpu_hours.estimate(config.compose(f"{paper}/{one.experiment}", (), "paper"))
+            estimate = gpu_hours.estimate_gpu_hours(config.compose(f"{paper}/{one.experiment}", (), "paper"))
             assert one.gpu_hours == pytest.approx(estimate, rel=0.15), one.what
 
 
@@ -258,10 +258,10 @@ def test_the_site_opens_with_the_overview_after_the_runs_of_one_paper(reported, 
     without_drawing(monkeypatch)
     monkeypatch.setattr("repro.answers.pages.build._pages", pages)
     monkeypatch.setattr("repro.answers.site.build.build", partial(build_site, checkout=tmp_path))
-    monkeypatch.setattr("repro.core.user_cache.load", lambda *of: None)
+    monkeypatch.setattr("repro.core.user_cache.load_cached", lambda *of: None)
     monkeypatch.setenv("REPRO_RESULTS", str(put(tmp_path / "results", [make("D-Sync")])))
     monkeypatch.setenv("REPRO_REPORTS", str(tmp_path / "pages"))
-    first = BeautifulSoup(Path(built("pipesgd")["index"]).read_text(), "html.parser").article
+    first = BeautifulSoup(Path(build_pages("pipesgd")["index"]).read_text(), "html.parser").article
     assert {f"{paper}.html" for paper in PAPERS} <= {link["href"] for link in first("a")}
 
 

@@ -46,4 +46,4 @@ def own_strategy(own: Mapping[str, Any]) -> str:
 
 
 def _everyones() -> dict[str, Any]:
-    return yaml_files.entries(CONFIGS / "config.yaml")
+    return yaml_files.read_entries(CONFIGS / "config.yaml")

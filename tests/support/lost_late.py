@@ -20,4 +20,4 @@ def killed(fabric: MpiFabric) -> None:
 
 
 MpiFabric.close = killed
-main.guarded(lambda: main.main(sys.argv[1], sys.argv[2], Path(sys.argv[3])))
+main.run_guarded(lambda: main.main(sys.argv[1], sys.argv[2], Path(sys.argv[3])))

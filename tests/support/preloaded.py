@@ -21,8 +21,8 @@ from repro.records import reference
 from tests.support.cli import EXPERIMENT
 
 prepare()
-for name in strategies.names():
-    strategies.load(name)
+for name in strategies.strategy_names():
+    strategies.load_strategy(name)
 with contextlib.redirect_stderr(io.StringIO()):
     for testbed in ("here", "virtual"):
         identify(expand(EXPERIMENT, [f"testbed={testbed}", "strategy=dsync", "dataset.standin=always"]))

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from repro.core.fields import checked
+from repro.core.fields import check_fields
 from repro.experiment import config as configs
 from repro.experiment import programs
 from repro.experiment.schema import RunConfig
@@ -61,7 +61,7 @@ def configuration(experiment: str, workers: int, **probe: Any) -> dict[str, Any]
 
 def check(config: dict[str, Any]) -> RunConfig:
     """The configuration, checked as before a run."""
-    typed = checked(RunConfig, config)
+    typed = check_fields(RunConfig, config)
     programs.check(typed)
     return typed
 

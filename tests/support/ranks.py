@@ -25,11 +25,11 @@ FRESH = ("kill", "listeners")  # what a rank means to its launcher, also without
 def pool():
     """Ranks of tests are forked from one process that has imported PyTorch, as those of a command are; it ends with
     this process."""
-    from repro.launch.local import environment  # not in the ranks
+    from repro.launch.local import rank_environment  # not in the ranks
     from repro.launch.pool import Pool
 
     path = [str(Path(__file__).with_name("full_disk")), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return Pool(environment(threads=1) | {"PYTHONPATH": os.pathsep.join(path)})
+    return Pool(rank_environment(threads=1) | {"PYTHONPATH": os.pathsep.join(path)})
 
 
 def launch(fabric, size, program, folder):
@@ -39,7 +39,7 @@ def launch(fabric, size, program, folder):
     arguments = ["-m", "tests.support.ranks", program, fabric, str(folder)]
     started_as = "mpi" if fabric == "emulated" else fabric
     python = sys.executable if program in FRESH else pool().python
-    ranks.launch(started_as, size, arguments, folder, python=python)
+    ranks.launch_ranks(started_as, size, arguments, folder, python=python)
 
 
 @functools.cache
@@ -235,8 +235,8 @@ PROGRAMS = {
 if __name__ == "__main__":
     import torch
 
-    from repro.rank.main import guarded
+    from repro.rank.main import run_guarded
 
     torch.set_num_threads(1)
     program, kind, folder = sys.argv[1:]
-    guarded(lambda: PROGRAMS[program](kind, Path(folder)))
+    run_guarded(lambda: PROGRAMS[program](kind, Path(folder)))

@@ -79,9 +79,9 @@ def kill(fabric):
 
 
 if __name__ == "__main__":
-    from repro.rank.main import guarded
+    from repro.rank.main import run_guarded
     from tests.support.ranks import make_fabric
     from tests.support.waiting import LIMIT_S
 
     program, kind = sys.argv[1:]
-    guarded(lambda: {"traffic": traffic, "wait": wait, "kill": kill}[program](make_fabric(kind, LIMIT_S)))
+    run_guarded(lambda: {"traffic": traffic, "wait": wait, "kill": kill}[program](make_fabric(kind, LIMIT_S)))

@@ -9,7 +9,7 @@ from torch import nn
 
 from repro.fabric.costs import Costs
 from repro.fabric.virtual import fabric as virtual
-from repro.strategies import load
+from repro.strategies import load_strategy
 from repro.testing.small import SGD, NoBatches
 from repro.training.clock import Clock
 from repro.training.device_times import BlockSeconds
@@ -44,7 +44,7 @@ def timed_steps(
     network: virtual.Network, costs: Costs,
 ) -> tuple[float, list[float]]:  # fmt: skip
     """(time when the last rank ends, rank 0's time after each step) of a model on meta tensors."""
-    strategy_class = load(name)
+    strategy_class = load_strategy(name)
     parsed = strategy_class.parse(options)
 
     def main(fabric: virtual.VirtualFabric) -> tuple[float, list[float]]:

@@ -15,7 +15,7 @@ from repro.experiment.expand import expand
 from repro.experiment.schema import RunConfig
 from repro.fabric.costs import Costs
 from repro.fabric.virtual import fabric as virtual
-from repro.rank.programs import run as run_program
+from repro.rank.programs import run_program
 from repro.rank.step_log import StepLog
 from repro.testing import small
 from tests.support.records import read_summary

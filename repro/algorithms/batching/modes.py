@@ -8,7 +8,7 @@ from repro.algorithms.batching.exact import best_batches
 from repro.algorithms.batching.greedy import algorithm1, algorithm2, greedy_batches
 from repro.algorithms.batching.profile import PullProfile, layer_groups
 from repro.algorithms.batching.times import Batches
-from repro.core.errors import unknown
+from repro.core.errors import unknown_name
 
 
 def single_batch(profile: PullProfile) -> Batches:
@@ -35,5 +35,5 @@ MODES = tuple(_DECISIONS)
 def decide_batches(profile: PullProfile, mode: str) -> Batches:
     """The batches of a mode, a partition of layers 1 to L; InputError for an unknown mode."""
     if mode not in _DECISIONS:
-        raise unknown("mode", mode, MODES)
+        raise unknown_name("mode", mode, MODES)
     return _DECISIONS[mode](profile)

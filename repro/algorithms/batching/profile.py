@@ -23,7 +23,7 @@ from pydantic import ConfigDict
 from repro.core import strict_json, yaml_files
 from repro.core.atomic import write_atomically
 from repro.core.errors import InputError
-from repro.core.fields import Count, NonNegative, Whole, checked
+from repro.core.fields import Count, NonNegative, Whole, check_fields
 from repro.core.user_files import check_target, read_profile
 
 
@@ -76,7 +76,7 @@ class PullProfile:
         if not isinstance(decoded, Mapping):
             raise InputError(f"{where}: not a profile: must be a mapping with startup_s, transfer_s, forward_s")
         try:
-            return checked(cls, decoded)
+            return check_fields(cls, decoded)
         except InputError as error:
             raise InputError(f"{where}: {error}") from None
 
@@ -118,7 +118,7 @@ def write_pulls(path: Path | str, profile: PullProfile) -> None:
 def _decoded(text: str, path: Path) -> Any:
     """The value of a JSON or YAML text; InputError if it is neither."""
     with contextlib.suppress(ValueError):
-        return strict_json.parse(text)
+        return strict_json.parse_json(text)
     try:
         return yaml_files.parse_plain(text.encode())
     except (yaml.YAMLError, ValueError) as error:  # ValueError for impossible dates

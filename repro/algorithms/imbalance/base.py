@@ -35,7 +35,7 @@ class Imbalance(ABC):
     @classmethod
     def parse(cls, options: Mapping[str, Any]) -> Any:
         """The options from a mapping; InputError naming an unknown one and the valid ones."""
-        return registry.parse("imbalance", cls.name, cls.Options, options, "imbalance")
+        return registry.parse_options("imbalance", cls.name, cls.Options, options, "imbalance")
 
     @classmethod
     def checksum(cls, options: Any) -> str | None:

@@ -36,4 +36,4 @@ class RandomDraws(Imbalance):
         draws = self.draws(iteration)
         # rank 0 stands for a worker's own: each rank is equally likely
         hits = [[draws.randrange(self.workers) == 0 for _ in range(self.options.number)] for _ in range(self.workers)]
-        return [self.longest if any(own) else 0.0 for own in hits]
+        return [self.longest if any(draws) else 0.0 for draws in hits]

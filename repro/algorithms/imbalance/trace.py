@@ -68,7 +68,7 @@ def read_delays(path: Path, workers: int) -> list[list[float]]:
 
 def _row(text: str, where: str, workers: int) -> list[float]:
     try:
-        row = strict_json.parse(text) if text.startswith("[") else [float(column) for column in text.split(",")]
+        row = strict_json.parse_json(text) if text.startswith("[") else [float(column) for column in text.split(",")]
     except ValueError:
         raise InputError(f"{where}: '{text[:40]}' is neither numbers with commas between nor a JSON list") from None
     for seconds in row:

@@ -42,7 +42,7 @@ class Shards:
                 [(start + a, start + b) for a, b in chunk_bounds(size, servers)] for start, size in zip(starts, sizes)
             ]
             pieces = tuple(tuple(layer[server] for layer in cut) for server in range(servers))
-        offsets = tuple(tuple(accumulate((end - start for start, end in own), initial=0)) for own in pieces)
+        offsets = tuple(tuple(accumulate((end - start for start, end in ranges), initial=0)) for ranges in pieces)
         return cls(pieces, offsets)
 
     @property

@@ -81,7 +81,7 @@ def profile_model(worker: Worker, options: Any, sample: torch.Tensor) -> Profile
     if seconds is None:
         flops = block_flops(model, tuple(sample.shape[1:]), sample.shape[0])
         forward = [count / NOMINAL_FLOPS for count in flops]
-        seconds = BlockSeconds(forward, [BACKWARD_TO_FORWARD * one for one in forward])
+        seconds = BlockSeconds(forward, [BACKWARD_TO_FORWARD * forward_s for forward_s in forward])
         hardware = f"a device of {NOMINAL_FLOPS:g} FLOP/s"
     return profiles.estimate_profile(model, seconds, sample, hardware)
 

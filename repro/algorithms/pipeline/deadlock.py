@@ -92,7 +92,7 @@ def simulate_plan(
         if waiting and not moved:
             rank = min(waiting)
             raise InputError(_deadlock(plan, rank, lists[rank][at[rank]]))
-    return sorted(passes, key=lambda one: (one.end, one.rank))
+    return sorted(passes, key=lambda each: (each.end, each.rank))
 
 
 def check_deadlock(plan: Plan) -> None:

@@ -56,10 +56,10 @@ class Downsets:
         outside = ~self.members.T
         places = {row.tobytes(): place for place, row in enumerate(self.members)}
         sums = np.zeros((len(self.members), len(self.members)))  # [j, i]
-        for place, own in enumerate(self.members):
-            layers = np.flatnonzero(own).tolist()
+        for place, members in enumerate(self.members):
+            layers = np.flatnonzero(members).tolist()
             # no layer of a downset uses its last one: without it, it is a downset too, perhaps one with known sums
-            rest = own.copy()
+            rest = members.copy()
             rest[layers[-1:]] = False
             if layers and (before := places.get(rest.tobytes())) is not None:
                 sums[place], layers = sums[before], layers[-1:]

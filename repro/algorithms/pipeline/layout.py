@@ -58,7 +58,7 @@ class Layout:
         return math.ceil(self.ranks / self.stages[0].replicas)
 
     def first_rank(self, stage: int) -> int:
-        return sum(one.replicas for one in self.stages[:stage])
+        return sum(stage_before.replicas for stage_before in self.stages[:stage])
 
     def place(self, rank: int) -> Place:
         firsts = [0, *accumulate(stage.replicas for stage in self.stages)]

@@ -24,11 +24,13 @@ class Saved:
 def count_saved(weights: Iterable[torch.Tensor]) -> Iterator[Saved]:
     """A context that collects what its forward passes keep besides the weights; also on the meta device."""
     saved = Saved()
-    own = {weight.untyped_storage()._cdata for weight in weights}  # identifies the storage, also on the meta device
+    storages = {
+        weight.untyped_storage()._cdata for weight in weights
+    }  # identifies the storage, also on the meta device
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:
         storage = tensor.untyped_storage()
-        if storage._cdata not in own:
+        if storage._cdata not in storages:
             saved.storages[storage._cdata] = storage  # a reference, so that its address is not reused
         return tensor
 

@@ -21,7 +21,7 @@ from repro.algorithms.pipeline.downsets import Downsets
 from repro.algorithms.pipeline.layers import MOST, Profile
 from repro.algorithms.pipeline.layout import Layout, StageBlocks
 from repro.algorithms.pipeline.levels import Stage, one_level, two_levels
-from repro.core.errors import InputError, unknown
+from repro.core.errors import InputError, unknown_name
 from repro.experiment import limits
 
 
@@ -70,7 +70,7 @@ def best_partition(
     """
     machines, bandwidths = tuple(machines), tuple(bandwidths)
     if cost_model not in COMBINE:
-        raise unknown("cost model", str(cost_model), COMBINE)
+        raise unknown_name("cost model", str(cost_model), COMBINE)
     check_network(machines, bandwidths)
     check_stages(len(profile.layers), machines, straight, replicas)
     cuts = Downsets.of(profile)
@@ -93,9 +93,9 @@ def best_partition(
     order: list[int] = []
     stages = []
     for stage in between_cuts:
-        own = cuts.between(stage.first, stage.last)
-        stages.append(Stage(len(order), len(order) + len(own) - 1, stage.replicas, stage.seconds))
-        order += own
+        stage_cuts = cuts.between(stage.first, stage.last)
+        stages.append(Stage(len(order), len(order) + len(stage_cuts) - 1, stage.replicas, stage.seconds))
+        order += stage_cuts
     return Partition(tuple(stages), seconds, data_parallel, profile.seconds, optima, tuple(order), cuts.about(profile))
 
 

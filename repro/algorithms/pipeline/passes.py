@@ -83,7 +83,7 @@ class Plan:
 
         For the input stage this is NOAM (section 3.2).
         """
-        machines = sum(one.replicas for one in self.layout.stages[stage:])
+        machines = sum(later.replicas for later in self.layout.stages[stage:])
         window = math.ceil(machines / self.replicas(stage))
         if self.in_flight is None:
             return window

@@ -17,7 +17,7 @@ from repro.algorithms.pipeline.layers import Layer, Profile, as_text, parameter_
 from repro.core import strict_json
 from repro.core.atomic import write_atomically
 from repro.core.errors import InputError
-from repro.core.fields import checked
+from repro.core.fields import check_fields
 from repro.core.user_files import check_target, read_profile
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def load_profile(path: Path | str) -> Profile:
     try:
         if published.is_published_format(text):
             return from_json(asdict(published.parse_profile(text, path.name.split(".")[0])))
-        return from_json(strict_json.parse(text))
+        return from_json(strict_json.parse_json(text))
     except ValueError as error:
         other = f"neither JSON of `repro profile` nor lines 'node1 -- ...' ({error})"
         raise InputError(f"{path}: not a profile: {other}") from None
@@ -46,7 +46,7 @@ def from_json(decoded: Any) -> Profile:
     """A profile from decoded JSON; InputError naming missing, unknown and wrong entries."""
     if not isinstance(decoded, dict):
         raise InputError(f"the profile: must be a mapping with {', '.join(field.name for field in fields(Profile))}")
-    return checked(Profile, decoded)
+    return check_fields(Profile, decoded)
 
 
 def write_profile(path: Path | str, profile: Profile) -> None:

@@ -55,9 +55,9 @@ class Graph:
     @classmethod
     def of(cls, good: np.ndarray, seconds: np.ndarray, allowed: np.ndarray) -> Graph:
         layers, _, machines = good.shape
-        one = np.where(good, 1.0, np.inf)
-        reached = least_totals(one, allowed, np.add)  # stages on the way to a node
-        to_go = least_totals(reverse_table(one), reverse_allowed(allowed), np.add)[::-1, ::-1]
+        cost = np.where(good, 1.0, np.inf)
+        reached = least_totals(cost, allowed, np.add)  # stages on the way to a node
+        to_go = least_totals(reverse_table(cost), reverse_allowed(allowed), np.add)[::-1, ::-1]
         fewest = int(reached[layers, machines])
         first, last, r = np.nonzero(good)
         pieces = []

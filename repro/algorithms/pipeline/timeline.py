@@ -25,12 +25,12 @@ def timeline_passes(plan: Plan, forward: int = 1, backward: int = 1) -> list[Pas
 
 def draw_passes(plan: Plan, passes: Sequence[Pass]) -> str:
     """Draw passes. Minibatches count from 1, as in the paper; a star marks a backward pass, a dot an idle unit."""
-    units = int(max(one.end for one in passes))
+    units = int(max(each.end for each in passes))
     width = len(str(plan.minibatches)) + 1
     rows = [[IDLE] * units for _ in range(plan.layout.ranks)]
-    for one in passes:
-        for unit in range(int(one.start), int(one.end)):
-            rows[one.rank][unit] = f"{one.minibatch + 1}{'*' * (one.kind == BACKWARD)}"
+    for each in passes:
+        for unit in range(int(each.start), int(each.end)):
+            rows[each.rank][unit] = f"{each.minibatch + 1}{'*' * (each.kind == BACKWARD)}"
     lines = []
     for rank, row in enumerate(rows):
         stage, replica = plan.layout.place(rank)

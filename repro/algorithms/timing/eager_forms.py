@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from repro.core.errors import unknown
+from repro.core.errors import unknown_name
 from repro.fabric.collectives.activation import INITIATORS, MAJORITY, QUORUM, SOLO
 
 
@@ -20,12 +20,12 @@ def mean_wait_s(initiator: str, p: int, skew_s: float, quorum: int | None = None
         return skew_s * (p * p - 1) / (6 * p)
     if initiator == QUORUM and quorum is not None:
         return skew_s * quorum * (quorum - 1) / (2 * p)
-    raise unknown("initiator", initiator, [*INITIATORS, "allreduce"])
+    raise unknown_name("initiator", initiator, [*INITIATORS, "allreduce"])
 
 
 def active_processes(initiator: str, p: int, quorum: int | None = None) -> float:
     """Expected number of active processes if no two arrive at once (section 6.1; 4.2 rounds majority's to P / 2)."""
     expected = {SOLO: 1.0, MAJORITY: (p + 1) / 2, QUORUM: quorum, "allreduce": p}
     if (active := expected.get(initiator)) is None:
-        raise unknown("initiator", initiator, expected)
+        raise unknown_name("initiator", initiator, expected)
     return float(active)

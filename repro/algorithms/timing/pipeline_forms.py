@@ -32,9 +32,9 @@ def flush_s(
     waiting = list(range(stages))
     while waiting:
         for stage in waiting:
-            own, now = passes[stage], free[stage]
-            while at[stage] < len(own):
-                kind, minibatch = own[at[stage]]
+            pending, now = passes[stage], free[stage]
+            while at[stage] < len(pending):
+                kind, minibatch = pending[at[stage]]
                 step, seconds = (1, forward[stage]) if kind == FORWARD else (-1, backward[stage])
                 if 0 <= stage - step <= last:
                     if (when := arrived.get((kind, stage, minibatch))) is None:

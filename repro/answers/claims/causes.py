@@ -29,8 +29,8 @@ from repro.answers.claims.stats import median
 from repro.answers.claims.value import Value
 from repro.answers.claims.verdict import in_range
 from repro.core import config_folders, yaml_files
-from repro.core.errors import InputError, unknown
-from repro.core.fields import Model, Number, Text, checked
+from repro.core.errors import InputError, unknown_name
+from repro.core.fields import Model, Number, Text, check_fields
 from repro.records.kinds import SIMULATED
 
 TESTED, EXCLUDED, IMPLIED, CONJECTURE = STATUSES = ("tested", "excluded", "implied", "conjecture")
@@ -78,7 +78,7 @@ def read_causes(path: Path, file: File) -> list[Cause]:
     an entry without source, prediction or second number, and for an unknown claim or earlier cause."""
     if not path.is_file():
         return []
-    content = yaml_files.read(path, "causes file")
+    content = yaml_files.read_yaml(path, "causes file")
     if not isinstance(content, list):
         raise InputError(f"{path}: must be a list of causes")
     claims = [claim.id for claim in file.claims if claim.value is not None]
@@ -86,7 +86,7 @@ def read_causes(path: Path, file: File) -> list[Cause]:
     for number, entry in enumerate(content):
         name = f"cause {entry.get('id', number) if isinstance(entry, dict) else number}"
         try:
-            cause = checked(Cause, entry, name)
+            cause = check_fields(Cause, entry, name)
         except InputError as error:
             text = str(error)
             raise InputError(f"{path}: {text if text.startswith(name) else f'{name}: {text}'}") from None
@@ -94,10 +94,10 @@ def read_causes(path: Path, file: File) -> list[Cause]:
         if cause.id in earlier:
             raise InputError(f"{path}: {name} stands there twice")
         if cause.after is not None and cause.after not in earlier:
-            raise InputError(f"{path}: {name}: {unknown('earlier cause', cause.after, earlier)}")
+            raise InputError(f"{path}: {name}: {unknown_name('earlier cause', cause.after, earlier)}")
         for claim in (*cause.predicts, *cause.second, *cause.value):
             if claim not in claims:
-                raise InputError(f"{path}: {name}: {unknown('claim with a number', claim, claims)}")
+                raise InputError(f"{path}: {name}: {unknown_name('claim with a number', claim, claims)}")
         causes.append(cause)
     return causes
 

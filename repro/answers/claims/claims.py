@@ -14,7 +14,7 @@ from repro.answers.claims.value import Value as Value
 from repro.answers.claims.verdict import Effect
 from repro.core import yaml_files
 from repro.core.errors import InputError
-from repro.core.fields import Model, NonNegative, Number, Positive, Text, checked
+from repro.core.fields import Model, NonNegative, Number, Positive, Text, check_fields
 
 
 class Paper(Model):
@@ -304,9 +304,9 @@ class File(Model):
 
 def read(path: Path) -> File:
     """Read a claims file (short forms: `forms.py`); InputError in one line if it is invalid or repeats an id."""
-    content = yaml_files.read(path, "claims file")
+    content = yaml_files.read_yaml(path, "claims file")
     try:
-        file = checked(File, written_out(content, path.parent.name, Claim.model_fields), "claims")
+        file = check_fields(File, written_out(content, path.parent.name, Claim.model_fields), "claims")
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     names = [claim.id for claim in file.claims]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from repro.answers.claims import published_verdicts
 from repro.answers.claims.evaluate import ClaimVerdict
 from repro.core import config_folders
-from repro.core.errors import unknown
+from repro.core.errors import unknown_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,7 +27,7 @@ def claims(paper: str | None = None) -> pd.DataFrame:
     files = (file for reports in config_folders.report_folders() for file in sorted(reports.glob("*/claims.yaml")))
     papers = list(dict.fromkeys(file.parent.name for file in files))
     if paper not in (None, *papers):
-        raise unknown("paper with claims", str(paper), papers)
+        raise unknown_name("paper with claims", str(paper), papers)
     chosen = papers if paper is None else [paper]
     return pd.DataFrame([_row(name, each) for name in chosen for each in published_verdicts.verdicts(name, None)])
 

@@ -32,7 +32,7 @@ from repro.answers.tables.loading import KINDS
 from repro.answers.tables.runs import RECORDED, TARGET, Runs
 from repro.answers.tables.selection import is_busy
 from repro.core import config_folders
-from repro.core.errors import InputError, unknown
+from repro.core.errors import InputError, unknown_name
 from repro.records import catalogue, tidy
 from repro.records.busy import on_busy_machine
 from repro.records.kinds import EMULATED, SIMULATED
@@ -54,7 +54,7 @@ def claims_of(paper: str, folder: Path | None = None) -> File:
         if claim.value is None or (name := claim.value.function) is None:
             continue
         if name not in FUNCTIONS:
-            raise InputError(f"{path}: {unknown(f'function of claim {claim.id}', name, FUNCTIONS)}")
+            raise InputError(f"{path}: {unknown_name(f'function of claim {claim.id}', name, FUNCTIONS)}")
         try:
             inspect.signature(FUNCTIONS[name]).bind(None, **claim.value.arguments)
         except TypeError as error:

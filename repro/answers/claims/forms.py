@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from repro.answers.claims.stats import TIMES
-from repro.core.errors import InputError, unknown
+from repro.core.errors import InputError, unknown_name
 from repro.core.yaml_files import as_entries
 from repro.records.paper_numbers import number, printed
 
@@ -76,13 +76,13 @@ class _Form:
 
     def _of_section(self, entry: Entries, defaults: Entries, names: Entries) -> Iterator[Entries]:
         if wrong := next((name for name in entry if name not in SECTION), None):
-            raise unknown("entry of a section of claims", wrong, SECTION)
+            raise unknown_name("entry of a section of claims", wrong, SECTION)
         if not isinstance(entry["claims"], list):
             raise InputError("a section of claims: claims must be a list")
         own = as_entries(entry.get("defaults") or {}, "defaults of claims")
         allowed = [name for name in self.fields if name != "id"]
         if wrong := next((name for name in own if name not in allowed), None):
-            raise unknown("default of claims", wrong, allowed)
+            raise unknown_name("default of claims", wrong, allowed)
         exceptions, ids = as_entries(entry.get("except") or {}, "except"), set()
         for row in _rows(entry, "a section of claims", names):
             for inner in entry["claims"]:
@@ -90,7 +90,7 @@ class _Form:
                     ids.add(name := str(claim.get("id")))
                     yield _over(claim, as_entries(exceptions.get(name, {}), f"except: {name}"))
         if lacking := next((name for name in exceptions if name not in ids), None):
-            raise unknown("claim of except", lacking, ids)
+            raise unknown_name("claim of except", lacking, ids)
 
 
 def with_number(claim: Entries, paper: str) -> Entries:
@@ -174,7 +174,7 @@ def _filled(value: Any, names: Mapping[str, Any], where: str) -> Any:
     if not isinstance(value, str):
         return value
     if wrong := next((name for name in PLACEHOLDER.findall(value) if name not in names), None):
-        raise unknown(f"placeholder of {where}", wrong, names)
+        raise unknown_name(f"placeholder of {where}", wrong, names)
     if whole := PLACEHOLDER.fullmatch(value):
         return names[whole[1]]
     return PLACEHOLDER.sub(lambda match: str(names[match[1]]), value)

@@ -36,7 +36,7 @@ def differences(paper: str, today: Iterable[ClaimVerdict] | None = None) -> tupl
     """
     path = _path(paper)
     try:
-        published = strict_json.parse(path.read_bytes())
+        published = strict_json.parse_json(path.read_bytes())
         if not isinstance(published, list):
             raise ValueError("must be a list")
         before = {(entry["claim"], entry["kind"]): entry for entry in published}

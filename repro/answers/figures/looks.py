@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from repro.core import yaml_files
-from repro.core.fields import Model, Text, checked
+from repro.core.fields import Model, Text, check_fields
 from repro.core.paths import REPORTS
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ def set_theme() -> None:
 @cache
 def palette() -> dict[str, Look]:
     """Name in the results -> look, in the order of legends; read once."""
-    sections = yaml_files.entries(PALETTE, "palette")
-    return {name: checked(Look, entry, name) for section in sections.values() for name, entry in section.items()}
+    sections = yaml_files.read_entries(PALETTE, "palette")
+    return {name: check_fields(Look, entry, name) for section in sections.values() for name, entry in section.items()}
 
 
 def look(value: Any, place: int = 0) -> Look:

@@ -17,8 +17,8 @@ from repro.answers.claims.stats import number
 from repro.answers.figures.looks import called
 from repro.answers.tables.columns import Filter, chosen, computed, names
 from repro.core import yaml_files
-from repro.core.errors import InputError, unknown
-from repro.core.fields import Model, Positive, Text, checked
+from repro.core.errors import InputError, unknown_name
+from repro.core.fields import Model, Positive, Text, check_fields
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -158,9 +158,9 @@ class File(Model):
 
 def read(path: Path) -> File:
     """A file of specifications; InputError, in one line, if it is not one."""
-    content = yaml_files.read(path, "figures file")
+    content = yaml_files.read_yaml(path, "figures file")
     try:
-        return checked(File, content, "figures")
+        return check_fields(File, content, "figures")
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
 
@@ -189,7 +189,7 @@ def _long(figure: Figure, table: pd.DataFrame, measures: dict[str, str]) -> pd.D
 
 def _require(columns: Iterable[str], table: pd.DataFrame, what: str) -> None:
     if missing := next((column for column in columns if column not in table), None):
-        raise unknown(f"column of {what}", missing, table.columns)
+        raise unknown_name(f"column of {what}", missing, table.columns)
 
 
 TARGET = re.compile(r"to_.+_s")  # a column of `runs`: seconds to a target

@@ -17,7 +17,7 @@ from repro.answers.pages.reference import quoted
 from repro.answers.tables.columns import chosen
 from repro.answers.tables.results import Results
 from repro.core import config_folders
-from repro.core.errors import InputError, unknown
+from repro.core.errors import InputError, unknown_name
 from repro.records import tidy
 
 T = TypeVar("T")
@@ -58,7 +58,7 @@ class Specs:
 
     def _known(self, what: str, name: str, specs: Mapping[str, T]) -> T:
         if name not in specs:
-            raise unknown(f"{what} of {self.page}", name, specs)
+            raise unknown_name(f"{what} of {self.page}", name, specs)
         return specs[name]
 
 
@@ -96,7 +96,7 @@ def table(shown: Shown, results: Results, made: Made) -> pd.DataFrame:
     if shown.table in made:
         return made[shown.table](results)
     if shown.table not in tidy.TABLES:
-        raise unknown(f"table of '{shown.title}'", shown.table, (*tidy.TABLES, *made))
+        raise unknown_name(f"table of '{shown.title}'", shown.table, (*tidy.TABLES, *made))
     names = [shown.experiment] if isinstance(shown.experiment, str) else shown.experiment
     if not names:
         raise InputError(f"'{shown.title}': table {shown.table} needs experiment")

@@ -43,7 +43,7 @@ def send_files(store: Any, experiment: str, info: Any, source: Source) -> None:
         allowed = _is_on_server(place)
         where, remedy = f"{FOLDER}:/PATH", "start the server with --serve-artifacts"
     else:
-        target = _folder_of(store.root, experiment) / safe_files.checked("MLflow run", info.run_id) / "artifacts"
+        target = _folder_of(store.root, experiment) / safe_files.check_plain("MLflow run", info.run_id) / "artifacts"
         if allowed := place == target.as_uri():
             safe_files.make_folder(target)
             safe_files.check_tree(target)
@@ -58,9 +58,9 @@ def send_files(store: Any, experiment: str, info: Any, source: Source) -> None:
 
 def _folder_of(root: Path, experiment: str) -> Path:
     for part in experiment.split("/"):
-        safe_files.checked("MLflow experiment: paper, experiment or kind", part)
+        safe_files.check_plain("MLflow experiment: paper, experiment or kind", part)
     folder = root.resolve() / FOLDER / experiment
-    safe_files.check(folder)
+    safe_files.check_links(folder)
     return folder
 
 

@@ -71,7 +71,7 @@ def curve_points(evaluations: Iterable[Mapping[str, Any]], base: int) -> list[Po
 def sampled_points(folder: Path | None) -> list[Point]:
     """The samples of the machine in a run's folder, a step each; an incomplete line is ignored."""
     try:
-        lines = safe_files.read(folder / SAMPLES).decode("utf-8").splitlines() if folder else []
+        lines = safe_files.read_safely(folder / SAMPLES).decode("utf-8").splitlines() if folder else []
     except (OSError, UnicodeDecodeError):
         return []
     points = []

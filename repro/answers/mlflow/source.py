@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from repro.answers.mlflow.machine import SAMPLES
 from repro.core import safe_files
 from repro.core.errors import InputError
-from repro.core.fields import line
+from repro.core.fields import error_line
 from repro.experiment.files import read_yaml, yaml_of
 from repro.records import kinds, store
 from repro.records.events import read_events
@@ -77,9 +77,9 @@ def of_folder(folder: Path) -> Source | None:
     try:
         identity = Identity.model_validate({name: config[name] for name in Identity.model_fields if name in config})
     except ValidationError as error:
-        raise InputError(f"{path}: not a run's configuration ({line(error)})") from None
+        raise InputError(f"{path}: not a run's configuration ({error_line(error)})") from None
     failure = next((str(event["reason"]) for event in events[-1:] if event["event"] in ENDS), None)
-    digest = _digest(safe_files.read(folder / "events.jsonl") if events else b"")
+    digest = _digest(safe_files.read_safely(folder / "events.jsonl") if events else b"")
     return Source(identity, begun["key"], folder.name, folder, evaluations, digest, failure=failure)
 
 

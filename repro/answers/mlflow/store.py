@@ -168,11 +168,11 @@ def open_store(uri: str, root: Path) -> Any:
     if not is_sqlite(uri):
         return MlflowClient(uri)
     root.mkdir(parents=True, exist_ok=True)
-    safe_files.check(root / DATABASE)
+    safe_files.check_links(root / DATABASE)
     # processes that create the same database at once would corrupt it
     path = root / "mlflow.lock"
-    if (lock := locks.take(path, wait_s=LOCK_S)) is None:
-        raise FaultError(f"{path} is held by {locks.users(path)}, not free within {LOCK_S:g} s")
+    if (lock := locks.take_lock(path, wait_s=LOCK_S)) is None:
+        raise FaultError(f"{path} is held by {locks.lock_users(path)}, not free within {LOCK_S:g} s")
     with lock:
         _check_file(uri)
         try:

@@ -15,7 +15,7 @@ from repro.answers.pages import built, overview
 from repro.answers.pages.built import Built
 from repro.answers.pages.files import Files
 from repro.core import config_folders, error_location, safe_files
-from repro.core.errors import InputError, unknown
+from repro.core.errors import InputError, unknown_name
 from repro.core.not_none import not_none
 from repro.core.paths import REPORTS, reference_root, reports_root
 from repro.core.warnings import warn
@@ -36,13 +36,13 @@ def build(
     results: the only results folder to read (default: workspace and reference, see `repro.answers.tables.loading`);
     out: the folder of the pages (`reports_root()`); say: called with a line before pages are built; pdf: figures as PDF
     too; meanwhile: called while other processes build pages. Equal results give equal bytes. Pages whose inputs have
-    not changed stay as they are (`repro.answers.pages.built`); a page's outdated figures and tables are removed.
+    not changed stay as they are (`repro.answers.pages.build_pages`); a page's outdated figures and tables are removed.
     """
     names = [*overview.papers(), *overview.across()]
     if results == reference_root():  # it holds no runs of other people's papers
         names = [name for name in names if is_ours(name)]
     if paper is not None and paper not in names:
-        raise unknown("paper", paper, names)
+        raise unknown_name("paper", paper, names)
     results, out = Path(results) if results else None, Path(out or reports_root())
     names = names if paper is None else [paper]
     pages = {name: before for name in names if (before := _unchanged(name, results, out, pdf))}
@@ -85,7 +85,7 @@ def _processes(count: int) -> Iterator[Start]:
         return
     fresh = multiprocessing.get_context("forkserver")  # this process may have threads of drawing
     fresh.set_forkserver_preload(["__main__", *IMPORTED])
-    with worker_processes(processes, fresh, config_folders.inherit, config_folders.variable()) as pool:
+    with worker_processes(processes, fresh, config_folders.inherit_folders, config_folders.folders_variable()) as pool:
         yield lambda *work: pool.submit(*work).result
 
 
@@ -131,7 +131,7 @@ def page(name: str, results: Path | None, out: Path, pdf: bool = False) -> Built
         if is_ours(name):
             raise
         folder = str(config_folders.report_folder(name))
-        where = error_location.describe(error, lambda file: file.startswith(folder))
+        where = error_location.describe_error(error, lambda file: file.startswith(folder))
         raise InputError(f"the page of {name} cannot be built: {where}") from None
 
 
@@ -140,6 +140,6 @@ def _sweep(folders: list[Path], written: set[Path]) -> None:
     for path in (path for folder in folders for path in sorted(folder.glob("*"))):
         if path.suffix in GENERATED and path not in written:
             try:
-                safe_files.remove(path)
+                safe_files.remove_safely(path)
             except OSError as error:
                 raise InputError(f"{path}: an outdated figure cannot be removed ({error.strerror})") from None

@@ -75,7 +75,7 @@ def inputs(page: str, results: Path | None, more: Any = None) -> str:
         if results != reference_root():
             runs += [folder / "summary.json" for folder in run_folders(results or results_root(), paper)]
     folder = config_folders.report_folder(page)
-    others = [] if folder.parent == REPORTS else config_folders.state()
+    others = [] if folder.parent == REPORTS else config_folders.folders_state()
     own = [*_below(folder), *_below(CONFIGS), REPORTS / "palette.yaml"]
     own += [*REPORTS.glob("*/*.csv"), *REPORTS.glob("*/__init__.py")]  # pages quote one another
     own += [path for room in READ for path in _below(PACKAGE / room)]

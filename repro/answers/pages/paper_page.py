@@ -32,7 +32,7 @@ from repro.answers.tables.loading import KINDS
 from repro.answers.tables.results import Results
 from repro.answers.tables.results import read as read_results
 from repro.core import config_folders
-from repro.core.errors import InputError, unknown
+from repro.core.errors import InputError, unknown_name
 from repro.core.not_none import not_none
 from repro.core.paths import reference_root
 from repro.records.busy import marked_kind
@@ -123,9 +123,9 @@ class PaperPage:
     def one(self, claim: str, kind: str) -> ClaimVerdict:
         """The verdict on a claim by one kind of number."""
         if claim not in self.by_claim:
-            raise unknown(f"claim on the page of {self.paper}", claim, self.by_claim)
+            raise unknown_name(f"claim on the page of {self.paper}", claim, self.by_claim)
         if kind not in KINDS:
-            raise unknown(f"kind of number of claim {claim}", kind, KINDS)
+            raise unknown_name(f"kind of number of claim {claim}", kind, KINDS)
         return next(one for one in self.by_claim[claim] if one.kind == kind)
 
     def ours(self, claim: str, kind: str = "simulated", part: str = "") -> str:

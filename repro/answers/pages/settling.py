@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from repro.answers.claims.claims import File, Settles
 from repro.answers.pages import untried
-from repro.core.errors import InputError, unknown
+from repro.core.errors import InputError, unknown_name
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ def check(file: File) -> None:
     claims = [claim.id for claim in file.claims]
     for entry in file.settles:
         if entry.machine not in MACHINES:
-            raise InputError(f"settles: {unknown('machine', entry.machine, MACHINES)}")
+            raise InputError(f"settles: {unknown_name('machine', entry.machine, MACHINES)}")
         if wrong := next((name for name in entry.claims if name not in claims), None):
-            raise InputError(f"settles: {unknown('claim', wrong, claims)}")
+            raise InputError(f"settles: {unknown_name('claim', wrong, claims)}")
 
 
 def lines(file: File, unsettled: Sequence[str], numbers: Mapping[str, int]) -> list[str]:

@@ -66,7 +66,7 @@ def write_bytes(path: Path, content: bytes) -> Path:
     """Write a file, replacing it at once; InputError, in one line, if that is not possible."""
     try:
         safe_files.make_folder(path.parent)
-        atomic.replace(path, content, durable=False)
+        atomic.replace_file(path, content, durable=False)
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputError(

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from repro.core import yaml_files
-from repro.core.fields import Model, NonNegative, Text, Whole, checked
+from repro.core.fields import Model, NonNegative, Text, Whole, check_fields
 from repro.core.not_none import not_none
 from repro.core.registry import PLUGINS
 
@@ -60,7 +60,7 @@ def candidates() -> dict[str, Candidate]:
     """The candidates whose strategy is registered, by name, in the file's order: the simplest to use first."""
     known = PLUGINS["strategy"].names()
     return {
-        name: checked(Candidate, entries | {"name": name}, f"{FILE.name}: {name}")
-        for name, entries in yaml_files.read(FILE).items()
+        name: check_fields(Candidate, entries | {"name": name}, f"{FILE.name}: {name}")
+        for name, entries in yaml_files.read_yaml(FILE).items()
         if entries["strategy"] in known
     }

@@ -11,7 +11,7 @@ from repro.answers.ranking.cells import Placed
 from repro.answers.ranking.flips import FASTEST
 from repro.answers.ranking.on_testbed import setting_on
 from repro.answers.ranking.setting import Setting, cluster
-from repro.core.fields import checked
+from repro.core.fields import check_fields
 from repro.experiment import files
 from repro.experiment.config import compose
 from repro.experiment.schema import RunConfig
@@ -76,7 +76,7 @@ def setting_of(headline: Headline) -> Setting:
     own = of_testbed.get(headline.testbed, []) if isinstance(of_testbed, dict) else []
     overrides = [f"testbed={headline.testbed}", f"workers={headline.workers}", *headline.overrides]
     entries = compose(headline.experiment, [*overrides, *(one for one in own if "testbed." in one)], "paper")
-    config = checked(RunConfig, entries)
+    config = check_fields(RunConfig, entries)
     bed: Any = config.testbed
     model, batch = config.model, config.local_batch
     here = setting_on(bed, model.name, model.options, config.dataset.name, batch, headline.workers, headline.late)

@@ -14,7 +14,7 @@ from repro.answers.ranking.against import Compared
 from repro.answers.ranking.candidates import Candidate, candidates
 from repro.answers.ranking.setting import Setting, cluster
 from repro.core import yaml_files
-from repro.core.fields import Count, Model, Positive, Text, checked
+from repro.core.fields import Count, Model, Positive, Text, check_fields
 from repro.experiment.testbeds import testbed_of
 
 load = cache(workload.of)
@@ -60,7 +60,9 @@ class Published(Model):
 
 
 def settings() -> list[Published]:
-    return [checked(Published, one, f"{FILE.name}: {one.get('id')}") for one in yaml_files.read(FILE)["settings"]]
+    return [
+        check_fields(Published, one, f"{FILE.name}: {one.get('id')}") for one in yaml_files.read_yaml(FILE)["settings"]
+    ]
 
 
 def candidate(one: Published, measured: Measured) -> Candidate:

@@ -11,7 +11,7 @@ import torch
 from repro.answers.ranking import workload
 from repro.answers.ranking.setting import Setting, cluster
 from repro.answers.ranking.workload import Workload
-from repro.core.errors import InputError, unknown
+from repro.core.errors import InputError, unknown_name
 from repro.experiment import files, limits
 from repro.experiment.testbeds import testbed_of
 
@@ -107,7 +107,7 @@ def on_gpu(gpu: str, model: str, batch: int, load: Workload) -> Workload:
     devices = {testbed: device for testbed, device in every if device.get("name")}
     own = {bed: device for bed, device in devices.items() if str(device["name"]).lower() == gpu.lower()}
     if not own:
-        raise unknown("GPU", gpu, sorted({str(device["name"]) for device in devices.values()}))
+        raise unknown_name("GPU", gpu, sorted({str(device["name"]) for device in devices.values()}))
     for bed in _testbeds_of(model):
         if "iteration_s" in (device := own.get(bed, {})):
             source = f"published for {gpu}, {device['iteration_s']:g} s a batch of {device['batch']}"

@@ -22,7 +22,7 @@ MOST_LAYERS = 24  # of a coarse profile
 @cache
 def cluster() -> dict[str, Any]:
     """The entries of `cluster.yaml`, checked as a testbed's."""
-    entries = yaml_files.entries(FILE)
+    entries = yaml_files.read_entries(FILE)
     assert isinstance(testbed_of(entries), Simulated)
     return entries
 

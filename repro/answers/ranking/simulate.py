@@ -18,7 +18,7 @@ from repro.answers.ranking.candidates import Candidate
 from repro.answers.ranking.setting import Setting
 from repro.core.registry import PLUGINS
 from repro.fabric.virtual import fabric as virtual
-from repro.probes.shared.steps import observe, summarise
+from repro.probes.shared.steps import observe_steps, summarise_steps
 from repro.probes.shared.synthetic import worker_of
 from repro.strategies.base import Strategy
 from repro.training.device_times import BlockSeconds
@@ -73,9 +73,9 @@ def step(candidate: Candidate, setting: Setting) -> Step:
         if late_s and place.workers > 1:
             late = imbalance.load_imbalance("random_one")
             worker.imbalance = late(late.Options(delay_s=late_s), place.workers, 0)
-        return observe(fabric, kind(parsed), worker, WARMUP, steps)
+        return observe_steps(fabric, kind(parsed), worker, WARMUP, steps)
 
     ranks = kind.ranks(parsed, place.workers)
-    summary = summarise([virtual.run(ranks, rank, setting.network(place), setting.costs)[0]], steps)
+    summary = summarise_steps([virtual.run(ranks, rank, setting.network(place), setting.costs)[0]], steps)
     hidden_s = summary["communication"]["overlapped_s"]
     return Step(summary["observed_s"]["median"], summary["phases"], hidden_s, worlds[0].links.messages)

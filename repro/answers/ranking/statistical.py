@@ -80,5 +80,5 @@ def trainings() -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     for paper in reference.papers():
         for row in reference.check(reference_root() / paper, ("runs",))["runs"]:
             if row["program"] == TRAIN and row["workers"] >= 2:
-                record = strict_json.parse(row["record"])
+                record = strict_json.parse_json(row["record"])
                 yield record["identity"], record["result"].get("targets", {})

@@ -22,7 +22,7 @@ from repro.algorithms.pipeline.memory import count_saved
 from repro.answers.ranking import published_models
 from repro.answers.ranking.setting import coarse, slower
 from repro.core import own_code
-from repro.core.errors import InputError, unknown
+from repro.core.errors import InputError, unknown_name
 from repro.data.base import WORDS
 from repro.training.device_times import BACKWARD_TO_FORWARD
 
@@ -73,7 +73,7 @@ def of(model: str, batch: int, shape: Sequence[int] | None = None) -> Workload:
             return of_module(build(), model, batch, shape or own_shape)
     if model not in models.model_names():
         known = [*models.model_names(), *published_models.BUILD]
-        raise InputError(f"{unknown('model', model, known)}; or FILE.py:Class of a module, or FILE.json")
+        raise InputError(f"{unknown_name('model', model, known)}; or FILE.py:Class of a module, or FILE.json")
     dataset = profiler.usual_dataset(model)
     real = data.load_shapes(dataset)
     built = models.build_model(model, real.input_shape, real.classes, 0, "meta")
@@ -90,9 +90,9 @@ def of_profile(path: Path) -> Workload:
 
 def _loaded(place: str) -> nn.Module:
     """The module that a user's class or function FILE.py:NAME returns."""
-    own_code.admit(place)
+    own_code.admit_plugin(place)
     try:
-        module = own_code.load(place)()
+        module = own_code.load_plugin(place)()
     except InputError:
         raise
     except Exception as error:  # whatever a user's file raises

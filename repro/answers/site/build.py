@@ -15,7 +15,7 @@ from typing import Any
 from repro.answers import collecting
 from repro.answers.site import sources
 from repro.core import locks
-from repro.core.errors import InputError, cannot
+from repro.core.errors import InputError, cannot_access
 from repro.core.paths import PROJECT
 
 WAIT_S = 120.0  # for another build of the same folder
@@ -78,7 +78,7 @@ def build(pages: Path, checkout: Path = PROJECT) -> Site:
     site, work = pages / "site", pages / ".site"
     try:
         work.mkdir(parents=True, exist_ok=True)
-        if (lock := locks.take(work / "lock", wait_s=WAIT_S)) is None:
+        if (lock := locks.take_lock(work / "lock", wait_s=WAIT_S)) is None:
             raise InputError(f"{site}: another command is building it")
         with lock:
             contents = sources.gather(pages, checkout, work / "source", site)
@@ -94,7 +94,7 @@ def build(pages: Path, checkout: Path = PROJECT) -> Site:
     except SphinxError as error:
         raise InputError(f"{site}: the site cannot be built ({error})") from None
     except OSError as error:
-        raise cannot("write", site, error) from None
+        raise cannot_access("write", site, error) from None
     return Site(site / "index.html", strip_escape_sequences(warnings.getvalue()).splitlines())
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from repro.core.errors import InputError, unknown
+from repro.core.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,7 +34,7 @@ def matching(columns: Mapping[str, Sequence[Any]], where: Filter, rows: Iterable
 def listed(table: pd.DataFrame, name: str) -> list[Any]:
     """A column with None for missing values; InputError if the table lacks it."""
     if name not in table:
-        raise unknown("column", name, table.columns)
+        raise unknown_name("column", name, table.columns)
     values, missing = table[name].tolist(), table[name].isna().tolist()
     return [None if lacks else value for value, lacks in zip(values, missing, strict=True)]
 
@@ -54,7 +54,7 @@ def computed(table: pd.DataFrame, column: str) -> pd.Series:
 
     needed = names(column, table)
     if missing := [name for name in needed if name not in table]:
-        raise unknown("column", missing[0], table.columns)
+        raise unknown_name("column", missing[0], table.columns)
     try:
         numbers = table[needed].astype(float)
         if column in numbers:

@@ -104,7 +104,7 @@ def augment_images(
         still = augmentation.crop is None and not pad
         x = _window(x, size, flipped, *((torch.full_like(down, 0.5),) * 2 if still else (down, right)))
     if augmentation.colour:
-        vectors, values, deviation = (move_tensor(torch.tensor(one), x.device) for one in COLOURS)
+        vectors, values, deviation = (move_tensor(torch.tensor(numbers), x.device) for numbers in COLOURS)
         parts = [vectors[:, i] * (augmentation.colour * values[i] / deviation) for i in range(3)]
         first, second, third = (part * _normal(number)[:, None] for part, number in zip(parts, colour))  # (n, 3)
         shift = first + second + third

@@ -20,7 +20,7 @@ from io import BytesIO, FileIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from repro.core.errors import InputError, NotHere, cannot
+from repro.core.errors import InputError, NotHere, cannot_access
 from repro.data import files
 
 PATTERNS = {"train": "*-train-*.tar", "val": "*-val*-*.tar"}
@@ -146,7 +146,7 @@ def read_shard(shard: Path) -> Iterator[Row]:
     except ValueError as error:  # the library's error for a duplicate name
         raise InputError(f"{shard}: {error.args[0]}") from None
     except OSError as error:
-        raise cannot("read", shard, error) from None
+        raise cannot_access("read", shard, error) from None
 
 
 class Shard(FileIO):

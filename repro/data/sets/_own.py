@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from repro.core import error_location, own_code
 from repro.core.errors import InputError, ReproError
-from repro.core.memory import exhausted
+from repro.core.memory import exhausted_memory
 
 if TYPE_CHECKING:
     import torch
@@ -52,7 +52,7 @@ class Own:
     def __init__(self, name: str, source: Any):
         self.name, self.source = name, source
         made = callable(source) and not isinstance(source, Path)
-        self.arguments = own_code.options(source, PARTS) if made else {}
+        self.arguments = own_code.plugin_parameters(source, PARTS) if made else {}
         self.OPTIONS = tuple(self.arguments)
         self.MISSING = f"{name} is missing"
 
@@ -161,9 +161,9 @@ class Own:
         except ReproError:
             raise
         except Exception as error:
-            if exhausted(error):
+            if exhausted_memory(error):
                 raise
-            line = error_location.describe(error, lambda file: Path(file).parent in own_code.folders())
+            line = error_location.describe_error(error, lambda file: Path(file).parent in own_code.plugin_folders())
             raise InputError(f"data set {self.name}: {line}") from error
 
     def _items(self, options: dict[str, Any]) -> tuple[list[Samples], torch.Tensor, str]:

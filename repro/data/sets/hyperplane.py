@@ -20,7 +20,7 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repro.core.fields import Count, Model, NonNegative, Whole, checked
+from repro.core.fields import Count, Model, NonNegative, Whole, check_fields
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset
@@ -48,12 +48,12 @@ OPTIONS = tuple(_Options.model_fields)
 
 def load(root: str | None = None, standin: str = "auto", **options: Any) -> Dataset:
     """The regression; `root` and `standin` have no effect. InputError for invalid options."""
-    return _dataset("hyperplane", "cpu", checked(_Options, options, "dataset"))
+    return _dataset("hyperplane", "cpu", check_fields(_Options, options, "dataset"))
 
 
 def timing(root: str | None = None, **options: Any) -> Dataset:
     """The regression's sizes, on the meta device."""
-    return _dataset("hyperplane (shapes only)", "meta", checked(_Options, options, "dataset"))
+    return _dataset("hyperplane (shapes only)", "meta", check_fields(_Options, options, "dataset"))
 
 
 def find(root: str | None = None) -> Path | None:
@@ -61,16 +61,18 @@ def find(root: str | None = None) -> Path | None:
     return None
 
 
-def _dataset(name: str, device: str, of: _Options) -> Dataset:
+def _dataset(name: str, device: str, options: _Options) -> Dataset:
     from repro.data.base import Dataset
     from repro.data.readers.hyperplane_points import HyperplanePoints
 
     splits = [
-        HyperplanePoints(count, of.dimensions, of.noise, of.seed, part, device)
-        for part, count in (("train", of.samples), ("test", of.test_samples))
+        HyperplanePoints(count, options.dimensions, options.noise, options.seed, part, device)
+        for part, count in (("train", options.samples), ("test", options.test_samples))
     ]
-    digest = hashlib.sha256(f"{of.dimensions} {of.samples} {of.test_samples} {of.noise} {of.seed}".encode())
+    digest = hashlib.sha256(
+        f"{options.dimensions} {options.samples} {options.test_samples} {options.noise} {options.seed}".encode()
+    )
     if device != "meta":  # with samples, because another generator is another data set
         for split in splits:
             digest.update(split.slice(0, 8)[1].numpy().tobytes())
-    return Dataset(name, False, digest.hexdigest(), *splits, classes=1, input_shape=(of.dimensions,))
+    return Dataset(name, False, digest.hexdigest(), *splits, classes=1, input_shape=(options.dimensions,))

@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 from pydantic import Field
 
 from repro.core.errors import InputError
-from repro.core.fields import Count, Model, Whole, checked
+from repro.core.fields import Count, Model, Whole, check_fields
 from repro.data import files
 from repro.data.augmentation import ALL
 from repro.data.readers import shards
@@ -98,7 +98,7 @@ def find(root: str | None = None, name: str = "imagenet") -> Path | None:
 
 def read(folder: Path, **values: Any) -> Dataset:
     """The images in a folder that `find` returned; InputError for too few classes, wrong sizes and unreadable files."""
-    return of_images(folder, checked(_Options, values, "dataset"), "imagenet", (CLASSES, TRAIN, TEST))
+    return of_images(folder, check_fields(_Options, values, "dataset"), "imagenet", (CLASSES, TRAIN, TEST))
 
 
 def of_images(
@@ -183,7 +183,7 @@ def _class(folder: Path, inner: str, label: int) -> list[Row]:
     if not entries:
         raise InputError(f"{folder / inner}: no image ({', '.join(SUFFIXES)}) in it")
     entries.sort(key=lambda entry: entry.name)
-    return [Row(f"{inner}/{one.name}", one.stat().st_size, label, folder / inner / one.name) for one in entries]
+    return [Row(f"{inner}/{file.name}", file.stat().st_size, label, folder / inner / file.name) for file in entries]
 
 
 def of_shards(folder: Path, wanted: int | None, most: int) -> list[list[list[Row]]]:
@@ -192,7 +192,7 @@ def of_shards(folder: Path, wanted: int | None, most: int) -> list[list[list[Row
     count = class_count(wanted, len(parts[0]), f"{folder}: classes 0 to {len(parts[0]) - 1} in the shards of train")
     return [
         [
-            [Row(f"{one.shard.name}/{one.name} {label}", one.size, label, one) for one in part[label]]
+            [Row(f"{entry.shard.name}/{entry.name} {label}", entry.size, label, entry) for entry in part[label]]
             for label in range(count)
         ]
         for part in parts
@@ -218,9 +218,9 @@ def common_size(paths: list[Source], wanted: tuple[int, int] | None) -> tuple[in
 
     sizes = lazy.image_sizes(paths)
     size = wanted or sizes[0]
-    others = [row for row, one in enumerate(sizes) if one != size]
+    others = [row for row, other in enumerate(sizes) if other != size]
     if others:
-        row = next((row for row, one in enumerate(sizes) if one == size), others[-1])
+        row = next((row for row, other in enumerate(sizes) if other == size), others[-1])
         shown = ", ".join(f"{paths[i]} is {sizes[i][1]}x{sizes[i][0]}" for i in dict.fromkeys((others[0], row)))
         raise InputError(
             f"{len(others)} of {len(paths)} images are not {size[1]}x{size[0]} pixels, and "
@@ -249,7 +249,7 @@ def standin(**values: Any) -> Dataset:
     """Synthetic images (repro.data.synthetic_images), by default 1,024 and 256 of 64x64 in 10 classes.
 
     Options of files have no effect."""
-    return synthetic_imagenet(checked(_Options, values, "dataset"), STANDIN, (CLASSES, TRAIN, TEST))
+    return synthetic_imagenet(check_fields(_Options, values, "dataset"), STANDIN, (CLASSES, TRAIN, TEST))
 
 
 def synthetic_imagenet(options: _Options, name: str, whole: tuple[int, int, int]) -> Dataset:
@@ -265,7 +265,7 @@ def synthetic_imagenet(options: _Options, name: str, whole: tuple[int, int, int]
 def shapes(**values: Any) -> tuple[tuple[int, int], int, tuple[int, int, int]]:
     """((training images, test images), classes, shape of an image), by default of all of ImageNet at 227x227."""
     whole = CLASSES, TRAIN, TEST
-    return sizes_of(checked(_Options, values, "dataset"), whole, whole, SIZE)
+    return sizes_of(check_fields(_Options, values, "dataset"), whole, whole, SIZE)
 
 
 def sizes_of(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repro.core.fields import checked
+from repro.core.fields import check_fields
 from repro.data import files
 from repro.data.sets import imagenet
 from repro.data.sets.imagenet import OPTIONS, _Options
@@ -35,15 +35,17 @@ def find(root: str | None = None) -> Path | None:
 
 def read(folder: Path, **values: Any) -> Dataset:
     """The images in a folder that `find` returned; InputError as in `imagenet.read`."""
-    return imagenet.of_images(folder, checked(_Options, values, "dataset"), "imagenet22k", (CLASSES, TRAIN, None), SIZE)
+    return imagenet.of_images(
+        folder, check_fields(_Options, values, "dataset"), "imagenet22k", (CLASSES, TRAIN, None), SIZE
+    )
 
 
 def standin(**values: Any) -> Dataset:
     """A synthetic stand-in, by default with the sizes of the stand-in of `imagenet`."""
-    return imagenet.synthetic_imagenet(checked(_Options, values, "dataset"), STANDIN, (CLASSES, TRAIN, TEST))
+    return imagenet.synthetic_imagenet(check_fields(_Options, values, "dataset"), STANDIN, (CLASSES, TRAIN, TEST))
 
 
 def shapes(**values: Any) -> tuple[tuple[int, int], int, tuple[int, int, int]]:
     """((training images, test images), classes, shape of an image), by default of all images at 224x224."""
     whole = CLASSES, TRAIN, TEST
-    return imagenet.sizes_of(checked(_Options, values, "dataset"), whole, whole, SIZE)
+    return imagenet.sizes_of(check_fields(_Options, values, "dataset"), whole, whole, SIZE)

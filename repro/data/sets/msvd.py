@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from repro.core.errors import NotHere
-from repro.core.fields import Count, Model, checked
+from repro.core.fields import Count, Model, check_fields
 from repro.data import files
 from repro.data.files import File, combined_checksum
 from repro.data.readers.tokens import OWN, build_vocabulary
@@ -84,7 +84,7 @@ def load(root: str | None = None, standin: str = "auto", **values: Any) -> Datas
     missing."""
     from repro.data.readers.clip_features import Extracted, Generated
 
-    options = checked(_Options, values, "dataset")
+    options = check_fields(_Options, values, "dataset")
     folder = None if standin == "always" else find(root)
     extracted = None if folder is None else files.find_folder("msvd/features", root)
     if standin == "never" and extracted is None:
@@ -105,7 +105,7 @@ def load(root: str | None = None, standin: str = "auto", **values: Any) -> Datas
 
 def timing(root: str | None = None, **values: Any) -> Dataset:
     """Sizes only, on the meta device: the real ones if the captions are found, else those of the stand-in."""
-    options = checked(_Options, values, "dataset")
+    options = check_fields(_Options, values, "dataset")
     folder = find(root)
     name = f"{'msvd' if folder else STANDIN} (shapes only)"
     parts = _clips(folder, options)

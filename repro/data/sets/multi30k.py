@@ -29,7 +29,7 @@ import numpy as np
 from pydantic import Field
 
 from repro.core.errors import InputError
-from repro.core.fields import Count, Model, checked
+from repro.core.fields import Count, Model, check_fields
 from repro.data import counter_rng, files
 from repro.data.files import File, combined_checksum, gzipped_text
 from repro.data.readers.tokens import OWN, UNK, Pair, build_vocabulary, pair_length
@@ -74,7 +74,7 @@ def find(root: str | None = None) -> Path | None:
 def read(folder: Path, **values: Any) -> Dataset:
     """The real pairs in a folder that `find` returned; InputError for a malformed file, or different numbers of
     lines."""
-    options = checked(_Options, values, "dataset")
+    options = check_fields(_Options, values, "dataset")
     parts = [read_pairs(folder, part) for part in ("train", "val")]
     words = (word for pair in parts[0] for side in pair for word in side)
     numbers = build_vocabulary(words, options.vocabulary or VOCABULARY)
@@ -91,7 +91,7 @@ def encode_words(sentence: list[str], numbers: dict[str, int]) -> np.ndarray:
 
 def standin(**values: Any) -> Dataset:
     """Generated pairs, the same on every machine."""
-    options = checked(_Options, values, "dataset")
+    options = check_fields(_Options, values, "dataset")
     words = options.vocabulary or VOCABULARY
     train, test = (_generated(part, count, words) for part, count in (("train", TRAIN), ("test", TEST)))
     digest = hashlib.sha256(b"".join(side.astype("<i8").tobytes() for pair in train + test for side in pair))

@@ -26,7 +26,7 @@ import numpy as np
 from pydantic import Field
 
 from repro.core.errors import InputError
-from repro.core.fields import Count, Model, checked
+from repro.core.fields import Count, Model, check_fields
 from repro.data import files
 from repro.data.files import File, combined_checksum
 from repro.data.readers.tokens import build_vocabulary
@@ -69,7 +69,7 @@ def find(root: str | None = None) -> Path | None:
 
 def read(folder: Path, **values: Any) -> Dataset:
     """The real text in a folder that `find` returned; InputError for a word that the training text lacks."""
-    options = checked(_Options, values, "dataset")
+    options = check_fields(_Options, values, "dataset")
     texts = {part: read_sentences(folder / f"ptb.{part}.txt") for part in COUNTS}
     words = itertools.chain(itertools.repeat(EOS, len(texts["train"])), *texts["train"])
     known = build_vocabulary(words, sys.maxsize, first=0)
@@ -82,7 +82,7 @@ def read(folder: Path, **values: Any) -> Dataset:
 
 def standin(**values: Any) -> Dataset:
     """A generated language of 10,000 words, the same on every machine."""
-    options = checked(_Options, values, "dataset")
+    options = check_fields(_Options, values, "dataset")
     draw = np.random.RandomState(0)
     table = _zipf(draw, CLASSES * SUCCESSORS).reshape(CLASSES, SUCCESSORS).tolist()
     counts = (
@@ -96,7 +96,7 @@ def standin(**values: Any) -> Dataset:
 
 def shapes(**values: Any) -> tuple[tuple[int, int], int, tuple[int]]:
     """((training words, test words) to predict, classes, shape of a sequence)."""
-    options = checked(_Options, values, "dataset")
+    options = check_fields(_Options, values, "dataset")
     counts = COUNTS["train"], COUNTS[options.test_text or "valid"]
     train, test = (min(most, wanted or most) - 1 for most, wanted in zip(counts, (options.words, options.test_words)))
     return (train, test), CLASSES, (options.bptt or BPTT,)

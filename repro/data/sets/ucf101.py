@@ -40,7 +40,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
 
 from repro.core.errors import InputError, NotHere
-from repro.core.fields import Count, Model, checked
+from repro.core.fields import Count, Model, check_fields
 from repro.data import files
 from repro.data.readers import ucf101_lists
 from repro.data.readers.ucf101_lists import CLASSES, FEATURES, MIRRORS, Frames, Video, find_lists
@@ -95,7 +95,7 @@ def load(root: str | None = None, standin: str = "auto", **values: Any) -> Datas
     missing."""
     from repro.data.readers.video_features import Extracted, Generated
 
-    options = checked(_Options, values, "dataset")
+    options = check_fields(_Options, values, "dataset")
     folder = None if standin == "always" else find_lists(root)
     extracted = None if folder is None else files.find_folder("ucf101/features", root)
     if standin == "never" and extracted is None:
@@ -123,7 +123,7 @@ def extract(videos: str, root: str | None, device: str, say: Callable[[str], Any
     from repro.data import extract_ucf101
     from repro.data.fetch import fetch_dataset
 
-    options = checked(_Options, values, "dataset")
+    options = check_fields(_Options, values, "dataset")
     lists = find_lists(root) or fetch_dataset("ucf101")
     wanted = [video for part in options.chosen(_videos(lists, options.split or 1)) for video in part]
     out = files.find_folder("ucf101/features", root) or files.cache_root() / "ucf101" / "features"
@@ -132,7 +132,7 @@ def extract(videos: str, root: str | None, device: str, say: Callable[[str], Any
 
 def timing(root: str | None = None, **values: Any) -> Dataset:
     """Lengths only, on the meta device: the real ones if the lists are found, else those of the stand-in."""
-    options = checked(_Options, values, "dataset")
+    options = check_fields(_Options, values, "dataset")
     folder = find_lists(root)
     parts = options.chosen(_videos(folder, options.split or 1))
     name = "ucf101 (shapes only)" if folder else f"{STANDIN} (shapes only)"

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import torch
 
-from repro.core.errors import InputError, unknown
+from repro.core.errors import InputError, unknown_name
 from repro.fabric.base import ANY_SOURCE, SIGNALS, Fabric, Work
 
 SOLO, MAJORITY, QUORUM = "solo", "majority", "quorum"  # which rank starts a round (section 4)
@@ -24,7 +24,7 @@ ARRIVED, CLOSE = -1, -2
 def check_activation(initiator: str, quorum: int | None, size: int | None = None) -> None:
     """InputError unless the initiator exists and its quorum fits `size` ranks (None: not known yet)."""
     if initiator not in INITIATORS:
-        raise unknown("initiator", str(initiator), INITIATORS)
+        raise unknown_name("initiator", str(initiator), INITIATORS)
     if initiator != QUORUM:
         return
     whole = isinstance(quorum, int) and not isinstance(quorum, bool)

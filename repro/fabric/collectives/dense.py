@@ -11,7 +11,7 @@ from functools import partial
 
 import torch
 
-from repro.core.errors import unknown
+from repro.core.errors import unknown_name
 from repro.fabric.base import MAIN, DoneWork, Fabric, Work
 from repro.fabric.codecs import Codec, NoCodec
 from repro.fabric.collectives.blocks import TAG, chunk_bounds, cut_vector, piece_bounds, reduce_cost, spend_sync
@@ -263,7 +263,7 @@ ALLREDUCE: dict[str, Callable[[Fabric, torch.Tensor, int], None]] = {
 def allreduce_algorithm(name: str) -> Callable[[Fabric, torch.Tensor, int], None]:
     """The allreduce `name`; InputError listing the valid names for another."""
     if name not in ALLREDUCE:
-        raise unknown("allreduce algorithm", name, [*ALLREDUCE, "native", "auto"])
+        raise unknown_name("allreduce algorithm", name, [*ALLREDUCE, "native", "auto"])
     return ALLREDUCE[name]
 
 

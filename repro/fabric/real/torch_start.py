@@ -16,7 +16,7 @@ from typing import Any
 import torch.distributed as dist
 from torch.distributed.rendezvous import rendezvous
 
-from repro.core.errors import InputError, unknown
+from repro.core.errors import InputError, unknown_name
 from repro.fabric.base import FabricError
 from repro.fabric.real.gpus import gpu_of, pick_device, too_few_gpus, visible_gpus
 from repro.fabric.real.nccl import NcclFabric
@@ -41,7 +41,7 @@ def start(device: str, backend: str = "auto", timeout_s: float = 120.0) -> Torch
     "nccl" and two ranks would share a GPU; FabricError if the ranks do not meet within `timeout_s`.
     """
     if backend not in BACKENDS:
-        raise unknown("testbed.backend", str(backend), BACKENDS)
+        raise unknown_name("testbed.backend", str(backend), BACKENDS)
     if device == "cpu" and backend != "nccl":
         return TorchFabric("gloo", timeout_s)
     limit = timedelta(seconds=timeout_s)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from repro.core.errors import unknown
+from repro.core.errors import unknown_name
 from repro.fabric.base import MAIN, Fabric
 from repro.fabric.collectives.blocks import TAG
 from repro.fabric.collectives.dense import binomial_broadcast, ring_allgather
@@ -57,7 +57,7 @@ ALLGATHERS = {"doubling": doubling_allgather, "ring": ring_allgather}
 def check_allgather(name: str) -> None:
     """InputError unless the allgather exists."""
     if name not in ALLGATHERS:
-        raise unknown("allgather", name, ALLGATHERS)
+        raise unknown_name("allgather", name, ALLGATHERS)
 
 
 def topk_allgather(
@@ -65,7 +65,7 @@ def topk_allgather(
 ) -> list[Sparse]:
     """Every rank's elements in rank order (Algorithm 1, lines 13 and 14); `message` has this rank's, packed."""
     check_allgather(algorithm)
-    return [wire.unpack(one) for one in ALLGATHERS[algorithm](fabric, message, channel)]
+    return [wire.unpack(packed) for packed in ALLGATHERS[algorithm](fabric, message, channel)]
 
 
 def gtopk_allreduce(fabric: Fabric, mine: Sparse, wire: Wire, channel: int = MAIN) -> Reduced:

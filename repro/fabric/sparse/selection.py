@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import torch
 
-from repro.core.errors import unknown
+from repro.core.errors import unknown_name
 from repro.fabric.sparse import host as sparse_host
 from repro.fabric.sparse.gradients import EMPTY, Sparse, largest_mask, mask_positions
 
@@ -155,4 +155,4 @@ METHODS: dict[str, Callable[[torch.Tensor, int], torch.Tensor]] = {"exact": sele
 def check_selection(how: str) -> None:
     """InputError unless the selection method exists."""
     if how not in METHODS:
-        raise unknown("selection", how, METHODS)
+        raise unknown_name("selection", how, METHODS)

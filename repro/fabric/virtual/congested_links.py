@@ -45,8 +45,8 @@ class CongestedLinks(Links):
         starting, self.starting = self.starting, []
         self.under_way += len(starting)
         self.beta = self.network.beta * self.network.slowdown(self.under_way)
-        for one in starting:
-            super().between_hosts(*one._replace(left=partial(self._left, one.left)))
+        for flow in starting:
+            super().between_hosts(*flow._replace(left=partial(self._left, flow.left)))
 
     def _left(self, left: Callable[[], None]) -> None:
         self.under_way -= 1

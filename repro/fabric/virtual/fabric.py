@@ -228,9 +228,9 @@ def run(
         world.scheduler.run()
     finally:
         torch.set_num_threads(threads)
-    own = [task.error for task in world.scheduler.tasks if task.error and task.error is not world.scheduler.failure]
-    if own:
-        raise own[0]
+    errors = [task.error for task in world.scheduler.tasks if task.error and task.error is not world.scheduler.failure]
+    if errors:
+        raise errors[0]
     if world.scheduler.failure:
         raise world.scheduler.failure
     return [task.result for task in tasks]

@@ -34,46 +34,46 @@ def main(arguments: Sequence[str]) -> NoReturn:
         command = ["sh", "-c", " ".join(command)]
     network, parent = json.loads(os.environ[VARIABLE]), os.getppid()
     try:
-        join(network, name)
+        join_host(network, name)
         linux.killed_with_parent(parent)  # after joining, because entering a user namespace resets it
         if name == SWITCH_NAME:
-            furnish(network, name)
+            furnish_host(network, name)
             os.execvp(command[0], command)
-        sys.exit(contain(network, name, lambda: os.execvp(command[0], command)))
+        sys.exit(run_contained(network, name, lambda: os.execvp(command[0], command)))
     except OSError as error:
         print(f"{name}: {error.filename or 'cannot enter'}: {error.strerror}", file=sys.stderr)
         sys.exit(SIGNALLED - 1)
 
 
-def join(network: Mapping[str, Any], name: str) -> None:
+def join_host(network: Mapping[str, Any], name: str) -> None:
     """Move this process into a host's network, and into the user namespace that owns it."""
     daemon = f"/proc/{network['keeper']}"
     if network["own_user"] and os.stat(f"{daemon}/ns/user") != os.stat("/proc/self/ns/user"):
-        linux.enter(f"{daemon}/ns/user")
+        linux.enter_namespace(f"{daemon}/ns/user")
     (host,) = (each for each in (network["switch"], *network["hosts"]) if each["name"] == name)
-    linux.enter(f"{daemon}/fd/{host['handle']}")
+    linux.enter_namespace(f"{daemon}/fd/{host['handle']}")
 
 
-def furnish(network: Mapping[str, Any], name: str) -> None:
+def furnish_host(network: Mapping[str, Any], name: str) -> None:
     """Give this process its own host name, IPC and mounts: an empty /dev/shm and an /etc/hosts with all hosts."""
-    linux.unshare(linux.NEWUTS | linux.NEWIPC | linux.NEWNS)
+    linux.unshare_namespaces(linux.NEWUTS | linux.NEWIPC | linux.NEWNS)
     linux.set_hostname(name)
-    linux.mount("none", "/", None, linux.MS_REC | linux.MS_PRIVATE)
-    linux.mount("tmpfs", "/dev/shm", "tmpfs")
+    linux.mount_filesystem("none", "/", None, linux.MS_REC | linux.MS_PRIVATE)
+    linux.mount_filesystem("tmpfs", "/dev/shm", "tmpfs")
     names = Path("/dev/shm/hosts")
     names.write_text(hosts_file([network["switch"], *network["hosts"]]))
     if Path("/etc/hosts").exists():
-        linux.mount(str(names), "/etc/hosts", None, linux.MS_BIND)
+        linux.mount_filesystem(str(names), "/etc/hosts", None, linux.MS_BIND)
 
 
-def contain(network: Mapping[str, Any], name: str, run: Callable[[], Any]) -> int:
+def run_contained(network: Mapping[str, Any], name: str, run: Callable[[], Any]) -> int:
     """Call `run` in a new PID namespace inside the host; returns its exit status.
 
     There are two processes in between: this one, which forwards signals, and the namespace's first, which the kernel
     kills when this one ends, together with everything in the namespace.
     """
-    linux.unshare(linux.NEWPID)
-    furnish(network, name)
+    linux.unshare_namespaces(linux.NEWPID)
+    furnish_host(network, name)
     outside = os.getpid()
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, AWAITED)
     first = os.fork()
@@ -81,7 +81,7 @@ def contain(network: Mapping[str, Any], name: str, run: Callable[[], Any]) -> in
         return _wait_for(first)
     linux.killed_with_parent(outside)
     with contextlib.suppress(OSError):  # not permitted in a container that hides parts of /proc
-        linux.mount("proc", "/proc", "proc")
+        linux.mount_filesystem("proc", "/proc", "proc")
     child = os.fork()
     if child:
         os._exit(_wait_for(child))

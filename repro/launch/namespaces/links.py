@@ -72,13 +72,13 @@ TESTED = {
 }
 
 
-def settings(rate_gbit: float) -> dict[str, str]:
+def host_settings(rate_gbit: float) -> dict[str, str]:
     """A host's settings below /proc/sys/net."""
-    own_queue = max(2 * shaping(rate_gbit).segment, round(OWN_QUEUE_S * rate_gbit * 1e9 / 8))
+    own_queue = max(2 * link_shaping(rate_gbit).segment, round(OWN_QUEUE_S * rate_gbit * 1e9 / 8))
     return SETTINGS | {"ipv4/tcp_limit_output_bytes": str(own_queue)}
 
 
-def shaping(rate_gbit: float) -> Shaping:
+def link_shaping(rate_gbit: float) -> Shaping:
     tested = TESTED[min(each for each in TESTED if each >= rate_gbit)]
     return tested if rate_gbit >= 1 else replace(tested, queue=round(QUEUE_S * rate_gbit * 1e9 / 8))
 
@@ -96,21 +96,21 @@ class LinkError(Exception):
     """An error message of `ip` or `tc`."""
 
 
-def tool(name: str) -> str | None:
+def find_tool(name: str) -> str | None:
     """The path of `ip` or `tc`, or None."""
     return shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", ""), *SYSTEM_FOLDERS]))
 
 
-def build(rate_gbit: float, count: int) -> tuple[Host, list[Host]]:
+def build_network(rate_gbit: float, count: int) -> tuple[Host, list[Host]]:
     """Make the switch and `count` hosts. This process must be root of its namespaces; it ends up in the switch.
 
     OSError or LinkError if something is not permitted, or missing in the kernel.
     """
-    shaped = shaping(rate_gbit)
+    shaped = link_shaping(rate_gbit)
     switch = _namespace(SWITCH_NAME, SWITCH_ADDRESS, rate_gbit)
     hosts = [_namespace(f"repro{i}", f"{NETWORK}.{10 + i}", rate_gbit) for i in range(count)]
     neighbours = {switch.address: _mac(0)} | {host.address: _mac(10 + i) for i, host in enumerate(hosts)}
-    enter(switch)
+    enter_host(switch)
     bridge = [
         f"link add br0 mtu {MTU} type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
         f"link set br0 address {_mac(0)}",
@@ -120,17 +120,17 @@ def build(rate_gbit: float, count: int) -> tuple[Host, list[Host]]:
     _batch("ip", [*bridge, *_address("br0", switch, neighbours)])
     _batch("tc", [line for i in range(count) for line in _shaper(f"p{i}", rate_gbit)])
     for host in hosts:
-        enter(host)
+        enter_host(host)
         segments = f"link set eth0 gso_max_size {shaped.segment}"
         _batch("ip", [segments, *_address("eth0", host, neighbours)])
         _batch("tc", _shaper("eth0", rate_gbit))
-    enter(switch)
+    enter_host(switch)
     return switch, hosts
 
 
-def enter(host: Host) -> None:
+def enter_host(host: Host) -> None:
     """Move this process, which is the daemon or its fork, into a host's network."""
-    linux.enter(f"/proc/self/fd/{host.handle}")
+    linux.enter_namespace(f"/proc/self/fd/{host.handle}")
 
 
 def congestion_control() -> str:
@@ -145,8 +145,8 @@ def hosts_file(hosts: Sequence[Mapping[str, str]]) -> str:
 
 
 def _namespace(name: str, address: str, rate_gbit: float) -> Host:
-    linux.unshare(linux.NEWNET)
-    for setting, value in settings(rate_gbit).items():
+    linux.unshare_namespaces(linux.NEWNET)
+    for setting, value in host_settings(rate_gbit).items():
         with contextlib.suppress(OSError):
             Path("/proc/sys/net", setting).write_text(value)
     return Host(name, address, os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC))
@@ -172,7 +172,7 @@ def _address(device: str, host: Host, neighbours: Mapping[str, str]) -> list[str
 
 
 def _shaper(device: str, rate_gbit: float) -> list[str]:
-    rate, shaped = f"{round(rate_gbit * 1e6)}kbit", shaping(rate_gbit)
+    rate, shaped = f"{round(rate_gbit * 1e6)}kbit", link_shaping(rate_gbit)
     return [
         f"qdisc add dev {device} root handle 1: htb default 10",
         f"class add dev {device} parent 1: classid 1:10 htb "
@@ -183,7 +183,7 @@ def _shaper(device: str, rate_gbit: float) -> list[str]:
 
 def _batch(name: str, lines: Sequence[str]) -> None:
     ran = subprocess.run(
-        [tool(name) or name, "-batch", "-"], input="\n".join(lines) + "\n", text=True, capture_output=True
+        [find_tool(name) or name, "-batch", "-"], input="\n".join(lines) + "\n", text=True, capture_output=True
     )
     if ran.returncode:
         raise LinkError(f"{name}: {' '.join(ran.stderr.split())[:200]}")

@@ -26,12 +26,12 @@ def _call(name: str, *arguments: object) -> None:
         raise OSError(error, os.strerror(error), name)
 
 
-def unshare(flags: int) -> None:
+def unshare_namespaces(flags: int) -> None:
     """Move this process into new namespaces (NEWPID: its children)."""
     _call("unshare", flags)
 
 
-def enter(path: str) -> None:
+def enter_namespace(path: str) -> None:
     """Move this process into the namespace of a file such as /proc/1/ns/net."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -46,7 +46,7 @@ def loopback_up() -> None:
         fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sH22x", b"lo", IFF_UP))
 
 
-def mount(source: str, target: str, kind: str | None, flags: int = 0) -> None:
+def mount_filesystem(source: str, target: str, kind: str | None, flags: int = 0) -> None:
     _call("mount", source.encode(), target.encode(), kind.encode() if kind else None, ctypes.c_ulong(flags), None)
 
 
@@ -64,7 +64,7 @@ def killed_with_parent(parent: int) -> None:
 def become_root_of_own() -> None:
     """Move this process into a new user namespace, in which its user is root and may make networks."""
     user, group = os.getuid(), os.getgid()
-    unshare(NEWUSER)
+    unshare_namespaces(NEWUSER)
     for name, text in (("setgroups", "deny"), ("uid_map", f"0 {user} 1"), ("gid_map", f"0 {group} 1")):
         with open(f"/proc/self/{name}", "w") as file:
             file.write(text)

@@ -28,20 +28,20 @@ def main(request: dict[str, Any]) -> None:
         own_user = not may_make_networks()
         if own_user:
             linux.become_root_of_own()
-        switch, hosts = links.build(rate_gbit, request["hosts"])
+        switch, hosts = links.build_network(rate_gbit, request["hosts"])
     except (OSError, links.LinkError) as error:
         reason = f"{error.filename or 'user namespace'}: {error.strerror}" if isinstance(error, OSError) else str(error)
-        return report({"refused": reason})
+        return report_message({"refused": reason})
     if not request.get("state"):  # the request is only whether it is possible
-        return report({"possible": True, "own_user": own_user})
-    measured = selfcheck.measure(hosts, rate_gbit)
-    if not selfcheck.reached(measured, rate_gbit):
-        return report({"slow": measured})
-    links.enter(switch)
+        return report_message({"possible": True, "own_user": own_user})
+    measured = selfcheck.measure_links(hosts, rate_gbit)
+    if not selfcheck.reached_rate(measured, rate_gbit):
+        return report_message({"slow": measured})
+    links.enter_host(switch)
     state = {
         "id": uuid.uuid4().hex,
         "keeper": os.getpid(),
-        "keeper_started": sweep.started(os.getpid()),
+        "keeper_started": sweep.start_ticks(os.getpid()),
         "kept": request["kept"],
         "own_user": own_user,
         "rate_gbit": rate_gbit,
@@ -57,8 +57,8 @@ def main(request: dict[str, Any]) -> None:
         file.flush()
         new.rename(path)
         try:
-            report({"ready": state})
-            wait(request["kept"])
+            report_message({"ready": state})
+            wait_for_end(request["kept"])
         finally:
             with contextlib.suppress(OSError):
                 path.unlink()
@@ -68,13 +68,13 @@ def main(request: dict[str, Any]) -> None:
 def may_make_networks() -> bool:
     """Whether this user may without a user namespace: as root with CAP_SYS_ADMIN, which containers remove."""
     try:
-        linux.unshare(linux.NEWNET)
+        linux.unshare_namespaces(linux.NEWNET)
     except PermissionError:
         return False
     return True
 
 
-def wait(kept: bool) -> None:
+def wait_for_end(kept: bool) -> None:
     if kept:
         os.close(1)
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
@@ -84,7 +84,7 @@ def wait(kept: bool) -> None:
         pass
 
 
-def report(message: dict[str, Any]) -> None:
+def report_message(message: dict[str, Any]) -> None:
     print(json.dumps(message), flush=True)
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from repro.core import strict_json
-from repro.core.command_process import outside
+from repro.core.command_process import outside_environment
 from repro.core.errors import FaultError, InputError, NotHere, TooBusy
 from repro.core.not_none import not_none
 from repro.launch.namespaces import links, private, remote_shell, selfcheck, sweep
@@ -52,7 +52,7 @@ class ShapedNetwork:
     def variables(self) -> dict[str, str]:
         """The environment by which `enter` and `starter` find the network, and mpirun finds `enter`."""
         described = {name: self.state[name] for name in ("id", "keeper", "own_user", "switch", "hosts")}
-        return {VARIABLE: json.dumps(described), **remote_shell.variables()}
+        return {VARIABLE: json.dumps(described), **remote_shell.shell_variables()}
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -74,7 +74,7 @@ class ShapedNetwork:
             not_none(self.daemon.stdout).close()
 
 
-def check(rate_gbit: Any, hosts: Any, ranks: int = 2) -> None:
+def check_shaping(rate_gbit: Any, hosts: Any, ranks: int = 2) -> None:
     """InputError for an impossible rate or number of hosts, NotHere if namespaces are not permitted."""
     if isinstance(rate_gbit, bool) or not links.LOWEST_GBIT <= rate_gbit <= links.HIGHEST_GBIT:
         range_ = f"{links.LOWEST_GBIT:g} to {links.HIGHEST_GBIT:g}"
@@ -93,7 +93,7 @@ def why_not() -> str:
     if not sys.platform.startswith("linux"):
         return "it is made of Linux network namespaces"
     for name in ("ip", "tc"):
-        if links.tool(name) is None:
+        if links.find_tool(name) is None:
             return f"`{name}` was not found: apt-get install iproute2 (or your system's package of that name)"
     answer, daemon = _start({"rate_gbit": 1.0, "hosts": 1}, kept=False)
     daemon.communicate()
@@ -108,20 +108,20 @@ def why_not() -> str:
     )
 
 
-def acquire(rate_gbit: float, hosts: int) -> ShapedNetwork:
+def acquire_network(rate_gbit: float, hosts: int) -> ShapedNetwork:
     """The network for this command's runs: an existing one if it suits, else a new one that ends with the command.
 
     TooBusy if the machine does not reach the rate, InputError if another command uses a shaped network.
     """
-    lock()
+    lock_networks()
     if _mine and _mine[0].suits(rate_gbit, hosts) and not_none(_mine[0].daemon).poll() is None:
         return _mine[0]
-    release()
-    kept = find(KEPT)
+    release_network()
+    kept = find_network(KEPT)
     if kept and kept.suits(rate_gbit, hosts):
         return kept
     take_down(OWN)
-    _mine.append(start(rate_gbit, hosts))
+    _mine.append(start_network(rate_gbit, hosts))
     return _mine[0]
 
 
@@ -130,19 +130,19 @@ _lock: list[IO[str]] = []
 
 
 @atexit.register
-def release() -> None:
-    """Remove the network that `acquire` made."""
+def release_network() -> None:
+    """Remove the network that `acquire_network` made."""
     while _mine:
         _mine.pop().close()
 
 
 def give_back() -> None:
-    """Remove the network that `acquire` made, and let another command use one."""
-    release()
-    unlock()
+    """Remove the network that `acquire_network` made, and let another command use one."""
+    release_network()
+    unlock_networks()
 
 
-def start(rate_gbit: float, hosts: int, kept: bool = False) -> ShapedNetwork:
+def start_network(rate_gbit: float, hosts: int, kept: bool = False) -> ShapedNetwork:
     """Make and measure a network; a `kept` one outlives this command. InputError if that is impossible, TooBusy if its
     links do not reach the rate."""
     request = {"rate_gbit": rate_gbit, "hosts": hosts, "state": str(runtime_folder() / (KEPT if kept else OWN))}
@@ -156,7 +156,7 @@ def start(rate_gbit: float, hosts: int, kept: bool = False) -> ShapedNetwork:
             f"{rate_gbit:g} Gbit/s with {hosts} hosts cannot be reached on this machine: the slowest link carried "
             f"{measured['goodput_gbit_min']:.3g} Gbit/s where {measured['possible_gbit']:.3g} are possible "
             f"(all hosts sending, best of {measured['attempts']}, load average {measured['load']:g}); "
-            f"{selfcheck.carried(measured, rate_gbit)}, or wait until nothing else runs"
+            f"{selfcheck.capacity_advice(measured, rate_gbit)}, or wait until nothing else runs"
         )
     raise InputError(f"no shaped network here: {answer['refused']}")
 
@@ -169,7 +169,7 @@ def _start(request: dict[str, Any], kept: bool) -> tuple[dict[str, Any], subproc
         stderr=subprocess.DEVNULL if kept else None,
         text=True,
         start_new_session=True,  # Ctrl-C ends the ranks first
-        env=outside() if kept else None,
+        env=outside_environment() if kept else None,
         cwd=Path(__file__).resolve().parents[3],
     )
     stdout = not_none(daemon.stdout)
@@ -180,10 +180,10 @@ def _start(request: dict[str, Any], kept: bool) -> tuple[dict[str, Any], subproc
     return json.loads(line), daemon
 
 
-def find(name: str = KEPT) -> ShapedNetwork | None:
+def find_network(name: str = KEPT) -> ShapedNetwork | None:
     """The network of a state file, if its daemon lives. Files of dead daemons are left to `take_down`."""
     path = runtime_folder() / name
-    with contextlib.suppress(FileNotFoundError), private.opened(path, "r+") as file:
+    with contextlib.suppress(FileNotFoundError), private.open_private(path, "r+") as file:
         if _locked_by_other(file):  # by the daemon, as long as it lives
             return ShapedNetwork(_state(path))
     return None
@@ -191,15 +191,15 @@ def find(name: str = KEPT) -> ShapedNetwork | None:
 
 def left_inside() -> list[int]:
     """Processes in networks whose daemon was killed; they keep the namespaces open."""
-    lost = [_state(runtime_folder() / name) for name in (KEPT, OWN) if not find(name)]
-    return [pid for state in lost if state for pid in sweep.marked(state["id"])]
+    lost = [_state(runtime_folder() / name) for name in (KEPT, OWN) if not find_network(name)]
+    return [pid for state in lost if state for pid in sweep.marked_processes(state["id"])]
 
 
 def _state(path: Path) -> dict[str, Any]:
     """The content of a state file; empty if it is missing. InputError for a file that no daemon wrote."""
     try:
-        with private.opened(path, "r") as file:
-            state = strict_json.parse(file.read())
+        with private.open_private(path, "r") as file:
+            state = strict_json.parse_json(file.read())
     except FileNotFoundError:
         return {}
     except ValueError as error:
@@ -217,9 +217,9 @@ def take_down(name: str = KEPT) -> bool:
     path = runtime_folder() / name
     left = _state(path)
     until = time.monotonic() + STOP_LIMIT_S
-    while network := find(name):
+    while network := find_network(name):
         daemon, late = network.state["keeper"], time.monotonic() > until
-        if sweep.started(daemon) == network.state.get("keeper_started"):  # its number was not reused
+        if sweep.start_ticks(daemon) == network.state.get("keeper_started"):  # its number was not reused
             with contextlib.suppress(ProcessLookupError):
                 os.kill(daemon, signal.SIGKILL if late else signal.SIGTERM)
         elif late:
@@ -232,13 +232,13 @@ def take_down(name: str = KEPT) -> bool:
     return bool(left)
 
 
-def lock() -> None:
+def lock_networks() -> None:
     """Reserve shaped networks for this process until it ends; InputError names the command that has them."""
     if _lock:
         return
-    file = private.opened(runtime_folder() / "lock", "a+")  # stays open as long as this process lives
+    file = private.open_private(runtime_folder() / "lock", "a+")  # stays open as long as this process lives
     if _locked_by_other(file):
-        who = user() or "another command"
+        who = network_user() or "another command"
         file.close()
         raise InputError(f"a shaped network is in use by {who}; wait for its end")
     file.truncate(0)
@@ -247,26 +247,26 @@ def lock() -> None:
     _lock.append(file)
 
 
-def unlock() -> None:
+def unlock_networks() -> None:
     while _lock:
         _lock.pop().close()
 
 
 @contextlib.contextmanager
-def locked() -> Iterator[None]:
-    """`lock` for the duration of a block."""
+def locking_networks() -> Iterator[None]:
+    """`lock_networks` for the duration of a block."""
     before = bool(_lock)
-    lock()
+    lock_networks()
     try:
         yield
     finally:
         if not before:
-            unlock()
+            unlock_networks()
 
 
-def user() -> str:
+def network_user() -> str:
     """The command that currently uses a shaped network; empty if there is none."""
-    with contextlib.suppress(FileNotFoundError), private.opened(runtime_folder() / "lock", "r+") as file:
+    with contextlib.suppress(FileNotFoundError), private.open_private(runtime_folder() / "lock", "r+") as file:
         if _locked_by_other(file):
             file.seek(0)
             return file.read()
@@ -287,4 +287,4 @@ def runtime_folder() -> Path:
     InputError if others can write to it, because `take_down` signals the process that a state file names.
     """
     base = os.environ.get("REPRO_RUNTIME") or ("/run" if os.geteuid() == 0 else os.environ.get("XDG_RUNTIME_DIR"))
-    return private.folder(Path(base) / "repro-testbed" if base else Path(f"/tmp/repro-{os.geteuid()}"))
+    return private.private_folder(Path(base) / "repro-testbed" if base else Path(f"/tmp/repro-{os.geteuid()}"))

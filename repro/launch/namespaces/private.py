@@ -11,7 +11,7 @@ from typing import IO, Any
 from repro.core.errors import InputError
 
 
-def folder(path: Path) -> Path:
+def private_folder(path: Path) -> Path:
     """The folder, created if missing. InputError if it is a link, another user's, or accessible to others.
 
     Its content can be trusted if others cannot rename it, as in /tmp.
@@ -37,12 +37,12 @@ def short_folder(name: str) -> Path:
     A new temporary one if another user has taken its name.
     """
     try:
-        return folder(Path(f"/tmp/repro-{os.geteuid()}-{name}"))
+        return private_folder(Path(f"/tmp/repro-{os.geteuid()}-{name}"))
     except InputError:
         return Path(tempfile.mkdtemp(prefix="repro-", dir="/tmp"))
 
 
-def opened(path: Path, mode: str) -> IO[Any]:
+def open_private(path: Path, mode: str) -> IO[Any]:
     """Like `open`; InputError if the file is a link or another user's."""
 
     def own(name: str, flags: int) -> int:

@@ -17,7 +17,7 @@ SEPARATORS = (" ", ":")
 SETTINGS = ("OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent")  # of Open MPI 4 and 5
 
 
-def variables() -> dict[str, str]:
+def shell_variables() -> dict[str, str]:
     """Settings that replace those of `repro.launch.shaped`; none if Python's path has no separator."""
     if not any(each in sys.executable for each in SEPARATORS):
         return {}

@@ -31,17 +31,17 @@ LEAST_SHARE = {1.0: 0.97, float("inf"): 0.9}  # share of the possible goodput th
 ATTEMPTS, PATIENT_ATTEMPTS, NEAR_SHARE, PAUSE_S = 3, 12, 0.5, 0.3
 
 
-def measure(hosts: Sequence[links.Host], rate_gbit: float) -> dict[str, object]:
+def measure_links(hosts: Sequence[links.Host], rate_gbit: float) -> dict[str, object]:
     """Payload in Gbit/s of each link i -> i + 1 with all hosts sending, and seconds of a small message's round trip."""
     possible = links.GOODPUT_SHARE * rate_gbit
     window_s = max(WINDOW_S, 8e-9 * WINDOW_BYTES / possible)
     goodput, attempts = _ring(hosts, window_s), 1
-    while min(goodput) < least(rate_gbit):
+    while min(goodput) < least_payload(rate_gbit):
         if attempts >= (PATIENT_ATTEMPTS if min(goodput) > NEAR_SHARE * possible else ATTEMPTS):
             break
         time.sleep(PAUSE_S)
         goodput, attempts = max(goodput, _ring(hosts, window_s), key=min), attempts + 1
-    links.enter(hosts[0])
+    links.enter_host(hosts[0])
     congestion_control = links.congestion_control()
     trips = [_round_trip(host, hosts[(i + 1) % len(hosts)]) for i, host in enumerate(hosts)]
     return {
@@ -57,17 +57,17 @@ def measure(hosts: Sequence[links.Host], rate_gbit: float) -> dict[str, object]:
     }
 
 
-def reached(measured: dict, rate_gbit: float) -> bool:
+def reached_rate(measured: dict, rate_gbit: float) -> bool:
     """Whether every link reaches the required share of its rate."""
-    return measured["goodput_gbit_min"] >= least(rate_gbit)
+    return measured["goodput_gbit_min"] >= least_payload(rate_gbit)
 
 
-def least(rate_gbit: float) -> float:
+def least_payload(rate_gbit: float) -> float:
     """Required payload of each link in Gbit/s."""
     return next(share for below, share in LEAST_SHARE.items() if rate_gbit < below) * links.GOODPUT_SHARE * rate_gbit
 
 
-def carried(measured: dict, rate_gbit: float) -> str:
+def capacity_advice(measured: dict, rate_gbit: float) -> str:
     """Advice: the number of hosts, or the rate, that this machine's total goodput would have sufficed for."""
     total = sum(measured["goodput_gbit"])
     full_links = total / measured["possible_gbit"]
@@ -91,10 +91,10 @@ def _ring(hosts: Sequence[links.Host], window_s: float) -> list[float]:
     return [rates[(i + 1) % len(hosts)] for i in range(len(hosts))]
 
 
-def _round_trip(one: links.Host, other: links.Host) -> float:
+def _round_trip(host: links.Host, other: links.Host) -> float:
     listening = _listener(other)
     echo = _child(other, lambda: _echo(listening))
-    trip = _child(one, lambda: _trips(other))
+    trip = _child(host, lambda: _trips(other))
     listening.close()
     seconds = _answer(trip)
     _end(echo)
@@ -102,7 +102,7 @@ def _round_trip(one: links.Host, other: links.Host) -> float:
 
 
 def _listener(host: links.Host) -> socket.socket:
-    links.enter(host)
+    links.enter_host(host)
     return socket.create_server((host.address, PORT), reuse_port=False)
 
 
@@ -164,7 +164,7 @@ def _child(host: links.Host, work: Callable[[], float | None]) -> tuple[int, int
         linux.killed_with_parent(parent)
         signal.alarm(round(LIMIT_S))
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        links.enter(host)
+        links.enter_host(host)
         os.write(writing, json.dumps(work()).encode())
         status = 0
     except OSError:

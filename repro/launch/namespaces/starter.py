@@ -63,10 +63,10 @@ def _start(network: dict, rank: int, common: dict[str, str], program: Sequence[s
     try:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         name = network["hosts"][rank]["name"]
-        enter.join(network, name)
+        enter.join_host(network, name)
         linux.killed_with_parent(parent)
         variables = os.environ | common | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
-        os._exit(enter.contain(network, name, lambda: os.execve(program[0], list(program), variables)))
+        os._exit(enter.run_contained(network, name, lambda: os.execve(program[0], list(program), variables)))
     except OSError as error:
         print(f"rank {rank}: {error.filename or 'cannot start'}: {error.strerror}", file=sys.stderr, flush=True)
     finally:

@@ -9,7 +9,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from repro.core.command_process import outside
+from repro.core.command_process import outside_environment
 from repro.core.errors import FaultError, InputError
 
 LIMIT_S = 60
@@ -25,7 +25,7 @@ class ArrayTask:
     reason: str = ""
 
 
-def need(program: str) -> str:
+def need_program(program: str) -> str:
     """The program's path; InputError if it is not installed."""
     if path := shutil.which(program):
         return path
@@ -35,7 +35,12 @@ def need(program: str) -> str:
 def _run(*command: str) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(
-            command, env=outside(), capture_output=True, text=True, timeout=LIMIT_S, stdin=subprocess.DEVNULL
+            command,
+            env=outside_environment(),
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            stdin=subprocess.DEVNULL,
         )
     except subprocess.TimeoutExpired:
         raise FaultError(f"{Path(command[0]).name}: no answer within {LIMIT_S} s") from None
@@ -57,7 +62,7 @@ def need_mpi(kind: str | None) -> None:
         return
     if "can not load PMIx library" in reason:
         reason += " (Debian, Ubuntu: apt-get install libpmix-dev, on every node)"
-    listed = _run(need("srun"), "--mpi=list")
+    listed = _run(need_program("srun"), "--mpi=list")
     text = listed.stdout + listed.stderr  # older versions of Slurm print it to stderr
     names = re.findall(r"(\w+)(?=,|$)", text.partition("...")[2], re.MULTILINE)
     valid = [name for name in names if not _mpi_error(name)]
@@ -69,28 +74,28 @@ def need_mpi(kind: str | None) -> None:
 
 def _mpi_error(kind: str | None) -> str:
     """srun's error if it cannot load this type of MPI; empty if it can, even if it reports another error."""
-    text = _run(need("srun"), f"--mpi={kind}", "--test-only", "true").stderr
+    text = _run(need_program("srun"), f"--mpi={kind}", "--test-only", "true").stderr
     return _one_line(text.partition("\n")[0]) if "Invalid MPI type" in text else ""
 
 
-def submit(script: Path) -> str:
+def submit_script(script: Path) -> str:
     """Submit a script by sbatch; returns the (array) job's number. InputError with Slurm's message."""
-    done = _run(need("sbatch"), "--parsable", str(script))
+    done = _run(need_program("sbatch"), "--parsable", str(script))
     if done.returncode != 0:
         raise InputError(f"sbatch: {_one_line(done.stderr)}")
     return done.stdout.strip().split(";")[0]
 
 
-def queued() -> dict[tuple[str, int], ArrayTask]:
+def queued_tasks() -> dict[tuple[str, int], ArrayTask]:
     """This user's waiting and running array tasks by job and task number; FaultError if Slurm does not answer."""
-    done = _run(need("squeue"), "--noheader", "--array", f"--user={os.getuid()}", "--format=%F|%K|%T|%N|%r")
+    done = _run(need_program("squeue"), "--noheader", "--array", f"--user={os.getuid()}", "--format=%F|%K|%T|%N|%r")
     if done.returncode != 0:
         raise FaultError(f"squeue: {_one_line(done.stderr)}")
     fields = (line.strip().split("|", 4) for line in done.stdout.splitlines())
     return {(job, int(number)): ArrayTask(*task) for job, number, *task in fields if number.isdigit()}
 
 
-def ended(job: str) -> dict[tuple[str, int], str]:
+def ended_tasks(job: str) -> dict[tuple[str, int], str]:
     """Final states of an array's tasks that Slurm still knows, from its accounting, else from the controller."""
     return _accounted(job) or _remembered(job)
 

@@ -33,7 +33,7 @@ class Layout(NamedTuple):
         return ",".join(names[place] for place in self.places or ())  # Slurm 22.05 does not accept NAME*COUNT
 
 
-def layout(site: Site, ranks: int, gpu_ranks: int | None = None) -> Layout:
+def node_layout(site: Site, ranks: int, gpu_ranks: int | None = None) -> Layout:
     """The layout of `ranks` ranks, of which the first `gpu_ranks` compute on GPUs (None: all, if the site has GPUs).
 
     If any rank has a GPU, the site's ranks per node count only those that do. The others are added to these nodes, last

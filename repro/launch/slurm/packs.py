@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from repro.experiment.run import Run
-from repro.launch.forecast import estimates, side_by_side
+from repro.launch.forecast import estimate_runs, side_by_side
 from repro.launch.slurm import resources
 from repro.launch.slurm.resources import Resources
 from repro.launch.slurm.site import Site
@@ -14,15 +14,15 @@ from repro.records import catalogue
 Pack = list[Run]  # the runs of one job, in order
 
 
-def arrays(runs: Sequence[Run], site: Site) -> list[tuple[Resources, list[Pack]]]:
+def job_arrays(runs: Sequence[Run], site: Site) -> list[tuple[Resources, list[Pack]]]:
     """The jobs of each array; an array has the runs with the same resources."""
     groups: dict[Resources, list[Run]] = {}
     for run in runs:
-        groups.setdefault(resources.of(run, site), []).append(run)
-    return [(needed, packs(groups[needed], site)) for needed in sorted(groups)]
+        groups.setdefault(resources.resources_for(run, site), []).append(run)
+    return [(needed, pack_runs(groups[needed], site)) for needed in sorted(groups)]
 
 
-def packs(runs: Sequence[Run], site: Site) -> list[Pack]:
+def pack_runs(runs: Sequence[Run], site: Site) -> list[Pack]:
     """Jobs for runs with the same resources: without a budget one per run, and one for all simulated runs.
 
     A run of unknown duration, or longer than the budget, has its own job.
@@ -31,7 +31,7 @@ def packs(runs: Sequence[Run], site: Site) -> list[Pack]:
     if not site.pack_minutes:
         return [list(runs)] if simulated else [[run] for run in runs]
     cores = site.simulations if simulated else 1
-    seconds = [estimate.seconds for estimate in estimates(runs, catalogue.runs(runs[0].config.paper))]
+    seconds = [estimate.seconds for estimate in estimate_runs(runs, catalogue.runs(runs[0].config.paper))]
     jobs: list[Pack] = []
     last: list[float] = []  # seconds of the last job's runs; empty if unknown
     for run, each in zip(runs, seconds, strict=True):

@@ -19,7 +19,7 @@ from repro.launch.slurm import site
 from repro.records import provenance
 
 
-def node() -> str:
+def node_name() -> str:
     """The name of this node."""
     return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
 
@@ -32,11 +32,11 @@ def limit_cores() -> None:
         os.sched_setaffinity(0, random.sample(sorted(cores), requested))  # other jobs may run on the node
 
 
-def prepare(run: Run) -> bool:
+def prepare_folder(run: Run) -> bool:
     """Write the configuration for the job, which adds the hardware; whether the folder is new."""
     new = not run.folder.exists()
-    launcher = launch.of(run.config.testbed)
-    place = launcher.hardware_class() or site.load().hardware_class()
+    launcher = launch.launcher_for(run.config.testbed)
+    place = launcher.hardware_class() or site.load_site().hardware_class()
     run.hardware = {"class": place, "network": run.config.testbed.network}
     recorded = {"key": run.key, "hardware": run.hardware, "provenance": provenance.provenance()}
     safe_files.make_folder(run.folder)
@@ -44,7 +44,7 @@ def prepare(run: Run) -> bool:
     return new
 
 
-def load(launched: Sequence[str]) -> list[Run]:
+def load_prepared(launched: Sequence[str]) -> list[Run]:
     """The runs of prepared folders, with this node's hardware.
 
     launched: FOLDER=DIGEST of each, the digest as it was at submission (`repro.experiment.launched`). InputError if a
@@ -62,15 +62,17 @@ def load(launched: Sequence[str]) -> list[Run]:
             config = read_config(folder, digest)
             runs.append(Run(f"{config.paper}/{config.experiment}", config.variant, config, config.seed))
             validate.check(config)
-        identify(runs, site.load().hardware_class())
+        identify(runs, site.load_site().hardware_class())
     except InputError as error:
-        raise type(error)(f"node {node()}: {error}") from None
+        raise type(error)(f"node {node_name()}: {error}") from None
     for folder, run in zip(folders, runs, strict=True):
         if run.key != run.config.key:
             raise InputError(
-                f"node {node()}: {run.label}: code, data, torch or site are not what they were when it was submitted "
-                f"(key {run.key[:8]}, was {run.config.key[:8]}); submit it again"
+                f"node {node_name()}: {run.label}: code, data, torch or site are not what they were when it was "
+                f"submitted (key {run.key[:8]}, was {run.config.key[:8]}); submit it again"
             )
         if run.folder.resolve() != folder.resolve():
-            raise InputError(f"node {node()}: {folder} is not in the results folder, where {run.folder} is this run's")
+            raise InputError(
+                f"node {node_name()}: {folder} is not in the results folder, where {run.folder} is this run's"
+            )
     return runs

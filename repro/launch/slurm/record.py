@@ -20,7 +20,7 @@ from repro.core.errors import InputError
 from repro.core.paths import results_root
 
 
-def root() -> Path:
+def submissions_root() -> Path:
     return results_root() / "slurm"
 
 
@@ -28,7 +28,7 @@ def new_folder(experiment: str) -> Path:
     """The folder of a new submission, named by time; not created."""
     stem = f"{datetime.now():%Y%m%d-%H%M%S}-{experiment.replace('/', '-')}"
     names = [stem, *(f"{stem}-{number}" for number in range(2, 1000))]
-    return next(folder for name in names if not (folder := root() / name).exists())
+    return next(folder for name in names if not (folder := submissions_root() / name).exists())
 
 
 def log_of(folder: Path, job: str, task: int) -> Path:
@@ -36,20 +36,20 @@ def log_of(folder: Path, job: str, task: int) -> Path:
     return folder / f"{job}_{task}.log"
 
 
-def write(folder: Path, submission: dict[str, Any]) -> None:
+def write_submission(folder: Path, submission: dict[str, Any]) -> None:
     write_atomically(folder / "submission.json", json.dumps(submission, indent=1) + "\n")
 
 
-def tasks(array: dict[str, Any]) -> list[tuple[dict[str, Any], int]]:
+def array_tasks(array: dict[str, Any]) -> list[tuple[dict[str, Any], int]]:
     """The runs of an array with their task numbers; if the record has none, run n has task n."""
     return [(run, run.get("task", number)) for number, run in enumerate(array["runs"])]
 
 
-def read(experiment: str | None = None) -> Iterator[tuple[Path, dict[str, Any]]]:
+def read_submissions(experiment: str | None = None) -> Iterator[tuple[Path, dict[str, Any]]]:
     """Every submission, or those of an experiment or paper, oldest first."""
-    for path in sorted(root().glob("*/submission.json")):
+    for path in sorted(submissions_root().glob("*/submission.json")):
         try:
-            submission = strict_json.parse(safe_files.read(path))
+            submission = strict_json.parse_json(safe_files.read_safely(path))
             name = submission["experiment"]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(f"{path}: not a readable submission ({error}); remove its folder to forget it") from None

@@ -8,7 +8,7 @@ from repro import launch
 from repro.experiment import programs
 from repro.experiment.needs import needs
 from repro.experiment.run import Run
-from repro.launch.slurm.layout import layout
+from repro.launch.slurm.layout import node_layout
 from repro.launch.slurm.site import Site
 from repro.launch.srun import without_nccl
 
@@ -32,7 +32,7 @@ class Resources:
     messages: str
 
 
-def of(run: Run, site: Site) -> Resources:
+def resources_for(run: Run, site: Site) -> Resources:
     """The resources of a run; for a simulated one those of `site.simulations` runs side by side."""
     config = run.config
     testbed, gpu = config.testbed, config.wanted_device != "cpu"
@@ -40,16 +40,16 @@ def of(run: Run, site: Site) -> Resources:
         return Resources(1, True, 1, 1, 1, site.simulations, (site.gpus(1) if gpu else None) or (), "simulated")
     assert testbed.kind == "measured"
     ranks = programs.ranks(config)
-    place = layout(site, ranks, testbed.gpu_ranks if gpu else 0)
+    place = node_layout(site, ranks, testbed.gpu_ranks if gpu else 0)
     gpus = site.gpus(place.on_gpus, every_rank=place.on_gpus == ranks) if place.on_gpus else None
-    library = messages(run, site, place.on_gpus == ranks)
+    library = message_library(run, site, place.on_gpus == ranks)
     return Resources(ranks, False, place.nodes, place.tasks, place.per_node, site.cpus_per_rank, gpus or (), library)
 
 
-def messages(run: Run, site: Site, every_rank: bool) -> str:
+def message_library(run: Run, site: Site, every_rank: bool) -> str:
     """The library, as in `MPI, through host memory: its strategy needs tags`; every_rank: whether all have GPUs."""
     config = run.config
-    if launch.of(config.testbed).fabric == "torch":
+    if launch.launcher_for(config.testbed).fabric == "torch":
         own_gpu = every_rank and site.on_a_node(programs.ranks(config)) <= site.gpus_per_node
         return "NCCL" if own_gpu and config.testbed.backend != "gloo" else "gloo"
     if not site.gpus_per_node or config.wanted_device == "cpu":

@@ -33,7 +33,7 @@ def _described(run: Run, root: Path) -> dict[str, str]:
     return {"path": path, "label": run.label, "launched": f"{path}={launch_digest(run)}"}
 
 
-def render(
+def render_script(
     packs: Sequence[Sequence[Run]], needed: Resources, site: sites.Site, folder: Path, mlflow: bool = False
 ) -> str:
     """The script of one array, whose task n executes the runs of pack n.
@@ -71,9 +71,9 @@ def render(
         needed=needed,
         options=[(name, value) for name, value in options.items() if value],
         site=site,
-        site_file=sites.path(),
+        site_file=sites.site_path(),
         site_copy=str(folder / "site.yaml"),
-        site_digest=hashlib.sha256(_on_one_line(sites.path()).read_bytes()).hexdigest(),
+        site_digest=hashlib.sha256(_on_one_line(sites.site_path()).read_bytes()).hexdigest(),
         # Slurm expands percent signs in the name of the output
         output=shlex.quote(str(folder).replace("%", "%%") + "/%A_%a.log"),
         project=str(PROJECT),

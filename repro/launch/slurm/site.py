@@ -13,7 +13,7 @@ from pydantic import AfterValidator, ConfigDict
 
 from repro.core import yaml_files
 from repro.core.errors import InputError
-from repro.core.fields import Count, Model, Whole, checked
+from repro.core.fields import Count, Model, Whole, check_fields
 from repro.core.paths import CONFIGS
 from repro.core.user_files import read_bytes
 
@@ -108,14 +108,14 @@ class Site(Model):
         return re.sub(r"[^a-z0-9]+", "-", text.lower())
 
 
-def path() -> Path:
+def site_path() -> Path:
     """$REPRO_SITE, else the site file of the checkout."""
     return Path(os.environ.get("REPRO_SITE") or DEFAULT)
 
 
-def load(file: Path | None = None) -> Site:
-    """The options of a file (default: `path()`); InputError names the file and the invalid option."""
-    file = file or path()
+def load_site(file: Path | None = None) -> Site:
+    """The options of a file (default: `site_path()`); InputError names the file and the invalid option."""
+    file = file or site_path()
     try:
         # as text: YAML would convert 24:00:00 to a number of seconds
         options = yaml_files.parse_plain(read_bytes(file), yaml.BaseLoader)
@@ -123,7 +123,7 @@ def load(file: Path | None = None) -> Site:
             options = {}
         if not isinstance(options, dict):
             raise ValueError("must be lines of `option: value`")
-        return checked(Site, {name: value for name, value in options.items() if value not in UNSET})
+        return check_fields(Site, {name: value for name, value in options.items() if value not in UNSET})
     except OSError as error:
         raise InputError(f"site file {file}: {error.strerror}") from None
     except (yaml.YAMLError, ValueError, InputError) as error:

@@ -18,18 +18,18 @@ WAITING = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT",
 ERROR_LINE = re.compile(r"^(?:repro|sbatch|srun|slurmstepd\S*): (?:error|fatal): (.*)$", re.MULTILINE)
 
 
-def status(experiment: str | None = None) -> list[dict[str, Any]]:
+def submission_status(experiment: str | None = None) -> list[dict[str, Any]]:
     """Every submission with its arrays and their runs, oldest first; a run only in its latest submission.
 
     Entries of a run: path, label, task, state (see STATES), nodes, reason, log, iteration, iterations, metric, score,
     restarts. InputError without squeue, FaultError if it does not answer.
     """
-    submissions = list(record.read(experiment))
+    submissions = list(record.read_submissions(experiment))
     if not submissions:
         where = f" of {experiment}" if experiment else ""
         raise InputError(f"nothing{where} was submitted from {results_root()}: repro submit EXPERIMENT")
-    client.need("squeue")
-    queued = client.queued()
+    client.need_program("squeue")
+    queued = client.queued_tasks()
     latest = {
         run["path"]: (folder, array["job"])
         for folder, submission in submissions
@@ -41,10 +41,10 @@ def status(experiment: str | None = None) -> list[dict[str, Any]]:
         arrays = []
         for array in submission["arrays"]:
             job = array["job"]
-            current = [(run, task) for run, task in record.tasks(array) if latest[run["path"]] == (folder, job)]
+            current = [(run, task) for run, task in record.array_tasks(array) if latest[run["path"]] == (folder, job)]
             if not current:
                 continue
-            ends = client.ended(job) if any((job, task) not in queued for _, task in current) else {}
+            ends = client.ended_tasks(job) if any((job, task) not in queued for _, task in current) else {}
             runs = [
                 run_status(folder, array, run, task, queued.get((job, task)), ends.get((job, task)))
                 for run, task in current
@@ -69,7 +69,7 @@ def run_status(
     """
     progress = progress_of(results_root() / run["path"], run)
     log = record.log_of(folder, array["job"], number)
-    shared = sum(other == number for _, other in record.tasks(array)) > 1
+    shared = sum(other == number for _, other in record.array_tasks(array)) > 1
     reason = ""
     if progress["finished"] and (shared or not task):
         state = "done"
@@ -119,13 +119,13 @@ def progress_of(folder: Path, run: dict[str, Any]) -> dict[str, Any]:
 def last_error(log: Path) -> str | None:
     """The last error line of a task's output."""
     try:
-        errors = ERROR_LINE.findall(safe_files.read(log).decode("utf-8", "replace"))
+        errors = ERROR_LINE.findall(safe_files.read_safely(log).decode("utf-8", "replace"))
     except OSError:
         return None
     return errors[-1] if errors else None
 
 
-def lines(shown: list[dict[str, Any]]) -> list[str]:
+def status_lines(shown: list[dict[str, Any]]) -> list[str]:
     """The text of a status: a heading per array, a line per run, and the number of runs in each state."""
     text: list[str] = []
     counts = dict.fromkeys(STATES, 0)
@@ -138,12 +138,12 @@ def lines(shown: list[dict[str, Any]]) -> list[str]:
             text.append(f"{submission['experiment']}: job {array['job']}, {where}{partition}, submitted {at} UTC")
             for run in array["runs"]:
                 counts[run["state"]] += 1
-                text.append(f"  {run['state']:9} {run['label']:{width}}  {details(run)}".rstrip())
+                text.append(f"  {run['state']:9} {run['label']:{width}}  {run_details(run)}".rstrip())
     text.append(", ".join(f"{number} {state}" for state, number in counts.items() if number))
     return text
 
 
-def details(run: dict[str, Any]) -> str:
+def run_details(run: dict[str, Any]) -> str:
     parts: tuple[Any, ...] = (
         run["iterations"] and f"iteration {run['iteration']} of {run['iterations']}",
         run["score"] is not None and f"{run['metric']} {run['score']:.4f}",

@@ -23,8 +23,8 @@ from repro.experiment.testbeds import testbed_of
 from repro.launch.local import Mpirun, Torchrun, Virtual
 from repro.launch.slurm import client, record, script
 from repro.launch.slurm import site as sites
-from repro.launch.slurm.packs import Pack, arrays
-from repro.launch.slurm.prepared import prepare
+from repro.launch.slurm.packs import Pack, job_arrays
+from repro.launch.slurm.prepared import prepare_folder
 from repro.launch.slurm.resources import Resources
 from repro.launch.srun import Srun
 from repro.records import provenance
@@ -48,7 +48,7 @@ def find_runs(
     ours = [word for word in configs.choices(experiment, overrides)[0] if not word.startswith("testbed")]
     testbeds = configs.axes(configs.compose(experiment, grid.split(ours)[0], scale), ours)[1]
     launchers = {
-        name: launch.of(testbed_of(configs.compose(experiment, [f"testbed={name}"], scale)["testbed"]))
+        name: launch.launcher_for(testbed_of(configs.compose(experiment, [f"testbed={name}"], scale)["testbed"]))
         for name in {*testbeds, *(named if simulated else ())}
     }
     virtual = [name for name in named or testbeds if simulated and isinstance(launchers[name], Virtual)]
@@ -74,13 +74,13 @@ def find_runs(
         note += f"; testbed={TESTBED} runs it on the cluster"
     if virtual:
         runs += expand(experiment, [f"testbed={','.join(virtual)}", *others], scale)
-    missing = identify(runs, dry) if runs else None
+    missing = identify_runs(runs, dry) if runs else None
     return runs, "; ".join(filter(None, (note, missing))) or None
 
 
-def identify(runs: Sequence[Run], dry: bool) -> str | None:
+def identify_runs(runs: Sequence[Run], dry: bool) -> str | None:
     """Give the runs their keys; returns a warning if a dry run uses preliminary ones because data are missing."""
-    hardware = sites.load().hardware_class()
+    hardware = sites.load_site().hardware_class()
     try:
         identifying.identify(runs, hardware)
         return None
@@ -97,7 +97,7 @@ def identify(runs: Sequence[Run], dry: bool) -> str | None:
     return f"warning: {reason}; the names of folders in the script are not those that runs will have"
 
 
-def choose(runs: Sequence[Run]) -> tuple[list[Run], int, int]:
+def choose_runs(runs: Sequence[Run]) -> tuple[list[Run], int, int]:
     """The runs to submit, the number of finished ones, and the number of those in Slurm's queue."""
     unfinished = [run for run in runs if not run.finished]
     busy = busy_keys() if unfinished and shutil.which("squeue") else set()
@@ -107,29 +107,32 @@ def choose(runs: Sequence[Run]) -> tuple[list[Run], int, int]:
 
 def busy_keys() -> set[str]:
     """The keys of runs in Slurm's queue that were submitted from this results folder."""
-    submissions = list(record.read())
-    tasks = client.queued() if submissions else {}
+    submissions = list(record.read_submissions())
+    tasks = client.queued_tasks() if submissions else {}
     return {
         run["key"]
         for _, submission in submissions
         for array in submission["arrays"]
-        for run, task in record.tasks(array)
+        for run, task in record.array_tasks(array)
         if (array["job"], task) in tasks
     }
 
 
-def scripts(
+def array_scripts(
     runs: Sequence[Run], site: sites.Site, folder: Path, mlflow: bool
 ) -> list[tuple[Resources, list[Pack], str]]:
     """The resources of each array, the runs of each of its jobs, and its script."""
-    return [(needed, packs, script.render(packs, needed, site, folder, mlflow)) for needed, packs in arrays(runs, site)]
+    return [
+        (needed, packs, script.render_script(packs, needed, site, folder, mlflow))
+        for needed, packs in job_arrays(runs, site)
+    ]
 
 
-def flat(packs: Sequence[Pack]) -> list[Run]:
+def flatten_packs(packs: Sequence[Pack]) -> list[Run]:
     return [run for pack in packs for run in pack]
 
 
-def described(needed: Resources, packs: Sequence[Pack]) -> dict[str, Any]:
+def describe_array(needed: Resources, packs: Sequence[Pack]) -> dict[str, Any]:
     """A summary of an array for display: {jobs, ranks, nodes, gpus (sbatch's option), messages}."""
     sizes = {"jobs": len(packs), "ranks": needed.ranks, "nodes": needed.nodes}
     return sizes | {"gpus": "=".join(needed.gpus) or "none", "messages": needed.messages}
@@ -140,24 +143,24 @@ def time_warning(site: sites.Site) -> str | None:
     if site.time or any(re.match(r"--time\b|-t", word) for word in site.sbatch) or os.environ.get("SBATCH_TIMELIMIT"):
         return None
     return (
-        f"warning: site file {sites.path()}: no time: the partition's default limit ends a job (`sinfo -o '%P %L'`), "
-        "and the scheduler fits it in nowhere sooner; set time, for instance 04:00:00"
+        f"warning: site file {sites.site_path()}: no time: the partition's default limit ends a job "
+        "(`sinfo -o '%P %L'`), and the scheduler fits it in nowhere sooner; set time, for instance 04:00:00"
     )
 
 
-def submit(runs: Sequence[Run], site: sites.Site, mlflow: bool) -> dict[str, Any]:
+def submit_runs(runs: Sequence[Run], site: sites.Site, mlflow: bool) -> dict[str, Any]:
     """Prepare the runs, write the scripts, submit them by sbatch; returns the record of the submission.
 
     InputError with Slurm's message if it refuses an array; arrays accepted before that stay recorded.
     """
-    client.need("sbatch")
-    if any(launch.of(run.config.testbed).fabric == "mpi" for run in runs):
+    client.need_program("sbatch")
+    if any(launch.launcher_for(run.config.testbed).fabric == "mpi" for run in runs):
         client.need_mpi(site.mpi)
     experiment = runs[0].experiment
     folder = record.new_folder(experiment)
-    rendered = scripts(runs, site, folder, mlflow)
+    rendered = array_scripts(runs, site, folder, mlflow)
     safe_files.make_folder(folder, new=True)
-    safe_files.write(folder / "site.yaml", sites.path().read_bytes())
+    safe_files.write_safely(folder / "site.yaml", sites.site_path().read_bytes())
     submission: dict[str, Any] = {
         "experiment": experiment,
         "submitted_at": provenance.utc_now(),
@@ -166,10 +169,10 @@ def submit(runs: Sequence[Run], site: sites.Site, mlflow: bool) -> dict[str, Any
     }
     for number, (needed, packs, text) in enumerate(rendered):
         path = folder / (f"job-{number}-{needed.ranks}ranks.sbatch" if len(rendered) > 1 else "job.sbatch")
-        safe_files.write(path, text.encode())
-        new = [run for run in flat(packs) if prepare(run)]
+        safe_files.write_safely(path, text.encode())
+        new = [run for run in flatten_packs(packs) if prepare_folder(run)]
         try:
-            job = client.submit(path)
+            job = client.submit_script(path)
         except InputError:
             for run in new:
                 safe_files.remove_tree(run.folder)
@@ -197,5 +200,5 @@ def submit(runs: Sequence[Run], site: sites.Site, mlflow: bool) -> dict[str, Any
                 ],
             }
         )
-        record.write(folder, submission)
+        record.write_submission(folder, submission)
     return submission | {"folder": str(folder)}

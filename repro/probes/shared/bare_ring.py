@@ -15,7 +15,7 @@ from repro.fabric.collectives.blocks import piece_bounds
 from repro.fabric.collectives.pipelined import ring_pipelined_encoded
 from repro.fabric.costs import Costs
 from repro.probes.shared.driver import run_in_turns
-from repro.probes.shared.stopwatch import slowest
+from repro.probes.shared.stopwatch import slowest_seconds
 
 
 class ForwardOnly(Codec):
@@ -63,7 +63,9 @@ class BareRing:
 
     def once(self) -> float:
         """Seconds of the slowest rank; the same on every rank."""
-        return slowest(self.fabric, lambda: ring_pipelined_encoded(self.fabric, self.pieces, self.lengths, self.codec))
+        return slowest_seconds(
+            self.fabric, lambda: ring_pipelined_encoded(self.fabric, self.pieces, self.lengths, self.codec)
+        )
 
     def seconds(self, repeat: int) -> float:
         """The median of `repeat` runs, after one that touches fresh pages."""

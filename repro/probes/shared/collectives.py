@@ -42,12 +42,12 @@ class Call(NamedTuple):
         return max(1, round(self.density * self.elements))
 
 
-def pattern(rank: int, elements: int) -> torch.Tensor:
+def rank_pattern(rank: int, elements: int) -> torch.Tensor:
     """A rank's input: small whole numbers, so that sums in any order are exact in float32."""
     return torch.arange(5).float().add_(rank + 1).repeat(-(-elements // 5))[:elements].contiguous()
 
 
-def bind(fabric: Fabric, call: Call) -> Callable[[torch.Tensor], Any]:
+def bind_collective(fabric: Fabric, call: Call) -> Callable[[torch.Tensor], Any]:
     """The collective as a function: vector (elements,) -> this rank's result; one-time setup is done here."""
     name = "ring" if call.name == "dense" else call.name
     if name in SPARSE:
@@ -93,23 +93,23 @@ def _sparse(fabric: Fabric, call: Call) -> Callable[[torch.Tensor], list[Sparse]
     return aggregate
 
 
-def checker(fabric: Fabric, call: Call) -> Callable[[Any], None]:
+def make_checker(fabric: Fabric, call: Call) -> Callable[[Any], None]:
     """A check of this rank's result: FaultError if it does not follow from the ranks' patterns."""
     name, elements, p, me = call.name, call.elements, fabric.size, fabric.rank
     if name == "allgather":
-        expected = torch.stack([pattern(rank, elements) for rank in range(p)])
+        expected = torch.stack([rank_pattern(rank, elements) for rank in range(p)])
     elif name == "broadcast":
-        expected = pattern(0, elements)
+        expected = rank_pattern(0, elements)
     elif name in SPARSE:  # all ranks select the same indices, so that gtopk's result is a sum too
-        expected = _as_vector(elements, [select_topk(pattern(rank, elements), call.k) for rank in range(p)])
+        expected = _as_vector(elements, [select_topk(rank_pattern(rank, elements), call.k) for rank in range(p)])
     else:
         summed = p - 1 if name == "server" else p  # a server has no input
-        expected = pattern(0, elements).sub_(1).mul_(summed).add_(summed * (summed + 1) / 2)
+        expected = rank_pattern(0, elements).sub_(1).mul_(summed).add_(summed * (summed + 1) / 2)
         if name == "reduce_scatter":
             expected = dense.cut_vector(expected, p)[me]
     allowed = 0.0
     if call.codec == "ternary":  # random: an element may become 0, or the sum of all ranks' largest values
-        allowed = float(sum(pattern(rank, 5).max() for rank in range(p)))
+        allowed = float(sum(rank_pattern(rank, 5).max() for rank in range(p)))
     elif call.codec != "none":  # rounds by at most a hundredth of the largest value, once a hop
         allowed = float(expected.max()) * (p + 1) / 100
 

@@ -17,7 +17,7 @@ from repro.data.base import Dataset
 from repro.experiment.optimizer import Optimizer
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
-from repro.probes.shared.objective import regularised
+from repro.probes.shared.objective import regularised_loss
 from repro.rank.factory import build_worker
 from repro.strategies.base import set_up
 from repro.training.worker import Worker
@@ -46,7 +46,7 @@ class Descent:
         return [regret / t for t, regret in enumerate(total, start=1)]
 
 
-def descend(
+def run_descent(
     fabric: Fabric,
     config: RunConfig,
     dataset: Dataset,
@@ -63,8 +63,8 @@ def descend(
     """
     worker = build_worker(fabric, config.model_copy(update={"optimizer": rate}), dataset)
     shard = worker.model_shard
-    worker.loss_function = regularised([p for p in shard.model.parameters() if p.requires_grad], mu)
-    strategy = strategies.load(config.strategy.name)(config.strategy.options)
+    worker.loss_function = regularised_loss([p for p in shard.model.parameters() if p.requires_grad], mu)
+    strategy = strategies.load_strategy(config.strategy.name)(config.strategy.options)
     set_up(strategy, worker)
     target = minimiser.to(shard.weights)
     norms, distances = record_updates(worker, target)

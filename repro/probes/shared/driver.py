@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from repro import probes
 from repro.fabric.base import Fabric
-from repro.probes.shared.steps import subgroups
+from repro.probes.shared.steps import make_subgroups
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
@@ -46,7 +46,7 @@ def measure_settings(
 
     Every rank of `fabric` calls it; a rank that is in no group has no rows.
     """
-    groups = subgroups(fabric, [ranks for ranks, *_ in settings])
+    groups = make_subgroups(fabric, [ranks for ranks, *_ in settings])
     rows = []
     for number, (ranks, *setting) in enumerate(settings, 1):
         if group := groups[ranks]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from repro.algorithms.timing import collective_forms, step_forms
 from repro.algorithms.timing.collective_forms import FLOAT32
-from repro.core.errors import InputError, unknown
+from repro.core.errors import InputError, unknown_name
 from repro.fabric.codecs import Codec, make_codec
 from repro.probes.shared.computation import Compute
 from repro.probes.shared.fabric_model import FabricModel
@@ -48,10 +48,10 @@ class Basis:
         return self.fabric.alpha, self.fabric.beta, self.fabric.gamma, self.fabric.sync
 
 
-def check(name: str, options: Any) -> None:
+def check_predictable(name: str, options: Any) -> None:
     """InputError for a strategy or options that no equation here predicts."""
     if name not in PREDICTIONS:
-        raise unknown("strategy of a timing model", name, PREDICTIONS)
+        raise unknown_name("strategy of a timing model", name, PREDICTIONS)
     if name != "ps_sync" and options.algorithm not in FORMS:
         raise InputError(
             f"probe.strategies: algorithm '{options.algorithm}' has no equation in the paper; valid: {', '.join(FORMS)}"
@@ -60,7 +60,7 @@ def check(name: str, options: Any) -> None:
         raise InputError("probe.strategies: warmup_epochs must be 0: a timing probe has its own warm-up steps")
 
 
-def efficiency(compute: Compute, step_s: float) -> float:
+def step_efficiency(compute: Compute, step_s: float) -> float:
     """Equation (7) for any step: one worker's computation, without communication and codecs, over the step.
 
     For Pipe-SGD without a codec it is the equation as printed, (l_up + l_comp) / max(l_up + l_comp, l_comm).

@@ -18,7 +18,7 @@ from repro.fabric.base import Fabric
 from repro.fabric.collectives.compressed import CompressedAllreduce
 from repro.fabric.costs import Costs
 from repro.probes.shared.network import as_points
-from repro.probes.shared.stopwatch import repetitions, slowest, synchronize
+from repro.probes.shared.stopwatch import count_repetitions, slowest_seconds, synchronize_device
 
 SMALLEST_MESSAGE = FLOAT32  # bytes
 Work = Callable[[], Any]
@@ -86,7 +86,7 @@ class Microbenchmark:
         vectors = {n: torch.zeros(n // FLOAT32, device=device) for n in whole}
         self.rings = {n: partial(fabric.allreduce, vector, algorithm="ring") for n, vector in vectors.items()}
         block = largest_block(p, gradient_bytes)
-        self.works = {"reduce": (block, summation(fabric, block, device))}
+        self.works = {"reduce": (block, make_summation(fabric, block, device))}
         for name in codecs:
             compress, decompress = codec_work(fabric, gradient_bytes, name, device)
             self.works[f"encode/{name}"] = (gradient_bytes, compress)
@@ -100,13 +100,13 @@ class Microbenchmark:
         if not self.repetitions:
             for ring in self.rings.values():
                 ring()  # fresh pages
-            self.repetitions = {name: repetitions(self.fabric, work) for name, (_, work) in self.works.items()}
+            self.repetitions = {name: count_repetitions(self.fabric, work) for name, (_, work) in self.works.items()}
         for _ in range(rounds):
             for n, ring in self.rings.items():
-                self.seconds[n].append(slowest(self.fabric, ring))
+                self.seconds[n].append(slowest_seconds(self.fabric, ring))
             for name, (nbytes, work) in self.works.items():
                 times = self.repetitions[name]
-                self.seconds[name].append(slowest(self.fabric, work, times) / times / nbytes)
+                self.seconds[name].append(slowest_seconds(self.fabric, work, times) / times / nbytes)
 
     def model(self) -> FabricModel:
         """Medians over all turns, and the fit."""
@@ -123,7 +123,7 @@ class Microbenchmark:
         return FabricModel(alpha, beta, sync, work, as_points(self.seconds, points, fit), fit.relative_error)
 
 
-def summation(fabric: Fabric, block: int, device: torch.device) -> Work:
+def make_summation(fabric: Fabric, block: int, device: torch.device) -> Work:
     """The summation of one hop on this rank: a block of `block` bytes is added to another."""
     mine, incoming = (torch.zeros(block // FLOAT32, device=device) for _ in range(2))
     cost = fabric.costs.seconds("reduce", block)
@@ -131,7 +131,7 @@ def summation(fabric: Fabric, block: int, device: torch.device) -> Work:
     def work() -> None:
         with fabric.compute(cost, "host"):
             mine.add_(incoming)
-        synchronize(device)
+        synchronize_device(device)
 
     return work
 
@@ -148,11 +148,11 @@ def codec_work(fabric: Fabric, gradient_bytes: int, name: str, device: torch.dev
 
     def compress() -> None:
         allreduce.compress(gradient)
-        synchronize(device)
+        synchronize_device(device)
 
     def decompress() -> None:
         allreduce.decompress(wire, out)
-        synchronize(device)
+        synchronize_device(device)
 
     return compress, decompress
 

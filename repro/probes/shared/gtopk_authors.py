@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 
-def select(gradient: torch.Tensor, residual: torch.Tensor, mask: torch.Tensor, k: int) -> tuple[Any, Any]:
+def select_topk(gradient: torch.Tensor, residual: torch.Tensor, mask: torch.Tensor, k: int) -> tuple[Any, Any]:
     """(values, indices) of the k largest of gradient + residual (n,); `residual` keeps the rest. mask: scratch (n,)."""
     total = gradient + residual
     indices = torch.topk(total.abs(), k).indices
@@ -24,7 +24,7 @@ def select(gradient: torch.Tensor, residual: torch.Tensor, mask: torch.Tensor, k
     return values.numpy(), indices.numpy()
 
 
-def allreduce(comm: Any, values: np.ndarray, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def gtopk_allreduce(comm: Any, values: np.ndarray, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(values, indices) of the global top-k."""
     k = len(values)
     values, sent = values.copy(), np.concatenate((indices, values))  # (2k,) float64
@@ -37,7 +37,7 @@ def allreduce(comm: Any, values: np.ndarray, indices: np.ndarray) -> tuple[np.nd
                 comm.Send(sent, active[position - 1])
             else:
                 comm.Recv(received, active[position + 1])
-                values, indices = merge(values, indices, received[k:].copy(), received[:k].astype(np.int64))
+                values, indices = merge_topk(values, indices, received[k:].copy(), received[:k].astype(np.int64))
                 sent = np.concatenate((indices, values))
         active = active[::2]
         comm.Barrier()
@@ -47,7 +47,7 @@ def allreduce(comm: Any, values: np.ndarray, indices: np.ndarray) -> tuple[np.nd
     return values.astype(np.float32), indices.astype(np.int64)
 
 
-def merge(
+def merge_topk(
     values: np.ndarray, indices: np.ndarray, other_values: np.ndarray, other_indices: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """The k largest in magnitude of two sparse vectors' sum."""

@@ -19,7 +19,7 @@ from repro.fabric.base import Fabric
 from repro.fabric.virtual.network import Network
 from repro.probes import ResultPart
 from repro.probes.shared.driver import run_in_turns
-from repro.probes.shared.stopwatch import repetitions, slowest
+from repro.probes.shared.stopwatch import count_repetitions, slowest_seconds
 
 LEAST_S, MOST_REPETITIONS = 0.02, 50  # of one measurement, in which short work is repeated
 WIRE_TAG = 7
@@ -57,7 +57,7 @@ class Fitted:
         }
 
 
-def fit(points: Sequence[tuple[int, float]], messages: int = 1) -> Network:
+def fit_network(points: Sequence[tuple[int, float]], messages: int = 1) -> Network:
     """The network on which `messages` messages of n bytes, one after the other, take the measured (n, seconds).
 
     Concurrent messages share its links, as TCP connections do.
@@ -69,7 +69,7 @@ def fit(points: Sequence[tuple[int, float]], messages: int = 1) -> Network:
     return Network(by_size[0][1], beta, by_size, fair=True)
 
 
-def neighbours(fabric: Fabric, sizes: Sequence[int], rounds: int) -> Fitted:
+def fit_neighbours(fabric: Fabric, sizes: Sequence[int], rounds: int) -> Fitted:
     """The network on which one message to the right, while one comes from the left, takes alpha + n beta."""
     p, me = fabric.size, fabric.rank
     buffers = {n: (torch.zeros(n // FLOAT32), torch.zeros(n // FLOAT32)) for n in sizes}
@@ -83,7 +83,7 @@ def neighbours(fabric: Fabric, sizes: Sequence[int], rounds: int) -> Fitted:
     return _fitted(fabric, exchange, sizes, rounds, 1)
 
 
-def native(fabric: Any, sizes: Sequence[int], rounds: int, blocking: bool = False) -> Fitted:
+def fit_native(fabric: Any, sizes: Sequence[int], rounds: int, blocking: bool = False) -> Fitted:
     """The network on which a ring would take as long as the library's allreduce; `sizes`: bytes of a ring's block.
 
     The virtual twin is a ring whatever algorithm the library chooses, and beta includes the library's summation.
@@ -103,12 +103,12 @@ def native(fabric: Any, sizes: Sequence[int], rounds: int, blocking: bool = Fals
 
 def _fitted(fabric: Fabric, work: Callable[[int], Any], sizes: Sequence[int], rounds: int, messages: int) -> Fitted:
     """Time `work(bytes)` on the slowest rank, `rounds` times a size in turns, and fit; the same on every rank."""
-    times = {n: repetitions(fabric, partial(work, n), LEAST_S, MOST_REPETITIONS) for n in sizes}
-    calls = {n: lambda n=n: slowest(fabric, partial(work, n), times[n]) / times[n] for n in sizes}
+    times = {n: count_repetitions(fabric, partial(work, n), LEAST_S, MOST_REPETITIONS) for n in sizes}
+    calls = {n: lambda n=n: slowest_seconds(fabric, partial(work, n), times[n]) / times[n] for n in sizes}
     seconds = run_in_turns(calls, rounds, uncounted=0)
     points = [(n, statistics.median(each)) for n, each in seconds.items()]
     straight = fit_alpha_beta(points, lambda n: (messages, messages * n))
-    return Fitted(fit(points, messages), as_points(seconds, points, straight))
+    return Fitted(fit_network(points, messages), as_points(seconds, points, straight))
 
 
 def as_points(

@@ -18,7 +18,9 @@ ITERATIONS_A_ROUND, ROUNDS, HISTORY = 50, 60, 50
 GAP = 1e-9  # how far above the true minimum the value may be
 
 
-def regularised(parameters: Sequence[torch.Tensor], mu: float) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+def regularised_loss(
+    parameters: Sequence[torch.Tensor], mu: float
+) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
     """Mean cross-entropy + mu / 2 ||parameters||^2, as a loss function of logits and labels."""
 
     def loss(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
@@ -47,7 +49,7 @@ class Objective:
     def __init__(self, model: nn.Module, split: AnySplit, mu: float):
         self.model, self.mu = model.double(), mu
         self.parameters = [p for p in self.model.parameters() if p.requires_grad]
-        self.loss = regularised(self.parameters, mu)
+        self.loss = regularised_loss(self.parameters, mu)
         assert isinstance(split, Samples)
         x, self.y = split.slice(0, len(split))
         self.x = x.double()
@@ -91,7 +93,7 @@ class Objective:
         return Minimum(self.weights(), self.value(self.weights()), norm, norm**2 / (2 * self.mu))
 
 
-def minimise(fabric: Fabric, objective: Objective | None) -> Minimum:
+def find_minimum(fabric: Fabric, objective: Objective | None) -> Minimum:
     """Rank 0, the only one with an objective, minimises it; every rank gets the minimum, or FaultError."""
     for _ in range(ROUNDS):
         candidate = None
@@ -105,7 +107,7 @@ def minimise(fabric: Fabric, objective: Objective | None) -> Minimum:
     raise FaultError(f"the minimum was not found: up to {minimum.gap:.1e} above it after {iterations} iterations")
 
 
-def subset(dataset: Dataset, samples: int | None, parts: int) -> Dataset:
+def training_subset(dataset: Dataset, samples: int | None, parts: int) -> Dataset:
     """The data set with its first `samples` training samples (None: all), rounded down to a multiple of `parts`."""
     assert isinstance(dataset.train, Samples)
     n = min(samples or len(dataset.train), len(dataset.train)) // parts * parts

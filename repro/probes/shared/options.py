@@ -17,15 +17,15 @@ from repro.experiment.testbeds import Modelled
 from repro.strategies.base import Strategy
 
 
-def create(choices: Mapping[str, Plugin]) -> dict[str, Strategy]:
+def create_strategies(choices: Mapping[str, Plugin]) -> dict[str, Strategy]:
     """Variant -> a new strategy with its options."""
-    return {variant: strategies.load(one.name)(one.options) for variant, one in choices.items()}
+    return {variant: strategies.load_strategy(choice.name)(choice.options) for variant, choice in choices.items()}
 
 
 def most_ranks(config: RunConfig) -> int:
     """The ranks of the strategy in `probe.strategies` that needs most; during the others the rest of them wait."""
     choices = config.probe.strategies.values()
-    return max(strategies.load(one.name).ranks(one.options, config.workers) for one in choices)
+    return max(strategies.load_strategy(choice.name).ranks(choice.options, config.workers) for choice in choices)
 
 
 def needs_one(config: RunConfig, reason: str) -> None:
@@ -60,7 +60,10 @@ def _by_variant(entries: Any) -> Any:
     """Variant -> plugin; InputError that names the variant."""
     if not isinstance(entries, dict):
         return entries
-    return {one: plugins.choice("strategy", f"probe.strategies.{one}")(own) for one, own in entries.items()}
+    return {
+        variant: plugins.choice("strategy", f"probe.strategies.{variant}")(options)
+        for variant, options in entries.items()
+    }
 
 
 Bytes = Annotated[int, Field(ge=4)]  # of float32 vectors

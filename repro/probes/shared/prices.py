@@ -27,8 +27,8 @@ from repro.fabric.codecs import NoCodec
 from repro.fabric.costs import Costs
 from repro.fabric.virtual.fabric import Network, VirtualFabric
 from repro.fabric.virtual.fabric import run as run_virtually
-from repro.probes.shared.steps import advance
-from repro.probes.shared.stopwatch import synchronize
+from repro.probes.shared.steps import run_iterations
+from repro.probes.shared.stopwatch import synchronize_device
 from repro.strategies.base import RunFacts, set_up
 from repro.training import losses
 from repro.training.buckets import block_sizes
@@ -137,7 +137,7 @@ class Prices:
     parameters: int
 
 
-def measure(
+def measure_prices(
     name: str,
     options: Any,
     build: Callable[[], nn.Sequential],
@@ -152,7 +152,7 @@ def measure(
 
     InputError for a strategy that does not run on the virtual fabric, or a model that does not suit the options.
     """
-    kind = strategies.load(name)
+    kind = strategies.load_strategy(name)
     if lacking := kind.requires - VirtualFabric.capabilities:
         libraries = ", ".join(sorted(lacking))
         raise InputError(f"strategy {name}: a library does its arithmetic ({libraries}), which has no price")
@@ -172,7 +172,7 @@ def measure(
         set_up(strategy, worker)
         worker.clock.start()
         for step in range(warmup + steps):
-            advance(strategy, step, step + 1)
+            run_iterations(strategy, step, step + 1)
             fabric.exchange(None)
             if fabric.rank == 0:
                 books.append(TimedFabric.book)
@@ -183,21 +183,21 @@ def measure(
         strategy.close()
         return shard.size
 
-    TimedFabric.book, TimedFabric.synchronize = Book(), staticmethod(partial(synchronize, device))
+    TimedFabric.book, TimedFabric.synchronize = Book(), staticmethod(partial(synchronize_device, device))
     ranks = kind.ranks(options, workers)
     before = settrace(_count_switch)
     try:
         sizes = run_virtually(ranks, rank, Network(0.0, 0.0), LabelledCosts(True), kind=TimedFabric)
     finally:
         settrace(before)
-    return summed(books[warmup:], workers, max(sizes))
+    return sum_books(books[warmup:], workers, max(sizes))
 
 
 def _count_switch(event: str, involved: Any) -> None:
     TimedFabric.switches += 1
 
 
-def summed(books: list[Book], workers: int, parameters: int) -> Prices:
+def sum_books(books: list[Book], workers: int, parameters: int) -> Prices:
     """Medians over the steps in which each kind was charged."""
     prices = []
     for kind in dict.fromkeys(kind for book in books for kind, nbytes in book.nbytes.items() if nbytes):

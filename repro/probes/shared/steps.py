@@ -31,19 +31,19 @@ class Steps(ResultPart):
     communication: Communication
 
 
-def advance(strategy: Strategy, first: int, last: int) -> None:
+def run_iterations(strategy: Strategy, first: int, last: int) -> None:
     """Run the iterations from `first` to `last` - 1."""
     workers = strategy.worker.workers
     for _ in range(strategy.steps(first * workers), strategy.steps(last * workers)):
         strategy.step()
 
 
-def subgroups(fabric: Fabric, sizes: Iterable[int]) -> dict[int, Fabric | None]:
+def make_subgroups(fabric: Fabric, sizes: Iterable[int]) -> dict[int, Fabric | None]:
     """Size -> a fabric over that many of the first ranks; None on the other ranks."""
     return {n: fabric if n == fabric.size else fabric.subgroup(range(n)) for n in sorted(set(sizes))}
 
 
-def observe(fabric: Fabric, strategy: Strategy, worker: Worker, warmup: int, steps: int) -> list[dict[str, Any]]:
+def observe_steps(fabric: Fabric, strategy: Strategy, worker: Worker, warmup: int, steps: int) -> list[dict[str, Any]]:
     """{total, phases} in seconds, for each worker, of `steps` iterations of a fresh run after `warmup` others.
 
     Every rank of `fabric`, servers included, calls it. Pipelines are full at both ends of the `steps`, so that neither
@@ -56,7 +56,7 @@ def observe(fabric: Fabric, strategy: Strategy, worker: Worker, warmup: int, ste
     clock.start()
     for start, until in ((0, warmup), (warmup, warmup + steps)):
         clock.take()
-        advance(strategy, start, until)
+        run_iterations(strategy, start, until)
         with clock.paused():  # waits for the device
             marks.append(clock.train_s())
     mine = {"server": worker.is_server, "total": marks[1] - marks[0], "phases": clock.take()}
@@ -66,8 +66,8 @@ def observe(fabric: Fabric, strategy: Strategy, worker: Worker, warmup: int, ste
     return [rank for rank in fabric.exchange(mine) if not rank["server"]]
 
 
-def summarise(turns: Sequence[Sequence[Mapping[str, Any]]], steps: int) -> dict[str, Any]:
-    """{steps, observed_s, phases, communication}: seconds a step, means over the workers; turns: of `observe`.
+def summarise_steps(turns: Sequence[Sequence[Mapping[str, Any]]], steps: int) -> dict[str, Any]:
+    """{steps, observed_s, phases, communication}: seconds a step, means over the workers; turns: of `observe_steps`.
 
     The phases are those of the turn with the median length, so that they sum to the median step.
     """

@@ -26,7 +26,7 @@ def start_together(fabric: Fabric) -> None:
     fabric.barrier()
 
 
-def slowest(fabric: Fabric, work: Callable[[], Any], times: int = 1) -> float:
+def slowest_seconds(fabric: Fabric, work: Callable[[], Any], times: int = 1) -> float:
     """Seconds that the slowest rank takes for `times` calls of `work`, after a common start; the same on every rank."""
     start_together(fabric)
     start = fabric.now()
@@ -35,17 +35,17 @@ def slowest(fabric: Fabric, work: Callable[[], Any], times: int = 1) -> float:
     return max(fabric.exchange(fabric.now() - start))
 
 
-def repetitions(fabric: Fabric, work: Callable[[], Any], least_s: float = 2e-3, most: int = 200) -> int:
+def count_repetitions(fabric: Fabric, work: Callable[[], Any], least_s: float = 2e-3, most: int = 200) -> int:
     """How many calls of `work` take `least_s` together, at most `most`; the same on every rank."""
     work()  # fresh pages, connections
-    return max(1, min(most, math.ceil(least_s / max(slowest(fabric, work), 1e-9))))
+    return max(1, min(most, math.ceil(least_s / max(slowest_seconds(fabric, work), 1e-9))))
 
 
-def spread(times: Sequence[float]) -> dict[str, float]:
+def time_spread(times: Sequence[float]) -> dict[str, float]:
     return {"median": statistics.median(times), "min": min(times), "max": max(times)}
 
 
-def synchronize(device: torch.device) -> None:
+def synchronize_device(device: torch.device) -> None:
     """Wait until a GPU has finished its work; nothing on a CPU."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)

@@ -125,7 +125,7 @@ def mean_error(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return (x - y).mean()
 
 
-def worker(
+def synthetic_worker(
     fabric: Fabric,
     workers: int,
     workload: Workload,

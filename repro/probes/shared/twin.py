@@ -18,10 +18,10 @@ from repro.fabric.sparse.selection import select_topk
 from repro.fabric.virtual import fabric as virtual
 from repro.fabric.virtual.network import Network
 from repro.probes.shared.computation import Alone, Compute, ComputeBenchmark
-from repro.probes.shared.fabric_model import codec_work, summation
-from repro.probes.shared.steps import observe, summarise
-from repro.probes.shared.stopwatch import repetitions, slowest
-from repro.probes.shared.synthetic import Sleep, Workload, worker
+from repro.probes.shared.fabric_model import codec_work, make_summation
+from repro.probes.shared.steps import observe_steps, summarise_steps
+from repro.probes.shared.stopwatch import count_repetitions, slowest_seconds
+from repro.probes.shared.synthetic import Sleep, Workload, synthetic_worker
 from repro.strategies.base import Strategy, set_up
 from repro.training.device_times import BlockSeconds
 from repro.training.worker import Worker
@@ -58,21 +58,21 @@ class Measured:
         return self.compute.as_result() | {"seconds_per_byte": costs, "interference": self.interference}
 
 
-def calibrate(
+def calibrate_twin(
     fabric: Any, workload: Workload, work: Any, codecs: list[str], selections: dict[str, float], turns: int
 ) -> Measured:
     """Measure a workload; every rank of `fabric` calls it at once and gets the same numbers.
 
     selections: method of selecting sparse gradients -> density.
     """
-    computing = worker(fabric, fabric.size, workload, work)
+    computing = synthetic_worker(fabric, fabric.size, workload, work)
     bench = ComputeBenchmark(fabric, computing, [1])
     for _ in range(turns):
         bench.turn(1, 4)
     compute = bench.result()
     nbytes = 4 * computing.model_shard.size
     block, device = largest_block(fabric.size, nbytes), computing.model_shard.device
-    works = {"reduce": (block, summation(fabric, block, device))}
+    works = {"reduce": (block, make_summation(fabric, block, device))}
     for name in codecs:
         compress, decompress = codec_work(fabric, nbytes, name, device)
         works[f"encode/{name}"] = (nbytes, compress)
@@ -83,8 +83,8 @@ def calibrate(
         works["merge"] = merge_work(computing.model_shard.size, k, fabric.rank)
     per_byte = {"update": compute.update / nbytes}
     for name, (size, call) in works.items():
-        times = repetitions(fabric, call)
-        seconds = [slowest(fabric, call, times) for _ in range(turns)]
+        times = count_repetitions(fabric, call)
+        seconds = [slowest_seconds(fabric, call, times) for _ in range(turns)]
         per_byte[name] = statistics.median(seconds) / times / size
     interference = statistics.median(_interference(fabric, computing, compute) for _ in range(turns))
     return Measured(workload, compute, Costs(True, per_byte, {}), interference)
@@ -97,7 +97,7 @@ def _interference(fabric: Any, computing: Worker, compute: Compute) -> float:
     def ring() -> Any:
         return fabric.allreduce(vector, channel=BACKGROUND, algorithm="ring")
 
-    rings = 1 + math.ceil(BESIDE_STEPS * compute.total / slowest(fabric, ring))
+    rings = 1 + math.ceil(BESIDE_STEPS * compute.total / slowest_seconds(fabric, ring))
     alone = Alone()
     set_up(alone, computing)
     fabric.exchange(None)
@@ -113,7 +113,7 @@ def _interference(fabric: Any, computing: Worker, compute: Compute) -> float:
     return max(0.0, max(fabric.exchange(step_s)) / compute.total - 1)
 
 
-def simulate(
+def simulate_twin(
     strategy: Strategy, workers: int, measured: Measured, network: Network, costs: Costs, warmup: int, steps: int
 ) -> dict[str, Any]:
     """`summarise` of the strategy's steps in virtual time; one process calls it.
@@ -123,10 +123,10 @@ def simulate(
 
     def run(blocks: BlockSeconds) -> dict[str, Any]:
         def rank(fabric: virtual.VirtualFabric) -> list[dict[str, Any]]:
-            twin = worker(fabric, workers, measured.workload, Sleep(fabric), blocks)
-            return observe(fabric, type(strategy)(strategy.options), twin, warmup, steps)
+            twin = synthetic_worker(fabric, workers, measured.workload, Sleep(fabric), blocks)
+            return observe_steps(fabric, type(strategy)(strategy.options), twin, warmup, steps)
 
-        return summarise([virtual.run(strategy.ranks(strategy.options, workers), rank, network, costs)[0]], steps)
+        return summarise_steps([virtual.run(strategy.ranks(strategy.options, workers), rank, network, costs)[0]], steps)
 
     undisturbed = run(measured.blocks())
     hidden_s = undisturbed["communication"]["overlapped_s"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from repro.core.errors import InputError, unknown
+from repro.core.errors import InputError, unknown_name
 
 TOP = 5  # of metric top5
 
@@ -64,7 +64,7 @@ def check_metric(name: str, dataset: str) -> None:
     from repro import data
 
     if name not in METRICS:
-        raise unknown("metric", str(name), METRICS)
+        raise unknown_name("metric", str(name), METRICS)
     metric, task, kind = METRICS[name], data.task_of(dataset), data.input_kind(dataset)
     if not metric.of(task, kind):
         fitting = ", ".join(other for other, metric in METRICS.items() if metric.of(task, kind))

@@ -128,7 +128,7 @@ def test_a_run_sums_up_its_profiles(tmp_path):
     assert conditions == [(f, n, s) for f in PROBE["families"] for n in (2, 5) for s in (0, 0.5)]
     assert (total["family"], total["layers"], total["startup"], total["profiles"]) == (None, None, None, 24)
     for family, layers, startup in conditions[-2:]:
-        profiles = list(batching.draw(family, layers, startup, 3, 7))
+        profiles = list(batching.draw_profiles(family, layers, startup, 3, 7))
         row = rows[conditions.index((family, layers, startup))]
         for mode in ("greedy", "algorithm1", "algorithm2", "default", "layerwise"):
             gaps = [optimality_gap(profile, decide_batches(profile, mode)) for profile in profiles]
@@ -146,7 +146,7 @@ def test_a_run_sums_up_its_profiles(tmp_path):
 
 def test_the_worked_example():
     """Algorithm 1's batches execute in 26 ms where Algorithm 2's take 25 and the optimum 24; EXETime says 22."""
-    found = batching.compare(in_ms(1, [2, 1, 2, 3, 6, 4], [2, 3, 4, 6, 3, 1]))
+    found = batching.compare_batches(in_ms(1, [2, 1, 2, 3, 6, 4], [2, 3, 4, 6, 3, 1]))
     ms = {"greedy": 2, "algorithm1": 2, "algorithm2": 1, "constrained": 1, "default": 14, "layerwise": 1}
     assert found["gaps"] == pytest.approx({mode: over / 24 for mode, over in ms.items()})
     assert found["no_pair"] == [False, False] and found["exetime_below"] and found["longer"] == pytest.approx(1 / 25)
@@ -154,20 +154,20 @@ def test_the_worked_example():
 
 def test_no_pair_meets_the_constraint():
     """9 ms of layer 1 against pulls of 3; but layer 2 computes within the pull of layer 3."""
-    found = batching.compare(in_ms(1, [1, 1, 1], [9, 1, 1]))
+    found = batching.compare_batches(in_ms(1, [1, 1, 1], [9, 1, 1]))
     assert found["no_pair"] == [True, False] and found["gaps"]["constrained"] is None
-    found = batching.compare(in_ms(1, [1, 1, 1], [9, 9, 9]))
+    found = batching.compare_batches(in_ms(1, [1, 1, 1], [9, 9, 9]))
     assert found["no_pair"] == [True, True] and found["gaps"]["constrained"] is None
     assert found["gaps"]["greedy"] == found["longer"] == 0 and found["exetime_below"]
-    row = batching.summarised([found])
+    row = batching.summarise_profiles([found])
     assert row["modes"]["constrained"] == {"compared": 0, "optimal": None, "median": None, "p95": None, "max": None}
     assert row["no_pair"] == {"algorithm1": 1.0, "algorithm2": 1.0} and row["prefers_longer"] == 0
 
 
 @pytest.mark.parametrize("family", batching.FAMILIES)
 def test_families(family):
-    first, again = (list(batching.draw(family, 12, 0.5, 20, 3)) for _ in range(2))
-    assert first == again != list(batching.draw(family, 12, 0.5, 20, 4))
+    first, again = (list(batching.draw_profiles(family, 12, 0.5, 20, 3)) for _ in range(2))
+    assert first == again != list(batching.draw_profiles(family, 12, 0.5, 20, 4))
     rises, falls, ratio = batching.FAMILIES[family]
     for profile in first:
         assert sum(profile.forward_s) / sum(profile.transfer_s) == pytest.approx(ratio)

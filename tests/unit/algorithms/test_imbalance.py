@@ -270,7 +270,7 @@ def test_every_injector_has_a_file_of_its_options():
 
 
 # --- with strategies
-@pytest.mark.parametrize("name", [name for name in strategies.names() if not real.library(name)])
+@pytest.mark.parametrize("name", [name for name in strategies.strategy_names() if not real.needed_library(name)])
 def test_every_strategy_sleeps_once_an_iteration(name):
     how = {"workers": 2, "steps": 4}
     slept = small.run(name, delays=[[1.0, 1.0]], **how).seconds - small.run(name, **how).seconds

@@ -17,7 +17,7 @@ from repro.core.errors import InputError
 from repro.fabric.codecs import Truncate16
 from repro.fabric.costs import Costs
 from repro.fabric.virtual import fabric as virtual
-from repro.strategies import load
+from repro.strategies import load_strategy
 from repro.strategies.ibatch import check_batches
 from repro.strategies.shared.sharded_server import ShardedServer
 from repro.testing import small
@@ -229,7 +229,7 @@ def test_a_worker_is_ahead_by_the_bound(bound):
 @pytest.mark.parametrize("sync", ["bsp", "ssp", "asp"])
 def test_only_bsp_is_deterministic(sync):
     """And whether a stop does, at which all wait for each other."""
-    chosen = load("ps_default")
+    chosen = load_strategy("ps_default")
     ways: list[dict] = [{}, {"delays": [[0.0, 0.0, 0.05]]}, {"delays": [[0.05, 0.0, 0.0]]}]
     ends = [run("ps_default", {"sync": sync}, workers=3, **how).digests[0] for how in ways]
     stopped = run("ps_default", {"sync": sync}, workers=3, settle_every=1, **ways[1]).digests[0]
@@ -266,7 +266,7 @@ def step_seconds(name: str, options: dict, blocks: BlockSeconds, startup: float,
         worker = small.Worker(
             1, fabric, small.Clock(fabric), part, small.NoBatches(), 1, 0, blocks=blocks, arithmetic=False
         )
-        strategy = load(name)(load(name).parse({"servers": 1, "measure": True} | options))
+        strategy = load_strategy(name)(load_strategy(name).parse({"servers": 1, "measure": True} | options))
         strategy.setup(worker)
         worker.clock.start()
         for _ in range(3):

@@ -24,7 +24,7 @@ def uneven(workers):
 
 def replay(workers, steps):
     """The server's weights and each push's staleness, from the workers' speeds alone, one event after the other."""
-    weights = small.initial()
+    weights = small.initial_weights()
     transfer = small.NETWORK.alpha + 4 * weights.numel() * small.NETWORK.beta
     update_s = 4 * weights.numel() * small.COSTS.seconds_per_byte["update"]
     compute = [ms * 1e-3 for ms in MILLISECONDS[workers]]

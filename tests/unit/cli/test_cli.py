@@ -142,12 +142,12 @@ def test_a_paper_s_experiments_come_in_its_order_with_what_they_need(capsys):
 
 def test_headlines_end_a_paper_s_run_a_line_each_with_the_paper_s_number_and_ours(monkeypatch, tmp_path):
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
-    headlines = claims.headlines("pipesgd")
-    rows = claims.rows(headlines)
+    headlines = claims.judge_headlines("pipesgd")
+    rows = claims.claim_rows(headlines)
     assert sorted(row["claim"] for row in rows) == sorted(kinds[0].claim.text for kinds in headlines)
     assert {row["from"] for row in rows} == {"reference"}
     rows *= 2
-    lines = claims.text(rows).splitlines()
+    lines = claims.format_claims(rows).splitlines()
     assert len(lines) == claims.LINES < len(rows)
     for line, row in zip(lines[:-1], rows, strict=False):
         assert all(row[name] in line for name in ("verdict", "paper", "ours", "kind", "claim"))

@@ -18,7 +18,7 @@ from repro.answers.claims import published_verdicts
 from repro.answers.pages import built, overview
 from repro.cli import marked, publishing, verify, workloads
 from repro.cli.main import main
-from repro.cli.partition import grouped
+from repro.cli.partition import group_overrides
 from repro.core import paths
 from repro.core.errors import InputError
 from repro.core.paths import PROJECT, reference_root
@@ -98,7 +98,7 @@ def test_an_option_has_the_value_that_a_run_gives_it(capsys):
     texts = ("1e-3", "1E+2", "[1,2e-1]", "true", "no", "null", "a b", "'1e-3'")
     overrides = [f"model.o{number}={text}" for number, text in enumerate(texts)]
     in_a_run = compose("pipesgd/fig4-mnist", [f"+{override}" for override in overrides])["model"]
-    given = grouped(overrides, "model")["model"]
+    given = group_overrides(overrides, "model")["model"]
     assert given["o0"] == 0.001 and given == {name: in_a_run[name] for name in given} and len(given) == len(texts)
     for text in ("1,2", "a=b", "${seed}"):
         assert main(["price", "topk", f"strategy.density={text}"]) == 2
@@ -122,7 +122,7 @@ def test_a_search_on_two_levels_that_takes_minutes_is_refused_at_once():
 # --- `repro results`, `repro publish`, `repro verify`: what they print, refuse and leave
 
 
-rendered = publishing.render  # as it is, where the fixture replaces it
+rendered = publishing.render_pages  # as it is, where the fixture replaces it
 
 
 @pytest.fixture
@@ -132,7 +132,7 @@ def places(tmp_path, monkeypatch):
     for module in (paths, catalogue, reference, published_verdicts):
         monkeypatch.setattr(module, "reference_root", lambda: tmp_path / "reference")
     for module in (publishing, verify):
-        monkeypatch.setattr(module, "render", lambda paper: None)
+        monkeypatch.setattr(module, "render_pages", lambda paper: None)
     return tmp_path
 
 
@@ -192,7 +192,7 @@ def test_sweeps_are_published_without_a_run_beside_them(places, capsys, monkeypa
 
 def test_of_two_publishes_at_once_the_second_is_refused(places, capsys):
     put(places, "a-1")
-    with publishing.alone("publish"):
+    with publishing.lock_reference("publish"):
         status, _, err = output_of(capsys, "publish", "pipesgd")
         assert status == 2 and str(places / "reference") in err and err.count("\n") == 1
     assert not (places / "reference" / "pipesgd").exists()
@@ -293,7 +293,7 @@ def test_verify_writes_pages_and_verdicts_without_runs_of_ones_own(places, capsy
     put(places, "a-1")
     assert output_of(capsys, "publish", "pipesgd")[0] == 0
     shutil.rmtree(places / "workspace")
-    monkeypatch.setattr(verify, "render", rendered)
+    monkeypatch.setattr(verify, "render_pages", rendered)
     assert output_of(capsys, "verify")[0] == 2  # no verdicts yet
     assert output_of(capsys, "verify", "--write")[0] == 0 and output_of(capsys, "verify")[0] == 0
     out = places / "reports" / "out"
@@ -304,4 +304,4 @@ def test_verify_writes_pages_and_verdicts_without_runs_of_ones_own(places, capsy
 def test_the_committed_reference_is_as_published():
     """Every table has its digest, and docs/gpu.md its table of workloads; `tests/reports` compares the verdicts."""
     assert {*overview.papers()} < {paper for paper in reference.papers() if reference.check(reference_root() / paper)}
-    assert not marked.different(PROJECT / workloads.PAGE, workloads.NAME, workloads.table(reference_root()))
+    assert not marked.is_outdated(PROJECT / workloads.PAGE, workloads.NAME, workloads.workloads_table(reference_root()))

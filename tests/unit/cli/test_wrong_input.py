@@ -300,11 +300,11 @@ def test_nothing_leaves_its_line_of_a_job_script(tmp_path, monkeypatch, capsys):
     (tmp_path / "site.yaml").write_text("")
     monkeypatch.setenv("REPRO_SITE", str(tmp_path / "site.yaml"))
     runs, _ = submit.find_runs(FIG4, ["dataset.standin=always", "strategy=dsync"], "quick")
-    options = site.load()
+    options = site.load_site()
 
     def refused():
         with pytest.raises(InputError, match=r"^job script: .*\\n.* has a line break"):
-            submit.scripts(runs, options, tmp_path, False)
+            submit.array_scripts(runs, options, tmp_path, False)
 
     with monkeypatch.context() as patch:
         patch.setattr(sys, "argv", ["repro", "submit", f"title={evil}"])
@@ -315,7 +315,7 @@ def test_nothing_leaves_its_line_of_a_job_script(tmp_path, monkeypatch, capsys):
     with monkeypatch.context() as patch:
         patch.setenv("REPRO_SITE", str(tmp_path / evil))
         refused()
-    ((_, _, text),) = submit.scripts(runs, options, tmp_path, False)
+    ((_, _, text),) = submit.array_scripts(runs, options, tmp_path, False)
     assert subprocess.run(["bash", "-n"], input=text, text=True).returncode == 0
     runs[0].variant = evil
     refused()
@@ -331,9 +331,9 @@ def test_a_prepared_run_cannot_lead_out_of_the_results(tmp_path):
     ):
         (tmp_path / "config.yaml").write_text(text)
         with pytest.raises(InputError, match=words) as refusal:
-            prepared.load([f"{tmp_path}={config_digest({'key': 'k'}, {})}"])
+            prepared.load_prepared([f"{tmp_path}={config_digest({'key': 'k'}, {})}"])
         assert "\n" not in str(refusal.value)
     configured = expand(FIG4, ["strategy=dsync", "testbed=virtual"])[0].config.plain() | {"experiment": "../../x"}
     files.write_yaml(tmp_path / "config.yaml", configured)
     with pytest.raises(InputError, match=r"experiment=../../x: must be a plain name"):
-        prepared.load([f"{tmp_path}={config_digest(configured, {})}"])
+        prepared.load_prepared([f"{tmp_path}={config_digest(configured, {})}"])

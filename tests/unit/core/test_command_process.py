@@ -35,7 +35,7 @@ COMMAND = """
     command_process.start_guard()
     words = [sys.executable, "-c", "import time; time.sleep(1000)"]
     subprocess.Popen(words, start_new_session=True)
-    outside = subprocess.Popen(words, start_new_session=True, env=command_process.outside())
+    outside = subprocess.Popen(words, start_new_session=True, env=command_process.outside_environment())
     if not (forked := os.fork()):
         time.sleep(1000)
     with command_process.signals_interrupt({signal.SIGHUP: 7}):

@@ -39,7 +39,7 @@ def test_a_module_is_cut_at_its_children_where_one_tensor_passes(mine):
 
 
 def test_unused_parameters_do_not_train(mine):
-    own_code.admit("./my_nets.py:Flow")
+    own_code.admit_plugin("./my_nets.py:Flow")
     (block,) = models.build_model("./my_nets.py:Flow", (1, 8, 8), 4, seed=0)
     trains = {name: one.requires_grad for name, one in block.named_parameters()}
     assert trains.pop("unused.weight") is trains.pop("unused.bias") is False and all(trains.values())
@@ -166,7 +166,7 @@ def test_without_test_set_a_tenth_is_held_out_and_bytes_are_scaled(mine):
     pixels = np.random.default_rng(0).integers(0, 256, (100, 1, 8, 8), np.uint8)
     np.savez(mine / "whole.npz", x=pixels, y=np.arange(100) % 5)
     for name in ("./whole.npz", "./my_sets.py:whole"):
-        own_code.admit(name)
+        own_code.admit_plugin(name)
         dataset = data.load_dataset(name)
         assert len(dataset.test) * 9 == len(dataset.train) and dataset.input_shape == (1, 8, 8)
     x = data.load_dataset("./whole.npz").train.slice(0, 90)[0]
@@ -176,7 +176,7 @@ def test_without_test_set_a_tenth_is_held_out_and_bytes_are_scaled(mine):
 
 
 def test_random_transforms_depend_on_seed_and_epoch(mine):
-    own_code.admit("./my_sets.py:Points")
+    own_code.admit_plugin("./my_sets.py:Points")
     batches = data.load_dataset("./my_sets.py:Points").train.minibatches(8, 2, seed=3)
     first = batches[1][0]
     torch.randn(7)

@@ -105,7 +105,7 @@ def test_a_module_that_is_no_sequence_is_trained_as_one_block(foreign):
         name for name, _ in models.model_for(planned.config, data.dataset_for(planned.config)).named_children()
     ] == ["model"]
     config = planned.config.model_copy(update={"key": "k", "hardware": {"class": "none"}})
-    virtual.run(2, lambda fabric: programs.run(fabric, config, foreign / "run"), small.NETWORK, small.COSTS)
+    virtual.run(2, lambda fabric: programs.run_program(fabric, config, foreign / "run"), small.NETWORK, small.COSTS)
     first, *_, last = read_summary(foreign / "run")["curve"]
     assert last["test_loss"] < first["test_loss"]
 
@@ -196,7 +196,7 @@ def test_an_exception_while_runs_are_planned_is_a_line_of_the_answer(foreign, mo
     monkeypatch.setattr(plan_process, "FileAccesses", lambda: None)
     monkeypatch.setattr(sys, "stderr", sys.stderr)  # as it was, after the test
     asked = {"names": [FIG4], "overrides": ["strategy=foreign_wire", "testbed=virtual"], "scale": "quick"}
-    answer = plan_process.answer(asked | dict.fromkeys(("fetch", "together"), False) | {"draws": 0})
+    answer = plan_process.answer_request(asked | dict.fromkeys(("fetch", "together"), False) | {"draws": 0})
     assert answer["error"] == "FaultError" and re.search(r"wire\.py:\d+: KeyError: 'a key of mine'", answer["message"])
 
 
@@ -210,9 +210,9 @@ def test_the_conformance_tests_of_others_are_there(capsys):
 def test_a_misspelt_name_in_a_users_file_is_compared_with_the_names_that_it_defines(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my_two_nets.py").write_text("from pathlib import Path as Nett\n\nclass Net: ...\n")
-    own_code.admit("./my_two_nets.py:Nets")
+    own_code.admit_plugin("./my_two_nets.py:Nets")
     with pytest.raises(InputError, match=r"'Nets'; valid: Net$"):
-        own_code.load("./my_two_nets.py:Nets")
+        own_code.load_plugin("./my_two_nets.py:Nets")
 
 
 def test_a_required_option_is_named_with_its_plugin():
@@ -221,7 +221,7 @@ def test_a_required_option_is_named_with_its_plugin():
         period: int
 
     with pytest.raises(InputError, match=r"^strategy\.period: is missing; strategy local requires it$"):
-        registry.parse("strategy", "local", Options, {}, "strategy")
+        registry.parse_options("strategy", "local", Options, {}, "strategy")
 
 
 def test_a_strategy_of_ours_needs_no_file_of_its_options(tmp_path, monkeypatch):

@@ -40,7 +40,7 @@ NOT_JSON = {
 @pytest.mark.parametrize(("text", "words"), NOT_JSON.items(), ids=list(NOT_JSON.values()))
 def test_what_is_not_json_is_one_line_wherever_it_is_read(tmp_path, monkeypatch, text, words):
     with pytest.raises(ValueError, match=words):
-        strict_json.parse(text)
+        strict_json.parse_json(text)
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
     monkeypatch.setenv("REPRO_RUNTIME", str(tmp_path))
     submission = tmp_path / "slurm" / "one" / "submission.json"
@@ -50,7 +50,7 @@ def test_what_is_not_json_is_one_line_wherever_it_is_read(tmp_path, monkeypatch,
         tmp_path / "summary.json": lambda: store.read(tmp_path),
         tmp_path / "events.jsonl": lambda: read_events(tmp_path / "events.jsonl"),
         tmp_path / "profile.json": lambda: profile.load_profile(tmp_path / "profile.json"),
-        submission: lambda: list(record.read()),
+        submission: lambda: list(record.read_submissions()),
         kept: lambda: network.take_down(),
     }
     for path, read in readers.items():

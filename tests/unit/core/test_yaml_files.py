@@ -32,13 +32,13 @@ def test_an_experiment_s_file_that_would_expand_without_end_is_one_line(tmp_path
 
 def test_aliases_are_read(tmp_path):
     (tmp_path / "a.yaml").write_text("a: &a [1, 2]\nb: {c: *a, d: *a}\n")
-    assert yaml_files.read(tmp_path / "a.yaml") == {"a": [1, 2], "b": {"c": [1, 2], "d": [1, 2]}}
+    assert yaml_files.read_yaml(tmp_path / "a.yaml") == {"a": [1, 2], "b": {"c": [1, 2], "d": [1, 2]}}
 
 
 def test_a_pipe_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "a.yaml")
     with pytest.raises(InputError, match="not a regular file"):
-        yaml_files.read(tmp_path / "a.yaml")
+        yaml_files.read_yaml(tmp_path / "a.yaml")
 
 
 def test_a_grid_of_too_many_combinations_is_refused_before_they_are_made():

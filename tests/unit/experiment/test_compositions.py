@@ -100,7 +100,7 @@ def test_interpolations_name_values_beside_and_above(tmp_path, monkeypatch):
 
 
 def test_variants_that_this_machine_lacks_are_left_out(monkeypatch):
-    monkeypatch.setattr("repro.strategies.horovod.missing", lambda: "Horovod is not installed")
+    monkeypatch.setattr("repro.strategies.horovod.missing_horovod", lambda: "Horovod is not installed")
     with pytest.raises(NotHere, match="make setup-horovod"):
         expand("baselines/side-by-side", ["testbed=here", "method=Horovod"])
     lacking = []
@@ -111,7 +111,7 @@ def test_variants_that_this_machine_lacks_are_left_out(monkeypatch):
 @pytest.mark.parametrize("device", ["cuda", "cpu"])
 def test_a_horovod_without_cuda_is_left_out_of_runs_on_gpus(monkeypatch, device):
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    monkeypatch.setattr("repro.strategies.horovod.missing", lambda: None)
+    monkeypatch.setattr("repro.strategies.horovod.missing_horovod", lambda: None)
     monkeypatch.setattr("repro.strategies.horovod.built_with_cuda", lambda: False)
     lacking = []
     runs = expand("baselines/side-by-side", ["testbed=here", f"device={device}", "method=Horovod"], lacking=lacking)

@@ -32,7 +32,7 @@ each:
 @pytest.fixture
 def package(tmp_path):
     """A paper in a package of its own, as `repro new` writes it; the folder beside its pyproject.toml."""
-    new.write("paper", "mine", tmp_path)
+    new.write_skeleton("paper", "mine", tmp_path)
     return tmp_path
 
 
@@ -135,7 +135,7 @@ def test_a_file_runs_and_its_group_needs_no_page(file, tmp_path, monkeypatch, ca
 
 
 def test_a_file_names_its_experiments(file):
-    with config_folders.used([]):
+    with config_folders.using_folders([]):
         assert config.experiment_names(str(file)) == ["mine/small", "mine/large"] == config.experiment_names(str(file))
         large = config.compose("mine/large")
         assert (large["batch"], large["model"]["name"]) == (200, "softmax") and config.paper_of(str(file)) == "mine"

@@ -10,10 +10,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from repro.cli.draws import BUDGET_S, SIZES, allotted, timed
+from repro.cli.draws import BUDGET_S, SIZES, allotted_draws, time_deciding_runs
 from repro.cli.main import main
 from repro.core.errors import InputError, NotHere
-from repro.core.fields import checked
+from repro.core.fields import check_fields
 from repro.experiment import draws, inputs
 from repro.experiment.compose import Composer
 from repro.experiment.expand import expand
@@ -29,7 +29,7 @@ EVEN = np.linspace(0, 1, 1001)
 
 
 def an_input(**entries):
-    return checked(Input, {"source": "made up"} | entries)
+    return check_fields(Input, {"source": "made up"} | entries)
 
 
 # --- distributions
@@ -84,7 +84,7 @@ def test_hypotheses_are_drawn_as_often_as_they_weigh():
 )
 def test_what_is_no_distribution(given):
     with pytest.raises(InputError):
-        checked(Input, given)
+        check_fields(Input, given)
 
 
 # --- draws
@@ -166,8 +166,8 @@ def test_the_key_of_a_sweep_holds_its_distributions_and_not_their_number_nor_the
 def test_an_experiment_has_inputs_of_the_whole_configuration_and_impossible_hypotheses_are_named():
     def run(batches):
         choices = [{"weight": 0.5, "sets": {"batch": n}, "source": "s"} for n in batches]
-        config = checked(RunConfig, Composer(FIG4).compose(["testbed=paper/pipesgd-alexnet", "strategy=dsync"]))
-        one = {"minibatch": checked(Input, {"choices": choices})}
+        config = check_fields(RunConfig, Composer(FIG4).compose(["testbed=paper/pipesgd-alexnet", "strategy=dsync"]))
+        one = {"minibatch": check_fields(Input, {"choices": choices})}
         return config.model_copy(update={"inputs": one, "draws": 4})
 
     config = run((128, 256))
@@ -178,7 +178,7 @@ def test_an_experiment_has_inputs_of_the_whole_configuration_and_impossible_hypo
 
 
 def test_a_training_is_cut_to_its_first_iterations_and_has_no_warm_up():
-    config = checked(RunConfig, Composer(FIG4).compose(["testbed=paper/pipesgd-alexnet", "strategy=pipe_sgd"]))
+    config = check_fields(RunConfig, Composer(FIG4).compose(["testbed=paper/pipesgd-alexnet", "strategy=pipe_sgd"]))
     options = type(config.strategy.options)(warmup_epochs=5)
     long = config.model_copy(
         update={"strategy": type(config.strategy)("strategy", "pipe_sgd", options), "epochs": 90.0}
@@ -223,13 +223,13 @@ def test_draws_say_what_they_make_and_how_long_it_takes(tmp_path, run, capsys):
     (planned,) = json.loads(capsys.readouterr().out)
     assert planned["draws"] in SIZES and planned["drawn"] == 0 and planned["seconds"] > 0
     seconds = (0.0, BUDGET_S / 256, BUDGET_S / 65, BUDGET_S / 17, BUDGET_S)
-    assert [*map(allotted, seconds)] == [256, 256, 64, 16, 16]
+    assert [*map(allotted_draws, seconds)] == [256, 256, 64, 16, 16]
 
 
 def test_of_a_paper_only_what_a_claim_of_a_time_rests_on_is_drawn(capsys):
     simulated = expand(FIG4, ["strategy=dsync", "testbed=paper/pipesgd-alexnet"], "full")
     accuracy = [run for run in expand("pipesgd/accuracy", ["strategy=dsync"], "full") if run.simulated]
-    assert accuracy and timed([*simulated, *accuracy], "pipesgd") == simulated
+    assert accuracy and time_deciding_runs([*simulated, *accuracy], "pipesgd") == simulated
     assert "pipesgd/accuracy" in capsys.readouterr().err
 
 

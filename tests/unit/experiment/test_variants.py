@@ -115,7 +115,7 @@ def experiment_of(program: str) -> str:
 @pytest.mark.parametrize("name", programs.PROBES.names())
 def test_a_probe_says_how_many_ranks_it_needs_and_its_code_counts(name, monkeypatch):
     first_variant_alone(monkeypatch)
-    with config_folders.used([FOLDER]):  # the probe of gTop-k's authors only has a benchmark
+    with config_folders.using_folders([FOLDER]):  # the probe of gTop-k's authors only has a benchmark
         run, *_ = expand(experiment_of(name), [], "quick", lacking=[])  # some testbeds need GPUs
     roots = roots_of(run.config)
     assert programs.ranks(run.config) >= run.config.workers and f"repro.probes.{name}" in roots

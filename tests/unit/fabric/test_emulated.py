@@ -79,7 +79,7 @@ def test_the_error_of_a_delayed_send_is_raised_in_its_wait():
 
 
 def test_the_links_carry_the_papers_payload_at_a_fraction_of_the_rate():
-    place = launch.of(bed(slow_down=40, beta_s_per_byte=8e-10))
+    place = launch.launcher_for(bed(slow_down=40, beta_s_per_byte=8e-10))
     assert place.kind == place.fabric == kinds.EMULATED
     assert place.rate_gbit * links.GOODPUT_SHARE == pytest.approx(10 / 40, rel=1e-5)
 
@@ -95,10 +95,10 @@ def test_the_links_carry_the_papers_payload_at_a_fraction_of_the_rate():
 )
 def test_invalid_emulated_testbeds_are_refused(changes, complaint):
     with pytest.raises(InputError, match=complaint):
-        launch.of(bed(**changes))
+        launch.launcher_for(bed(**changes))
 
 
 @pytest.mark.parametrize("slow_down, ranks, complaint", [(1000, 4, "rate of 0.01"), (40, 101, "101 hosts")])
 def test_an_impossible_network_is_refused_before_ranks_start(slow_down, ranks, complaint):
     with pytest.raises(ReproError, match=complaint):
-        launch.of(bed(slow_down=slow_down, beta_s_per_byte=8e-10)).check(ranks)
+        launch.launcher_for(bed(slow_down=slow_down, beta_s_per_byte=8e-10)).check(ranks)

@@ -13,7 +13,7 @@ def options(tmp_path, monkeypatch):
         path = tmp_path / "site.yaml"
         path.write_text(text)
         monkeypatch.setenv("REPRO_SITE", str(path))
-        return site.load()
+        return site.load_site()
 
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path / "results"))
     write()

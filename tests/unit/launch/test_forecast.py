@@ -18,10 +18,10 @@ from repro.launch.forecast import (
     Estimate,
     Forecast,
     Workload,
-    duration,
-    estimates,
-    filled,
-    together,
+    estimate_runs,
+    fill_unknown,
+    run_duration,
+    total_duration,
 )
 from repro.records.catalogue import REFERENCE, WORKSPACE, Found
 from tests.support import records
@@ -46,13 +46,13 @@ def finished(run, seconds, origin=REFERENCE, hour=10, **changes):
 
 def test_the_same_run_counts_most_then_its_variant_at_another_size_then_the_experiment(runs):
     first, *_ = runs
-    assert estimates([first], []) == [Estimate(None, UNKNOWN)]
+    assert estimate_runs([first], []) == [Estimate(None, UNKNOWN)]
     like = finished(first, 30, variant="another variant")
-    assert estimates([first], [like]) == [Estimate(30.0, LIKE, "old")]
+    assert estimate_runs([first], [like]) == [Estimate(30.0, LIKE, "old")]
     longer = finished(first, 100, scale="full", iterations=5 * first.iterations)
-    assert estimates([first], [like, longer]) == [Estimate(60.0, SIZE, "old")]  # 50 s of start, a fifth of the rest
+    assert estimate_runs([first], [like, longer]) == [Estimate(60.0, SIZE, "old")]  # 50 s of start, a fifth of the rest
     same = [finished(first, 40, hour=11), finished(first, 50, hour=10)]
-    assert estimates([first], [*same, like, longer]) == [Estimate(40.0, SAME, "old")]
+    assert estimate_runs([first], [*same, like, longer]) == [Estimate(40.0, SAME, "old")]
 
 
 def test_a_dry_run_scales_by_iterations_as_a_run_does(runs):
@@ -86,32 +86,32 @@ def test_an_emulated_run_takes_as_long_as_its_simulation_slowed_down():
     another = finished(twin, 7, final={"train_s": 30.0}, variant="another variant", hour=11)
     other = twin.config.identity.plain()["testbed"] | {"device": {"iteration_s": 0.01}}
     faster = finished(twin, 7, final={"train_s": 3.0}, testbed=other, hour=11)
-    assert estimates([emulated], [of_twin, another, faster]) == [
+    assert estimate_runs([emulated], [of_twin, another, faster]) == [
         Estimate(pytest.approx(12.0 * factor * share), SLOWED, "old")
     ]
     own = finished(emulated, 50)
-    assert estimates([emulated], [of_twin, own]) == [Estimate(50.0, SAME, "old")]
+    assert estimate_runs([emulated], [of_twin, own]) == [Estimate(50.0, SAME, "old")]
 
 
 def test_a_run_of_the_workspace_counts_more_than_a_later_one_of_the_reference(runs):
     theirs, ours = finished(runs[0], 50, hour=12), finished(runs[0], 25, WORKSPACE, hour=11)
-    assert estimates(runs[:1], [theirs, ours]) == [Estimate(25.0, SAME, "old")]
+    assert estimate_runs(runs[:1], [theirs, ours]) == [Estimate(25.0, SAME, "old")]
 
 
 @pytest.mark.parametrize(
     "said", [{}, {"started_at": 3, "finished_at": 4}, {"started_at": "2026-01-01", "finished_at": ""}]
 )
 def test_a_record_without_times_says_nothing(runs, said):
-    assert duration(finished(runs[0], 30, provenance=said).record) is None
+    assert run_duration(finished(runs[0], 30, provenance=said).record) is None
 
 
 def test_measured_runs_go_one_by_one_and_simulated_ones_side_by_side(runs):
     some = [*[run for run in runs if not run.simulated][:2], *[run for run in runs if run.simulated][:3]]
     times = [Estimate(seconds, SAME, "old") for seconds in (10.0, None, 4.0, 2.0, 9.0)]
-    assert together(some, times, cores=2).seconds == 10 + 10 + 9
-    assert together(some, times, cores=1).seconds == 10 + 10 + 15
-    assert together(some, times, cores=1).machines == {"old": 5}
-    assert together([], [], 2).seconds == 0 and filled([None, None]) == [0.0, 0.0]
+    assert total_duration(some, times, cores=2).seconds == 10 + 10 + 9
+    assert total_duration(some, times, cores=1).seconds == 10 + 10 + 15
+    assert total_duration(some, times, cores=1).machines == {"old": 5}
+    assert total_duration([], [], 2).seconds == 0 and fill_unknown([None, None]) == [0.0, 0.0]
 
 
 def test_a_dry_run_says_what_is_there_and_how_long_the_rest_takes(capsys, monkeypatch, tmp_path):

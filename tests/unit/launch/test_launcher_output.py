@@ -49,7 +49,7 @@ a non-zero exit code. Per user-direction, the job has been aborted.
     ],
 )
 def test_what_says_why(text, words):
-    assert words in launcher_output.reason(text.splitlines(keepends=True))
+    assert words in launcher_output.find_reason(text.splitlines(keepends=True))
 
 
 def test_the_error_of_ranks_that_end_without_a_reason_of_ours_shows_the_launchers(tmp_path):
@@ -70,15 +70,15 @@ def test_the_error_of_ranks_that_end_without_a_reason_of_ours_shows_the_launcher
     ],
 )  # fmt: skip
 def test_who_was_lost_first(text, lost):
-    assert launcher_output.killed(text) == lost
+    assert launcher_output.find_killed(text) == lost
 
 
 RANK = """
 import os, sys
 from repro.rank import ends
-os.environ["RANK"] = "0"; ends.begin(); ends.leave("1", "rank 0 waited for rank 1")
-os.environ["RANK"] = "1"; ends.begin()
-if len(sys.argv) > 1: ends.leave("crashed", "rank 1: own.py:3: ZeroDivisionError")
+os.environ["RANK"] = "0"; ends.report_start(); ends.report_end("1", "rank 0 waited for rank 1")
+os.environ["RANK"] = "1"; ends.report_start()
+if len(sys.argv) > 1: ends.report_end("crashed", "rank 1: own.py:3: ZeroDivisionError")
 sys.exit(1)
 """
 
@@ -92,7 +92,7 @@ def test_the_error_is_the_reason_in_the_ranks_files_the_cause_before_its_effects
     try:
         with pytest.raises(kind, match=reason):
             ranks.follow(lambda _: None, 60)
-        assert len(ends.processes(tmp_path / ends.FOLDER)) == 2
+        assert len(ends.rank_processes(tmp_path / ends.FOLDER)) == 2
     finally:
         ranks.stop()
     assert not (tmp_path / ends.FOLDER).exists()

@@ -76,12 +76,12 @@ from pathlib import Path
 from repro.launch import plan
 from repro.launch.pool import Pools
 calls = []
-ask = plan.ask
-plan.ask = lambda *arguments: calls.append(1) or ask(*arguments)
+ask = plan.ask_helper
+plan.ask_helper = lambda *arguments: calls.append(1) or ask(*arguments)
 overrides = ["strategy=dsync", "testbed=here", "dataset.standin=always"]
 def keys(*more):
     calls.clear()
-    found = plan.plan(["pipesgd/fig4-mnist"], [*overrides, *more], "quick", False, pools)
+    found = plan.plan_runs(["pipesgd/fig4-mnist"], [*overrides, *more], "quick", False, pools)
     print(len(calls), *(run.key for run in found.runs))
 with Pools() as pools:
     keys()

@@ -49,11 +49,11 @@ def test_a_bad_entry_is_one_line(tmp_path, capsys, changes, words):
 def test_a_queue_is_a_list_of_entries_with_different_names(tmp_path):
     for content, words in (([], "must be a list"), ([ENTRY, ENTRY], "entry 'mnist' stands there twice")):
         with pytest.raises(InputError, match=words):
-            queue.read(written(tmp_path / "queue.yaml", *content))
+            queue.read_queue(written(tmp_path / "queue.yaml", *content))
 
 
 def test_the_committed_entries_have_runs_and_decide_claims_that_there_are():
-    for entry in queue.read():
+    for entry in queue.read_queue():
         experiment, *others = entry.run.split()
         scale = others.pop(others.index("--scale") + 1) if "--scale" in others else None
         overrides = [word for word in others if "=" in word]
@@ -76,13 +76,13 @@ def test_an_entry_is_ended_in_time_and_packed_on_the_way(monkeypatch):
 
 def test_a_failure_or_the_end_of_the_time_does_not_lose_the_rest(tmp_path, monkeypatch, capsys):
     packed, statuses = [], iter([1, 0])
-    monkeypatch.setattr(command, "pack", packed.append)
+    monkeypatch.setattr(command, "pack_workspace", packed.append)
     monkeypatch.setattr(queue, "carry_out", lambda *_: next(statuses))
     entries = [queue.Entry(**ENTRY | {"name": name}) for name in ("first", "second")]
-    assert command.work(entries, [], time.monotonic() + 60, tmp_path) == ["first"] and len(packed) == 2
-    assert command.work(entries, [], time.monotonic() + 1, tmp_path) == []
+    assert command.work_through(entries, [], time.monotonic() + 60, tmp_path) == ["first"] and len(packed) == 2
+    assert command.work_through(entries, [], time.monotonic() + 1, tmp_path) == []
     large = queue.Entry(**ENTRY | {"minutes": 50, "at_once": True})
-    assert command.work([large], [], time.monotonic() + 60, tmp_path) == []  # not started
+    assert command.work_through([large], [], time.monotonic() + 60, tmp_path) == []  # not started
     assert "no time for entries 1 to 2" in capsys.readouterr().out
 
 

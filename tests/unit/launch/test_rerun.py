@@ -18,7 +18,7 @@ def with_numbers(record, **result):
 
 @pytest.fixture(scope="module")
 def sampled():
-    return rerun.sample(reference.read("validation"))
+    return rerun.sample_runs(reference.read("validation"))
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +56,8 @@ def test_a_configuration_is_made_of_the_record_alone(cheap):
 
 
 def test_additional_entries_of_newer_code_are_no_difference(cheap):
-    assert rerun.differences(cheap, with_numbers(cheap, counters={"new": 1})) == []
-    [difference] = rerun.differences(with_numbers(cheap, counters={"old": 1}), cheap)
+    assert rerun.record_differences(cheap, with_numbers(cheap, counters={"new": 1})) == []
+    [difference] = rerun.record_differences(with_numbers(cheap, counters={"old": 1}), cheap)
     assert difference.startswith("counters.old: 1 ")
 
 

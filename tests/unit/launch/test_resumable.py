@@ -33,7 +33,7 @@ def places(tmp_path, monkeypatch, pooled):
     for module in (paths, catalogue, reference, published_verdicts):
         monkeypatch.setattr(module, "reference_root", lambda: tmp_path / "reference")
     monkeypatch.setattr(kept, "unfinished_root", lambda: tmp_path / "kept")
-    monkeypatch.setattr(publishing, "render", lambda papers: None)
+    monkeypatch.setattr(publishing, "render_pages", lambda papers: None)
     made = provenance.provenance
     monkeypatch.setattr(provenance, "provenance", lambda: made() | COMMIT)
     return tmp_path

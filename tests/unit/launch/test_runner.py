@@ -70,7 +70,7 @@ def test_a_run_that_came_late_is_tried_once_more_at_the_end_and_left_out(planned
     assert [record.identity.seed for record in records] == [seed for seed in range(4) if seed not in left_out]
     assert isinstance(fault, TooBusy) is bool(left_out)
 
-    monkeypatch.setattr(running, "plan", lambda *_, **__: Plan(planned, []))
+    monkeypatch.setattr(running, "plan_runs", lambda *_, **__: Plan(planned, []))
     monkeypatch.setattr(running, "run_unfinished", lambda *_: (records, fault))
     capsys.readouterr()
     command = ["run", EXPERIMENT, "--no-report", "--no-mlflow", "--json"]
@@ -126,7 +126,7 @@ def test_a_simulation_that_computes_on_a_gpu_is_kept_to_no_core(planned, monkeyp
 
 def test_what_this_machine_lacks_is_no_error_where_other_runs_were_done(planned, monkeypatch, capsys):
     found = {"runs": planned, "left_out": [[EXPERIMENT, True, "Horovod is not installed"]]}
-    monkeypatch.setattr(running, "plan", lambda *_, **__: Plan(**found))
+    monkeypatch.setattr(running, "plan_runs", lambda *_, **__: Plan(**found))
     monkeypatch.setattr(running, "run_unfinished", lambda *_: ([], None))
     args = SimpleNamespace(draws=0,
         experiment=EXPERIMENT, overrides=[], scale="quick", inputs=False, force=False, unpublished=False, dry_run=False,

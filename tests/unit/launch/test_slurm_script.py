@@ -29,7 +29,7 @@ def expanded(*overrides):
 
 
 def command_of(run, ranks):
-    return launch.of(run.config.testbed).command(ranks, ["-m", "repro.rank.main", "/run"])
+    return launch.launcher_for(run.config.testbed).command(ranks, ["-m", "repro.rank.main", "/run"])
 
 
 def test_measured_runs_go_to_the_cluster_and_simulated_ones_stay(options):
@@ -54,10 +54,10 @@ def test_a_run_asks_for_the_gpus_it_uses(options, tmp_path):
         "srun: [--container-image=/shared/repro.sqsh]\ncontainer_python: /opt/bin/python"
     )
     runs = planned("strategy=dsync", "workers=1")
-    ((needed, _, text),) = submit.scripts(runs, found, tmp_path, False)
+    ((needed, _, text),) = submit.array_scripts(runs, found, tmp_path, False)
     assert "#SBATCH --gres=gpu:h100:1\n" in text and "#SBATCH --mem=64G\n#SBATCH --constraint=fast\n" in text
     assert "\nexport NCCL_DEBUG=WARN\n" in text and needed.gpus == ("gres", "gpu:h100:1")
-    ((_, _, text),) = submit.scripts(planned("strategy=dsync", "device=cpu"), found, tmp_path, False)
+    ((_, _, text),) = submit.array_scripts(planned("strategy=dsync", "device=cpu"), found, tmp_path, False)
     assert "--gres" not in text
     command = command_of(runs[0], 2)
     assert "--container-image=/shared/repro.sqsh" in command and "/opt/bin/python" in command  # Pyxis
@@ -76,15 +76,15 @@ def test_one_array_for_each_number_of_ranks(options, tmp_path):
         "partition: gpu\naccount: me\ntime: 01:00:00\nranks_per_node: 2\ncpus_per_rank: 3\nmax_tasks: 2\n"
         'modules: [openmpi/4]\nsbatch: ["--constraint=fast"]\nsignal_seconds: 60\n'
     )
-    (_, four, text), (_, five, _) = submit.scripts(planned(), found, tmp_path / "100 %", False)
-    assert len(four) == 6 and [run.variant for run in submit.flat(five)] == ["PS-Sync"]
+    (_, four, text), (_, five, _) = submit.array_scripts(planned(), found, tmp_path / "100 %", False)
+    assert len(four) == 6 and [run.variant for run in submit.flatten_packs(five)] == ["PS-Sync"]
     lines = "array=0-5%2 nodes=2 ntasks=4 ntasks-per-node=2 cpus-per-task=3 partition=gpu account=me time=01:00:00 "
     lines += f"constraint=fast signal=TERM@60 requeue open-mode=append output='{tmp_path}/100_%%/%A_%a.log'"
     for line in lines.split():
         assert f"#SBATCH --{line.replace('100_', '100 ')}\n" in text
     assert "module load openmpi/4\n" in text and "--qos" not in text and "--gres" not in text
     assert subprocess.run(["bash", "-n"], input=text, text=True).returncode == 0
-    assert all(str(run.folder.relative_to(tmp_path / "results")) in text for run in submit.flat(four))
+    assert all(str(run.folder.relative_to(tmp_path / "results")) in text for run in submit.flatten_packs(four))
 
 
 def fabric(*overrides):
@@ -97,9 +97,9 @@ def test_nccl_is_used_if_every_rank_has_a_gpu_and_the_strategy_supports_it(optio
     fabrics = {run.variant: run.config.testbed.fabric for run in expanded() if not run.config.breakdown}
     assert fabrics.pop("PS-Sync") == "mpi" and set(fabrics.values()) == {"torch"}
     eager = expanded("strategy=eager_solo")[0]
-    messages = resources.of(eager, site).messages
+    messages = resources.resources_for(eager, site).messages
     assert eager.config.testbed.fabric == "mpi" and "host memory" in messages and "any_source" in messages
-    assert resources.of(expanded("strategy=dsync")[0], site).messages == "NCCL"
+    assert resources.resources_for(expanded("strategy=dsync")[0], site).messages == "NCCL"
     assert fabric("strategy=dsync", "testbed.fabric=mpi") == fabric("strategy=dsync", "device=cpu") == "mpi"
     options("gpus_per_node: 2\nranks_per_node: 4\nshare_gpus: true")
     assert fabric("strategy=dsync") == "mpi"
@@ -111,7 +111,7 @@ def test_nccl_is_used_if_every_rank_has_a_gpu_and_the_strategy_supports_it(optio
 def test_a_server_has_no_gpu_of_its_own_and_no_node(options, tmp_path, monkeypatch):
     site = options("gpus_per_node: 4\ngpus_per_task: true")
     runs = planned("strategy=ps_sync", "workers=8", "batch=80")
-    ((_, _, text),) = submit.scripts(runs, site, tmp_path, False)
+    ((_, _, text),) = submit.array_scripts(runs, site, tmp_path, False)
     for line in ("--nodes=2", "--ntasks=10", "--ntasks-per-node=5", "--gres=gpu:4"):
         assert f"#SBATCH {line}\n" in text  # not three nodes with three GPUs each
     assert [runs[0].config.device_of(rank) for rank in (0, 7, 8)] == ["auto", "auto", "cpu"]
@@ -122,7 +122,10 @@ def test_a_server_has_no_gpu_of_its_own_and_no_node(options, tmp_path, monkeypat
     over_nccl, over_gloo = (
         expanded("strategy=ps_sync", "testbed.fabric=torch", *more)[0] for more in ((), ("testbed.backend=gloo",))
     )
-    assert over_nccl.config.device_of(4) == "auto" and resources.of(over_nccl, site).gpus == ("gpus-per-task", "1")
+    assert over_nccl.config.device_of(4) == "auto" and resources.resources_for(over_nccl, site).gpus == (
+        "gpus-per-task",
+        "1",
+    )
     assert over_gloo.config.device_of(4) == "cpu"
     with pytest.raises(InputError, match=r"testbed\.gpu_ranks=4: NCCL needs a GPU of each of 5 ranks"):
         expanded("strategy=ps_sync", "testbed.fabric=torch", "testbed.gpu_ranks=4")
@@ -142,12 +145,12 @@ def test_runs_with_the_same_resources_are_packed_up_to_a_budget(options, tmp_pat
     seconds = {"D-Sync": 50.0, "D-Sync + T": 70.0, "D-Sync + Q": 30.0, "Pipe-SGD": None,
                "Pipe-SGD + T": 10.0, "PS-Sync": 10.0}  # fmt: skip
     monkeypatch.setattr(
-        packs, "estimates", lambda runs, _: [forecast.Estimate(seconds.get(run.variant, 200.0)) for run in runs]
+        packs, "estimate_runs", lambda runs, _: [forecast.Estimate(seconds.get(run.variant, 200.0)) for run in runs]
     )
     runs = planned()
-    assert [len(jobs) for _, jobs in packs.arrays(runs, options())] == [6, 1]
+    assert [len(jobs) for _, jobs in packs.job_arrays(runs, options())] == [6, 1]
     budget = options("pack_minutes: 2")
-    jobs = {needed.ranks: jobs for needed, jobs in packs.arrays(runs, budget)}
+    jobs = {needed.ranks: jobs for needed, jobs in packs.job_arrays(runs, budget)}
     assert [[run.variant for run in job] for job in jobs[4]] == [
         ["D-Sync", "D-Sync + T"],  # two minutes
         ["D-Sync + Q"],
@@ -155,7 +158,7 @@ def test_runs_with_the_same_resources_are_packed_up_to_a_budget(options, tmp_pat
         ["Pipe-SGD + T"],
         ["Pipe-SGD + Q"],  # longer than the budget
     ]
-    ((_, _, text), _) = submit.scripts(runs, budget, tmp_path, False)
+    ((_, _, text), _) = submit.array_scripts(runs, budget, tmp_path, False)
     assert "#SBATCH --array=0-4\n" in text and subprocess.run(["bash", "-n"], input=text, text=True).returncode == 0
     _, case, rest = text.partition("case ")
     choice = case + rest.partition("project=")[0] + 'printf "%s\\n" "${runs[@]}"'
@@ -173,7 +176,7 @@ def test_simulated_runs_share_a_job_several_at_a_time(options, tmp_path):
     alone, _ = submit.find_runs(EXPERIMENT, [*DIGITS, "testbed=virtual"], "quick", simulated=True)
     assert {run.testbed for run in alone} == {"virtual"}
     assert {run.hardware["class"] for run in alone} == {site.hardware_class()}  # like measured ones
-    ((_, (together,), text),) = submit.scripts(alone, site, tmp_path, False)
+    ((_, (together,), text),) = submit.array_scripts(alone, site, tmp_path, False)
     assert len(together) == len(alone) > 3 and "#SBATCH --array=0-0\n" in text and "--gres" not in text
     assert "#SBATCH --ntasks=1\n" in text and "#SBATCH --cpus-per-task=3\n" in text
     with pytest.raises(InputError, match="testbed=here"):

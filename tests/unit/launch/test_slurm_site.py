@@ -18,7 +18,7 @@ EXPERIMENT = "pipesgd/fig4-mnist"
 
 
 def test_the_projects_site_file_is_the_defaults():
-    assert site.load(site.DEFAULT) == site.Site()
+    assert site.load_site(site.DEFAULT) == site.Site()
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "a: &a [x]\nb: [*a]", "\x00"], ids=lambda text: text[:9])
@@ -75,19 +75,21 @@ def test_sruns_command_line(options, monkeypatch):
     options("cpus_per_rank: 4\nmpi: pmi2\npython: /env/bin/python\nsrun: [--cpu-bind=cores]\ninterface: ib0")
     given = {"name": "slurm", "kind": "measured", "launcher": "srun", "fabric": "mpi", "network": "fast"}
     testbed = testbeds.testbed_of(given)
-    command = launch.of(testbed).command(3, ["-m", "repro.rank.main", "/run"])
+    command = launch.launcher_for(testbed).command(3, ["-m", "repro.rank.main", "/run"])
     first = "srun --ntasks=3 --cpus-per-task=4 --distribution=block --kill-on-bad-exit=1 --mpi=pmi2 --export=ALL"
     assert command[:8] == [*first.split(), "--cpu-bind=cores"]
     assert command[-6:] == ["/env/bin/python", "-m", "mpi4py", "-m", "repro.rank.main", "/run"]
     options("container: [apptainer, exec, image.sif]")
-    command = launch.of(testbed.model_copy(update={"fabric": "torch"})).command(3, ["-m", "repro.rank.main", "/run"])
+    command = launch.launcher_for(testbed.model_copy(update={"fabric": "torch"})).command(
+        3, ["-m", "repro.rank.main", "/run"]
+    )
     ranks = ["apptainer", "exec", "image.sif", "python3", "-m", "repro.rank.main", "/run"]
     assert "--mpi=none" in command and command[-7:] == ranks
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     with pytest.raises(InputError, match="not inside a Slurm job"):
-        launch.of(testbed).allocate(2, [], 1)
+        launch.launcher_for(testbed).allocate(2, [], 1)
     with pytest.raises(InputError, match=r"unknown testbed.fabric 'tcp'; valid: mpi, torch|torch, mpi"):
-        _ = launch.of(testbed.model_copy(update={"fabric": "tcp"})).fabric
+        _ = launch.launcher_for(testbed.model_copy(update={"fabric": "tcp"})).fabric
 
 
 def test_the_guard_names_node_and_what_is_missing(tmp_path):
@@ -134,9 +136,9 @@ def test_the_ranks_environment():
 
 def test_every_server_has_its_place_and_every_gpu_one_rank(options):
     found = options("gpus_per_node: 4")
-    placed = layout.layout(found, 12, 9)
+    placed = layout.node_layout(found, 12, 9)
     assert placed.places == (0, 0, 0, 1, 1, 1, 2, 2, 2, 2, 1, 0) and placed.per_node == 4 and placed.tasks == 12
     assert placed.hosts(["a", "b", "c"]) == "a,a,a,b,b,b,c,c,c,c,b,a"
-    assert layout.layout(found, 5, 4) == (5, 4, 1, 5, None)  # a single node needs no places
-    assert layout.layout(found, 5, 0)[:4] == (5, 0, 2, 3)  # device=cpu
-    assert layout.layout(options("ranks_per_node: 2"), 5)[:4] == (5, 0, 3, 2)
+    assert layout.node_layout(found, 5, 4) == (5, 4, 1, 5, None)  # a single node needs no places
+    assert layout.node_layout(found, 5, 0)[:4] == (5, 0, 2, 3)  # device=cpu
+    assert layout.node_layout(options("ranks_per_node: 2"), 5)[:4] == (5, 0, 3, 2)

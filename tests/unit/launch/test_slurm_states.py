@@ -24,16 +24,18 @@ def submitted(tmp_path, monkeypatch):
     def submit(names, events, **array):
         listed = [{"path": f"p/e/{name}", "label": name, "key": name, "metric": "top1", **array} for name in names]
         array = {"job": "7", "script": "job.sbatch", "ranks": 2, "nodes": 1, "partition": None, "runs": listed}
-        folder = record.root() / "20260101-000000-p-e"
+        folder = record.submissions_root() / "20260101-000000-p-e"
         folder.mkdir(parents=True)
-        record.write(folder, {"experiment": "p/e", "submitted_at": "2026-01-01T00:00:00+00:00", "arrays": [array]})
+        record.write_submission(
+            folder, {"experiment": "p/e", "submitted_at": "2026-01-01T00:00:00+00:00", "arrays": [array]}
+        )
         for name in names:
             place = tmp_path / "results" / "p" / "e" / name
             place.mkdir(parents=True)
             (place / "events.jsonl").write_text("".join(line_of(**event) + "\n" for event in events[name]))
         return folder
 
-    monkeypatch.setattr(client, "need", lambda program: program)
+    monkeypatch.setattr(client, "need_program", lambda program: program)
     return submit
 
 
@@ -44,7 +46,7 @@ BEGUN = [
 
 
 def only_run():
-    [run] = status.status("p")[0]["arrays"][0]["runs"]
+    [run] = status.submission_status("p")[0]["arrays"][0]["runs"]
     return run
 
 
@@ -60,7 +62,7 @@ def only_run():
 )
 def test_every_state_of_squeue(submitted, monkeypatch, state, waits, begun):
     submitted(["a"], {"a": BEGUN if begun else []})
-    monkeypatch.setattr(client, "queued", lambda: {("7", 0): client.ArrayTask(state, reason="Resources")})
+    monkeypatch.setattr(client, "queued_tasks", lambda: {("7", 0): client.ArrayTask(state, reason="Resources")})
     expected = {False: "pending", True: "requeued"}[begun] if waits else "running"
     run = only_run()
     assert (run["state"], run["reason"]) == (expected, "Resources" if waits else "")
@@ -77,8 +79,8 @@ def test_every_state_of_squeue(submitted, monkeypatch, state, waits, begun):
 )
 def test_every_end_of_a_job(submitted, monkeypatch, end, state, reason):
     submitted(["a"], {"a": BEGUN})
-    monkeypatch.setattr(client, "queued", dict)
-    monkeypatch.setattr(client, "ended", lambda job: {(job, 0): end} if end else {})
+    monkeypatch.setattr(client, "queued_tasks", dict)
+    monkeypatch.setattr(client, "ended_tasks", lambda job: {(job, 0): end} if end else {})
     assert (only_run()["state"], only_run()["reason"]) == (state, reason)
 
 
@@ -89,9 +91,9 @@ def test_a_failed_run_has_its_own_reason_or_the_last_error_of_its_log(submitted,
     )
     write_summary(tmp_path / "results/p/e/done", make("D-Sync", key="done"))
     (folder / "7_3.log").write_text("2026 start 1\nrepro: error: node n3: no checkout at /x\n")
-    monkeypatch.setattr(client, "queued", lambda: {("7", 1): client.ArrayTask("RUNNING", "n[1-2]", "None")})
-    monkeypatch.setattr(client, "ended", lambda job: {(job, 3): "FAILED"})
-    shown = status.status("p")
+    monkeypatch.setattr(client, "queued_tasks", lambda: {("7", 1): client.ArrayTask("RUNNING", "n[1-2]", "None")})
+    monkeypatch.setattr(client, "ended_tasks", lambda job: {(job, 3): "FAILED"})
+    shown = status.submission_status("p")
     runs = {run["label"]: (run["state"], run["reason"]) for run in shown[0]["arrays"][0]["runs"]}
     assert runs == {
         "done": ("done", ""),
@@ -99,7 +101,7 @@ def test_a_failed_run_has_its_own_reason_or_the_last_error_of_its_log(submitted,
         "failed": ("failed", "rank 1 was lost"),
         "early": ("failed", "node n3: no checkout at /x"),
     }
-    text = "\n".join(status.lines(shown))
+    text = "\n".join(status.status_lines(shown))
     assert "running   running  iteration 30 of 90, top1 0.5000, on n[1-2]" in text
     assert text.endswith("1 running, 2 failed, 1 done")
 
@@ -123,11 +125,11 @@ SCONTROL = (
 )
 def test_what_slurm_prints_is_parsed(monkeypatch, programs, expected):
     outputs = {"squeue": SQUEUE, "sacct": SACCT, "scontrol": SCONTROL}
-    monkeypatch.setattr(client, "need", lambda program: program)
+    monkeypatch.setattr(client, "need_program", lambda program: program)
     monkeypatch.setattr(client.shutil, "which", lambda program: program if program in programs else None)
     monkeypatch.setattr(client, "_run", lambda *command: SimpleNamespace(returncode=0, stdout=outputs[command[0]]))
-    assert client.ended("7") == {("7", number): state for number, state in expected.items()}
-    assert client.queued() == {
+    assert client.ended_tasks("7") == {("7", number): state for number, state in expected.items()}
+    assert client.queued_tasks() == {
         ("7", 0): client.ArrayTask("RUNNING", "n1", "None"),
         ("7", 1): client.ArrayTask("PENDING", "", "Resources"),
     }
@@ -139,15 +141,15 @@ def test_runs_of_one_task_have_their_own_states(submitted, tmp_path, monkeypatch
     submitted([*events], logs, task=0)
     write_summary(tmp_path / "results/p/e/over", make("D-Sync", key="over"))
     task = {("7", 0): client.ArrayTask("RUNNING", "n1")}
-    monkeypatch.setattr(client, "queued", lambda: task)
+    monkeypatch.setattr(client, "queued_tasks", lambda: task)
 
     def states():
-        return [run["state"] for run in status.status()[0]["arrays"][0]["runs"]]
+        return [run["state"] for run in status.submission_status()[0]["arrays"][0]["runs"]]
 
     assert states() == ["done", "failed", "running", "pending"]
     assert submit.busy_keys() == set(events)  # those that wait for their turn, or will be tried again
     task["7", 0] = client.ArrayTask("PENDING", reason="BeginTime")
     assert states() == ["done", "requeued", "requeued", "pending"]
     task.clear()
-    monkeypatch.setattr(client, "ended", lambda job: {(job, 0): "TIMEOUT"})
+    monkeypatch.setattr(client, "ended_tasks", lambda job: {(job, 0): "TIMEOUT"})
     assert states() == ["done", "failed", "failed", "failed"]

@@ -17,7 +17,9 @@ from repro.launch import supervise, sweeps
 from repro.launch.supervise import FaultError, Ranks
 from tests.support.waiting import LIMIT_S, wait_until
 
-STOPS = "import os, signal, time; from repro.rank import ends; ends.begin(); os.kill(os.getpid(), signal.SIGSTOP)"
+STOPS = (
+    "import os, signal, time; from repro.rank import ends; ends.report_start(); os.kill(os.getpid(), signal.SIGSTOP)"
+)
 
 
 def test_a_stopped_simulation_is_ended(tmp_path, monkeypatch):

@@ -49,7 +49,7 @@ def test_a_planted_file_overwrites_no_other(tmp_path, runtime, monkeypatch):
     victim.write_text("kept")
     runtime.mkdir(mode=0o700)
     monkeypatch.setattr(network, "_lock", [])
-    for name, use in (("lock", network.lock), (network.KEPT, network.take_down)):
+    for name, use in (("lock", network.lock_networks), (network.KEPT, network.take_down)):
         (runtime / name).symlink_to(victim)
         with pytest.raises(InputError, match=rf"{name}.*is a link"):
             use()
@@ -68,7 +68,7 @@ def test_a_folder_that_others_may_use_or_own_is_refused(runtime, monkeypatch):
     with pytest.raises(InputError, match="belongs to another user"):
         network.runtime_folder()
     with pytest.raises(InputError, match="belongs to another user"):
-        private.opened(runtime / network.KEPT, "r")
+        private.open_private(runtime / network.KEPT, "r")
 
 
 def test_without_a_folder_of_the_system_it_lies_in_tmp(monkeypatch):
@@ -76,7 +76,7 @@ def test_without_a_folder_of_the_system_it_lies_in_tmp(monkeypatch):
     for name in ("REPRO_RUNTIME", "XDG_RUNTIME_DIR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(network.os, "geteuid", lambda: 4321)
-    monkeypatch.setattr(private, "folder", lambda path: asked.append(str(path)))
+    monkeypatch.setattr(private, "private_folder", lambda path: asked.append(str(path)))
     network.runtime_folder()
     assert asked == ["/tmp/repro-4321"]  # itself checked, not only a folder within it
 
@@ -114,7 +114,7 @@ def test_down_signals_no_process_but_the_keeper(runtime, monkeypatch):
     other = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
         kept = network.runtime_folder() / network.KEPT
-        state = {"id": "0" * 32, "keeper": other.pid, "keeper_started": sweep.started(other.pid) - 1}
+        state = {"id": "0" * 32, "keeper": other.pid, "keeper_started": sweep.start_ticks(other.pid) - 1}
         kept.write_text(json.dumps(state))
         with open(kept) as file:
             fcntl.flock(file, fcntl.LOCK_EX)

@@ -14,7 +14,7 @@ from repro.cli.main import main
 from repro.core.errors import FaultError
 from repro.experiment import config as configs
 from repro.fabric.sparse.gradients import Sparse
-from repro.probes.shared.collectives import NAMES, SPARSE, Call, checker, pattern
+from repro.probes.shared.collectives import NAMES, SPARSE, Call, make_checker, rank_pattern
 from tests.support import probes
 
 ALPHA, BETA, GAMMA = 1e-4, 1e-9, 1e-10  # of testbed `virtual`
@@ -85,9 +85,9 @@ def test_a_wrong_result_is_a_fault(call: Call) -> None:
     class Two:
         rank, size = 0, 2
 
-    check = checker(Two, call)
-    right: Any = pattern(0, 7) + pattern(1, 7)
-    wrong: list[Any] = [torch.full((7,), float("nan")), pattern(0, 7)]
+    check = make_checker(Two, call)
+    right: Any = rank_pattern(0, 7) + rank_pattern(1, 7)
+    wrong: list[Any] = [torch.full((7,), float("nan")), rank_pattern(0, 7)]
     if call.name == "gtopk":
         kept = Sparse(torch.tensor([11.0, 11.0]), torch.tensor([4, 9], dtype=torch.int32))
         right, wrong = [kept], [[Sparse(kept.values, kept.indices - 1)], [Sparse(kept.values / 2, kept.indices)]]

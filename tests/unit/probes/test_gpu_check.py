@@ -87,7 +87,7 @@ def test_the_profilers_view_of_a_trace(events, communication_s, hidden_s):
 def test_without_communication_there_is_no_share():
     none = profiler.of_trace([event("cpu_op", "aten::mm", 1, 0, 9)], 1)
     assert none == {"communication_s": 0, "hidden_s": 0, "share": None}
-    assert profiler.compared(0, none, none)["difference"] is None and profiler.line([])
+    assert profiler.compare_views(0, none, none)["difference"] is None and profiler.summary_line([])
 
 
 def test_the_clocks_view_is_its_overlapped_time():
@@ -227,7 +227,7 @@ def test_strategies_come_to_the_same_bits_again_and_from_a_checkpoint(tmp_path, 
 
 
 def test_a_strategy_that_forgets_its_state_is_detected(tmp_path, monkeypatch):
-    chosen = repeats.strategies.load("pipe_sgd")
+    chosen = repeats.strategies.load_strategy("pipe_sgd")
     load = chosen.load_state_dict
     monkeypatch.setattr(chosen, "load_state_dict", lambda self, state: load(self, state | {"ready": []}))
     found = repeated(tmp_path, "strategy=pipe_sgd", "strategy.K=3")
@@ -253,7 +253,7 @@ def planned(experiment, *overrides):
 
 
 def test_every_strategy_trains_with_two_ranks(monkeypatch):
-    monkeypatch.setattr("repro.strategies.horovod.missing", lambda: None)
+    monkeypatch.setattr("repro.strategies.horovod.missing_horovod", lambda: None)
     ours = {path.stem for path in STRATEGIES.glob("*.py") if not path.stem.startswith("_")} - {"base"}
     configs = planned("gpu/02-strategies", "dataset.standin=always")
     # torch's pipelining cannot communicate between ranks that share a GPU

@@ -58,7 +58,7 @@ def test_a_ping_pong_finds_alpha_and_beta(workers, tmp_path):
 
 def test_a_fit_reports_its_largest_error():
     points = [{"bytes": n, "mean_s": s} for n, s in ((1000, 2e-3), (2000, 3e-3), (3000, 5e-3))]
-    fitted = p2p.fit(points)
+    fitted = p2p.fit_points(points)
     errors = [abs(point["fitted_s"] / point["mean_s"] - 1) for point in points]
     assert fitted["relative_error"] == pytest.approx(max(errors)) and fitted["relative_error"] > 0.01
 
@@ -70,7 +70,7 @@ def test_the_deviation_is_that_of_the_runs(monkeypatch):
     class Known:
         costs = factory.virtual_costs(testbeds.testbed_of(composed("fig8")["testbed"]))
 
-    [point] = p2p.measure(Known(), [4], 3)
+    [point] = p2p.measure_points(Known(), [4], 3)
     assert point["mean_s"] == 3.0 and point["deviation_s"] == pytest.approx(statistics.stdev([1, 2, 6]))
 
 
@@ -141,7 +141,7 @@ def test_collectives_on_real_ranks(tmp_path, monkeypatch):
 
 
 def test_selection_finds_what_it_says():
-    found = selection.measure(100_000, 0.001, torch.device("cpu"), list(selection.METHODS), 2)
+    found = selection.measure_selection(100_000, 0.001, torch.device("cpu"), list(selection.METHODS), 2)
     rows = {row["method"]: row for row in found}
     for method, row in rows.items():
         assert row["k"] == 100 and row["elements"] == 100_000
@@ -155,7 +155,7 @@ def test_a_selection_s_result(tmp_path):
     typed = probes_common.check(config | {"device": "cpu"})
 
     def rank(fabric: virtual.VirtualFabric) -> None:
-        programs.run(fabric, typed, tmp_path)
+        programs.run_program(fabric, typed, tmp_path)
 
     virtual.run(1, rank, virtual.Network(0, 0))
     rows = read_summary(tmp_path)["result"]["rows"]

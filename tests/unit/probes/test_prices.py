@@ -17,7 +17,7 @@ from repro.experiment.config import compose
 from repro.experiment.expand import expand
 from repro.fabric.costs import Costs
 from repro.probes.shared import prices
-from repro.rank.draws import evaluate
+from repro.rank.draws import simulate_draw
 from repro.rank.factory import virtual_costs
 from repro.records import catalogue, comparison
 from repro.strategies.dsync import DSync
@@ -44,14 +44,14 @@ class Ticking(DSync):
 
 @pytest.fixture
 def ticking(monkeypatch):
-    monkeypatch.setattr(strategies, "load", lambda name: Ticking)
+    monkeypatch.setattr(strategies, "load_strategy", lambda name: Ticking)
     monkeypatch.setattr(prices.TimedFabric, "stopwatch", lambda self: Ticking.ticks)
 
 
 def measured(workers: int) -> prices.Prices:
     shape = {"classes": small.CLASSES, "input_shape": (small.INPUTS,)}
     data = Dataset("tiny", True, "none", small.split(), small.split(), **shape)
-    return prices.measure("ticking", Ticking.parse({}), small.model, data, CPU, workers, steps=5)
+    return prices.measure_prices("ticking", Ticking.parse({}), small.model, data, CPU, workers, steps=5)
 
 
 @pytest.mark.usefixtures("ticking")
@@ -61,7 +61,7 @@ def test_charged_work_is_timed_by_kind_and_uncharged_work_apart(workers):
     by_kind = {one.kind: one for one in result.prices}
     assert by_kind.keys() == {"encode/ticks", "reduce", "update"}
     assert by_kind["encode/ticks"] == prices.Price("encode/ticks", 1.0, 2.0, 1) and by_kind["reduce"].step_s == 0
-    assert result.uncharged_s == 1.0 and result.parameters == small.initial().numel()
+    assert result.uncharged_s == 1.0 and result.parameters == small.initial_weights().numel()
 
 
 def test_a_setup_that_does_not_reach_the_base_class_is_named(ticking, monkeypatch):
@@ -134,13 +134,15 @@ class Free(DSync):
 
 def test_a_simulation_reports_arithmetic_that_costs_nothing(monkeypatch):
     """In its record, and in the table at the end of the command."""
-    load = strategies.load
+    load = strategies.load_strategy
     records = []
     for strategy in (["strategy=dsync"], ["strategy=powersgd"], ["strategy=dsync", "strategy.algorithm=tree"]):
         if "strategy.algorithm=tree" in strategy:
-            monkeypatch.setattr("repro.rank.session.load", lambda name: Free if name == "dsync" else load(name))
+            monkeypatch.setattr(
+                "repro.rank.session.load_strategy", lambda name: Free if name == "dsync" else load(name)
+            )
         [run] = expand(FIG4, [*SIMULATED, *strategy, "seeds=1"])
-        records.append(evaluate(run.config.model_copy(update={"key": "0" * 64, "hardware": {"class": "any"}})))
+        records.append(simulate_draw(run.config.model_copy(update={"key": "0" * 64, "hardware": {"class": "any"}})))
     assert [record.result.free_arithmetic for record in records] == [False, False, True]
     tables = [catalogue.table("runs", [catalogue.Found(catalogue.WORKSPACE, record)]) for record in records]
     texts = [comparison.of(comparison.ending(table, table.iloc[:0])) for table in tables]

@@ -15,7 +15,7 @@ from repro.experiment.testbeds import Rate
 from repro.fabric.codecs import make_codec
 from repro.fabric.virtual import fabric as virtual
 from repro.probes import timing
-from repro.probes.shared.steps import summarise
+from repro.probes.shared.steps import summarise_steps
 from repro.probes.shared.tracing import TracingFabric
 from repro.rank import factory
 from repro.training.device_times import block_seconds
@@ -139,7 +139,7 @@ def test_the_median_turn_gives_the_phases():
         phases = dict.fromkeys((*PHASES, "overlapped"), 0.0) | {"forward": total / 2, "overlapped": total / 4}
         return [{"total": total, "phases": phases}, {"total": total, "phases": phases}]
 
-    summary = summarise([turn(10.0), turn(40.0), turn(20.0)], steps=5)
+    summary = summarise_steps([turn(10.0), turn(40.0), turn(20.0)], steps=5)
     assert summary["observed_s"] == {"median": 4.0, "min": 2.0, "max": 8.0}
     assert summary["phases"]["forward"] == 2.0 and summary["phases"]["other"] == 2.0
     assert summary["communication"] == {"total_s": 1.0, "exposed_s": 0.0, "overlapped_s": 1.0}

@@ -157,23 +157,23 @@ def test_lengths_count_every_video_once(tmp_path):
 
 
 def test_bars_hold_what_lies_between_their_edges():
-    edges = lengths.bars([3, 12], 5)
+    edges = lengths.histogram_bars([3, 12], 5)
     assert edges == [(3, 5), (5, 7), (7, 9), (9, 11), (11, 13)]
-    found = lengths.describe([3, 4, 5, 12, 12], edges)
+    found = lengths.describe_lengths([3, 4, 5, 12, 12], edges)
     assert [count for *_, count in found["histogram"]] == [2, 1, 0, 0, 2]
     assert found["median"] == 5 and found["sd"] == pytest.approx(statistics.pstdev([3, 4, 5, 12, 12]))
-    assert lengths.bars([7, 7], 40) == [(7, 8)]
+    assert lengths.histogram_bars([7, 7], 40) == [(7, 8)]
 
 
 def test_batches_are_drawn_without_replacement_and_at_most_all():
     class Ten:
         per_epoch = 10
 
-    drawn = runtimes.draw(Ten(), 15, 2, seed=1)
+    drawn = runtimes.draw_minibatches(Ten(), 15, 2, seed=1)
     assert len(set(drawn)) == 15 and drawn == sorted(drawn) and max(drawn) < 20
-    assert runtimes.draw(Ten(), 15, 2, seed=1) == drawn != runtimes.draw(Ten(), 15, 2, seed=2)
-    assert runtimes.draw(Ten(), 100, 0.5, seed=0) == [0, 1, 2, 3, 4]
-    assert runtimes.lengths(Ten(), drawn) is None  # samples of one size
+    assert runtimes.draw_minibatches(Ten(), 15, 2, seed=1) == drawn != runtimes.draw_minibatches(Ten(), 15, 2, seed=2)
+    assert runtimes.draw_minibatches(Ten(), 100, 0.5, seed=0) == [0, 1, 2, 3, 4]
+    assert runtimes.padded_lengths(Ten(), drawn) is None  # samples of one size
 
 
 def test_loading_and_delays_are_not_part_of_a_runtime(monkeypatch):
@@ -189,7 +189,7 @@ def test_loading_and_delays_are_not_part_of_a_runtime(monkeypatch):
             return torch.zeros(())
 
     worker = Worker()
-    assert runtimes.passes(worker, 4) == 0.75 and worker.asked == [4]
+    assert runtimes.time_passes(worker, 4) == 0.75 and worker.asked == [4]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from repro.experiment.expand import expand
 from repro.experiment.optimizer import Optimizer
 from repro.fabric.virtual import fabric as virtual
 from repro.probes import convergence, partial_collectives
-from repro.probes.shared.objective import Objective, minimise, subset
+from repro.probes.shared.objective import Objective, find_minimum, training_subset
 from tests.support.probes import TESTBED, check, configuration, exactly, planned, run
 
 # --- the convergence probe on a tiny problem
@@ -60,12 +60,12 @@ def test_gradient_descent_on_a_strongly_convex_objective(tmp_path, K):
 
 
 def test_the_minimiser_is_stationary():
-    dataset = subset(data.load_dataset("mnist", standin="always"), 200, 4)
+    dataset = training_subset(data.load_dataset("mnist", standin="always"), 200, 4)
     mu = 0.01
 
     def main(fabric):
         model = models.build_model("softmax", dataset.input_shape, dataset.classes, 0)
-        return minimise(fabric, Objective(model, dataset.train, mu) if fabric.rank == 0 else None)
+        return find_minimum(fabric, Objective(model, dataset.train, mu) if fabric.rank == 0 else None)
 
     first, second = virtual.run(2, main, virtual.Network(0.0, 0.0))
     assert torch.equal(first.weights, second.weights)
@@ -79,7 +79,7 @@ def test_the_minimiser_is_stationary():
 def test_the_weights_recorded_are_those_of_delayed_steps(tmp_path, monkeypatch):
     """K = 2: the first update comes after the second gradient, and moves by eta_1 g_1."""
     seen = {}
-    original = convergence.descend
+    original = convergence.run_descent
 
     def spy(fabric, *arguments):
         record = original(fabric, *arguments)
@@ -87,10 +87,10 @@ def test_the_weights_recorded_are_those_of_delayed_steps(tmp_path, monkeypatch):
             seen["rate"], seen["record"] = arguments[2], record
         return record
 
-    monkeypatch.setattr(convergence, "descend", spy)
+    monkeypatch.setattr(convergence, "run_descent", spy)
     convergence_result(tmp_path, "strongly convex", 2, regularisation=0.5, T=20)
     snapshots, lr = seen["record"].snapshots, seen["rate"].lr
-    dataset = subset(data.load_dataset("mnist", standin="always"), 200, 2)
+    dataset = training_subset(data.load_dataset("mnist", standin="always"), 200, 2)
     weights = snapshots[1].clone().requires_grad_()
     objective_at(weights, dataset, 0.5).backward()
     assert torch.equal(snapshots[1], snapshots[2])
@@ -100,11 +100,11 @@ def test_the_weights_recorded_are_those_of_delayed_steps(tmp_path, monkeypatch):
 def test_a_minimum_that_is_not_reached_is_a_fault(monkeypatch):
     monkeypatch.setattr("repro.probes.shared.objective.ROUNDS", 1)
     monkeypatch.setattr("repro.probes.shared.objective.GAP", 0.0)
-    dataset = subset(data.load_dataset("mnist", standin="always"), 40, 1)
+    dataset = training_subset(data.load_dataset("mnist", standin="always"), 40, 1)
 
     def main(fabric):
         model = models.build_model("softmax", dataset.input_shape, dataset.classes, 0)
-        return minimise(fabric, Objective(model, dataset.train, 0.01))
+        return find_minimum(fabric, Objective(model, dataset.train, 0.01))
 
     with pytest.raises(FaultError, match="the minimum was not found"):
         virtual.run(1, main, virtual.Network(0.0, 0.0))
@@ -115,10 +115,10 @@ def test_rates():
     assert convergence.strongly_convex_bound(2.0, 3.0, 1, 0.5, 1) == 9.0  # tau = 0: L^2 / (2 mu)
     assert convergence.strongly_convex_bound(2.0, 3.0, 2, 0.5, 1) == 2.0 + 27.0
     assert convergence.inverse_sqrt(8.0, 2.0, 4) == Optimizer(lr=1.0, schedule="inverse_sqrt")
-    assert convergence.slope([(t, 3 * t**-0.5) for t in (1, 10, 100)]) == exactly(-0.5)
-    assert convergence.slope([(1, 1.0), (2, -1.0)]) is None
+    assert convergence.log_slope([(t, 3 * t**-0.5) for t in (1, 10, 100)]) == exactly(-0.5)
+    assert convergence.log_slope([(1, 1.0), (2, -1.0)]) is None
     for T in (10, 1000):
-        points = convergence.logarithmic(T)
+        points = convergence.logarithmic_steps(T)
         assert points[0] == 1 and points[-1] == T and points == sorted(set(points))
 
 
@@ -196,6 +196,6 @@ def test_bad_parameters(probe, words):
 
 
 def test_a_line_without_partial_collectives():
-    assert partial_collectives.line(partial_collectives.ratios([])) == ""
-    assert partial_collectives.initiator("quorum 3", 4) == ("quorum", 3)
-    assert partial_collectives.initiator("quorum 3 by native", 4) == ("quorum", 3)
+    assert partial_collectives.summary_line(partial_collectives.latency_ratios([])) == ""
+    assert partial_collectives.parse_initiator("quorum 3", 4) == ("quorum", 3)
+    assert partial_collectives.parse_initiator("quorum 3 by native", 4) == ("quorum", 3)

@@ -16,7 +16,7 @@ FAIR = Network(5e-5, 1e-9, fair=True)
 
 
 def spreads(network: Network, nbytes: int = 1_000_000) -> float:
-    first, *others = run(4, lambda fabric: shares.measure(fabric, nbytes, 10), network)
+    first, *others = run(4, lambda fabric: shares.measure_size(fabric, nbytes, 10), network)
     assert all(other == first for other in others)
     assert first["first_s"] <= first["last_s"]
     assert first["last_s"] >= 3 * nbytes * FAIR.beta  # three messages come over one link

@@ -19,7 +19,7 @@ from repro.experiment import config
 from repro.experiment.expand import expand
 from repro.fabric.base import Fabric
 from repro.launch.slurm import site
-from repro.strategies import load
+from repro.strategies import load_strategy
 from repro.strategies.base import Strategy
 from repro.testing import small
 from tests.support import foreign_package
@@ -97,7 +97,7 @@ def test_commands_of_repro_exist_with_their_options(page, tmp_path, monkeypatch)
         overrides = [*getattr(args, "overrides", ()), *rest]
         overrides = [each for each in overrides if not each.startswith("device=")]  # tests have no GPU
         if getattr(args, "experiment", None):
-            with config_folders.used(folders.config_dir):
+            with config_folders.using_folders(folders.config_dir):
                 names, scale = config.experiment_names(args.experiment), getattr(args, "scale", None)
                 config.compose(names[0], (), scale)  # tests/unit/experiment/test_compositions expands it
                 for experiment in names if overrides else ():
@@ -165,7 +165,7 @@ def test_the_page_for_authors_names_every_public_member_and_no_other():
         "Clock": (small.Clock, worker.clock),
         "Fabric": (Fabric, None),
         "Costs": (small.Costs, small.COSTS),
-        "Strategy": (Strategy, load("dsync")()),
+        "Strategy": (Strategy, load_strategy("dsync")()),
     }
     text = (PROJECT / "docs" / "authors.md").read_text()
     sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE))
@@ -193,19 +193,19 @@ def test_a_workloads_line_says_what_records_do_and_no_more():
         return names | result | {"scale": "full", "seed": seed, "hardware": {"gpu": gpu}} | more
 
     real, made_up = [run(0, 0.97), run(1, 0.98)], run(0, 0.99, standin=True, gpu="H200")
-    assert workloads.best([made_up, *real], "D-Sync") == real, "real data come before a GPU"
+    assert workloads.best_runs([made_up, *real], "D-Sync") == real, "real data come before a GPU"
     on_gpu = run(0, 0.985, gpu="H200", scale="quick")
-    assert workloads.best([*real, on_gpu], "D-Sync") == [on_gpu]
-    assert workloads.best([*real, run(0, 0.9, variant="Pipe-SGD")], "D-Sync") == real
-    assert workloads.reached(real, 0.98) == "no: 0.9750, 2 seeds, scale full"
-    assert workloads.reached([on_gpu], 0.98) == "yes: 0.9850, 1 seed, scale quick"
-    assert workloads.reached([made_up], 0.98) == "not judged"
-    assert workloads.trained([], "D-Sync", 0.98) == "never"
-    assert workloads.trained([run(0, None), made_up, *real], "D-Sync", 0.98).startswith("no: 0.9750")
-    stood_in = workloads.trained([made_up, run(0, None)], "D-Sync", 0.98)
+    assert workloads.best_runs([*real, on_gpu], "D-Sync") == [on_gpu]
+    assert workloads.best_runs([*real, run(0, 0.9, variant="Pipe-SGD")], "D-Sync") == real
+    assert workloads.target_reached(real, 0.98) == "no: 0.9750, 2 seeds, scale full"
+    assert workloads.target_reached([on_gpu], 0.98) == "yes: 0.9850, 1 seed, scale quick"
+    assert workloads.target_reached([made_up], 0.98) == "not judged"
+    assert workloads.best_trained([], "D-Sync", 0.98) == "never"
+    assert workloads.best_trained([run(0, None), made_up, *real], "D-Sync", 0.98).startswith("no: 0.9750")
+    stood_in = workloads.best_trained([made_up, run(0, None)], "D-Sync", 0.98)
     assert stood_in.startswith("not judged") and "p/e" in stood_in and "stand-in" in stood_in
     targets = {}, None, {"0.97": None}, {"0.97": None, "0.98": None}
-    assert [workloads.aims({"targets": own}, 0.98) for own in targets] == [False, False, False, True]
+    assert [workloads.aims_at({"targets": own}, 0.98) for own in targets] == [False, False, False, True]
 
 
 def test_steps_on_a_gpu_count_apart_from_trainings():
@@ -213,17 +213,18 @@ def test_steps_on_a_gpu_count_apart_from_trainings():
         return {"hardware": {"gpu": gpu}, "iterations": iterations, "kind": kind}
 
     every = [run("H100", 100), run("H100", 7), run("H200", 3), run(None, 999), run("H100", 999, kind="simulated")]
-    assert workloads.steps(every) == "H100: 100 steps, H200: 3 steps"
-    assert workloads.steps([run(None, 999), {"hardware": {"gpu": "H100"}, "kind": "measured"}]) == "never run"
+    assert workloads.format_steps(every) == "H100: 100 steps, H200: 3 steps"
+    assert workloads.format_steps([run(None, 999), {"hardware": {"gpu": "H100"}, "kind": "measured"}]) == "never run"
 
 
 def test_gpu_hours_follow_the_work():
     chosen = ["model=lstm_ucf101", "dataset=ucf101", "testbed=virtual", "batch=16", "workers=2"]
     once, twice = (
-        gpu_hours.estimate(config.compose("pipesgd/fig4-mnist", [*chosen, f"epochs={epochs}"])) for epochs in (1, 2)
+        gpu_hours.estimate_gpu_hours(config.compose("pipesgd/fig4-mnist", [*chosen, f"epochs={epochs}"]))
+        for epochs in (1, 2)
     )
     assert once > 0 and twice == pytest.approx(2 * once)
-    assert [gpu_hours.text(hours) for hours in (0.002, 0.149, 3.12, 59.6)] == ["< 0.1", "0.1", "3.1", "60"]
+    assert [gpu_hours.format_hours(hours) for hours in (0.002, 0.149, 3.12, 59.6)] == ["< 0.1", "0.1", "3.1", "60"]
 
 
 def test_the_picture_shows_every_room():
@@ -235,5 +236,5 @@ def test_the_picture_shows_every_room():
 def test_the_example_of_a_site_is_one(tmp_path):
     (code,) = blocks(PROJECT / "docs" / "clusters.md", "yaml")
     (tmp_path / "site.yaml").write_text(code)
-    cluster = site.load(tmp_path / "site.yaml")
+    cluster = site.load_site(tmp_path / "site.yaml")
     assert (cluster.gpus_per_node, cluster.modules) == (4, ("cuda", "openmpi"))

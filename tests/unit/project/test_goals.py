@@ -6,7 +6,7 @@ import pytest
 
 from repro.core import config_folders
 from repro.core.errors import InputError
-from repro.core.fields import checked
+from repro.core.fields import check_fields
 from repro.experiment import files
 from repro.experiment.config import experiment_names
 from tests.bench import goals
@@ -75,9 +75,9 @@ def test_a_goal_has_one_bound():
 
 
 def test_the_benchmarks_goals_are_goals():
-    with config_folders.used([FOLDER]):
+    with config_folders.using_folders([FOLDER]):
         for experiment in set(experiment_names("bench")) - {"bench/collective"}:
-            assert all(checked(goals.Goal, goal, "goals").what for goal in files.own_file(experiment)["goals"])
+            assert all(check_fields(goals.Goal, goal, "goals").what for goal in files.own_file(experiment)["goals"])
             assert all(judged["value"] is None for judged in goals.judge_experiment(experiment, []))
     for module in FUNCTIONS.values():
-        assert all(checked(goals.Goal, goal, "goals").what for goal in module.GOALS)
+        assert all(check_fields(goals.Goal, goal, "goals").what for goal in module.GOALS)

@@ -254,7 +254,7 @@ def test_what_an_interrupted_pip_left_is_seen(tmp_path):
 
 
 def test_doctor_rows():
-    rows = {row["name"]: row for row in doctor.check()}
+    rows = {row["name"]: row for row in doctor.check_machine()}
     for row in rows.values():
         assert set(row) == {"name", "ok", "detail", "hint"} and row["detail"] and "\n" not in row["detail"]
         assert bool(row["hint"]) == (not row["ok"]), row

@@ -19,8 +19,8 @@ from repro.core.errors import Crashed, Diverged, FaultError, InputError, OutOfMe
 from repro.experiment.expand import expand
 from repro.launch.supervise import KINDS
 from repro.rank import evaluator, memory, programs, session
-from repro.rank.divergence import NonFinite, diverged, first_loss, first_tensor, tensors
-from repro.rank.summary import most
+from repro.rank.divergence import NonFinite, divergence_error, first_loss, first_tensor, named_tensors
+from repro.rank.summary import peak_bytes_by_rank
 from repro.records import store, tidy
 from repro.records.events import read_events
 from repro.testing import real, small
@@ -34,7 +34,7 @@ from tests.unit.mlflow.test_tracking import runs_of
 EXPERIMENT = "pipesgd/fig4-mnist"
 QUICK = ("dataset.standin=always", "epochs=0.5", "eval_every=0.25", "checkpoint_every=0.05")
 TOO_LONG = ("optimizer.lr=1e30", "optimizer.momentum=0.9")
-OURS = [name for name in strategies.names() if not real.library(name)]
+OURS = [name for name in strategies.strategy_names() if not real.needed_library(name)]
 
 
 def run(folder: Path, workers: int, *overrides: str) -> dict:
@@ -86,7 +86,7 @@ def test_replicas_that_differ_at_the_end_are_refused(tmp_path, monkeypatch, body
             run(tmp_path / "run", 3, "strategy=own_wire")
         assert not (tmp_path / "run" / "summary.json").exists()
         with monkeypatch.context() as patched:  # another processor may round otherwise
-            patched.setattr(session, "processor", lambda _: next(processors))
+            patched.setattr(session, "processor_name", lambda _: next(processors))
             assert run(tmp_path / "mixed", 3, "strategy=own_wire")["weights_sha256"]
         (tmp_path / "own_wire.py").write_text((tmp_path / "own_wire.py").read_text() + NOT_IDENTICAL)
         sys.modules.pop("repro.strategies.own_wire")
@@ -101,7 +101,7 @@ def test_every_strategy_ends_as_diverged(name, tmp_path):
         run(tmp_path, 3, f"strategy={name}", *TOO_LONG)
     assert not (tmp_path / "summary.json").exists()
     for path in (tmp_path / "checkpoints").glob("*.pt"):
-        assert first_tensor(tensors(torch.load(path))) is None
+        assert first_tensor(named_tensors(torch.load(path))) is None
 
 
 @pytest.mark.parametrize(("workers", "aggregation", "K"), [(6, "tree", 2), (3, "allgather", 1)])
@@ -147,9 +147,9 @@ def test_a_test_loss_counts_although_the_weights_are_finite(tmp_path, monkeypatc
 def test_losses_tensors_and_momentum_that_are_not_finite(bad):
     assert first_loss([1.0, bad]) == 1 and first_loss([1.0, 2.0]) is None
     state = {"n": 3, "empty": torch.empty(0), "whole": torch.tensor([7]), "parts": [torch.ones(2, dtype=torch.float64)]}
-    assert first_tensor(tensors(state)) is None
+    assert first_tensor(named_tensors(state)) is None
     state["parts"] += [torch.tensor([[1.0], [bad]]), torch.full((3,), bad)]
-    assert first_tensor(tensors(state)) == "parts.1"
+    assert first_tensor(named_tensors(state)) == "parts.1"
     part = ModelShard(small.model(), small.SGD.model_copy(update={"momentum": 0.9}), torch.device("cpu"))
     part.update(torch.ones(part.size))
     assert first_tensor(part.tensors()) is None
@@ -159,10 +159,10 @@ def test_losses_tensors_and_momentum_that_are_not_finite(bad):
 
 def test_the_line_names_rank_layer_and_step():
     late, first = NonFinite(1, 7, "b.0.bias"), NonFinite(3, 5, None)
-    assert str(diverged([first, late], 10)) == (
+    assert str(divergence_error([first, late], 10)) == (
         "diverged: the loss of rank 3 is not finite at step 5, nor is b.0.bias on rank 1 after step 10"
     )
-    assert str(diverged([NonFinite(2, None, "a")], 4)) == "diverged: a on rank 2 is not finite after step 4"
+    assert str(divergence_error([NonFinite(2, None, "a")], 4)) == "diverged: a on rank 2 is not finite after step 4"
 
 
 @pytest.mark.usefixtures("pooled")
@@ -226,14 +226,14 @@ def test_simulated_ranks_have_no_peak(tmp_path):
 
 def test_a_peak_is_of_all_attempts_and_on_a_gpu_since_the_last_evaluation(monkeypatch):
     events = [{"peak_bytes": [5, 9]}, {}, {"peak_bytes": [7, 8]}]
-    assert most(events) == [7, 9] and most([{}]) == []
+    assert peak_bytes_by_rank(events) == [7, 9] and peak_bytes_by_rank([{}]) == []
     gpu, calls = torch.device("cuda", 1), []
     monkeypatch.setattr("torch.cuda.max_memory_allocated", lambda device: 77 if device == gpu else 0)
     monkeypatch.setattr("torch.cuda.reset_peak_memory_stats", calls.append)
-    assert (memory.kind(gpu), memory.peak_bytes(gpu)) == ("gpu", 77)
-    memory.reset(torch.device("cpu"))
-    memory.reset(gpu)
-    assert calls == [gpu] and memory.kind(torch.device("cpu")) == "process"
+    assert (memory.memory_kind(gpu), memory.peak_bytes(gpu)) == ("gpu", 77)
+    memory.reset_peak(torch.device("cpu"))
+    memory.reset_peak(gpu)
+    assert calls == [gpu] and memory.memory_kind(torch.device("cpu")) == "process"
 
 
 GPU_SAYS = (
@@ -257,7 +257,7 @@ def test_the_line_names_rank_model_and_batch(error, where):
     config = virtual_runs.configured(
         EXPERIMENT, [*QUICK, "testbed=here", "strategy=dsync", "numerics.deterministic=true", "workers=2", "batch=40"]
     )
-    with pytest.raises((OutOfMemory, RuntimeError, InputError)) as raised, memory.explained(1, config):
+    with pytest.raises((OutOfMemory, RuntimeError, InputError)) as raised, memory.explaining_errors(1, config):
         raise error
     if isinstance(where, tuple):
         what = "model mnist_mlp, 20 samples a worker (batch=40, accumulate=1)"
@@ -279,7 +279,7 @@ def test_memory_that_runs_out_in_training_and_in_a_probe(monkeypatch, tmp_path):
     (planned,) = expand("pipesgd/fig3-ring", ["testbed=virtual"])[:1]
     monkeypatch.setattr(programs, "PROBES", SimpleNamespace(load=lambda name: SimpleNamespace(run=failing)))
     with pytest.raises(OutOfMemory):
-        programs.run(SimpleNamespace(rank=0), planned.config, tmp_path)
+        programs.run_program(SimpleNamespace(rank=0), planned.config, tmp_path)
 
 
 @pytest.mark.ranks

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from repro.core.errors import FaultError
-from repro.rank.resume import gap
+from repro.rank.resume import log_gap
 from repro.rank.step_log import StepLog
 from repro.training.stops import TrainingPlan
 from tests.support.virtual_runs import killed, run
@@ -155,12 +155,12 @@ def test_what_a_log_lacks():
     plan = TrainingPlan(iterations=10, eval_every=5, checkpoint_every=2)
     steps = [{"event": "steps", "iteration": at, "n": n} for at, n in ((4, 4), (5, 1), (8, 3))]
     evaluations = [{"event": "evaluation", "iteration": at} for at in (0, 5)]
-    assert gap(steps + evaluations, plan, 8, 8) is None
-    assert gap(steps[:2] + evaluations, plan, 8, 8) == "has 5 of the 8 steps up to iteration 8"
-    assert gap(steps[:2] + evaluations, plan, 8, 8, {"step_s": [0.1] * 3}) is None
-    assert gap(steps + evaluations, plan, 8, 8, {"step_s": [0.1] * 3}) is None
-    assert gap(steps + evaluations[:1], plan, 5, 5) == "has no evaluation of iteration 5"
-    assert gap(steps[:1] + evaluations[:1], plan, 5, 5, {"step_s": [0.1]}) is None
+    assert log_gap(steps + evaluations, plan, 8, 8) is None
+    assert log_gap(steps[:2] + evaluations, plan, 8, 8) == "has 5 of the 8 steps up to iteration 8"
+    assert log_gap(steps[:2] + evaluations, plan, 8, 8, {"step_s": [0.1] * 3}) is None
+    assert log_gap(steps + evaluations, plan, 8, 8, {"step_s": [0.1] * 3}) is None
+    assert log_gap(steps + evaluations[:1], plan, 5, 5) == "has no evaluation of iteration 5"
+    assert log_gap(steps[:1] + evaluations[:1], plan, 5, 5, {"step_s": [0.1]}) is None
 
 
 SLOW_ONES = ("imbalance=random_one", "imbalance.delay_s=0.01")  # ranks are apart in time at a checkpoint

@@ -31,7 +31,7 @@ def places(tmp_path, monkeypatch):
     for module in (paths, catalogue, reference, published_verdicts):
         monkeypatch.setattr(module, "reference_root", lambda: tmp_path / "reference")
     monkeypatch.setattr(kept, "unfinished_root", lambda: tmp_path / "kept")
-    monkeypatch.setattr(publishing, "render", lambda paper: None)
+    monkeypatch.setattr(publishing, "render_pages", lambda paper: None)
     return tmp_path
 
 
@@ -143,15 +143,15 @@ A = "pipesgd/fig4-mnist/a-1"
 
 
 def edited(**changes):
-    return lambda member: json.dumps(strict_json.parse(member) | changes).encode()
+    return lambda member: json.dumps(strict_json.parse_json(member) | changes).encode()
 
 
 def of_identity(**changes):
-    return lambda member: edited(identity=strict_json.parse(member)["identity"] | changes)(member)
+    return lambda member: edited(identity=strict_json.parse_json(member)["identity"] | changes)(member)
 
 
 def of_result(**changes):
-    return lambda member: edited(result=strict_json.parse(member)["result"] | changes)(member)
+    return lambda member: edited(result=strict_json.parse_json(member)["result"] | changes)(member)
 
 
 @pytest.mark.parametrize(("changes", "words"), [

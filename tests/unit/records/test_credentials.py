@@ -8,9 +8,9 @@ import zipfile
 import pytest
 
 from repro.cli.main import main
-from repro.core.credentials import has_credential, redact
+from repro.core.credentials import has_credential, redact_credentials
 from repro.core.errors import InputError
-from repro.core.fields import checked
+from repro.core.fields import check_fields
 from repro.experiment.files import Experiment
 from repro.records import archive, provenance
 from tests.reports.data.summaries import make
@@ -38,7 +38,7 @@ def test_a_run_does_not_begin_with_a_token_in_its_configuration(tmp_path, monkey
     assert "looks like a password or token" in error and not any(secret in error for secret in SECRET)
     assert not list(tmp_path.rglob("config.yaml"))
     with pytest.raises(InputError, match=r"title=.*must be no password or token"):
-        checked(Experiment, {"title": f"mine {token}"})
+        check_fields(Experiment, {"title": f"mine {token}"})
 
 
 @pytest.mark.parametrize("token", TOKENS.values(), ids=TOKENS)
@@ -57,4 +57,4 @@ def test_commands_and_archives_of_records_have_none(tmp_path, token):
     "model=./net.py:Net", "http://host:5000/a@b", "weights_sha256=0123456789abcdef0123456789abcdef",
 ])  # fmt: skip
 def test_other_texts_stay(text):
-    assert not has_credential(text) and redact(text) == text
+    assert not has_credential(text) and redact_credentials(text) == text

@@ -80,8 +80,8 @@ WRITERS = {
     "events.jsonl": lambda folder: EventLog(folder / "events.jsonl"),
     "config.yaml.tmp": lambda folder: files.write_yaml(folder / "config.yaml", {}),
     "summary.json.tmp": lambda folder: write_summary(folder, SUMMARY),
-    "run.lock": lambda folder: locks.take(folder / "run.lock"),
-    "submission.json.tmp": lambda folder: record.write(folder, {}),
+    "run.lock": lambda folder: locks.take_lock(folder / "run.lock"),
+    "submission.json.tmp": lambda folder: record.write_submission(folder, {}),
     "page.md.tmp": lambda folder: writing.write_text(folder / "page.md", "text"),
     "cut": lambda folder: cut_back(folder / "cut"),
 }
@@ -115,7 +115,7 @@ def test_nor_is_a_folder_on_the_way(results, tmp_path, victims, name):
 def test_checkpoints_elsewhere_are_neither_deleted_nor_written(folder, victims):
     (folder / "checkpoints").symlink_to(victims)
     refused(folder / "checkpoints", Checkpoints, folder, 0)
-    refused(folder / "checkpoints", runner.clear, SimpleNamespace(folder=folder))
+    refused(folder / "checkpoints", runner.clear_run, SimpleNamespace(folder=folder))
     refused(folder / "checkpoints", held, folder)
     (folder / "checkpoints").unlink()
     (folder / "checkpoints").mkdir()
@@ -161,10 +161,10 @@ def test_files_of_a_killed_process_are_no_hindrance(folder):
 def test_two_that_write_one_file_at_once_do_not_share_a_temporary_one(folder, monkeypatch):
     def meanwhile(_):
         monkeypatch.undo()
-        atomic.replace(folder / "page.md", b"another command's")
+        atomic.replace_file(folder / "page.md", b"another command's")
 
     monkeypatch.setattr(os, "fsync", meanwhile)
-    atomic.replace(folder / "page.md", b"the slower one's")
+    atomic.replace_file(folder / "page.md", b"the slower one's")
     assert (folder / "page.md").read_bytes() == b"the slower one's"
     assert [path.name for path in folder.iterdir()] == ["page.md"]
 
@@ -186,7 +186,7 @@ def test_what_leads_out_by_dots_is_refused(results, victim):
     with pytest.raises(InputError, match="leads out of"):
         write_atomically(results / ".." / "victim", b"x")
     with pytest.raises(InputError, match="leads out of"):
-        safe_files.read(results / "p" / ".." / ".." / "victim")
+        safe_files.read_safely(results / "p" / ".." / ".." / "victim")
 
 
 # --- track sync

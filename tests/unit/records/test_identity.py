@@ -13,8 +13,8 @@ import pytest
 
 from repro.answers.mlflow.format import tags
 from repro.answers.mlflow.source import of_record
-from repro.cli.publishing import put
-from repro.cli.results import shown
+from repro.cli.publishing import put_into_reference
+from repro.cli.results import format_runs
 from repro.core import paths
 from repro.core.paths import PROJECT
 from repro.core.registry import PLUGINS
@@ -77,7 +77,7 @@ def table(*runs: Found) -> pd.DataFrame:
 def test_runs_that_differ_in_one_value_are_rows_with_labels_of_their_own():
     runs = table(*(run(**change) for change in CHANGES))
     assert runs["variant"].nunique() == runs["configuration"].nunique() == len(CHANGES)
-    text = shown(runs)
+    text = format_runs(runs)
     assert all(label in text for label in runs["variant"])
     for label, words in zip(runs["variant"], ([], ["H=40"], ["9 epochs"], ["lr=0.2"], ["tiny_vit on shapes16"])):
         assert label.startswith("diloco") and all(word in label for word in words)
@@ -121,7 +121,7 @@ def test_a_published_run_replaces_none_of_another_model(monkeypatch, tmp_path):
     monkeypatch.setattr(paths, "reference_root", lambda: tmp_path)
     of_models = [run(model={"name": name}, summary={"run": name}).record for name in ("mnist_mlp", "vgg19")]
     for record in of_models:
-        put(SimpleNamespace(paper="pipesgd", archives=[]), [record], [])
+        put_into_reference(SimpleNamespace(paper="pipesgd", archives=[]), [record], [])
     assert len(reference.read("pipesgd", tmp_path)) == 2
 
 
@@ -200,7 +200,7 @@ def test_a_busy_machine_is_named_beside_the_numbers_measured_on_it():
     taken = {"cpu_taken": {"processes_s": 5.0, "hypervisor_s": 1.2, "available_s": 20.0}}
     runs = table(run(), run(seed=1, summary=taken), run(**DSYNC, step_s=1.0))
     ended, compared = comparison.ending(runs, table()), comparison.compare(runs, "diloco", "dsync")
-    for text in (comparison.of(ended), printed.text(compared), shown(runs)):
+    for text in (comparison.of(ended), printed.text(compared), format_runs(runs)):
         assert text.count("31 % taken by others") == 1
 
 
@@ -305,7 +305,7 @@ def test_runs_of_stand_in_data_are_another_group():
 def test_a_terminal_gets_no_control_character_of_a_record():
     bad = "\x1b[31mred\x07"
     runs = table(run(variant=bad, summary={"factors": {bad: bad}}), run())
-    for text in (shown(runs), printed.text(runs), comparison.of(comparison.ending(runs, table()))):
+    for text in (format_runs(runs), printed.text(runs), comparison.of(comparison.ending(runs, table()))):
         assert "red" in text and text.replace("\n", "").isprintable()
     assert "\x1b" not in printed.csv(runs) and "\x07" not in printed.csv(runs)
 

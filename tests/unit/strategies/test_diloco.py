@@ -59,7 +59,7 @@ def test_it_is_algorithm_1_by_pytorchs_optimizers(workers, steps):
     """AdamW inside, SGD with Nesterov momentum outside; ten steps end within a round of four."""
     H = 4
     found = small.run("diloco", {"H": H}, workers=workers, steps=steps, optimizer=ADAMW)
-    common = nn.Parameter(small.initial())
+    common = nn.Parameter(small.initial_weights())
     outer = torch.optim.SGD([common], 0.7, momentum=0.9, nesterov=True)
     models = [small.model() for _ in range(workers)]
     parameters = [list(model.parameters()) for model in models]

@@ -127,7 +127,7 @@ def apply_given(
 
         worker.gradients, worker.update = given, update
         worker.batches = type("Sized", (), {"size": 1})()
-        strategy = strategies.load(name)(strategies.load(name).parse(options))
+        strategy = strategies.load_strategy(name)(strategies.load_strategy(name).parse(options))
         strategy.setup(worker)
         worker.clock.start()
         for _ in gradients:
@@ -275,15 +275,15 @@ def test_momentum_correction_with_density_1_is_momentum_cleared_everywhere():
 def test_a_density_outside_0_to_1_is_refused(density):
     for given in ({"density": density}, {"warmup_densities": [density]}):
         with pytest.raises(InputError, match=r"densit(y|ies.0)=.*: must be (above 0|1 or less|a number)"):
-            strategies.load("gtopk").parse(given)
+            strategies.load_strategy("gtopk").parse(given)
 
 
 def test_k_rounding_to_0_is_refused():
     with pytest.raises(InputError, match=f"k = density x {N} parameters rounds to 0; must be above"):
         small.run("gtopk", {"density": 0.001})
-    options = strategies.load("topk").parse({"warmup_densities": [0.001], "density": 0.5})
+    options = strategies.load_strategy("topk").parse({"warmup_densities": [0.001], "density": 0.5})
     with pytest.raises(InputError, match=r"strategy.density=0.001: k"):
-        strategies.load("topk").check_model(options, block_sizes(list(small.model().children())))
+        strategies.load_strategy("topk").check_model(options, block_sizes(list(small.model().children())))
 
 
 @pytest.mark.parametrize("name", BOTH)
@@ -328,7 +328,9 @@ def test_memory_is_a_gradient_a_residual_and_a_multiple_of_k(name, selection_nam
     def rank(fabric: virtual.VirtualFabric) -> None:
         part = ModelShard(torch.nn.Sequential(torch.nn.Linear(n, 1, bias=False)), small.SGD, torch.device("cpu"))
         worker = Worker(4, fabric, Clock(fabric), part, None, 10, 0)
-        strategy = strategies.load(name)(strategies.load(name).parse({"selection": selection_name, "thread": False}))
+        strategy = strategies.load_strategy(name)(
+            strategies.load_strategy(name).parse({"selection": selection_name, "thread": False})
+        )
         strategy.setup(worker)
         held = [v for v in vars(strategy).values() if isinstance(v, torch.Tensor)]
         buffers = strategy.pending.buffers

@@ -94,7 +94,7 @@ def test_without_a_codec_it_is_synchronous_sgd_up_to_rounding(workers, algorithm
 
 def test_momentum_is_each_workers_own():
     """The parameters agree after every iteration, the momentum buffers never: each sees its own gradients alone."""
-    weights, buffers = small.initial(), [None, None]
+    weights, buffers = small.initial_weights(), [None, None]
     for iteration in range(12):
         own = []
         for worker in (0, 1):
@@ -109,7 +109,7 @@ def test_momentum_is_each_workers_own():
 
 
 def test_one_worker_with_a_codec_is_sgd_on_rounded_weights():
-    weights = small.initial()
+    weights = small.initial_weights()
     for iteration in range(12):
         weights = weights.add(small.serial_gradient(weights, iteration, 0, 1), alpha=-small.SGD.lr)
         weights = (weights.view(torch.int32) & ~0xFFFF).view(torch.float32)

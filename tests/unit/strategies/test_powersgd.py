@@ -10,7 +10,7 @@ from torch import nn
 
 from repro import models
 from repro.strategies import powersgd
-from repro.strategies.powersgd import Options, matrices
+from repro.strategies.powersgd import Options, matrix_shapes
 from repro.testing import small
 
 NAME = "powersgd"
@@ -99,7 +99,7 @@ def test_the_first_Q_is_drawn_from_the_runs_seed(seed):
 def test_a_matrix_is_compressed_if_it_is_more_than_min_compression_times_as_large_as_its_factors():
     """6 x 3 elements are twice the 6 + 3 of the factors of rank 1."""
     least = [1.0, 1.99, 2.0, 2.01]
-    assert [len(matrices([(6, 3)], Options(min_compression=each, rank=1))) for each in least] == [1, 1, 0, 0]
+    assert [len(matrix_shapes([(6, 3)], Options(min_compression=each, rank=1))) for each in least] == [1, 1, 0, 0]
 
 
 # --- whole runs
@@ -127,7 +127,7 @@ def test_it_is_algorithm_2_on_the_mean_gradient(workers, rank):
     found = small.run(NAME, {"rank": rank} | ALWAYS, **how)
     part = small.ModelShard(deep(), small.SGD, torch.device("cpu"))
     shapes = [p.shape for p in part.parameters]
-    compressed = {one.number: one for one in matrices(shapes, Options(rank=rank, **ALWAYS))}
+    compressed = {one.number: one for one in matrix_shapes(shapes, Options(rank=rank, **ALWAYS))}
     generator = torch.Generator().manual_seed(0)
     drawn = torch.randn(sum(m * r for *_, m, r in compressed.values()), generator=generator)
     pieces = drawn.split([m * r for *_, m, r in compressed.values()])
@@ -153,7 +153,7 @@ def test_it_is_algorithm_2_on_the_mean_gradient(workers, rank):
 
 @pytest.mark.parametrize("workers", [2, 3])
 def test_bytes_are_those_of_the_factors(workers):
-    found = matrices([p.shape for p in deep().parameters()], Options(rank=1))
+    found = matrix_shapes([p.shape for p in deep().parameters()], Options(rank=1))
     assert [(n, m, r) for _, n, m, r in found] == [(8, 6, 1), (8, 8, 1), (3, 8, 1)]
     first, second = (8 + 8 + 3) + (8 + 8 + 3), 6 + 8 + 8  # all P and the biases, all Q
     sent = sum(small.run(NAME, {"rank": 1}, workers=workers, build_model=deep, steps=5).bytes_sent)
@@ -163,7 +163,7 @@ def test_bytes_are_those_of_the_factors(workers):
 def test_resnet18_shrinks_as_in_the_paper():
     """The table of ResNet18's parameters in the paper's appendix: 43 MB in all, which rank 1 shrinks 243 times."""
     shapes = [p.shape for p in models.build_model("resnet18", (3, 32, 32), 10, 0, "meta").parameters()]
-    compressed = matrices(shapes, Options(rank=1))
+    compressed = matrix_shapes(shapes, Options(rank=1))
     assert [one.number for one in compressed] == [i for i, shape in enumerate(shapes) if len(shape) > 1]
     elements = sum(shape.numel() for shape in shapes)
     sent = sum(n + m for _, n, m, _ in compressed) + sum(shape.numel() for shape in shapes if len(shape) == 1)
@@ -179,7 +179,7 @@ def test_it_begins_after_its_start():
 
 def test_arithmetic_costs_the_testbeds_prices():
     """Both products with the gradient, its projection and the reconstruction, by bytes of the whole gradient."""
-    n = small.initial().numel()
+    n = small.initial_weights().numel()
     per_byte = {f"{way}/powersgd_r1": cost for way, cost in (("encode", 1e-6), ("decode", 3e-6))}
     dear = small.Costs(True, per_byte, {})
     free, priced = (small.run(NAME, {"rank": 1}, steps=5, costs=costs).seconds for costs in (small.Costs(True), dear))

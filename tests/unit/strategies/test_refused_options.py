@@ -54,4 +54,4 @@ from repro.core.errors import InputError
 )
 def test_wrong_options_are_named(name, options, words):
     with pytest.raises(InputError, match=words):
-        strategies.load(name).parse(options)
+        strategies.load_strategy(name).parse(options)

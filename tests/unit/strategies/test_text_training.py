@@ -10,7 +10,7 @@ import torch
 
 from repro import data, strategies
 from repro.core.errors import InputError
-from repro.core.fields import checked
+from repro.core.fields import check_fields
 from repro.experiment import config as configs
 from repro.experiment import programs
 from repro.experiment.expand import expand
@@ -20,7 +20,7 @@ from repro.fabric.base import Fabric
 from repro.fabric.virtual import fabric as virtual
 from repro.rank import factory
 from repro.rank.session import run_rank
-from repro.rank.summary import reached
+from repro.rank.summary import first_reaching
 from repro.strategies.dsync import DSync
 from repro.training.evaluation.evaluate import weights_digest
 from tests.support.records import read_summary
@@ -40,7 +40,7 @@ def composed(*overrides: str) -> dict[str, Any]:
 
 def configuration(*overrides: str, **changes: Any) -> RunConfig:
     facts = {"variant": "s", "key": "k", "hardware": {"class": "none"}, "provenance": {}}
-    return checked(RunConfig, composed(*overrides) | facts | changes)
+    return check_fields(RunConfig, composed(*overrides) | facts | changes)
 
 
 def on_ranks(config: RunConfig, work: Any) -> list[Any]:
@@ -99,7 +99,7 @@ def test_evaluating_more_often_changes_nothing(whole, tmp_path):
 def one_rank(fabric: Fabric, config: RunConfig, steps: int) -> tuple[str, torch.Tensor | None]:
     """The digest of a rank's weights after so many steps, and the hidden state of its first LSTM layer."""
     worker = factory.build_worker(fabric, config, data.dataset_for(config))
-    strategy = strategies.load(config.strategy.name)(config.strategy.options)
+    strategy = strategies.load_strategy(config.strategy.name)(config.strategy.options)
     strategy.setup(worker)
     worker.clock.start()
     for _ in range(steps):
@@ -168,6 +168,8 @@ def test_a_perplexity_is_reached_from_above():
         {"iteration": i, "epoch": 0.1 * i, "train_s": 1.0 * i, "perplexity": value, "top1": 1 - (value or 0) / 1000}
         for i, value in enumerate([900.0, None, 200.0, 100.0, 150.0])
     ]
-    assert reached(curve, "perplexity", 200)["iteration"] == 2
-    assert reached(curve, "perplexity", 120)["iteration"] == 3 and reached(curve, "perplexity", 99) is None
-    assert reached(curve, "top1", 0.85)["iteration"] == 1 and reached(curve[:1], "top1", 0.85) is None
+    assert first_reaching(curve, "perplexity", 200)["iteration"] == 2
+    assert (
+        first_reaching(curve, "perplexity", 120)["iteration"] == 3 and first_reaching(curve, "perplexity", 99) is None
+    )
+    assert first_reaching(curve, "top1", 0.85)["iteration"] == 1 and first_reaching(curve[:1], "top1", 0.85) is None

@@ -106,7 +106,7 @@ def train(name: str = "dsync", accumulate: int = 1, workers: int = 2, steps: int
                 workers, fabric, Clock(fabric), part, Batches(images(), 8, 3, 3 * workers), 3, 0, blocks,
                 arithmetic=how.get("arithmetic", True), accumulate=accumulate,
             )  # fmt: skip
-            strategy_class = strategies.load(name)
+            strategy_class = strategies.load_strategy(name)
             strategy = strategy_class(strategy_class.parse(how.get("options", {})))
             strategy.setup(worker)
             worker.clock.start()

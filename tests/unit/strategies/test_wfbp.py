@@ -158,9 +158,9 @@ def test_a_step_takes_the_time_of_its_closed_form(name, limit, scale, workers=4)
 
 
 def test_it_is_its_own_twin():
-    wfbp = strategies.load("wfbp")
+    wfbp = strategies.load_strategy("wfbp")
     assert wfbp.twin(wfbp.parse({"bucket_mb": 3}))[1]["bucket_mb"] == 3
-    for name in strategies.names():
-        strategy = strategies.load(name)
+    for name in strategies.strategy_names():
+        strategy = strategies.load_strategy(name)
         if (twin := strategy.twin(strategy.parse({}))) is not None:
-            strategies.load(twin[0]).parse(twin[1])
+            strategies.load_strategy(twin[0]).parse(twin[1])

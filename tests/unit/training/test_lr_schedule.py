@@ -9,7 +9,7 @@ import torch
 
 from repro import strategies
 from repro.core.errors import InputError
-from repro.core.fields import checked
+from repro.core.fields import check_fields
 from repro.experiment.optimizer import Optimizer
 from repro.testing import real, small
 from repro.training.model_shard import ModelShard
@@ -90,7 +90,7 @@ def scheduled_sgd():
 @pytest.mark.parametrize("name", real.strategy_names())
 def test_one_worker_is_sgd_with_the_schedule(name, scheduled_sgd):
     optimizer = small.SGD.model_copy(update=INVERSE)
-    run = small.run(name, dict(strategies.load(name).neutral), workers=1, optimizer=optimizer)
+    run = small.run(name, dict(strategies.load_strategy(name).neutral), workers=1, optimizer=optimizer)
     assert torch.equal(run.weights[0], scheduled_sgd)
 
 
@@ -115,4 +115,4 @@ def test_a_resume_continues_the_schedule(name):
 ])  # fmt: skip
 def test_bad_entries_are_named(optimizer, complaint):
     with pytest.raises(InputError, match=complaint):
-        checked(Optimizer, {"lr": 0.1} | optimizer, "optimizer")
+        check_fields(Optimizer, {"lr": 0.1} | optimizer, "optimizer")

@@ -24,7 +24,7 @@ from repro.training.evaluation.evaluate import evaluate_weights
 from repro.training.model_shard import ModelShard
 from tests.support.normalised import with_statistics
 
-VIRTUAL = [name for name in strategies.REGISTRY.usable() if real.library(name) is None]
+VIRTUAL = [name for name in strategies.REGISTRY.usable() if real.needed_library(name) is None]
 MOMENTUM = Optimizer(lr=0.1, momentum=0.9)
 
 

@@ -10,6 +10,7 @@ from repro.answers.figures.specs import Specs
 from repro.answers.pages import provenance
 from repro.answers.pages.files import Files
 from repro.answers.pages.render import template, write_page
+from repro.answers.tables.escaping import escaped
 from repro.answers.tables.loading import Summary, read, trains
 from repro.records import tidy
 from repro.records.variants import newest, of_one_machine
@@ -50,13 +51,14 @@ def sentence(runs: list[Summary]) -> str:
 
 
 def gpus(runs: list[Summary]) -> str:
-    return " and ".join(sorted({gpu for run in runs if (gpu := run["hardware"].get("gpu"))}))
+    return " and ".join(sorted({escaped(gpu) for run in runs if (gpu := run["hardware"].get("gpu"))}))
 
 
 def missed(probes: list[Summary]) -> list[str]:
     """The goals that measurements missed, a sentence each, from the runs' own lines."""
     wrong = [run for run in probes if False in (run["result"].get("met"), run["result"].get("agree"))]
-    return [f"`{run['experiment']}`, {run['variant']}: {run['line']}" for run in wrong]
+    texts = ({name: escaped(run[name]) for name in ("experiment", "variant", "line")} for run in wrong)
+    return ["`{experiment}`, {variant}: {line}".format(**text) for text in texts]
 
 
 def training(runs: list[Summary]) -> pd.DataFrame:

@@ -151,6 +151,8 @@ def _against(table: pd.DataFrame, x: str, y: str, unit: str, ends: tuple[str, st
         axis.vlines(shown[x], shown[ends[0]], shown[ends[1]], colors=shown["strategy"].map(colours), linewidth=0.8)
     sns.scatterplot(shown, x=x, y=y, hue="strategy", style="strategy", palette=colours, s=26, linewidth=0, ax=axis)
     axis.set(xscale="log", yscale="log", xlim=reach, ylim=reach)
+    for along in (axis.xaxis, axis.yaxis):
+        along.set_major_formatter("{x:g}")  # matplotlib writes powers as formulas, which figures do not read
     axis.set_xlabel(f"{x.removesuffix('_s')} ({unit})")
     axis.set_ylabel(f"{y.removesuffix('_s')} ({unit})")
     axis.legend(frameon=False)

@@ -61,7 +61,7 @@ class Sweeps:
 
     @cached_property
     def entries(self) -> Mapping[str, tuple[str, Sequence[Any]]]:
-        """Input -> its first entry, and the entry's value a draw that all sweeps have; text is escaped for pages."""
+        """Input -> its first entry, and the entry's value a draw that all sweeps have; text as Markdown."""
         values: dict[str, dict[int, tuple[str, Any]]] = {}
         for one in self.sweeps:
             for draw in one.draws:
@@ -70,7 +70,10 @@ class Sweeps:
         common = range(self.common)
         known = {name: [own[n] for n in common] for name, own in values.items() if len(own) >= self.common}
         listed = {name: (own[0][0], [value for _, value in own]) for name, own in known.items() if own}
-        return {escaped(name): (escaped(entry), escaped(values)) for name, (entry, values) in listed.items()}
+        return {
+            escaped(name): (escaped(entry), [escaped(value) if isinstance(value, str) else value for value in values])
+            for name, (entry, values) in listed.items()
+        }
 
     @property
     def inputs(self) -> Mapping[str, Sequence[float]]:

@@ -28,6 +28,7 @@ from repro.answers.claims.stats import median
 from repro.answers.claims.verdict import Interval, Sample, question_left, verdict_of
 from repro.answers.tables import columns, loading
 from repro.answers.tables.columns import Filter
+from repro.answers.tables.escaping import escaped
 from repro.answers.tables.loading import KINDS
 from repro.answers.tables.runs import RECORDED, TARGET, Runs
 from repro.answers.tables.selection import is_busy
@@ -222,7 +223,9 @@ class ClaimEvaluator:
     def by_construction(self, claim: Claim, group: Runs) -> str:
         """The testbed entry that fixes this claim's number: taken from it, or the only input of it."""
         restated = self._restated(group)
-        return next((f"fixed by {one.entry} of {name}" for name, one in restated if claim.id in one.claims), "")
+        return next(
+            (f"fixed by {one.entry} of {escaped(name)}" for name, one in restated if claim.id in one.claims), ""
+        )
 
     def implied(self, group: Runs) -> str:
         """The entries of the runs' testbeds that were taken from claims of the paper."""
@@ -293,7 +296,9 @@ def outcome_of(claim: Claim, group: Runs) -> Outcome:
             return Outcome(reason=f"no {lacking[0]} was recorded")
         return evaluate.numbers(claim.value, group)
     if (wanted := PROBE_OF.get(claim.value.function, "train")) != group.program:
-        return Outcome(reason=f"{claim.value.function} reads results of the program {wanted}, not of {group.program}")
+        return Outcome(
+            reason=f"{claim.value.function} reads results of the program {wanted}, not of {escaped(group.program)}"
+        )
     return FUNCTIONS[claim.value.function](group, **claim.value.arguments)
 
 
@@ -321,7 +326,7 @@ def shared_cores(claim: Claim, group: Runs) -> str:
         return ""
     for run in group.records.values():
         if shared := run["hardware"].get("gpu_shared_by"):
-            return f"{shared} ranks share a GPU"
+            return f"{escaped(shared)} ranks share a GPU"
         if run["launcher"] == "srun":
             continue  # ranks are on several machines, of which the record describes one
         hardware, ranks = run["hardware"], (run.get("ranks") or run["workers"]) * (run.get("threads_per_rank") or 1)

@@ -36,12 +36,13 @@ class Look(Model):
 
 
 def set_theme() -> None:
-    """Draw without a display, in seaborn's theme."""
+    """Draw without a display, in seaborn's theme; text may come from results, so none is a formula."""
     import matplotlib
     import seaborn as sns
 
     matplotlib.use("Agg")
-    sns.set_theme("paper", "whitegrid", SPARE, rc={"grid.color": "0.9", "axes.edgecolor": "0.6", "axes.labelpad": 2})
+    own = {"grid.color": "0.9", "axes.edgecolor": "0.6", "axes.labelpad": 2, "text.parse_math": False}
+    sns.set_theme("paper", "whitegrid", SPARE, rc=own)
 
 
 @cache

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from repro.answers.tables import escaping
 from repro.answers.tables.loading import Summary
 
 FORWARD, BACKWARD = "forward", "backward"
@@ -38,8 +37,7 @@ def boxes(trace: Sequence[Mapping[str, Any]]) -> list[Box]:
     for i in sorted(trace, key=lambda i: (i["rank"], i["line"] != MAIN, i["line"], i["start"], i["end"])):
         if i["end"] <= i["start"]:
             continue
-        line, name = escaping.escaped([i["line"], i["name"]])
-        one = Box(i["rank"], line, name, i.get("minibatch"), i["start"], i["end"])
+        one = Box(i["rank"], i["line"], i["name"], i.get("minibatch"), i["start"], i["end"])
         last = merged[-1] if merged else None
         if last and _same(last, one):
             merged[-1] = replace(last, end=one.end)

@@ -24,7 +24,7 @@ from repro.records.store import run_folders
 FOLDER = ".built"
 ANSWERS = PACKAGE / "answers"
 READ = ("answers", "core", "experiment", "records")  # packages that build pages
-DRAWS = (ANSWERS / "pages/writing.py", ANSWERS / "tables/escaping.py", ANSWERS / "figures", REPORTS / "palette.yaml")
+DRAWS = (ANSWERS / "pages/writing.py", ANSWERS / "figures", REPORTS / "palette.yaml")
 LIBRARIES = ("seaborn", "matplotlib", "pandas", "numpy", "jinja2")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from repro.answers.claims.stats import ALPHA, DASH, RHO, TIMES
-from repro.answers.tables import escaping
+from repro.answers.tables.escaping import escaped
 from repro.answers.tables.loading import Summary
 
 if TYPE_CHECKING:
@@ -20,15 +20,22 @@ LATEX = {DASH: "--", TIMES: r"$\times$", "·": r"$\cdot$", "∞": r"$\infty$", "
          "÷": r"$\div$"}  # fmt: skip
 
 
-def markdown(table: pd.DataFrame, left: Sequence[str] = ()) -> str:
-    """A Markdown table; the first column and those in `left` are aligned left."""
-    escaped = table.map(cell).rename(columns=cell)
+def markdown(table: pd.DataFrame, left: Sequence[str] = (), written: bool = False) -> str:
+    """A Markdown table; the first column and those in `left` are aligned left. written: the cells are Markdown of this
+    project's files."""
+    of_cell = enclosed if written else cell
+    shown = table.map(of_cell).rename(columns=of_cell)
     align = ["left" if i == 0 or name in left else "right" for i, name in enumerate(table.columns)]
-    return escaped.to_markdown(index=False, disable_numparse=True, colalign=align)
+    return shown.to_markdown(index=False, disable_numparse=True, colalign=align)
 
 
 def cell(value: object) -> str:
-    """The text escaped, so that it stays in its cell and is no markup."""
+    """The text of a value, escaped."""
+    return escaped(" ".join(str(value).split())) or DASH
+
+
+def enclosed(value: object) -> str:
+    """Markdown, escaped as far as it takes to stay in its cell."""
     text = " ".join(str(value).split()) or DASH
     text = LOOSE.sub("&amp;", text)
     for sign, name in (("<", "&lt;"), (">", "&gt;"), ("|", "&#124;"), ("*", "&#42;")):
@@ -38,8 +45,7 @@ def cell(value: object) -> str:
 
 def latex(table: pd.DataFrame) -> str:
     """A booktabs table; signs that plain LaTeX lacks are replaced."""
-    shown = table.map(escaping.unescaped).rename(columns=escaping.unescaped)
-    text = shown.to_markdown(index=False, tablefmt="latex_booktabs", disable_numparse=True) + "\n"
+    text = table.to_markdown(index=False, tablefmt="latex_booktabs", disable_numparse=True) + "\n"
     for sign, command in LATEX.items():
         text = text.replace(sign, command)
     return text

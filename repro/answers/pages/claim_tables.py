@@ -45,7 +45,7 @@ class ClaimTables:
     @property
     def headline_table(self) -> str:
         """A row for each headline: claim, paper, ours, verdict, reason."""
-        return self.files.text_table(pd.DataFrame(map(self._headline, self.headlines)), "headlines")
+        return self.files.text_table(pd.DataFrame(map(self._headline, self.headlines)), "headlines", written=True)
 
     def _headline(self, one: ClaimVerdict) -> dict[str, str]:
         ours = ", ".join([wording.ours(one), one.kind, *(["yours"] if wording.is_own(one) else [])])
@@ -61,7 +61,7 @@ class ClaimTables:
     def headline_reasons(self) -> list[str]:
         """Each reason why headlines do not hold as printed, in full, with the numbers of its claims."""
         pairs = [(wording.full(reason), one) for one in self.headlines for reason in wording.reasons([one], self.file)]
-        return [f"{tables.cell(text)} {claims}." for text, claims in self._grouped(pairs).items()]
+        return [f"{tables.enclosed(text)} {claims}." for text, claims in self._grouped(pairs).items()]
 
     @property
     def settling(self) -> list[str]:
@@ -96,7 +96,7 @@ class ClaimTables:
             for one in self.headlines
             if (given := one.evidence.conditional) and (printed := one.claim.given)
         ]
-        return self.files.text_table(pd.DataFrame(rows), "baselines")
+        return self.files.text_table(pd.DataFrame(rows), "baselines", written=True)
 
     @property
     def counts(self) -> str:
@@ -119,7 +119,7 @@ class ClaimTables:
             for n, (reason, claims) in enumerate(by_reason.items()):
                 number = self.numbers[claims[0][0].claim.id]
                 above = first.setdefault(reason, number)
-                title = "" if reason == DASH else tables.cell(reason) if above == number else f"As C{above}, above."
+                title = "" if reason == DASH else tables.enclosed(reason) if above == number else f"As C{above}, above."
                 made.setdefault(verdict, {})[title] = self._claims(claims, f"claims-{place}-{n}")
         return made
 
@@ -132,7 +132,7 @@ class ClaimTables:
         """A row for each claim, with a column for each kind of number that any of them has."""
         table = pd.DataFrame([self.row(of) for of in claims])
         return self.files.text_table(
-            table.drop(columns=[kind for kind in COLUMNS if (table[kind] == DASH).all()]), name
+            table.drop(columns=[kind for kind in COLUMNS if (table[kind] == DASH).all()]), name, written=True
         )
 
     def row(self, of_kinds: Sequence[ClaimVerdict]) -> dict[str, str]:
@@ -183,7 +183,7 @@ class ClaimTables:
         for claim in self.file.claims:
             numbers.setdefault(claim.source, []).append(self.numbers[claim.id])
         rows = [{"in the paper": source, "claims": ranges(of)} for source, of in numbers.items()]
-        return self.files.text_table(pd.DataFrame(rows), "sections")
+        return self.files.text_table(pd.DataFrame(rows), "sections", written=True)
 
     def with_numbers(self, experiment: str, kind: str) -> str:
         """The claims for which an experiment has numbers of this kind."""

@@ -47,15 +47,16 @@ class Files:
         links = " ".join(f"[{suffix[1:].upper()}]({path}{suffix})" for suffix in (*suffixes[1:], ".csv"))
         return f"![{alt}]({path}.png)\n\n*{caption} {links}*"
 
-    def table(self, frame: pd.DataFrame, name: str, left: Sequence[str] = ()) -> str:
-        """Write a table as LaTeX; returns it as Markdown, with the columns `left` aligned left."""
+    def table(self, frame: pd.DataFrame, name: str, left: Sequence[str] = (), written: bool = False) -> str:
+        """Write a table as LaTeX; returns it as Markdown, with the columns `left` aligned left. written: as of
+        `cells.markdown`."""
         path = self.out / "tables" / self.page / f"{name}.tex"
         self.written.append(write_text(path, tables.latex(frame)))
-        return tables.markdown(frame, left)
+        return tables.markdown(frame, left, written)
 
-    def text_table(self, frame: pd.DataFrame, name: str) -> str:
+    def text_table(self, frame: pd.DataFrame, name: str, written: bool = False) -> str:
         """A table of text, aligned left; "" if it is empty."""
-        return self.table(frame, name, list(frame.columns)) if len(frame) else ""
+        return self.table(frame, name, list(frame.columns), written) if len(frame) else ""
 
     def built(self, inputs: str, pages: Sequence[Path], summary: Any) -> Built:
         """Record the build for the next one."""

@@ -165,7 +165,7 @@ class PaperPage:
 
     @property
     def untried(self) -> str:
-        return self.files.text_table(untried.table(self.file.untried), "untried")
+        return self.files.text_table(untried.table(self.file.untried), "untried", written=True)
 
     @property
     def price(self) -> str:
@@ -234,7 +234,7 @@ class PaperPage:
 
     @property
     def quoted(self) -> str:
-        return self.files.text_table(quoted(self.paper).table, "reference")
+        return self.files.text_table(quoted(self.paper).table, "reference", written=True)
 
     @property
     def others(self) -> str:

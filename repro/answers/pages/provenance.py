@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from repro.answers.claims.stats import DASH
+from repro.answers.claims.stats import DASH, TIMES
 from repro.answers.tables.loading import Summary
 from repro.answers.tables.selection import optimizer
 from repro.records.variants import finished_at
@@ -98,8 +98,13 @@ def _data(run: Summary) -> str:
         return ""
     counts = [f"{data[part]:,} {part}" for part in ("train", "test") if isinstance(data.get(part), int)]
     others = sorted(data.keys() - {"name", "standin", "checksum", "train", "test"})
-    more = [f"{name.replace('_', ' ')} {data[name]}" for name in others if data[name] is not None]
+    more = [f"{name.replace('_', ' ')} {_shape(data[name])}" for name in others if data[name] is not None]
     return ", ".join([data["name"] + (" (STAND-IN)" if data.get("standin") else ""), *counts, *more])
+
+
+def _shape(value: Any) -> Any:
+    """`1×28×28` for a list."""
+    return TIMES.join(map(str, value)) if isinstance(value, list) else value
 
 
 def _optimizer(run: Summary) -> str:

@@ -27,7 +27,7 @@ def _environment(folders: tuple[Path, ...]) -> Any:
 
     return jinja2.Environment(
         loader=jinja2.FileSystemLoader(folders),
-        autoescape=False,  # `repro.answers.tables.escaping` escapes
+        autoescape=False,  # of Markdown, which text of records is by `repro.answers.tables.escaping`
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from repro.answers.tables import escaping
 from repro.core import atomic, safe_files
 from repro.core.errors import InputError
 
@@ -37,29 +36,11 @@ def save(figure: Any, stem: Path, suffixes: Sequence[str] = (".png",)) -> list[P
 
 
 def lay_out(figure: Any) -> None:
-    """Escape the text of the figure, and lay it out once, which is slow."""
-    _readable(figure)
+    """Lay the figure out once, which is slow."""
     figure.set_dpi(DPI)  # at another one text is of another width than in the file
     figure.set_layout_engine("constrained")
     figure.get_layout_engine().execute(figure)
     figure.set_layout_engine("none")
-
-
-def _readable(figure: Any) -> None:
-    """Escape the text of the figure, which may come from results; axes keep their tick labels, so set them again."""
-    from matplotlib.axis import Axis
-    from matplotlib.text import Text
-
-    every = figure.findobj(lambda artist: isinstance(artist, Axis | Text))
-    for axis in every:
-        if not isinstance(axis, Axis):
-            continue
-        labels = [tick.label1.get_text() for tick in axis.majorTicks]
-        if (shown := list(map(escaping.for_figure, labels))) != labels:
-            axis.set_ticks(axis.get_majorticklocs(), shown)
-    for text in every:
-        if isinstance(text, Text):
-            text.set_text(escaping.for_figure(text.get_text()))
 
 
 def write_bytes(path: Path, content: bytes) -> Path:
@@ -81,4 +62,4 @@ def write_text(path: Path, text: str) -> Path:
 
 def write_csv(frame: Any, path: Path) -> Path:
     """Write the data of a figure with nine significant digits."""
-    return write_text(path, escaping.unescaped(frame.to_csv(index=False, float_format="%.9g", lineterminator="\n")))
+    return write_text(path, frame.to_csv(index=False, float_format="%.9g", lineterminator="\n"))

@@ -1,4 +1,4 @@
-"""Read the runs and sweeps of a paper as summaries for pages, with escaped text.
+"""Read the runs and sweeps of a paper as summaries for pages.
 
 A page shows the committed runs (`reference`) and those of the workspace together; a summary's `root` says which it is.
 `repro.records.catalogue` decides which run replaces which.
@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from repro.answers.tables import escaping
 from repro.records import catalogue
 from repro.records.kinds import KINDS as KINDS
 from repro.records.sweep import Draw
@@ -46,9 +45,7 @@ def read(paper: str, root: Path | None = None) -> list[Summary]:
 
 def shown(run: catalogue.Found) -> Summary:
     """A run's summary for pages."""
-    traced = {"trace": run.summary.get("trace", [])}  # half a million intervals: `schedules.boxes` escapes those drawn
-    summary = escaping.escaped(run.summary | {"trace": []}) | traced
-    return summary | _testbed(summary) | {"root": run.origin}
+    return run.summary | _testbed(run.summary) | {"root": run.origin}
 
 
 def sweeps(paper: str, root: Path | None = None) -> list[Drawn]:

@@ -37,13 +37,13 @@ def cmd_list(args: argparse.Namespace) -> None:
     if args.what in KINDS:
         print_names(describe_kind(KINDS[args.what]), args.json)
     elif args.what == EXPERIMENTS:
-        print_names(config.titles(experiments), args.json)
+        print_names(config.read_titles(experiments), args.json)
     elif args.what:
         raise unknown_name("paper or kind", args.what, [*papers, EXPERIMENTS, *KINDS])
     else:
         names = {kind: files.group_names(group) for kind, group in KINDS.items()}
         if args.json:
-            print(json.dumps({EXPERIMENTS: config.titles(experiments)} | names, indent=1))
+            print(json.dumps({EXPERIMENTS: config.read_titles(experiments)} | names, indent=1))
         else:
             print(format_overview({EXPERIMENTS: [f"{paper} {count}" for paper, count in papers.items()]} | names))
 

@@ -9,11 +9,11 @@ from repro.core.errors import InputError, NotHere
 from repro.core.fields import check_fields
 from repro.core.registry import TRAIN
 from repro.experiment import config as configs
-from repro.experiment import draws, grid, limits
+from repro.experiment import draws, grid
 from repro.experiment.compose import Composer
 from repro.experiment.needs import settled, uses_gpu
 from repro.experiment.run import Run
-from repro.experiment.schema import Axes, RunConfig
+from repro.experiment.schema import RunConfig
 from repro.experiment.testbeds import Modelled
 from repro.experiment.validate import check
 from repro.records import variants
@@ -38,31 +38,21 @@ def expand(
     number_of_draws  if not 0, return a sweep of so many draws for each variant on a simulated testbed with inputs
     conditions       overrides of the experiment's own file, which the user's follow
     """
-    composer = Composer(experiment, scale)
-    overrides, chosen = configs.choices(experiment, overrides, conditions)
-    plain, swept = grid.split(overrides)
-    base = composer.compose(grid.single_valued(overrides))
-    all_variants, testbeds = configs.axes(base, overrides)
-    all_variants = grid.select(all_variants, chosen)
-    own = check_fields(Axes, base)
-    many = len(swept.get("seeds", ())) or own.seeds
-    axes = f"{len(all_variants)} variants x {len(testbeds)} testbeds x {many:,} seeds"
-    limits.check(f"{experiment}: runs ({axes})", len(all_variants) * len(testbeds) * many, limits.RUNS)
-    seeds = grid.seeds_of(swept, own.seed, own.seeds)
+    asked = configs.compose_experiment(experiment, overrides, scale, conditions)
     runs: list[Run] = []
     first: Point | None = None
-    for testbed, entries in testbeds.items():
-        conditions, selected = grid.split(entries)
-        for variant in grid.select(all_variants, selected):
+    for testbed, entries in asked.testbeds.items():
+        conditions, selected = grid.split_overrides(entries)
+        for variant in grid.select_variants(asked.variants, selected):
             try:
-                point = Point.of(experiment, composer, variant, testbed, conditions, plain)
+                point = Point.of(experiment, asked.composer, variant, testbed, conditions, asked.plain)
             except NotHere as error:
                 if lacking is None:
                     raise
                 lacking.append(error)
                 continue
             first = first or point
-            runs += point.sweep(seeds[0], number_of_draws) if number_of_draws else point.runs(seeds)
+            runs += point.sweep(asked.seeds[0], number_of_draws) if number_of_draws else point.runs(asked.seeds)
     if number_of_draws and first and not runs:
         draws.check(first.config)  # raises the reason
     _check_profiles(runs)

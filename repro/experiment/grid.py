@@ -55,7 +55,7 @@ class Variant:
     swept: tuple[str, ...] = ()
 
 
-def split(overrides: Iterable[str]) -> tuple[list[str], dict[str, list[str]]]:
+def split_overrides(overrides: Iterable[str]) -> tuple[list[str], dict[str, list[str]]]:
     """The user's overrides of one value each, and those of several, `key=a,b` or `key=choice(a)`, as key -> values."""
     plain, swept = [], {}
     for override in overrides:
@@ -66,10 +66,10 @@ def split(overrides: Iterable[str]) -> tuple[list[str], dict[str, list[str]]]:
     return plain, swept
 
 
-def single_valued(overrides: Iterable[str]) -> list[str]:
+def keep_single_values(overrides: Iterable[str]) -> list[str]:
     """The overrides of one value, with the first of several plugins: one configuration that stands for all, so that
     overrides of a plugin's options (`strategy=topk,gtopk strategy.density=0.01`) have a plugin that they belong to."""
-    plain, swept = split(overrides)
+    plain, swept = split_overrides(overrides)
     return [*(f"{group}={swept[group][0]}" for group in PLUGINS if group in swept), *plain]
 
 
@@ -89,7 +89,7 @@ def _several(override: str) -> list[str]:
     return [value.replace("\\:", ":") for value in parsed.sweep_string_iterator()]  # which escapes colons
 
 
-def seeds_of(swept: Mapping[str, Sequence[str]], first: int, count: int) -> list[int]:
+def choose_seeds(swept: Mapping[str, Sequence[str]], first: int, count: int) -> list[int]:
     """The seeds of a variant's runs: those of `seeds=0,1`, else `count` of them from the first on."""
     seeds = [value for name in SEEDS for value in swept.get(name, ())]
     if wrong := [value for value in seeds if not re.fullmatch(r"[0-9]{1,12}", value)]:
@@ -99,7 +99,7 @@ def seeds_of(swept: Mapping[str, Sequence[str]], first: int, count: int) -> list
     return [*map(int, seeds)] or list(range(first, first + count))
 
 
-def variants(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> list[Variant]:
+def list_variants(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> list[Variant]:
     """The variants of an experiment, the first factor outermost; `config` has `grid`, `exclude`, `label` and all keys.
 
     A user's override of a factor selects its values, which keep the grid's overrides. `strategy=...` replaces the
@@ -130,8 +130,8 @@ def variants(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> list[V
     return list(made.values())
 
 
-def choices(own: Mapping[str, Any], keys: Container[str], overrides: Iterable[str]) -> tuple[list[str], Choices]:
-    """Split overrides: those of the configuration, and those of factors that are no key of it, for `select`.
+def split_choices(own: Mapping[str, Any], keys: Container[str], overrides: Iterable[str]) -> tuple[list[str], Choices]:
+    """Split overrides: those of the configuration, and those of factors that are no key of it, for `select_variants`.
 
     own: the experiment's file; keys: of every configuration. InputError for a value that the grid does not have.
     """
@@ -162,7 +162,7 @@ def _plain(value: str) -> str:
     return re.sub(r"\\(.)", r"\1", value.strip(QUOTES))
 
 
-def select(every: Iterable[Variant], chosen: Mapping[str, Sequence[str]]) -> list[Variant]:
+def select_variants(every: Iterable[Variant], chosen: Mapping[str, Sequence[str]]) -> list[Variant]:
     """The variants that have a chosen value of each factor, or lack the factor. Values may have quotes."""
     chosen = {name: list(map(_plain, values)) for name, values in chosen.items()}
     return [
@@ -174,7 +174,7 @@ def select(every: Iterable[Variant], chosen: Mapping[str, Sequence[str]]) -> lis
 
 def _values_by_key(overrides: Sequence[str]) -> dict[str, list[tuple[str, bool]]]:
     """Key -> the user's values, each with whether it is one of several."""
-    plain, swept = split(overrides)
+    plain, swept = split_overrides(overrides)
     parts = [override.partition("=") for override in plain]
     one = {key: [(value, False)] for key, _, value in parts}
     return one | {key: [(value, True) for value in values] for key, values in swept.items() if key not in BESIDE}

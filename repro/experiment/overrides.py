@@ -67,7 +67,7 @@ def check_override(override: str, known: Collection[str]) -> None:
 
 def admit_code(overrides: Iterable[str]) -> None:
     """Allow this process to import the files of code that a user's overrides name; InputError for a missing one."""
-    plain, swept = grid.split(overrides)
+    plain, swept = grid.split_overrides(overrides)
     for key, values in [*((key, [value]) for key, _, value in (each.partition("=") for each in plain)), *swept.items()]:
         name = key.lstrip("+")
         if name.partition(".")[0] in LATER:

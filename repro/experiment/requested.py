@@ -52,8 +52,8 @@ def part(runs: Sequence[Run], scale: str, overrides: Sequence[str]) -> list[Run]
     overridden = {override.partition("=")[0] for override in overrides}
 
     def is_part(run: Run) -> bool:
-        choices = config.job(run.experiment, scale) or [{}]
+        choices = config.find_job(run.experiment, scale) or [{}]
         kept = [{name: values for name, values in each.items() if name not in overridden} for each in choices]
-        return config.in_job(kept, run.config.factors, run.testbed)
+        return config.is_in_job(kept, run.config.factors, run.testbed)
 
     return [run for run in runs if is_part(run)]

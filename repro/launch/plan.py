@@ -80,8 +80,8 @@ def check_given(names: Sequence[str], overrides: Sequence[str], scale: str) -> N
     from repro.experiment.testbeds import kind_of
 
     for name in names:
-        configured, _ = config.choices(name, overrides)
-        (plain, swept), base = grid.split(configured), grid.single_valued(configured)
+        configured, _ = config.read_choices(name, overrides)
+        (plain, swept), base = grid.split_overrides(configured), grid.keep_single_values(configured)
         several = (f"{key}={value}" for key, values in swept.items() for value in values)
         composer = Composer(name, scale)
         composer.check(words := [*plain, *several])

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from repro.core.errors import NotHere
-from repro.experiment import config, grid
+from repro.experiment import config
 from repro.experiment.arguments import Override, as_overrides
-from repro.experiment.compose import Composer
 from repro.experiment.config import DEFAULT_SCALE, check_name
 from repro.experiment.hyperparameters import Parameter, parameters
 from repro.experiment.quoted import printed
@@ -69,19 +68,15 @@ def show(
     draws: if not 0, show sweeps of this number of draws. InputError as `repro.run`.
     """
     names, words = config.experiment_names(check_name(experiment)), as_overrides(overrides, seeds)
-    split = {name: config.choices(name, words) for name in names}
-    # composed before the runs are planned, because planning imports PyTorch
-    resolved = {
-        name: Composer(name, scale).compose(grid.single_valued(settings)) for name, (settings, _) in split.items()
-    }
+    # before the runs are planned, because planning imports PyTorch
+    composed = {name: config.compose_experiment(name, words, scale) for name in names}
     with Pools() as pools:
         planned = _planned(names, words, scale, draws, pools)
     finished = [run for paper in dict.fromkeys(name.split("/")[0] for name in names) for run in catalogue.runs(paper)]
     shown = []
     for name in names:
-        composed, (configured, chosen) = resolved[name], split[name]
+        asked = composed[name]
         runs = [run for run in planned.runs if run.experiment == name]
-        variants, testbeds = config.axes(composed, configured)
         paper = printed(name)
         shown.append(
             Shown(
@@ -89,13 +84,13 @@ def show(
                 runs=runs,
                 lacking=[reason for left_out, _, reason in planned.left_out if left_out == name],
                 standing=standing(runs, finished),
-                variants=[variant.label for variant in grid.select(variants, chosen)],
-                testbeds=[*testbeds],
-                seeds=len(grid.seeds_of(grid.split(configured)[1], composed["seed"], composed["seeds"])),
+                variants=[variant.label for variant in asked.variants],
+                testbeds=[*asked.testbeds],
+                seeds=len(asked.seeds),
                 paper={column: values for column, (values, _) in paper.items()},
                 places={column: place for column, (_, place) in paper.items()},
-                hyperparameters=parameters(name, composed),
-                config=composed,
+                hyperparameters=parameters(name, asked.config),
+                config=asked.config,
             )
         )
     return shown

@@ -15,7 +15,7 @@ from repro.core import yaml_files
 from repro.core.paths import CONFIGS
 from repro.experiment import compose, config, papers, quoted  # noqa: F401  (among the modules that are given the copy)
 from repro.experiment.files import GROUPS, own_file
-from repro.experiment.grid import Variant, variants
+from repro.experiment.grid import Variant, list_variants
 
 
 def copied(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -29,14 +29,14 @@ def copied(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def first_variant_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Experiments have their first variant only, for what is the same for all."""
-    axes = config.axes
-    monkeypatch.setattr(config, "axes", lambda *arguments: (axes(*arguments)[0][:1], axes(*arguments)[1]))
+    axes = config.read_axes
+    monkeypatch.setattr(config, "read_axes", lambda *arguments: (axes(*arguments)[0][:1], axes(*arguments)[1]))
 
 
 def own_variants(experiment: str) -> list[Variant]:
     """The experiment's variants from its own file, read without Hydra."""
     own = own_file(experiment)
-    return variants({**dict.fromkeys(GROUPS), **_everyones(), **own, "strategy": {"name": own_strategy(own)}})
+    return list_variants({**dict.fromkeys(GROUPS), **_everyones(), **own, "strategy": {"name": own_strategy(own)}})
 
 
 def own_strategy(own: Mapping[str, Any]) -> str:

@@ -198,7 +198,7 @@ def send_dataset(client: Any, run_id: str, source: Source) -> None:
 @cache
 def title(experiment: str) -> str:
     """The title of an experiment; its name if it does not exist any more."""
-    return config.titles([experiment])[experiment] if experiment in config.experiment_names() else experiment
+    return config.read_titles([experiment])[experiment] if experiment in config.experiment_names() else experiment
 
 
 def as_tags(texts: dict[str, str]) -> list[Any]:

@@ -14,7 +14,6 @@ from repro import launch
 from repro.core import safe_files
 from repro.core.errors import InputError, NotHere
 from repro.experiment import config as configs
-from repro.experiment import grid
 from repro.experiment import identify as identifying
 from repro.experiment.expand import expand
 from repro.experiment.key import Keys
@@ -45,8 +44,8 @@ def find_runs(
     """
     named = [name for word in overrides if word.startswith("testbed=") for name in word.partition("=")[2].split(",")]
     others = [word for word in overrides if not word.startswith("testbed=")]
-    ours = [word for word in configs.choices(experiment, overrides)[0] if not word.startswith("testbed")]
-    testbeds = configs.axes(configs.compose(experiment, grid.split(ours)[0], scale), ours)[1]
+    ours = [word for word in overrides if not word.startswith("testbed")]
+    testbeds = configs.compose_experiment(experiment, ours, scale).testbeds
     launchers = {
         name: launch.launcher_for(testbed_of(configs.compose(experiment, [f"testbed={name}"], scale)["testbed"]))
         for name in {*testbeds, *(named if simulated else ())}

@@ -44,4 +44,4 @@ def test_a_pipe_is_not_waited_for(tmp_path):
 def test_a_grid_of_too_many_combinations_is_refused_before_they_are_made():
     factors = {f"factor{n}": {str(value): [] for value in range(10)} for n in range(12)}
     with pytest.raises(InputError, match="grid: combinations of values: 1,000,000,000,000; must be"):
-        grid.variants({"grid": factors, "strategy": {"name": "dsync"}})
+        grid.list_variants({"grid": factors, "strategy": {"name": "dsync"}})

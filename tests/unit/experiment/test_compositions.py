@@ -41,8 +41,10 @@ def test_every_experiment_composes_at_every_scale(name, monkeypatch):
 
 def points(resolved):
     """The number of variants on all testbeds, some of which select among the variants."""
-    variants, testbeds = config.axes(resolved, [])
-    return sum(len(grid.select(variants, grid.split(overrides)[1])) for overrides in testbeds.values())
+    variants, testbeds = config.read_axes(resolved, [])
+    return sum(
+        len(grid.select_variants(variants, grid.split_overrides(overrides)[1])) for overrides in testbeds.values()
+    )
 
 
 @pytest.mark.parametrize("overrides", [
@@ -121,9 +123,11 @@ def test_a_horovod_without_cuda_is_left_out_of_runs_on_gpus(monkeypatch, device)
 
 def test_a_testbed_may_select_values_of_a_factor():
     resolved = config.compose("ibatch/fig5-vgg19")
-    variants, testbeds = config.axes(resolved, [])
+    variants, testbeds = config.read_axes(resolved, [])
     workers = {
-        name: {each.factors.get("workers") for each in grid.select(variants, grid.split(overrides)[1])}
+        name: {
+            each.factors.get("workers") for each in grid.select_variants(variants, grid.split_overrides(overrides)[1])
+        }
         for name, overrides in testbeds.items()
     }
     assert workers["emulated/ibatch"] < workers["paper/ibatch"]

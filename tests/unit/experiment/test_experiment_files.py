@@ -84,7 +84,7 @@ def test_an_entry_that_cannot_be_is_one_line_that_names_it(given, says, monkeypa
 @pytest.mark.parametrize("name", ["eagersgd/fig11", "eagersgd/fig12", "eagersgd/fig13"])
 def test_simulated_experiments_have_real_ranks_at_scale_paper(name):
     """`repro submit` takes the runs of testbed here to the cluster."""
-    testbeds = {scale: config.axes(config.compose(name, [], scale), [])[1] for scale in ("quick", "full", "paper")}
+    testbeds = {scale: config.read_axes(config.compose(name, [], scale), [])[1] for scale in ("quick", "full", "paper")}
     assert list(testbeds["quick"]) == list(testbeds["full"]) == [one for one in testbeds["paper"] if one != "here"]
     assert "here" in testbeds["paper"] and not any("timed_images" in one for one in testbeds["paper"]["here"])
 
@@ -103,7 +103,7 @@ def test_each_has_three_scales_and_jobs_choose_runs_that_there_are(name):
     own = config.own_file(name)
     jobs = own.get("jobs") or own["scales"]
     assert list(own["scales"]) == ["quick", "full", "paper"] and set(jobs) <= set(own["scales"])
-    for chosen in filter(None, (config.job(name, scale) for scale in jobs)):
+    for chosen in filter(None, (config.find_job(name, scale) for scale in jobs)):
         factors = [variant.factors for variant in own_variants(name)]
         there = {factor: {of[factor] for of in factors if factor in of} for of in factors for factor in of}
         there["testbed"] = set(own["testbeds"])
@@ -112,11 +112,11 @@ def test_each_has_three_scales_and_jobs_choose_runs_that_there_are(name):
 
 def test_a_job_selects_runs_by_their_factors():
     chosen = [{"workers": [6, 72], "testbed": ["paper/a"]}, {"testbed": ["emulated/a"], "method": ["x"]}]
-    assert config.in_job(chosen, {"workers": 72, "method": "x"}, "paper/a")
-    assert not config.in_job(chosen, {"workers": 12}, "paper/a") and not config.in_job(chosen, {}, "paper/b")
-    assert config.in_job(chosen, {"method": "single"}, "paper/a") and config.in_job([{}], {}, "here")
-    assert config.in_job(chosen, {"workers": 12, "method": "x"}, "emulated/a")
-    assert not config.in_job(chosen, {"workers": 6, "method": "y"}, "emulated/a")
+    assert config.is_in_job(chosen, {"workers": 72, "method": "x"}, "paper/a")
+    assert not config.is_in_job(chosen, {"workers": 12}, "paper/a") and not config.is_in_job(chosen, {}, "paper/b")
+    assert config.is_in_job(chosen, {"method": "single"}, "paper/a") and config.is_in_job([{}], {}, "here")
+    assert config.is_in_job(chosen, {"workers": 12, "method": "x"}, "emulated/a")
+    assert not config.is_in_job(chosen, {"workers": 6, "method": "y"}, "emulated/a")
 
 
 def test_a_run_that_is_the_same_at_full_is_called_so():

@@ -33,6 +33,7 @@ def folder(tmp_path, monkeypatch):
 
 def test_names_are_read_once_and_again_when_a_file_changes(folder, monkeypatch, tmp_path_factory):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+    files._read_names.cache_clear()
     names = config.experiment_names("mypaper")
     files._read_names.cache_clear()  # as in another command
     with monkeypatch.context() as patch:
@@ -54,7 +55,7 @@ def test_each_has_its_own_over_what_is_common(folder):
 def test_hydra_composes_each_with_its_defaults(folder):
     small, wide = (config.compose(f"mypaper/fig1-{name}", ["seed=3"]) for name in ("small", "wide"))
     assert (small["model"]["name"], small["batch"], small["seed"]) == ("softmax", 4, 3)
-    assert [variant.label for variant in config.axes(wide, ())[0]] == ["a", "b"]
+    assert [variant.label for variant in config.read_axes(wide, ())[0]] == ["a", "b"]
     with pytest.raises(InputError, match="unknown experiment 'mypaper/fig1'"):
         config.experiment_names("mypaper/fig1")
 

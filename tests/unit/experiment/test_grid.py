@@ -17,7 +17,7 @@ FIG4 = "pipesgd/fig4-mnist"
 
 def variants(of: object = GRID, exclude: object = None, label: object = None, overrides: tuple[str, ...] = ()):
     config = {"grid": of, "exclude": exclude, "label": label, "workers": 4, "batch": 8, "strategy": {"name": "dsync"}}
-    return grid.variants(config, overrides)
+    return grid.list_variants(config, overrides)
 
 
 def test_every_combination_is_a_variant_the_first_factor_outermost():
@@ -110,12 +110,12 @@ def test_several_values_multiply_the_runs_and_are_factors():
 
 def test_only_lists_of_values_are_several():
     words = ["targets=[0.1,0.2]", "title='a,b'", "seeds=0,2", "epochs=3", "strategy=dsync,topk", "workers=choice(32)"]
-    plain, swept = grid.split(words)
+    plain, swept = grid.split_overrides(words)
     assert swept == {"seeds": ["0", "2"], "strategy": ["dsync", "topk"], "workers": ["32"]}
     assert plain == ["targets=[0.1,0.2]", "title='a,b'", "epochs=3"]
-    assert grid.seeds_of(swept, 0, 1) == [0, 2] and grid.seeds_of({}, 5, 2) == [5, 6]
+    assert grid.choose_seeds(swept, 0, 1) == [0, 2] and grid.choose_seeds({}, 5, 2) == [5, 6]
     with pytest.raises(InputError, match="'x' is no seed"):
-        grid.seeds_of({"seeds": ["0", "x"]}, 0, 1)
+        grid.choose_seeds({"seeds": ["0", "x"]}, 0, 1)
 
 
 def test_a_sweep_makes_runs_with_their_factors_in_the_configuration():
@@ -137,8 +137,8 @@ def test_a_testbeds_choice_leaves_the_variants_that_it_names_in_quotes_too():
     every = variants(
         {"method": {"eager-SGD (solo)": [], "D-Sync": [], "Horovod": []}, "workers": {2: [], 4: []}}, overrides=()
     )
-    _, leaves = grid.split(["method='eager-SGD (solo)',D-Sync", "workers=choice(4)"])
-    assert [v.label for v in grid.select(every, leaves)] == ["eager-SGD (solo), 4", "D-Sync, 4"]
+    _, leaves = grid.split_overrides(["method='eager-SGD (solo)',D-Sync", "workers=choice(4)"])
+    assert [v.label for v in grid.select_variants(every, leaves)] == ["eager-SGD (solo), 4", "D-Sync, 4"]
 
 
 def test_a_factor_that_is_no_key_chooses_among_the_variants():
@@ -157,9 +157,9 @@ def test_a_factor_that_is_no_key_chooses_among_the_variants():
 @pytest.mark.parametrize("given", ["method='B c',single", "method=B c,single"])
 def test_variants_without_the_factor_stay_and_keys_are_no_choices(given):
     own = {"grid": [{"method": {"A": [], "B c": []}, "workers": {1: [], 2: []}}, {"method": {"single": []}}]}
-    rest, chosen = grid.choices(own, ["workers"], ["workers=2", given, "epochs=1"])
+    rest, chosen = grid.split_choices(own, ["workers"], ["workers=2", given, "epochs=1"])
     assert rest == ["workers=2", "epochs=1"]
-    every = grid.select(grid.variants({**own, "workers": 1, "strategy": {"name": "dsync"}}, rest), chosen)
+    every = grid.select_variants(grid.list_variants({**own, "workers": 1, "strategy": {"name": "dsync"}}, rest), chosen)
     assert [each.label for each in every] == ["B c, 2", "single"]
 
 

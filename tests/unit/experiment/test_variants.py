@@ -83,16 +83,16 @@ def test_an_entry_that_cannot_be_is_one_line_with_file_and_entry(changes, says, 
 def test_a_list_of_testbeds_has_no_overrides_of_their_own():
     plain = {"strategy": {"name": "dsync"}, "grid": {"method": {"A": []}}, "testbed": {"name": "here"}}
     plain["testbeds"] = ["here", "x"]
-    assert configs.axes(plain, []) == ([Variant("A", {"method": "A"})], {"here": [], "x": []})
-    assert configs.axes(plain, ["testbed=here"])[1] == {"here": []}
+    assert configs.read_axes(plain, []) == ([Variant("A", {"method": "A"})], {"here": [], "x": []})
+    assert configs.read_axes(plain, ["testbed=here"])[1] == {"here": []}
 
 
 def test_a_chosen_testbed_keeps_what_the_experiment_says_of_it():
     mapped = {"strategy": {"name": "dsync"}, "grid": {"method": {"A": []}}, "testbed": {"name": "x"}}
     mapped["testbeds"] = {"here": None, "x": ["batch=256", "epochs=0.01"]}
-    assert configs.axes(mapped, [])[1] == {"here": [], "x": ["batch=256", "epochs=0.01"]}
-    assert configs.axes(mapped, ["testbed=x"])[1] == {"x": ["batch=256", "epochs=0.01"]}
-    assert configs.axes(mapped, ["testbed=y"])[1] == {"x": ["batch=256", "epochs=0.01"]}  # Hydra resolved it to x
+    assert configs.read_axes(mapped, [])[1] == {"here": [], "x": ["batch=256", "epochs=0.01"]}
+    assert configs.read_axes(mapped, ["testbed=x"])[1] == {"x": ["batch=256", "epochs=0.01"]}
+    assert configs.read_axes(mapped, ["testbed=y"])[1] == {"x": ["batch=256", "epochs=0.01"]}  # Hydra resolved it to x
 
 
 def test_a_testbeds_overrides_yield_to_the_users_and_win_over_the_scales():

@@ -13,7 +13,7 @@ from repro.answers.pages.files import Files
 from repro.answers.pages.render import template, write_page
 from repro.answers.ranking import against, cells
 from repro.answers.ranking.against import Compared, Contest, Emulated
-from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, candidates
+from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, read_candidates
 from repro.answers.ranking.cells import Cell, Placed
 from repro.core import yaml_files
 from repro.core.paths import PACKAGE
@@ -34,14 +34,14 @@ def read(kind: type[T], name: str) -> list[T]:
 def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
     """(pages, a line for the overview)"""
     grid, published, emulated = read(Cell, "map"), read(Compared, "published"), read(Emulated, "emulated")
-    settings, less = against.contests(published), cells.ratio_error()
-    right, error = sum(one.right for one in settings), against.error(published)
+    settings, less = against.find_contests(published), cells.ratio_error()
+    right, error = sum(one.right for one in settings), against.median_error(published)
     line = (
         f"Of {len(settings)} published settings the tool names the better strategy in {right}; its throughputs are off "
         f"by {error:.0%} in the median of {len(published)}."
     )
     table = pd.DataFrame([asdict(row) | {"ratio": row.ratio} for row in published])  # samples/s
-    contests = {kind: against.contests(emulated, kind) for kind in (SYNCHRONOUS, ANY)}
+    contests = {kind: against.find_contests(emulated, kind) for kind in (SYNCHRONOUS, ANY)}
     checked = [cell for cell in grid if cell.by == "simulation"]
     shown: dict[str, Any] = {
         "line": line,
@@ -82,8 +82,8 @@ def named_table(settings: list[Contest[Compared]]) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "setting": one.place.setting,
-            "named by the tool": candidates()[one.named.candidate].label,
-            "best measured": candidates()[one.fastest.candidate].label,
+            "named by the tool": read_candidates()[one.named.candidate].label,
+            "best measured": read_candidates()[one.fastest.candidate].label,
             "right": "yes" if one.right else "no",
             "measured, of the best": f"{one.named.measured / one.fastest.measured:.0%}",
         }
@@ -96,7 +96,7 @@ def regions(files: Files, grid: list[Cell], kind: str, less: float) -> str:
     total = sum(cell.kind == kind for cell in grid)
     rows = [
         {
-            "fastest": candidates()[region.best].label,
+            "fastest": read_candidates()[region.best].label,
             "share of the map": f"{region.cells / total:.0%}",
             "Gbit/s": _range(region.gbit),
             "computation : communication": _range(region.ratio),
@@ -104,14 +104,14 @@ def regions(files: Files, grid: list[Cell], kind: str, less: float) -> str:
             "late by": _range(region.late),
             "ahead, median": f"{region.margin:.0%}{'' if region.margin > less else ', within the error'}",
         }
-        for region in cells.regions(grid, kind)
+        for region in cells.find_regions(grid, kind)
     ]
     return files.table(pd.DataFrame(rows), f"regions-{kind}")
 
 
 def borders(grid: list[Cell], kind: str) -> list[str]:
     """The longest borders between regions, in words."""
-    return [cells.border_words(border) for border in cells.borders(grid, kind)[: cells.BORDERS]]
+    return [cells.border_words(border) for border in cells.find_borders(grid, kind)[: cells.BORDERS]]
 
 
 def emulated_shown(files: Files, rows: list[Emulated], contests: list[Contest[Emulated]]) -> dict[str, Any]:
@@ -127,7 +127,7 @@ def emulated_shown(files: Files, rows: list[Emulated], contests: list[Contest[Em
         "pairs": len(pairs),
         "right": sum(pairs),
         "error": f"{away.median():.1%}",
-        "worst": [f"{candidates()[name].label}, {model}: x{off:.2f}" for (name, model), off in worst.items()],
+        "worst": [f"{read_candidates()[name].label}, {model}: x{off:.2f}" for (name, model), off in worst.items()],
         "scatter": figures.emulated_scatter(files, table),
         "named": files.table(
             contests_table(contests), "emulated-named", left=["named by the forms", "fastest emulated"]
@@ -143,8 +143,8 @@ def contests_table(contests: list[Contest[Emulated]]) -> pd.DataFrame:
             "experiment": f"{one.place.paper}/{one.place.experiment}",
             "setting": _setting(one.place),
             "strategies": len(one.rows),
-            "named by the forms": candidates()[one.named.candidate].label,
-            "fastest emulated": candidates()[one.fastest.candidate].label,
+            "named by the forms": read_candidates()[one.named.candidate].label,
+            "fastest emulated": read_candidates()[one.fastest.candidate].label,
             "right": "yes" if one.right else "no",
             "pairs right": f"{sum(one.pairs)} of {len(one.pairs)}",
         }
@@ -158,7 +158,7 @@ def emulated_rows(rows: list[Emulated]) -> pd.DataFrame:
         {
             "experiment": f"{row.paper}/{row.experiment}",
             "setting": _setting(row),
-            "strategy": candidates()[row.candidate].label,
+            "strategy": read_candidates()[row.candidate].label,
             "emulated, ms": _short(1e3 * row.emulated_s),
             "forms, ms": _short(1e3 * row.predicted_s),
             "forms over emulated": f"{row.off:.2f}",
@@ -182,7 +182,7 @@ def in_map(paper: str) -> str:
     headline = next((row for row in read(Placed, "headlines") if row.page == paper), None)
     if headline is None:
         return ""
-    candidate, best = candidates()[headline.candidate], candidates()[headline.any].label
+    candidate, best = read_candidates()[headline.candidate], read_candidates()[headline.any].label
     options = ", ".join(f"{name} {value}" for name, value in candidate.options.items())
     own = candidate.label + (f" ({options})" if options else "")
     first = (
@@ -225,7 +225,7 @@ def _pays(stops_bits: float | None) -> str:
 
 
 def _timed(name: str, seconds: float) -> str:
-    return f"{candidates()[name].label}: {1e3 * seconds:,.0f} ms"
+    return f"{read_candidates()[name].label}: {1e3 * seconds:,.0f} ms"
 
 
 def _range(ends: tuple[float, float]) -> str:

@@ -15,7 +15,7 @@ import pandas as pd
 from repro.answers.figures import looks
 from repro.answers.pages.files import Files
 from repro.answers.ranking.against import Contest
-from repro.answers.ranking.candidates import candidates
+from repro.answers.ranking.candidates import read_candidates
 from repro.answers.ranking.cells import Cell
 
 COLOURS = {  # families alike: allreduces blue, compression green, servers red, pipelines orange, stale purple
@@ -67,7 +67,7 @@ def draw_map(cells: Sequence[Cell], less: float, contests: Sequence[Contest] = (
     from matplotlib.patches import Patch
 
     shown = {*(cell.best for cell in cells), *(each.fastest.candidate for each in contests)}
-    fastest = [name for name in candidates() if name in shown]
+    fastest = [name for name in read_candidates() if name in shown]
     colours = ListedColormap([COLOURS.get(name, OTHER) for name in fastest])
     table = pd.DataFrame([asdict(cell) for cell in cells])
     table = table.assign(best=table["best"].map(fastest.index), close=table["margin"] < less)
@@ -100,7 +100,7 @@ def draw_map(cells: Sequence[Cell], less: float, contests: Sequence[Contest] = (
         if column == 0:
             lateness = f"one worker late by {late[row]:.0%}" if late[row] else "no worker late"
             axis.set_ylabel(f"{lateness}\ncomputation :\ncommunication")
-    patches = [Patch(facecolor=COLOURS.get(name, OTHER), label=candidates()[name].label) for name in fastest]
+    patches = [Patch(facecolor=COLOURS.get(name, OTHER), label=read_candidates()[name].label) for name in fastest]
     figure.legend(handles=patches, loc="outside lower center", ncols=4, frameon=False)
     return figure
 
@@ -144,7 +144,7 @@ def _against(table: pd.DataFrame, x: str, y: str, unit: str, ends: tuple[str, st
     reach = np.array([0.7 * least, 1.4 * most])
     axis.fill_between(reach, reach * (1 - BAND), reach * (1 + BAND), color="0.9")
     axis.plot(reach, reach, color="0.5", linewidth=0.8)
-    names = {name: candidates()[name].label for name in table["candidate"].unique()}
+    names = {name: read_candidates()[name].label for name in table["candidate"].unique()}
     colours = {label: COLOURS.get(name, OTHER) for name, label in names.items()}
     shown = table.assign(strategy=table["candidate"].map(names))
     if ends:

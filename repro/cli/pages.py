@@ -26,13 +26,13 @@ def add_commands(commands: Any) -> None:
 
 def cmd_report(args: argparse.Namespace) -> None:
     from repro.answers.pages.build import build, build_overview
-    from repro.answers.site.build import imported
+    from repro.answers.site.build import import_modules
     from repro.core.paths import reports_root
 
     out = (args.out or reports_root()).resolve()
     if args.out and not next(each for each in (out, *out.parents) if each.exists()).is_dir():
         raise InputError(f"--out {args.out}: must be a folder, or a new name for one")
-    written = build(args.paper, out=out, say=print_progress, pdf=args.pdf, meanwhile=imported)
+    written = build(args.paper, out=out, say=print_progress, pdf=args.pdf, meanwhile=import_modules)
     if args.paper:
         written += build_overview(out)
     site = build_site(out)
@@ -80,10 +80,10 @@ def build_pages(paper: str) -> dict[str, str] | None:
 
 def build_site(out: Path) -> Site:
     """Build the site of the pages in `out`, and print its warnings."""
-    from repro.answers.site.build import build
+    from repro.answers.site.build import build_html_site
 
     print_progress("building the site ...")
-    site = build(out)
+    site = build_html_site(out)
     for warning in site.warnings:
         print_progress(f"the site: {warning}")
     return site

@@ -73,18 +73,18 @@ def cmd_map(args: argparse.Namespace) -> None:
             safe_files.make_folder(folder)
         except OSError as error:
             raise InputError(f"--out {folder}: no folder can be made there ({error.strerror or error})") from None
-    mapped = maps.build(args.simulations, lambda line: print(line, file=sys.stderr))
+    mapped = maps.build_map(args.simulations, lambda line: print(line, file=sys.stderr))
     if folder:
-        compared = [row for setting in published.settings() for row in published.compare(setting)]
+        compared = [row for setting in published.published_settings() for row in published.compare_measured(setting)]
         tables: dict[str, tuple[type, list[Any]]] = {
             "map": (cells.Cell, mapped),
             "published": (against.Compared, compared),
-            "headlines": (cells.Placed, [headlines.locate(headline) for headline in headlines.HEADLINES]),
-            "emulated": (against.Emulated, emulated.rows()),
+            "headlines": (cells.Placed, [headlines.locate_headline(headline) for headline in headlines.HEADLINES]),
+            "emulated": (against.Emulated, emulated.emulated_rows()),
         }
         for name, (kind, rows) in tables.items():
             write_atomically(folder / f"{name}.csv", cells.as_csv(kind, rows))
-    print(cells.words(mapped))
+    print(cells.describe_map(mapped))
 
 
 def cmd_recommend(args: argparse.Namespace) -> None:
@@ -104,7 +104,11 @@ def cmd_recommend(args: argparse.Namespace) -> None:
         memory_bytes=args.memory,
         shape=_shape(args.input),
     )
-    print(json.dumps(text.plain(answer), indent=1, allow_nan=False) if args.json else text.words(answer, args.all))
+    print(
+        json.dumps(text.plain_answer(answer), indent=1, allow_nan=False)
+        if args.json
+        else text.format_answer(answer, args.all)
+    )
 
 
 def _shape(text: str | None) -> tuple[int, ...] | None:

@@ -24,7 +24,7 @@ from repro.answers.pages.build import build, page
 from repro.answers.pages.files import Files
 from repro.answers.pages.paper_page import PaperPage
 from repro.answers.pages.writing import write_text
-from repro.answers.site.build import build as build_site
+from repro.answers.site.build import build_html_site
 from repro.cli import gpu_hours
 from repro.cli.pages import build_pages
 from repro.core.errors import InputError
@@ -257,7 +257,7 @@ def test_the_site_opens_with_the_overview_after_the_runs_of_one_paper(reported, 
 
     without_drawing(monkeypatch)
     monkeypatch.setattr("repro.answers.pages.build._pages", pages)
-    monkeypatch.setattr("repro.answers.site.build.build", partial(build_site, checkout=tmp_path))
+    monkeypatch.setattr("repro.answers.site.build.build_html_site", partial(build_html_site, checkout=tmp_path))
     monkeypatch.setattr("repro.core.user_cache.load_cached", lambda *of: None)
     monkeypatch.setenv("REPRO_RESULTS", str(put(tmp_path / "results", [make("D-Sync")])))
     monkeypatch.setenv("REPRO_REPORTS", str(tmp_path / "pages"))

@@ -16,7 +16,7 @@ from repro.answers.figures import looks
 from repro.answers.pages import overview, render, writing
 from repro.answers.pages.build import page
 from repro.answers.pages.files import Files
-from repro.answers.site.build import build as build_site
+from repro.answers.site.build import build_html_site
 from repro.answers.tables.loading import Drawn
 from repro.core.errors import InputError
 from repro.records import reference
@@ -83,7 +83,7 @@ def test_hostile_text_is_text_on_every_page(tmp_path, monkeypatch, name):
     pages = [path for path in written if path.suffix == ".md"]
     markdown = "".join(path.read_text() for path in pages)
     figures = [path for path in written if path.suffix == ".png"]
-    site = build_site(tmp_path / "out", tmp_path / "nowhere")
+    site = build_html_site(tmp_path / "out", tmp_path / "nowhere")
     assert site.warnings == []
     html = "".join(site.page(path.stem).read_text() for path in pages)
     article = BeautifulSoup(html, "html.parser", parse_only=SoupStrainer("article"))

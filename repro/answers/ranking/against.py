@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Generic, TypeVar
 
-from repro.answers.ranking.candidates import candidates
+from repro.answers.ranking.candidates import read_candidates
 
 TIE = 0.05  # a strategy within this share of another is not slower
 
@@ -46,7 +46,7 @@ class Compared:
         return 1 / self.measured, 1 / self.predicted
 
 
-def error(rows: Sequence[Compared]) -> float:
+def median_error(rows: Sequence[Compared]) -> float:
     """The median of |predicted / measured - 1|."""
     return statistics.median(abs(row.ratio - 1) for row in rows)
 
@@ -116,11 +116,11 @@ class Contest(Generic[R]):
         ]
 
 
-def contests(rows: Sequence[R], kind: str | None = None) -> list[Contest[R]]:
+def find_contests(rows: Sequence[R], kind: str | None = None) -> list[Contest[R]]:
     """The places with two strategies or more; kind: only candidates of this comparison (`Candidate.counts`)."""
     by_place: dict[Any, list[R]] = {}
     for row in rows:
-        if kind is None or candidates()[row.candidate].counts(kind):
+        if kind is None or read_candidates()[row.candidate].counts(kind):
             by_place.setdefault(row.place, []).append(row)
     return [
         Contest(tuple(own), min(own, key=lambda row: row.seconds[1]), min(own, key=lambda row: row.seconds[0]))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from repro.answers.ranking import draws, flips, forms, memory, question, simulate, statistical
-from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, Candidate, candidates
+from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, Candidate, read_candidates
 from repro.answers.ranking.setting import Setting
 from repro.answers.ranking.simulate import Step
 from repro.answers.ranking.statistical import Cost
@@ -76,7 +76,7 @@ class Answer:
     def ties(self, kind: str = ANY) -> list[Row]:
         """The row that fits the memory and is the fastest in most draws, and those less than 1 % slower that are the
         fastest in half as many or more: the simplest first, as in the file."""
-        order = list(candidates())
+        order = list(read_candidates())
         own = [row for row in self.rows if row.fits and row.candidate.counts(kind)]
         top = max(own, key=lambda row: (row.fastest[kind], -row.seconds))
         tied = [
@@ -120,28 +120,28 @@ def recommend(
 
     InputError for invalid arguments.
     """
-    setting, load, known, notes = question.of(
+    setting, load, known, notes = question.parse_question(
         model, bandwidth, workers, latency, gpus_per_node, step_ms, gpu, batch, imbalance, shape
     )
-    most = None if memory_bytes is None else question.amount(memory_bytes, "memory", question.SIZES)
-    return rank(setting, load, known, most, notes)
+    most = None if memory_bytes is None else question.parse_amount(memory_bytes, "memory", question.SIZES)
+    return rank_strategies(setting, load, known, most, notes)
 
 
-def rank(
+def rank_strategies(
     setting: Setting, load: Workload, known: Sequence[str], most: float | None = None, notes: Sequence[str] = (),
     chosen: Mapping[str, Candidate] | None = None, simulating: bool = True,
 ) -> Answer:  # fmt: skip
     """The answer for a setting; most: bytes of memory; chosen: the only candidates, without flips."""
-    among = candidates() if chosen is None else chosen
-    points = {name: step for name, one in among.items() if (step := forms.step(one, setting))}
-    nbytes = {name: memory.of(among[name], setting, load.activations) for name in points}
+    among = read_candidates() if chosen is None else chosen
+    points = {name: step for name, one in among.items() if (step := forms.closed_form_step(one, setting))}
+    nbytes = {name: memory.peak_bytes(among[name], setting, load.activations) for name in points}
     fits = {name: most is None or needed <= most for name, needed in nbytes.items()}
     if not any(fits.values()):
-        raise InputError(f"memory: no strategy fits; must be {gigabytes(min(nbytes.values()))} or more")
+        raise InputError(f"memory: no strategy fits; must be {format_gigabytes(min(nbytes.values()))} or more")
     fitting = [name for name in points if fits[name]]
     simulated_s = simulate_best(among, {name: points[name] for name in fitting}, setting) if simulating else {}
     for name, seconds in simulated_s.items():
-        points[name] = rescaled(points[name], seconds)
+        points[name] = rescale_step(points[name], seconds)
     at, errors = at_draws(among, points, setting, known)
     fitting_at = {name: at[name] for name in fitting}
     rows = []
@@ -149,15 +149,15 @@ def rank(
         one, step = among[name], points[name]
         low, high = (np.sort(at[name])[int(end * draws.DRAWS)] for end in TAILS)
         ends = min(float(low), step.seconds), max(float(high), step.seconds)
-        shares, cost = fastest(among, fitting_at, one, at[name]), statistical.of(one)
+        shares, cost = fastest_shares(among, fitting_at, one, at[name]), statistical.statistical_cost(one)
         rows.append(Row(one, step, *ends, shares, nbytes[name], simulated_s.get(name), cost, fits[name]))
     kinds = [kind for kind in (SYNCHRONOUS, ANY) if chosen is None]
-    changes = {kind: flips.of(among, setting, fits, kind) for kind in kinds}
-    halved = {kind: flips.halved(among, setting, fits, kind) for kind in kinds}
+    changes = {kind: flips.find_flips(among, setting, fits, kind) for kind in kinds}
+    halved = {kind: flips.fastest_at_half(among, setting, fits, kind) for kind in kinds}
     return Answer(load, setting, tuple(known), rows, changes, halved, errors, tuple(notes))
 
 
-def gigabytes(nbytes: float) -> str:
+def format_gigabytes(nbytes: float) -> str:
     return f"{nbytes / 1e9:.1f}G" if nbytes >= 5e7 else f"{nbytes / 1e6:.3g}M"
 
 
@@ -167,15 +167,17 @@ def simulate_best(among: Mapping[str, Candidate], points: Mapping[str, Step], se
         return {}
     seconds: dict[str, float] = {}
     messages = 0
-    for name in dict.fromkeys(name for kind in (SYNCHRONOUS, ANY) for name in undecided(among, points, kind)):
+    for name in dict.fromkeys(
+        name for kind in (SYNCHRONOUS, ANY) for name in undecided_candidates(among, points, kind)
+    ):
         if messages > MESSAGES:
             break
-        step = simulate.step(among[name], setting)
+        step = simulate.simulate_step(among[name], setting)
         seconds[name], messages = step.seconds, messages + step.messages
     return seconds
 
 
-def undecided(among: Mapping[str, Candidate], points: Mapping[str, Step], kind: str) -> list[str]:
+def undecided_candidates(among: Mapping[str, Candidate], points: Mapping[str, Step], kind: str) -> list[str]:
     """The candidates with a simulation that may be a comparison's fastest, as far as their forms err, in the order of
     their forms; none if only one may be."""
     own = sorted((name for name in points if among[name].counts(kind)), key=lambda name: points[name].seconds)
@@ -184,7 +186,7 @@ def undecided(among: Mapping[str, Candidate], points: Mapping[str, Step], kind: 
     return [name for name in near if among[name].modelled][:SIMULATED] if len(near) > 1 else []
 
 
-def rescaled(step: Step, seconds: float) -> Step:
+def rescale_step(step: Step, seconds: float) -> Step:
     """The step with all parts but computation scaled so that it takes `seconds`."""
     fixed = step.phases["computation"]
     rest = step.seconds - fixed
@@ -199,20 +201,20 @@ def at_draws(
     among: Mapping[str, Candidate], points: Mapping[str, Step], setting: Setting, known: Sequence[str]
 ) -> tuple[dict[str, list[float]], str]:
     """(seconds at each draw of the unknown inputs and of the validation's errors, the source of these errors)"""
-    centre = {name: forms.step(among[name], setting) for name in points}
+    centre = {name: forms.closed_form_step(among[name], setting) for name in points}
     names = {name: among[name].simulated()[0] for name in points}
-    residuals = draws.errors(set(names.values()), setting.nbytes)
+    residuals = draws.simulation_errors(set(names.values()), setting.nbytes)
     seconds: dict[str, list[float]] = {name: [] for name in points}
-    for number, drawn in enumerate(draws.settings(setting, known)):
+    for number, drawn in enumerate(draws.drawn_settings(setting, known)):
         error = residuals.of_draw(number) if residuals else None
         for name, point in points.items():
-            step, base = forms.step(among[name], drawn), centre[name]
+            step, base = forms.closed_form_step(among[name], drawn), centre[name]
             moved = step.seconds / base.seconds if step and base else 1.0
             seconds[name].append(point.seconds * moved * (error.of({"strategy": names[name]}) if error else 1.0))
     return seconds, residuals.source if residuals else "none: no results of the validation"
 
 
-def fastest(
+def fastest_shares(
     among: Mapping[str, Candidate], at: Mapping[str, Sequence[float]], candidate: Candidate, seconds: Sequence[float]
 ) -> dict[str, float]:
     """Comparison that includes the candidate -> share of the draws in which it is the fastest, or ties.

@@ -56,7 +56,7 @@ def _simulated(strategy: str, options: str) -> tuple[str, dict[str, Any]]:
 
 
 @cache
-def candidates() -> dict[str, Candidate]:
+def read_candidates() -> dict[str, Candidate]:
     """The candidates whose strategy is registered, by name, in the file's order: the simplest to use first."""
     known = PLUGINS["strategy"].names()
     return {

@@ -17,7 +17,7 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from repro.answers.claims.evidence import validation
-from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, candidates
+from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, read_candidates
 
 T = TypeVar("T")
 BORDERS = 6  # the number of borders described in words: the longest
@@ -109,7 +109,7 @@ class Region:
     late: tuple[float, float]
 
 
-def regions(cells: Sequence[Cell], kind: str) -> list[Region]:
+def find_regions(cells: Sequence[Cell], kind: str) -> list[Region]:
     """The regions of a comparison, the largest first."""
     by_best: dict[str, list[Cell]] = {}
     for cell in cells:
@@ -123,7 +123,7 @@ def regions(cells: Sequence[Cell], kind: str) -> list[Region]:
     return sorted(regions, key=lambda region: -region.cells)
 
 
-def neighbours(cells: Sequence[Cell]) -> Iterator[tuple[str, Cell, Cell]]:
+def differing_neighbours(cells: Sequence[Cell]) -> Iterator[tuple[str, Cell, Cell]]:
     """(axis, cell, the next cell with more bandwidth or ratio) wherever the fastest strategies differ."""
     by_place = {cell.place: cell for cell in cells}
     for axis in ("gbit", "ratio"):
@@ -153,10 +153,10 @@ class Border:
     margin: float
 
 
-def borders(cells: Sequence[Cell], kind: str) -> list[Border]:
+def find_borders(cells: Sequence[Cell], kind: str) -> list[Border]:
     """The borders of a comparison, the longest first."""
     between: dict[tuple[str, str, str], list[tuple[float, float]]] = {}
-    for axis, cell, beside in neighbours([cell for cell in cells if cell.kind == kind]):
+    for axis, cell, beside in differing_neighbours([cell for cell in cells if cell.kind == kind]):
         middle = (getattr(cell, axis) * getattr(beside, axis)) ** 0.5
         between.setdefault((axis, cell.best, beside.best), []).append((middle, max(cell.margin, beside.margin)))
     borders = []
@@ -169,7 +169,7 @@ def borders(cells: Sequence[Cell], kind: str) -> list[Border]:
 
 def border_words(border: Border) -> str:
     """A border in a sentence."""
-    before, after = (candidates()[name].label for name in (border.before, border.after))
+    before, after = (read_candidates()[name].label for name in (border.before, border.after))
     of, unit = {"gbit": ("bandwidth", " Gbit/s"), "ratio": ("computation to communication", "")}[border.along]
     low, high = border.ends
     where = (
@@ -184,7 +184,7 @@ def _range(values: Sequence[Any]) -> Any:
     return min(values), max(values)
 
 
-def words(cells: Sequence[Cell]) -> str:
+def describe_map(cells: Sequence[Cell]) -> str:
     """The regions and the longest borders, one a line."""
     lines = []
     for kind, title in (
@@ -192,12 +192,12 @@ def words(cells: Sequence[Cell]) -> str:
         (ANY, "Compressed and stale gradients included"),
     ):
         lines.append(f"{title}:")
-        for one in regions(cells, kind):
+        for one in find_regions(cells, kind):
             lines.append(
-                f"  {candidates()[one.best].label}: {one.cells} cells, {one.gbit[0]:g} to {one.gbit[1]:g} Gbit/s, "
+                f"  {read_candidates()[one.best].label}: {one.cells} cells, {one.gbit[0]:g} to {one.gbit[1]:g} Gbit/s, "
                 f"computation {one.ratio[0]:g} to {one.ratio[1]:g} times communication, "
                 f"{one.workers[0]} to {one.workers[1]} workers, late by {one.late[0]:g} to {one.late[1]:g}; "
                 f"the second is {one.margin:.0%} slower in the median"
             )
-        lines += [f"  {border_words(one)}" for one in borders(cells, kind)[:BORDERS]]
+        lines += [f"  {border_words(one)}" for one in find_borders(cells, kind)[:BORDERS]]
     return "\n".join(lines)

@@ -9,7 +9,7 @@ from typing import Any
 from repro.answers.claims import residuals
 from repro.answers.claims.evidence import validation
 from repro.answers.claims.residuals import Residuals
-from repro.answers.ranking.setting import Setting, cluster
+from repro.answers.ranking.setting import Setting, cluster_entries
 from repro.experiment import inputs
 from repro.experiment.draws import with_entries
 from repro.experiment.inputs import Input
@@ -18,17 +18,17 @@ DRAWS = 64
 COVERS = 0.9  # share of the draws that the interval contains
 
 
-def assumed(known: Collection[str]) -> dict[str, Input]:
+def assumed_inputs(known: Collection[str]) -> dict[str, Input]:
     """The inputs of `cluster.yaml` that are not known, by name."""
-    every = {name: Input.model_validate(one) for name, one in cluster()["inputs"].items()}
+    every = {name: Input.model_validate(one) for name, one in cluster_entries()["inputs"].items()}
     inputs.check_names(every, "cluster.yaml")
     return {name: one for name, one in every.items() if name not in known}
 
 
-def settings(setting: Setting, known: Collection[str]) -> Iterator[Setting]:
+def drawn_settings(setting: Setting, known: Collection[str]) -> Iterator[Setting]:
     """The setting at each draw."""
     plain = setting.testbed.model_dump(mode="json") | {"late": setting.late}
-    unknown = assumed(known)
+    unknown = assumed_inputs(known)
     quantiles = {name: inputs.quantiles(name, DRAWS) for name in unknown}
     for draw in range(DRAWS):
         entries: dict[str, Any] = {}
@@ -41,6 +41,6 @@ def settings(setting: Setting, known: Collection[str]) -> Iterator[Setting]:
         yield replace(at if usual == device else at.slower(usual / device), late=drawn["late"])
 
 
-def errors(strategies: Collection[str], nbytes: float) -> Residuals | None:
+def simulation_errors(strategies: Collection[str], nbytes: float) -> Residuals | None:
     """The errors of simulated times of these strategies."""
     return residuals.of(validation(None), strategies, nbytes)

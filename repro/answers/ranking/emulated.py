@@ -16,7 +16,7 @@ from typing import Any
 from repro.algorithms.pipeline import profiler
 from repro.answers.ranking import forms
 from repro.answers.ranking.against import Emulated
-from repro.answers.ranking.candidates import Candidate, candidates
+from repro.answers.ranking.candidates import Candidate, read_candidates
 from repro.answers.ranking.on_testbed import setting_on
 from repro.answers.ranking.setting import Setting
 from repro.core.not_none import not_none
@@ -32,7 +32,7 @@ from repro.records.record import Record, TrainResult
 FREE = ("selection", "thread", "sync_epochs")
 
 
-def rows() -> list[Emulated]:
+def emulated_rows() -> list[Emulated]:
     """A row for each place and candidate: means over the runs that differ only in their seed."""
     by_place: dict[Emulated, list[Emulated]] = {}
     for record in (record for paper in reference.papers() for record in reference.read(paper)):
@@ -80,7 +80,7 @@ def of_run(record: Record) -> Emulated | None:
 def candidate_of(strategy: NamedPart) -> Candidate | None:
     """The candidate with this strategy and its options."""
     own = _compared(_options(strategy))
-    for one in candidates().values():
+    for one in read_candidates().values():
         name, options = one.simulated() if one.modelled else ("", {})
         if name == strategy.name and own == _compared(options):
             return one

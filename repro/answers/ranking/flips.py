@@ -26,28 +26,28 @@ class Flip:
     after: str
 
 
-def ties(times: Mapping[str, float]) -> list[str]:
+def tied_names(times: Mapping[str, float]) -> list[str]:
     """The names within BETTER of the fastest, in their order: that of the file, the simplest first."""
     return [name for name, seconds in times.items() if seconds <= (1 + BETTER) * min(times.values())]
 
 
-def fastest(
+def fastest_candidate(
     among: Mapping[str, Candidate], setting: Setting, fits: Mapping[str, bool], kind: str, present: str = ""
 ) -> str:
     """The fastest candidate that fits the memory; among ties `present`, or else the simplest."""
     own = {name: one for name, one in among.items() if fits.get(name, True) and one.counts(kind)}
-    names = ties(forms.seconds(own, setting))
+    names = tied_names(forms.step_seconds(own, setting))
     return present if present in names else names[0]
 
 
-def of(among: Mapping[str, Candidate], setting: Setting, fits: Mapping[str, bool], kind: str) -> list[Flip]:
+def find_flips(among: Mapping[str, Candidate], setting: Setting, fits: Mapping[str, bool], kind: str) -> list[Flip]:
     """Flips over bandwidths at this number of workers, then over numbers of workers at this bandwidth."""
 
     def at_bits(bits: float, present: str = "") -> str:
-        return fastest(among, setting.with_entries(beta_s_per_byte=8 / bits), fits, kind, present)
+        return fastest_candidate(among, setting.with_entries(beta_s_per_byte=8 / bits), fits, kind, present)
 
     def at_workers(workers: float, present: str = "") -> str:
-        return fastest(among, replace(setting, workers=int(workers)), fits, kind, present)
+        return fastest_candidate(among, replace(setting, workers=int(workers)), fits, kind, present)
 
     bandwidths = [SLOWEST * (FASTEST / SLOWEST) ** (n / (STEPS - 1)) for n in range(STEPS)]
     return _over("bandwidth", bandwidths, at_bits, HALVINGS) + _over("workers", WORKERS, at_workers, 0)
@@ -68,8 +68,10 @@ def _over(what: str, values: Sequence[float], best: Callable[..., str], halvings
     return flips
 
 
-def halved(among: Mapping[str, Candidate], setting: Setting, fits: Mapping[str, bool], kind: str) -> tuple[str, float]:
+def fastest_at_half(
+    among: Mapping[str, Candidate], setting: Setting, fits: Mapping[str, bool], kind: str
+) -> tuple[str, float]:
     """(the fastest, its seconds) at half of the bandwidth."""
     half = setting.with_entries(beta_s_per_byte=2 * setting.testbed.beta_s_per_byte)
-    best = fastest(among, half, fits, kind)
-    return best, forms.seconds({best: among[best]}, half)[best]
+    best = fastest_candidate(among, half, fits, kind)
+    return best, forms.step_seconds({best: among[best]}, half)[best]

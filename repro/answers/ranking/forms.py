@@ -39,18 +39,18 @@ MIB = 2**20
 Options = Mapping[str, Any]
 
 
-def step(candidate: Candidate, setting: Setting) -> Step | None:
+def closed_form_step(candidate: Candidate, setting: Setting) -> Step | None:
     """A candidate's step; None if it is impossible (more stages than layers, matrices unknown)."""
     name, options = candidate.simulated()
     return FORMS[candidate.form](setting, setting.place(candidate), options, name)
 
 
-def seconds(among: Mapping[str, Candidate], setting: Setting) -> dict[str, float]:
+def step_seconds(among: Mapping[str, Candidate], setting: Setting) -> dict[str, float]:
     """The steps' seconds of the possible candidates, in their order."""
-    return {name: possible.seconds for name, one in among.items() if (possible := step(one, setting))}
+    return {name: possible.seconds for name, one in among.items() if (possible := closed_form_step(one, setting))}
 
 
-def assemble(
+def assemble_step(
     setting: Setting, exposed: float, hidden: float = 0.0, compress: float = 0.0, late: float | None = None
 ) -> Step:
     """The step of these parts; exposed, hidden: communication outside and during computation; late: by default all."""
@@ -82,13 +82,13 @@ def codec_s(setting: Setting, codec: str) -> float:
     return costs.modelled(f"encode/{codec}", setting.nbytes) + costs.modelled(f"decode/{codec}", setting.nbytes)
 
 
-def allreduce(setting: Setting, place: Place, options: Options, name: str) -> Step:
+def allreduce_step(setting: Setting, place: Place, options: Options, name: str) -> Step:
     """Computation, then a ring (Pipe-SGD equation (2))."""
     codec = options["codec"]
-    return assemble(setting, allreduce_s(setting.nbytes, setting, place, codec), compress=codec_s(setting, codec))
+    return assemble_step(setting, allreduce_s(setting.nbytes, setting, place, codec), compress=codec_s(setting, codec))
 
 
-def buckets(setting: Setting, place: Place, options: Options, name: str) -> Step:
+def buckets_step(setting: Setting, place: Place, options: Options, name: str) -> Step:
     """Buckets are sent as the backward pass completes them, one ring at a time (`pipe_segmented_limited`, K = 1)."""
     codec = options["codec"]
     compress = codec_s(setting, codec)
@@ -101,7 +101,7 @@ def buckets(setting: Setting, place: Place, options: Options, name: str) -> Step
         seconds = allreduce_s(nbytes, setting, place, codec)
         done, total = max(done, ready) + seconds, total + seconds
     exposed = max(0.0, done - sum(backward))
-    return assemble(setting, exposed, total - exposed, compress)
+    return assemble_step(setting, exposed, total - exposed, compress)
 
 
 @lru_cache(maxsize=64)
@@ -112,7 +112,7 @@ def _buckets(layers: tuple[tuple[str, float, float], ...], first_mb: float, limi
     return [(min(bucket.trained), FLOAT32 * (bucket.end - bucket.start)) for bucket in buckets]
 
 
-def pipelined(setting: Setting, place: Place, options: Options, name: str) -> Step:
+def pipelined_step(setting: Setting, place: Place, options: Options, name: str) -> Step:
     """Pipe-SGD with K = 2: computation or communication, whichever is longer (equation (4)).
 
     A late worker delays at most every second iteration. The step is the longest of the main line with its own delays,
@@ -125,24 +125,24 @@ def pipelined(setting: Setting, place: Place, options: Options, name: str) -> St
     seconds = max(line + late / place.workers, communication, (line + late + communication) / 2)
     waited = max(0.0, min(late, seconds - max(line, communication)))
     exposed = seconds - line - waited
-    return assemble(setting, exposed, communication - max(0.0, exposed), codec_s(setting, codec), waited)
+    return assemble_step(setting, exposed, communication - max(0.0, exposed), codec_s(setting, codec), waited)
 
 
-def sparse(setting: Setting, place: Place, options: Options, name: str) -> Step:
+def sparse_step(setting: Setting, place: Place, options: Options, name: str) -> Step:
     """Select, exchange and merge, after the backward pass: gTop-k's tree, or Top-k's allgather and sum."""
     bed, p = setting.testbed, place.workers
     k = max(1, round(options["density"] * setting.nbytes / FLOAT32))
     select = setting.costs.modelled(f"select/{options['selection']}", setting.nbytes)
     if p == 1:
-        return assemble(setting, 0.0, compress=select)
+        return assemble_step(setting, 0.0, compress=select)
     if name == "gtopk":
         exchange = gtopk_tree(p, k, place.alpha, place.beta, bed.merge_s_per_byte)
     else:
         exchange = topk_doubling(p, k, place.alpha, place.beta) + setting.costs.modelled("sum", p * k * ELEMENT)
-    return assemble(setting, exchange, compress=select)
+    return assemble_step(setting, exchange, compress=select)
 
 
-def eager(setting: Setting, place: Place, options: Options, name: str) -> Step:
+def eager_step(setting: Setting, place: Place, options: Options, name: str) -> Step:
     """A partial allreduce by recursive doubling; solo waits for no worker, majority for a random one.
 
     If one of p workers is late by d, solo continues without it. The late worker finds the result of that round, and
@@ -150,7 +150,7 @@ def eager(setting: Setting, place: Place, options: Options, name: str) -> Step:
     """
     p, gamma = place.workers, setting.testbed.gamma_s_per_byte
     if p == 1:
-        return assemble(setting, 0.0)
+        return assemble_step(setting, 0.0)
     if p & (p - 1):
         line, initiator = setting.computation_s + setting.update_s, name.removeprefix("eager_")
         vector = setting.nbytes * place.beta, setting.nbytes * gamma
@@ -159,10 +159,10 @@ def eager(setting: Setting, place: Place, options: Options, name: str) -> Step:
         exchange = recursive_doubling(p, setting.nbytes, place.alpha, place.beta, gamma)
     alone = max(0.0, setting.late_s - exchange) / p
     late = alone if name == "eager_solo" else setting.late_s / p + (1 - 1 / p) * alone
-    return assemble(setting, exchange, late=late)
+    return assemble_step(setting, exchange, late=late)
 
 
-def server(setting: Setting, place: Place, options: Options, name: str) -> Step:
+def server_step(setting: Setting, place: Place, options: Options, name: str) -> Step:
     """One server on its own machine, whose network card all workers share (`server_step_shared`).
 
     A late worker is hidden for as long as the others' gradients fill the card.
@@ -170,10 +170,10 @@ def server(setting: Setting, place: Place, options: Options, name: str) -> Step:
     network, (p, n) = (place.alpha, place.beta, setting.testbed.gamma_s_per_byte), (place.workers, setting.nbytes)
     seconds = server_step_shared(p, n, *network, setting.update_s, setting.computation_s)
     late = max(0.0, setting.late_s - (p - 1) * n * place.beta)
-    return assemble(setting, seconds - setting.update_s - setting.computation_s, late=late)
+    return assemble_step(setting, seconds - setting.update_s - setting.computation_s, late=late)
 
 
-def sharded(setting: Setting, place: Place, options: Options, name: str) -> Step:
+def sharded_step(setting: Setting, place: Place, options: Options, name: str) -> Step:
     """Pull, forward, backward, push. Layer by layer, a layer's forward pass waits only for its own pull, and its push
     begins when its gradient is complete.
 
@@ -183,7 +183,7 @@ def sharded(setting: Setting, place: Place, options: Options, name: str) -> Step
     """
     bed, p = setting.testbed, place.workers
     if p == 1 and not place.servers:
-        return assemble(setting, 0.0)
+        return assemble_step(setting, 0.0)
     moved = 1.0 if place.servers else (p - 1) / p
     layers = setting.profile.layers
     wire = [moved * layer.parameter_bytes * place.beta for layer in layers]
@@ -191,7 +191,7 @@ def sharded(setting: Setting, place: Place, options: Options, name: str) -> Step
     if options["push"] == "after":
         pull = place.alpha + sum(wire)
         rest = pull + sum(add) / max(len(layers), 1)
-        return assemble(setting, pull + rest, late=max(0.0, setting.late_s - pull))
+        return assemble_step(setting, pull + rest, late=max(0.0, setting.late_s - pull))
 
     def forward(late: float) -> float:
         arrived, computed = 0.0, late
@@ -207,11 +207,12 @@ def sharded(setting: Setting, place: Place, options: Options, name: str) -> Step
         sent = max(sent, ready) + seconds
     exposed = computed + sent - setting.computation_s  # the first request waits at the servers, so it takes no time
     late = (forward(setting.late_s) - computed) / (2 - 1 / p)
-    return assemble(setting, exposed, 2 * sum(wire) - exposed, late=late)
+    return assemble_step(setting, exposed, 2 * sum(wire) - exposed, late=late)
 
 
-def flush(setting: Setting, place: Place, options: Options, name: str) -> Step | None:
-    """GPipe and 1F1B with flush: `flush` minibatches, by default one a worker, pass one stage a worker (`flush_s`).
+def flush_step(setting: Setting, place: Place, options: Options, name: str) -> Step | None:
+    """GPipe and 1F1B with flush: `flush` minibatches, by default one a worker, pass one stage a worker
+    (`flush_s`).
 
     A stage's delay is hidden for as long as the stages before it drain and fill.
     """
@@ -226,7 +227,7 @@ def flush(setting: Setting, place: Place, options: Options, name: str) -> Step |
         (work + back + 2 * (place.alpha + wire) for work, back, wire in zip(forward, backward, wires)), initial=0
     )
     late = math.fsum(max(0.0, setting.late_s - own) for own in idle) / len(forward)
-    return assemble(setting, seconds - setting.computation_s - setting.update_s, late=late)
+    return assemble_step(setting, seconds - setting.computation_s - setting.update_s, late=late)
 
 
 @lru_cache(maxsize=64)
@@ -236,13 +237,13 @@ def _passes(layout: Layout, minibatches: int, schedule: str) -> list[list[Op]]:
     return [list(plan.ops(stage, 0)) for stage in range(len(layout.stages))]
 
 
-def pipedream(setting: Setting, place: Place, options: Options, name: str) -> Step | None:
+def pipedream_step(setting: Setting, place: Place, options: Options, name: str) -> Step | None:
     """1F1B without a flush: the slowest stage's seconds a minibatch, by PipeDream's own cost model (section 3.2)."""
     layout = _partition(setting.profile, place.workers, place.beta, straight=False)
     if layout is None:
         return None
     seconds = place.workers * layout.pipeline_s + setting.update_s
-    return assemble(setting, seconds - setting.computation_s - setting.update_s)
+    return assemble_step(setting, seconds - setting.computation_s - setting.update_s)
 
 
 def stages_of(candidate: Candidate, setting: Setting) -> Sequence[StageBlocks] | None:
@@ -274,7 +275,7 @@ def _of_stages(setting: Setting, best: Partition) -> tuple[list[float], list[flo
     )
 
 
-def lowrank(setting: Setting, place: Place, options: Options, name: str) -> Step | None:
+def lowrank_step(setting: Setting, place: Place, options: Options, name: str) -> Step | None:
     """PowerSGD: one allreduce of all factors P, with the vectors, and one of all Q, after the backward pass."""
     if setting.matrices is None:
         return None
@@ -285,25 +286,25 @@ def lowrank(setting: Setting, place: Place, options: Options, name: str) -> Step
     codec = f"{name}_r{rank}"
     compress = 2 * costs.modelled(f"encode/{codec}", setting.nbytes) + costs.modelled(f"decode/{codec}", setting.nbytes)
     exchange = sum(allreduce_s(round(nbytes), setting, place, "none") for nbytes in (first + whole, second))
-    return assemble(setting, exchange, compress=compress)
+    return assemble_step(setting, exchange, compress=compress)
 
 
-def local(setting: Setting, place: Place, options: Options, name: str) -> Step:
+def local_step(setting: Setting, place: Place, options: Options, name: str) -> Step:
     """DiLoCo: an allreduce of the weights every H iterations; between them a late worker delays no other."""
     exposed = allreduce_s(setting.nbytes, setting, place, "none") / options["H"]
-    return assemble(setting, exposed, late=setting.late_s / place.workers)
+    return assemble_step(setting, exposed, late=setting.late_s / place.workers)
 
 
 FORMS: dict[str, Callable[[Setting, Place, Options, str], Step | None]] = {
-    "allreduce": allreduce,
-    "buckets": buckets,
-    "pipelined": pipelined,
-    "sparse": sparse,
-    "eager": eager,
-    "server": server,
-    "sharded": sharded,
-    "flush": flush,
-    "pipedream": pipedream,
-    "lowrank": lowrank,
-    "local": local,
+    "allreduce": allreduce_step,
+    "buckets": buckets_step,
+    "pipelined": pipelined_step,
+    "sparse": sparse_step,
+    "eager": eager_step,
+    "server": server_step,
+    "sharded": sharded_step,
+    "flush": flush_step,
+    "pipedream": pipedream_step,
+    "lowrank": lowrank_step,
+    "local": local_step,
 }

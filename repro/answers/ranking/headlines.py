@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from repro.answers.ranking import forms
-from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, candidates
+from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, read_candidates
 from repro.answers.ranking.cells import Placed
 from repro.answers.ranking.flips import FASTEST
 from repro.answers.ranking.on_testbed import setting_on
-from repro.answers.ranking.setting import Setting, cluster
+from repro.answers.ranking.setting import Setting, cluster_entries
 from repro.core.fields import check_fields
 from repro.experiment import files
 from repro.experiment.config import compose
@@ -44,10 +44,10 @@ HEADLINES = (
 )
 
 
-def locate(headline: Headline) -> Placed:
+def locate_headline(headline: Headline) -> Placed:
     """The headline's place in the map, the times of its strategy and of the fastest ones, and where it stops paying."""
     setting = setting_of(headline)
-    own_s = forms.seconds({headline.candidate: candidates()[headline.candidate]}, setting)[headline.candidate]
+    own_s = forms.step_seconds({headline.candidate: read_candidates()[headline.candidate]}, setting)[headline.candidate]
     bits = 8 / setting.testbed.beta_s_per_byte
     stops: float | None = None
     if _pays(headline, setting):
@@ -81,14 +81,14 @@ def setting_of(headline: Headline) -> Setting:
     model, batch = config.model, config.local_batch
     here = setting_on(bed, model.name, model.options, config.dataset.name, batch, headline.workers, headline.late)
     kinds = ("encode_s_per_byte", "decode_s_per_byte", "select_s_per_byte")
-    return here.with_entries(**{kind: cluster()[kind] | getattr(bed, kind) for kind in kinds})
+    return here.with_entries(**{kind: cluster_entries()[kind] | getattr(bed, kind) for kind in kinds})
 
 
 def _best(setting: Setting, kind: str) -> tuple[str, float]:
-    times = forms.seconds({name: one for name, one in candidates().items() if one.counts(kind)}, setting)
+    times = forms.step_seconds({name: one for name, one in read_candidates().items() if one.counts(kind)}, setting)
     return min(times.items(), key=lambda entry: entry[1])
 
 
 def _pays(headline: Headline, setting: Setting) -> bool:
-    times = forms.seconds({name: candidates()[name] for name in (headline.candidate, USUAL)}, setting)
+    times = forms.step_seconds({name: read_candidates()[name] for name in (headline.candidate, USUAL)}, setting)
     return times[headline.candidate] < (1 - PAYS) * times[USUAL]

@@ -12,10 +12,10 @@ from itertools import islice, product
 from typing import Any
 
 from repro.answers.ranking import forms, simulate, workload
-from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, Candidate, candidates
-from repro.answers.ranking.cells import Cell, neighbours
-from repro.answers.ranking.flips import ties
-from repro.answers.ranking.setting import Setting, cluster
+from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, Candidate, read_candidates
+from repro.answers.ranking.cells import Cell, differing_neighbours
+from repro.answers.ranking.flips import tied_names
+from repro.answers.ranking.setting import Setting, cluster_entries
 from repro.experiment.testbeds import testbed_of
 
 GBITS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
@@ -27,7 +27,7 @@ SIMULATED = 8  # the most workers with which cells are simulated
 KINDS = (SYNCHRONOUS, ANY)
 
 
-def setting(base: Setting, gbit: float, ratio: float, workers: int, late: float) -> Setting:
+def cell_setting(base: Setting, gbit: float, ratio: float, workers: int, late: float) -> Setting:
     """The setting of a cell: the base's gradient, with a computation `ratio` times as long as sending it twice."""
     computation_s = ratio * 2 * base.nbytes * 8 / (gbit * 1e9)
     own = replace(base, workers=workers, late=late).with_entries(beta_s_per_byte=8 / (gbit * 1e9))
@@ -36,18 +36,18 @@ def setting(base: Setting, gbit: float, ratio: float, workers: int, late: float)
 
 def of_model() -> Setting:
     """The base setting: MODEL on the cluster."""
-    bed: Any = testbed_of(cluster())
-    load = workload.of(MODEL, 32).with_seconds(1.0, "given by the ratio")
+    bed: Any = testbed_of(cluster_entries())
+    load = workload.workload_of(MODEL, 32).with_seconds(1.0, "given by the ratio")
     return Setting(load.profile, 2, bed, matrices=load.matrices)
 
 
-def cells(base: Setting, say: Callable[[str], object]) -> list[Cell]:
+def all_cells(base: Setting, say: Callable[[str], object]) -> list[Cell]:
     """The whole grid by closed forms."""
-    among, grid = candidates(), []
+    among, grid = read_candidates(), []
     for workers in WORKERS:
         say(f"{workers} workers ...")
         for gbit, ratio, late in product(GBITS, RATIOS, LATE):
-            times = forms.seconds(among, setting(base, gbit, ratio, workers, late))
+            times = forms.step_seconds(among, cell_setting(base, gbit, ratio, workers, late))
             grid += [_cell(among, times, (gbit, ratio, workers, late), kind) for kind in KINDS]
     return grid
 
@@ -57,36 +57,38 @@ def _cell(
 ) -> Cell:
     """The cell of these times; among ties the simplest candidate is the best."""
     own = {name: seconds for name, seconds in times.items() if among[name].counts(kind)}
-    best = ties(own)[0]
+    best = tied_names(own)[0]
     second = min((name for name in own if name != best), key=lambda name: own[name])
     return Cell(*place, kind, best, own[best], second, max(0.0, own[second] / own[best] - 1))
 
 
-def borders(grid: Sequence[Cell]) -> list[Cell]:
+def border_cells(grid: Sequence[Cell]) -> list[Cell]:
     """The cells with a neighbour whose fastest strategy differs; the smallest margins first."""
-    beside = {cell.place for _, *both in neighbours(grid) for cell in both}
+    beside = {cell.place for _, *both in differing_neighbours(grid) for cell in both}
     return sorted((cell for cell in grid if cell.place in beside), key=lambda one: one.margin)
 
 
-def simulated(base: Setting, cell: Cell) -> Cell:
+def simulate_cell(base: Setting, cell: Cell) -> Cell:
     """The cell by simulation of its two best candidates."""
-    where, among = setting(base, cell.gbit, cell.ratio, cell.workers, cell.late), candidates()
-    times = {name: simulate.step(among[name], where).seconds for name in among if name in (cell.best, cell.second)}
+    where, among = cell_setting(base, cell.gbit, cell.ratio, cell.workers, cell.late), read_candidates()
+    times = {
+        name: simulate.simulate_step(among[name], where).seconds for name in among if name in (cell.best, cell.second)
+    }
     by_code = _cell(among, times, cell.place[:4], cell.kind)
     return replace(by_code, by="simulation", agrees=by_code.best == cell.best)
 
 
-def build(simulations: int, say: Callable[[str], object]) -> list[Cell]:
+def build_map(simulations: int, say: Callable[[str], object]) -> list[Cell]:
     """The map; simulations: the most cells to simulate. say: called with lines of progress."""
-    base, among = of_model(), candidates()
-    grid = {cell.place: cell for cell in cells(base, say)}
+    base, among = of_model(), read_candidates()
+    grid = {cell.place: cell for cell in all_cells(base, say)}
     possible = (
         cell
-        for cell in borders(list(grid.values()))
+        for cell in border_cells(list(grid.values()))
         if cell.workers <= SIMULATED and among[cell.best].modelled and among[cell.second].modelled
     )
     for done, cell in enumerate(islice(possible, simulations), 1):
-        grid[cell.place] = simulated(base, cell)
+        grid[cell.place] = simulate_cell(base, cell)
         if not done % 20:
             say(f"{done} cells beside a border simulated ...")
     return list(grid.values())

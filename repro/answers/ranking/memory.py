@@ -9,7 +9,7 @@ from repro.answers.ranking.setting import Setting
 VECTORS = 3  # weights, gradient, momentum
 
 
-def of(candidate: Candidate, setting: Setting, activations: float) -> float:
+def peak_bytes(candidate: Candidate, setting: Setting, activations: float) -> float:
     """Bytes; activations: bytes that the whole model keeps for the backward pass of one worker's minibatch.
 
     A pipeline's stage holds its own layers and the activations of its minibatches in flight; a stage of PipeDream also

@@ -11,13 +11,13 @@ from pydantic import Field
 
 from repro.answers.ranking import answer, workload
 from repro.answers.ranking.against import Compared
-from repro.answers.ranking.candidates import Candidate, candidates
-from repro.answers.ranking.setting import Setting, cluster
+from repro.answers.ranking.candidates import Candidate, read_candidates
+from repro.answers.ranking.setting import Setting, cluster_entries
 from repro.core import yaml_files
 from repro.core.fields import Count, Model, Positive, Text, check_fields
 from repro.experiment.testbeds import testbed_of
 
-load = cache(workload.of)
+load = cache(workload.workload_of)
 FILE = Path(__file__).with_name("published.yaml")
 GOODPUT = 0.95  # share of a line rate that TCP over Ethernet achieves
 
@@ -59,15 +59,15 @@ class Published(Model):
         return 1e9 * (self.goodput_gbit or GOODPUT * self.line_gbit)
 
 
-def settings() -> list[Published]:
+def published_settings() -> list[Published]:
     return [
         check_fields(Published, one, f"{FILE.name}: {one.get('id')}") for one in yaml_files.read_yaml(FILE)["settings"]
     ]
 
 
-def candidate(one: Published, measured: Measured) -> Candidate:
+def system_candidate(one: Published, measured: Measured) -> Candidate:
     """The candidate that represents a system, with the setting's servers or microbatches."""
-    candidate = candidates()[measured.strategy]
+    candidate = read_candidates()[measured.strategy]
     if measured.strategy.startswith("ps"):
         return candidate.model_copy(update={"servers": one.servers, "link": "machine" if one.local_sum else "all"})
     if measured.microbatches:
@@ -75,7 +75,7 @@ def candidate(one: Published, measured: Measured) -> Candidate:
     return candidate
 
 
-def compare(one: Published) -> list[Compared]:
+def compare_measured(one: Published) -> list[Compared]:
     return [_compared(one, measured) for measured in one.results]
 
 
@@ -86,15 +86,15 @@ def _compared(one: Published, measured: Measured) -> Compared:
     if measured.microbatches:  # torchgpipe computes activations again in the backward pass
         layers = [replace(layer, backward_s=layer.backward_s + layer.forward_s) for layer in own.profile.layers]
         own = replace(own, profile=replace(own.profile, layers=tuple(layers)))
-    bed: Any = testbed_of(cluster())
+    bed: Any = testbed_of(cluster_entries())
     entries = {"beta_s_per_byte": 8 / one.bits}
     if one.latency_us:
         entries["alpha_s"] = one.latency_us * 1e-6
     gpus_per_node = 1 if one.gpus_per_node >= one.workers else one.gpus_per_node  # one machine's own link
     setting = Setting(own.profile, one.workers, bed, gpus_per_node).with_entries(**entries)
     known = ["computation", *(["local beta"] if gpus_per_node == 1 else []), *(["alpha"] if one.latency_us else [])]
-    chosen = candidate(one, measured)
-    (row,) = answer.rank(setting, own, known, chosen={chosen.name: chosen}, simulating=False).rows
+    chosen = system_candidate(one, measured)
+    (row,) = answer.rank_strategies(setting, own, known, chosen={chosen.name: chosen}, simulating=False).rows
     return Compared(
         one.id,
         one.source,

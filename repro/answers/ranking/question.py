@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from repro.answers.ranking import workload
-from repro.answers.ranking.setting import Setting, cluster
+from repro.answers.ranking.setting import Setting, cluster_entries
 from repro.answers.ranking.workload import Workload
 from repro.core.errors import InputError, unknown_name
 from repro.experiment import files, limits
@@ -21,7 +21,7 @@ SECONDS = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6}
 LONGEST_LATENCY, LONGEST_STEP = 10.0, 1e4  # seconds
 
 
-def of(
+def parse_question(
     model: str, bandwidth: float | str, workers: int, latency: float | str | None, gpus_per_node: int,
     step_ms: float | None, gpu: str | None, batch: int, imbalance: float | None, shape: Sequence[int] | None,
 ) -> tuple[Setting, Workload, list[str], list[str]]:  # fmt: skip
@@ -34,7 +34,7 @@ def of(
         raise InputError(f"gpus-per-node {gpus_per_node}: must divide the {workers} workers, or be as many or more")
     if "B" in str(bandwidth):
         raise InputError(f"bandwidth {bandwidth}: B is bytes; must be bits a second, 1m to 100000g, as 10g or 10Gbit/s")
-    bits = amount(bandwidth, "bandwidth", SIZES)
+    bits = parse_amount(bandwidth, "bandwidth", SIZES)
     if not SLOWEST <= bits <= FASTEST:
         raise InputError(f"bandwidth {bandwidth}: is {bits:g} bits a second; must be 1m to 100000g, as 10g")
     if step_ms is not None and gpu is not None:
@@ -43,7 +43,7 @@ def of(
         raise InputError(f"step_ms {step_ms:g}: must be milliseconds, above 0 and at most {1e3 * LONGEST_STEP:,.0f}")
     if imbalance is not None and not 0 <= imbalance <= 100:
         raise InputError(f"imbalance {imbalance:g}: must be a share of the computation, 0 or more and at most 100")
-    load, known, notes = workload.of(model, batch, shape), [], []
+    load, known, notes = workload.workload_of(model, batch, shape), [], []
     if step_ms is not None:
         load = load.with_seconds(step_ms / 1e3, "given")
     elif gpu is not None:
@@ -57,7 +57,7 @@ def of(
     if load.timed:
         known.append("computation")
     else:
-        device = cluster()["device"]
+        device = cluster_entries()["device"]
         seconds = load.flops / (device["peak_flops"] * device["utilisation"])
         load = load.with_seconds(seconds, "")
         notes.append(
@@ -66,7 +66,7 @@ def of(
         )
     entries: dict[str, Any] = {"beta_s_per_byte": 8 / bits}
     if latency is not None:
-        entries["alpha_s"] = alpha_s = amount(latency, "latency", SECONDS, least=0.0)
+        entries["alpha_s"] = alpha_s = parse_amount(latency, "latency", SECONDS, least=0.0)
         if alpha_s > LONGEST_LATENCY:
             raise InputError(f"latency {latency}: is {alpha_s:g} s; must be at most {LONGEST_LATENCY:g} s, as 50us")
         known.append("alpha")
@@ -77,12 +77,12 @@ def of(
         notes.append("All workers are in one machine: bandwidth and latency between machines are not used.")
     if imbalance is not None or workers == 1:
         known.append("skew")
-    bed: Any = testbed_of(cluster())
+    bed: Any = testbed_of(cluster_entries())
     setting = Setting(load.profile, workers, bed, gpus_per_node, imbalance or 0.0, load.matrices)
     return setting.with_entries(**entries), load, known, notes
 
 
-def amount(value: float | str, name: str, units: Mapping[str, float], least: float | None = None) -> float:
+def parse_amount(value: float | str, name: str, units: Mapping[str, float], least: float | None = None) -> float:
     """A number with a unit; InputError if it is none, not above 0, or below `least`."""
     text = str(value).strip().lower()
     for ending in ("bit/s", "bps", "b/s", "ib", "b"):

@@ -20,7 +20,7 @@ MOST_LAYERS = 24  # of a coarse profile
 
 
 @cache
-def cluster() -> dict[str, Any]:
+def cluster_entries() -> dict[str, Any]:
     """The entries of `cluster.yaml`, checked as a testbed's."""
     entries = yaml_files.read_entries(FILE)
     assert isinstance(testbed_of(entries), Simulated)
@@ -106,17 +106,17 @@ class Setting:
 
     def slower(self, factor: float) -> Setting:
         """The setting with computation that takes `factor` times as long."""
-        return replace(self, profile=slower(self.profile, factor))
+        return replace(self, profile=slow_profile(self.profile, factor))
 
 
-def slower(profile: Profile, factor: float) -> Profile:
+def slow_profile(profile: Profile, factor: float) -> Profile:
     layers = (
         replace(one, forward_s=one.forward_s * factor, backward_s=one.backward_s * factor) for one in profile.layers
     )
     return replace(profile, layers=tuple(layers))
 
 
-def coarse(profile: Profile) -> Profile:
+def coarsen_profile(profile: Profile) -> Profile:
     """The profile with neighbouring layers merged, those with the least time and bytes first, until MOST_LAYERS are
     left."""
     layers, seconds = list(profile.layers), profile.seconds or 1.0

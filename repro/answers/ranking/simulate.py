@@ -54,7 +54,7 @@ class SizedBlock(nn.Module):
         return x.new_empty(1, self.outputs).requires_grad_(x.requires_grad)
 
 
-def step(candidate: Candidate, setting: Setting) -> Step:
+def simulate_step(candidate: Candidate, setting: Setting) -> Step:
     """The candidate's step in the steady middle of a run."""
     place, profile, late_s = setting.place(candidate), setting.profile, setting.late_s
     name, options = candidate.simulated()

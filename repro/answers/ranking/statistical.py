@@ -40,19 +40,19 @@ class Cost:
         return f"{self.short} pairs" if reached < len(self.ratios) else f"{self.short} ({reached} pairs)"
 
 
-def of(candidate: Candidate) -> Cost | None:
+def statistical_cost(candidate: Candidate) -> Cost | None:
     """A candidate's cost; None if it keeps synchronous SGD's updates, or the reference has no pair of runs."""
     if candidate.keeps == "synchronous":
         return None
     name, options = candidate.simulated()
-    return costs().get((name, options.get("codec", "none")))
+    return all_costs().get((name, options.get("codec", "none")))
 
 
 @cache
-def costs() -> Mapping[tuple[str, str], Cost]:
+def all_costs() -> Mapping[tuple[str, str], Cost]:
     """(strategy, codec) -> cost, over the reference's trainings that differ from a synchronous one in the strategy."""
     reached: dict[tuple[Any, ...], dict[tuple[str, str], list[int | None]]] = {}
-    for own, targets in trainings():
+    for own, targets in reference_trainings():
         where = (
             *(own[name] for name in ("paper", "experiment", "scale", "workers", "batch", "seed")),
             own["testbed"]["name"],
@@ -74,7 +74,7 @@ def costs() -> Mapping[tuple[str, str], Cost]:
     return {key: Cost(tuple(ratios), tuple(sorted(experiments))) for key, (ratios, experiments) in pairs.items()}
 
 
-def trainings() -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+def reference_trainings() -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """(identity, targets) of the reference's trainings with several workers, as plain data: to validate every record
     takes most of an answer's time."""
     for paper in reference.papers():

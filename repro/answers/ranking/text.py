@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any
 
 from repro.answers.ranking import draws, flips
-from repro.answers.ranking.answer import Answer, Row, gigabytes
-from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, USUAL_ERROR, candidates
+from repro.answers.ranking.answer import Answer, Row, format_gigabytes
+from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, USUAL_ERROR, read_candidates
 from repro.experiment import inputs
 
 OTHER = {"compressed": "gradients lose something on the way", "stale": "gradients are computed on older weights"}
@@ -28,47 +28,50 @@ MEASURE = (
 )
 
 
-def words(answer: Answer, every_row: bool = False) -> str:
+def format_answer(answer: Answer, every_row: bool = False) -> str:
     """What to do, its certainty, the table, and what would change it; every_row: show the whole table."""
     exact, best = answer.best(SYNCHRONOUS), answer.best(ANY)
     kinds = [(SYNCHRONOUS, "Synchronous")]
-    lines = [decision(answer), "", about(answer), *answer.notes, ""]
-    lines += [advice("Fastest with the updates of synchronous SGD", exact, answer, SYNCHRONOUS)]
+    lines = [format_decision(answer), "", describe_setting(answer), *answer.notes, ""]
+    lines += [format_advice("Fastest with the updates of synchronous SGD", exact, answer, SYNCHRONOUS)]
     if best.seconds > (1 - SMALL) * exact.seconds:
         lines += [f"Compressed or stale gradients gain less than {SMALL:.0%} here."]
     else:
         kinds += [(ANY, "Of all")]
         kind = OTHER[best.candidate.keeps]
-        lines += [advice(f"Fastest of all, but {kind}", best, answer, ANY)]
+        lines += [format_advice(f"Fastest of all, but {kind}", best, answer, ANY)]
         if best.cost:
             experiments = f"{', '.join(best.cost.where[:3])}{' and others' if len(best.cost.where) > 3 else ''}"
             lines.append(f"  Iterations to a target, over synchronous SGD's: {best.cost}, measured in {experiments}.")
         else:
             lines.append("  What that costs in iterations was not measured here.")
-    lines += ["", table(answer, every_row), ""]
+    lines += ["", format_table(answer, every_row), ""]
     for comparison, title in kinds:
-        lines += [f"{title}, {line}" for line in changes(answer, comparison)]
-    lines += ["", *legend(answer), *([MEASURE] if answer.setting.uses_network else [])]
+        lines += [f"{title}, {line}" for line in change_lines(answer, comparison)]
+    lines += ["", *legend_lines(answer), *([MEASURE] if answer.setting.uses_network else [])]
     return "\n".join(lines)
 
 
-def decision(answer: Answer) -> str:
+def format_decision(answer: Answer) -> str:
     """What to do, and the nearest bandwidths at which that changes."""
     best = answer.best(SYNCHRONOUS)
-    here, labels = 8 / answer.setting.testbed.beta_s_per_byte, {name: one.label for name, one in candidates().items()}
+    here, labels = (
+        8 / answer.setting.testbed.beta_s_per_byte,
+        {name: one.label for name, one in read_candidates().items()},
+    )
     by_bits = [flip for flip in answer.flips.get(SYNCHRONOUS, ()) if flip.what == "bandwidth"]
     below = [("below", flip.at, flip.before) for flip in by_bits if flip.at <= here][-1:]
     above = [("above", flip.at, flip.after) for flip in by_bits if flip.at > here][:1]
     changes = ", ".join(
-        f"{side} {bits(at)} {labels[name]} is faster"
+        f"{side} {format_bits(at)} {labels[name]} is faster"
         for side, at, name in below + above
         if name != best.candidate.name and answer.setting.uses_network
     )
     measure = f" {changes[0].upper()}{changes[1:]}: measure your goodput (last line)." if changes else ""
-    return f"Use {best.candidate.label}.{tie(answer, SYNCHRONOUS)}{measure}"
+    return f"Use {best.candidate.label}.{format_ties(answer, SYNCHRONOUS)}{measure}"
 
 
-def tie(answer: Answer, kind: str) -> str:
+def format_ties(answer: Answer, kind: str) -> str:
     """A sentence about the strategies that tie with the best of a comparison; "" if none does."""
     _, *others = (row.candidate.label for row in answer.ties(kind))
     return (
@@ -76,22 +79,22 @@ def tie(answer: Answer, kind: str) -> str:
     )
 
 
-def about(answer: Answer) -> str:
+def describe_setting(answer: Answer) -> str:
     """The model and the setting."""
     load, setting = answer.load, answer.setting
     gpus = f", {setting.gpus_per_node} a machine" if setting.gpus_per_node > 1 else ""
-    timed = f"{ms(setting.computation_s)} ms a minibatch ({load.timed or 'assumed'})"
+    timed = f"{format_ms(setting.computation_s)} ms a minibatch ({load.timed or 'assumed'})"
     late = f"; one worker is late by {setting.late:.0%} of that in each iteration" if setting.late else ""
     return (
         f"{load.profile.model}: {load.parameters / 1e6:.3g} million parameters, "
         f"{setting.nbytes / 1e6:.3g} MB of gradients; {load.profile.batch or '?'} samples a worker; "
         f"{setting.workers} worker{'s' * (setting.workers > 1)}{gpus}; "
-        f"{bits(8 / setting.testbed.beta_s_per_byte)}, latency {1e6 * setting.testbed.alpha_s:.3g} us"
+        f"{format_bits(8 / setting.testbed.beta_s_per_byte)}, latency {1e6 * setting.testbed.alpha_s:.3g} us"
         f"{'' if 'alpha' in answer.known else ' (assumed)'}.\nForward and backward pass: {timed}{late}."
     )
 
 
-def advice(title: str, row: Row, answer: Answer, kind: str) -> str:
+def format_advice(title: str, row: Row, answer: Answer, kind: str) -> str:
     """A recommended strategy: its step, its lead, its certainty, its bottleneck, and the strategies that tie."""
     share = row.fastest[kind]
     sure = f"the fastest, or within 1 %, in {f'{share:.0%} of the' if share < 1 else 'all'} draws"
@@ -103,17 +106,17 @@ def advice(title: str, row: Row, answer: Answer, kind: str) -> str:
         limit = f"{LIMITS[row.limit]} takes {row.step.phases[row.limit] / row.seconds:.0%} of it."
     return (
         f"{title}: {row.candidate.label}\n"
-        f"  {ms(row.seconds)} ms an iteration ({ms(row.low_s)} to {ms(row.high_s)}), "
-        f"{rate(answer, row)} samples/s{lead}; {sure}.\n  {limit}{tie(answer, kind)}"
+        f"  {format_ms(row.seconds)} ms an iteration ({format_ms(row.low_s)} to {format_ms(row.high_s)}), "
+        f"{format_rate(answer, row)} samples/s{lead}; {sure}.\n  {limit}{format_ties(answer, kind)}"
     )
 
 
-def rate(answer: Answer, row: Row) -> str:
+def format_rate(answer: Answer, row: Row) -> str:
     samples_per_s = answer.samples / row.seconds
     return f"{samples_per_s:,.0f}" if samples_per_s >= 100 else f"{samples_per_s:.3g}"
 
 
-def table(answer: Answer, every_row: bool) -> str:
+def format_table(answer: Answer, every_row: bool) -> str:
     """The best rows, the recommended ones and the usual one; or all."""
     from tabulate import tabulate
 
@@ -121,14 +124,14 @@ def table(answer: Answer, every_row: bool) -> str:
     shown = [row for n, row in enumerate(answer.rows) if every_row or n < MOST_ROWS or row.candidate.name in named]
     columns: dict[str, Callable[[Row], str]] = {
         "strategy": lambda row: row.candidate.label,
-        "ms": lambda row: ms(row.seconds),
-        "90 % of draws": lambda row: f"{ms(row.low_s)} to {ms(row.high_s)}",
-        "samples/s": lambda row: rate(answer, row),
+        "ms": lambda row: format_ms(row.seconds),
+        "90 % of draws": lambda row: f"{format_ms(row.low_s)} to {format_ms(row.high_s)}",
+        "samples/s": lambda row: format_rate(answer, row),
         "fastest": lambda row: f"{row.fastest[ANY]:.0%}" if ANY in row.fastest else "apart",
         "updates": lambda row: row.candidate.keeps,
-        **{title: partial(share, name=name) for name, title in PARTS.items()},
-        "memory": lambda row: gigabytes(row.memory) if row.fits else f"{gigabytes(row.memory)}, too much",
-        "iterations": iterations,
+        **{title: partial(format_share, name=name) for name, title in PARTS.items()},
+        "memory": lambda row: format_gigabytes(row.memory) if row.fits else f"{format_gigabytes(row.memory)}, too much",
+        "iterations": format_iterations,
     }
     cells = {title: [column(row) for row in shown] for title, column in columns.items()}
     cells = {title: column for title, column in cells.items() if any(column)}
@@ -138,21 +141,23 @@ def table(answer: Answer, every_row: bool) -> str:
     )
     more = [row for row in answer.rows if row not in shown]
     if more:
-        text += f"\n{len(more)} more, {ms(more[0].seconds)} to {ms(more[-1].seconds)} ms: --all shows them."
+        text += (
+            f"\n{len(more)} more, {format_ms(more[0].seconds)} to {format_ms(more[-1].seconds)} ms: --all shows them."
+        )
     return text
 
 
-def iterations(row: Row) -> str:
+def format_iterations(row: Row) -> str:
     """Iterations to a target, over synchronous SGD's."""
     if row.candidate.keeps == SYNCHRONOUS:
         return ""
     return row.cost.short if row.cost else "not measured"
 
 
-def legend(answer: Answer) -> list[str]:
+def legend_lines(answer: Answer) -> list[str]:
     checked = [row for row in answer.rows if row.simulated_s]
     by = f"; {len(checked)} of the best are simulated here too" if checked else ""
-    unknown = ", ".join(assumed(answer))
+    unknown = ", ".join(assumed_lines(answer))
     rough = [
         f" {row.candidate.label}'s form may be off by {row.candidate.error:.0%}."
         for row in answer.rows
@@ -167,42 +172,42 @@ def legend(answer: Answer) -> list[str]:
     ]
 
 
-def assumed(answer: Answer) -> list[str]:
-    return [inputs.words()[name] for name in draws.assumed(answer.known)]
+def assumed_lines(answer: Answer) -> list[str]:
+    return [inputs.words()[name] for name in draws.assumed_inputs(answer.known)]
 
 
-def changes(answer: Answer, kind: str) -> list[str]:
+def change_lines(answer: Answer, kind: str) -> list[str]:
     """The fastest strategy over bandwidths, over numbers of workers, and at half of the bandwidth."""
-    labels = {name: one.label for name, one in candidates().items()}  # a flip may name one that is impossible here
+    labels = {name: one.label for name, one in read_candidates().items()}  # a flip may name one that is impossible here
     now = answer.best(kind).candidate.label
     lines = []
     bandwidth = [("bandwidth", "0.1 to 400 Gbit/s")] if answer.setting.uses_network else []
     for what, reach in (*bandwidth, ("workers", "2 to 128")):
         flips = [flip for flip in answer.flips[kind] if flip.what == what]
         first = labels[flips[0].before] if flips else now
-        places = [bits(flip.at) if what == "bandwidth" else f"{flip.at:.0f} workers" for flip in flips]
+        places = [format_bits(flip.at) if what == "bandwidth" else f"{flip.at:.0f} workers" for flip in flips]
         after = "".join(f"; from {at} on {labels[flip.after]}" for at, flip in zip(places, flips))
         lines.append(f"by {what} ({reach}): {first}{after}.")
     if not bandwidth:
         return lines
     name, seconds = answer.halved[kind]
-    return [*lines, f"at half of this bandwidth: {labels[name]}, {ms(seconds)} ms."]
+    return [*lines, f"at half of this bandwidth: {labels[name]}, {format_ms(seconds)} ms."]
 
 
-def share(row: Row, name: str) -> str:
+def format_share(row: Row, name: str) -> str:
     part = row.step.phases.get(name, 0.0) / row.seconds
     return f"{part:.0%}" if part >= 0.005 else ""
 
 
-def ms(seconds: float) -> str:
+def format_ms(seconds: float) -> str:
     return f"{1e3 * seconds:,.0f}" if seconds >= 0.1 else f"{1e3 * seconds:.3g}"
 
 
-def bits(rate: float) -> str:
+def format_bits(rate: float) -> str:
     return f"{rate / 1e9:.3g} Gbit/s" if rate > 0.9995e9 else f"{rate / 1e6:.3g} Mbit/s"
 
 
-def plain(answer: Answer) -> dict[str, Any]:
+def plain_answer(answer: Answer) -> dict[str, Any]:
     """For --json: seconds, bytes, bits/s; shares from 0 to 1; an infinite ratio (target not reached) is null."""
     setting = answer.setting
     return {
@@ -215,9 +220,9 @@ def plain(answer: Answer) -> dict[str, Any]:
         "latency_s": setting.testbed.alpha_s,
         "computation_s": setting.computation_s,
         "computation_from": answer.load.timed or None,
-        "assumed": assumed(answer),
+        "assumed": assumed_lines(answer),
         "errors": answer.errors,
-        "decision": decision(answer),
+        "decision": format_decision(answer),
         "best": {kind: answer.best(kind).candidate.name for kind in (SYNCHRONOUS, ANY)},
         "strategies": [_row(row, answer) for row in answer.rows],
         "flips": {kind: [vars(flip) for flip in flips] for kind, flips in answer.flips.items()},

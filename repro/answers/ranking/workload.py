@@ -20,7 +20,7 @@ from repro.algorithms.pipeline import profiler
 from repro.algorithms.pipeline.layers import Layer, Profile, tensor_bytes
 from repro.algorithms.pipeline.memory import count_saved
 from repro.answers.ranking import published_models
-from repro.answers.ranking.setting import coarse, slower
+from repro.answers.ranking.setting import coarsen_profile, slow_profile
 from repro.core import own_code
 from repro.core.errors import InputError, unknown_name
 from repro.data.base import WORDS
@@ -54,10 +54,10 @@ class Workload:
 
     def with_seconds(self, seconds: float, source: str) -> Workload:
         """The workload with a forward and backward pass of `seconds`, shared between layers as before."""
-        return replace(self, profile=slower(self.profile, seconds / self.profile.seconds), timed=source)
+        return replace(self, profile=slow_profile(self.profile, seconds / self.profile.seconds), timed=source)
 
 
-def of(model: str, batch: int, shape: Sequence[int] | None = None) -> Workload:
+def workload_of(model: str, batch: int, shape: Sequence[int] | None = None) -> Workload:
     """The workload of FILE.json, FILE.py:Class, or a model's name; InputError for anything else."""
     if model.endswith(".json"):
         return of_profile(Path(model))
@@ -85,7 +85,7 @@ def of_profile(path: Path) -> Workload:
     if not profile.seconds:
         raise InputError(f"{path}: its layers take no time; must have forward_s and backward_s")
     activations = sum(layer.activation_bytes for layer in profile.layers)
-    return Workload(coarse(profile), 0.0, None, activations, f"{profile.source} on {profile.hardware}")
+    return Workload(coarsen_profile(profile), 0.0, None, activations, f"{profile.source} on {profile.hardware}")
 
 
 def _loaded(place: str) -> nn.Module:
@@ -188,7 +188,7 @@ def _traced(module: nn.Module, name: str, batch: int, samples: _Samples) -> Work
     )
     flops = counter.get_total_flops() * (1 + BACKWARD_TO_FORWARD) * scale
     profile = Profile(name, batch, "", tuple(layers), None, None, "estimated", tensor_bytes(x) * scale)
-    return Workload(coarse(profile), flops, matrices, activations.nbytes * scale)
+    return Workload(coarsen_profile(profile), flops, matrices, activations.nbytes * scale)
 
 
 class _Part:
@@ -225,7 +225,7 @@ def _recorded(module: nn.Module, counter: FlopCounterMode) -> Iterator[list[_Par
             part = by_module[id(one)] = _Part(names[id(one)], one)
             parts.append(part)
         part.flops += whole - inner
-        part.nbytes = sum(tensor_bytes(t) for t in tensors(out))
+        part.nbytes = sum(tensor_bytes(t) for t in float_tensors(out))
 
     names = {id(one): name for name, one in module.named_modules()}
     for one in module.modules():
@@ -238,12 +238,12 @@ def _recorded(module: nn.Module, counter: FlopCounterMode) -> Iterator[list[_Par
             handle.remove()
 
 
-def tensors(out: Any) -> list[torch.Tensor]:
+def float_tensors(out: Any) -> list[torch.Tensor]:
     """The floating-point tensors in a module's output."""
     if isinstance(out, torch.Tensor):
         return [out] if out.is_floating_point() else []
     parts = out.values() if isinstance(out, dict) else out if isinstance(out, tuple | list) else ()
-    return [tensor for part in parts for tensor in tensors(part)]
+    return [tensor for part in parts for tensor in float_tensors(part)]
 
 
 def timed_here(model: str, batch: int, shape: Sequence[int] | None, load: Workload) -> Workload:
@@ -255,7 +255,7 @@ def timed_here(model: str, batch: int, shape: Sequence[int] | None, load: Worklo
     def step(size: int) -> float:
         x = samples.made(size, device)
         start = time.perf_counter()
-        sum(out.float().mean() for out in tensors(module(x))).backward()  # type: ignore[union-attr]
+        sum(out.float().mean() for out in float_tensors(module(x))).backward()  # type: ignore[union-attr]
         if device.type == "cuda":
             torch.cuda.synchronize()
         return time.perf_counter() - start

@@ -1,4 +1,4 @@
-"""Build the HTML site of pages and documentation with Sphinx: `build(pages)` makes `<pages>/site/index.html`."""
+"""Build the HTML site of pages and documentation with Sphinx: `build_html_site` makes `<pages>/site/index.html`."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ class Site:
         return self.index.parent / f"{name}.html"
 
 
-def imported() -> None:
+def import_modules() -> None:
     """Import the modules that a build needs, which takes a second."""
     for name in IMPORTED:
         import_module(name)
 
 
 @collecting.rarely()
-def build(pages: Path, checkout: Path = PROJECT) -> Site:
+def build_html_site(pages: Path, checkout: Path = PROJECT) -> Site:
     """Build the site of the Markdown pages in `pages` and of the checkout's documentation in `pages`/site.
 
     Only changed documents are read and written again. A second build of the same folder waits for the first.
@@ -81,7 +81,7 @@ def build(pages: Path, checkout: Path = PROJECT) -> Site:
         if (lock := locks.take_lock(work / "lock", wait_s=WAIT_S)) is None:
             raise InputError(f"{site}: another command is building it")
         with lock:
-            contents = sources.gather(pages, checkout, work / "source", site)
+            contents = sources.gather_sources(pages, checkout, work / "source", site)
             warnings = io.StringIO()
             _enable_loggers()
             with patch_docutils(), docutils_namespace():

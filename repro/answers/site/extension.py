@@ -39,7 +39,7 @@ WORD = re.compile(rf"\b({_word})\b")
 
 
 class Contents(SphinxTransform):
-    """Add the documents below this one to its table of contents (`sources.contents`)."""
+    """Add the documents below this one to its table of contents (`sources.site_contents`)."""
 
     default_priority = 400
 
@@ -96,7 +96,7 @@ class Claims(SphinxTransform):
     @staticmethod
     def _chips(text: nodes.Text) -> None:
         chips: list[nodes.Node] = []
-        for i, part in enumerate(parts(str(text)) or ()):
+        for i, part in enumerate(split_verdicts(str(text)) or ()):
             if i % 2:
                 chips.append(nodes.inline("", part, classes=["verdict", TONES[part]]))
             elif part.strip(" ,"):
@@ -107,7 +107,7 @@ class Claims(SphinxTransform):
             text.parent.replace(text, chips)
 
 
-def parts(text: str) -> list[str] | None:
+def split_verdicts(text: str) -> list[str] | None:
     """A text that begins with verdicts, split: between, verdict, between, verdict, ..., rest; None for other texts."""
     beginning = BEGINNING.match(text)
     if beginning is None:

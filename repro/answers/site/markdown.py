@@ -30,7 +30,7 @@ class Fold(nodes.General, nodes.Element):
     """Content that is hidden until the reader opens its `summary`."""
 
 
-def fold(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+def fold_rule(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     """The only HTML that is not text: the lines from one that opens a fold, as on GitHub, to one that closes it."""
     opening = FOLD.fullmatch(_line(state, start))
     last = next((n for n in range(start + 1, end) if _line(state, n) == FOLD_END), None) if opening else None
@@ -94,6 +94,6 @@ class Parser(MystParser):
     def parse(self, inputstring: str, document: nodes.document) -> None:
         parser = create_md_parser(document.settings.env.myst_config, Renderer)
         parser.disable(list(NOT_HERE))
-        parser.block.ruler.before("paragraph", "fold", fold, {"alt": ["paragraph"]})
+        parser.block.ruler.before("paragraph", "fold", fold_rule, {"alt": ["paragraph"]})
         parser.options["document"] = document
         parser.render(inputstring)

@@ -19,8 +19,9 @@ NO_OVERVIEW = "# Reproductions\n\n`repro report` builds the overview and the pag
 Contents = dict[str, list[tuple[str, list[str]]]]
 
 
-def gather(pages: Path, checkout: Path, source: Path, site: Path) -> Contents:
-    """Update the folder `source`, and remove what is outdated there, with its HTML in `site`; returns `contents`."""
+def gather_sources(pages: Path, checkout: Path, source: Path, site: Path) -> Contents:
+    """Update the folder `source`, and remove what is outdated there, with its HTML in `site`; returns
+    `site_contents`."""
     wanted = dict(_built(pages)) | dict(_documentation(checkout))
     wanted.setdefault(f"{ROOT}.md", NO_OVERVIEW.encode())
     for old in [path for path in source.rglob("*") if path.is_file()]:
@@ -35,7 +36,7 @@ def gather(pages: Path, checkout: Path, source: Path, site: Path) -> Contents:
             path.write_bytes(content)
     documents = {name.removesuffix(".md"): content.decode() for name, content in wanted.items() if name.endswith(".md")}
     built = {page.stem for page in pages.glob("*.md")} | {ROOT}
-    return contents(documents, built)
+    return site_contents(documents, built)
 
 
 def _built(pages: Path) -> Iterator[tuple[str, bytes]]:
@@ -60,7 +61,7 @@ def _documentation(checkout: Path) -> Iterator[tuple[str, bytes]]:
         yield path.relative_to(checkout).as_posix(), text.encode()
 
 
-def contents(documents: dict[str, str], built: set[str]) -> Contents:
+def site_contents(documents: dict[str, str], built: set[str]) -> Contents:
     """Document -> (caption, documents below it): pages in the overview's order, documentation in the order of its list.
 
     `<paper>-claims` and similar pages are below `<paper>`; documents without a link to them come last.

@@ -131,6 +131,10 @@ class Activation:
 
     def _activate(self, round_: int, dimension: int = -1) -> None:
         """Start the round, unless it has started. dimension: of the received activation; -1: the initiator's own."""
+        # P = 8, rank 2 initiates:
+        #   dimension 0   2 -> 3
+        #   dimension 1   2 -> 0   3 -> 1
+        #   dimension 2   2 -> 6   3 -> 7   0 -> 4   1 -> 5
         with self.lock:
             if round_ < self.done:
                 return

@@ -38,6 +38,12 @@ def ring_allreduce_encoded(
     p, me = fabric.size, fabric.rank
     right, left = (me + 1) % p, (me - 1) % p
     blocks = list(blocks)
+    # The block that each of p = 4 ranks sends to its right; + the receiver adds it, = it is complete and replaces:
+    #   hop      0   1   2     0   1   2
+    #   rank 0   0+  3+  2+    1=  0=  3=
+    #   rank 1   1+  0+  3+    2=  1=  0=
+    #   rank 2   2+  1+  0+    3=  2=  1=
+    #   rank 3   3+  2+  1+    0=  3=  2=
     spend_sync(fabric)
     # one buffer for all hops, because new pages would cost more than the addition
     buffers = empty_like(max(blocks, key=len))
@@ -123,6 +129,12 @@ def recursive_doubling_allreduce(fabric: Fabric, vector: torch.Tensor, channel: 
     extra = p - core
     buffer = empty_like(flat)
     cost = reduce_cost(fabric, flat.numel(), NoCodec())
+    # The ranks whose sum each of p = 6 ranks holds (core = 4, extra = 2):
+    #   rank         0       1       2       3       4    5
+    #   before       04      15      2       3       4    5      4 -> 0, 5 -> 1
+    #   distance 1   0145    0145    23      23                  0 <-> 1, 2 <-> 3
+    #   distance 2   all     all     all     all                 0 <-> 2, 1 <-> 3
+    #   after                                        all  all    0 -> 4, 1 -> 5
 
     def left(to: int, distance: int) -> None:
         """A message to rank `to` has left: notify that rank's next partner, at `distance`, if it waits for this."""

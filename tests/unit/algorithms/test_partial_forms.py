@@ -8,8 +8,8 @@ from repro.algorithms.pipeline.layers import Layer, Profile
 from repro.algorithms.timing.collective_forms import recursive_doubling
 from repro.algorithms.timing.partial_forms import partial_step
 from repro.answers.ranking import forms, simulate
-from repro.answers.ranking.candidates import candidates
-from repro.answers.ranking.setting import Setting, cluster
+from repro.answers.ranking.candidates import read_candidates
+from repro.answers.ranking.setting import Setting, cluster_entries
 from repro.experiment.testbeds import testbed_of as bed_of
 
 N = 40_000_000  # bytes; 0.32 s at 1 Gbit/s
@@ -19,8 +19,10 @@ def steps(name, p, computation, **entries):
     """(the form's, the simulator's) seconds of a model of one layer on a link of 1 Gbit/s."""
     layer = Layer("layer", computation / 3, 2 * computation / 3, 1e4, N)
     profile = Profile("a layer", 32, "", (layer,), None, None, "made up", 1e4)
-    where = Setting(profile, p, bed_of(cluster())).with_entries(beta_s_per_byte=8e-9, **entries)
-    return forms.step(candidates()[name], where).seconds, simulate.step(candidates()[name], where).seconds
+    where = Setting(profile, p, bed_of(cluster_entries())).with_entries(beta_s_per_byte=8e-9, **entries)
+    return forms.closed_form_step(read_candidates()[name], where).seconds, simulate.simulate_step(
+        read_candidates()[name], where
+    ).seconds
 
 
 @pytest.mark.parametrize("p", [3, 5, 6, 7, 9, 12, 15])

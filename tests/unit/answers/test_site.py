@@ -13,8 +13,8 @@ from bs4 import BeautifulSoup
 
 from repro.answers.claims import verdict
 from repro.answers.site import markdown, sources
-from repro.answers.site.build import build
-from repro.answers.site.extension import TONES, parts
+from repro.answers.site.build import build_html_site
+from repro.answers.site.extension import TONES, split_verdicts
 from repro.core.errors import InputError
 from repro.core.paths import PROJECT
 from tests.reports.data.undrawn import PIXEL
@@ -63,7 +63,7 @@ def read(path: Path) -> BeautifulSoup:
 def site(tmp_path_factory):
     overview = "# Overview\n\n[First](other.md), [second](paper.md)\n"
     pages = {"index.md": overview, "paper.md": PAPER, "paper-claims.md": CLAIMS, "other.md": "# Another\n"}
-    return build(put(tmp_path_factory.mktemp("site"), pages), NOWHERE)
+    return build_html_site(put(tmp_path_factory.mktemp("site"), pages), NOWHERE)
 
 
 def test_pages_are_in_the_order_of_the_overview_and_claims_below_their_paper(site):
@@ -99,7 +99,11 @@ def test_verdicts_are_chips_and_tables_of_claims_can_be_filtered(site):
 def test_every_verdict_has_a_tone_with_readable_contrast():
     answers = {value for name, value in vars(verdict).items() if name.isupper() and isinstance(value, str)}
     assert answers <= set(TONES)
-    assert parts("open (3 of 4)") == ["", "open", " (3 of 4)"] and parts("reopen") is None and parts("openly") is None
+    assert (
+        split_verdicts("open (3 of 4)") == ["", "open", " (3 of 4)"]
+        and split_verdicts("reopen") is None
+        and split_verdicts("openly") is None
+    )
     styles = (PROJECT / "repro/answers/site/static/site.css").read_text()
     colours = dict(re.findall(r"\.verdict\.(\w+) \{ (.*?) \}", styles))
     assert set(colours) == set(TONES.values())
@@ -128,13 +132,13 @@ def test_nothing_comes_from_the_network(site):
 
 def test_only_changed_pages_are_built_again_and_old_ones_are_removed(tmp_path):
     pages = put(tmp_path, {"a.md": "# A\n", "b.md": "# B\n", "c.md": "# C\n"})
-    before = build(pages, NOWHERE)
+    before = build_html_site(pages, NOWHERE)
     times = {name: before.page(name).stat().st_mtime_ns for name in "abc"}
     (pages / "b.md").write_text("# B\n\nmore\n")
-    build(pages, NOWHERE)
+    build_html_site(pages, NOWHERE)
     assert [name for name in "abc" if before.page(name).stat().st_mtime_ns != times[name]] == ["b"]
     (pages / "c.md").unlink()
-    build(pages, NOWHERE)
+    build_html_site(pages, NOWHERE)
     assert not before.page("c").exists() and "c.html" not in before.page("a").read_text()
 
 
@@ -153,7 +157,7 @@ def committed(tmp_path_factory):
     pages = tmp_path_factory.mktemp("committed") / "pages"
     shutil.copytree(PROJECT / "reports" / "out", pages)
     (pages / "wide.md").write_text(f"{WIDE}\n```\n{'x' * 300}\n```\n")
-    return build(pages)
+    return build_html_site(pages)
 
 
 def test_the_documentation_has_no_warning_and_all_its_links_live(committed):
@@ -221,7 +225,7 @@ def hostile(tmp_path_factory):
     pages |= {f"link{i}.md": f"# P\n\n## There\n\n[text]({link})\n" for i, link in enumerate(LINKS)}
     pages |= {"folded.md": FOLDED, "unfolded.md": UNFOLDED, "settings.md": SETTINGS}
     markdown.LOGGER.logger.disabled = True  # as MLflow's migrations leave it
-    return build(put(folder / "pages", pages), NOWHERE)
+    return build_html_site(put(folder / "pages", pages), NOWHERE)
 
 
 def test_text_is_text(hostile):
@@ -256,7 +260,7 @@ def test_links_lead_to_the_web_or_beside_the_page(hostile):
 def test_an_unwritable_folder_is_an_error_of_one_line(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot write") as caught:
-        build(tmp_path / "file")
+        build_html_site(tmp_path / "file")
     assert "\n" not in str(caught.value)
 
 
@@ -264,7 +268,7 @@ def test_the_contents_of_documents():
     documents = {"index": "# I\n\n[b](b.md) [w](https://a.org/b.md)", "a": "", "b": "", "b-claims": "", "c-d": "",
                  "docs/README": "| [z](z.md) | [C](../CONTRIBUTING.md#x) |", "docs/a": "", "docs/z": "",
                  "CONTRIBUTING": ""}  # fmt: skip
-    assert sources.contents(documents, {"index", "a", "b", "b-claims", "c-d"}) == {
+    assert sources.site_contents(documents, {"index", "a", "b", "b-claims", "c-d"}) == {
         "b": [("", ["b-claims"])],
         "index": [("Results", ["b", "a", "c-d"]),
                   ("Documentation", ["docs/README", "docs/z", "CONTRIBUTING", "docs/a"])],

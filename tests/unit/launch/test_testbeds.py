@@ -16,7 +16,7 @@ from repro import models
 from repro.algorithms.pipeline.layers import Layer, Profile
 from repro.algorithms.timing import collective_forms
 from repro.answers.ranking import simulate
-from repro.answers.ranking.candidates import candidates
+from repro.answers.ranking.candidates import read_candidates
 from repro.answers.ranking.setting import Setting
 from repro.core.errors import FaultError, InputError
 from repro.experiment import config, files, testbeds
@@ -239,6 +239,7 @@ def test_where_the_reason_is_that_no_two_messages_share_a_link_times_are_the_sam
     for name, workers in product(("ddp", "allreduce", *used), (4, 8)):
         setting = Setting(profile, workers, bed, late=late).with_entries(**costs)
         shared, in_turn = (
-            simulate.step(candidates()[name], setting.with_entries(fair=fair)).seconds for fair in (True, False)
+            simulate.simulate_step(read_candidates()[name], setting.with_entries(fair=fair)).seconds
+            for fair in (True, False)
         )
         assert shared == pytest.approx(in_turn, rel=1e-5), name

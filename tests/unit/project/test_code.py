@@ -143,7 +143,9 @@ def test_out_comes_before_the_variable(tmp_path, monkeypatch, capsys):
     built = []
     monkeypatch.setenv("REPRO_REPORTS", str(tmp_path / "variable"))
     monkeypatch.setattr(pages_build, "build", lambda paper, out, **_: built.append((paper, out)) or [])
-    monkeypatch.setattr(site_build, "build", lambda out: built.append(out) or Site(out / "site" / "index.html", []))
+    monkeypatch.setattr(
+        site_build, "build_html_site", lambda out: built.append(out) or Site(out / "site" / "index.html", [])
+    )
     assert main(["report", "baselines", "--out", str(tmp_path / "out")]) == 0
     assert built == [("baselines", tmp_path / "out"), tmp_path / "out"]
     site = tmp_path / "out" / "site"

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from repro.answers.ranking import emulated
-from repro.answers.ranking.against import Emulated, contests
+from repro.answers.ranking.against import Emulated, find_contests
 from repro.answers.ranking.candidates import SYNCHRONOUS
 from repro.core.paths import reference_root
 from repro.records import catalogue
@@ -48,8 +48,8 @@ def test_runs_that_no_candidate_represents_have_no_row(run):
 
 def test_a_contest_is_between_strategies_in_one_place():
     rows = [row("ddp", 1.0, 1.0), row("ps", 2.0, 0.9), row("topk", 2.05, 3.0)]
-    (contest,) = contests([*rows, replace(rows[0], workers=8)])
+    (contest,) = find_contests([*rows, replace(rows[0], workers=8)])
     assert contest.fastest.candidate == "ddp" and contest.named.candidate == "ps" and not contest.right
     assert sorted(contest.pairs) == [False, True]  # ps and topk tie as emulated
-    (exact,) = contests(rows, SYNCHRONOUS)
+    (exact,) = find_contests(rows, SYNCHRONOUS)
     assert len(exact.rows) == 2

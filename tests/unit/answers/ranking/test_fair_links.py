@@ -8,13 +8,13 @@ import pytest
 
 from repro.algorithms.pipeline.layers import Layer, Profile
 from repro.answers.ranking import forms, simulate, workload
-from repro.answers.ranking.candidates import candidates
-from repro.answers.ranking.setting import Setting, cluster
+from repro.answers.ranking.candidates import read_candidates
+from repro.answers.ranking.setting import Setting, cluster_entries
 from repro.experiment.testbeds import testbed_of as bed_of
 
 
 def setting(profile, workers, bits, **entries):
-    return Setting(profile, workers, bed_of(cluster())).with_entries(beta_s_per_byte=8 / bits, **entries)
+    return Setting(profile, workers, bed_of(cluster_entries())).with_entries(beta_s_per_byte=8 / bits, **entries)
 
 
 def equal_layers(elements):
@@ -23,7 +23,7 @@ def equal_layers(elements):
 
 
 def simulated(name, where):
-    return simulate.step(candidates()[name], where).seconds
+    return simulate.simulate_step(read_candidates()[name], where).seconds
 
 
 @pytest.mark.parametrize("name", ["ps", "ps_after", "ps_separate"])
@@ -33,10 +33,10 @@ def test_one_element_more_costs_a_sharded_server_next_to_nothing(name):
 
 
 def test_the_simulator_orders_strategies_as_the_closed_forms_do():
-    load = workload.of("alexnet", 32).with_seconds(0.1, "given")
+    load = workload.workload_of("alexnet", 32).with_seconds(0.1, "given")
     where, names = setting(load.profile, 3, 6.76e9), ("ps", "ps_after", "ddp", "allreduce")
     by_code = {name: simulated(name, where) for name in names}
-    by_form = {name: forms.step(candidates()[name], where).seconds for name in names}
+    by_form = {name: forms.closed_form_step(read_candidates()[name], where).seconds for name in names}
     assert sorted(names, key=by_code.get) == sorted(names, key=by_form.get)
     assert by_code == pytest.approx(by_form, rel=0.03)
 
@@ -54,5 +54,5 @@ def test_less_latency_never_makes_a_server_slower(name):
 def test_a_server_s_form_counts_the_latency_of_every_pull(name, workers):
     layers = tuple(Layer(f"layer{n}", 1e-4, 2e-4, 1e4, 40_000) for n in range(24))
     where = setting(Profile("small layers", 32, "", layers, None, None, "estimated", 1e4), workers, 1e10, alpha_s=1e-3)
-    form = forms.step(candidates()[name], where).seconds
+    form = forms.closed_form_step(read_candidates()[name], where).seconds
     assert form == pytest.approx(simulated(name, where), rel=0.02)

@@ -8,11 +8,11 @@ import pytest
 
 from repro.answers.ranking import emulated, headlines, published
 from repro.answers.ranking import map as maps
-from repro.answers.ranking.against import Compared, contests
-from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, candidates
-from repro.answers.ranking.cells import Cell, as_csv, borders, from_csv
+from repro.answers.ranking.against import Compared, find_contests
+from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, read_candidates
+from repro.answers.ranking.cells import Cell, as_csv, find_borders, from_csv
 from repro.answers.ranking.flips import BETTER
-from repro.answers.ranking.forms import seconds
+from repro.answers.ranking.forms import step_seconds
 from repro.answers.ranking.simulate import Step
 from repro.cli.main import main
 from repro.cli.recommend import cmd_map
@@ -34,9 +34,9 @@ def test_the_map_has_every_setting_once(shown):
 def test_the_committed_map_is_what_the_closed_forms_give(shown, kind):
     base = maps.of_model()
     for cell in [cell for cell in shown if cell.by == "form" and cell.kind == kind and cell.workers == 8][::23]:
-        times = seconds(candidates(), maps.setting(base, cell.gbit, cell.ratio, cell.workers, cell.late))
+        times = step_seconds(read_candidates(), maps.cell_setting(base, cell.gbit, cell.ratio, cell.workers, cell.late))
         assert times[cell.best] == pytest.approx(cell.seconds, rel=1e-4)
-        least = min(times[name] for name in times if candidates()[name].counts(kind))
+        least = min(times[name] for name in times if read_candidates()[name].counts(kind))
         assert cell.seconds <= (1 + BETTER) * least * (1 + 1e-4)
 
 
@@ -49,7 +49,7 @@ def test_a_border_is_where_a_neighbour_has_another_winner():
     grid = [low, middle, high, *rest]
     column = [Cell(one.gbit, ratio, *one.place[2:], one.best, 1.0, "ddp", 0.5)
               for one in grid for ratio in maps.RATIOS if ratio != 1.0]  # fmt: skip
-    assert {one.gbit for one in maps.borders([*grid, *column])} == {0.3, 1.0}
+    assert {one.gbit for one in maps.border_cells([*grid, *column])} == {0.3, 1.0}
 
 
 def test_cells_survive_being_written_and_read(shown):
@@ -57,7 +57,7 @@ def test_cells_survive_being_written_and_read(shown):
 
 
 def test_published_settings_have_different_names():
-    settings = published.settings()
+    settings = published.published_settings()
     assert settings and len({one.id for one in settings}) == len(settings)
 
 
@@ -67,18 +67,18 @@ def test_the_named_strategy_is_right_within_a_twentieth_of_the_best():
             Compared("a", "b", "c", 4, 1.0, name, name, was, at, at, at)
             for name, at, was in zip(("ddp", "ps"), predicted, measured)
         ]
-        (contest,) = contests(rows)
+        (contest,) = find_contests(rows)
         return contest
 
     assert judged((2.0, 1.0), (100.0, 50.0)).right
     assert not judged((1.0, 2.0), (100.0, 50.0)).right
     assert judged((1.0, 2.0), (100.0, 96.0)).right  # a tie
-    assert not contests([Compared("a", "b", "c", 4, 1.0, "ddp", "ddp", 1.0, 1.0, 1.0, 1.0)])
+    assert not find_contests([Compared("a", "b", "c", 4, 1.0, "ddp", "ddp", 1.0, 1.0, 1.0, 1.0)])
 
 
 def test_a_published_setting_is_compared_with_its_own_computation_and_network():
-    setting = next(one for one in published.settings() if one.id == "survey-10g-8-resnet50")
-    rows = {row.candidate: row for row in published.compare(setting)}
+    setting = next(one for one in published.published_settings() if one.id == "survey-10g-8-resnet50")
+    rows = {row.candidate: row for row in published.compare_measured(setting)}
     most = setting.workers * setting.single_per_s
     assert all(0 < row.low <= row.predicted <= row.high and row.predicted <= most for row in rows.values())
     assert rows["ddp"].predicted > rows["allreduce"].predicted
@@ -87,11 +87,11 @@ def test_a_published_setting_is_compared_with_its_own_computation_and_network():
 def test_of_simulated_strategies_that_tie_the_simplest_is_named(monkeypatch):
     cell = Cell(1.0, 1.0, 4, 0.0, SYNCHRONOUS, "ps", 1.0, "ddp", 0.02)
     times = {"ps": 1.0, "ddp": 1.0 + BETTER / 2}
-    monkeypatch.setattr(maps.simulate, "step", lambda one, where: Step(times[one.name], {}))
-    found = maps.simulated(maps.of_model(), cell)
+    monkeypatch.setattr(maps.simulate, "simulate_step", lambda one, where: Step(times[one.name], {}))
+    found = maps.simulate_cell(maps.of_model(), cell)
     assert (found.best, found.second, found.agrees, found.margin) == ("ddp", "ps", False, 0.0)
     times["ddp"] = 2.0
-    found = maps.simulated(maps.of_model(), cell)
+    found = maps.simulate_cell(maps.of_model(), cell)
     assert (found.best, found.second, found.agrees, found.margin) == ("ps", "ddp", True, pytest.approx(1.0))
 
 
@@ -100,16 +100,16 @@ def test_a_border_has_its_strategies_and_where_it_lies():
         return Cell(gbit, ratio, 4, 0.0, ANY, best, 1.0, "ddp", 0.1)
 
     grid = [cell(gbit, ratio, "topk" if gbit == 1.0 else "ddp") for gbit in (1.0, 4.0) for ratio in (0.5, 1.0)]
-    (border,) = borders(grid, ANY)
+    (border,) = find_borders(grid, ANY)
     assert (border.along, border.before, border.after, border.cells) == ("gbit", "topk", "ddp", 2)
     assert border.at == pytest.approx(2.0)
 
 
 def test_the_map_makes_its_folder_and_refuses_a_file(monkeypatch, tmp_path):
-    monkeypatch.setattr(maps, "build", lambda simulations, say: [])
-    monkeypatch.setattr(published, "settings", list)
+    monkeypatch.setattr(maps, "build_map", lambda simulations, say: [])
+    monkeypatch.setattr(published, "published_settings", list)
     monkeypatch.setattr(headlines, "HEADLINES", ())
-    monkeypatch.setattr(emulated, "rows", list)
+    monkeypatch.setattr(emulated, "emulated_rows", list)
     main(["map", "--out", str(tmp_path / "new" / "folder")])
     assert from_csv(Cell, (tmp_path / "new" / "folder" / "map.csv").read_text()) == []
     (tmp_path / "file").write_text("")

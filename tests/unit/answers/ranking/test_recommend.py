@@ -13,9 +13,9 @@ from repro import models
 from repro.algorithms.pipeline import profile as profiles
 from repro.algorithms.pipeline.layers import Layer, Profile
 from repro.answers.ranking import answer, forms, question, simulate, text, workload
-from repro.answers.ranking.candidates import candidates
+from repro.answers.ranking.candidates import read_candidates
 from repro.answers.ranking.flips import Flip
-from repro.answers.ranking.setting import Setting, cluster, coarse
+from repro.answers.ranking.setting import Setting, cluster_entries, coarsen_profile
 from repro.core.errors import InputError
 from repro.experiment.testbeds import testbed_of as bed_of
 
@@ -28,12 +28,12 @@ TIMES = (
 )
 APART = {"pipedream": 0.4, "one_f_one_b_flush": 0.06}  # PipeDream's form is its authors' cost model
 
-MODELLED = [name for name, one in candidates().items() if one.modelled]
+MODELLED = [name for name, one in read_candidates().items() if one.modelled]
 
 
 def setting(workers=4, bits=1e10, **more):
     more = {"matrices": tuple((256, round(one.parameter_bytes / 1024)) for one in LAYERS)} | more
-    return Setting(PROFILE, workers, bed_of(cluster()), **more).with_entries(beta_s_per_byte=8 / bits)
+    return Setting(PROFILE, workers, bed_of(cluster_entries()), **more).with_entries(beta_s_per_byte=8 / bits)
 
 
 LOAD = workload.Workload(PROFILE, 1e9, None, 1e8, "given")
@@ -41,17 +41,17 @@ LOAD = workload.Workload(PROFILE, 1e9, None, 1e8, "given")
 
 def rows(known, most=None):
     """The ranked rows for eight workers, without flips."""
-    return answer.rank(setting(8), LOAD, known, most, chosen=candidates(), simulating=False).rows
+    return answer.rank_strategies(setting(8), LOAD, known, most, chosen=read_candidates(), simulating=False).rows
 
 
 def seconds(name, where):
-    return forms.step(candidates()[name], where).seconds
+    return forms.closed_form_step(read_candidates()[name], where).seconds
 
 
 @pytest.mark.parametrize("name", MODELLED)
 @pytest.mark.parametrize("bits", BITS)
 def test_the_closed_form_agrees_with_the_simulator(name, bits):
-    simulated = simulate.step(candidates()[name], setting(bits=bits)).seconds
+    simulated = simulate.simulate_step(read_candidates()[name], setting(bits=bits)).seconds
     assert seconds(name, setting(bits=bits)) == pytest.approx(simulated, rel=APART.get(name, 0.02))
 
 
@@ -60,17 +60,19 @@ def test_1f1b_hides_the_stages_behind_a_slow_one_in_the_middle():
                    for n, one in enumerate(LAYERS[:5]))  # fmt: skip
     where = replace(setting(5, 1e11), profile=replace(PROFILE, layers=layers))
     for name in ("gpipe", "one_f_one_b_flush"):
-        assert seconds(name, where) == pytest.approx(simulate.step(candidates()[name], where).seconds, rel=1e-3)
+        assert seconds(name, where) == pytest.approx(
+            simulate.simulate_step(read_candidates()[name], where).seconds, rel=1e-3
+        )
     assert seconds("one_f_one_b_flush", where) < 0.95 * seconds("gpipe", where)
 
 
 @pytest.mark.parametrize("name", MODELLED)
 def test_a_late_worker_costs_as_much_as_in_the_simulator(name):
     late = setting(late=1.0)
-    assert seconds(name, late) == pytest.approx(simulate.step(candidates()[name], late).seconds, rel=0.1)
+    assert seconds(name, late) == pytest.approx(simulate.simulate_step(read_candidates()[name], late).seconds, rel=0.1)
 
 
-@pytest.mark.parametrize("name", candidates())
+@pytest.mark.parametrize("name", read_candidates())
 def test_more_bandwidth_never_makes_a_step_longer(name):
     times = [seconds(name, setting(8, bits)) for bits in (1e8, 1e9, 1e10, 1e11)]
     assert times == sorted(times, reverse=True)
@@ -78,7 +80,11 @@ def test_more_bandwidth_never_makes_a_step_longer(name):
 
 @pytest.mark.parametrize(
     "name",
-    [name for name, one in candidates().items() if one.keeps == "synchronous" and one.form in ("allreduce", "buckets")],
+    [
+        name
+        for name, one in read_candidates().items()
+        if one.keeps == "synchronous" and one.form in ("allreduce", "buckets")
+    ],
 )
 def test_one_worker_is_plain_sgd(name):
     where = setting(1)
@@ -95,7 +101,7 @@ def test_the_order_does_not_depend_on_the_unit_of_time():
         **{name: 1000 * value for name, value in times.items()},
         **{kind: {name: 1000 * value for name, value in costs.items()} for kind, costs in coded.items()},
     )
-    for name in candidates():
+    for name in read_candidates():
         assert seconds(name, slow) == pytest.approx(1000 * seconds(name, usual), rel=1e-6)
 
 
@@ -109,8 +115,8 @@ def test_the_interval_is_wider_where_less_is_given():
 
 def test_an_interval_holds_nine_in_ten_of_the_draws():
     where = setting(8)
-    points = {name: forms.step(one, where) for name, one in candidates().items()}
-    at, _ = answer.at_draws(candidates(), points, where, [])
+    points = {name: forms.closed_form_step(one, where) for name, one in read_candidates().items()}
+    at, _ = answer.at_draws(read_candidates(), points, where, [])
     for row in rows([]):
         inside = [row.low_s <= seconds <= row.high_s for seconds in at[row.candidate.name]]
         assert 0.85 <= sum(inside) / len(inside) < 1, row.candidate.name
@@ -125,7 +131,7 @@ def test_several_gpus_of_a_machine_share_its_network_card():
 
 def test_a_coarse_profile_keeps_the_sums():
     fine = replace(PROFILE, layers=LAYERS * 6)
-    rough = coarse(fine)
+    rough = coarsen_profile(fine)
     assert len(rough.layers) < len(fine.layers)
     assert rough.seconds == pytest.approx(fine.seconds)
     assert sum(one.parameter_bytes for one in rough.layers) == sum(one.parameter_bytes for one in fine.layers)
@@ -149,8 +155,8 @@ def test_a_users_module_is_profiled_and_answered(tmp_path, monkeypatch):
     )
     found = answer.recommend(f"{file}:Net", "1g", 2, batch=4, shape=(32,))
     assert found.load.parameters == 32 * 64 + 64 + 64 * 8 + 8
-    assert "timed on this machine" in text.words(found)
-    assert json.loads(json.dumps(text.plain(found), allow_nan=False))["best"]["synchronous"] in candidates()
+    assert "timed on this machine" in text.format_answer(found)
+    assert json.loads(json.dumps(text.plain_answer(found), allow_nan=False))["best"]["synchronous"] in read_candidates()
     with pytest.raises(InputError, match="--input"):
         answer.recommend(f"{file}:Net", "1g", 2, shape=(7,))
     with pytest.raises(InputError, match=r"'Other'; valid: Net"):
@@ -159,7 +165,7 @@ def test_a_users_module_is_profiled_and_answered(tmp_path, monkeypatch):
 
 def test_a_profiles_file_keeps_its_seconds(tmp_path):
     profiles.write_profile(tmp_path / "a.json", PROFILE)
-    load = workload.of(str(tmp_path / "a.json"), 32)
+    load = workload.workload_of(str(tmp_path / "a.json"), 32)
     assert load.profile.seconds == pytest.approx(PROFILE.seconds) and "estimated" in load.timed
 
 
@@ -194,12 +200,12 @@ def test_wrong_input_is_refused_in_one_line(wrong, message):
 def test_a_file_that_is_no_profile_is_refused(tmp_path):
     (tmp_path / "no.json").write_text("[1, 2]")
     with pytest.raises(InputError, match=r"no\.json"):
-        workload.of(str(tmp_path / "no.json"), 32)
+        workload.workload_of(str(tmp_path / "no.json"), 32)
 
 
 def test_the_words_show_the_best_rows_or_all():
-    ranked = answer.rank(setting(8), LOAD, ["computation"], simulating=False)
-    few, every_row = text.words(ranked), text.words(ranked, True)
+    ranked = answer.rank_strategies(setting(8), LOAD, ["computation"], simulating=False)
+    few, every_row = text.format_answer(ranked), text.format_answer(ranked, True)
     assert "--all" in few and len(few.splitlines()) < len(every_row.splitlines())
     assert all(row.candidate.label in every_row for row in ranked.rows)
     assert ranked.best("synchronous").candidate.label in few
@@ -208,16 +214,16 @@ def test_the_words_show_the_best_rows_or_all():
 def test_a_flip_may_name_a_strategy_that_is_impossible_here():
     few = LAYERS[:3]  # no pipeline of four stages
     where = replace(setting(4), profile=replace(PROFILE, layers=few))
-    ranked = answer.rank(where, LOAD, [], simulating=False)
+    ranked = answer.rank_strategies(where, LOAD, [], simulating=False)
     assert "gpipe" not in [row.candidate.name for row in ranked.rows]
     gpipe = Flip("workers", 4, "gpipe", "ddp")
-    words = text.words(replace(ranked, flips={kind: [gpipe] for kind in ranked.flips}))
+    words = text.format_answer(replace(ranked, flips={kind: [gpipe] for kind in ranked.flips}))
     assert "by workers (2 to 128): GPipe; from 4 workers on DDP." in words
 
 
 @pytest.mark.parametrize("name", models.model_names())
 def test_every_listed_model_has_a_workload(name):
-    load = workload.of(name, 2)
+    load = workload.workload_of(name, 2)
     assert load.parameters and load.flops and load.profile.model == name
 
 
@@ -228,7 +234,7 @@ def test_a_module_whose_forward_pass_needs_values_is_traced_on_the_cpu(tmp_path)
         "    def __init__(self):\n        super().__init__()\n        self.a = nn.Linear(32, 8)\n"
         "    def forward(self, x):\n        h = self.a(x)\n        return h * 2 if h.sum().item() > 1e9 else h\n"
     )
-    assert workload.of(f"{file}:Net", 4, (32,)).parameters == 32 * 8 + 8
+    assert workload.workload_of(f"{file}:Net", 4, (32,)).parameters == 32 * 8 + 8
 
 
 def test_parameters_of_modules_that_are_not_called_are_counted():
@@ -252,13 +258,13 @@ class Net(nn.Module):
 
 def test_tied_weights_of_a_users_module_count_once(tmp_path):
     (tmp_path / "tied_net.py").write_text(TIED)
-    load = workload.of(f"{tmp_path / 'tied_net.py'}:Net", 4)
+    load = workload.workload_of(f"{tmp_path / 'tied_net.py'}:Net", 4)
     assert load.parameters == 100 * 16 and load.matrices == ((100, 16),)
 
 
 def answer_of(shares, seconds):
     """An answer whose rows are the fastest of all in these shares of the draws."""
-    ranked = answer.rank(setting(8), LOAD, ["computation"], simulating=False)
+    ranked = answer.rank_strategies(setting(8), LOAD, ["computation"], simulating=False)
     rows = [replace(row, step=simulate.Step(seconds[row.candidate.name], {"computation": 0.0}),
                     fastest={"any": share, "synchronous": share})
             for row in ranked.rows for share in [shares.get(row.candidate.name)] if share is not None]  # fmt: skip
@@ -273,29 +279,30 @@ def test_the_fastest_is_the_one_that_is_so_in_most_draws():
 def test_a_tie_names_the_simplest_and_then_the_others():
     tied = answer_of({"gpipe": 0.9, "ps": 0.88, "ddp": 0.85}, {"gpipe": 1.0, "ps": 1.001, "ddp": 1.002})
     assert [row.candidate.name for row in tied.ties("synchronous")] == ["ddp", "ps", "gpipe"]
-    line = text.decision(tied)
+    line = text.format_decision(tied)
     assert line.startswith("Use DDP.") and "sharded server, layer by layer; GPipe" in line
 
 
 def test_in_one_machine_the_answer_says_that_bandwidth_is_not_used():
     (slow, load, known, notes), (fast, *_) = (
-        question.of("resnet20", bandwidth, 4, None, 4, 10.0, None, 32, None, None) for bandwidth in ("10m", "100g")
+        question.parse_question("resnet20", bandwidth, 4, None, 4, 10.0, None, 32, None, None)
+        for bandwidth in ("10m", "100g")
     )
-    assert forms.seconds(candidates(), slow) == forms.seconds(candidates(), fast)
-    words = text.words(answer.rank(slow, load, known, notes=notes, simulating=False))
+    assert forms.step_seconds(read_candidates(), slow) == forms.step_seconds(read_candidates(), fast)
+    words = text.format_answer(answer.rank_strategies(slow, load, known, notes=notes, simulating=False))
     assert "bandwidth and latency between machines are not used" in words and "by bandwidth" not in words
 
 
 def test_the_candidates_that_are_simulated_do_not_depend_on_the_time_it_takes(monkeypatch):
-    points = {name: forms.step(one, setting(4)) for name, one in candidates().items()}
+    points = {name: forms.closed_form_step(one, setting(4)) for name, one in read_candidates().items()}
     clock = iter(range(0, 10**9, 1000))
-    chosen = list(answer.simulate_best(candidates(), points, setting(4)))
+    chosen = list(answer.simulate_best(read_candidates(), points, setting(4)))
     monkeypatch.setattr("time.perf_counter", lambda: next(clock))
-    assert list(answer.simulate_best(candidates(), points, setting(4))) == chosen != []
+    assert list(answer.simulate_best(read_candidates(), points, setting(4))) == chosen != []
 
 
 def test_only_candidates_that_the_forms_cannot_tell_apart_are_simulated():
-    points = {name: simulate.Step(1.0 + 0.2 * n, {}) for n, name in enumerate(candidates())}
-    assert answer.undecided(candidates(), points, "any") == []
+    points = {name: simulate.Step(1.0 + 0.2 * n, {}) for n, name in enumerate(read_candidates())}
+    assert answer.undecided_candidates(read_candidates(), points, "any") == []
     points["horovod"] = simulate.Step(points["ddp"].seconds * 1.01, {})
-    assert answer.undecided(candidates(), points, "synchronous") == ["ddp", "horovod"]
+    assert answer.undecided_candidates(read_candidates(), points, "synchronous") == ["ddp", "horovod"]

@@ -15,7 +15,7 @@ from functools import lru_cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_type_hints
 
 from repro.core import error_location, own_code
 from repro.core.errors import InputError, ReproError, unknown_name
@@ -151,6 +151,17 @@ class Registry:
         check_names(f"{self.kind} {name}", values, self.defaults(name))
         return dict(values)
 
+    def option_annotations(self, name: str) -> dict[str, Any]:
+        """option -> its annotation with metadata, of the options of a plugin that declares any in a readable way."""
+        plugin = self.load(name)
+        declared = getattr(plugin, "Options", None) or getattr(plugin, "build", None)  # `build`: of a model
+        try:
+            if declared is None:
+                return importlib.import_module(f"{self.package}._options").option_annotations(name)
+            return get_type_hints(declared, include_extras=True)
+        except (NameError, TypeError, AttributeError):  # a user's annotations for type checkers only
+            return {}
+
     def defaults(self, name: str) -> dict[str, Any]:
         """The default configuration of a plugin, without its name."""
         try:
@@ -191,6 +202,7 @@ HOMES = {
     "dataset": "repro.data",
     "imbalance": "repro.algorithms.imbalance",
     "metric": "repro.training.evaluation.metrics",
+    "configuration": "repro.experiment.schema",
     "launcher": "repro.launch",
     "fabric": "repro.fabric",
 }

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from repro.core.errors import InputError, NotHere
 from repro.core.fields import check_fields
-from repro.core.registry import TRAIN
+from repro.core.registry import PLUGINS, TRAIN
 from repro.experiment import config as configs
 from repro.experiment import draws, grid
 from repro.experiment.compose import Composer
@@ -17,6 +17,7 @@ from repro.experiment.schema import RunConfig
 from repro.experiment.testbeds import Modelled
 from repro.experiment.validate import check
 from repro.records import variants
+from repro.records.configured import minor_paths
 
 PROFILER = "profiler"  # the program of the run that `profile_steps` adds
 
@@ -87,7 +88,8 @@ class Point:
         config = settled(check_fields(RunConfig, composer.compose(by_user, ours) | labels))
         ranks = check(config)
         differing = changed(config, [*variant.overrides, *conditions, *variant.swept], plain, composer)
-        return cls(experiment, config.model_copy(update={"changed": differing}), ranks)
+        minor = [*minor_paths({group: getattr(config, group).roles() for group in PLUGINS})]
+        return cls(experiment, config.model_copy(update={"changed": differing, "minor": minor}), ranks)
 
     def run(self, config: RunConfig, seed: int) -> Run:
         seeded = config.model_copy(update={"seed": seed})

@@ -87,9 +87,9 @@ def keyed(config: RunConfig) -> dict[str, Any]:
     if config.draws:  # their number does not count: more draws extend the same sweep
         parts["inputs"] = draws.described(config)
     for part, plugin in (("strategy", config.strategy), ("model", config.model), ("dataset", config.dataset)):
-        parts[part] = plugin.changed()
+        parts[part] = plugin.keyed()
     if config.imbalance.name != home_module("imbalance").NONE:
-        parts["imbalance"] = config.imbalance.changed()
+        parts["imbalance"] = config.imbalance.keyed()
     delays, files = home_module("imbalance").delays_checksum(config), _files(config)
     return parts | ({"delays": delays} if delays else {}) | ({"files": files} if files else {})
 

@@ -11,6 +11,7 @@ from pydantic import PlainSerializer, PlainValidator, ValidationInfo
 from repro.core.errors import InputError
 from repro.core.fields import type_adapter
 from repro.core.registry import PLUGINS
+from repro.records.configured import Role, declared_role
 
 CHECKED: dict[str, Any] = {}  # validation context of a configuration that was checked before
 
@@ -38,10 +39,23 @@ class Plugin:
         kind: type = type(self.options)
         return type_adapter(kind).dump_python(self.options, mode="json")
 
-    def changed(self) -> dict[str, Any]:
-        """Name and options as plain data, without options at their defaults."""
-        defaults = PLUGINS[self.group].defaults(self.name)
-        return {name: value for name, value in self.plain().items() if name not in defaults or value != defaults[name]}
+    def roles(self) -> dict[str, Role]:
+        """Option -> the role that the plugin declares beside it."""
+        return _roles(self.group, self.name)
+
+    def keyed(self) -> dict[str, Any]:
+        """Name and options as plain data, as they count in a key: by default those that are not at their defaults."""
+        defaults, roles = PLUGINS[self.group].defaults(self.name), self.roles()
+
+        def counts(name: str, value: Any) -> bool:
+            keyed = roles.get(name, Role()).keyed
+            return keyed == "always" or (keyed != "never" and (name not in defaults or value != defaults[name]))
+
+        return {name: value for name, value in self.plain().items() if counts(name, value)}
+
+
+def _roles(group: str, name: str) -> dict[str, Role]:
+    return {option: declared_role(kind) for option, kind in PLUGINS[group].option_annotations(name).items()}
 
 
 def choice(group: str, part: str = "") -> Callable[[Any], Plugin]:

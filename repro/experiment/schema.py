@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
@@ -18,21 +17,15 @@ from pydantic import (
 )
 
 from repro.core.errors import InputError
-from repro.core.fields import Count, Entries, Model, NonNegative, Positive, Text, Whole
+from repro.core.fields import Count, Entries, Model, Positive, Text, Whole
 from repro.core.paths import RESERVED
 from repro.core.registry import PROBES, TRAIN
 from repro.experiment import limits, plugins
 from repro.experiment.inputs import Inputs
 from repro.experiment.optimizer import Optimizer
-from repro.experiment.testbeds import Modelled, Testbed
-from repro.records.configured import NO_RESULT, Configured
+from repro.experiment.testbeds import KINDS, Modelled, Testbed
+from repro.records.configured import NO_RESULT, Configured, Name
 from repro.records.identity import Identity
-
-
-def _plain_name(name: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
-        raise ValueError("must be a plain name: letters, digits, . _ and -, 1 to 100 of them")
-    return name
 
 
 def _not_reserved(name: str) -> str:
@@ -51,8 +44,7 @@ def _by_name(value: Any) -> Any:
 
 
 Seed = Annotated[int, Field(ge=0, le=limits.SEEDS)]
-Folder = Annotated[str, AfterValidator(_plain_name)]  # in the results: `repro.records.store`
-PaperFolder = Annotated[Folder, AfterValidator(_not_reserved)]
+PaperName = Annotated[Name, AfterValidator(_not_reserved)]
 
 
 class Data(Model):
@@ -100,28 +92,29 @@ class Numerics(Model):
 class RunConfig(Configured):
     """A run as configured. `paper_configs/config.yaml` describes the entries and sets what an experiment does not.
 
-    Here are the entries whose form or range is narrower than in a record, and those that a record lacks.
+    An entry of a record is here again only where its form or range is another one, for the reason beside it.
     """
 
     # an experiment's grid, scales, and named values for interpolation are ignored
     model_config = ConfigDict(extra="ignore", arbitrary_types_allowed=True)
 
-    paper: PaperFolder
-    experiment: Folder
-    variant: str = ""
+    paper: PaperName  # a folder of new results; a record may be of a paper whose name is reserved since
+    # typed here, and plain in a record, which may be of a plugin or version that is not installed
     strategy: plugins.Strategy
     model: plugins.Model
     dataset: plugins.Dataset
     testbed: Testbed
     imbalance: plugins.Imbalance
-    workers: Annotated[int, Field(ge=1, le=limits.RANKS)]
-    epochs: Annotated[float, Field(gt=0, le=limits.EPOCHS, allow_inf_nan=False)]
     optimizer: Optimizer
     numerics: Numerics = Field(default_factory=Numerics)
-    min_compute_s: NonNegative | None = None
+    # what can be run is less than what can be read
+    workers: Annotated[int, Field(ge=1, le=limits.RANKS)]
+    seed: Seed
+    # always there and above 0, which they are not for probes of older records; floats, so that 1 and 1.0 have one key
+    epochs: Annotated[float, Field(gt=0, le=limits.EPOCHS, allow_inf_nan=False)]
     eval_every: Positive
     checkpoint_every: Positive
-    seed: Seed
+    # of a run to be made alone
     title: Annotated[Text, NO_RESULT]
     inputs: Annotated[Inputs, NO_RESULT] = Field(default_factory=dict)  # besides the testbed's; count in a sweep alone
     draws: Annotated[Whole, NO_RESULT] = 0  # of all inputs; 0: a single run of the configured values
@@ -226,6 +219,18 @@ class RunConfig(Configured):
         """The configuration of `plain`, which was checked before: plugins are not imported, and their options stay
         plain data."""
         return cls.model_validate(value, context=plugins.CHECKED)
+
+
+def default_of_part(path: str) -> Any:
+    """The default of an entry of a part (`optimizer.alpha`) where a class first declares it; None without one."""
+    part, _, name = path.partition(".")
+    forms: dict[str, Iterable[type[Model]]] = {"optimizer": [Optimizer], "numerics": [Numerics]}
+    for form in (forms | {"testbed": KINDS.values()}).get(part, ()):
+        for kind in reversed(form.__mro__):
+            field = kind.model_fields.get(name) if issubclass(kind, Model) else None
+            if field and not field.is_required():
+                return field.get_default(call_default_factory=True)
+    return None
 
 
 class Named(Model):

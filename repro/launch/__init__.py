@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from repro.core.errors import InputError, unknown_name
 from repro.experiment.testbeds import KINDS, Testbed
+from repro.launch import local, shaped, srun  # noqa: F401 - their classes are launchers
 from repro.launch.base import Allocation, Launcher
-from repro.launch.local import Mpirun, Torchrun, Virtual
-from repro.launch.shaped import EmulatedMpirun, ShapedMpirun, ShapedTorchrun
-from repro.launch.srun import Srun
 
-LAUNCHERS: Sequence[type[Launcher]]
-LAUNCHERS = (Mpirun, Torchrun, Srun, Virtual, ShapedMpirun, ShapedTorchrun, EmulatedMpirun)
+
+def _launchers(base: Any) -> Iterator[type[Launcher]]:
+    """The concrete classes below a launcher."""
+    for each in base.__subclasses__():
+        yield from () if inspect.isabstract(each) else (each,)
+        yield from _launchers(each)
+
+
+LAUNCHERS: Sequence[type[Launcher]] = [*_launchers(Launcher)]  # of the modules that are imported here
 
 
 def launcher_for(testbed: Testbed) -> Launcher:

@@ -6,7 +6,7 @@ addition data, hardware and code. `repro.records.variants` says which runs are a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from repro.core.registry import TRAIN
 from repro.records import kinds
-from repro.records.configured import Configured, Parts, roles_of
+from repro.records.configured import MINOR_BEFORE, Configured, Parts, roles_of
 from repro.records.units import METADATA, check_units
 
 Values = dict[str, Any]  # path -> value: a number, a text, true, false, or a list
@@ -71,12 +71,19 @@ class Identity(Configured):
         return values_of(self.plain())
 
     @property
+    def minor_paths(self) -> Sequence[str]:
+        """The paths that are in the run's label only if it differs in them from other runs."""
+        return MINOR_BEFORE if self.minor is None else self.minor
+
+    @property
     def trains(self) -> bool:
         return self.program == TRAIN
 
     def plain(self) -> dict[str, Any]:
         """As plain data, as in a file."""
-        return {**self.model_dump(mode="json"), "testbed": self.testbed.model_dump(mode="json", exclude_unset=True)}
+        older = {"minor"} if self.minor is None else set()  # as it was written
+        plain = self.model_dump(mode="json", exclude=older)
+        return {**plain, "testbed": self.testbed.model_dump(mode="json", exclude_unset=True)}
 
 
 def values_of(config: Mapping[str, Any]) -> Values:

@@ -1,42 +1,31 @@
 """What a value that a record lacks counts as: it was introduced later, so that its neutral value changes nothing.
 
-Neutral are 0, false and empty values, the defaults in `repro.records.configured`, those of `OF_PARTS`, and the defaults
-of a plugin's options.
+Neutral are 0, false and empty values, the defaults in `repro.records.configured`, those of the parts of a configuration
+where they are declared (`repro.experiment.schema.default_of_part`), and the defaults of a plugin's options.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 from repro.core import user_cache
 from repro.core.paths import PACKAGE
-from repro.core.registry import PLUGINS
+from repro.core.registry import PLUGINS, home_module
 from repro.records.configured import Configured
-from repro.records.identity import Values, plain_value
+from repro.records.identity import Identity, Values, plain_value
 
-# neutral values of entries of parts, besides 0, false and empty ones; the defaults in `repro.experiment`
-OF_PARTS: dict[str, Any] = {
-    "imbalance.name": "none",
-    "numerics.precision": "fp32",
-    "optimizer.name": "sgd",
-    "optimizer.alpha": 0.99,
-    "optimizer.eps": 1e-8,
-    "optimizer.schedule": "constant",
-    "optimizer.decay": 0.1,
-    "optimizer.power": 1.0,
-    "optimizer.betas": [0.9, 0.999],
-    "testbed.threads_per_rank": 1,
-    "testbed.backend": "auto",
-    "testbed.arithmetic": "real",
-    "testbed.shrink": 1.0,
-}
+IMBALANCE = "imbalance.name"
 
 
+@cache
 def neutral_value(path: str) -> Any:
     """The neutral value of the entry at a path, if that is not 0, false or empty."""
+    if path == IMBALANCE:
+        return Identity.model_fields["imbalance"].get_default(call_default_factory=True).name
     entry = Configured.model_fields.get(path)
-    return entry.get_default(call_default_factory=True) if entry else OF_PARTS.get(path)
+    return entry.get_default(call_default_factory=True) if entry else home_module("configuration").default_of_part(path)
 
 
 def is_neutral(path: str, value: Any) -> bool:

@@ -14,7 +14,6 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from repro.core.registry import PLUGINS
-from repro.records.configured import is_minor
 from repro.records.identity import Identity, Values, plain_value
 from repro.records.kinds import SIMULATED
 from repro.records.neutral import completed, is_neutral
@@ -102,7 +101,8 @@ def configurations(
     """For each run (a summary) a digest, equal for runs that are `alike` but for minor entries. without, only: prefixes
     of paths."""
     values = completed([run["identity"].values for run in runs])
-    counted = [{path: each[path] for path in each if path.startswith(only) and not is_minor(path)} for each in values]
+    minor = {path for run in runs for path in run["identity"].minor_paths}
+    counted = [{path: each[path] for path in each if path.startswith(only) and path not in minor} for each in values]
     return [digest(each, without) for each in counted]
 
 
@@ -207,7 +207,7 @@ def _label(run: Identity, values: Values, paths: Sequence[str]) -> str:
 
 
 def _changes(run: Identity) -> list[str]:
-    return [path for path in run.changed if not is_minor(path)]
+    return [path for path in run.changed if path not in run.minor_paths]
 
 
 def _described(values: Values, paths: Sequence[str]) -> str:

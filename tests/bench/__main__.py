@@ -17,10 +17,10 @@ from repro.core.errors import unknown_name
 from repro.core.fields import check_fields
 from repro.core.paths import results_root
 from repro.experiment.config import experiment_names
-from tests.bench import first_step, goals, simulator
+from tests.bench import first_step, goals, gtopk_exchange, simulator
 
 FOLDER = Path(__file__).parent
-FUNCTIONS = {"first-step": first_step, "simulator": simulator}
+FUNCTIONS = {"first-step": first_step, "gtopk": gtopk_exchange, "simulator": simulator}
 
 
 def parse_arguments() -> argparse.Namespace:

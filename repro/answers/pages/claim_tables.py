@@ -16,9 +16,9 @@ from repro.answers.figures.specification import Experiment
 from repro.answers.pages import cells as tables
 from repro.answers.pages import settling, wording
 from repro.answers.pages.files import Files
-from repro.records.kinds import EMULATED, MEASURED, PADDED, SIMULATED
+from repro.records.kinds import KINDS, MEASURED, PADDED, SIMULATED
 
-COLUMNS = (EMULATED, MEASURED, SIMULATED)  # of verdicts; padded numbers share the column of measured ones
+COLUMNS = sorted({*KINDS} - {PADDED})  # of verdicts; padded numbers share the column of measured ones
 FOLDED = (REPRODUCED, wording.NOT_JUDGED, *wording.GIVEN)  # verdicts whose long lists are folded
 
 

@@ -25,12 +25,11 @@ from repro.answers.claims.verdict import (
     Interval,
 )
 from repro.records.catalogue import WORKSPACE
-from repro.records.kinds import EMULATED, MEASURED, PADDED, SIMULATED
+from repro.records.kinds import DECIDING
 
 if TYPE_CHECKING:
     import pandas as pd
 
-DECIDING = (MEASURED, EMULATED, SIMULATED, PADDED)  # the first kind with a verdict decides a claim
 NOT_JUDGED = "not judged"
 # order of verdicts on a page of claims
 STRIP = (NOT_REPRODUCED, SMALLER, LARGER, OPEN, SAME_DIRECTION, REPRODUCED, NOT_JUDGED, *GIVEN)

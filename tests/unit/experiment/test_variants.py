@@ -9,7 +9,6 @@ import pytest
 
 from repro import probes
 from repro.cli.main import main
-from repro.core import config_folders
 from repro.core.errors import InputError, NotHere
 from repro.core.paths import CONFIGS
 from repro.experiment import cache_key, config, files, programs
@@ -25,7 +24,6 @@ from repro.experiment.versions import roots_of
 from repro.fabric.virtual import fabric as virtual
 from repro.rank.programs import run_probe
 from repro.records.catalogue import REFERENCE, Found
-from tests.bench.__main__ import FOLDER
 from tests.support import records
 from tests.support.cli import EXPERIMENT
 from tests.support.configs import first_variant_alone, own_variants
@@ -115,8 +113,7 @@ def experiment_of(program: str) -> str:
 @pytest.mark.parametrize("name", programs.PROBES.names())
 def test_a_probe_says_how_many_ranks_it_needs_and_its_code_counts(name, monkeypatch):
     first_variant_alone(monkeypatch)
-    with config_folders.using_folders([FOLDER]):  # the probe of gTop-k's authors only has a benchmark
-        run, *_ = expand(experiment_of(name), [], "quick", lacking=[])  # some testbeds need GPUs
+    run, *_ = expand(experiment_of(name), [], "quick", lacking=[])  # some testbeds need GPUs
     roots = roots_of(run.config)
     assert programs.ranks(run.config) >= run.config.workers and f"repro.probes.{name}" in roots
     assert set(roots) <= set(cache_key.modules(roots))

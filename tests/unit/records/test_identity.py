@@ -19,16 +19,20 @@ from repro.core import paths
 from repro.core.paths import PROJECT
 from repro.core.registry import PLUGINS
 from repro.experiment import testbeds
+from repro.experiment.expand import expand
+from repro.experiment.key import keyed
 from repro.experiment.optimizer import Optimizer
 from repro.experiment.schema import Numerics, RunConfig
-from repro.records import catalogue, comparison, neutral, printed, reference
+from repro.records import catalogue, comparison, neutral, printed, reference, variants
 from repro.records.catalogue import REFERENCE, WORKSPACE, Found
 from repro.records.configured import Configured, roles_of
+from repro.records.identity import Identity
+from repro.records.record import Record
 from repro.records.results import results
 from repro.records.units import check_units
 from repro.records.variants import same_work
 from tests.reports.data.summaries import make
-from tests.support.records import record_of
+from tests.support.records import finished, record_of
 from tests.unit.mlflow.made import planned
 
 CONFIG = {
@@ -242,35 +246,79 @@ source = open(spec.origin).read().replace("    device: Annotated", "    dummy: i
 module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
 exec(compile(source, spec.origin, "exec"), module.__dict__)
 
+import shutil
 from pathlib import Path
+from repro.core import paths
+shutil.copytree(paths.CONFIGS, configs := Path(sys.argv[1], "configs"))
+with (configs / "config.yaml").open("a") as entries:
+    entries.write("dummy: 7\\n")
+paths.CONFIGS = configs
+
 from repro.answers.mlflow.format import parameters, run_name, tags
 from repro.answers.mlflow.source import of_record
+from repro.answers.pages import provenance
 from repro.answers.tables.loading import shown
+from repro.answers.tables.results import arrange
 from repro.experiment.expand import expand
 from repro.experiment.key import keyed
 from repro.records import catalogue
 from tests.support.records import finished
 
-plain = expand("pipesgd/fig4-mnist", ["strategy=dsync", "testbed=paper/pipesgd", "dataset.standin=always"])[0]
-before = plain.config
-assert "dummy" not in keyed(before) and before.dummy == 7
-after = before.model_copy(update={"dummy": 8, "changed": ["dummy"]})
-assert keyed(after) == keyed(before) | {"dummy": 8}
-runs = []
-for config in (before, after):
-    plain.config = config
-    runs.append(catalogue.Found(catalogue.WORKSPACE, finished(plain)))
+chosen = ["strategy=dsync", "testbed=paper/pipesgd", "dataset.standin=always"]
+(before,), (after,) = expand("pipesgd/fig4-mnist", chosen), expand("pipesgd/fig4-mnist", [*chosen, "dummy=8"])
+assert "dummy" not in keyed(before.config) and before.config.dummy == 7
+assert keyed(after.config) == keyed(before.config) | {"dummy": 8}
+runs = [catalogue.Found(catalogue.WORKSPACE, finished(run)) for run in (before, after)]
+after = after.config
 table = catalogue.table("runs", runs)
 assert list(table["dummy"]) == [7, 8] and table["configuration"].nunique() == 2
 assert table["variant"][1] == table["variant"][0] + ", dummy=8" == shown(runs[1])["variant"]
 assert parameters(after.plain())["dummy"] == "8"
+row = provenance.others([arrange("pipesgd", [shown(runs[1])]).runs])
+assert "dummy=8" in row["variant"][0]
 assert "dummy=8" in run_name(runs[1].identity) and "dummy=8" in tags(of_record(runs[1].record, Path()))["group"]
 """
 
 
-def test_a_new_entry_is_declared_once_and_appears_everywhere():
-    """In the key unless neutral, in label, results, MLflow and the page's variant."""
-    subprocess.run([sys.executable, "-c", NEW_ENTRY], check=True, cwd=PROJECT)
+def test_a_new_entry_is_declared_once_and_appears_everywhere(tmp_path):
+    """In the schema and its YAML; then in key, label, results, MLflow and the page's tables."""
+    subprocess.run([sys.executable, "-c", NEW_ENTRY, str(tmp_path)], check=True, cwd=PROJECT)
+
+
+STRATEGY = """
+from dataclasses import dataclass
+from typing import Annotated
+from repro.records.configured import Role
+from repro.strategies.dsync import DSync
+from repro.strategies.shared.data_parallel import AllreduceOptions
+
+@dataclass
+class Options(AllreduceOptions):
+    depth: int = 1
+    trace: Annotated[int, Role(minor=True)] = 0
+    log: Annotated[int, Role("never", minor=True)] = 0
+
+class Mine(DSync):
+    name = "mine"
+    Options = Options
+"""
+
+
+def test_an_options_role_stands_beside_it_and_a_record_keeps_that_of_its_time(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text(STRATEGY)
+    options = ["strategy.depth=2", "strategy.trace=3", "strategy.log=4"]
+    chosen = ["testbed=paper/pipesgd", "dataset.standin=always", "strategy=mine.py"]
+    (made,) = expand("pipesgd/fig4-mnist", [*chosen, *options])
+    record = finished(made)
+    own = Record.of(record.plain()).identity
+    assert keyed(made.config)["strategy"] == {"name": own.strategy.name, "depth": 2, "trace": 3}
+    assert variants.label(own).endswith(", depth=2") and "dataset.standin" in own.minor
+    Path("mine.py").write_text(STRATEGY.replace("minor=True", "minor=False"))
+    assert variants.label(own).endswith(", depth=2")
+    before = Identity.model_validate(own.plain() | {"minor": None})  # of before records stored it
+    assert "trace=3" in variants.label(before) and "standin" not in variants.label(before)
+    assert "minor" not in before.plain()
 
 
 def test_an_entry_that_is_declared_again_keeps_its_role():

@@ -1,100 +1,106 @@
-"""Program `gtopk_exchange`: seconds of each part of a gTop-k exchange, for this project's code and its authors'.
+"""Seconds of each part of a gTop-k exchange on 4 ranks, for this project's code and its authors'.
 
 The parts: add the gradient to the residual and select, aggregate, return rejected values to the residual and write the
-result as a vector. Side `authors` is the algorithm of their released code (`repro.probes.shared.gtopk_authors`). Side
-`bare` only sends the messages, without selecting, packing or merging: the lower bound of any gTopKAllReduce.
+result as a vector. Side `authors` is the algorithm of their released code (`tests.bench.gtopk_authors`). Side `bare`
+only sends the messages, without selecting, packing or merging: the lower bound of any gTopKAllReduce, on limited links.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 import time
+from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import torch
-from pydantic import Field
 
-from repro import probes
+from repro import launch
 from repro.algorithms.timing import sparse_forms
-from repro.core.errors import InputError
-from repro.core.fields import Count, Model, Positive, Share
-from repro.experiment.schema import RunConfig
+from repro.core.errors import InputError, NotHere
+from repro.core.paths import PROJECT
+from repro.core.warnings import warn
+from repro.experiment.config import compose
+from repro.experiment.testbeds import testbed_of
 from repro.fabric.base import Fabric
 from repro.fabric.collectives.dense import binomial_broadcast
+from repro.fabric.real import mpi
 from repro.fabric.sparse.collectives import gtopk_allreduce
 from repro.fabric.sparse.gradients import Wire
 from repro.fabric.sparse.selection import select_topk
-from repro.probes import ResultPart, p2p
-from repro.probes.shared import gtopk_authors as authors
+from repro.probes import p2p
 from repro.probes.shared.driver import run_in_turns
-from repro.probes.shared.options import needs_real_time
-from repro.probes.shared.stopwatch import Spread, start_together, time_spread
+from repro.probes.shared.stopwatch import start_together, time_spread
+from tests.bench import gtopk_authors as authors
 
+RANKS, DENSITY = 4, 0.001  # the authors' code needs a power of two of ranks
 PARTS = ("select_s", "allreduce_s", "apply_s", "whole_s", "cpu_s")
+OURS = ["ours", "sampled", "authors"]
+# testbed -> sides, and seconds a byte of its links for the bound of Table I
+TESTBEDS: dict[str, tuple[list[str], float | None]] = {
+    "here": (OURS, None), "shaped/1g": ([*OURS, "bare"], 8.3646e-9),
+}  # fmt: skip
+SIZES = {"quick": ([5000], 1), "full": ([1000000, 10000000, 60000000], 7)}  # elements of gradients; turns
+GOALS = [
+    {"what": "the authors' time over ours, a whole exchange", "only": "elements < 10000000",
+     "where": {"side": "authors"}, "over": {"side": "ours"}, "number": "whole_s_median", "by": ["testbed", "elements"],
+     "at_least": 1.0},
+    {"what": "the authors' time over ours, a whole exchange", "only": "elements >= 10000000",
+     "where": {"side": "authors"}, "over": {"side": "ours"}, "number": "whole_s_median", "by": ["testbed", "elements"],
+     "at_least": 2.0},
+    {"what": "the best allreduce over its wire bound", "only": "testbed == 'shaped/1g'", "where": {"side": "ours"},
+     "number": "allreduce_s_min / bound_s", "by": ["elements"], "at_most": 1.3},
+]  # fmt: skip
 
 
-class Options(Model):
-    sides: Annotated[list[Literal["ours", "sampled", "authors", "bare"]], Field(min_length=1)]
-    elements: Annotated[list[Count], Field(min_length=1)]  # of gradients, which are normal draws
-    density: Share
-    turns: Count  # after an uncounted one
-    beta_s_per_byte: Positive | None = None  # of the links, for the bound of Table I; alpha is measured
+def measure_rows(scale: str) -> list[dict[str, Any]]:
+    """A row for each testbed, size and side; a testbed that this machine cannot have is left out, with a warning."""
+    elements, turns = SIZES[scale]
+    rows = []
+    for name, (sides, beta) in TESTBEDS.items():
+        settings = {"sides": sides, "sizes": elements, "turns": turns, "beta_s_per_byte": beta}
+        try:
+            testbed = testbed_of(compose("bench/collective", [f"testbed={name}"])["testbed"])
+            program = ["-m", "tests.bench.gtopk_exchange", json.dumps(settings)]
+            allocation = launch.launcher_for(testbed).allocate(RANKS, program, threads=1)
+        except (InputError, NotHere) as error:
+            warn(f"{name}: {error}")
+            continue
+        environment = os.environ | allocation.environment
+        made = subprocess.run(
+            allocation.command, env=environment, cwd=PROJECT, stdout=subprocess.PIPE, text=True, check=True
+        )
+        (line,) = (line for line in made.stdout.splitlines() if line.startswith("@"))
+        rows += [{"testbed": name} | row for row in json.loads(line[1:])]
+    return rows
 
 
-class ExchangeVariant(ResultPart):
-    """One side of the comparison: times of the slowest rank, but CPU time of all ranks together.
+def exchange_rows(
+    fabric: Fabric, sides: Sequence[str], sizes: Sequence[int], turns: int, beta_s_per_byte: float | None
+) -> list[dict[str, Any]]:
+    """The rows of a testbed, on every rank: times of the slowest rank, but CPU time of all ranks together.
 
-    bound_s: Table I's 2 alpha log2 P + 16 k beta log2 P, if beta is known.
+    bound_s: Table I's 2 alpha log2 P + 16 k beta log2 P, if beta is known; alpha is half the round trip of a short
+    message. turns: after an uncounted one.
     """
-
-    side: str
-    elements: int
-    k: int
-    select_s: Spread
-    allreduce_s: Spread
-    apply_s: Spread
-    whole_s: Spread
-    cpu_s: Spread
-    bound_s: float | None
-
-
-class Result(ResultPart):
-    """alpha_s: half the round trip of a short message."""
-
-    alpha_s: float
-    rows: list[ExchangeVariant]
-
-
-def check(config: RunConfig) -> None:
-    needs_real_time(config)
-    if config.testbed.launcher == "torchrun":
-        raise InputError(f"testbed.launcher=torchrun: program {config.program} compares MPI code; use mpirun")
-    if config.workers < 2 or config.workers & (config.workers - 1):
-        raise InputError(f"workers={config.workers}: the authors' code needs a power of two, 2 or more")
-
-
-def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
-    probe = config.probe
-    probes.announce_iterations(len(probe.elements), fabric.rank)
     alpha = p2p.measure_points(fabric, [4], 3)[0]["mean_s"]
     rows: list[dict[str, Any]] = []
-    for done, elements in enumerate(probe.elements, 1):
-        k = max(1, round(probe.density * elements))
+    for elements in sizes:
+        k = max(1, round(DENSITY * elements))
         gradient = torch.randn(elements, generator=torch.Generator().manual_seed(1000 * fabric.rank + 1))
-        sides = {name: SIDES[name](fabric, gradient, k) for name in probe.sides}
-        turns = run_in_turns(
-            {name: partial(exchange_once, fabric, sides[name]) for name in sides}, probe.turns, alternate=True
+        made = {name: SIDES[name](fabric, gradient, k) for name in sides}
+        counted = run_in_turns(
+            {name: partial(exchange_once, fabric, made[name]) for name in made}, turns, alternate=True
         )
-        beta = probe.beta_s_per_byte
+        beta = beta_s_per_byte
         bound = sparse_forms.gtopk_tree(fabric.size, k, alpha, beta) if beta else None
-        for name, counted in turns.items():
-            parts = {part: time_spread([turn[part] for turn in counted]) for part in PARTS}
+        for name, times in counted.items():
+            parts = {part: time_spread([turn[part] for turn in times]) for part in PARTS}
             rows.append({"side": name, "elements": elements, "k": k, **parts, "bound_s": bound})
-        probes.report_progress(done, fabric.rank)
-    metrics = {f"whole_s/{row['side']}/{row['elements']}": row["whole_s"]["median"] for row in rows}
-    times = (f"{row['side']} {row['elements']}: {1e3 * row['whole_s']['median']:.3g} ms" for row in rows)
-    return probes.Finding({"alpha_s": alpha, "rows": rows}, metrics, ", ".join(times))
+    return rows
 
 
 class Side:
@@ -183,3 +189,17 @@ def time_part(fabric: Fabric, work: Any) -> tuple[Any, float, float]:
     result = work()
     walls, cpu = zip(*fabric.exchange((fabric.now() - start, time.process_time() - cpu_start)))
     return result, max(walls), sum(cpu)
+
+
+def main() -> None:
+    """A rank's program; rank 0 prints the rows."""
+    torch.set_num_threads(1)
+    fabric = mpi.start("cpu", "auto", 120.0)
+    rows = exchange_rows(fabric, **json.loads(sys.argv[1]))
+    if fabric.rank == 0:
+        print("@" + json.dumps(rows), flush=True)
+    fabric.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -24,11 +24,11 @@ TESTBED = "testbed."
 def inputs_of(config: RunConfig) -> dict[str, Input]:
     """name -> input of a run, with paths in the whole configuration; an experiment's inputs replace its testbed's.
 
-    InputError for an input that no `inputs.yaml` names.
+    InputError for an input that no `inputs.yaml` names, and for a value that a printed number excludes.
     """
     testbed = getattr(config.testbed, "inputs", {})
-    inputs.check_names(testbed, f"testbed {config.testbed.name}")
-    inputs.check_names(config.inputs, f"{config.paper}/{config.experiment}")
+    inputs.check_inputs(testbed, f"testbed {config.testbed.name}")
+    inputs.check_inputs(config.inputs, f"{config.paper}/{config.experiment}")
     return {name: _on_testbed(one) for name, one in testbed.items()} | dict(config.inputs)
 
 
@@ -58,7 +58,10 @@ def check(config: RunConfig) -> None:
 
 def described(config: RunConfig) -> dict[str, Any]:
     """The distributions as plain data, without sources: a part of the key of a sweep."""
-    return {name: one.model_dump(mode="json", exclude={"source"}) for name, one in sorted(inputs_of(config).items())}
+    return {
+        name: one.model_dump(mode="json", exclude={"source", "printed"})
+        for name, one in sorted(inputs_of(config).items())
+    }
 
 
 def values(config: RunConfig, draws: int) -> list[dict[str, dict[str, Any]]]:

@@ -12,6 +12,8 @@ same draws for every variant of a paper.
         choices:
           - {weight: 0.5, sets: {batch: 256}, source: "..."}
           - {weight: 0.5, sets: {batch: 2048}, source: "..."}
+        printed:                              # what a printed number leaves of an entry: no draw may be outside
+          batch: {high: 512, source: "section 5: at most 512 fit the memory"}
 """
 
 from __future__ import annotations
@@ -75,6 +77,19 @@ class Choice(Model):
     source: Annotated[str, Field(min_length=1)]
 
 
+class Printed(Model):
+    """The values of an entry that a printed number of the paper leaves."""
+
+    part = "inputs.printed"
+
+    low: NonNegative | None = None
+    high: Positive | None = None
+    source: Annotated[str, Field(min_length=1)]
+
+    def excludes(self, value: float) -> bool:
+        return (self.low is not None and value < self.low) or (self.high is not None and value > self.high)
+
+
 class Input(Model):
     """One unknown: a range of entries, which move together, or a choice between hypotheses."""
 
@@ -83,6 +98,7 @@ class Input(Model):
     entries: dict[Path, Range] = Field(default_factory=dict)
     choices: list[Choice] = Field(default_factory=list)
     source: str = ""
+    printed: dict[Path, Printed] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Input:
@@ -94,6 +110,23 @@ class Input(Model):
             weights = " + ".join(f"{choice.weight:g}" for choice in self.choices)
             raise ValueError(f"weights {weights} must add up to 1")
         return self
+
+    @property
+    def excluded(self) -> str:
+        """The first value that a printed number excludes, and that number; "" if there is none."""
+        every = ((path, printed, value) for path, printed in self.printed.items() for value in self._values(path))
+        words = (
+            f"{path}={value:g} is excluded by a printed number: {printed.source}"
+            for path, printed, value in every
+            if printed.excludes(value)
+        )
+        return next(words, "")
+
+    def _values(self, path: str) -> list[float]:
+        """The ends of an entry's range of values, and what the choices set it to."""
+        drawn = self.entries.get(path)
+        ends = [drawn.low, drawn.high] if drawn and drawn.of == "value" else []
+        return ends + [choice.sets[path] for choice in self.choices if path in choice.sets]
 
     def drawn(self, quantile: float, configured: Mapping[str, Any]) -> dict[str, Any]:
         """path -> value of the entries at a quantile; {} if the configuration does not have the cost."""
@@ -147,13 +180,15 @@ def _dimension(name: str) -> int:
     return DIMENSIONS - 1 - [each for each in own if each not in ours].index(name)
 
 
-def check_names(inputs: Mapping[str, Any], where: str) -> None:
-    """InputError for an input that no `inputs.yaml` names."""
-    for name in inputs:
+def check_inputs(inputs: Inputs, where: str) -> None:
+    """InputError for an input that no `inputs.yaml` names, or with a value that a printed number excludes."""
+    for name, distribution in inputs.items():
         if name not in words():
             raise InputError(
                 f"{where}: {unknown_name('input', name, words())} (inputs.yaml beside experiment/ names them)"
             )
+        if distribution.excluded:
+            raise InputError(f"{where}: input {name}: {distribution.excluded}")
 
 
 @cache

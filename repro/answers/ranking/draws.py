@@ -21,7 +21,7 @@ COVERS = 0.9  # share of the draws that the interval contains
 def assumed_inputs(known: Collection[str]) -> dict[str, Input]:
     """The inputs of `cluster.yaml` that are not known, by name."""
     every = {name: Input.model_validate(one) for name, one in cluster_entries()["inputs"].items()}
-    inputs.check_names(every, "cluster.yaml")
+    inputs.check_inputs(every, "cluster.yaml")
     return {name: one for name, one in every.items() if name not in known}
 
 

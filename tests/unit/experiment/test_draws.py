@@ -125,6 +125,30 @@ def test_an_input_without_a_place_in_the_sequence_is_refused(monkeypatch):
         draws.inputs_of(first.config)
 
 
+PATH = "beta_s_per_byte"
+SLOWER = {"weight": 0.5, "sets": {PATH: 9e-10}, "source": "s"}
+
+
+@pytest.mark.parametrize("least", [8e-10, 2e-10])
+@pytest.mark.parametrize(
+    "distribution",
+    [
+        {"choices": [SLOWER, {"weight": 0.5, "sets": {PATH: 5e-10}, "source": "s"}]},
+        {"entries": {PATH: {"low": 5e-10, "high": 9e-10}}, "source": "s"},
+    ],
+)
+def test_a_value_that_a_printed_number_excludes_is_one_line_with_place_and_entry(distribution, least):
+    config, limit = swept(4)[0].config, {"low": least, "source": "section 4: 10 Gbit/s"}
+    beta = check_fields(Input, distribution | {"printed": {PATH: limit}})
+    config = config.model_copy(update={"testbed": config.testbed.model_copy(update={"inputs": {"beta": beta}})})
+    if least < 5e-10:
+        draws.inputs_of(config)
+        return
+    message = r"testbed paper/pipesgd-alexnet: input beta: beta_s_per_byte=5e-10 is excluded by .*: section 4"
+    with pytest.raises(InputError, match=message):
+        draws.inputs_of(config)
+
+
 def test_shares_are_of_what_a_hypothesis_sets():
     (run,) = expand("pipedream/table1-vgg16-8a", ["testbed=paper/pipedream-a", "method=bsp"], None, None, 64)
     time = "testbed.device.iteration_s"
@@ -159,8 +183,8 @@ def test_the_key_of_a_sweep_holds_its_distributions_and_not_their_number_nor_the
         testbed = sixteen.testbed.model_copy(update={"inputs": sixteen.testbed.inputs | other})
         return keyed(sixteen.model_copy(update={"testbed": testbed}))
 
-    assert key(source="another") == keyed(four)
-    assert key(entries={"beta_s_per_byte": Range(low=1e-10, high=1e-9)}) != keyed(four)
+    assert key(source="another") == key(printed={}) == keyed(four)
+    assert key(entries={"beta_s_per_byte": Range(low=9e-10, high=2e-9)}) != keyed(four)
 
 
 def test_an_experiment_has_inputs_of_the_whole_configuration_and_impossible_hypotheses_are_named():

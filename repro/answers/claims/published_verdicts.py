@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from pathlib import Path
 
+from repro.answers.claims.causes import Step, steps_of_paper
 from repro.answers.claims.evaluate import ClaimVerdict
 from repro.answers.claims.verdict import NOT_RUN
-from repro.answers.tables.results import read
+from repro.answers.tables.results import Results, read
 from repro.core import strict_json
 from repro.core.atomic import write_atomically
 from repro.core.errors import InputError
@@ -18,37 +18,45 @@ DIGITS = 9  # of our numbers: those on which machines agree
 
 
 def write(paper: str) -> Path:
-    """Write the verdicts on a paper's claims that follow from the reference alone."""
-    lines = [json.dumps(entry) for entry in entries(verdicts(paper, reference_root()))]
-    write_atomically(_path(paper), "[\n" + ",\n".join(lines) + "\n]\n")
+    """Write the verdicts on a paper's claims and the statuses of its causes that follow from the reference alone."""
+    lists = (
+        f'"{name}": [\n' + ",\n".join(json.dumps(entry) for entry in entries) + "\n]"
+        for name, entries in entries_of(read(paper, reference_root())).items()
+    )
+    write_atomically(_path(paper), "{" + ",\n".join(lists) + "}\n")
     return _path(paper)
 
 
-def entries(every: Iterable[ClaimVerdict]) -> list[dict[str, str]]:
-    """An entry a claim and kind: its verdict, and our number with its interval."""
-    return [_entry(one) for one in every if one.verdict.answer != NOT_RUN or one.verdict.reason]
+def entries_of(results: Results) -> dict[str, list[dict[str, str]]]:
+    """claims: an entry a claim and kind, its verdict and our number with its interval; causes: an entry a cause and
+    claim, the status and our numbers without and with the cause."""
+    judged = [one for one in results.verdicts if one.verdict.answer != NOT_RUN or one.verdict.reason]
+    steps = steps_of_paper(results.paper, results.evaluator)
+    return {"claims": [_entry_of_claim(one) for one in judged], "causes": [_entry_of_cause(step) for step in steps]}
 
 
-def differences(paper: str, today: Iterable[ClaimVerdict] | None = None) -> tuple[int, list[str]]:
+def differences(paper: str, results: Results | None = None) -> tuple[int, list[str]]:
     """How many verdicts were published, and a line for each that differs today.
 
-    today: the verdicts from the reference alone, if known already. Raises InputError for a file of another form.
+    results: those of the reference alone, if read already. Raises InputError for a file of another form.
     """
     path = _path(paper)
     try:
-        published = strict_json.parse_json(path.read_bytes())
-        if not isinstance(published, list):
-            raise ValueError("must be a list")
-        before = {(entry["claim"], entry["kind"]): entry for entry in published}
+        before = _by_place(strict_json.parse_json(path.read_bytes()))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: not the verdicts of a paper ({error})") from None
-    today = verdicts(paper, reference_root()) if today is None else today
-    now = {(entry["claim"], entry["kind"]): entry for entry in entries(today)}
+    now = _by_place(entries_of(results or read(paper, reference_root())))
     return len(before), [
-        f"{claim} ({kind}): {_text(now.get((claim, kind)))}, published: {_text(before.get((claim, kind)))}"
-        for claim, kind in sorted({*before, *now})
-        if before.get((claim, kind)) != now.get((claim, kind))
+        f"{claim} ({of}): {_text(now.get((claim, of)))}, published: {_text(before.get((claim, of)))}"
+        for claim, of in sorted({*before, *now})
+        if before.get((claim, of)) != now.get((claim, of))
     ]
+
+
+def _by_place(lists: dict[str, list[dict[str, str]]]) -> dict[tuple[str, str], dict[str, str]]:
+    """(claim, kind or cause) -> entry"""
+    claims = {(entry["claim"], entry["kind"]): entry for entry in lists["claims"]}
+    return claims | {(entry["claim"], f"cause {entry['cause']}"): entry for entry in lists["causes"]}
 
 
 def verdicts(paper: str, results: Path | None) -> list[ClaimVerdict]:
@@ -60,11 +68,22 @@ def _path(paper: str) -> Path:
     return reference_root() / paper / "verdicts.json"
 
 
-def _entry(one: ClaimVerdict) -> dict[str, str]:
+def _entry_of_claim(one: ClaimVerdict) -> dict[str, str]:
     entry = {"claim": one.claim.id, "kind": one.kind, "verdict": one.verdict.text}
     if own := one.estimate:
-        entry["ours"] = " ".join(f"{value:.{DIGITS}g}" for value in (own.point, own.low, own.high))
+        entry["ours"] = _numbers(own.point, own.low, own.high)
     return entry
+
+
+def _entry_of_cause(step: Step) -> dict[str, str]:
+    entry = {"claim": step.headline.claim.id, "cause": step.cause.id, "verdict": step.status}
+    if None not in (ours := (step.headline.without, step.headline.with_cause)):
+        entry["ours"] = _numbers(*ours)
+    return entry
+
+
+def _numbers(*values: float | None) -> str:
+    return " ".join(f"{value:.{DIGITS}g}" for value in values)
 
 
 def _text(entry: dict[str, str] | None) -> str:

@@ -249,13 +249,18 @@ def test_verify_finds_an_altered_table_and_another_verdict(places, capsys):
     status, out, _ = output_of(capsys, "verify")
     verdicts = json.loads(path.read_text())
     assert status == 0
-    assert f"pipesgd: 2 runs, tables unchanged; {len(verdicts)} verdicts, none changed" in out
+    assert (
+        f"pipesgd: 2 runs, tables unchanged; {len(verdicts['claims'] + verdicts['causes'])} verdicts, none changed"
+        in out
+    )
     claim = {"claim": "dsync-faster-than-ps", "kind": "measured"}
-    (changed,) = [entry for entry in verdicts if entry | claim == entry]
+    (changed,) = [entry for entry in verdicts["claims"] if entry | claim == entry]
     changed["verdict"] = "guessed"
+    verdicts["causes"][0]["verdict"] = "proved"
     path.write_text(json.dumps(verdicts))
     status, out, err = output_of(capsys, "verify")
-    assert status == 1 and "1 verdicts changed" in err
+    assert status == 1 and "2 verdicts changed" in err
+    assert f"(cause {verdicts['causes'][0]['cause']}): conjecture, published: proved" in out
     assert "dsync-faster-than-ps (measured): " in out and ", published: guessed" in out
     path.write_text("{}")
     assert output_of(capsys, "verify")[0] == 2

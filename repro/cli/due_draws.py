@@ -48,7 +48,8 @@ def rows_of_headlines(paper: str) -> list[dict[str, Any]]:
             "paper": paper, "claim": due.verdict.claim.id, "verdict": due.verdict.verdict.words, "draws": due.draws,
             "undecided": due.undecided, "wanted": due.wanted,
             "seconds": None if math.isnan(due.seconds) else due.seconds,
-            "command": f"repro run {run_argument(paper, due.verdict.claim, read.experiments)} --draws {due.wanted}",
+            "command": f"repro run {run_argument(paper, due.verdict.claim, read.experiments)} --scale {due.scale} "
+            f"--draws {due.wanted}",
         }
         for due in draws_of_headlines(read, deciding)
     ]  # fmt: skip

@@ -39,6 +39,11 @@ class DrawsOfClaim:
         return min(2 * self.draws, MOST) if self.undecided and self.draws < MOST else self.draws
 
     @property
+    def scale(self) -> str:
+        """The scale of the sides; draws at another are of other runs."""
+        return str(self.sides[0].summary["scale"])
+
+    @property
     def seconds(self) -> float:
         """Seconds of one core for the missing draws; NaN if a side has no recorded time."""
         return sum(seconds_of_draw(one) * max(0, self.wanted - len(one.draws)) for one in self.sides)

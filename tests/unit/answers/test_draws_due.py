@@ -13,6 +13,8 @@ from repro.answers.claims.draws_due import DrawsOfClaim, sides_of
 from repro.answers.claims.verdict import OPEN, Share, Verdict
 from repro.answers.tables.loading import Drawn
 from repro.cli.main import main
+from repro.core.paths import reference_root
+from repro.records import catalogue
 from tests.reports.data.summaries import all_runs, claim
 
 
@@ -54,6 +56,8 @@ def test_the_sides_of_a_verb_are_the_runs_that_it_chooses_and_of_a_function_all(
 def test_the_command_names_an_experiment_that_can_be_drawn(capsys):
     assert main(["draws", "gtopk", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
+    scales = {drawn.record.identity.scale for _, drawn in catalogue.sweeps("gtopk", reference_root())}
+    assert {row["command"].partition("--scale ")[2].split()[0] for row in rows} == scales
     assert rows and all(row["draws"] > 0 and row["wanted"] >= row["draws"] for row in rows)
     assert main([*rows[0]["command"].split()[1:], "--dry-run"]) == 0
     assert main(["draws", "gtopkk"]) == 2 and "gtopk" in capsys.readouterr().err

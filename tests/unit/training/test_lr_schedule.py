@@ -103,7 +103,7 @@ def test_a_resume_continues_the_schedule(name):
 
 
 @pytest.mark.parametrize(("optimizer", "complaint"), [
-    ({"nesterov": True}, r"unknown option 'optimizer\.nesterov'.*momentum"),
+    ({"nesterov": True}, r"unknown option 'optimizer\.nesterov'; nearest: optimizer"),
     ({"schedule": "linear"}, "optimizer.schedule=linear.*constant.*cosine"),
     ({"schedule": "step"}, r"optimizer.milestones=\[\].*at least one"),
     ({"milestones": [2, 1]}, r"optimizer.milestones=\[2.0, 1.0\]"),

@@ -23,6 +23,10 @@ MACHINES = {
     "cpu": Machine("c5.4xlarge (16 vCPUs, up to 10 Gbit/s)", 0.68),  # on-demand column of EC2 Auto Scaling's user guide
     "8 gpus": Machine("p5.48xlarge (8 H100s)", 8 * untried.DOLLARS),
     "gpu": Machine("an eighth of a p5.48xlarge (1 H100)", untried.DOLLARS),
+    "blade": Machine("c5.12xlarge (48 vCPUs, 12 Gbit/s)", 2.04),  # likewise
+    # on demand, us-east-1; from memory, not read
+    "v100": Machine("p3.2xlarge (1 V100, up to 10 Gbit/s)", 3.06),
+    "t4": Machine("g4dn.4xlarge (1 T4, up to 25 Gbit/s)", 1.20),
     "here": Machine("machine with two cores", 0.0),
 }
 

@@ -299,22 +299,22 @@ class Options(AllreduceOptions):
     log: Annotated[int, Role("never", minor=True)] = 0
 
 class Mine(DSync):
-    name = "mine"
+    name = "roled"
     Options = Options
 """
 
 
 def test_an_options_role_stands_beside_it_and_a_record_keeps_that_of_its_time(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    Path("mine.py").write_text(STRATEGY)
+    Path("roled.py").write_text(STRATEGY)
     options = ["strategy.depth=2", "strategy.trace=3", "strategy.log=4"]
-    chosen = ["testbed=paper/pipesgd", "dataset.standin=always", "strategy=mine.py"]
+    chosen = ["testbed=paper/pipesgd", "dataset.standin=always", "strategy=roled.py"]
     (made,) = expand("pipesgd/fig4-mnist", [*chosen, *options])
     record = finished(made)
     own = Record.of(record.plain()).identity
     assert keyed(made.config)["strategy"] == {"name": own.strategy.name, "depth": 2, "trace": 3}
     assert variants.label(own).endswith(", depth=2") and "dataset.standin" in own.minor
-    Path("mine.py").write_text(STRATEGY.replace("minor=True", "minor=False"))
+    Path("roled.py").write_text(STRATEGY.replace("minor=True", "minor=False"))
     assert variants.label(own).endswith(", depth=2")
     before = Identity.model_validate(own.plain() | {"minor": None})  # of before records stored it
     assert "trace=3" in variants.label(before) and "standin" not in variants.label(before)

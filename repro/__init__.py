@@ -24,7 +24,7 @@ API = {
     "frame": ("repro.records.record_list", "frame"),
     "results": ("repro.records.results", "results"),
     "compare": ("repro.records.results", "compare"),
-    "claims": ("repro.answers.claims.claims_table", "claims"),
+    "claims": ("repro.answers.pages.claims_frame", "read_claims"),
     "recommend": ("repro.answers.ranking", "recommend"),
 }
 __all__ = ["claims", "compare", "frame", "list", "recommend", "results", "run", "show"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from repro.answers.claims.evaluate import numbers
+from repro.answers.claims.evaluate import compute_numbers
 from repro.answers.claims.stats import DASH
 from repro.answers.claims.value import Value
 from repro.answers.pages.reference import quoted
@@ -112,7 +112,7 @@ def _speedup(group: Runs, variant: str, base: str, delay: str) -> list[float]:
     """Seconds of an iteration of `base` over those of a variant, one a seed; their names may end in the delay."""
     of, over = ({"variant": [name, f"{name} {delay}"]} for name in (variant, base))
     speedup = Value(verb="speedup", column="iteration_s", of=of, over=over)
-    return list(numbers(speedup, group).values.values())
+    return list(compute_numbers(speedup, group).values.values())
 
 
 def losses(results: Results) -> pd.DataFrame:

@@ -10,7 +10,6 @@ import textwrap
 from typing import Any
 
 from repro.cli.options import as_json
-from repro.core.errors import unknown_name
 from repro.core.terminal import style_text
 
 NEXT = "next: repro list PAPER · repro list models · repro show EXPERIMENT · repro run EXPERIMENT"
@@ -29,7 +28,7 @@ def cmd_list(args: argparse.Namespace) -> None:
     from repro.experiment import config, files
     from repro.experiment.listed import EXPERIMENTS, KINDS, count_experiments, describe_kind
 
-    papers = count_experiments()
+    papers = count_experiments(args.what)
     if args.what in papers:
         list_paper(args.what, args.json)
         return
@@ -38,8 +37,6 @@ def cmd_list(args: argparse.Namespace) -> None:
         print_names(describe_kind(KINDS[args.what]), args.json)
     elif args.what == EXPERIMENTS:
         print_names(config.read_titles(experiments), args.json)
-    elif args.what:
-        raise unknown_name("paper or kind", args.what, [*papers, EXPERIMENTS, *KINDS])
     else:
         names = {kind: files.group_names(group) for kind, group in KINDS.items()}
         if args.json:

@@ -60,7 +60,7 @@ def check_published(write: bool) -> None:
         tables = reference.check(reference_root() / paper)
         line = f"{paper}: {len(tables['runs'])} runs, tables unchanged"
         if paper in overview.papers():
-            count, different = published_verdicts.differences(paper)
+            count, different = published_verdicts.find_differences(paper)
             changed += len(different)
             line += f"; {count} verdicts, {len(different) or 'none'} changed"
             for each in different:

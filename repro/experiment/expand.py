@@ -39,21 +39,21 @@ def expand(
     number_of_draws  if not 0, return a sweep of so many draws for each variant on a simulated testbed with inputs
     conditions       overrides of the experiment's own file, which the user's follow
     """
-    asked = configs.compose_experiment(experiment, overrides, scale, conditions)
+    composed = configs.compose_experiment(experiment, overrides, scale, conditions)
     runs: list[Run] = []
     first: Point | None = None
-    for testbed, entries in asked.testbeds.items():
+    for testbed, entries in composed.testbeds.items():
         conditions, selected = grid.split_overrides(entries)
-        for variant in grid.select_variants(asked.variants, selected):
+        for variant in grid.select_variants(composed.variants, selected):
             try:
-                point = Point.of(experiment, asked.composer, variant, testbed, conditions, asked.plain)
+                point = Point.of(experiment, composed.composer, variant, testbed, conditions, composed.plain)
             except NotHere as error:
                 if lacking is None:
                     raise
                 lacking.append(error)
                 continue
             first = first or point
-            runs += point.sweep(asked.seeds[0], number_of_draws) if number_of_draws else point.runs(asked.seeds)
+            runs += point.sweep(composed.seeds[0], number_of_draws) if number_of_draws else point.runs(composed.seeds)
     if number_of_draws and first and not runs:
         draws.check(first.config)  # raises the reason
     _check_profiles(runs)

@@ -31,9 +31,7 @@ def list_names(what: str | None = None) -> pd.DataFrame:
 
     if what in KINDS:
         return pd.DataFrame(describe_kind(KINDS[what]).items(), columns=["name", "about"])
-    known = count_experiments()
-    if what not in (None, EXPERIMENTS, *known):
-        raise unknown_name("paper or kind", str(what), [*known, EXPERIMENTS, *KINDS])
+    known = count_experiments(what)
     rows = []
     for paper in [what] if what and what in known else known:
         entries = describe_experiments(paper)
@@ -49,9 +47,12 @@ def list_names(what: str | None = None) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["name", "about", "headline", "needs"])
 
 
-def count_experiments() -> Mapping[str, int]:
-    """Paper -> the number of its experiments."""
-    return Counter(name.split("/")[0] for name in files.group_names("experiment"))
+def count_experiments(what: str | None = None) -> Mapping[str, int]:
+    """Paper -> the number of its experiments. InputError if `what` is none of what can be listed."""
+    papers = Counter(name.split("/")[0] for name in files.group_names("experiment"))
+    if what not in (None, EXPERIMENTS, *papers, *KINDS):
+        raise unknown_name("paper or kind", str(what), [*papers, EXPERIMENTS, *KINDS])
+    return papers
 
 
 def describe_experiments(paper: str) -> dict[str, tuple[str, papers.Entry | None]]:

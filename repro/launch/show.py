@@ -74,8 +74,7 @@ def show(
         planned = _planned(names, words, scale, draws, pools)
     finished = [run for paper in dict.fromkeys(name.split("/")[0] for name in names) for run in catalogue.runs(paper)]
     shown = []
-    for name in names:
-        asked = composed[name]
+    for name, resolved in composed.items():
         runs = [run for run in planned.runs if run.experiment == name]
         paper = printed(name)
         shown.append(
@@ -84,13 +83,13 @@ def show(
                 runs=runs,
                 lacking=[reason for left_out, _, reason in planned.left_out if left_out == name],
                 standing=standing(runs, finished),
-                variants=[variant.label for variant in asked.variants],
-                testbeds=[*asked.testbeds],
-                seeds=len(asked.seeds),
+                variants=[variant.label for variant in resolved.variants],
+                testbeds=[*resolved.testbeds],
+                seeds=len(resolved.seeds),
                 paper={column: values for column, (values, _) in paper.items()},
                 places={column: place for column, (_, place) in paper.items()},
-                hyperparameters=parameters(name, asked.config),
-                config=asked.config,
+                hyperparameters=parameters(name, resolved.config),
+                config=resolved.config,
             )
         )
     return shown

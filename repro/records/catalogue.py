@@ -74,7 +74,7 @@ def runs(paper: str, root: Path | None = None) -> list[Found]:
 
 
 def sweeps(paper: str, root: Path | None = None) -> list[tuple[Found, Sweep]]:
-    """The sweeps of a paper, each with its configured run, in the order in which they finished.
+    """The sweeps of a paper, each with its configured run; the newest come last.
 
     root: as for `runs`. A sweep of the workspace replaces that of the reference, if it has at least as many draws. Of
     several of one place the newest counts: older code or inputs may have left others.

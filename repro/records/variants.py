@@ -1,4 +1,4 @@
-"""Which runs are alike, which of them is the newest, and what a run's label is: the only place that answers these.
+"""Which runs are alike, which of them is the newest, and what a run's label is.
 
 Runs are `alike` if their configurations are equal, but for the seed; only such runs may be averaged. A `place` may hold
 several that are not, of which the `newest` counts. A figure shows only runs of `comparable` conditions. A `label` says

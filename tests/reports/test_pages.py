@@ -85,7 +85,7 @@ def test_headlines_that_are_not_reproduced_have_reasons_in_few_words_and_in_full
 @pytest.mark.parametrize("paper", PAPERS)
 def test_every_claim_is_judged_as_when_it_was_published_or_says_what_it_would_take(reported, paper):
     page = reported(paper).page
-    count, different = published_verdicts.differences(paper, page.results)
+    count, different = published_verdicts.find_differences(paper, page.results)
     assert count and not different
     for of in page.by_claim.values():
         assert wording.place(wording.deciding(of)) != wording.NOT_JUDGED or of[0].claim.takes, of[0].claim.id

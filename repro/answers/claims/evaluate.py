@@ -13,7 +13,7 @@ from repro.answers.claims import verdict as words
 from repro.answers.claims.claims import Claim, Value
 from repro.answers.claims.stats import spread
 from repro.answers.claims.verdict import AtBaseline, Effect, Interval, Sample, Share, Verdict, verdict_of
-from repro.answers.tables.columns import Filter, matching
+from repro.answers.tables.columns import Filter, match_rows
 from repro.records.kinds import EMULATED
 from repro.records.variants import VARIANT_COLUMNS
 
@@ -183,7 +183,7 @@ def interval(evidence: Evidence) -> Interval:
     return drawn.around(middle) if evidence.by_construction else drawn
 
 
-def numbers(value: Value, runs: Runs, suffixes: tuple[str, str] = ("", "")) -> Outcome:
+def compute_numbers(value: Value, runs: Runs, suffixes: tuple[str, str] = ("", "")) -> Outcome:
     """The number of a verb, one for each seed that both sides have.
 
     suffixes: of the columns for `of` and `over`.
@@ -196,7 +196,7 @@ def numbers(value: Value, runs: Runs, suffixes: tuple[str, str] = ("", "")) -> O
 
 
 def _numbers(value: Value, table: Columns, rows: Sequence[int], suffixes: tuple[str, str]) -> Outcome:
-    """`numbers` of some rows."""
+    """`compute_numbers` of some rows."""
     if value.each:
         return _of_each(value, table, rows, suffixes)
     of = _side(value, value.of, table, rows, suffixes[0])
@@ -221,7 +221,7 @@ def _side(value: Value, side: Value | Filter, table: Columns, rows: Sequence[int
     """The numbers of one side: of a verb, or of the rows that a filter chooses."""
     if isinstance(side, Value):
         return _numbers(side, table, rows, (suffix, OTHER_END[suffix]))
-    values = _of_variant(f"={value.column}{suffix}", value, table, matching(table, side, rows) if rows else [])
+    values = _of_variant(f"={value.column}{suffix}", value, table, match_rows(table, side, rows) if rows else [])
     return Outcome(values) if values else Outcome(reason=f"no results for {_shown(side)}")
 
 
@@ -241,12 +241,12 @@ def _outside(value: Value, of: Outcome, table: Columns, rows: Sequence[int], suf
 def _of_each(value: Value, table: Columns, rows: Sequence[int], suffixes: tuple[str, str]) -> Outcome:
     """The number for each value of the columns `each`, and of these numbers the one that `take` chooses."""
     (_, of), alone = value.sides[0], value.model_copy(update={"each": []})
-    read = matching(table, of, rows) if rows else []
+    read = match_rows(table, of, rows) if rows else []
     keys = dict.fromkeys(tuple(table[name][row] for name in value.each) for row in read)
     required = [each for name in value.each if isinstance(listed := of.get(name), list) for each in listed]
     if lacking := [each for each in required if not any(each in key for key in keys)]:
         return Outcome(reason=f"no results for {lacking[0]}")
-    of_keys = (matching(table, dict(zip(value.each, key, strict=True)), rows) for key in keys)
+    of_keys = (match_rows(table, dict(zip(value.each, key, strict=True)), rows) for key in keys)
     outcomes = [_numbers(alone, table, of_key, suffixes) for of_key in of_keys]
     values = [outcome.values for outcome in outcomes if outcome.values]
     if not values or (required and len(values) < len(keys)):

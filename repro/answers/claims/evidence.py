@@ -294,7 +294,7 @@ def outcome_of(claim: Claim, group: Runs) -> Outcome:
         needed = [name for column, _ in claim.value.sides for name in columns.names(column or "", table)]
         if lacking := [name for name in needed if name not in group.columns and name.startswith(RECORDED)]:
             return Outcome(reason=f"no {lacking[0]} was recorded")
-        return evaluate.numbers(claim.value, group)
+        return evaluate.compute_numbers(claim.value, group)
     if (wanted := PROBE_OF.get(claim.value.function, "train")) != group.program:
         return Outcome(
             reason=f"{claim.value.function} reads results of the program {wanted}, not of {escaped(group.program)}"
@@ -309,7 +309,7 @@ def repetitions(claim: Claim, group: Runs) -> list[float]:
     if value.function or not all(f"{name}_low" in group.columns for name, _ in value.sides):
         return []
     sides = (("_low", "_high"), ("_high", "_low"))
-    numbers = [number for ends in sides for number in evaluate.numbers(value, group, ends).values.values()]
+    numbers = [number for ends in sides for number in evaluate.compute_numbers(value, group, ends).values.values()]
     return [number for number in numbers if not math.isnan(number)]
 
 

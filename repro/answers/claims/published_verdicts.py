@@ -35,7 +35,7 @@ def entries_of(results: Results) -> dict[str, list[dict[str, str]]]:
     return {"claims": [_entry_of_claim(one) for one in judged], "causes": [_entry_of_cause(step) for step in steps]}
 
 
-def differences(paper: str, results: Results | None = None) -> tuple[int, list[str]]:
+def find_differences(paper: str, results: Results | None = None) -> tuple[int, list[str]]:
     """How many verdicts were published, and a line for each that differs today.
 
     results: those of the reference alone, if read already. Raises InputError for a file of another form.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from repro.answers.claims.stats import middle_of_range
 from repro.answers.figures import looks
-from repro.answers.pages.cells import enclosed
+from repro.answers.pages.cells import fit_cell
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,7 +35,7 @@ def picture(files: Files, rows: pd.DataFrame, which: str = "The headline claims"
         + ", ".join(f"**{kind}**" for kind in dict.fromkeys(rows["kind"]))
         + "."
     )
-    return files.picture(lambda: draw_forest(rows), "", "headlines", enclosed(alt), caption, rows)
+    return files.picture(lambda: draw_forest(rows), "", "headlines", fit_cell(alt), caption, rows)
 
 
 def draw_forest(rows: pd.DataFrame) -> Any:

@@ -62,7 +62,9 @@ def send_run(store: Store, source: Source, running: bool = False) -> str | None:
     running: a command carries it out now; else its status becomes that of the source: FINISHED, FAILED or KILLED.
     """
     client, name = store.client, experiment_name(source.identity, source.kind)
-    experiment = store.experiment(name, {NOTE: title(place(source.identity)), VIEW: view_tag(source.identity.metric)})
+    experiment = store.experiment(
+        name, {NOTE: read_title(place(source.identity)), VIEW: view_tag(source.identity.metric)}
+    )
     run, *twins = find_runs(client, experiment, source) or [None]
     if run and not twins and not running and run.data.tags.get(MIRRORED) == source.digest:
         return None
@@ -115,7 +117,7 @@ def create_run(store: Store, experiment: str, source: Source, running: bool, old
     name = old.info.run_name if old else run_name(source.identity)
     # with all tags, so that it is found if the next request fails
     wanted = tags(source) | {PARENT: parent_id(store, experiment, source)} | _user()
-    wanted |= {NOTE: f"{name}. {title(place(source.identity))}"} | (added_by_hand(old, source) if old else {})
+    wanted |= {NOTE: f"{name}. {read_title(place(source.identity))}"} | (added_by_hand(old, source) if old else {})
     begun = _milliseconds(source.provenance.get("started_at")) or round(1000 * time.time())
     wanted |= {LOG: log_state(points_of(source, begun, running))}
     return store.client.create_run(experiment, start_time=begun, tags=wanted, run_name=name)
@@ -196,7 +198,7 @@ def send_dataset(client: Any, run_id: str, source: Source) -> None:
 
 
 @cache
-def title(experiment: str) -> str:
+def read_title(experiment: str) -> str:
     """The title of an experiment; its name if it does not exist any more."""
     return config.read_titles([experiment])[experiment] if experiment in config.experiment_names() else experiment
 

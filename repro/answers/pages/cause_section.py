@@ -13,7 +13,7 @@ from repro.answers.claims.causes import IMPLIED, TESTED, Comparison, Step
 from repro.answers.claims.stats import DASH, TIMES, middle_of_range
 from repro.answers.figures import ladder
 from repro.answers.pages import wording
-from repro.answers.pages.cells import enclosed
+from repro.answers.pages.cells import fit_cell
 from repro.answers.pages.files import Files
 
 
@@ -45,7 +45,7 @@ class CauseSection:
             "From our number (simulated, inputs at their best guess) to the paper's: an arrow goes from our number "
             "without a cause to that with it, or, where no run has it, to the predicted one."
         )
-        return self.files.picture(lambda: ladder.draw_ladder(rows), "", "ladder", enclosed(alt), caption, rows)
+        return self.files.picture(lambda: ladder.draw_ladder(rows), "", "ladder", fit_cell(alt), caption, rows)
 
     @property
     def counts(self) -> str:
@@ -106,8 +106,8 @@ class CauseSection:
         """The mechanism of each cause, its source, the runs that have it, and since when its prediction stands."""
         causes = {step.cause.id: step for step in self.steps}
         return [
-            f"**{enclosed(one.cause.short)}** ({self._statuses(one.cause.id)}): {enclosed(one.cause.mechanism)} "
-            f"Source: {enclosed(one.cause.source)}. {self._runs(one)} Predicted on {one.cause.fixed}."
+            f"**{fit_cell(one.cause.short)}** ({self._statuses(one.cause.id)}): {fit_cell(one.cause.mechanism)} "
+            f"Source: {fit_cell(one.cause.source)}. {self._runs(one)} Predicted on {one.cause.fixed}."
             for one in causes.values()
         ]
 

@@ -20,10 +20,10 @@ LATEX = {DASH: "--", TIMES: r"$\times$", "·": r"$\cdot$", "∞": r"$\infty$", "
          "÷": r"$\div$"}  # fmt: skip
 
 
-def markdown(table: pd.DataFrame, left: Sequence[str] = (), written: bool = False) -> str:
+def format_markdown(table: pd.DataFrame, left: Sequence[str] = (), written: bool = False) -> str:
     """A Markdown table; the first column and those in `left` are aligned left. written: the cells are Markdown of this
     project's files."""
-    of_cell = enclosed if written else cell
+    of_cell = fit_cell if written else cell
     shown = table.map(of_cell).rename(columns=of_cell)
     align = ["left" if i == 0 or name in left else "right" for i, name in enumerate(table.columns)]
     return shown.to_markdown(index=False, disable_numparse=True, colalign=align)
@@ -34,7 +34,7 @@ def cell(value: object) -> str:
     return escaped(" ".join(str(value).split())) or DASH
 
 
-def enclosed(value: object) -> str:
+def fit_cell(value: object) -> str:
     """Markdown, escaped as far as it takes to stay in its cell."""
     text = " ".join(str(value).split()) or DASH
     text = LOOSE.sub("&amp;", text)

@@ -61,7 +61,7 @@ class ClaimTables:
     def headline_reasons(self) -> list[str]:
         """Each reason why headlines do not hold as printed, in full, with the numbers of its claims."""
         pairs = [(wording.full(reason), one) for one in self.headlines for reason in wording.reasons([one], self.file)]
-        return [f"{tables.enclosed(text)} {claims}." for text, claims in self._grouped(pairs).items()]
+        return [f"{tables.fit_cell(text)} {claims}." for text, claims in self._grouped(pairs).items()]
 
     @property
     def settling(self) -> list[str]:
@@ -119,7 +119,7 @@ class ClaimTables:
             for n, (reason, claims) in enumerate(by_reason.items()):
                 number = self.numbers[claims[0][0].claim.id]
                 above = first.setdefault(reason, number)
-                title = "" if reason == DASH else tables.enclosed(reason) if above == number else f"As C{above}, above."
+                title = "" if reason == DASH else tables.fit_cell(reason) if above == number else f"As C{above}, above."
                 made.setdefault(verdict, {})[title] = self._claims(claims, f"claims-{place}-{n}")
         return made
 

@@ -52,7 +52,7 @@ class Files:
         `cells.markdown`."""
         path = self.out / "tables" / self.page / f"{name}.tex"
         self.written.append(write_text(path, tables.latex(frame)))
-        return tables.markdown(frame, left, written)
+        return tables.format_markdown(frame, left, written)
 
     def text_table(self, frame: pd.DataFrame, name: str, written: bool = False) -> str:
         """A table of text, aligned left; "" if it is empty."""

@@ -19,10 +19,10 @@ CALL = re.compile(r"[\w.)]\s*\(")
 
 def chosen(table: pd.DataFrame, where: Filter) -> pd.DataFrame:
     """The rows that match a filter in every column; InputError for a column that the table lacks."""
-    return table.iloc[matching({name: listed(table, name) for name in where}, where, range(len(table)))]
+    return table.iloc[match_rows({name: list_column(table, name) for name in where}, where, range(len(table)))]
 
 
-def matching(columns: Mapping[str, Sequence[Any]], where: Filter, rows: Iterable[int]) -> list[int]:
+def match_rows(columns: Mapping[str, Sequence[Any]], where: Filter, rows: Iterable[int]) -> list[int]:
     """Those of some rows that match a filter in every column."""
     rows = list(rows)
     for name, wanted in where.items():
@@ -31,7 +31,7 @@ def matching(columns: Mapping[str, Sequence[Any]], where: Filter, rows: Iterable
     return rows
 
 
-def listed(table: pd.DataFrame, name: str) -> list[Any]:
+def list_column(table: pd.DataFrame, name: str) -> list[Any]:
     """A column with None for missing values; InputError if the table lacks it."""
     if name not in table:
         raise unknown_name("column", name, table.columns)

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from repro.answers.claims.stats import wilson
-from repro.answers.tables.columns import Filter, chosen, computed, listed, matching
+from repro.answers.tables.columns import Filter, chosen, computed, list_column, match_rows
 from repro.answers.tables.loading import Summary
 from repro.records import tidy
 
@@ -92,14 +92,14 @@ class Runs:
         """A column of a table, with None for missing values; after `=` arithmetic on columns as numbers."""
         if (table, column) not in self._listed:
             of = self.table(table)
-            values = computed(of, column[1:]).tolist() if column.startswith("=") else listed(of, column)
+            values = computed(of, column[1:]).tolist() if column.startswith("=") else list_column(of, column)
             self._listed[table, column] = values
         return self._listed[table, column]
 
     def matching(self, table: str, where: Filter) -> list[int]:
         """The positions of a table's rows that match a filter in every column; none in an empty table."""
         rows = range(len(self.table(table)))
-        return matching({name: self.listed(table, name) for name in where}, where, rows) if rows else []
+        return match_rows({name: self.listed(table, name) for name in where}, where, rows) if rows else []
 
     @cached_property
     def columns(self) -> Collection[str]:

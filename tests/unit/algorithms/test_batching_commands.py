@@ -146,20 +146,24 @@ def test_a_run_sums_up_its_profiles(tmp_path):
 
 def test_the_worked_example():
     """Algorithm 1's batches execute in 26 ms where Algorithm 2's take 25 and the optimum 24; EXETime says 22."""
-    found = batching.compare_batches(in_ms(1, [2, 1, 2, 3, 6, 4], [2, 3, 4, 6, 3, 1]))
+    compared = batching.compare_batches(in_ms(1, [2, 1, 2, 3, 6, 4], [2, 3, 4, 6, 3, 1]))
     ms = {"greedy": 2, "algorithm1": 2, "algorithm2": 1, "constrained": 1, "default": 14, "layerwise": 1}
-    assert found["gaps"] == pytest.approx({mode: over / 24 for mode, over in ms.items()})
-    assert found["no_pair"] == [False, False] and found["exetime_below"] and found["longer"] == pytest.approx(1 / 25)
+    assert compared["gaps"] == pytest.approx({mode: over / 24 for mode, over in ms.items()})
+    assert (
+        compared["no_pair"] == [False, False]
+        and compared["exetime_below"]
+        and compared["longer"] == pytest.approx(1 / 25)
+    )
 
 
 def test_no_pair_meets_the_constraint():
     """9 ms of layer 1 against pulls of 3; but layer 2 computes within the pull of layer 3."""
-    found = batching.compare_batches(in_ms(1, [1, 1, 1], [9, 1, 1]))
-    assert found["no_pair"] == [True, False] and found["gaps"]["constrained"] is None
-    found = batching.compare_batches(in_ms(1, [1, 1, 1], [9, 9, 9]))
-    assert found["no_pair"] == [True, True] and found["gaps"]["constrained"] is None
-    assert found["gaps"]["greedy"] == found["longer"] == 0 and found["exetime_below"]
-    row = batching.summarise_profiles([found])
+    compared = batching.compare_batches(in_ms(1, [1, 1, 1], [9, 1, 1]))
+    assert compared["no_pair"] == [True, False] and compared["gaps"]["constrained"] is None
+    compared = batching.compare_batches(in_ms(1, [1, 1, 1], [9, 9, 9]))
+    assert compared["no_pair"] == [True, True] and compared["gaps"]["constrained"] is None
+    assert compared["gaps"]["greedy"] == compared["longer"] == 0 and compared["exetime_below"]
+    row = batching.summarise_profiles([compared])
     assert row["modes"]["constrained"] == {"compared": 0, "optimal": None, "median": None, "p95": None, "max": None}
     assert row["no_pair"] == {"algorithm1": 1.0, "algorithm2": 1.0} and row["prefers_longer"] == 0
 

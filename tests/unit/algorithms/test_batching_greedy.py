@@ -176,8 +176,8 @@ def test_where_no_pair_meets_it_both_are_optimal(profile):
 @given(small_profiles())
 @settings(max_examples=50)
 def test_greedy_takes_the_less_exetime_and_never_beats_exact(profile):
-    one, two, found = algorithm1(profile), algorithm2(profile), greedy_batches(profile)
-    assert found == (one if exetime_s(profile, one) <= exetime_s(profile, two) else two)
-    assert executed_s(profile, found) >= exact_s(profile)
-    if meets_constraint(profile, found):
-        assert executed_s(profile, found) == min(executed_s(profile, one), executed_s(profile, two))
+    first, second, chosen = algorithm1(profile), algorithm2(profile), greedy_batches(profile)
+    assert chosen == (first if exetime_s(profile, first) <= exetime_s(profile, second) else second)
+    assert executed_s(profile, chosen) >= exact_s(profile)
+    if meets_constraint(profile, chosen):
+        assert executed_s(profile, chosen) == min(executed_s(profile, first), executed_s(profile, second))

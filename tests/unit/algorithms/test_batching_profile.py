@@ -116,9 +116,9 @@ def test_layers_without_parameters_join_the_layer_before():
 
 @given(small_profiles())
 def test_groups_have_all_layers_and_one_with_parameters_each(profile):
-    found = layer_groups(profile)
-    assert [layer for first, last in found for layer in range(first, last + 1)] == list(
+    groups = layer_groups(profile)
+    assert [layer for first, last in groups for layer in range(first, last + 1)] == list(
         range(1, len(profile.names) + 1)
     )
-    for first, last in found[1:]:
+    for first, last in groups[1:]:
         assert profile.transfer_s[first - 1] > 0 and not any(profile.transfer_s[first:last])

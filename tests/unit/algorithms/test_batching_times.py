@@ -43,8 +43,8 @@ def test_by_hand(batches, exetime, executed, meets):
 
 
 def test_timeline_of_figure_4():
-    found = batch_timeline(SMALL, ((1, 2), (3, 3)))
-    ms = [(kind, batch, layer, round(1e3 * start), round(1e3 * end)) for kind, batch, layer, start, end in found]
+    boxes = batch_timeline(SMALL, ((1, 2), (3, 3)))
+    ms = [(kind, batch, layer, round(1e3 * start), round(1e3 * end)) for kind, batch, layer, start, end in boxes]
     assert ms == [
         ("startup", 1, None, 0, 1),
         ("transfer", 1, 1, 1, 3),

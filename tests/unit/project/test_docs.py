@@ -8,6 +8,8 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
+import nbclient
+import nbformat
 import pytest
 import torch
 
@@ -238,3 +240,16 @@ def test_the_example_of_a_site_is_one(tmp_path):
     (tmp_path / "site.yaml").write_text(code)
     cluster = site.load_site(tmp_path / "site.yaml")
     assert (cluster.gpus_per_node, cluster.modules) == (4, ("cuda", "openmpi"))
+
+
+def test_the_example_notebook_runs_and_shows_a_plot_a_table_of_records_and_a_bar(tmp_path, monkeypatch):
+    monkeypatch.setenv("REPRO_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setenv("JUPYTER_PLATFORM_DIRS", "1")  # else jupyter_core warns
+    notebook = nbformat.read(PROJECT / "examples" / "first_plot.ipynb", 4)
+    nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3").execute()
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
+    shown = [output["data"] for output in outputs if "data" in output]
+    assert any("image/png" in data for data in shown)
+    (records,) = [data["text/html"] for data in shown if "pipe_sgd" in data.get("text/html", "")]
+    assert records.count("<tr") == 1 + 4  # two strategies, two seeds
+    assert "\r" in "".join(output["text"] for output in outputs if output.get("name") == "stderr")  # a bar, no lines

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from repro.answers.claims import published_verdicts
 from repro.answers.claims.evaluate import ClaimVerdict
-from repro.core import config_folders
+from repro.answers.pages import overview
 from repro.core.errors import unknown_name
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def claims(paper: str | None = None) -> pd.DataFrame:
+def read_claims(paper: str | None = None) -> pd.DataFrame:
     """The verdict of each kind of number on each claim of a paper, or of all (None), with your runs and the committed
     ones.
 
@@ -24,8 +24,7 @@ def claims(paper: str | None = None) -> pd.DataFrame:
     """
     import pandas as pd
 
-    files = (file for reports in config_folders.report_folders() for file in sorted(reports.glob("*/claims.yaml")))
-    papers = list(dict.fromkeys(file.parent.name for file in files))
+    papers = [*overview.papers()]
     if paper not in (None, *papers):
         raise unknown_name("paper with claims", str(paper), papers)
     chosen = papers if paper is None else [paper]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import yaml
 
@@ -82,6 +84,16 @@ def test_a_cause_after_another_is_judged_against_that_ones_runs(tmp_path):
     section = CauseSection("pipesgd", [first, second], {OURS: 1, SECOND: 2}, Files("pipesgd", tmp_path))
     assert section.unexplained == [] and "excluded" in section.table
     assert section.picture.startswith("![") and (tmp_path / "figures/pipesgd/ladder.png").is_file()
+
+
+def test_a_rung_that_a_ratio_axis_cannot_show_says_so(tmp_path):
+    (step,) = statuses(read(tmp_path, CAUSE), ours=ends(OURS)[1], cause_copies=ends(OURS)[0])
+    lost = replace(step, headline=replace(step.headline, with_cause=-0.1))
+    texts = [
+        [row["text"] for row in CauseSection("pipesgd", [each], {OURS: 1}, Files("pipesgd", tmp_path)).rungs()]
+        for each in (step, lost)
+    ]
+    assert texts == [["C1: ours", CAUSE["short"]], ["C1: ours", f"{CAUSE['short']}: below 0"]]
 
 
 @pytest.mark.parametrize(

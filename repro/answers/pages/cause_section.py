@@ -37,7 +37,7 @@ class CauseSection:
     @property
     def picture(self) -> str:
         """The ladder, as Markdown; "" where no claim has a number to begin with."""
-        rows = pd.DataFrame(self._rungs())
+        rows = pd.DataFrame(self.rungs())
         if rows.empty:
             return ""
         alt = f"A row for our number of each claim, and one for each cause: {self.counts}, with an arrow to the number."
@@ -53,7 +53,8 @@ class CauseSection:
         counts = pd.Series([step.status for step in self.steps]).value_counts()
         return ", ".join(f"{count} {status}" for status, count in counts.items())
 
-    def _rungs(self) -> Iterator[dict[str, str | float]]:
+    def rungs(self) -> Iterator[dict[str, str | float]]:
+        """The rows of the ladder, as `draw_ladder` takes them."""
         for name, steps in self.by_claim.items():
             first, ends = steps[0].headline.without, steps[0].headline.claim.paper
             by = middle_of_range(*(math.nan if end is None else end for end in (ends.low, ends.high)))
@@ -64,7 +65,8 @@ class CauseSection:
                 start, end = step.headline.without, step.headline.with_cause
                 reached = (step.headline.predicted if end is None else end) / by
                 begins = math.nan if start is None else start / by
-                yield {"text": step.cause.short, "start": begins, "end": reached, "status": step.status}
+                text = step.cause.short if reached > 0 else f"{step.cause.short}: below 0"  # of a ratio axis
+                yield {"text": text, "start": begins, "end": reached, "status": step.status}
 
     @property
     def table(self) -> str:

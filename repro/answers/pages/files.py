@@ -49,7 +49,7 @@ class Files:
 
     def table(self, frame: pd.DataFrame, name: str, left: Sequence[str] = (), written: bool = False) -> str:
         """Write a table as LaTeX; returns it as Markdown, with the columns `left` aligned left. written: as of
-        `cells.markdown`."""
+        `cells.format_markdown`."""
         path = self.out / "tables" / self.page / f"{name}.tex"
         self.written.append(write_text(path, tables.latex(frame)))
         return tables.format_markdown(frame, left, written)

@@ -61,7 +61,7 @@ def of(*values, **more):
 
 def numbers(value, rows, **more):
     """Of rows that a test has as mappings."""
-    return evaluate.numbers(value, Runs({}, pd.DataFrame(rows)), **more)
+    return evaluate.compute_numbers(value, Runs({}, pd.DataFrame(rows)), **more)
 
 
 def steps(**seconds):

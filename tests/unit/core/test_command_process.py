@@ -68,6 +68,8 @@ def test_a_command_that_does_not_end_is_ended_with_all_that_it_started(does, sig
     command = subprocess.Popen(words, env=outer, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     folder, forked, outside = command.stdout.readline().split()
     try:
+        # Popen returns when exec closes its pipe, just before /proc shows the new environment
+        wait_until(lambda: command_guard.processes_of(folder), "the process that the command started is seen")
         assert command_guard.processes_of(folder) and os.path.isdir(folder) and runs(forked)
         assert set(command_guard.processes_of("/outer")) == {command.pid, int(forked)}  # the guard ends by itself
         command.send_signal(sign)

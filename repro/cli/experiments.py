@@ -157,6 +157,7 @@ def ending_table(trained: Sequence[Record], named: Mapping[str, str]) -> str:
     from repro.core.paths import reference_root
     from repro.experiment.quoted import quoted
     from repro.records import catalogue, comparison  # imports pandas
+    from repro.records.tables import build_table
 
     here = [catalogue.Found(catalogue.WORKSPACE, record) for record in trained]
 
@@ -168,7 +169,7 @@ def ending_table(trained: Sequence[Record], named: Mapping[str, str]) -> str:
         run for paper in {each.identity.paper for each in trained} for run in catalogue.runs(paper, reference_root())
     ]
     committed = [run for run in published if place(run.record) in compared]
-    runs = catalogue.table("runs", [*here, *committed])
+    runs = build_table("runs", [*here, *committed])
     mine, theirs = (runs[runs["origin"] == origin] for origin in (catalogue.WORKSPACE, catalogue.REFERENCE))
     mine_named = zip(mine["paper"], mine["experiment"], mine["model"], mine["dataset"], strict=True)
     printed = {place: quoted(named[each.run]) for place, each in zip(mine_named, trained, strict=True)}

@@ -184,12 +184,12 @@ def sent_runs(args: argparse.Namespace) -> tuple[list[Record], list[CutOff]]:
 
 def select_runs(runs: Sequence[Found], paper: str, where: Sequence[str], command: str) -> list[Found]:
     """The runs that match `--where`; InputError if none do."""
-    from repro.records import catalogue
-    from repro.records.selection import chosen
+    from repro.records.filters import select_rows
+    from repro.records.tables import build_table
 
     if not where:  # without pandas, which not every machine has
         return list(runs)
-    names = set(chosen(catalogue.table("runs", runs), where)["run"])
+    names = set(select_rows(build_table("runs", runs), where)["run"])
     if not names:
         raise InputError(f"{command}: no run of {paper} matches --where {' '.join(where)}")
     return [run for run in runs if run.record.name in names]

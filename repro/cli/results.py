@@ -64,9 +64,10 @@ def cmd_results(args: argparse.Namespace) -> None:
 def show_unfinished(paper: str | None) -> None:
     """Print the runs that were cut off, if there are any."""
     from repro.records import catalogue, printed
+    from repro.records.results import unfinished_table
 
     if runs := catalogue.unfinished_runs(paper):
-        table = catalogue.unfinished_table(runs)
+        table = unfinished_table(runs)
         print("\nunfinished: no results, in no verdict; the same `repro run` continues them")
         print(printed.text(table[[column for column in OF_UNFINISHED if column in table]], index=False))
 

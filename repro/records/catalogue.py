@@ -2,37 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from repro.core.errors import unknown_name
 from repro.core.paths import reference_root, results_root
-from repro.records import kept, reference, store, sweep, tidy, unfinished, variants
-from repro.records.flat import flat
-from repro.records.record import HasRecord, Record
+from repro.records import kept, reference, store, sweep, unfinished, variants
+from repro.records.record import Found as Found
 from repro.records.store import run_folders
 from repro.records.sweep import Sweep
 from repro.records.unfinished import Unfinished
 from repro.records.variants import KEPT, REFERENCE, WORKSPACE
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-
-@dataclass(frozen=True)
-class Found(HasRecord):
-    """A run, and its origin: REFERENCE or WORKSPACE."""
-
-    origin: str
-    record: Record
-
-    @cached_property
-    def summary(self) -> dict[str, Any]:
-        """The record as one mapping (`repro.records.flat`)."""
-        return flat(self.record)
 
 
 def papers(paper: str | None = None) -> list[str]:
@@ -50,11 +29,6 @@ def unfinished_runs(paper: str | None = None) -> list[tuple[str, Unfinished]]:
     began = run_folders(results_root(), paper or "*", having=[unfinished.FILE])
     own = [(WORKSPACE, run) for folder in began if (run := unfinished.read(folder))]
     return own + [(KEPT, run) for run in kept.runs(paper or "*")]
-
-
-def unfinished_table(runs: Sequence[tuple[str, Unfinished]]) -> pd.DataFrame:
-    """A row for each unfinished run. so_far: the metric at the last evaluation; no table of results has these runs."""
-    return tidy.frame([{"origin": origin, "paper": run.identity.paper} | unfinished.row(run) for origin, run in runs])
 
 
 def runs(paper: str, root: Path | None = None) -> list[Found]:
@@ -89,21 +63,3 @@ def sweeps(paper: str, root: Path | None = None) -> list[tuple[Found, Sweep]]:
             by_name[name] = (Found(WORKSPACE, drawn.record), drawn)
     counted = variants.newest((found for found, _ in by_name.values()), variants.place)
     return [by_name[found.record.name] for found in counted]
-
-
-def table(which: str, found: Sequence[Found]) -> pd.DataFrame:
-    """One of the tables of `repro.records.tidy` for these runs; the first columns are `origin` and `paper`.
-
-    In `runs`, `variant` is the label that tells a run from all others but its other seeds (`variants.labels`). The last
-    columns are `configuration` and `besides` (digests, `variants.Labelled`), `cores` (of the hardware) and
-    `free_arithmetic` (whether the strategy's compression is modelled to take no time).
-    """
-    rows = [
-        [{"origin": each.origin, "paper": each.identity.paper} | row for row in tidy.rows(which, each.summary)]
-        for each in found
-    ]
-    if which == "runs":
-        for (row,), each, labelled in zip(rows, found, variants.labels([each.record for each in found]), strict=True):
-            row |= labelled._asdict() | {"cores": each.record.hardware.cores}
-            row["free_arithmetic"] = getattr(each.record.result, "free_arithmetic", False)
-    return tidy.frame([row for of_run in rows for row in of_run])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from repro.core.warnings import one_line
 from repro.records import printed
 from repro.records.busy import taken_by_others
 from repro.records.kinds import MEASURED, PADDED
+from repro.records.run_columns import TARGET
 from repro.records.variants import PLACE_COLUMNS, SIZE_COLUMNS, newest_rows
 
 if TYPE_CHECKING:
@@ -52,9 +54,9 @@ def ending(
         for base in [base for base in dict.fromkeys(bases) if base in first]:
             table[f"over {base}"] = sample.iloc[first[base]] / sample
             _beside(table, f"over {base}", printed, rows)
-        for target in [column for column in _targets(rows) if rows[column].notna().any()][-1:]:
-            unit, by = ("ms", 1e3) if rows[target].max() < 1 else ("s", 1)
-            table[f"{unit} to {target.removeprefix('to_').removesuffix('_s')}"] = rows[target] * by
+        for target in [column for column in _targets(rows) if (rows[column] < math.inf).any()][-1:]:
+            unit, by = ("ms", 1e3) if (rows[target] < 1).any() else ("s", 1)
+            table[f"{unit} to {target.removeprefix(TARGET).removesuffix('_s')}"] = rows[target] * by
         table["final"] = rows["final"]
         if rows["final"].notna().any():
             _beside(table, "final", printed, rows)
@@ -112,7 +114,8 @@ def _partners(both: pd.DataFrame, place: list[str]) -> pd.Series:
 
 
 def _targets(runs: pd.DataFrame) -> list[str]:
-    return [str(column) for column in runs if str(column).startswith("to_")]
+    """The columns of `runs` with the seconds to a target."""
+    return [str(column) for column in runs if str(column).startswith(TARGET) and str(column).endswith("_s")]
 
 
 def _medians(runs: pd.DataFrame, place: list[str]) -> pd.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -16,9 +17,13 @@ FORMULA = re.compile(r"[=+\-@\t\r]")  # the first character of a cell that a spr
 
 
 def text(table: pd.DataFrame, index: bool = True) -> str:
-    """The table for a terminal, without control characters; floats have four digits."""
+    """The table for a terminal, without control characters; floats have four digits, infinity is `not reached`."""
     plain = _map_text(table, one_line)
-    return plain.to_string(index=index, na_rep="-", float_format=lambda value: f"{value:.4g}")
+    return plain.to_string(index=index, na_rep="-", float_format=_four_digits)
+
+
+def _four_digits(value: float) -> str:
+    return "not reached" if value == math.inf else f"{value:.4g}"
 
 
 def csv(table: pd.DataFrame) -> str:

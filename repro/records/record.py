@@ -7,6 +7,8 @@ Times are in seconds, per iteration unless the name says otherwise.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -244,3 +246,18 @@ class Record(Part):
             return cls.model_validate(plain)
         except ValidationError as error:
             raise ValueError(error_line(error)) from None
+
+
+@dataclass(frozen=True)
+class Found(HasRecord):
+    """A finished run, and its origin: `repro.records.variants.REFERENCE` or WORKSPACE."""
+
+    origin: str
+    record: Record
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """The record as one mapping (`repro.records.flat`)."""
+        from repro.records.flat import flat
+
+        return flat(self.record)

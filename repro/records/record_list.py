@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from repro.records.record import Record
+from repro.records.record import Found, Record
 from repro.records.variants import WORKSPACE
 
 if TYPE_CHECKING:
@@ -37,9 +37,9 @@ class Records(list[Record]):
 
 def frame(records: Iterable[Record]) -> pd.DataFrame:
     """Records as the table `runs` of `repro.results`, a row each."""
-    from repro.records import catalogue
+    from repro.records.tables import build_table
 
-    return catalogue.table("runs", [catalogue.Found(WORKSPACE, record) for record in records])
+    return build_table("runs", [Found(WORKSPACE, record) for record in records])
 
 
 def columns_on_screen(runs: pd.DataFrame, first: Iterable[str] = ()) -> list[str]:

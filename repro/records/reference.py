@@ -2,8 +2,8 @@
 
 `results/reference/<paper>/` has
 
-- `runs.parquet`       a row per run: the columns of `repro.records.tidy`, and its `record` as JSON, without the parts
-                       in points and intervals
+- `runs.parquet`       a row per run: the columns of `repro.records.tables`, and its `record` as JSON, without the
+                       parts in points and intervals
 - `points.parquet`     a row per evaluation
 - `rows.parquet`       a row per entry of a probe's result, which the record has too
 - `intervals.parquet`  a row per interval of a traced step
@@ -30,10 +30,11 @@ from repro.core import safe_files, strict_json
 from repro.core.atomic import write_atomically
 from repro.core.errors import InputError
 from repro.core.paths import reference_root
-from repro.records import sweep, tidy, variants
-from repro.records.flat import flat
+from repro.records import sweep, variants
 from repro.records.record import SCHEMA, Record
+from repro.records.run_columns import run_row
 from repro.records.sweep import Sweep
+from repro.records.tables import TABLES, list_entries, make_frame
 
 MANIFEST = "manifest.json"
 SWEEPS = "sweeps"
@@ -61,7 +62,7 @@ def read(paper: str, root: Path | None = None) -> list[Record]:
 def _records(folder: Path, runs: bytes, of_lists: tuple[bytes, ...]) -> tuple[Record, ...]:
     """The runs of tables; cached, because reading takes a second, and a command reads some tables several times."""
     lists = {part: _lists(_rows(table)) for part, table in zip(LISTS, of_lists, strict=True)}
-    return tuple(_published(row, lists, folder) for row in _rows(runs))
+    return tuple(_published(row, lists, folder) for row in _rows(runs, ["run", "record"]))
 
 
 def sweeps(paper: str, root: Path | None = None) -> list[Sweep]:
@@ -88,12 +89,14 @@ def write(paper: str, runs: Sequence[Record], root: Path | None = None, swept: S
     settle(folder)
     # via JSON, so that entries have a fixed order
     ordered = [Record.of(json.loads(_text(run.plain()))) for run in sorted(runs, key=lambda run: run.name)]
-    tables = {name: tidy.frame([row for run in ordered for row in tidy.rows(name, flat(run))]) for name in tidy.TABLES}
-    tables["runs"]["variant"] = [labelled.variant for labelled in variants.labels(ordered)]
+    tables = {"runs": make_frame([*map(run_row, ordered)])}
+    tables["runs"]["variant"] = [label.variant for label in variants.labels(ordered)]
     tables["runs"]["record"] = [_text(_without_lists(run.plain())) for run in ordered]
+    for name in TABLES[1:]:
+        tables[name] = make_frame([{"run": run.name} | entry for run in ordered for entry in list_entries(name, run)])
     if swept:
-        by_name = sorted(swept, key=lambda one: one.name)
-        tables[SWEEPS] = tidy.frame([{"run": one.name, "lines": "".join(sweep.lines_of(one))} for one in by_name])
+        by_name = sorted(swept, key=lambda each: each.name)
+        tables[SWEEPS] = make_frame([{"run": each.name, "lines": "".join(sweep.lines_of(each))} for each in by_name])
     manifest: dict[str, Any] = {"schema": SCHEMA, "tables": {}}
     for name, table in tables.items():
         sink = pyarrow.BufferOutputStream()
@@ -142,10 +145,10 @@ def _tables(folder: Path) -> dict[str, bytes]:
         raise
 
 
-def _rows(table: bytes) -> list[dict[str, Any]]:
+def _rows(table: bytes, columns: list[str] | None = None) -> list[dict[str, Any]]:
     import pyarrow.parquet
 
-    return list(pyarrow.parquet.read_table(pyarrow.BufferReader(table)).to_pylist())
+    return list(pyarrow.parquet.read_table(pyarrow.BufferReader(table), columns=columns).to_pylist())
 
 
 def _digests(folder: Path) -> dict[str, str]:
@@ -153,7 +156,7 @@ def _digests(folder: Path) -> dict[str, str]:
     path = folder / MANIFEST
     try:
         manifest = strict_json.parse_json(safe_files.read_safely(path))
-        names = [*tidy.TABLES, *({SWEEPS} & manifest["tables"].keys())]
+        names = [*TABLES, *({SWEEPS} & manifest["tables"].keys())]
         digests = {name: manifest["tables"][name]["sha256"] for name in names}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: not a readable manifest ({error!r})") from None

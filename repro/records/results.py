@@ -7,32 +7,47 @@ from collections.abc import Sequence
 import pandas as pd
 
 from repro.core.errors import InputError, unknown_name
-from repro.records import catalogue, comparison, tidy
-from repro.records.selection import chosen
+from repro.records import catalogue, comparison, unfinished
+from repro.records.filters import Where, select_rows
+from repro.records.tables import TABLES, build_table, make_frame
+from repro.records.unfinished import Unfinished
 
-UNFINISHED = "unfinished"  # a table beside those of `repro.records.tidy`
+UNFINISHED = "unfinished"  # a table beside those of `repro.records.tables`
 
 
-def results(paper: str | None = None, where: str | Sequence[str] = (), table: str = "runs") -> pd.DataFrame:
+def results(paper: str | None = None, where: Where = (), table: str = "runs") -> pd.DataFrame:
     """Finished runs, a row each; `origin` is `workspace` for your runs and `reference` for committed ones.
 
-    paper  None: all papers
-    where  conditions such as "workers=4", "step_s<0.1", "strategy!=dsync"
+    paper  a paper, or PAPER/EXPERIMENT; None: all papers
+    where  conditions such as "workers=4", ["step_s<0.1", "strategy!=dsync"] or {"workers": [4, 8], "seed": 0}
     table  runs, points (evaluations), rows (of probes) or intervals (of traced steps); unfinished: runs that were cut
            off, which have no result
 
-    `repro.records.tidy` documents columns and units. InputError for a paper without runs, an invalid condition or an
-    unknown table.
+    `repro.records.run_columns` documents columns and units. InputError for a paper or experiment without runs, an
+    invalid condition or an unknown table.
     """
-    if table not in (tables := (*tidy.TABLES, UNFINISHED)):
+    if table not in (tables := (*TABLES, UNFINISHED)):
         raise unknown_name("table", table, tables)
-    where, papers = [where] if isinstance(where, str) else where, catalogue.papers(paper)
+    name, _, experiment = (paper or "").partition("/")
+    papers = catalogue.papers(name or None)
     if table == UNFINISHED:
-        return chosen(catalogue.unfinished_table(catalogue.unfinished_runs(paper)), where)
-    return chosen(catalogue.table(table, [run for one in papers for run in catalogue.runs(one)]), where)
+        cut_off = catalogue.unfinished_runs(name or None)
+        return select_rows(
+            unfinished_table([each for each in cut_off if experiment in ("", each[1].identity.experiment)]), where
+        )
+    runs = [run for each in papers for run in catalogue.runs(each)]
+    if experiment and experiment not in (known := {run.identity.experiment for run in runs}):
+        raise unknown_name(f"experiment of {name} with results", experiment, known)
+    chosen = [run for run in runs if experiment in ("", run.identity.experiment)]
+    return select_rows(build_table(table, chosen), where)
 
 
-def compare(first: str, second: str, paper: str | None = None, where: str | Sequence[str] = ()) -> pd.DataFrame:
+def unfinished_table(runs: Sequence[tuple[str, Unfinished]]) -> pd.DataFrame:
+    """A row for each unfinished run. so_far: the metric at the last evaluation; no table of results has these runs."""
+    return make_frame([{"origin": origin, "paper": run.identity.paper} | unfinished.row(run) for origin, run in runs])
+
+
+def compare(first: str, second: str, paper: str | None = None, where: Where = ()) -> pd.DataFrame:
     """Two variants or strategies where both have runs: medians over seeds, and the ratio of their times (`A / B`).
 
     first, second: a strategy, a variant's name in its experiment, or a label (column `variant` of `results`). paper,

@@ -6,16 +6,14 @@ of the other tables refer to their run by `run`: `<experiment>/<run>`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from repro.records.configured import Configured
-
-if TYPE_CHECKING:
-    import pandas as pd
+from repro.records.tables import TABLES as TABLES
+from repro.records.tables import make_frame as frame  # noqa: F401
 
 SCALAR = (str, float, int, type(None))  # types of a column's values
-TABLES = ("runs", "points", "rows", "intervals")
 # columns of `runs` that are entries of a summary
 _PLAIN = (
     *("variant_name", "experiment", "strategy", "program", "kind", "testbed", "fabric", "launcher", "workers"),
@@ -82,26 +80,6 @@ def run(summary: Mapping[str, Any]) -> dict[str, Any]:
         entries = (summary.get(part) or {}).items()
         row |= {f"{part}.{entry}": value for entry, value in entries if isinstance(value, SCALAR)}
     return row | _derived(summary, row)
-
-
-def frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """A DataFrame with one type per column; values of several types become text."""
-    import pandas as pd
-
-    columns = dict.fromkeys(column for row in rows or [{"run": ""}] for column in row)
-    return pd.DataFrame({column: _typed([row.get(column) for row in rows]) for column in columns})
-
-
-def _typed(values: Sequence[Any]) -> pd.Series:
-    import pandas as pd
-
-    types = {type(value) for value in values if value is not None}
-    if types == {int, float}:
-        types = {float}
-    if len(types) > 1:
-        return pd.Series([None if value is None else str(value) for value in values], dtype="object")
-    dtype = {bool: "boolean", int: "Int64", float: "float64"}.get(next(iter(types), str), "object")
-    return pd.Series(list(values), dtype=dtype)
 
 
 def _probe_rows(summary: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -13,6 +13,7 @@ from repro.core.errors import InputError
 from repro.core.fields import Entries, Model, Number, Text, check_fields
 from repro.core.not_none import not_none
 from repro.experiment.files import own_file
+from repro.records.filters import select_rows
 
 RUN_COLUMNS = ("seed", "testbed", "launcher", "workers", "batch", "fabric", "ranks")
 
@@ -70,9 +71,9 @@ def judge(goal: Goal, summaries: Sequence[Mapping[str, Any]]) -> list[dict[str, 
     rows = rows.infer_objects()  # for a column that other rows lack
     number = rows.assign(number=columns.computed(rows, goal.number))
     keys = [*goal.by, "seed"]
-    numbers = columns.chosen(number, goal.where).groupby(keys)["number"].min()
+    numbers = select_rows(number, goal.where).groupby(keys)["number"].min()
     if goal.over is not None:
-        numbers = numbers / columns.chosen(number, goal.over).groupby(keys)["number"].min()
+        numbers = numbers / select_rows(number, goal.over).groupby(keys)["number"].min()
     if numbers.empty or not goal.by:
         return [_judged(goal, goal.what, numbers.tolist())]
     judgements = []

@@ -14,6 +14,7 @@ from repro.answers.pages.reference import quoted
 from repro.answers.tables.results import arrange
 from repro.core.paths import reference_root
 from repro.records import catalogue
+from repro.records.tables import build_table
 from repro.reports.gtopk import derived, published, tables
 from repro.reports.gtopk.published import ALGORITHMS, MODELS, MOST, PARAMETERS
 
@@ -32,7 +33,7 @@ def shown(page, name):
 
 
 def test_figures_show_the_runs_and_the_paper(page):
-    runs = catalogue.table("runs", catalogue.runs("gtopk", reference_root()))
+    runs = build_table("runs", catalogue.runs("gtopk", reference_root()))
     printed = ~runs["testbed"].str.contains("congested")
     fig10 = runs[(runs["experiment"] == "fig10") & (runs["workers"] == MOST) & printed]
     step = fig10.set_index(["kind", "factors.model", "factors.method"])["iteration_s"]
@@ -45,7 +46,7 @@ def test_figures_show_the_runs_and_the_paper(page):
         batch = quoted("gtopk").value("Table VI", model, "one GPU", "batch size")
         rate = quoted("gtopk").value("Table VII", model, "gTop-k", "throughput, P = 32")
         assert total[model, "paper"] == pytest.approx(MOST * batch / rate)
-    points = catalogue.table("points", catalogue.runs("gtopk", reference_root()))
+    points = build_table("points", catalogue.runs("gtopk", reference_root()))
     losses = points[points["run"].str.startswith("fig12-vgg16/")]["loss"].dropna()
     assert sorted(shown(page, "densities")["loss"]) == pytest.approx(sorted(losses))
     messages = tables.messages(page.results).groupby(["kind", "bytes"])["seconds"].median()

@@ -15,6 +15,7 @@ from repro.answers.pages.reference import quoted
 from repro.core.errors import InputError
 from repro.core.paths import reference_root
 from repro.records import catalogue
+from repro.records.tables import build_table
 from repro.reports.pipedream import contradictions, derived, stages
 from repro.reports.pipedream.stages import PIPEDREAM, SINGLE
 
@@ -28,7 +29,7 @@ def page(reported):
 
 @pytest.fixture(scope="module")
 def runs():
-    return catalogue.table("runs", catalogue.runs("pipedream", reference_root()))
+    return build_table("runs", catalogue.runs("pipedream", reference_root()))
 
 
 def csv(page, name):

@@ -13,7 +13,8 @@ from repro.answers.claims import verdict as words
 from repro.answers.claims.claims import Claim, Value
 from repro.answers.claims.stats import spread
 from repro.answers.claims.verdict import AtBaseline, Effect, Interval, Sample, Share, Verdict, verdict_of
-from repro.answers.tables.columns import Filter, match_rows
+from repro.answers.tables.columns import Filter
+from repro.records.filters import match_rows
 from repro.records.kinds import EMULATED
 from repro.records.variants import VARIANT_COLUMNS
 

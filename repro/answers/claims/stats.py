@@ -1,4 +1,4 @@
-"""Statistics over seeds (median and interval), Wilson's score interval, and the format of numbers."""
+"""Statistics over seeds (median and interval), and the format of numbers."""
 
 from __future__ import annotations
 
@@ -29,15 +29,6 @@ def spread(values: Iterable[float]) -> tuple[float, float, float]:
     medians = np.sort(np.median(draws, axis=1))
     low, high = medians[math.floor(0.025 * RESAMPLES)], medians[math.ceil(0.975 * RESAMPLES) - 1]
     return float(low), middle, float(high)
-
-
-def wilson(share: float, of: int, z: float) -> float:
-    """The end of Wilson's score interval z standard errors above a share of `of` cases (below, if z is negative).
-
-    The interval has a width even for a share of 0 or 1.
-    """
-    half = z * math.sqrt(share * (1 - share) / of + z**2 / (4 * of**2))
-    return (share + z**2 / (2 * of) + half) / (1 + z**2 / of)
 
 
 def median(values: Iterable[float]) -> float | None:

@@ -13,7 +13,8 @@ from statistics import median
 from typing import Literal
 
 from repro.answers.claims import stats
-from repro.answers.claims.stats import number, wilson
+from repro.answers.claims.stats import number
+from repro.core.wilson import wilson
 
 REPRODUCED, SMALLER, LARGER = "reproduced", "smaller", "larger"
 SAME_DIRECTION, NOT_REPRODUCED, OPEN = "same direction", "not reproduced", "open"

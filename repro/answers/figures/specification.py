@@ -15,10 +15,11 @@ from pydantic import Field
 
 from repro.answers.claims.stats import number
 from repro.answers.figures.looks import called
-from repro.answers.tables.columns import Filter, chosen, computed, names
+from repro.answers.tables.columns import Filter, computed, names
 from repro.core import yaml_files
 from repro.core.errors import InputError, unknown_name
 from repro.core.fields import Model, Positive, Text, check_fields
+from repro.records.filters import select_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -172,7 +173,7 @@ def rows(figure: Figure, table: pd.DataFrame) -> pd.DataFrame:
     named = (figure.x, figure.end, figure.column_y, figure.hue, figure.style, figure.col, figure.row, figure.text)
     axes = list(dict.fromkeys(column for column in named if column))
     _require(axes, table, f"figure '{figure.title}'")
-    shown = chosen(table, figure.where)
+    shown = select_rows(table, figure.where)
     more = ("kind", "seed", *(("low", "high") if figure.interval else ()))
     shown = shown[[*axes, *(column for column in more if column in table and column not in axes)]]
     complete = shown[[column for column in (figure.x, figure.column_y) if column]].notna().all(axis=1)
@@ -197,7 +198,7 @@ TARGET = re.compile(r"to_.+_s")  # a column of `runs`: seconds to a target
 
 def cells(table: Table, runs: pd.DataFrame) -> pd.DataFrame:
     """The table as text: medians over the rows with equal `index`, numbers to `digits` digits."""
-    shown = chosen(runs, table.where)
+    shown = select_rows(runs, table.where)
     targets = [column for column in table.columns if TARGET.fullmatch(column) and column not in shown]
     shown = shown.assign(**dict.fromkeys(targets, float("nan")))  # no run has these targets
     used = [name for column in (*table.columns, *table.index) for name in names(column, shown)]

@@ -14,11 +14,11 @@ from repro.answers.figures import specification as figures
 from repro.answers.figures.specification import Figure, Shown, Table
 from repro.answers.pages.files import Files
 from repro.answers.pages.reference import quoted
-from repro.answers.tables.columns import chosen
 from repro.answers.tables.results import Results
 from repro.core import config_folders
 from repro.core.errors import InputError, unknown_name
 from repro.records import tidy
+from repro.records.filters import select_rows
 
 T = TypeVar("T")
 
@@ -54,7 +54,7 @@ class Specs:
         cells = figures.cells(spec, table) if len(table) else table
         if not len(cells):
             return f"*{spec.title}: not run yet.*"
-        return f"*{_caption(spec, chosen(table, spec.where))}*\n\n{self.files.table(cells, name)}"
+        return f"*{_caption(spec, select_rows(table, spec.where))}*\n\n{self.files.table(cells, name)}"
 
     def _known(self, what: str, name: str, specs: Mapping[str, T]) -> T:
         if name not in specs:

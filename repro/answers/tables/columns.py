@@ -1,9 +1,8 @@
-"""Select rows of a table by columns, and compute columns by arithmetic: `phases.communicate + phases.wait`."""
+"""Columns that are computed by arithmetic on others: `phases.communicate + phases.wait`."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from repro.core.errors import InputError, unknown_name
@@ -15,28 +14,6 @@ Filter = dict[str, str | int | float | bool | list[str | int | float] | None]  #
 NAME = re.compile(r"(?<![\w.])[A-Za-z_][\w.]*")
 ARITHMETIC = re.compile(r"[\w\s.+\-*/()]+")  # no `@`, with which pandas reads Python's variables
 CALL = re.compile(r"[\w.)]\s*\(")
-
-
-def chosen(table: pd.DataFrame, where: Filter) -> pd.DataFrame:
-    """The rows that match a filter in every column; InputError for a column that the table lacks."""
-    return table.iloc[match_rows({name: list_column(table, name) for name in where}, where, range(len(table)))]
-
-
-def match_rows(columns: Mapping[str, Sequence[Any]], where: Filter, rows: Iterable[int]) -> list[int]:
-    """Those of some rows that match a filter in every column."""
-    rows = list(rows)
-    for name, wanted in where.items():
-        values, allowed = columns[name], wanted if isinstance(wanted, list) else [wanted]
-        rows = [row for row in rows if values[row] in allowed]
-    return rows
-
-
-def list_column(table: pd.DataFrame, name: str) -> list[Any]:
-    """A column with None for missing values; InputError if the table lacks it."""
-    if name not in table:
-        raise unknown_name("column", name, table.columns)
-    values, missing = table[name].tolist(), table[name].isna().tolist()
-    return [None if lacks else value for value, lacks in zip(values, missing, strict=True)]
 
 
 def names(column: str, table: pd.DataFrame) -> list[str]:

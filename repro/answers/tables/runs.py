@@ -11,10 +11,11 @@ from typing import Any
 
 import pandas as pd
 
-from repro.answers.claims.stats import wilson
-from repro.answers.tables.columns import Filter, chosen, computed, list_column, match_rows
+from repro.answers.tables.columns import Filter, computed
 from repro.answers.tables.loading import Summary
+from repro.core.wilson import wilson
 from repro.records import tidy
+from repro.records.filters import list_column, match_rows, select_rows
 
 ENDS = {"": "median", "_low": "min", "_high": "max"}  # suffix of a column of repeated steps -> their statistic
 SHARES = ("top1", "top5")  # metrics that are a share of the test set
@@ -55,7 +56,7 @@ class Runs:
         """The runs whose columns have these values."""
         if not len(self):
             return self
-        return self.only(dict.fromkeys(chosen(self.frame, columns).index))
+        return self.only(dict.fromkeys(select_rows(self.frame, columns).index))
 
     def seeds(self, variant: str, breakdown: bool = False) -> dict[int, Summary]:
         """seed -> the run of a variant; breakdown: prefer breakdown runs, whose phases count and whose times do not."""

@@ -7,8 +7,9 @@ import math
 import pandas as pd
 import pytest
 
-from repro.answers.tables.columns import chosen, computed, names
+from repro.answers.tables.columns import computed, names
 from repro.core.errors import InputError
+from repro.records.filters import select_rows
 
 ROWS = pd.DataFrame([
     {"step_s": 2.0, "phases.wait": 1.0, "batch": 8, "to_0.9_s": 1, "variant": "a"},
@@ -40,5 +41,5 @@ def test_a_claim_can_only_name_columns(column):
 def test_rows_are_chosen_by_a_value_one_of_several_or_none():
     rows = [{"family": family, "layers": layers} for family, layers in (("uniform", 4), ("uniform", 8), (None, None))]
     table = pd.DataFrame(rows)
-    assert list(chosen(table, {"family": "uniform", "layers": [8, 12]}).index) == [1]
-    assert list(chosen(table, {"family": None}).index) == [2]
+    assert list(select_rows(table, {"family": "uniform", "layers": [8, 12]}).index) == [1]
+    assert list(select_rows(table, {"family": None}).index) == [2]

@@ -7,8 +7,9 @@ import pytest
 from repro.cli.main import main
 from repro.core.errors import InputError
 from repro.experiment.expand import expand
-from repro.records import catalogue, reference
+from repro.records import reference
 from repro.records.catalogue import WORKSPACE, Found
+from repro.records.tables import build_table
 from repro.testing import StrategyConformance
 from tests.support.own_files import FIG4, WAYS, planned, refused, trained
 
@@ -33,7 +34,7 @@ def test_runs_before_and_after_a_change_of_the_file_are_two_variants():
         record.model_copy(update={"provenance": record.provenance | {"users_code": {"strategy": code}}})
         for code in ("0123abcd", "0123abce")
     ]
-    runs = catalogue.table("runs", [Found(WORKSPACE, each) for each in (record, *changed)])
+    runs = build_table("runs", [Found(WORKSPACE, each) for each in (record, *changed)])
     assert runs["variant"].nunique() == runs["configuration"].nunique() == 3 and runs["besides"].nunique() == 1
 
 

@@ -29,6 +29,7 @@ from repro.records.configured import Configured, roles_of
 from repro.records.identity import Identity
 from repro.records.record import Record
 from repro.records.results import results
+from repro.records.tables import build_table
 from repro.records.units import check_units
 from repro.records.variants import same_work
 from tests.reports.data.summaries import make
@@ -75,7 +76,7 @@ def run(*, seed=0, step_s=0.1, origin=WORKSPACE, variant="diloco", summary=None,
 
 
 def table(*runs: Found) -> pd.DataFrame:
-    return catalogue.table("runs", runs)
+    return build_table("runs", runs)
 
 
 def test_runs_that_differ_in_one_value_are_rows_with_labels_of_their_own():
@@ -262,6 +263,7 @@ from repro.answers.tables.results import arrange
 from repro.experiment.expand import expand
 from repro.experiment.key import keyed
 from repro.records import catalogue
+from repro.records.tables import build_table
 from tests.support.records import finished
 
 chosen = ["strategy=dsync", "testbed=paper/pipesgd", "dataset.standin=always"]
@@ -270,7 +272,7 @@ assert "dummy" not in keyed(before.config) and before.config.dummy == 7
 assert keyed(after.config) == keyed(before.config) | {"dummy": 8}
 runs = [catalogue.Found(catalogue.WORKSPACE, finished(run)) for run in (before, after)]
 after = after.config
-table = catalogue.table("runs", runs)
+table = build_table("runs", runs)
 assert list(table["dummy"]) == [7, 8] and table["configuration"].nunique() == 2
 assert table["variant"][1] == table["variant"][0] + ", dummy=8" == shown(runs[1])["variant"]
 assert parameters(after.plain())["dummy"] == "8"

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 
 from repro.answers.mlflow.format import final_metrics, staleness
 from repro.core.errors import InputError
 from repro.experiment.expand import expand
-from repro.records import catalogue, comparison, kinds, reference, store
+from repro.records import comparison, kinds, reference, store
 from repro.records.catalogue import REFERENCE, WORKSPACE, Found
 from repro.records.events import read_events
 from repro.records.kinds import EMULATED, MEASURED, PADDED, SIMULATED
+from repro.records.tables import build_table
 from tests.reports.data.summaries import make, timing_only
 from tests.support import virtual_runs
 from tests.support.records import plain_of, record_of
@@ -22,7 +24,7 @@ from tests.unit.mlflow.made import summary_of
 
 
 def table(*found):
-    return catalogue.table("runs", [Found(origin, record_of(run)) for origin, run in found])
+    return build_table("runs", [Found(origin, record_of(run)) for origin, run in found])
 
 
 def run(variant, step_s, origin=WORKSPACE, run="", **changes):
@@ -39,8 +41,17 @@ def test_the_end_of_a_run_shows_each_variant_over_the_first_and_the_committed_on
     assert list(found["ms"]) == pytest.approx([400, 200, 100])
     assert list(found["over PS-Sync"]) == pytest.approx([1, 2, 4])
     assert found.loc["D-Sync", "ms, reference"] == pytest.approx(250)
-    assert "s to 0.98" in found and found["final"].notna().all()
+    assert "s to 0.97" in found and found["final"].notna().all()
     assert "400" in comparison.of([(title, found)]) and title in comparison.of([(title, found)])
+
+
+def test_a_seed_that_never_reached_a_target_counts_as_infinite_and_one_without_accuracy_as_unknown():
+    late = {"targets": {"0.97": None}}
+    runs = table(run("D-Sync", 0.1, **late), run("D-Sync", 0.1, seed=1), run("D-Sync", 0.1, seed=2, **late))
+    timed = table(run("D-Sync", 0.1, kind="simulated", final={"top1": None, "train_s": 1.0}, **late))
+    assert sorted(runs["to_0.97_s"])[1:] == [math.inf, math.inf] and timed["to_0.97_s"].isna().all()
+    both = table(run("PS-Sync", 0.1, targets={"0.97": {"train_s": 3.0}}), run("D-Sync", 0.1, **late))
+    assert "not reached" in comparison.of(comparison.ending(both, table()))
 
 
 def test_what_the_paper_prints_stands_beside_what_there_is_of_ours():

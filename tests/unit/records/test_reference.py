@@ -13,7 +13,8 @@ import pytest
 
 from repro.core.errors import InputError
 from repro.records import catalogue, reference, tidy
-from repro.records.selection import chosen
+from repro.records.filters import select_rows
+from repro.records.tables import TABLES, build_table, make_frame
 from tests.reports.data.probes import probe
 from tests.reports.data.summaries import make
 from tests.support.records import record_of, write_summary
@@ -48,7 +49,7 @@ def test_the_same_runs_come_back(runs, tmp_path):
 
 def test_its_tables_are_tidy(runs, tmp_path):
     folder = reference.write("pipesgd", runs, tmp_path)
-    found = {name: pd.read_parquet(folder / f"{name}.parquet") for name in tidy.TABLES}
+    found = {name: pd.read_parquet(folder / f"{name}.parquet") for name in TABLES}
     trained = [run for run in runs if run.trained]
     first = trained[0]
     row = found["runs"].set_index("run").loc[first.name]
@@ -163,11 +164,11 @@ def test_a_run_of_the_workspace_takes_the_place_of_the_same_in_the_reference(tmp
     assert found() == [(0, 100, "reference"), *mine]
     assert found(tmp_path / "workspace") == mine
     assert found(tmp_path / "reference") == [(0, 100, "reference"), (1, 100, "reference")]
-    table = catalogue.table("runs", catalogue.runs("pipesgd"))
+    table = build_table("runs", catalogue.runs("pipesgd"))
     assert list(table["origin"]) == ["reference", "workspace", "workspace"] and list(table["batch"]) == [100, 7, 7]
 
 
-TABLE = tidy.frame(
+TABLE = make_frame(
     [
         {"strategy": "dsync", "workers": 4, "step_s": 0.5, "standin": True, "mixed": 1},
         {"strategy": "pipe_sgd", "workers": 8, "step_s": None, "standin": False, "mixed": "T"},
@@ -191,7 +192,7 @@ TABLE = tidy.frame(
     ],
 )
 def test_rows_are_chosen_by_their_columns(conditions, names):
-    assert list(chosen(TABLE, conditions)["strategy"]) == names
+    assert list(select_rows(TABLE, conditions)["strategy"]) == names
 
 
 @pytest.mark.parametrize(
@@ -206,7 +207,7 @@ def test_rows_are_chosen_by_their_columns(conditions, names):
 )
 def test_invalid_conditions(condition, words):
     with pytest.raises(InputError) as caught:
-        chosen(TABLE, [condition])
+        select_rows(TABLE, [condition])
     assert words in str(caught.value)
 
 

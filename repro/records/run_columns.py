@@ -1,0 +1,241 @@
+"""The columns of the table `runs`, each declared once: its name, where its value comes from, what it means.
+
+Times are in seconds of the run's training clock; those of an iteration are means over worker ranks. A run that lacks a
+value has None. A column that depends on the other runs of a table, such as the label that separates them, is in
+`repro.records.tables`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from statistics import fmean
+from typing import Any, NamedTuple
+
+from repro.core.wilson import wilson
+from repro.records import variants
+from repro.records.configured import Configured
+from repro.records.record import ProbeResult, Record, TrainResult
+
+Source = str | Callable[[Record], Any]  # a path in the record, or a function of it
+SCALAR = (str, float, int, type(None))  # types of a column's values
+OF_TRAINING = ("epochs", "eval_every", "metric", "accumulate")  # configured values that a probe does not use
+SHARES = ("top1", "top5")  # metrics that are a share of the test set
+RANKS, LOSS, TARGET = "per_rank.", "loss.", "to_"
+
+
+class Column(NamedTuple):
+    """A column. The name of a `Group` is a prefix, and its source a mapping with a column for each entry."""
+
+    name: str
+    source: Source
+    meaning: str
+
+
+class Group(Column):
+    pass
+
+
+# --- sources that are no path
+
+
+def _trained(record: Record) -> TrainResult | None:
+    return record.result if isinstance(record.result, TrainResult) else None
+
+
+def _configured(record: Record) -> dict[str, Any]:
+    identity = record.identity
+    values = {name: getattr(identity, name) for name in Configured.model_fields if name != "variant"}
+    values = {name: value for name, value in values.items() if isinstance(value, SCALAR)}
+    return values if identity.trains else values | dict.fromkeys(OF_TRAINING)
+
+
+def _model(record: Record) -> Mapping[str, Any]:
+    if isinstance(record.result, ProbeResult):
+        return record.result.model
+    named = record.identity.model
+    return {"name": named.name if named else None, "parameters": record.result.parameters}
+
+
+def _model_size(scale: float) -> Callable[[Record], float | None]:
+    def size(record: Record) -> float | None:
+        parameters = _model(record).get("parameters")
+        return scale * parameters if parameters else None
+
+    return size
+
+
+def _iteration_s(record: Record) -> float | None:
+    result = _trained(record)
+    train_s = result.final.get("train_s") if result else None
+    return train_s / result.iterations if result and result.iterations and train_s is not None else None
+
+
+def _rate(amount: Callable[[Record], float]) -> Callable[[Record], float | None]:
+    def rate(record: Record) -> float | None:
+        iteration_s = _iteration_s(record)
+        return amount(record) / iteration_s if iteration_s else None
+
+    return rate
+
+
+def _final(record: Record) -> float | None:
+    result = _trained(record)
+    return result.final.get(record.identity.metric) if result else None
+
+
+def _final_end(sign: float) -> Callable[[Record], float | None]:
+    def end(record: Record) -> float | None:
+        result, final = _trained(record), _final(record)
+        examples = (result.dataset.model_extra or {}).get("test") if result else None
+        if not examples or final is None or record.identity.metric not in SHARES:
+            return None
+        return wilson(final, examples, sign)
+
+    return end
+
+
+def _peak_mb(record: Record) -> float | None:
+    memory = result.memory if (result := _trained(record)) else None
+    return 1e-6 * max(memory.peak_bytes) if memory else None
+
+
+def _stalled(record: Record) -> float | None:
+    if (result := _trained(record)) is None or not result.step.mean_s:
+        return None
+    return (result.phases["communicate"] + result.phases["wait"]) / result.step.mean_s
+
+
+def _sample_bytes(record: Record) -> float | None:
+    if (result := _trained(record)) is None or result.bytes_sent is None:
+        return None
+    return result.bytes_sent * (record.ranks or record.identity.workers) / record.identity.batch
+
+
+def _targets(record: Record) -> dict[str, float]:
+    result, columns = _trained(record), {}
+    computed = _final(record) is not None  # runs of which only time is modelled have no accuracy
+    for target, at in result.targets.items() if result else ():
+        never = math.inf if computed else math.nan
+        columns[f"{target}_s"] = at.train_s if at else never
+        columns[f"{target}_iterations"] = never if at is None else math.nan if at.iteration is None else at.iteration
+    return columns
+
+
+def _losses(record: Record) -> dict[str, float]:
+    curve = result.curve if (result := _trained(record)) else ()
+    losses = [loss for point in curve if (loss := point.get("loss")) is not None]
+    fallen = losses[0] - losses[-1] if losses else 0
+    return {"last": losses[-1], "fallen": fallen if fallen > 0 else math.nan} if losses else {}
+
+
+def _means_over_ranks(record: Record) -> dict[str, float]:
+    values: dict[str, list[float]] = {}
+    for rank in result.per_rank if (result := _trained(record)) else ():
+        for name, value in scalar_entries(rank):
+            if isinstance(value, int | float):
+                values.setdefault(name, []).append(value)
+    return {name: fmean(numbers) for name, numbers in values.items()}
+
+
+# --- the columns
+
+COLUMNS = (
+    Column("run", "name", "<experiment>/<run>, by which the other tables refer to a run"),
+    Column("variant", lambda record: variants.label(record.identity), "label (`repro.records.variants`)"),
+    Column("variant_name", "identity.variant", "name in the experiment, which runs with other options may share"),
+    Group("", _configured, "configured values (`repro.records.configured`)"),
+    Column("key", "key", "the run's key"),
+    Column("kind", "kind", "kind of number: measured, emulated, simulated"),
+    Column("strategy", "identity.strategy.name", ""),
+    Column("model", lambda record: _model(record).get("name"), ""),
+    Column("dataset", "result.dataset.name", ""),
+    Column("standin", "result.dataset.standin", "whether the data set was a stand-in"),
+    Column("imbalance", "identity.imbalance.name", ""),
+    Column("precision", "identity.numerics.precision", ""),
+    Column("testbed", "identity.testbed.name", ""),
+    Column("launcher", "identity.testbed.launcher", ""),
+    Column("fabric", "fabric", ""),
+    Column("ranks", "ranks", "processes: workers and servers"),
+    Column("hardware", "hardware.class_", "class of the hardware"),
+    Column("cores", "hardware.cores", "cores of the machine"),
+    Column("cpu_taken_share", "cpu_taken_share", "share of the ranks' cores that others took"),
+    Column("commit", "provenance.commit", ""),
+    Column("finished_at", "provenance.finished_at", "ISO format"),
+    # what it found
+    Column("iterations", "result.iterations", ""),
+    Column("step_s", "result.step.mean_s", "s an iteration"),
+    Column("train_s", "result.final.train_s", "s of training"),
+    Column("iteration_s", _iteration_s, "train_s / iterations"),
+    Column("iterations_per_s", _rate(lambda record: 1), "of all ranks together"),
+    Column("samples_per_s", _rate(lambda record: record.identity.batch), "of all ranks together"),
+    Column("final", _final, "the metric at the end"),
+    Column("final_low", _final_end(-1), "final minus its standard error as a share of the test set (Wilson)"),
+    Column("final_high", _final_end(1), "final plus that"),
+    Column("test_loss", "result.final.test_loss", ""),
+    Column("communication_s", "result.communication.total_s", "s an iteration"),
+    Column("exposed_s", "result.communication.exposed_s", "s of communication on the main thread"),
+    Column("hidden_s", "result.communication.overlapped_s", "s of communication hidden behind computation"),
+    Column("stalled", _stalled, "share of a step in which a rank waits for communication or other ranks"),
+    Column("bytes_sent", "result.bytes_sent", "bytes per rank and iteration"),
+    Column("sample_bytes", _sample_bytes, "bytes that all ranks send per sample"),
+    Column("parameters", lambda record: _model(record).get("parameters"), "of the model"),
+    Column("parameters_m", _model_size(1e-6), "millions of parameters"),
+    Column("model_mb", _model_size(4e-6), "10^6 bytes, at 4 bytes per parameter"),
+    Column("peak_mb", _peak_mb, "largest memory of a rank, 10^6 bytes"),
+    Column("peak_of", "result.memory.of", "which memory: gpu or resident"),
+    Column("free_arithmetic", "result.free_arithmetic", "whether compression is modelled to take no time"),
+    Group(TARGET, _targets, "s and iterations to a target: to_0.97_s; infinity if not reached"),
+    Group("factors.", "identity.factors", "factors of the experiment"),
+    Group("options.", "identity.strategy.options", "of the strategy"),
+    Group("phases.", "result.phases", "s an iteration on the main thread; their sum is the step"),
+    Group("step.", "result.step", "s of iterations on rank 0"),
+    Group("final.", "result.final", "all scores at the end"),
+    Group("counters.", "result.counters", "counts by the strategy"),
+    Group("allreduce.", "result.allreduce", "the choice of `auto`"),
+    Group("pipeline.", "result.pipeline", "stages and schedule"),
+    Group(LOSS, _losses, "last: training loss, a mean since the last stop; fallen: by how much since the first"),
+    Group(RANKS, _means_over_ranks, "means over the ranks that report an entry"),
+    Group("result.", "result.found", "single values that a probe found"),
+)  # fmt: skip
+RECORDED = (
+    "final.",
+    "counters.",
+    "phases.",
+    "result.",
+    "pipeline.",
+    "step.",
+    RANKS,
+    LOSS,
+    TARGET,
+)  # a run may lack these
+
+
+def run_row(record: Record) -> dict[str, Any]:
+    """A run's row of the table `runs`: a value for each column, and one for each entry of the groups."""
+    row: dict[str, Any] = {}
+    for column in COLUMNS:
+        value = _value(record, column.source)
+        if isinstance(column, Group):
+            row.update(scalar_entries(dict(value or {}), column.name))
+        else:
+            row[column.name] = value
+    return row
+
+
+def scalar_entries(entries: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """The scalar entries of a mapping and its nested mappings, by path; without lists."""
+    for name, value in entries.items():
+        if isinstance(value, dict):
+            yield from scalar_entries(value, f"{above}{name}.")
+        elif isinstance(value, SCALAR):
+            yield f"{above}{name}", value
+
+
+def _value(record: Record, source: Source) -> Any:
+    if callable(source):
+        return source(record)
+    value: Any = record
+    for name in source.split("."):
+        value = value.get(name) if isinstance(value, dict) else getattr(value, name, None)
+    return value

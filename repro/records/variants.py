@@ -77,7 +77,7 @@ def changed(original: Values, run: Values, overridden: Sequence[str]) -> list[st
     return [*dict.fromkeys([*(path for path in differing([original, run]) if path in run), *own])]
 
 
-def comparable(runs: Sequence[Mapping[str, Any]], varies: Sequence[str] = ()) -> list[tuple[Hashable, ...]]:
+def comparable(runs: Sequence[Any], varies: Sequence[str] = ()) -> list[tuple[Hashable, ...]]:
     """For each training run (a summary) its conditions: a figure shows only runs in which they are equal.
 
     They are what was configured, but for strategy, imbalance and minor entries, the data that were read and the size of
@@ -89,28 +89,35 @@ def comparable(runs: Sequence[Mapping[str, Any]], varies: Sequence[str] = ()) ->
     return [(digest, *_read(run, varies)) for digest, run in zip(digests, runs, strict=True)]
 
 
-def same_work(runs: Sequence[Mapping[str, Any]]) -> list[tuple[Hashable, ...]]:
+def same_work(runs: Sequence[Any]) -> list[tuple[Hashable, ...]]:
     """For each run (a summary) its work, which an emulated run shares with its simulation on other testbeds."""
     digests = configurations(runs, only=(*COMPARED, "model.name", "workers"))
-    return [(run["experiment"], digest) for run, digest in zip(runs, digests, strict=True)]
+    experiments = (_entry(run, "experiment") if isinstance(run, Mapping) else run.identity.experiment for run in runs)
+    return [*zip(experiments, digests, strict=True)]
 
 
-def configurations(
-    runs: Sequence[Mapping[str, Any]], without: tuple[str, ...] = (), only: tuple[str, ...] = ("",)
-) -> list[str]:
+def configurations(runs: Sequence[Any], without: tuple[str, ...] = (), only: tuple[str, ...] = ("",)) -> list[str]:
     """For each run (a summary) a digest, equal for runs that are `alike` but for minor entries. without, only: prefixes
     of paths."""
-    values = completed([run["identity"].values for run in runs])
-    minor = {path for run in runs for path in run["identity"].minor_paths}
+    identities: list[Identity] = [_entry(run, "identity") for run in runs]
+    values = completed([each.values for each in identities])
+    minor = {path for each in identities for path in each.minor_paths}
     counted = [{path: each[path] for path in each if path.startswith(only) and path not in minor} for each in values]
     return [digest(each, without) for each in counted]
 
 
-def _read(run: Mapping[str, Any], varies: Sequence[str]) -> Iterator[Hashable]:
+def _read(run: Any, varies: Sequence[str]) -> Iterator[Hashable]:
     """What the run's data and model were, whatever they are called; none of a part that varies."""
+    parts = run if isinstance(run, Mapping) else _data_and_model(run.record)
     for part, names in MADE_OF.items():
-        entries = run.get(part) or {}
+        entries = parts.get(part) or {}
         yield from () if part in varies else (json.dumps(entries.get(name), sort_keys=True) for name in names)
+
+
+def _data_and_model(record: Record) -> dict[str, Any]:
+    result = record.result
+    dataset = result.dataset.model_dump() if result.dataset else {}
+    return {"dataset": dataset, "model": {"parameters": getattr(result, "parameters", None)}}
 
 
 # --- which run is the newest
@@ -129,9 +136,11 @@ def place_and_seed(run: Any) -> tuple[Hashable, ...]:
     return (*place(run), _entry(run, "identity").seed)
 
 
-def of_one_machine(summary: Mapping[str, Any]) -> tuple[Hashable, ...]:
+def of_one_machine(run: Any) -> tuple[Hashable, ...]:
     """`place_and_seed`, and the class of the hardware, which does not count for simulated runs."""
-    return (*place_and_seed(summary), summary["kind"] != SIMULATED and summary["hardware"]["class"])
+    if isinstance(run, Mapping):
+        return (*place_and_seed(run), run["kind"] != SIMULATED and run["hardware"]["class"])
+    return (*place_and_seed(run), run.record.kind != SIMULATED and run.record.hardware.class_)
 
 
 def newest(runs: Iterable[Run], same: Callable[[Run], Hashable]) -> list[Run]:

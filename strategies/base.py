@@ -53,7 +53,8 @@ class Strategy(ABC):
     name: ClassVar[str]
     requires: ClassVar[frozenset[str]] = frozenset()  # fabric capabilities
     Options: ClassVar[type] = NoOptions
-    neutral: ClassVar[Mapping[str, Any]] = {}  # the options with which one worker is plain SGD, bit for bit
+    neutral: ClassVar[Mapping[str, Any]] = {}  # the options with which one worker is plain SGD
+    unlike_plain_sgd: ClassVar[str] = ""  # why with no options one worker is plain SGD; "": with `neutral` it is
     conformance: ClassVar[Mapping[str, Any]] = {}  # options for `repro.testing`, whose model and runs are tiny
     identical_replicas: ClassVar[bool] = True  # whenever settled, all ranks hold the same weights, bit for bit
     # why workers on equal minibatches end with other weights than one worker; "": they are the same up to rounding

@@ -23,6 +23,7 @@ from repro.training.clock import Interval
 from repro.training.cuda_timer import Mark
 from repro.training.worker import Worker
 
+AMPLIFIED = 1.5  # times the longest of the workers' gradients; rounding and lossy codecs stay far below
 SIGN_OF_LIFE_S = 5.0  # interval of messages to the parent, which ends ranks that are silent for long
 
 
@@ -32,6 +33,7 @@ class RankSteps:
 
     since_s, phases, bytes, loss (mean over its steps; None without any), trace   since the last stop
     train_s, staleness (rounds -> gradients), counters, peak_bytes   since the run began
+    amplified   of the run's first updates: the applied gradient's norm by that of the rank's own
     nonfinite   values that are not finite
     peak_bytes  of memory; None if ranks share a process
     cores       since the last stop; None if they are not measured
@@ -47,6 +49,7 @@ class RankSteps:
     trace: list[Interval]
     staleness: dict[int, int]
     counters: dict[str, float]
+    amplified: list[float]
     nonfinite: NonFinite | None
     peak_bytes: int | None
     cores: CoreTimes | None
@@ -72,7 +75,7 @@ class StepLog:
         self.bytes_before, self.train_before = worker.fabric.bytes_sent, 0.0
         self.iteration, self.train_s = 0, 0.0
         self.loss: float | None = None
-        self.unlogged = False
+        self.unlogged = self.compared = False
         self.reported_s = time.perf_counter()
         self.core_meter: CoreMeter | None = None
 
@@ -105,6 +108,7 @@ class StepLog:
         self.iteration, self.train_s = iteration, max(rank.train_s for rank in ranks)
         if self.events:
             self._write(self.events, ranks)
+            self._note_amplified(ranks)
         self.losses.clear()
         self.step_s.clear()
         self.phases.clear()
@@ -124,6 +128,7 @@ class StepLog:
             trace=clock.middle(self.trace_steps * typical) if self.trace_steps else [],
             staleness=dict(self.staleness),
             counters={name: float(total) for name, total in self.strategy.counters().items()},
+            amplified=[float(ratio) for ratio in worker.amplified],
             nonfinite=find_nonfinite(worker, self.strategy, iteration, losses.tolist()),
             peak_bytes=memory.peak_bytes(worker.model_shard.device) if worker.blocks is None else None,
             cores=self.core_meter.since_last() if self.core_meter else None,
@@ -171,6 +176,18 @@ class StepLog:
         ]
         if trace:
             events.append("trace", iteration=self.iteration, intervals=trace)
+
+    def _note_amplified(self, ranks: Sequence[RankSteps]) -> None:
+        """Tell the user once if all ranks' first updates exceed what a mean of their gradients can be: no mean is
+        longer than the longest of them, and a sum is up to `workers` times as long."""
+        ratios, workers = [ratio for rank in ranks for ratio in rank.amplified], self.worker.workers
+        if ratios and not self.compared and min(ratios) > max(AMPLIFIED, workers / 2):
+            print_event(
+                "note",
+                line=f"the first updates are {min(ratios):.1f} or more times the workers' gradients, as if a sum of "
+                f"{workers} were not divided; `worker.update(total)` divides by {workers}, or by its `summands`",
+            )
+        self.compared = True
 
     def unfinished(self) -> dict[str, Any]:
         """The measurements since the last stop, for a checkpoint before the next."""

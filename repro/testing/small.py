@@ -181,26 +181,43 @@ def run(
     return SmallRun(digests, weights, losses, sent, max(seconds), *rest, setup.steps, exact)
 
 
-def assert_same(first: SmallRun, second: SmallRun) -> None:
-    """Assert equal weights: bit for bit, or close if a library sums in varying order."""
+def assert_same(first: SmallRun, second: SmallRun, remedy: str = "") -> None:
+    """Assert equal weights: bit for bit, or close if a library sums in varying order.
+
+    remedy: what to do if they differ, the end of the message, which names the entries that differ.
+    """
+    differences = describe_differences(first.evaluated or first.weights, second.evaluated or second.weights)
     if first.exact:
-        assert first.digests == second.digests
+        equal = first.digests == second.digests
     else:
-        for mine, theirs in zip(first.weights, second.weights, strict=True):
-            torch.testing.assert_close(mine, theirs)
+        equal = all(torch.allclose(*pair) for pair in zip(first.weights, second.weights, strict=True))
+    assert equal, f"by rank, {'; '.join(differences) or 'digests differ'}{remedy and f': {remedy}'}"
 
 
-def state_differences(first: Any, other: Any) -> list[str]:
-    """The places at which two nested states of dictionaries, lists and tensors differ."""
+def describe_differences(first: Any, other: Any, rounding: bool = False) -> list[str]:
+    """Where two nested states of dictionaries, lists and tensors differ, and by how much, a text each.
+
+    rounding: tensors that differ by float32's rounding are equal.
+    """
     if isinstance(first, dict) and isinstance(other, dict):
-        keys = [key for key in {**first, **other} if key in first and key in other]
-        lone = [f"[{key!r}]" for key in first.keys() ^ other.keys()]
-        return lone + [f"[{key!r}]{place}" for key in keys for place in state_differences(first[key], other[key])]
+        missing = [f"[{key!r}] is in one of them" for key in first.keys() ^ other.keys()]
+        return missing + [
+            f"[{key!r}]{text}"
+            for key in first
+            if key in other
+            for text in describe_differences(first[key], other[key], rounding)
+        ]
     if isinstance(first, list | tuple) and isinstance(other, list | tuple) and len(first) == len(other):
-        return [f"[{at}]{place}" for at, pair in enumerate(zip(first, other)) for place in state_differences(*pair)]
-    if isinstance(first, torch.Tensor) and isinstance(other, torch.Tensor):
-        return [] if torch.equal(first, other) else [""]
-    return [] if first == other else [""]
+        pairs = enumerate(zip(first, other))
+        return [f"[{at}]{text}" for at, (a, b) in pairs for text in describe_differences(a, b, rounding)]
+    if not (isinstance(first, torch.Tensor) and isinstance(other, torch.Tensor)):
+        return [] if first == other else [f" is {first!r:.40} and {other!r:.40}"]
+    if first.shape != other.shape:
+        return [f" has the shapes {tuple(first.shape)} and {tuple(other.shape)}"]
+    if torch.equal(first, other) or (rounding and torch.allclose(first, other, rtol=1e-5, atol=1e-6)):
+        return []
+    apart = (first.double() - other.double()).abs()
+    return [f" differs in {int((apart > 0).sum())} of {apart.numel()} elements, by up to {apart.max():.2g}"]
 
 
 def one_rank(fabric: Fabric, setup: Setup) -> tuple:
@@ -290,6 +307,13 @@ def plain_sgd(iterations: int = 12) -> torch.Tensor:
     for iteration in range(iterations):
         weights = sgd_step(weights, serial_gradient(weights, iteration, 0, 1), 1)
     return weights
+
+
+def plain_model() -> dict[str, torch.Tensor]:
+    """The model of one worker by name, trained by plain SGD."""
+    part = ModelShard(model(), SGD, torch.device("cpu"))
+    part.weights.copy_(plain_sgd())
+    return part.snapshot()
 
 
 def serial_gradient(

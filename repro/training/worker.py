@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import torch
@@ -15,6 +15,8 @@ from repro.training import compute
 from repro.training.clock import Clock
 from repro.training.device_times import BlockSeconds
 from repro.training.model_shard import ModelShard, Through
+
+FIRST = 3  # updates whose size is compared with the rank's own gradients
 
 
 class Delays(Protocol):
@@ -43,6 +45,7 @@ class Worker:
     min_compute_s  real seconds to which a gradient computation of nominal length is extended by sleeping; ignored in
                 virtual time, where the testbed's device determines the time of passes
     iterations  of the whole run, for strategies that depend on its end
+    amplified of the first `FIRST` updates: the norm of the mean gradient by that of this rank's own (0-dim tensors)
     """
 
     workers: int
@@ -59,6 +62,7 @@ class Worker:
     imbalance: Delays | None = None
     min_compute_s: float | None = None
     iterations: int | None = None
+    amplified: list[torch.Tensor] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.parameters = self.model_shard.size  # of the whole model
@@ -174,6 +178,14 @@ class Worker:
                     return
                 if total is not None:
                     total.div_(summands or self.workers)
+                    if len(self.amplified) < FIRST:
+                        self._compare_with_own(total)
                 elif summands and summands > 1:
                     self.model_shard.divide(summands)
                 self.model_shard.update(total, lr_factor)
+
+    def _compare_with_own(self, mean: torch.Tensor) -> None:
+        """Add to `amplified`, without reading a value on the host; a server, say, has no gradient of its own."""
+        gradients = [parameter.grad for parameter in self.model_shard.parameters if parameter.grad is not None]
+        if self.workers > 1 and len(gradients) == len(self.model_shard.parameters):
+            self.amplified.append(mean.norm() / torch.stack([gradient.norm() for gradient in gradients]).norm())

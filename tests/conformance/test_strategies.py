@@ -25,6 +25,8 @@ def in_rank_order(gradients: list[torch.Tensor]) -> torch.Tensor:
 
 @pytest.mark.parametrize("name", real.strategy_names())
 class TestEveryStrategy(StrategyConformance):
+    in_bits = True
+
     def most(self, name: str) -> int:
         """The small model's number of blocks, if every rank holds a stage."""
         straight = getattr(strategies.load_strategy(name).Options, "config", None) == "straight"
@@ -119,6 +121,65 @@ class TestPlantedFaults:
         monkeypatch.setattr(strategies.load_strategy(name), "load_state_dict", lambda self, state: None)
         with pytest.raises(AssertionError, match="iteration"):
             self.kit.test_what_a_checkpoint_holds_is_taken_up(name)
+
+
+SIGNS = """
+from repro.strategies.shared.data_parallel import GradientStrategy
+
+
+class Signs(GradientStrategy):
+    name = "signs"
+    unlike_plain_sgd = "it applies signs"
+
+    def exchange(self, gradient):
+        self.worker.fabric.allreduce(total := gradient.sign())
+        return total.sign() * self.worker.workers
+
+
+class Sums(GradientStrategy):
+    name = "sums"
+
+    def exchange(self, gradient):
+        self.worker.fabric.allreduce(gradient)
+        return gradient * self.worker.workers
+
+
+class Rounds(GradientStrategy):
+    name = "rounds"
+
+    def exchange(self, gradient):
+        self.worker.fabric.allreduce(gradient)
+        return 0.3 - (0.3 - gradient)
+"""
+
+
+class TestAFileOfOnesOwn:
+    """The kit on strategies of a file: correct ones pass it whole, and a fault is named with its entry and its size."""
+
+    def kit(self, tmp_path, which):
+        (tmp_path / f"kit_{which.lower()}.py").write_text(SIGNS)
+
+        class Kit(StrategyConformance):
+            strategy = f"{tmp_path}/kit_{which.lower()}.py:{which}"
+
+        kit = Kit()
+        return kit, Kit.name.__wrapped__(kit)
+
+    @pytest.mark.parametrize("which", ["Signs", "Rounds"])
+    def test_a_correct_one_passes(self, tmp_path, which):
+        kit, name = self.kit(tmp_path, which)
+        for test in (member for member in dir(kit) if member.startswith("test_")):
+            try:
+                getattr(kit, test)(name)
+            except pytest.skip.Exception as skip:
+                assert "NCCL" in str(skip) or "unlike_plain_sgd" in str(skip)
+
+    def test_a_fault_is_named_with_its_entry_and_its_size(self, tmp_path):
+        kit, name = self.kit(tmp_path, "Sums")
+        kit.test_one_worker_is_plain_sgd(name)
+        message = r"\['a\.0\.weight'\] differs in 30 of 30 elements, by up to [\d.]+.*`unlike_one_worker`"
+        with pytest.raises(AssertionError, match=message):
+            kit.test_workers_on_the_same_data_are_one_worker(name)
 
 
 # --- Pipe-SGD

@@ -58,6 +58,28 @@ def test_wrong_delays_and_a_wrong_step_end_the_run(mine, content, override, comp
         trained(mine / "run", override, "dataset=./mine.npz", "epochs=1")
 
 
+SUM = """
+
+from repro.strategies.shared.data_parallel import GradientStrategy
+
+
+class Sum(GradientStrategy):
+    name = "sum"
+
+    def exchange(self, gradient):
+        self.worker.fabric.allreduce(gradient)
+        return gradient * FACTOR
+"""
+
+
+def test_a_forgotten_division_is_told(mine, capsys):
+    """And a correct strategy is not suspected."""
+    for factor, told in (("self.worker.workers", True), ("1", False)):
+        (mine / f"sum_{told}.py").write_text(SUM.replace("FACTOR", factor))
+        trained(mine / f"run_{told}", f"strategy=./sum_{told}.py:Sum", "dataset=./mine.npz", "epochs=1")
+        assert ("as if a sum of 2 were not divided" in capsys.readouterr().out) is told
+
+
 def test_a_strategy_in_a_file_can_be_tested(mine):
     class TestMine(StrategyConformance):
         strategy = "./my_ways.py:Mine"

@@ -137,7 +137,8 @@ def rank_strategies(
     nbytes = {name: memory.peak_bytes(among[name], setting, load.activations) for name in points}
     fits = {name: most is None or needed <= most for name, needed in nbytes.items()}
     if not any(fits.values()):
-        raise InputError(f"memory: no strategy fits; must be {format_gigabytes(min(nbytes.values()))} or more")
+        least = format_gigabytes(min(nbytes.values()))
+        raise InputError(f"memory {most:g}: no strategy fits into {most:g} bytes; must be {least} or more, as 16G")
     fitting = [name for name in points if fits[name]]
     simulated_s = simulate_best(among, {name: points[name] for name in fitting}, setting) if simulating else {}
     for name, seconds in simulated_s.items():

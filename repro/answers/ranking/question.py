@@ -19,6 +19,7 @@ SLOWEST, FASTEST = 1e6, 1e14  # bits/s
 SIZES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}  # bits/s, bytes
 SECONDS = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6}
 LONGEST_LATENCY, LONGEST_STEP = 10.0, 1e4  # seconds
+LEAST_OF_GPUS = 2e12  # FLOP/s at peak
 
 
 def parse_question(
@@ -107,7 +108,7 @@ def on_gpu(gpu: str, model: str, batch: int, load: Workload) -> Workload:
     devices = {testbed: device for testbed, device in every if device.get("name")}
     own = {bed: device for bed, device in devices.items() if str(device["name"]).lower() == gpu.lower()}
     if not own:
-        raise unknown_name("GPU", gpu, sorted({str(device["name"]) for device in devices.values()}))
+        raise unknown_name("GPU", gpu, sorted({str(each["name"]) for each in devices.values() if is_gpu(each)}))
     for bed in _testbeds_of(model):
         if "iteration_s" in (device := own.get(bed, {})):
             source = f"published for {gpu}, {device['iteration_s']:g} s a batch of {device['batch']}"
@@ -119,6 +120,11 @@ def on_gpu(gpu: str, model: str, batch: int, load: Workload) -> Workload:
     return load.with_seconds(
         load.flops / rate, f"estimated for {gpu}: {rate / 1e12:.2g} TFLOP/s, as its testbeds have it"
     )
+
+
+def is_gpu(device: Mapping[str, Any]) -> bool:
+    """Whether a testbed's device is a GPU: the papers' CPUs, and devices made up to explain a result, are slower."""
+    return float(device.get("peak_flops", 0.0)) >= LEAST_OF_GPUS
 
 
 def _device(testbed: str) -> dict[str, Any]:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import multiprocessing
+import os
 import sys
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from repro.cli.publishing import in_checkout, lock_reference, render_pages
+from repro.core import config_folders
 from repro.core.errors import FaultError, InputError
 from repro.core.warnings import one_line
+from repro.core.worker_processes import worker_processes
 
 SHOWN = 3  # maximum number of printed differences of a run
 
@@ -33,8 +38,7 @@ def cmd_verify(args: argparse.Namespace) -> None:
 
 def check_published(write: bool) -> None:
     """FaultError if tables, verdicts or the table of workloads differ from the published ones."""
-    from repro.answers.claims import published_verdicts
-    from repro.answers.pages import overview, readme_table
+    from repro.answers.pages import readme_table
     from repro.cli import marked, workloads
     from repro.core.paths import PROJECT, reference_root
     from repro.records import reference
@@ -56,20 +60,42 @@ def check_published(write: bool) -> None:
     elif interrupted:
         raise FaultError(f"verify: a publish of {', '.join(interrupted)} was interrupted; run `repro verify --write`")
     changed = 0
-    for paper in reference.papers():
-        tables = reference.check(reference_root() / paper)
-        line = f"{paper}: {len(tables['runs'])} runs, tables unchanged"
-        if paper in overview.papers():
-            count, different = published_verdicts.find_differences(paper)
-            changed += len(different)
-            line += f"; {count} verdicts, {len(different) or 'none'} changed"
-            for each in different:
-                print(f"{paper}: {each}")
-        print(line)
+    for line, different in verify_papers(reference.papers()):
+        changed += len(different)
+        print(*different, line, sep="\n")
     if changed:
         raise FaultError(f"verify: {changed} verdicts changed; `repro verify --write` publishes the new ones")
     if committed and marked.is_outdated(gpu_page, workloads.NAME, workloads.workloads_table(reference_root())):
         raise FaultError(f"verify: the table of {workloads.PAGE} is outdated; `repro verify --write` writes it")
+
+
+def verify_papers(papers: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    """`verify_paper` of each, in their order, in a process a core: nearly all of it is arithmetic."""
+    count = min(len(papers), len(os.sched_getaffinity(0)))
+    if count <= 1:
+        yield from map(verify_paper, papers)
+        return
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["__main__", "repro.answers.claims.published_verdicts"])
+    folders = config_folders.folders_variable()
+    with worker_processes(count, context, config_folders.inherit_folders, folders) as pool:
+        yield from pool.map(verify_paper, papers)
+
+
+def verify_paper(paper: str) -> tuple[str, list[str]]:
+    """A line on a paper's tables and verdicts, and a line for each verdict that is not the published one."""
+    from repro.answers.claims import published_verdicts
+    from repro.answers.pages import overview
+    from repro.core.paths import reference_root
+    from repro.records import reference
+
+    tables = reference.check(reference_root() / paper)
+    line = f"{paper}: {len(tables['runs'])} runs, tables unchanged"
+    if paper not in overview.papers():
+        return line, []
+    count, different = published_verdicts.find_differences(paper)
+    line += f"; {count} verdicts, {len(different) or 'none'} changed"
+    return line, [f"{paper}: {each}" for each in different]
 
 
 def rerun_sample(paper: str | None) -> None:

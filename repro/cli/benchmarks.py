@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from repro.cli.options import Parser, as_json
+
+if TYPE_CHECKING:
+    from repro.records.record import Record
 
 
 def add_commands(commands: Any) -> None:
@@ -33,9 +36,12 @@ def add_commands(commands: Any) -> None:
 
 
 def cmd_bench_collective(args: argparse.Namespace) -> None:
-    [summary] = run_again("bench/collective", collective_overrides(args), "full")
-    [row] = summary["result"]["rows"]
-    origin = {"fabric": summary["fabric"], "kind": summary["kind"]}
+    from repro.records.record import ProbeResult
+
+    [record] = run_again("bench/collective", collective_overrides(args), "full")
+    assert isinstance(record.result, ProbeResult)
+    [row] = record.result.found["rows"]
+    origin = {"fabric": record.fabric, "kind": record.kind}
     print(json.dumps(row | origin, indent=1) if args.json else format_row(row))
 
 
@@ -86,16 +92,15 @@ def format_row(row: dict[str, Any]) -> str:
     return "\n".join([*lines, *([f"  {row['note']}"] if row["note"] else [])])
 
 
-def run_again(experiment: str, overrides: list[str], scale: str) -> list[dict[str, Any]]:
-    """Run all runs of an experiment again; returns their records, flat."""
+def run_again(experiment: str, overrides: list[str], scale: str) -> list[Record]:
+    """Run all runs of an experiment again; returns their records."""
     from repro.launch.pool import Pools
     from repro.launch.run import planned_here
     from repro.launch.runner import run_unfinished
-    from repro.records.flat import flat
 
     with Pools() as pools:
         planned = planned_here(experiment, overrides, scale, 0, pools, True)
         records, fault = run_unfinished(planned.runs, force=True, track=False, pools=pools)
     if fault:
         raise fault
-    return [flat(record) for record in records]
+    return records

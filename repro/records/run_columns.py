@@ -196,6 +196,7 @@ COLUMNS = (
     Group("pipeline.", "result.pipeline", "stages and schedule"),
     Group(LOSS, _losses, "last: training loss, a mean since the last stop; fallen: by how much since the first"),
     Group(RANKS, _means_over_ranks, "means over the ranks that report an entry"),
+    Group("wall.", "wall", "s by the clock on the wall, of rank 0, by activity"),
     Group("result.", "result.found", "single values that a probe found"),
 )  # fmt: skip
 RECORDED = (

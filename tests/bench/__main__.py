@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from repro.cli.benchmarks import run_again
 from repro.cli.main import run_reporting_errors
 from repro.cli.options import Parser, as_json
@@ -17,6 +19,7 @@ from repro.core.errors import unknown_name
 from repro.core.fields import check_fields
 from repro.core.paths import results_root
 from repro.experiment.config import experiment_names
+from repro.records.run_columns import scalar_entries
 from tests.bench import first_step, goals, gtopk_exchange, simulator
 
 FOLDER = Path(__file__).parent
@@ -54,11 +57,11 @@ def judge_benchmark(name: str, scale: str) -> list[dict[str, Any]]:
     if name in FUNCTIONS:
         rows = FUNCTIONS[name].measure_rows(scale)
         write(name, "rows", rows)
-        summary = {"seed": 0, "factors": {}, "result": {"rows": rows}}
+        table = pd.DataFrame([dict(scalar_entries(row)) for row in rows]).assign(seed=0)
         judgements = [
             judgement
             for goal in FUNCTIONS[name].GOALS
-            for judgement in goals.judge(check_fields(goals.Goal, goal, "goals"), [summary])
+            for judgement in goals.judge(check_fields(goals.Goal, goal, "goals"), table)
         ]
     else:
         judgements = goals.judge_experiment(f"bench/{name}", run_again(f"bench/{name}", [], scale))

@@ -33,9 +33,9 @@ SCRIPT = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str
 SIZES = {"quick": (1, 0.1), "full": (5, 20.0)}  # turns; epochs of the longer runs, whose fastest steps are compared
 GOALS = [
     {"what": "the first step of a run planned before, over a torchrun script's", "where": {"what": "planned before"},
-     "over": {"what": "torchrun"}, "number": "seconds_median", "at_most": 1.1},
+     "over": {"what": "torchrun"}, "number": "seconds.median", "at_most": 1.1},
     {"what": "CPU seconds of a command with nothing to run", "where": {"what": "nothing to run"},
-     "number": "seconds_median", "at_most": 1.0},
+     "number": "seconds.median", "at_most": 1.0},
 ]  # fmt: skip
 
 

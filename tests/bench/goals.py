@@ -14,15 +14,15 @@ from repro.core.fields import Entries, Model, Number, Text, check_fields
 from repro.core.not_none import not_none
 from repro.experiment.files import own_file
 from repro.records.filters import select_rows
-
-RUN_COLUMNS = ("seed", "testbed", "launcher", "workers", "batch", "fabric", "ranks")
+from repro.records.record import Record
+from repro.records.run_columns import run_row, scalar_entries
 
 
 class Goal(Model):
     """A bound on a number, judged once for each combination of the columns `by`.
 
-    rows    the list of the result that has the number; null: the record itself is a row. Names of nested numbers are
-            joined with _: seconds_median. Factors of the experiment's grid are columns too.
+    rows    the list of a probe's result that has the number; null: a row is a run. The columns of runs are those of
+            `repro results`
     number  a column, or arithmetic on columns (`repro.answers.tables.columns`)
     only    a pandas query for the rows that count
     where   column -> its value in the rows that are judged
@@ -48,22 +48,33 @@ class Goal(Model):
         return self
 
 
-def judge_experiment(name: str, summaries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The goals of an experiment, judged on its records among `summaries`."""
+def judge_experiment(name: str, records: Sequence[Record]) -> list[dict[str, Any]]:
+    """The goals of an experiment, judged on its runs among `records`."""
     experiment = own_file(name)
     names = experiment["paper"], experiment["experiment"]
-    records = [summary for summary in summaries if (summary["paper"], summary["experiment"]) == names]
-    return [row for goal in experiment.get("goals", ()) for row in judge(check_fields(Goal, goal, "goals"), records)]
+    runs = [record for record in records if (record.identity.paper, record.identity.experiment) == names]
+    goals = [check_fields(Goal, goal, "goals") for goal in experiment.get("goals", ())]
+    return [row for goal in goals for row in judge(goal, goal_rows(goal, runs))]
 
 
-def judge(goal: Goal, summaries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def goal_rows(goal: Goal, runs: Sequence[Record]) -> pd.DataFrame:
+    """The runs as the table `runs`, or the entries of a list of their results beside the columns of their run, of which
+    an entry's own of the same name takes the place."""
+    rows: list[dict[str, Any]] = []
+    for record in runs:
+        run = run_row(record)
+        entries = [{}] if goal.rows is None else record.result.found[goal.rows]
+        rows += [run | dict(scalar_entries(entry)) for entry in entries]
+    return pd.DataFrame(rows)
+
+
+def judge(goal: Goal, rows: pd.DataFrame) -> list[dict[str, Any]]:
     """{what, value, spread, bound, at_least, met} for each combination of `by`; [] where no row counts.
 
     value: the median over seeds; spread: their least and greatest. A goal without a value was not measured and not met.
     """
-    if not summaries:
+    if rows.empty:
         return [_judged(goal, goal.what, [])]
-    rows = pd.concat([table(summary, goal.rows) for summary in summaries], ignore_index=True)
     if goal.only:
         rows = rows.query(goal.only, engine="python")
         if rows.empty:
@@ -86,18 +97,6 @@ def judge(goal: Goal, summaries: Sequence[Mapping[str, Any]]) -> list[dict[str, 
 
 def _place(column: str, value: Any) -> str:
     return value if isinstance(value, str) else f"{value:g} {column}"
-
-
-def table(summary: Mapping[str, Any], rows: str | None) -> pd.DataFrame:
-    """The rows of a record with the columns of its run; a row's own column replaces the run's."""
-    own = {name: summary[name] for name in RUN_COLUMNS if name in summary} | dict(summary["factors"])
-    result = summary.get("result") or {}
-    if rows is None:
-        frame = pd.json_normalize({**summary, **result}, sep="_", max_level=1)
-    else:
-        frame = pd.json_normalize((result or summary)[rows], sep="_")
-        own |= {name: value for name, value in (result or summary).items() if not isinstance(value, list | dict)}
-    return frame.assign(**{name: value for name, value in own.items() if name not in frame})
 
 
 def _judged(goal: Goal, what: str, values: Sequence[float]) -> dict[str, Any]:

@@ -20,7 +20,6 @@ from repro.fabric.virtual import fabric as virtual
 from repro.launch.runner import run_unfinished
 from repro.probes import p2p, selection, sparse_collectives
 from repro.rank import factory, programs
-from repro.records.flat import flat
 from tests.support import probes as probes_common
 from tests.support.probes import exactly
 from tests.support.records import read_summary
@@ -125,9 +124,8 @@ def test_collectives_on_real_ranks(tmp_path, monkeypatch):
     one = expand("gtopk/fig9-measured", ["testbed=here", "grid=null", *ranks, *small])
     identify(one)
     [record], fault = run_unfinished(one, track=False)
-    summary = flat(record)
-    assert fault is None and summary["kind"] == "measured" and summary["ranks"] == 3
-    result = summary["result"]
+    assert fault is None and record.kind == "measured" and record.ranks == 3
+    result = record.result.found
     assert {(row["algorithm"], row["ranks"]) for row in result["rows"]} == set(product(NAMES, (2, 3)))
     network = result["network"]
     assert network["beta_s_per_byte"] >= 0 and [point["bytes"] for point in network["points"]] == [1024, 4194304]

@@ -1,7 +1,8 @@
-"""The benchmarks' goals: numbers of records, or ratios of them, against bounds."""
+"""The benchmarks' goals: numbers of runs, or ratios of them, against bounds."""
 
 from __future__ import annotations
 
+import pandas as pd
 import pytest
 
 from repro.core import config_folders
@@ -11,30 +12,30 @@ from repro.experiment import files
 from repro.experiment.config import experiment_names
 from tests.bench import goals
 from tests.bench.__main__ import FOLDER, FUNCTIONS
+from tests.reports.data.probes import probe
+from tests.reports.data.summaries import make
+from tests.support.records import record_of
 
 
-def record(seed: int, rows: list[dict], **factors) -> dict:
-    return {"seed": seed, "testbed": "here", "factors": factors, "result": {"cores": 2, "rows": rows}}
-
-
-def row(name: str, nbytes: int, seconds: float) -> dict:
-    return {"name": name, "bytes": nbytes, "seconds": {"median": seconds}}
+def row(name: str, nbytes: int, seconds: float, seed: int = 0, **more) -> dict:
+    return {"name": name, "bytes": nbytes, "seconds.median": seconds, "seed": seed, "cores": 2, **more}
 
 
 AUTO = {"what": "auto over the better of two", "where": {"name": "auto"}, "over": {"name": ["native", "ring"]},
-        "number": "seconds_median", "by": ["bytes"], "at_most": 1.1}  # fmt: skip
+        "number": "seconds.median", "by": ["bytes"], "at_most": 1.1}  # fmt: skip
 
 
-def judge(summaries: list[dict], **given) -> list[dict]:
-    return goals.judge(goals.Goal(**given), summaries)
+def judge(rows: list[dict], **given) -> list[dict]:
+    return goals.judge(goals.Goal(**given), pd.DataFrame(rows))
 
 
 def test_a_ratio_is_over_the_least_of_several_and_the_median_of_the_seeds():
-    runs = [
-        record(seed, [row("auto", 4, auto), row("native", 4, 2.0), row("ring", 4, 1.0), row("auto", 8, 3.0)])
+    rows = [
+        row(name, nbytes, seconds, seed)
         for seed, auto in enumerate((1.0, 1.05, 4.0))
+        for name, nbytes, seconds in (("auto", 4, auto), ("native", 4, 2.0), ("ring", 4, 1.0), ("auto", 8, 3.0))
     ]
-    short, long = judge(runs, **AUTO)
+    short, long = judge(rows, **AUTO)
     assert short["what"] == "auto over the better of two, 4 bytes" and short["met"]
     assert (short["value"], short["spread"]) == (1.05, [1.0, 4.0])
     assert long["value"] is None and not long["met"]  # nothing of that size to compare with
@@ -43,28 +44,36 @@ def test_a_ratio_is_over_the_least_of_several_and_the_median_of_the_seeds():
 
 
 def test_the_two_sides_may_be_runs_of_their_own():
+    goal = goals.Goal(what="throughput", rows=None, where={"factors.method": "theirs"}, over={"factors.method": "ours"},
+                      number="step.median_s / batch", at_least=1.0)  # fmt: skip
     runs = [
-        {"seed": 0, "factors": {"method": name}, "batch": batch, "step": {"median_s": 2.0}}
+        record_of(make(factors={"method": name}, batch=batch, step={"mean_s": 2.0, "median_s": 2.0}))
         for name, batch in (("ours", 64), ("theirs", 32))
     ]
-    sides = {"where": {"method": "theirs"}, "over": {"method": "ours"}}
-    [goal] = judge(runs, what="throughput", rows=None, number="step_median_s / batch", at_least=1.0, **sides)
-    assert goal["value"] == 2.0 and goal["met"]
+    [judged] = goals.judge(goal, goals.goal_rows(goal, runs))
+    assert judged["value"] == 2.0 and judged["met"]
+
+
+def test_an_entry_of_a_probe_stands_beside_the_columns_of_its_run():
+    goal = goals.Goal(what="w", rows="points", number="mean_s / workers", only="bytes == 10", at_most=1.0)
+    entries = {"points": [{"bytes": nbytes, "mean_s": 2.0, "runs": 5} for nbytes in (10, 100)]}
+    rows = goals.goal_rows(goal, [record_of(probe("p2p", "fig8", "fig8", entries) | {"workers": 4})])
+    [judged] = goals.judge(goal, rows)
+    assert len(rows) == 2 and judged["value"] == 0.5
 
 
 def test_a_goal_for_other_machines_is_not_judged():
-    given = {"what": "w", "number": "seconds_median", "at_most": 1.0}
-    runs = [record(0, [row("auto", 4, 0.5)])]
-    assert judge(runs, **given, only="cores >= 16") == []
-    assert judge(runs, **given, only="cores >= 2")[0]["met"]
+    given = {"what": "w", "number": "seconds.median", "at_most": 1.0}
+    rows = [row("auto", 4, 0.5)]
+    assert judge(rows, **given, only="cores >= 16") == []
+    assert judge(rows, **given, only="cores >= 2")[0]["met"]
     assert not judge([], **given)[0]["met"]
 
 
 def test_what_only_some_rows_have_can_be_divided_by():
-    with_bound = record(0, [row("ours", 4, 3.0) | {"bound_s": 2.0}], network="links")
-    without = record(0, [row("ours", 4, 3.0) | {"bound_s": None}], network="memory")
-    given = {"what": "w", "number": "seconds_median / bound_s", "at_most": 2.0}
-    [goal] = judge([without, with_bound], **given, only="network == 'links'")
+    rows = [row("ours", 4, 3.0, network="memory", bound_s=None), row("ours", 4, 3.0, network="links", bound_s=2.0)]
+    given = {"what": "w", "number": "seconds.median / bound_s", "at_most": 2.0}
+    [goal] = judge(rows, **given, only="network == 'links'")
     assert goal["value"] == 1.5
 
 

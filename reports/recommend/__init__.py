@@ -15,7 +15,7 @@ from repro.answers.ranking import against, cells
 from repro.answers.ranking.against import Compared, Contest, Emulated
 from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, read_candidates
 from repro.answers.ranking.cells import Cell, Placed
-from repro.core import yaml_files
+from repro.core import user_files
 from repro.core.paths import PACKAGE
 from repro.reports.recommend import figures
 
@@ -62,7 +62,7 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
         "scatter": figures.scatter(files, table),
         "named": files.table(named_table(settings), "named", left=["named by the tool", "best measured", "right"]),
         "published": files.table(shown_rows(table), "published", left=["system", "stands for"]),
-        "sources": [{"name": name} | of for name, of in yaml_files.read_yaml(PUBLISHED)["sources"].items()],
+        "sources": [{"name": name} | of for name, of in user_files.read_yaml(PUBLISHED)["sources"].items()],
         "misses": len(settings) - right,
     }
     text = template(f"{PAGE}/page.md.j2", **shown)

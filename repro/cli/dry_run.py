@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from repro.core.warnings import one_line
+from repro.core.terminal import one_line
 from repro.experiment.run import Run
 from repro.experiment.standing import states
 from repro.launch.forecast import Estimate, total_duration

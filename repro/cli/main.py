@@ -32,10 +32,9 @@ from repro.cli import (
     verify,
 )
 from repro.cli.options import Parser, error_prefix
-from repro.core import command_process, config_folders, warnings
-from repro.core.errors import UNUSABLE, InputError, ReproError, shorten_path
-from repro.core.full_disk import place_of
-from repro.core.warnings import one_line
+from repro.core import command_process, config_folders, terminal
+from repro.core.errors import UNUSABLE, InputError, ReproError, error_place, shorten_path
+from repro.core.terminal import one_line
 
 # headings of `repro --help` -> modules of commands
 MODULES = {
@@ -68,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run_reporting_errors(command: Callable[[], int | None]) -> int:
     """Call a command; returns its exit status, as `main`. An error is printed as one line."""
-    warnings.forget_warnings()
+    terminal.forget_warnings()
     try:
         return command() or 0
     except BrokenPipeError:
@@ -80,7 +79,7 @@ def run_reporting_errors(command: Callable[[], int | None]) -> int:
     except OSError as error:
         if error.errno not in UNUSABLE:
             raise
-        print(f"{error_prefix()} {one_line(shorten_path(place_of(error)))}: {error.strerror}", file=sys.stderr)
+        print(f"{error_prefix()} {one_line(shorten_path(error_place(error)))}: {error.strerror}", file=sys.stderr)
         return InputError.status
     except KeyboardInterrupt as interrupt:
         return command_process.status_after(interrupt)

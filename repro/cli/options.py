@@ -12,9 +12,8 @@ from typing import Any
 
 from repro.core import own_code
 from repro.core.errors import InputError, unknown_name
-from repro.core.terminal import style_text
+from repro.core.terminal import one_line, style_text
 from repro.core.user_files import check_target
-from repro.core.warnings import one_line
 from repro.experiment.config import DEFAULT_SCALE
 
 ALLOT = -1  # --draws without a number

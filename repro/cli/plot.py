@@ -42,8 +42,8 @@ def cmd_plot(args: argparse.Namespace) -> None:
 
 def plot_runs(runs: pd.DataFrame, points: pd.DataFrame, against: str) -> str:
     """The plot of comparable runs, a line each."""
+    from repro.core.terminal import one_line
     from repro.core.text_plot import plot_text
-    from repro.core.warnings import one_line
 
     column, axis = X[against]
     first = runs.iloc[0]

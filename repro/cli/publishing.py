@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from repro.cli.results import add_where
 from repro.core.errors import InputError, unknown_name
-from repro.core.warnings import one_line
+from repro.core.terminal import one_line
 
 if TYPE_CHECKING:
     from repro.records.archive import CutOff

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from repro.cli.options import add_device
 from repro.core.errors import InputError, ReproError
-from repro.core.warnings import one_line
+from repro.core.terminal import one_line
 
 if TYPE_CHECKING:
     from repro.launch.queue import Entry

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from repro.cli.options import as_json, new_file
 from repro.core.errors import cannot_access
-from repro.core.warnings import one_line
+from repro.core.terminal import one_line
 
 if TYPE_CHECKING:
     import pandas as pd

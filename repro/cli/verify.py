@@ -12,7 +12,7 @@ from typing import Any
 from repro.cli.publishing import in_checkout, lock_reference, render_pages
 from repro.core import config_folders
 from repro.core.errors import FaultError, InputError
-from repro.core.warnings import one_line
+from repro.core.terminal import one_line
 from repro.core.worker_processes import worker_processes
 
 SHOWN = 3  # maximum number of printed differences of a run

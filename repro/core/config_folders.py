@@ -25,7 +25,7 @@ from repro.core.errors import InputError
 from repro.core.not_none import not_none
 from repro.core.paths import CONFIGS, PROJECT, REPORTS
 from repro.core.registry import entry_point_values, module_folder
-from repro.core.warnings import warn
+from repro.core.terminal import warn
 
 VARIABLE = "REPRO_CONFIGS"
 GROUP = "repro.papers"

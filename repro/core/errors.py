@@ -1,11 +1,17 @@
-"""Errors that end a command: wrong input (status 2), or a failure while running (status 1)."""
+"""Errors that end a command: wrong input (status 2), or a failure while running (status 1).
+
+Also what an error of other code says: where it was raised, which memory ran out, which disk is full."""
 
 from __future__ import annotations
 
 import difflib
 import errno
-from collections.abc import Iterable, Sequence
+import os
+import traceback
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+
+from repro.core.paths import results_root
 
 # error numbers of a file or folder that cannot be written, or whose name no file can have
 UNUSABLE = (errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EDQUOT, errno.ENAMETOOLONG)
@@ -94,3 +100,55 @@ def unknown_name(kind: str, name: str, valid: Iterable[str], all_of: str = "") -
         return InputError(f"unknown {kind} '{name}'; valid: {', '.join(ranked)}")
     rest = f"{all_of} names all" if all_of else f"of {len(ranked)}"
     return InputError(f"unknown {kind} '{name}'; nearest: {', '.join(ranked[:NEAREST])} ({rest})")
+
+
+def describe_error(error: BaseException, *preferred: Callable[[str], bool]) -> str:
+    """`FILE:LINE: TYPE: MESSAGE` of the last executed line in a preferred file, else of the last executed line.
+
+    preferred: predicates of a file's path, in order of preference. A syntax error names its own file and line.
+    """
+    kind = type(error).__name__
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}:{error.lineno}: {kind}: {error.msg}"
+    message = f"{kind}: {' '.join(str(error).split())}".removesuffix(": ")
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames:
+        return message
+    last = next((frame for is_of in preferred for frame in reversed(frames) if is_of(frame.filename)), frames[-1])
+    return f"{last.filename}:{last.lineno}: {message}"
+
+
+GPU_MEMORY, HOST_MEMORY = "GPU", "host"
+GPU_MESSAGES = ("CUDA error: out of memory", "_STATUS_ALLOC_FAILED")  # from CUDA, cuBLAS and cuDNN
+HOST_MESSAGE = "DefaultCPUAllocator"
+
+
+def exhausted_memory(error: BaseException) -> str | None:
+    """GPU or HOST, whichever memory ran out; None for other errors."""
+    if isinstance(error, MemoryError):
+        return HOST_MEMORY
+    if type(error).__name__ == "OutOfMemoryError" or any(words in str(error) for words in GPU_MESSAGES):
+        return GPU_MEMORY
+    return HOST_MEMORY if isinstance(error, RuntimeError) and HOST_MESSAGE in str(error) else None
+
+
+FULL_BELOW = 2**20  # free bytes below which a disk counts as full
+
+
+def error_place(error: OSError) -> str:
+    """The error's file; else those of the results, temporary and shared-memory folders that are on a full disk; else
+    the results folder."""
+    if error.filename:
+        return str(error.filename)
+    folders = (str(results_root()), os.environ.get("TMPDIR") or "/tmp", "/dev/shm")
+    return (
+        " and ".join(folder for folder in dict.fromkeys(folders) if _is_full(folder)) or f"results folder {folders[0]}"
+    )
+
+
+def _is_full(folder: str) -> bool:
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        return False
+    return disk.f_bavail * disk.f_frsize < FULL_BELOW

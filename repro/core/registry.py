@@ -17,11 +17,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar, get_type_hints
 
-from repro.core import error_location, own_code
+from repro.core import errors, own_code
 from repro.core.errors import InputError, ReproError, unknown_name
 from repro.core.fields import check_fields
 from repro.core.not_none import not_none
-from repro.core.warnings import warn
+from repro.core.terminal import warn
 
 T = TypeVar("T")
 
@@ -157,7 +157,7 @@ class Registry:
         declared = getattr(plugin, "Options", None) or getattr(plugin, "build", None)  # `build`: of a model
         try:
             if declared is None:
-                return importlib.import_module(f"{self.package}._options").option_annotations(name)
+                return importlib.import_module(self.package).option_annotations(name)
             return get_type_hints(declared, include_extras=True)
         except (NameError, TypeError, AttributeError):  # a user's annotations for type checkers only
             return {}
@@ -181,13 +181,13 @@ def import_failure(error: BaseException) -> str:
     if not files and isinstance(error, ImportError):  # the file does not exist
         return str(error)
     folder = os.path.dirname(files[0]) if files else ""
-    return error_location.describe_error(error, lambda file: os.path.dirname(file) == folder)
+    return errors.describe_error(error, lambda file: os.path.dirname(file) == folder)
 
 
 # configuration group -> its plugins
 PLUGINS = {
     "strategy": Registry("strategy", "repro.strategies", "repro.strategies", "repro.strategies.base:Strategy"),
-    "model": Registry("model", "repro.models", "repro.models", own="repro.models._own"),
+    "model": Registry("model", "repro.models", "repro.models", own="repro.models._blocks"),
     "dataset": Registry("data set", "repro.data.sets", "repro.datasets", own="repro.data.sets._own"),
     "imbalance": Registry(
         "imbalance", "repro.algorithms.imbalance", "repro.imbalances", "repro.algorithms.imbalance.base:Imbalance"

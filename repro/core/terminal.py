@@ -1,8 +1,12 @@
-"""Terminal colours, off in pipes and files, and with $NO_COLOR (no-color.org) or TERM=dumb."""
+"""Text on a terminal: colours and warnings.
+
+Colours are off in pipes and files, and with $NO_COLOR (no-color.org) or TERM=dumb. Warnings are lines on stderr; a
+command prints the same warning once."""
 
 from __future__ import annotations
 
 import os
+import sys
 from typing import TextIO
 
 CODES = {"bold": 1, "red": 31, "green": 32, "yellow": 33, "blue": 34, "magenta": 35, "cyan": 36}
@@ -16,3 +20,27 @@ def shows_colours(stream: TextIO) -> bool:
 def style_text(text: str, style: str, stream: TextIO) -> str:
     """The text in a style of `CODES`, if the stream shows colours."""
     return f"\x1b[{CODES[style]}m{text}\x1b[0m" if shows_colours(stream) else text
+
+
+LONGEST_LINE = 4000  # characters of a message
+
+_printed: set[str] = set()
+
+
+def warn(text: str) -> None:
+    """Print a warning, unless this command has printed it before."""
+    if text not in _printed:
+        _printed.add(text)
+        print(f"{style_text('warning:', 'yellow', sys.stderr)} {one_line(text)}", file=sys.stderr, flush=True)
+
+
+def forget_warnings() -> None:
+    """Forget the printed warnings: a new command starts in this process."""
+    _printed.clear()
+
+
+def one_line(text: str) -> str:
+    """A message, which may quote arbitrary input, as one printable line of limited length."""
+    shown = "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+    half = LONGEST_LINE // 2  # keep both ends: the explanation stands before or after the quotation
+    return shown if len(shown) <= LONGEST_LINE else f"{shown[:half]} ... {shown[-half:]}"

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from repro.core.terminal import style_text
-from repro.core.warnings import one_line
+from repro.core.terminal import one_line, style_text
 
 MARKS = "ox+*#@%&"
 STYLES = ("blue", "red", "green", "magenta", "cyan", "yellow")

@@ -25,18 +25,19 @@ import hashlib
 from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from repro.core.errors import InputError, NotHere, unknown_name
-from repro.core.warnings import warn
+from repro.core.terminal import warn
 from repro.data import augmentation, files
-from repro.data.sources import REGISTRY, dataset_names, input_kind, is_generated, load_source, missing_message, task_of  # noqa: F401
+from repro.data.files import REGISTRY, dataset_names, input_kind, is_generated, load_source, missing_message, task_of  # noqa: F401
+from repro.data.sets import StandinMode
 from repro.experiment.schema import RunConfig
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset
 
-STANDIN_MODES = ("auto", "never", "always")
+STANDIN_MODES = get_args(StandinMode)
 QUICK_S, QUICK_TOTAL_S = 5.0, 180.0  # time limits of `ensure_dataset` for a silent mirror, and for a whole download
 
 
@@ -80,8 +81,7 @@ def load_dataset(name: str, root: str | None = None, standin: str = "auto", **op
     used = _options(name, options)
     if hasattr(source, "load"):
         return source.load(root, standin, **used)
-    from repro.data.readers.augment import augment_dataset
-    from repro.data.readers.validation import held_out
+    from repro.data.readers.augment import augment_dataset, held_out
 
     augmentations, used = augmentation.split_augmentation(used)
     validation = used.pop("validation", None)
@@ -106,7 +106,7 @@ def load_shapes(name: str, root: str | None = None, **options: Any) -> Dataset:
     import torch
 
     from repro.data.base import AnySplit, Dataset, Split
-    from repro.data.readers import validation
+    from repro.data.readers import augment
     from repro.data.readers.text import Text
 
     source, used = load_source(name), _options(name, options)
@@ -116,7 +116,7 @@ def load_shapes(name: str, root: str | None = None, **options: Any) -> Dataset:
     validated = used.pop("validation", None)
     counts, classes, shape = source.shapes(**used)
     if validated is not None:
-        counts = validation.validation_counts(validated, counts[0])
+        counts = augment.validation_counts(validated, counts[0])
     splits: list[AnySplit]
     if input_kind(name) == "text":
         splits = [Text(torch.empty(count + 1, dtype=torch.int64, device="meta"), *shape) for count in counts]

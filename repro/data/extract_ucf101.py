@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from repro.core.errors import InputError, NotHere, some_of
-from repro.data.readers.ucf101_lists import Video
+from repro.data.readers.ucf101_videos import Video
 
 TOLERANCE = 2
 BATCH = 64

@@ -7,19 +7,42 @@ import http.client
 import os
 import shutil
 import tempfile
+import threading
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from repro.core.errors import InputError
-from repro.core.time_limit import run_within
 from repro.data import files
-from repro.data.sources import load_source, missing_message
+from repro.data.files import load_source, missing_message
+
+Result = TypeVar("Result")
+
+
+def run_within(limit_s: float, task: Callable[[], Result]) -> Result:
+    """The result of `task()`, or its exception; TimeoutError if it takes longer than limit_s seconds.
+
+    The task runs in a daemon thread: a peer that sends a byte now and then satisfies any timeout of a socket, and no
+    other way ends the wait in a name look-up, a TLS handshake and a response's headers too. A late task goes on until
+    it notices; it blocks neither its caller nor the end of the process.
+    """
+    future: Future[Result] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(task())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="time limit", daemon=True).start()
+    return future.result(limit_s)
+
 
 CHUNK = 1 << 16
 

@@ -1,4 +1,4 @@
-"""Finds and verifies a data set's files, without torch."""
+"""The registered data sets, each a module, and their files: where they are, whether they are right. Without torch."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 from platformdirs import user_cache_path
 
 from repro.core.errors import InputError
+from repro.core.registry import PLUGINS
 
 log = logging.getLogger("repro.data")
 
@@ -123,3 +125,44 @@ def combined_checksum(files: dict[str, File]) -> str:
     """The SHA-256 over the names and checksums of a data set's files, sorted by name."""
     lines = "".join(f"{files[name].sha256}  {name}\n" for name in sorted(files))
     return hashlib.sha256(lines.encode()).hexdigest()
+
+
+REGISTRY = PLUGINS["dataset"]
+
+
+def dataset_names() -> list[str]:
+    """The names of all data sets."""
+    return REGISTRY.names()
+
+
+def load_source(name: str) -> ModuleType:
+    """The imported module of a data set; InputError listing the names for an unknown one."""
+    return REGISTRY.load(name)
+
+
+def task_of(name: str) -> str:
+    """The task of a data set, one of `repro.data.base.TASKS`."""
+    return getattr(load_source(name), "TASK", "classification")
+
+
+def input_kind(name: str) -> str:
+    """The kind of its inputs, one of `repro.data.base.KINDS`."""
+    return getattr(load_source(name), "KIND", "images")
+
+
+def is_generated(source: ModuleType) -> bool:
+    """Whether a data set is generated from a seed by definition."""
+    return getattr(source, "GENERATED", False)
+
+
+def missing_message(name: str, root: str | None = None) -> str:
+    """The message for missing files: the searched folders, and where to put which files."""
+    source, searched = load_source(name), ", ".join(map(str, search_places(root)))
+    if is_generated(source):
+        return f"data set '{name}' is generated: there is nothing to download, and nothing to put anywhere"
+    not_found, folder = f"data set '{name}' not found (looked in {searched})", cache_root() / name
+    if not source.FILES:
+        other = f"the folder {name} of one that REPRO_DATA names"
+        return f"{not_found}: {source.MISSING} into {folder}, or into {other}"
+    needed = ", ".join(source.FILES)
+    return f"{not_found}: run `repro data fetch {name}`, or put {needed} into {folder}, or set REPRO_DATA"

@@ -25,7 +25,7 @@ from hydra.errors import HydraException, MissingConfigException, OverrideParseEx
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException, UnsupportedInterpolationType
 
-from repro.core import config_folders, user_cache, yaml_files
+from repro.core import config_folders, user_cache, user_files
 from repro.core.errors import InputError, unknown_name
 from repro.core.paths import CONFIGS
 from repro.core.registry import PLUGINS
@@ -142,7 +142,7 @@ class Composer:
             return InputError(f"configuration: {text}: ${{...}} can only name another value of the configuration")
         if isinstance(error, UnicodeDecodeError):
             for path in sorted(path for folder in config_folders.config_folders() for path in folder.rglob("*.yaml")):
-                yaml_files.read_yaml(path)  # raises InputError for the unreadable file
+                user_files.read_yaml(path)  # raises InputError for the unreadable file
         if isinstance(error, OverrideParseException) and any(words in text for words in UNQUOTED):
             return unreadable(error.override)
         if isinstance(error, RecursionError):

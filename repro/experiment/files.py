@@ -11,12 +11,12 @@ from typing import Any
 import yaml
 from pydantic import ConfigDict, Field, field_validator
 
-from repro.core import config_folders, safe_files, user_cache, yaml_files
+from repro.core import config_folders, safe_files, user_cache, user_files
 from repro.core.atomic import write_atomically
 from repro.core.errors import InputError
 from repro.core.fields import Model, Text, check_fields
 from repro.core.registry import PLUGINS
-from repro.core.warnings import warn
+from repro.core.terminal import warn
 
 EACH = "each"  # entry of a file with several configurations, by name
 GROUPS = ("strategy", "model", "dataset", "testbed", "imbalance")
@@ -29,7 +29,7 @@ class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[mis
         return True  # `read_yaml` refuses aliases
 
 
-Dumper.add_implicit_resolver(*yaml_files.EXPONENT)
+Dumper.add_implicit_resolver(*user_files.EXPONENT)
 
 
 class Experiment(Model):
@@ -132,10 +132,10 @@ def group_file(group: str, name: str) -> dict[str, Any]:
     path, entry = _place(group, name)
     if path is None:
         return {}
-    content = yaml_files.read_entries(path)
+    content = user_files.read_entries(path)
     if entry is None:
         return content
-    own = yaml_files.as_entries(content.pop(EACH)[entry] or {}, f"{path}: {EACH}.{entry}")
+    own = user_files.as_entries(content.pop(EACH)[entry] or {}, f"{path}: {EACH}.{entry}")
     merged = _merged(content, own)
     return {name: merged[name] for name in (*own, *merged)}
 
@@ -164,11 +164,11 @@ def _loose() -> dict[str, Place]:
 
 def _experiments_of(path: Path) -> dict[str, Place]:
     """The experiments of a single file, by the names in it."""
-    content = yaml_files.read_entries(path)
-    several = yaml_files.as_entries(content.pop(EACH), f"{path}: {EACH}") if EACH in content else {}
+    content = user_files.read_entries(path)
+    several = user_files.as_entries(content.pop(EACH), f"{path}: {EACH}") if EACH in content else {}
     places: dict[str, Place] = {}
     for entry in several or (None,):
-        own = content | yaml_files.as_entries(several[entry] or {} if entry else {}, f"{path}: {EACH}.{entry}")
+        own = content | user_files.as_entries(several[entry] or {} if entry else {}, f"{path}: {EACH}.{entry}")
         names = [own.get(part) for part in ("paper", "experiment")]
         if not all(isinstance(name, str) and name for name in names):
             raise InputError(f"{path}: must have a name: `paper: NAME` and `experiment: NAME`")
@@ -200,7 +200,7 @@ def _read_names(folder: Path, state: tuple[tuple[str, int, int], ...]) -> dict[s
 def _names_of_each(path: Path) -> list[str] | None:
     """The names in a file with several configurations."""
     try:
-        content = yaml_files.read_yaml(path)
+        content = user_files.read_yaml(path)
     except InputError:
         return None  # its use raises the error
     several = content.get(EACH) if isinstance(content, dict) else None
@@ -228,7 +228,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     """The content of a file of `write_yaml`; InputError for any other."""
     try:
         with safe_files.open_file(path) as file:
-            content = yaml_files.parse_plain(file.read(yaml_files.MOST_BYTES + 1))
+            content = user_files.parse_plain(file.read(user_files.MOST_BYTES + 1))
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise InputError(f"{path}: not a readable configuration ({' '.join(str(error).split())})") from None
     if not isinstance(content, dict):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from repro.core import error_location
+from repro.core import errors
 from repro.core.errors import InputError
 from repro.core.registry import PLUGINS
 from repro.experiment.schema import RunConfig
@@ -32,7 +32,7 @@ def check(config: RunConfig, model: Any, dataset: Any) -> None:
         except Exception as error:
             if "meta" in str(error):  # "cannot be called on meta tensors": it needs values
                 return
-            line = error_location.describe_error(error, lambda path: path == file)
+            line = errors.describe_error(error, lambda path: path == file)
             raise InputError(f"{where} its block {block_name} fails: {line}") from error
     fits = x.numel() == SAMPLES if task == "regression" else x.shape[:2] == (SAMPLES, dataset.classes)
     if not fits:

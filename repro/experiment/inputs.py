@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from repro.core import config_folders, yaml_files
+from repro.core import config_folders, user_files
 from repro.core.errors import InputError, unknown_name
 from repro.core.fields import Model, NonNegative, Positive, Share, Text
 
@@ -162,7 +162,7 @@ def words() -> dict[str, str]:
 def _named() -> list[dict[str, str]]:
     """The content of each `inputs.yaml`, the project's first."""
     files = [folder / "inputs.yaml" for folder in config_folders.config_folders()]
-    named = [(path, yaml_files.read_yaml(path)) for path in files if path.is_file()]
+    named = [(path, user_files.read_yaml(path)) for path in files if path.is_file()]
     for path, own in named:
         if not isinstance(own, dict) or not all(isinstance(text, str) for text in own.values()):
             raise InputError(f"{path}: must be names of inputs, each with a description")

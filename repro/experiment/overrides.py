@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from repro.core import own_code, yaml_files
+from repro.core import own_code, user_files
 from repro.core.credentials import has_credential, redact_credentials
 from repro.core.errors import InputError, unknown_name
 from repro.core.paths import CONFIGS
@@ -112,4 +112,4 @@ def _entries(part: str) -> set[str]:
 
 @cache
 def _common() -> Mapping[str, Any]:
-    return yaml_files.read_entries(CONFIGS / "config.yaml")
+    return user_files.read_entries(CONFIGS / "config.yaml")

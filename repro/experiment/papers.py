@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from repro.core import config_folders, yaml_files
+from repro.core import config_folders, user_files
 from repro.core.errors import InputError
 from repro.core.fields import Model, Text, checked_entries
-from repro.core.warnings import warn
+from repro.core.terminal import warn
 
 LAST = 1_000  # position of an experiment that its paper's file does not name
 
@@ -36,7 +36,7 @@ def entries(paper: str) -> tuple[Entry, ...]:
 
 @cache
 def _entries(path: Path, modified_ns: int) -> tuple[Entry, ...]:
-    return tuple(checked_entries(Entry, yaml_files.read_yaml(path) or [], path))
+    return tuple(checked_entries(Entry, user_files.read_yaml(path) or [], path))
 
 
 def place(name: str) -> tuple[str, int, str]:

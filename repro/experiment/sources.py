@@ -15,7 +15,7 @@ from hydra.plugins.config_source import ConfigLoadError, ConfigResult, ConfigSou
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import OmegaConf
 
-from repro.core import yaml_files
+from repro.core import user_files
 from repro.core.paths import CONFIGS
 from repro.core.registry import PLUGINS
 from repro.experiment.files import group_file, in_files, is_there
@@ -43,7 +43,7 @@ class Configurations(ConfigSource):
         if is_made_by_code(group, name):
             content = {"name": name} | PLUGINS[group].defaults(name)
         else:
-            content = group_file(group, name) if name else yaml_files.read_entries(CONFIGS / f"{COMMON}.yaml")
+            content = group_file(group, name) if name else user_files.read_entries(CONFIGS / f"{COMMON}.yaml")
         package = "_global_" if group == "experiment" else None
         config = pickle.loads(_made(pickle.dumps(content)))
         return ConfigResult(self.provider, self.full_path(), config, {"package": package})

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter
 
-from repro.core import strict_json, user_cache
+from repro.core import user_cache, user_files
 from repro.core.atomic import write_atomically
 from repro.core.errors import InputError
 from repro.core.fields import Model
@@ -43,7 +43,7 @@ class Locked(Model):
 def locked() -> dict[str, Locked]:
     """part -> its entry in `versions.lock`; InputError for an invalid one."""
     try:
-        return TypeAdapter(dict[str, Locked]).validate_python(strict_json.parse_json(LOCK.read_bytes()))
+        return TypeAdapter(dict[str, Locked]).validate_python(user_files.parse_json(LOCK.read_bytes()))
     except ValueError as error:  # a ValidationError is one
         raise InputError(f"{LOCK}: must have a version and a digest for each part ({error})") from None
 

@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-from repro.core import error_location, user_cache
+from repro.core import errors, user_cache
 from repro.core.errors import FaultError, ReproError
 from repro.core.paths import CONFIGS, PACKAGE
 from repro.core.registry import PLUGINS
@@ -89,7 +89,7 @@ def answer_request(request: dict[str, Any]) -> dict[str, Any]:
         traceback.print_exc()
         return {
             "error": FaultError.__name__,
-            "message": f"the runs cannot be planned: {error_location.describe_error(error)}",
+            "message": f"the runs cannot be planned: {errors.describe_error(error)}",
         }
     plan = {"runs": [run.plain() for run in runs], "watched": accesses.dependencies(runs)}
     # afterwards, because the plan does not depend on the files that this reads

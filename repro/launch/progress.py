@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TextIO
 
-from repro.core.warnings import one_line
+from repro.core.terminal import one_line
 from repro.launch.remaining import Planned, Remaining
 
 LINE_EVERY_S = 10.0

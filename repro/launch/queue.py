@@ -18,7 +18,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from repro.core import yaml_files
+from repro.core import user_files
 from repro.core.errors import InputError
 from repro.core.fields import Model, Positive, Text, checked_entries
 from repro.core.paths import CONFIGS
@@ -65,7 +65,7 @@ class Entry(Model):
 
 def read_queue(path: Path = FILE) -> list[Entry]:
     """The entries of a queue's file; InputError names the first invalid one."""
-    entries = checked_entries(Entry, yaml_files.read_yaml(path, "queue") or None, path)  # an empty one is a mistake
+    entries = checked_entries(Entry, user_files.read_yaml(path, "queue") or None, path)  # an empty one is a mistake
     names = [entry.name for entry in entries]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise InputError(f"{path}: entry '{twice}' stands there twice")

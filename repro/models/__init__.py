@@ -1,6 +1,6 @@
 """The models, one file each, whose `build(input_shape, classes, *, options)` returns an nn.Sequential of named blocks.
 
-It may return any other module, which `_blocks` cuts at its children. `_own` adapts a user's class or function. A block
+It may return any other module, which `_blocks` cuts at its children; it adapts a user's class or function too. A block
 is the unit of hooks, buckets and FLOPs. Parameters without `requires_grad` are frozen: neither communicated nor
 updated. The options of a model, set as `model.<option>`, are the keyword-only arguments of its `build`. `TAKES` is its
 kind of inputs (`repro.data.base.KINDS`), by default images; `SIDE` is the published network's image size in pixels, if
@@ -19,14 +19,12 @@ import torch
 from torch import nn
 from torch.nn.parameter import UninitializedParameter
 
-from repro.core import error_location
-from repro.core.errors import InputError, ReproError
+from repro.core import errors
+from repro.core.errors import InputError, ReproError, exhausted_memory
 from repro.core.fields import checked_arguments
-from repro.core.memory import exhausted_memory
 from repro.core.registry import PLUGINS
 from repro.experiment.schema import RunConfig
-from repro.models._blocks import blocks_of
-from repro.models._own import ANYTHING
+from repro.models._blocks import ANYTHING, blocks_of
 
 REGISTRY = PLUGINS["model"]
 
@@ -89,7 +87,7 @@ def _built(name: str, input_shape: tuple[int, ...], classes: int, options: dict[
     except Exception as error:
         if exhausted_memory(error):
             raise
-        line = error_location.describe_error(error, lambda file: file == module.__file__)
+        line = errors.describe_error(error, lambda file: file == module.__file__)
         raise InputError(f"model {name}: its build ended with {line}") from error
     if not isinstance(model, nn.Module):
         raise InputError(

@@ -18,7 +18,7 @@ from typing import Literal
 import torch
 from torch import nn
 
-from repro.models._cifar100 import build_cifar100
+from repro.models.cifar100_cnn import build_cifar100
 
 FEATURE_GAIN = 3.0
 

@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from repro.core import error_location
+from repro.core import errors
 from repro.core.errors import UNUSABLE, Crashed, ReproError
 from repro.core.paths import PACKAGE
 from repro.core.registry import PLUGINS, PROBES
@@ -26,9 +26,7 @@ def locating_errors(rank: int, config: RunConfig) -> Iterator[None]:
             raise
         traceback.print_exc()
         project = str(PACKAGE)
-        where = error_location.describe_error(
-            error, plugin_files(config).__contains__, lambda file: file.startswith(project)
-        )
+        where = errors.describe_error(error, plugin_files(config).__contains__, lambda file: file.startswith(project))
         raise Crashed(f"rank {rank}: {where}") from None
 
 

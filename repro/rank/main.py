@@ -19,8 +19,7 @@ import torch
 
 from repro import fabric as fabrics
 from repro.core import locks
-from repro.core.errors import UNUSABLE, Crashed, FaultError, InputError, ReproError
-from repro.core.full_disk import place_of
+from repro.core.errors import UNUSABLE, Crashed, FaultError, InputError, ReproError, error_place
 from repro.core.processes import end_with_parent
 from repro.experiment.launched import read_config
 from repro.experiment.programs import ranks
@@ -78,7 +77,7 @@ def run_guarded(run: Callable[[], None]) -> None:
     except OSError as error:
         if error.errno not in UNUSABLE:
             raise
-        stop_ranks(InputError.status, f"{place_of(error)}: {error.strerror}")
+        stop_ranks(InputError.status, f"{error_place(error)}: {error.strerror}")
 
 
 def stop_ranks(status: int, message: str, kind: str | None = None) -> None:

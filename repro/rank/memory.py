@@ -8,8 +8,7 @@ from contextlib import contextmanager
 
 import torch
 
-from repro.core.errors import InputError, OutOfMemory
-from repro.core.memory import exhausted_memory
+from repro.core.errors import InputError, OutOfMemory, exhausted_memory
 from repro.experiment.schema import RunConfig
 
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
-from repro.core import strict_json, user_files
+from repro.core import user_files
 from repro.core.atomic import write_atomically
 from repro.core.credentials import redact_credentials
 from repro.core.errors import InputError, cannot_access
@@ -104,7 +104,7 @@ def _write(path: Path, members: dict[str, bytes]) -> str:
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
         for name, member in members.items():
             packed.writestr(zipfile.ZipInfo(name), member, zipfile.ZIP_DEFLATED)  # without date and user
-    if archive.tell() > user_files.LARGEST or sum(map(len, members.values())) > MOST_TOTAL:
+    if archive.tell() > user_files.LARGEST_FILE or sum(map(len, members.values())) > MOST_TOTAL:
         raise InputError(f"{path}: {len(files)} files are more than one archive may hold; choose some by --where")
     try:
         write_atomically(path, archive.getvalue())
@@ -123,7 +123,7 @@ def read(path: Path) -> Archive:
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
         raise InputError(f"{path}: not an archive of `repro contribute` ({error})") from None
     try:
-        manifest = strict_json.parse_json(members.pop(MANIFEST))
+        manifest = user_files.parse_json(members.pop(MANIFEST))
         schema = manifest["schema"]
         files = {name: (entry["bytes"], entry["sha256"]) for name, entry in manifest["files"].items()}
     except (KeyError, ValueError, TypeError, AttributeError) as error:
@@ -174,7 +174,7 @@ def _members(packed: zipfile.ZipFile) -> Iterator[tuple[str, bytes]]:
 
 def _finished(path: Path, folder: str, member: bytes) -> Record:
     try:
-        record = Record.of(strict_json.parse_json(member))
+        record = Record.of(user_files.parse_json(member))
         record.check_probe_result()
     except ValueError as error:
         raise InputError(f"{path}: {folder}: not a readable run ({error})") from None
@@ -187,7 +187,7 @@ def _unfinished(path: Path, folder: str, members: Mapping[str, bytes]) -> CutOff
     """An unfinished run, as its own events say. Its checkpoint is read by the ranks that continue it, as tensors and
     plain values (`repro.rank.checkpoints`)."""
     try:
-        run = Unfinished.of(strict_json.parse_json(members[STATE]))
+        run = Unfinished.of(user_files.parse_json(members[STATE]))
         if run.until(parse_events(members[EVENTS]), run.iteration) != run:
             raise ValueError(f"{STATE} is not what {EVENTS} says")
     except (ValueError, KeyError, TypeError) as error:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
-from repro.core.warnings import one_line
+from repro.core.terminal import one_line
 from repro.records import printed
 from repro.records.busy import taken_by_others
 from repro.records.kinds import MEASURED, PADDED

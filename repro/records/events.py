@@ -28,7 +28,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from repro.core import safe_files, strict_json
+from repro.core import safe_files, user_files
 from repro.core.atomic import sync_folder
 from repro.core.errors import InputError, cannot_access
 
@@ -172,7 +172,7 @@ def cut_back(path: Path) -> str | None:
 
 def _event(text: bytes) -> dict[str, Any]:
     """Parse a line; ValueError if it is not an unchanged event."""
-    event = strict_json.parse_json(text)
+    event = user_files.parse_json(text)
     if not isinstance(event, dict) or not isinstance(event.get("event"), str):
         raise ValueError("not an object with an 'event'")
     if event["event"] == "resume" and not isinstance(event.get("iteration"), int):

@@ -13,7 +13,7 @@ from pathlib import Path
 from repro.core import safe_files
 from repro.core.errors import InputError
 from repro.core.paths import unfinished_root
-from repro.core.warnings import warn
+from repro.core.terminal import warn
 from repro.records import archive
 from repro.records.archive import CutOff
 from repro.records.unfinished import Unfinished

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from repro.core.warnings import one_line
+from repro.core.terminal import one_line
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -26,7 +26,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from repro.core import safe_files, strict_json
+from repro.core import safe_files, user_files
 from repro.core.atomic import write_atomically
 from repro.core.errors import InputError
 from repro.core.paths import reference_root
@@ -155,7 +155,7 @@ def _digests(folder: Path) -> dict[str, str]:
     """The SHA-256 of each table, from the manifest."""
     path = folder / MANIFEST
     try:
-        manifest = strict_json.parse_json(safe_files.read_safely(path))
+        manifest = user_files.parse_json(safe_files.read_safely(path))
         names = [*TABLES, *({SWEEPS} & manifest["tables"].keys())]
         digests = {name: manifest["tables"][name]["sha256"] for name in names}
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -183,7 +183,7 @@ def _table(path: Path, digest: str) -> bytes:
 
 def _published(row: Mapping[str, Any], lists: Mapping[str, Mapping[str, list[Any]]], folder: Path) -> Record:
     try:
-        record = strict_json.parse_json(row["record"])
+        record = user_files.parse_json(row["record"])
         result = record["result"]
         for part, of_run in lists.items():
             if part in result:

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from repro.core import strict_json
+from repro.core import user_files
 from repro.core.paths import PROJECT
 
 NAME = ".source.json"
@@ -35,7 +35,7 @@ def manifest(root: Path) -> str:
 def standing(root: Path = PROJECT) -> tuple[str | None, bool | None]:
     """(commit, dirty) from the copy's manifest; (None, None) without a readable one."""
     try:
-        content = strict_json.parse_json((root / NAME).read_bytes())
+        content = user_files.parse_json((root / NAME).read_bytes())
         commit, files = str(content["commit"]), dict(content["files"])
     except (OSError, ValueError, KeyError, TypeError):
         return None, None

@@ -9,11 +9,11 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from repro.core import safe_files, strict_json
+from repro.core import safe_files, user_files
 from repro.core.atomic import write_atomically
 from repro.core.errors import InputError
 from repro.core.paths import results_root
-from repro.core.warnings import warn
+from repro.core.terminal import warn
 from repro.records.record import Record
 
 
@@ -33,7 +33,7 @@ def read(folder: Path) -> Record | None:
     """The record of a run, None if it is unfinished; InputError for an invalid file."""
     path = folder / "summary.json"
     try:
-        return Record.of(strict_json.parse_json(safe_files.read_safely(path)))
+        return Record.of(user_files.parse_json(safe_files.read_safely(path)))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:

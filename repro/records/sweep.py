@@ -13,9 +13,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from repro.core import safe_files, strict_json
+from repro.core import safe_files, user_files
 from repro.core.errors import InputError, cannot_access
-from repro.core.warnings import warn
+from repro.core.terminal import warn
 from repro.records import variants
 from repro.records.events import drop_torn_line, take_checksum, with_checksum
 from repro.records.record import HasRecord, Record
@@ -143,7 +143,7 @@ def of_lines(lines: Sequence[bytes | str], where: str) -> Sweep | None:
 def _parsed(line: bytes | str, where: str) -> dict[str, Any]:
     text = line if isinstance(line, bytes) else line.encode()
     try:
-        entry: dict[str, Any] = strict_json.parse_json(text)
+        entry: dict[str, Any] = user_files.parse_json(text)
         take_checksum(entry, text)
     except (ValueError, AttributeError) as error:
         raise InputError(f"{where}: altered ({error}); remove the file to draw anew") from None

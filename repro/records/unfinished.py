@@ -13,11 +13,11 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 
-from repro.core import safe_files, strict_json
+from repro.core import safe_files, user_files
 from repro.core.atomic import write_atomically
 from repro.core.errors import InputError
 from repro.core.fields import error_line
-from repro.core.warnings import warn
+from repro.core.terminal import warn
 from repro.records import kinds, provenance, variants
 from repro.records.configured import Folder, Number
 from repro.records.events import read_events
@@ -102,7 +102,7 @@ def read(folder: Path) -> Unfinished | None:
     if (folder / "summary.json").is_file() or not (folder / FILE).is_file():
         return None
     try:
-        started = Unfinished.of(strict_json.parse_json(safe_files.read_safely(folder / FILE)))
+        started = Unfinished.of(user_files.parse_json(safe_files.read_safely(folder / FILE)))
         return started.until(read_events(folder / "events.jsonl"))
     except (OSError, ValueError, KeyError, TypeError, InputError) as error:
         warn(f"{folder / FILE}: not a readable unfinished run ({error}); left out")

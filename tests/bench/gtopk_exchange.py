@@ -22,7 +22,7 @@ from repro import launch
 from repro.algorithms.timing import sparse_forms
 from repro.core.errors import InputError, NotHere
 from repro.core.paths import PROJECT
-from repro.core.warnings import warn
+from repro.core.terminal import warn
 from repro.experiment.config import compose
 from repro.experiment.testbeds import testbed_of
 from repro.fabric.base import Fabric

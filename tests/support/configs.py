@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from repro.answers.pages import built, reference  # noqa: F401
-from repro.core import yaml_files
+from repro.core import user_files
 from repro.core.paths import CONFIGS
 from repro.experiment import compose, config, papers, quoted  # noqa: F401  (among the modules that are given the copy)
 from repro.experiment.files import GROUPS, own_file
@@ -46,4 +46,4 @@ def own_strategy(own: Mapping[str, Any]) -> str:
 
 
 def _everyones() -> dict[str, Any]:
-    return yaml_files.read_entries(CONFIGS / "config.yaml")
+    return user_files.read_entries(CONFIGS / "config.yaml")

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import yaml
 from pydantic import ConfigDict
 
-from repro.core import strict_json, yaml_files
+from repro.core import user_files
 from repro.core.atomic import write_atomically
 from repro.core.errors import InputError
 from repro.core.fields import Count, NonNegative, Whole, check_fields
@@ -118,9 +118,9 @@ def write_pulls(path: Path | str, profile: PullProfile) -> None:
 def _decoded(text: str, path: Path) -> Any:
     """The value of a JSON or YAML text; InputError if it is neither."""
     with contextlib.suppress(ValueError):
-        return strict_json.parse_json(text)
+        return user_files.parse_json(text)
     try:
-        return yaml_files.parse_plain(text.encode())
+        return user_files.parse_plain(text.encode())
     except (yaml.YAMLError, ValueError) as error:  # ValueError for impossible dates
         reason = " ".join(str(error).split())
         raise InputError(f"{path}: not a profile: neither JSON nor YAML ({reason})") from None

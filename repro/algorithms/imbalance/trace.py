@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from repro.algorithms.imbalance.base import Imbalance, is_number
-from repro.core import strict_json
+from repro.core import user_files
 from repro.core.errors import InputError
 from repro.core.not_none import not_none
 from repro.core.user_files import read_bytes
@@ -68,7 +68,7 @@ def read_delays(path: Path, workers: int) -> list[list[float]]:
 
 def _row(text: str, where: str, workers: int) -> list[float]:
     try:
-        row = strict_json.parse_json(text) if text.startswith("[") else [float(column) for column in text.split(",")]
+        row = user_files.parse_json(text) if text.startswith("[") else [float(column) for column in text.split(",")]
     except ValueError:
         raise InputError(f"{where}: '{text[:40]}' is neither numbers with commas between nor a JSON list") from None
     for seconds in row:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from repro.algorithms.pipeline import published
 from repro.algorithms.pipeline.layers import Layer, Profile, as_text, parameter_bytes, tensor_bytes
-from repro.core import strict_json
+from repro.core import user_files
 from repro.core.atomic import write_atomically
 from repro.core.errors import InputError
 from repro.core.fields import check_fields
@@ -34,7 +34,7 @@ def load_profile(path: Path | str) -> Profile:
     try:
         if published.is_published_format(text):
             return from_json(asdict(published.parse_profile(text, path.name.split(".")[0])))
-        return from_json(strict_json.parse_json(text))
+        return from_json(user_files.parse_json(text))
     except ValueError as error:
         other = f"neither JSON of `repro profile` nor lines 'node1 -- ...' ({error})"
         raise InputError(f"{path}: not a profile: {other}") from None

@@ -28,7 +28,7 @@ from repro.answers.claims.evidence import ClaimEvaluator, outcome_of
 from repro.answers.claims.stats import median
 from repro.answers.claims.value import Value
 from repro.answers.claims.verdict import in_range
-from repro.core import config_folders, yaml_files
+from repro.core import config_folders, user_files
 from repro.core.errors import InputError, unknown_name
 from repro.core.fields import Model, Number, Text, check_fields
 from repro.records.kinds import SIMULATED
@@ -78,7 +78,7 @@ def read_causes(path: Path, file: File) -> list[Cause]:
     an entry without source, prediction or second number, and for an unknown claim or earlier cause."""
     if not path.is_file():
         return []
-    content = yaml_files.read_yaml(path, "causes file")
+    content = user_files.read_yaml(path, "causes file")
     if not isinstance(content, list):
         raise InputError(f"{path}: must be a list of causes")
     claims = [claim.id for claim in file.claims if claim.value is not None]

@@ -12,7 +12,7 @@ from pydantic import Field, field_validator, model_validator
 from repro.answers.claims.forms import written_out
 from repro.answers.claims.value import Value as Value
 from repro.answers.claims.verdict import Effect
-from repro.core import yaml_files
+from repro.core import user_files
 from repro.core.errors import InputError
 from repro.core.fields import Model, NonNegative, Number, Positive, Text, check_fields
 
@@ -304,7 +304,7 @@ class File(Model):
 
 def read(path: Path) -> File:
     """Read a claims file (short forms: `forms.py`); InputError in one line if it is invalid or repeats an id."""
-    content = yaml_files.read_yaml(path, "claims file")
+    content = user_files.read_yaml(path, "claims file")
     try:
         file = check_fields(File, written_out(content, path.parent.name, Claim.model_fields), "claims")
     except InputError as error:

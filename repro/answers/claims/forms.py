@@ -31,7 +31,7 @@ from typing import Any
 
 from repro.answers.claims.stats import TIMES
 from repro.core.errors import InputError, unknown_name
-from repro.core.yaml_files import as_entries
+from repro.core.user_files import as_entries
 from repro.records.paper_numbers import number, printed
 
 Entries = dict[str, Any]

@@ -9,7 +9,7 @@ from repro.answers.claims.causes import Step, steps_of_paper
 from repro.answers.claims.evaluate import ClaimVerdict
 from repro.answers.claims.verdict import NOT_RUN
 from repro.answers.tables.results import Results, read
-from repro.core import strict_json
+from repro.core import user_files
 from repro.core.atomic import write_atomically
 from repro.core.errors import InputError
 from repro.core.paths import reference_root
@@ -42,7 +42,7 @@ def find_differences(paper: str, results: Results | None = None) -> tuple[int, l
     """
     path = _path(paper)
     try:
-        before = _by_place(strict_json.parse_json(path.read_bytes()))
+        before = _by_place(user_files.parse_json(path.read_bytes()))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: not the verdicts of a paper ({error})") from None
     now = _by_place(entries_of(results or read(paper, reference_root())))

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
-from repro.core import yaml_files
+from repro.core import user_files
 from repro.core.fields import Model, Text, check_fields
 from repro.core.paths import REPORTS
 
@@ -48,7 +48,7 @@ def set_theme() -> None:
 @cache
 def palette() -> dict[str, Look]:
     """Name in the results -> look, in the order of legends; read once."""
-    sections = yaml_files.read_entries(PALETTE, "palette")
+    sections = user_files.read_entries(PALETTE, "palette")
     return {name: check_fields(Look, entry, name) for section in sections.values() for name, entry in section.items()}
 
 

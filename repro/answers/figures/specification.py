@@ -16,7 +16,7 @@ from pydantic import Field
 from repro.answers.claims.stats import number
 from repro.answers.figures.looks import called
 from repro.answers.tables.columns import Filter, computed, names
-from repro.core import yaml_files
+from repro.core import user_files
 from repro.core.errors import InputError, unknown_name
 from repro.core.fields import Model, Positive, Text, check_fields
 from repro.records.filters import select_rows
@@ -159,7 +159,7 @@ class File(Model):
 
 def read(path: Path) -> File:
     """A file of specifications; InputError, in one line, if it is not one."""
-    content = yaml_files.read_yaml(path, "figures file")
+    content = user_files.read_yaml(path, "figures file")
     try:
         return check_fields(File, content, "figures")
     except InputError as error:

@@ -13,7 +13,7 @@ from typing import Any
 
 from repro.answers.mlflow.source import Source
 from repro.core import safe_files
-from repro.core.warnings import warn
+from repro.core.terminal import warn
 
 FOLDER = "mlflow-artifacts"  # in the results folder; also the scheme of places on a server
 

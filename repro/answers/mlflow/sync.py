@@ -16,7 +16,7 @@ from repro.answers.mlflow.store import Store, reason
 from repro.core import safe_files
 from repro.core.errors import FaultError, InputError, ReproError
 from repro.core.paths import REFERENCE, results_root
-from repro.core.warnings import warn
+from repro.core.terminal import warn
 from repro.records import reference
 from repro.records.store import run_folders
 

@@ -14,11 +14,11 @@ from repro.answers import collecting
 from repro.answers.pages import built, overview
 from repro.answers.pages.built import Built
 from repro.answers.pages.files import Files
-from repro.core import config_folders, error_location, safe_files
+from repro.core import config_folders, errors, safe_files
 from repro.core.errors import InputError, unknown_name
 from repro.core.not_none import not_none
 from repro.core.paths import REPORTS, reference_root, reports_root
-from repro.core.warnings import warn
+from repro.core.terminal import warn
 from repro.core.worker_processes import worker_processes
 
 GENERATED = {".png", ".pdf", ".csv", ".json", ".tex"}
@@ -131,7 +131,7 @@ def page(name: str, results: Path | None, out: Path, pdf: bool = False) -> Built
         if is_ours(name):
             raise
         folder = str(config_folders.report_folder(name))
-        where = error_location.describe_error(error, lambda file: file.startswith(folder))
+        where = errors.describe_error(error, lambda file: file.startswith(folder))
         raise InputError(f"the page of {name} cannot be built: {where}") from None
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from repro.core import yaml_files
+from repro.core import user_files
 from repro.core.fields import Model, NonNegative, Text, Whole, check_fields
 from repro.core.not_none import not_none
 from repro.core.registry import PLUGINS
@@ -61,6 +61,6 @@ def read_candidates() -> dict[str, Candidate]:
     known = PLUGINS["strategy"].names()
     return {
         name: check_fields(Candidate, entries | {"name": name}, f"{FILE.name}: {name}")
-        for name, entries in yaml_files.read_yaml(FILE).items()
+        for name, entries in user_files.read_yaml(FILE).items()
         if entries["strategy"] in known
     }

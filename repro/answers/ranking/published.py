@@ -13,7 +13,7 @@ from repro.answers.ranking import answer, workload
 from repro.answers.ranking.against import Compared
 from repro.answers.ranking.candidates import Candidate, read_candidates
 from repro.answers.ranking.setting import Setting, cluster_entries
-from repro.core import yaml_files
+from repro.core import user_files
 from repro.core.fields import Count, Model, Positive, Text, check_fields
 from repro.experiment.testbeds import testbed_of
 
@@ -61,7 +61,7 @@ class Published(Model):
 
 def published_settings() -> list[Published]:
     return [
-        check_fields(Published, one, f"{FILE.name}: {one.get('id')}") for one in yaml_files.read_yaml(FILE)["settings"]
+        check_fields(Published, one, f"{FILE.name}: {one.get('id')}") for one in user_files.read_yaml(FILE)["settings"]
     ]
 
 

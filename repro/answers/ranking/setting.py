@@ -9,7 +9,7 @@ from typing import Any
 
 from repro.algorithms.pipeline.layers import Layer, Profile
 from repro.answers.ranking.candidates import Candidate
-from repro.core import yaml_files
+from repro.core import user_files
 from repro.experiment.testbeds import Simulated, testbed_of
 from repro.fabric.costs import Costs
 from repro.fabric.virtual.network import Network
@@ -22,7 +22,7 @@ MOST_LAYERS = 24  # of a coarse profile
 @cache
 def cluster_entries() -> dict[str, Any]:
     """The entries of `cluster.yaml`, checked as a testbed's."""
-    entries = yaml_files.read_entries(FILE)
+    entries = user_files.read_entries(FILE)
     assert isinstance(testbed_of(entries), Simulated)
     return entries
 

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from repro.answers.ranking.candidates import Candidate
-from repro.core import strict_json
+from repro.core import user_files
 from repro.core.paths import reference_root
 from repro.core.registry import TRAIN
 from repro.records import reference
@@ -80,5 +80,5 @@ def reference_trainings() -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     for paper in reference.papers():
         for row in reference.check(reference_root() / paper, ("runs",))["runs"]:
             if row["program"] == TRAIN and row["workers"] >= 2:
-                record = strict_json.parse_json(row["record"])
+                record = user_files.parse_json(row["record"])
                 yield record["identity"], record["result"].get("targets", {})

@@ -1,7 +1,8 @@
 """Random augmentation of training images, the same on every rank and after every resume.
 
 An image's bits do not depend on its minibatch: there are no matrix products, whose order of summation depends on the
-shape, and functions whose last bit differs between vectorised and scalar code are computed in float64.
+shape, and functions whose last bit differs between vectorised and scalar code are computed in float64. Also evaluation
+on held-out training samples, to tune without the test set.
 """
 
 from __future__ import annotations
@@ -166,3 +167,26 @@ def _signed(constant: int) -> int:
 def _shifted(numbers: torch.Tensor, bits: int) -> torch.Tensor:
     """A logical right shift of int64."""
     return (numbers >> bits) & ((1 << (64 - bits)) - 1)
+
+
+def validation_counts(samples: object, train: int) -> tuple[int, int]:
+    """(samples to train on, samples held out) of `train` samples; InputError unless both are at least 1."""
+    if not isinstance(samples, int) or isinstance(samples, bool) or not 1 <= samples < train:
+        raise InputError(f"dataset.validation={samples}: must be a whole number from 1 to {train - 1}, or null")
+    return train - samples, samples
+
+
+def held_out(dataset: Dataset, samples: int | None) -> Dataset:
+    """The data set with the last `samples` training samples as test set; None: unchanged."""
+    from repro.data.base import Split
+
+    if samples is None:
+        return dataset
+    whole = dataset.train
+    if not isinstance(whole, Split):
+        raise InputError(f"dataset.validation={samples}: {dataset.name} is not in memory as one tensor")
+    start, _ = validation_counts(samples, len(whole))
+    train, test = (
+        replace(whole, x=whole.x[rows], y=whole.y[rows]) for rows in (slice(start), slice(start, len(whole)))
+    )
+    return replace(dataset, name=f"{dataset.name}-validation", train=train, test=test)

@@ -10,8 +10,7 @@ import torch
 
 from repro.core.not_none import not_none
 from repro.data.base import Samples, choose_rows, move_tensor
-from repro.data.readers.clip_features import Source
-from repro.data.readers.msvd_clips import Clip
+from repro.data.readers.msvd_clips import Clip, Source
 from repro.data.readers.text import IGNORED
 from repro.data.readers.tokens import BOS, EOS, OWN, PAD, UNK
 

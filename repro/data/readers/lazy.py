@@ -14,7 +14,7 @@ from PIL import Image
 from repro.core.errors import InputError, some_of
 from repro.data.base import Samples, Split, move_tensor
 from repro.data.images import LARGE_PIXELS, Source, Unreadable, image_size, open_image
-from repro.data.readers.prefetch import AHEAD, PrefetchQueue, reader_threads
+from repro.data.minibatches import AHEAD, PrefetchQueue, reader_threads
 
 STRETCH = 8  # images of a thread's work item
 

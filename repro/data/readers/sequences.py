@@ -1,15 +1,22 @@
-"""Samples of different lengths, in minibatches of similar length, padded to the longest sample."""
+"""Samples of different lengths, in minibatches of similar length, padded to the longest sample: sentence pairs,
+videos."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import ClassVar
 
+import numpy as np
 import torch
 
-from repro.data.base import EVALUATION_BATCH, EVALUATION_VALUES, Samples, choose_rows
-from repro.data.minibatches import Shuffled, seeded_generator
+from repro.core.not_none import not_none
+from repro.data.base import EVALUATION_BATCH, EVALUATION_VALUES, Samples, choose_rows, move_tensor
+from repro.data.minibatches import AHEAD, PrefetchQueue, Shuffled, reader_threads, seeded_generator
+from repro.data.readers.text import IGNORED
+from repro.data.readers.tokens import BOS, EOS, PAD, Pair, pair_length
+from repro.data.readers.ucf101_videos import Frames, Source, Video
 
 
 class Sequences(Samples):
@@ -101,3 +108,104 @@ class Buckets(Shuffled):
         places = (bucket + torch.rand(used, generator=generator, dtype=torch.float64)).argsort(stable=True)
         minibatches = self._by_length[chosen_rows][places].view(self.full, self.size)
         return minibatches[torch.randperm(self.full, generator=generator)]
+
+
+class Pairs(Sequences):
+    """Sentence pairs: x (n, 2 L) int64, y (n L,) int64; see `repro.data.sets.multi30k`."""
+
+    task: ClassVar[str] = "text"
+    kind: ClassVar[str] = "sentence pairs"
+    width = 2048  # values of a word in the largest activations
+
+    def __init__(self, pairs: list[Pair], nominal: int, buckets: int, device: torch.device | str = "cpu"):
+        self.pairs, self.nominal, self.buckets, self._device = pairs, nominal, buckets, torch.device(device)
+        self.lengths = torch.tensor([pair_length(pair) for pair in pairs])
+
+    @property
+    def y(self) -> torch.Tensor:
+        """The words to predict, pair after pair."""
+        return torch.from_numpy(np.concatenate([np.append(target, EOS) for _, target in self.pairs])).to(self.device)
+
+    @property
+    def device(self) -> torch.device:
+        return self._device
+
+    def to(self, device: torch.device | str) -> Pairs:
+        return self if self._device.type == "meta" else Pairs(self.pairs, self.nominal, self.buckets, device)
+
+    def take(self, rows: torch.Tensor) -> Pairs:
+        return Pairs([self.pairs[row] for row in rows.tolist()], self.nominal, self.buckets, self._device)
+
+    def select(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """x and y of the given rows (n,), padded to the longest of them."""
+        longest = int(self.lengths[rows].max())
+        x = np.full((len(rows), 2, longest), PAD)
+        y = np.full((len(rows), longest), IGNORED)
+        for place, row in enumerate(rows.tolist()):
+            source, target = self.pairs[row]
+            x[place, 0, : len(source) + 1] = *source, EOS
+            x[place, 1, : len(target) + 1] = BOS, *target
+            y[place, : len(target) + 1] = *target, EOS
+        inputs, labels = torch.from_numpy(x.reshape(len(rows), -1)), torch.from_numpy(y.reshape(-1))
+        return move_tensor(inputs, self._device), move_tensor(labels, self._device)
+
+
+class Videos(Sequences):
+    """Videos with their features: x (n, longest, features) float32, padded with zeros at the front; y (n,) classes.
+
+    source: computes a video's features when it is drawn; None on the meta device, where there are only shapes.
+    """
+
+    kind: ClassVar[str] = "sequences"
+    y: torch.Tensor
+
+    def __init__(
+        self,
+        videos: list[Video],
+        source: Source | None,
+        frames: Frames,
+        width: int,
+        nominal: int,
+        buckets: int,
+        bucketing: str = "count",
+        device: torch.device | str = "cpu",
+    ):
+        self.videos, self.source, self.frames, self.width = videos, source, frames, width
+        self.nominal, self.buckets, self.bucketing = nominal, buckets, bucketing
+        self.lengths = torch.tensor([frames.count(video.frames) for video in videos])
+        self.y = torch.tensor([video.label for video in videos], device="meta" if source is None else device)
+        self.prefetch = PrefetchQueue(lambda rows: reader_threads().submit(self._read, rows))
+
+    def _with(self, videos: list[Video], device: torch.device | str) -> Videos:
+        return Videos(videos, self.source, self.frames, self.width, self.nominal, self.buckets, self.bucketing, device)
+
+    def to(self, device: torch.device | str) -> Videos:
+        return self if self.source is None else self._with(self.videos, device)
+
+    def take(self, rows: torch.Tensor) -> Videos:
+        return self._with([self.videos[row] for row in rows.tolist()], self.device)
+
+    def select(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The features and classes of the given rows (n,), padded to the longest of them."""
+        if self.source is None:
+            longest = int(self.lengths[rows].max())
+            return torch.empty(len(rows), longest, self.width, device="meta"), self.y[: len(rows)]
+        x = self.prefetch.take(tuple(rows.tolist())).result()
+        return move_tensor(x, self.device), self.y[move_tensor(rows, self.device)]
+
+    def _read(self, rows: Sequence[int]) -> torch.Tensor:
+        """The features of the given rows on the host, in pinned memory for a GPU."""
+        source = not_none(self.source)
+        longest = int(self.lengths[list(rows)].max())
+        x = torch.zeros(len(rows), longest, self.width, pin_memory=self.device.type == "cuda")
+        for place, row in enumerate(rows):
+            features = torch.from_numpy(source(self.videos[row]))
+            x[place, longest - len(features) :] = features
+        return x
+
+    @property
+    def lookahead(self) -> int:
+        return AHEAD if self.device.type == "cuda" else 0
+
+    def ahead(self, rows: torch.Tensor) -> None:
+        self.prefetch.start(tuple(rows.tolist()), self.lookahead)

@@ -15,9 +15,8 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from repro.core import error_location, own_code
-from repro.core.errors import InputError, ReproError
-from repro.core.memory import exhausted_memory
+from repro.core import errors, own_code
+from repro.core.errors import InputError, ReproError, exhausted_memory
 
 if TYPE_CHECKING:
     import torch
@@ -163,7 +162,7 @@ class Own:
         except Exception as error:
             if exhausted_memory(error):
                 raise
-            line = error_location.describe_error(error, lambda file: Path(file).parent in own_code.plugin_folders())
+            line = errors.describe_error(error, lambda file: Path(file).parent in own_code.plugin_folders())
             raise InputError(f"data set {self.name}: {line}") from error
 
     def _items(self, options: dict[str, Any]) -> tuple[list[Samples], torch.Tensor, str]:

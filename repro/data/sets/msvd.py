@@ -9,7 +9,7 @@ cache:
   msvd/features/<clip id>.npy         (frames, 4096) float16 or float32, such as VGG's fc7 of every tenth frame
 
 Missing files are replaced, under another name: `msvd-standin-features` has the real captions and lengths (three frames
-a second) with features generated from the captions (`repro.data.readers.clip_features`); `msvd-standin-grammar` has
+a second) with features generated from the captions (`repro.data.readers.msvd_clips`); `msvd-standin-grammar` has
 generated captions too (`repro.data.readers.msvd_clips`). A part of the real data set is named `msvd-subset`.
 
 Options:
@@ -44,8 +44,7 @@ from repro.data.readers.tokens import OWN, build_vocabulary
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset
-    from repro.data.readers.clip_features import Source
-    from repro.data.readers.msvd_clips import Clip
+    from repro.data.readers.msvd_clips import Clip, Source
 
 FILES = {
     "MSVD_test.tsv.gz": File(226501, "28b12c96d977c98a1d32af9ffb6a790e2d799e05f6275e5d2ec0e91d24388f07"),
@@ -82,7 +81,7 @@ def find(root: str | None = None) -> Path | None:
 def load(root: str | None = None, standin: str = "auto", **values: Any) -> Dataset:
     """The data set; InputError for a malformed caption or feature file, NotHere if `standin` is "never" and files are
     missing."""
-    from repro.data.readers.clip_features import Extracted, Generated
+    from repro.data.readers.msvd_clips import Extracted, Generated
 
     options = check_fields(_Options, values, "dataset")
     folder = None if standin == "always" else find(root)
@@ -125,10 +124,10 @@ def besides(root: str | None, standin: str) -> str:
 
 def missing_message(root: str | None, folder: Path | None) -> str:
     """The message for missing files."""
-    from repro.data import sources
+    from repro.data import files
 
     if folder is None:
-        return sources.missing_message("msvd", root)
+        return files.missing_message("msvd", root)
     searched = ", ".join(map(str, files.search_places(root)))
     return (
         f"data set 'msvd': captions in {folder}, but no extracted features (looked for msvd/features in {searched}): "

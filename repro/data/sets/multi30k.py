@@ -120,7 +120,7 @@ def _dataset(
     name: str, standin: bool, checksum: str, train: list[Pair], test: list[Pair], classes: int, options: _Options
 ) -> Dataset:
     from repro.data.base import Dataset
-    from repro.data.readers.pairs import Pairs
+    from repro.data.readers.sequences import Pairs
 
     parts = train[: options.pairs], test[: options.test_pairs]
     if not standin and sum(map(len, parts)) < len(train) + len(test):

@@ -3,12 +3,12 @@
 eager-SGD section 6.3 extracts the features with Inception-v3 beforehand and trains an LSTM on them. These files are
 searched below `data.root`, $REPRO_DATA and the cache:
 
-  ucf101/*.txt                         lists and frame counts (repro.data.readers.ucf101_lists), downloaded if possible
+  ucf101/*.txt                         lists and frame counts (repro.data.readers.ucf101_videos), downloaded if possible
   ucf101/features/<Class>/<video>.npy  (frames, 2048) float16 or float32, with the list's number of frames; a run with
                                        `data.videos=DIR` extracts them (repro.data.extract_ucf101)
 
 Missing files are replaced, under another name: `ucf101-standin-features` has the real videos in their real lengths with
-generated features (`repro.data.readers.video_features`); `ucf101-standin-lengths` has generated lengths too, from the
+generated features (`repro.data.readers.ucf101_videos`); `ucf101-standin-lengths` has generated lengths too, from the
 paper's distribution. A part of the real data set is named `ucf101-subset`.
 
 Options:
@@ -42,14 +42,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from repro.core.errors import InputError, NotHere
 from repro.core.fields import Count, Model, check_fields
 from repro.data import files
-from repro.data.readers import ucf101_lists
-from repro.data.readers.ucf101_lists import CLASSES, FEATURES, MIRRORS, Frames, Video, find_lists
+from repro.data.readers import ucf101_videos
+from repro.data.readers.ucf101_videos import CLASSES, FEATURES, MIRRORS, Frames, Video, find_lists
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset
-    from repro.data.readers.video_features import Source
+    from repro.data.readers.ucf101_videos import Source
 
-FILES = ucf101_lists.FILES
+FILES = ucf101_videos.FILES
 KIND = "sequences"
 STANDIN, STANDIN_FEATURES = "ucf101-standin-lengths", "ucf101-standin-features"
 BUCKETS = 50
@@ -84,7 +84,7 @@ class _Options(Model):
         if self.videos is not None and self.videos < CLASSES:
             raise InputError(f"dataset.videos={self.videos} is fewer than the {CLASSES} classes")
         counts = self.videos or len(videos[0]), self.test_videos or len(videos[1])
-        return [ucf101_lists.balance_classes(part, count) for part, count in zip(videos, counts)]
+        return [ucf101_videos.balance_classes(part, count) for part, count in zip(videos, counts)]
 
 
 OPTIONS = tuple(_Options.model_fields)
@@ -93,7 +93,7 @@ OPTIONS = tuple(_Options.model_fields)
 def load(root: str | None = None, standin: str = "auto", **values: Any) -> Dataset:
     """The data set; InputError for a malformed list or feature file, NotHere if `standin` is "never" and files are
     missing."""
-    from repro.data.readers.video_features import Extracted, Generated
+    from repro.data.readers.ucf101_videos import Extracted, Generated
 
     options = check_fields(_Options, values, "dataset")
     folder = None if standin == "always" else find_lists(root)
@@ -151,10 +151,10 @@ def besides(root: str | None, standin: str) -> str:
 
 def missing_message(root: str | None, lists: Path | None) -> str:
     """The message for missing files."""
-    from repro.data import sources
+    from repro.data import files
 
     if lists is None:
-        return sources.missing_message("ucf101", root)
+        return files.missing_message("ucf101", root)
     return (
         f"data set 'ucf101': lists in {lists}, but no extracted features (looked for ucf101/features in "
         f"{', '.join(map(str, files.search_places(root)))}): get the videos from www.crcv.ucf.edu/data/UCF101.php and "
@@ -163,12 +163,12 @@ def missing_message(root: str | None, lists: Path | None) -> str:
 
 
 def _videos(folder: Path | None, split: int) -> tuple[list[Video], list[Video]]:
-    return ucf101_lists.generate_videos() if folder is None else ucf101_lists.read_lists(folder, split)
+    return ucf101_videos.generate_videos() if folder is None else ucf101_videos.read_lists(folder, split)
 
 
 def _dataset(name: str, standin: bool, checksum: str, parts: Any, source: Source | None, options: _Options) -> Dataset:
     from repro.data.base import Dataset
-    from repro.data.readers.videos import Videos
+    from repro.data.readers.sequences import Videos
 
     frames, buckets = options.frames, options.buckets or BUCKETS
     nominal = max(1, round(fmean(frames.count(video.frames) for video in parts[0])))

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from repro.core import strict_json
+from repro.core import user_files
 from repro.core.command_process import outside_environment
 from repro.core.errors import FaultError, InputError, NotHere, TooBusy
 from repro.core.not_none import not_none
@@ -199,7 +199,7 @@ def _state(path: Path) -> dict[str, Any]:
     """The content of a state file; empty if it is missing. InputError for a file that no daemon wrote."""
     try:
         with private.open_private(path, "r") as file:
-            state = strict_json.parse_json(file.read())
+            state = user_files.parse_json(file.read())
     except FileNotFoundError:
         return {}
     except ValueError as error:

@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from repro.core import safe_files, strict_json
+from repro.core import safe_files, user_files
 from repro.core.atomic import write_atomically
 from repro.core.errors import InputError
 from repro.core.paths import results_root
@@ -49,7 +49,7 @@ def read_submissions(experiment: str | None = None) -> Iterator[tuple[Path, dict
     """Every submission, or those of an experiment or paper, oldest first."""
     for path in sorted(submissions_root().glob("*/submission.json")):
         try:
-            submission = strict_json.parse_json(safe_files.read_safely(path))
+            submission = user_files.parse_json(safe_files.read_safely(path))
             name = submission["experiment"]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(f"{path}: not a readable submission ({error}); remove its folder to forget it") from None

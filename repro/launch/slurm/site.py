@@ -11,7 +11,7 @@ from typing import Annotated
 import yaml
 from pydantic import AfterValidator, ConfigDict
 
-from repro.core import yaml_files
+from repro.core import user_files
 from repro.core.errors import InputError
 from repro.core.fields import Count, Model, Whole, check_fields
 from repro.core.paths import CONFIGS
@@ -118,7 +118,7 @@ def load_site(file: Path | None = None) -> Site:
     file = file or site_path()
     try:
         # as text: YAML would convert 24:00:00 to a number of seconds
-        options = yaml_files.parse_plain(read_bytes(file), yaml.BaseLoader)
+        options = user_files.parse_plain(read_bytes(file), yaml.BaseLoader)
         if options in (None, ""):
             options = {}
         if not isinstance(options, dict):

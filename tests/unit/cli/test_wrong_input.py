@@ -121,9 +121,9 @@ def test_only_files_that_end_and_are_not_too_large_are_read(capsys, monkeypatch,
     monkeypatch.setenv("REPRO_SITE", "")  # `submit --site` sets it for what it starts
     os.mkfifo(tmp_path / "pipe")
     with open(tmp_path / "large", "wb") as file:
-        file.truncate(user_files.LARGEST + 1)
+        file.truncate(user_files.LARGEST_FILE + 1)
     for path, words in (("/dev/zero", "not a regular file"), (tmp_path / "pipe", "not a regular file"),
-                        (tmp_path / "large", f"must be {user_files.LARGEST:,} or less")):  # fmt: skip
+                        (tmp_path / "large", f"must be {user_files.LARGEST_FILE:,} or less")):  # fmt: skip
         line = error_of(capsys, *(argument.format(path) for argument in arguments))
         assert str(path) in line and words in line
 

@@ -35,7 +35,7 @@ def test_a_module_is_cut_at_its_children_where_one_tensor_passes(mine):
     (run,) = planned(VIT, *NPZ)
     model = models.model_for(run.config, data.dataset_for(run.config))
     assert [name for name, _ in model.named_children()] == ["patches", "layers_0", "layers_1", "head"]
-    assert PLUGINS["model"].modules(run.config.model.name) == ["my_nets", "repro.models._own"]
+    assert PLUGINS["model"].modules(run.config.model.name) == ["my_nets", "repro.models._blocks"]
 
 
 def test_unused_parameters_do_not_train(mine):

@@ -10,7 +10,7 @@ import pytest
 
 from repro.algorithms.imbalance import trace
 from repro.algorithms.pipeline import profile
-from repro.core import strict_json
+from repro.core import user_files
 from repro.core.errors import InputError
 from repro.core.fields import Model
 from repro.core.registry import PROBES, Registry
@@ -40,7 +40,7 @@ NOT_JSON = {
 @pytest.mark.parametrize(("text", "words"), NOT_JSON.items(), ids=list(NOT_JSON.values()))
 def test_what_is_not_json_is_one_line_wherever_it_is_read(tmp_path, monkeypatch, text, words):
     with pytest.raises(ValueError, match=words):
-        strict_json.parse_json(text)
+        user_files.parse_json(text)
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
     monkeypatch.setenv("REPRO_RUNTIME", str(tmp_path))
     submission = tmp_path / "slurm" / "one" / "submission.json"

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from repro.cli.main import main
-from repro.core import yaml_files
+from repro.core import user_files
 from repro.core.errors import InputError
 from repro.experiment import grid
 
@@ -17,7 +17,7 @@ REFUSED = {
     "merged entries": ("a: &a {x: 1, y: 2}\nb: {<<: [" + ", ".join(50_000 * ["*a"]) + "]}", "more than 100,000 values"),
     "an alias in its own value": ("a: &a [*a]", "an alias"),
     "nesting": ("[" * 500, "nested more than 100 deep"),
-    "size": (" " * (yaml_files.MOST_BYTES + 1), "more than"),
+    "size": (" " * (user_files.MOST_BYTES + 1), "more than"),
 }
 
 
@@ -32,13 +32,13 @@ def test_an_experiment_s_file_that_would_expand_without_end_is_one_line(tmp_path
 
 def test_aliases_are_read(tmp_path):
     (tmp_path / "a.yaml").write_text("a: &a [1, 2]\nb: {c: *a, d: *a}\n")
-    assert yaml_files.read_yaml(tmp_path / "a.yaml") == {"a": [1, 2], "b": {"c": [1, 2], "d": [1, 2]}}
+    assert user_files.read_yaml(tmp_path / "a.yaml") == {"a": [1, 2], "b": {"c": [1, 2], "d": [1, 2]}}
 
 
 def test_a_pipe_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "a.yaml")
     with pytest.raises(InputError, match="not a regular file"):
-        yaml_files.read_yaml(tmp_path / "a.yaml")
+        user_files.read_yaml(tmp_path / "a.yaml")
 
 
 def test_a_grid_of_too_many_combinations_is_refused_before_they_are_made():

@@ -16,9 +16,10 @@ from PIL import EpsImagePlugin, Image
 from repro import data, models
 from repro.core.errors import InputError
 from repro.core.paths import PROJECT
+from repro.data import minibatches
 from repro.data.fetch import fetch_dataset
 from repro.data.minibatches import Batches
-from repro.data.readers import lazy, prefetch
+from repro.data.readers import lazy
 from repro.data.sets import imagenet
 from repro.training.evaluation.evaluate import evaluate_weights
 from tests.unit.data.conftest import draw
@@ -79,8 +80,8 @@ def test_prefetched_minibatches_are_the_same(folders, monkeypatch):
     plain, split = drawn(folders, None, ids)
     assert split.lookahead == 0 and not split.prefetch, "not on a CPU"
     for ahead, threads, first in ((1, 1, 0), (3, 5, 0), (2, 1, 4)):
-        monkeypatch.setattr(prefetch, "_pools", {})
-        monkeypatch.setattr(prefetch.os, "sched_getaffinity", lambda _, threads=threads: range(threads))
+        monkeypatch.setattr(minibatches, "_pools", {})
+        monkeypatch.setattr(minibatches.os, "sched_getaffinity", lambda _, threads=threads: range(threads))
         prefetched, split = drawn(folders, ahead, ids[first:])
         assert all(torch.equal(one, other) for one, other in zip(plain[first:], prefetched, strict=True))
         assert len(split.prefetch) <= ahead + 1

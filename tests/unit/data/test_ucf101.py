@@ -10,11 +10,9 @@ import torch
 
 from repro import data
 from repro.core.errors import InputError, NotHere
-from repro.data.readers import ucf101_lists
-from repro.data.readers.sequences import Buckets
-from repro.data.readers.ucf101_lists import Frames, Video
-from repro.data.readers.video_features import Generated
-from repro.data.readers.videos import Videos
+from repro.data.readers import ucf101_videos
+from repro.data.readers.sequences import Buckets, Videos
+from repro.data.readers.ucf101_videos import Frames, Generated, Video
 from repro.data.sets import ucf101
 from tests.unit.data.conftest import LISTS, needs_lists
 
@@ -32,7 +30,7 @@ def numbers(videos: list[Video]) -> tuple[int, int, float, float]:
 @pytest.mark.parametrize("real", [pytest.param(True, marks=needs_lists), False])
 def test_real_and_generated_lengths_are_the_papers(real):
     """Figure 2(a): 29 to 1,776 frames, median 167 (168 of the training videos alone), standard deviation 97."""
-    train, test = ucf101_lists.read_lists(LISTS, 1) if real else ucf101_lists.generate_videos()
+    train, test = ucf101_videos.read_lists(LISTS, 1) if real else ucf101_videos.generate_videos()
     assert (len(train), len(test), len({video.name for video in train + test})) == (9537, 3783, 13320)
     least, most, median, deviation = numbers(train + test)
     assert (least, most) == (29, 1776) and abs(median - 167) <= (not real) and abs(deviation - 97) < 2
@@ -59,10 +57,10 @@ def test_bad_lists(tmp_path, file, text, complaint):
     }
     for name, body in good.items():
         (tmp_path / name).write_text(body)
-    assert ucf101_lists.read_lists(tmp_path, 1) == ([Video("A/v_A_g01_c01", 0, 33)], [])
+    assert ucf101_videos.read_lists(tmp_path, 1) == ([Video("A/v_A_g01_c01", 0, 33)], [])
     (tmp_path / file).write_text(text)
     with pytest.raises(InputError, match=complaint):
-        ucf101_lists.read_lists(tmp_path, 1)
+        ucf101_videos.read_lists(tmp_path, 1)
 
 
 # Minibatches
@@ -194,7 +192,7 @@ def test_a_video_depends_on_its_name_alone():
     one, two = (Generated(16, frames)(video) for _ in range(2))
     assert one.shape == (30, 16) and one.dtype == np.float32 and (one == two).all()
     assert (Generated(16, frames)(video._replace(name="A/v_A_g09_c03")) == one).mean() < 0.05
-    values = np.concatenate([Generated(64, Frames())(v) for v in ucf101_lists.generate_videos()[0][:20]])
+    values = np.concatenate([Generated(64, Frames())(v) for v in ucf101_videos.generate_videos()[0][:20]])
     assert abs(values.mean()) < 0.1 and 0.9 < values.std() < 1.3
 
 

@@ -14,9 +14,8 @@ from repro.cli import main as cli
 from repro.core.errors import InputError
 from repro.core.paths import PROJECT
 from repro.data import extract_ucf101
-from repro.data.readers import ucf101_lists
-from repro.data.readers.ucf101_lists import Frames, Video
-from repro.data.readers.video_features import Extracted
+from repro.data.readers import ucf101_videos
+from repro.data.readers.ucf101_videos import Extracted, Frames, Video
 from repro.data.sets import ucf101
 from tests.support.records import summaries
 from tests.unit.data.conftest import LISTS, needs_lists
@@ -26,7 +25,7 @@ SMALLEST = {"videos": 101, "test_videos": 2}
 
 def smallest() -> list[Video]:
     """101 training videos and two test videos."""
-    return [video for part in ucf101._Options(**SMALLEST).chosen(ucf101_lists.read_lists(LISTS, 1)) for video in part]
+    return [video for part in ucf101._Options(**SMALLEST).chosen(ucf101_videos.read_lists(LISTS, 1)) for video in part]
 
 
 @needs_lists

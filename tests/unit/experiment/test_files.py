@@ -37,7 +37,7 @@ def test_names_are_read_once_and_again_when_a_file_changes(folder, monkeypatch, 
     names = config.experiment_names("mypaper")
     files._read_names.cache_clear()  # as in another command
     with monkeypatch.context() as patch:
-        patch.setattr(files.yaml_files, "read_yaml", lambda path: pytest.fail(f"{path} was read again"))
+        patch.setattr(files.user_files, "read_yaml", lambda path: pytest.fail(f"{path} was read again"))
         assert config.experiment_names("mypaper") == names
     (folder / "fig1.yaml").write_text(SEVERAL + "  fig1-deep:\n")
     assert config.experiment_names("mypaper") == ["mypaper/fig1-deep", *names]

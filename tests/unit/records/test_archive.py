@@ -14,7 +14,7 @@ import pytest
 from repro.answers.claims import published_verdicts
 from repro.cli import publishing
 from repro.cli.main import main
-from repro.core import paths, strict_json, user_files
+from repro.core import paths, user_files
 from repro.core.errors import InputError
 from repro.records import archive, catalogue, kept, reference, store
 from tests.reports.data.summaries import make
@@ -143,15 +143,15 @@ A = "pipesgd/fig4-mnist/a-1"
 
 
 def edited(**changes):
-    return lambda member: json.dumps(strict_json.parse_json(member) | changes).encode()
+    return lambda member: json.dumps(user_files.parse_json(member) | changes).encode()
 
 
 def of_identity(**changes):
-    return lambda member: edited(identity=strict_json.parse_json(member)["identity"] | changes)(member)
+    return lambda member: edited(identity=user_files.parse_json(member)["identity"] | changes)(member)
 
 
 def of_result(**changes):
-    return lambda member: edited(result=strict_json.parse_json(member)["result"] | changes)(member)
+    return lambda member: edited(result=user_files.parse_json(member)["result"] | changes)(member)
 
 
 @pytest.mark.parametrize(("changes", "words"), [

@@ -28,12 +28,11 @@ def cmd_plot(args: argparse.Namespace) -> None:
     from repro.records.results import results
     from repro.records.variants import PLACE_COLUMNS, newest_rows
 
-    paper, _, experiment = args.experiment.partition("/")
-    runs = results(paper, args.where)
-    runs = runs[(runs["experiment"] == experiment) & (runs["seed"] == args.seed) & runs["final"].notna()]
+    runs = results(args.experiment, [*args.where, f"seed={args.seed}"])
+    runs = runs[runs["final"].notna()]
     if runs.empty:
         raise InputError(f"{args.experiment}: no finished run of seed {args.seed} has an accuracy; see repro results")
-    points = results(paper, table="points")
+    points = results(args.experiment, table="points")
     points = points[points["iteration"] > 0]  # accuracies before training would take up most of the axis
     comparable = [*PLACE_COLUMNS, "metric"]
     latest = newest_rows(runs, [*comparable, "variant"])

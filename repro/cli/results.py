@@ -18,7 +18,7 @@ OF_UNFINISHED = ("run", "iteration", "iterations", "epoch", "metric", "so_far", 
 
 def add_commands(commands: Any) -> None:
     results = commands.add_parser("results", help="tabulate finished runs: yours and the committed ones")
-    results.add_argument("paper", nargs="?", help="only this paper (default: all)")
+    results.add_argument("paper", nargs="?", help="only this PAPER or PAPER/EXPERIMENT (default: all)")
     add_where(results)
     results.add_argument("--table", default="runs", help="runs (the default), points, rows, intervals or unfinished")
     form = results.add_mutually_exclusive_group()
@@ -30,7 +30,7 @@ def add_commands(commands: Any) -> None:
     compare = commands.add_parser("compare", help="compare two variants or strategies wherever both were run")
     compare.add_argument("first", help="a variant as `repro results` shows it, or a strategy")
     compare.add_argument("second")
-    compare.add_argument("--paper", help="only this paper (default: all)")
+    compare.add_argument("--paper", help="only this PAPER or PAPER/EXPERIMENT (default: all)")
     add_where(compare)
     as_json(compare)
     compare.set_defaults(command=cmd_compare)
@@ -63,11 +63,10 @@ def cmd_results(args: argparse.Namespace) -> None:
 
 def show_unfinished(paper: str | None) -> None:
     """Print the runs that were cut off, if there are any."""
-    from repro.records import catalogue, printed
-    from repro.records.results import unfinished_table
+    from repro.records import printed
+    from repro.records.results import UNFINISHED, results
 
-    if runs := catalogue.unfinished_runs(paper):
-        table = unfinished_table(runs)
+    if len(table := results(paper, table=UNFINISHED)):
         print("\nunfinished: no results, in no verdict; the same `repro run` continues them")
         print(printed.text(table[[column for column in OF_UNFINISHED if column in table]], index=False))
 

@@ -49,10 +49,12 @@ Where = str | Sequence[str | Condition] | Mapping[str, Any]
 
 
 def parse_conditions(where: Where) -> list[Condition]:
-    """The conditions of a text, several texts, or a mapping; InputError for a text that is none."""
+    """The conditions of a text, several texts, or a mapping; InputError for anything else."""
     if isinstance(where, Mapping):
         return [Condition(name, "=", _several(value)) for name, value in where.items()]
     several = [where] if isinstance(where, str) else where
+    if not isinstance(several, Iterable) or not all(isinstance(each, str | Condition) for each in several):
+        raise InputError(f"where {where}: must be a text, several, or a mapping of columns to values")
     return [each if isinstance(each, Condition) else _parse_text(each) for each in several]
 
 

@@ -28,23 +28,24 @@ def results(paper: str | None = None, where: Where = (), table: str = "runs") ->
     """
     if table not in (tables := (*TABLES, UNFINISHED)):
         raise unknown_name("table", table, tables)
-    name, _, experiment = (paper or "").partition("/")
+    name, _, experiment = str(paper or "").partition("/")
     papers = catalogue.papers(name or None)
     if table == UNFINISHED:
         cut_off = catalogue.unfinished_runs(name or None)
-        return select_rows(
-            unfinished_table([each for each in cut_off if experiment in ("", each[1].identity.experiment)]), where
-        )
+        shown = [(origin, run) for origin, run in cut_off if experiment in ("", run.identity.experiment)]
+        return select_rows(unfinished_table(shown), where)
     runs = [run for each in papers for run in catalogue.runs(each)]
-    if experiment and experiment not in (known := {run.identity.experiment for run in runs}):
-        raise unknown_name(f"experiment of {name} with results", experiment, known)
-    chosen = [run for run in runs if experiment in ("", run.identity.experiment)]
-    return select_rows(build_table(table, chosen), where)
+    if experiment:
+        if experiment not in (known := {run.identity.experiment for run in runs}):
+            raise unknown_name(f"experiment of {name} with results", experiment, known)
+        runs = [run for run in runs if run.identity.experiment == experiment]
+    return select_rows(build_table(table, runs), where)
 
 
 def unfinished_table(runs: Sequence[tuple[str, Unfinished]]) -> pd.DataFrame:
     """A row for each unfinished run. so_far: the metric at the last evaluation; no table of results has these runs."""
-    return make_frame([{"origin": origin, "paper": run.identity.paper} | unfinished.row(run) for origin, run in runs])
+    rows = [{"origin": origin, "paper": run.identity.paper} | unfinished.row(run) for origin, run in runs]
+    return make_frame(rows)
 
 
 def compare(first: str, second: str, paper: str | None = None, where: Where = ()) -> pd.DataFrame:

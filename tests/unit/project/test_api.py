@@ -70,6 +70,17 @@ def test_tables_are_those_of_the_commands(workspace, capsys):
     assert row == json.loads(json.dumps(shown.plain())) and row["runs"] == len(shown.runs) == 9
 
 
+@pytest.mark.usefixtures("workspace")
+def test_a_table_needs_no_merge_with_the_runs():
+    where = {"testbed": "here", "seed": [0, 1]}
+    runs, points = repro.results(FIG4, where), repro.results(FIG4, table="points")
+    assert {*runs["experiment"]} == {*points["experiment"]} == {"fig4-mnist"} and {*runs["seed"]} == {0, 1}
+    by_run = points.drop_duplicates("run").set_index("run").loc[runs["run"], ["paper", "variant", "seed"]]
+    assert by_run.values.tolist() == runs[["paper", "variant", "seed"]].values.tolist()
+    of_probes = repro.results("gtopk/fig8", table="rows")
+    assert {"origin", "paper", "run", "experiment", "variant", "seed", "table"} <= {*of_probes}
+
+
 def test_a_dictionary_says_what_the_texts_say():
     text = as_overrides(["strategy=topk,gtopk", "strategy.density=0.01", "method='K = 2'", "epochs=null", "a.b=true"])
     plain = {"strategy": ["topk", "gtopk"], "strategy.density": 0.01, "method": "K = 2", "epochs": None, "a.b": True}
@@ -93,6 +104,8 @@ def test_bad_input_is_refused_as_by_the_commands(workspace):
                  lambda: repro.show(FIG4, 3), lambda: repro.run(None), lambda: repro.run(3), lambda: repro.show(None),
                  lambda: repro.compare("dsync", "dsync"), lambda: repro.run(FIG4, {"epochs": object()}),
                  lambda: repro.run(FIG4, seeds="1,1"), lambda: repro.run(FIG4, {"strategy": []}),
+                 lambda: repro.results("pipesgd/nobody"), lambda: repro.results("pipesgd", where=3),
+                 lambda: repro.results("pipesgd", {"nobody": 3}), lambda: repro.results("pipesgd", {"workers": "x"}),
                  lambda: repro.list("nobody"), lambda: repro.claims("nobody")):  # fmt: skip
         with pytest.raises(InputError):
             call()

@@ -13,8 +13,7 @@ import pytest
 
 from repro.core.errors import InputError
 from repro.records import catalogue, reference, tidy
-from repro.records.filters import select_rows
-from repro.records.tables import TABLES, build_table, make_frame
+from repro.records.tables import TABLES, build_table
 from tests.reports.data.probes import probe
 from tests.reports.data.summaries import make
 from tests.support.records import record_of, write_summary
@@ -166,52 +165,3 @@ def test_a_run_of_the_workspace_takes_the_place_of_the_same_in_the_reference(tmp
     assert found(tmp_path / "reference") == [(0, 100, "reference"), (1, 100, "reference")]
     table = build_table("runs", catalogue.runs("pipesgd"))
     assert list(table["origin"]) == ["reference", "workspace", "workspace"] and list(table["batch"]) == [100, 7, 7]
-
-
-TABLE = make_frame(
-    [
-        {"strategy": "dsync", "workers": 4, "step_s": 0.5, "standin": True, "mixed": 1},
-        {"strategy": "pipe_sgd", "workers": 8, "step_s": None, "standin": False, "mixed": "T"},
-        {"strategy": "ps_sync", "workers": None, "step_s": 2, "standin": None},
-    ]
-)
-
-
-@pytest.mark.parametrize(
-    ("conditions", "names"),
-    [
-        ([], ["dsync", "pipe_sgd", "ps_sync"]),
-        (["workers=4"], ["dsync"]),
-        (["workers!=4"], ["pipe_sgd"]),
-        ([" step_s >= 0.5 "], ["dsync", "ps_sync"]),
-        (["step_s>=0.5", "step_s<2"], ["dsync"]),
-        (["strategy!=dsync"], ["pipe_sgd", "ps_sync"]),
-        (["standin=false"], ["pipe_sgd"]),
-        (["mixed=1"], ["dsync"]),
-        (["strategy=a=b"], []),
-    ],
-)
-def test_rows_are_chosen_by_their_columns(conditions, names):
-    assert list(select_rows(TABLE, conditions)["strategy"]) == names
-
-
-@pytest.mark.parametrize(
-    ("condition", "words"),
-    [
-        ("workers", "where workers: must be COLUMN, one of = != < <= > >=, and a value"),
-        ("worker=4", "unknown column 'worker'; valid: workers"),
-        ("workers=four", "'four' is not a number"),
-        ("standin>true", "must be =true or =false"),
-        ("strategy<dsync", "strategy holds text"),
-    ],
-)
-def test_invalid_conditions(condition, words):
-    with pytest.raises(InputError) as caught:
-        select_rows(TABLE, [condition])
-    assert words in str(caught.value)
-
-
-def test_columns_have_one_type():
-    assert dict(TABLE.dtypes.astype(str)) == {
-        "strategy": "object", "workers": "Int64", "step_s": "float64", "standin": "boolean", "mixed": "object",
-    }  # fmt: skip

@@ -71,8 +71,8 @@ class Workload(NamedTuple):
         variant, _, model = self.variant
         return (self.experiment, variant, model, self.device)
 
-    def same(self, other: Workload) -> bool:
-        """Whether a run of the same variant takes as long."""
+    def takes_as_long_as(self, other: Workload) -> bool:
+        """Whether another run of the same variant takes as long: the same run, or one of the same scale."""
         return self.key == other.key or self.scale == other.scale
 
     def share(self, other: Workload) -> float | None:
@@ -95,7 +95,7 @@ class Duration(NamedTuple):
 
     def of(self, planned: Workload) -> float | None:
         """The duration of a similar run, scaled by iterations; None for another size without iterations (probes)."""
-        if planned.same(self.workload):
+        if planned.takes_as_long_as(self.workload):
             return self.seconds
         share = planned.share(self.workload)
         return None if share is None else self.seconds + (share - 1) * self.working_s
@@ -133,7 +133,7 @@ class Forecast:
         None of a probe at another size: nothing says how its duration changes.
         """
         variant = self._of_variant.get((planned.experiment, planned.variant), [])
-        if same := [each for each in variant if planned.same(each.workload)]:
+        if same := [each for each in variant if planned.takes_as_long_as(each.workload)]:
             return Estimate(same[-1].seconds, SAME, same[-1].machine)
         if variant and (seconds := variant[-1].of(planned)):
             return Estimate(seconds, SIZE, variant[-1].machine)

@@ -34,32 +34,33 @@ def unfinished_runs(paper: str | None = None) -> list[tuple[str, Unfinished]]:
 def runs(paper: str, root: Path | None = None) -> list[Found]:
     """The finished runs of a paper, sorted by experiment and name.
 
-    root: a results folder, or the reference, to be read alone; None: the workspace and the reference. A run of the
-    workspace replaces the same run (variant, testbed, seed and key) of the reference. Unreadable records of the
-    workspace are left out, with a warning.
+    root: a results folder, or the reference, to be read alone; None: the workspace and the reference. Of copies, which
+    have the same name (variant, testbed, seed and key), the newest counts. Unreadable records of the workspace are left
+    out, with a warning.
     """
-    by_name = {}
-    if root in (None, reference_root()):
-        by_name = {record.name: Found(REFERENCE, record) for record in reference.read(paper)}
-    for folder in run_folders(root or results_root(), paper) if root != reference_root() else ():
-        if record := store.usable(folder):
-            by_name["/".join(folder.parts[-2:])] = Found(WORKSPACE, record)
-    return [by_name[name] for name in sorted(by_name)]
+    committed = reference.read(paper) if root in (None, reference_root()) else []
+    folders = run_folders(root or results_root(), paper) if root != reference_root() else ()
+    finished = [Found(REFERENCE, record) for record in committed]
+    finished += [Found(WORKSPACE, record) for folder in folders if (record := store.usable(folder))]
+    return sorted(variants.newest(finished, _name), key=_name)
 
 
 def sweeps(paper: str, root: Path | None = None) -> list[tuple[Found, Sweep]]:
     """The sweeps of a paper, each with its configured run; the newest come last.
 
-    root: as for `runs`. A sweep of the workspace replaces that of the reference, if it has at least as many draws. Of
-    several of one place the newest counts: older code or inputs may have left others.
+    root: as for `runs`. Of copies the one with most draws counts, of equal ones that of the workspace. Of several of
+    one place the newest counts: older code or inputs may have left others.
     """
-    by_name = {}
-    if root in (None, reference_root()):
-        by_name = {each.name: (Found(REFERENCE, each.record), each) for each in reference.sweeps(paper)}
-    for folder in sweep.folders(root or results_root(), paper) if root != reference_root() else ():
-        drawn = sweep.usable(folder)
-        name = "/".join(folder.parts[-2:])
-        if drawn and drawn.draws and (name not in by_name or len(by_name[name][1].draws) <= len(drawn.draws)):
-            by_name[name] = (Found(WORKSPACE, drawn.record), drawn)
-    counted = variants.newest((found for found, _ in by_name.values()), variants.place)
-    return [by_name[found.record.name] for found in counted]
+    committed = reference.sweeps(paper) if root in (None, reference_root()) else []
+    folders = sweep.folders(root or results_root(), paper) if root != reference_root() else ()
+    drawn = [(Found(REFERENCE, each.record), each) for each in committed]
+    drawn += [(Found(WORKSPACE, each.record), each) for folder in folders if (each := sweep.usable(folder))]
+    longest: dict[str, tuple[Found, Sweep]] = {}
+    for run, each in drawn:
+        if each.draws and (_name(run) not in longest or len(longest[_name(run)][1].draws) <= len(each.draws)):
+            longest[_name(run)] = run, each
+    return [longest[_name(run)] for run in variants.newest((run for run, _ in longest.values()), variants.place)]
+
+
+def _name(run: Found) -> str:
+    return run.record.name

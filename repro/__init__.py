@@ -18,7 +18,7 @@ __version__ = "0.1.0"
 
 # function -> its module, and its name there
 API = {
-    "list": ("repro.experiment.listed", "list_names"),
+    "list": ("repro.cli.listing", "list_names"),
     "run": ("repro.launch.run", "run"),
     "show": ("repro.launch.show", "show"),
     "frame": ("repro.records.record_list", "frame"),

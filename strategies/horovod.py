@@ -14,7 +14,7 @@ from typing import Any
 from repro.core.errors import InputError, NotHere
 from repro.core.fields import NonNegative
 from repro.fabric.base import MAIN, FabricError
-from repro.fabric.real.missing_ranks import find_missing_ranks
+from repro.fabric.real.threads import find_missing_ranks
 from repro.strategies.base import RunFacts, StepReport
 from repro.strategies.shared.data_parallel import DataParallel
 from repro.training.worker import Worker

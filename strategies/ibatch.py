@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from repro.algorithms.batching import profile as profiles
-from repro.algorithms.batching.modes import MODES, decide_batches
+from repro.algorithms.batching.decision import MODES, decide_batches
 from repro.algorithms.batching.profile import PullProfile
 from repro.algorithms.batching.times import Batches
 from repro.core.config_folders import profile_path

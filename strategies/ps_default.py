@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from repro.algorithms.batching import modes
+from repro.algorithms.batching import decision
 from repro.algorithms.batching.profile import PullProfile
 from repro.algorithms.batching.times import Batches
 from repro.strategies.shared.sharded_server import ShardedServer
@@ -14,4 +14,4 @@ class PSDefault(ShardedServer):
     name = "ps_default"
 
     def decide(self, profile: PullProfile) -> Batches:
-        return modes.single_batch(profile)
+        return decision.single_batch(profile)

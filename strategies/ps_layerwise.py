@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from repro.algorithms.batching import modes
+from repro.algorithms.batching import decision
 from repro.algorithms.batching.profile import PullProfile
 from repro.algorithms.batching.times import Batches
 from repro.strategies.shared.sharded_server import ShardedServer
@@ -14,4 +14,4 @@ class PSLayerwise(ShardedServer):
     name = "ps_layerwise"
 
     def decide(self, profile: PullProfile) -> Batches:
-        return modes.layer_batches(profile)
+        return decision.layer_batches(profile)

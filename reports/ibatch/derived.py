@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pandas as pd
 
-from repro.algorithms.batching.modes import layer_batches
+from repro.algorithms.batching.decision import layer_batches
 from repro.algorithms.batching.profile import PullProfile
 from repro.algorithms.batching.times import batch_timeline
 from repro.answers.claims.compute import Outcome, function

@@ -30,7 +30,7 @@ def add_commands(commands: Any) -> None:
 
 
 def cmd_batches(args: argparse.Namespace) -> None:
-    from repro.algorithms.batching.modes import decide_batches
+    from repro.algorithms.batching.decision import decide_batches
     from repro.algorithms.batching.profile import read_pulls
     from repro.experiment import limits
 
@@ -49,7 +49,7 @@ def batches_json(profile: PullProfile, mode: str, batches: Batches) -> dict[str,
     exact_s: the least executed time; gap: excess of executed_s over it, as a fraction; exetime_optimum: the optimum of
     Equation (4) under (5) with at least two batches, null if none meet (5).
     """
-    from repro.algorithms.batching.exact import exact_exetime, exact_s, optimality_gap
+    from repro.algorithms.batching.decision import exact_exetime, exact_s, optimality_gap
     from repro.algorithms.batching.times import executed_s, exetime_s, meets_constraint
 
     def times(batches: Batches) -> dict[str, Any]:
@@ -70,8 +70,7 @@ def batches_table(profile: PullProfile, mode: str, batches: Batches) -> str:
     """A line for each batch, then a line for each compared mode."""
     from tabulate import tabulate
 
-    from repro.algorithms.batching.exact import exact_exetime
-    from repro.algorithms.batching.modes import decide_batches
+    from repro.algorithms.batching.decision import decide_batches, exact_exetime
     from repro.algorithms.batching.times import as_text
 
     rows = [_row(profile, mode, batches)]
@@ -122,7 +121,7 @@ def _each(profile: PullProfile, batches: Batches) -> str:
 
 
 def _row(profile: PullProfile, name: str, batches: Batches) -> list[Any]:
-    from repro.algorithms.batching.exact import optimality_gap
+    from repro.algorithms.batching.decision import optimality_gap
     from repro.algorithms.batching.times import as_text, count_pulls, executed_s, exetime_s, meets_constraint
 
     text = as_text(batches)

@@ -1,21 +1,94 @@
-"""`repro show`, `repro run`: show and run experiments."""
+"""`repro show`, `repro run`, with `--dry-run`: show and run experiments."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from repro.cli.options import as_json, draws_argument, experiment_arguments
 from repro.core.errors import TooBusy, some_of
-from repro.core.terminal import style_text
+from repro.core.terminal import one_line, style_text
+from repro.experiment.run import Run, states
+from repro.launch.forecast import Estimate, total_duration
+from repro.launch.progress import format_duration
+from repro.records.catalogue import Found
 
 if TYPE_CHECKING:
-    from repro.experiment.run import Run
     from repro.launch.show import Shown
     from repro.records.record import Record
+
+HERE, PUBLISHED = "here", "published"
+# here: finished in this workspace. Others would run: the same run is in the reference, an older one exists, or none
+STATES = (HERE, PUBLISHED, "stale", "missing")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A run, its state, and its estimated duration."""
+
+    run: Run
+    state: str
+    estimate: Estimate
+
+
+def plan_runs(runs: Sequence[Run], finished: Sequence[Found], each: Sequence[Estimate], force: bool) -> list[Plan]:
+    """The plan of each run. each: its estimate."""
+    return [
+        Plan(run, HERE if run.finished and not force else PUBLISHED if state == "done" else state, estimate)
+        for run, state, estimate in zip(runs, states(runs, finished), each, strict=True)
+    ]
+
+
+def plan_rows(planned: Sequence[Plan]) -> list[dict[str, object]]:
+    """A row for each run; seconds: its estimated duration, null if unknown."""
+    return [
+        {"experiment": plan.run.experiment, "run": plan.run.label, "state": plan.state, **plan.estimate._asdict()}
+        for plan in planned
+    ]
+
+
+def format_plans(planned: Sequence[Plan]) -> str:
+    """A line for each experiment, then the total and the sources of the estimates."""
+    names = dict.fromkeys(plan.run.experiment for plan in planned)
+    width = max(map(len, names), default=0)
+    lines = [f"{'':{width}}  " + "  ".join(f"{state:>9}" for state in STATES) + "  to do takes about"]
+    for name in names:
+        plans = [plan for plan in planned if plan.run.experiment == name]
+        counts = [sum(plan.state == state for plan in plans) for state in STATES]
+        lines.append(
+            f"{name:{width}}  " + "  ".join(f"{count or '-':>9}" for count in counts) + f"  {estimated_time(plans)}"
+        )
+    todo = [plan for plan in planned if plan.state != HERE]
+    cores = _cores()
+    lines.append(
+        f"{len(todo)} of {len(planned)} runs to do: {estimated_time(planned)} on {cores} core{'s' * (cores != 1)}"
+    )
+    whole = total_duration([plan.run for plan in todo], [plan.estimate for plan in todo], cores)
+    lines += [f"  {count} by the durations {by}" for by, count in whole.by.most_common()]
+    lines += [f"  {count} recorded on {machine}" for machine, count in whole.machines.most_common()]
+    return "\n".join(map(one_line, lines))  # records may come from others
+
+
+def estimated_time(planned: Sequence[Plan]) -> str:
+    """Estimated time of the runs to do, for instance `12 min`."""
+    todo = [plan for plan in planned if plan.state != HERE]
+    if not todo:
+        return "-"
+    if all(plan.estimate.seconds is None for plan in todo):
+        return "unknown"
+    return format_duration(
+        total_duration([plan.run for plan in todo], [plan.estimate for plan in todo], _cores()).seconds
+    )
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))
+
 
 NAMED = 12  # maximum number of variants or testbeds that `show` lists
 OWN_SETUP = ": trained with the paper's own model, data and epochs"  # the runs here may have others
@@ -44,7 +117,7 @@ def add_commands(commands: Any) -> None:
 
 
 def cmd_show(args: argparse.Namespace) -> None:
-    from repro.experiment.standing import total
+    from repro.experiment.run import total
     from repro.launch.show import show
 
     shown = show(args.experiment, *args.overrides, scale=args.scale, draws=abs(args.draws))
@@ -94,7 +167,7 @@ def format_experiment(shown: Shown, args: argparse.Namespace) -> str:
 
 
 def cmd_run(args: argparse.Namespace) -> None:
-    from repro.cli import dry_run
+
     from repro.launch.pool import Pools
     from repro.launch.run import prepare_job, say_left_out
 
@@ -105,8 +178,8 @@ def cmd_run(args: argparse.Namespace) -> None:
         fetch, force = not args.dry_run, args.force
         job = prepare_job(args.experiment, args.overrides, args.scale, force, pools, fetch, args.unpublished)
         if args.dry_run:
-            plans = dry_run.plan_runs(job.planned.runs, job.finished, job.expected, args.force)
-            print(json.dumps(dry_run.plan_rows(plans), indent=1) if args.json else dry_run.format_plans(plans))
+            plans = plan_runs(job.planned.runs, job.finished, job.expected, args.force)
+            print(json.dumps(plan_rows(plans), indent=1) if args.json else format_plans(plans))
             return
         records, fault = job.execute(pools, not args.no_mlflow)
     if args.json:

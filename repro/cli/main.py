@@ -12,7 +12,7 @@ from repro import __version__
 from repro.cli import (
     batching,
     benchmarks,
-    due_draws,
+    draws,
     experiments,
     listing,
     machine,
@@ -40,7 +40,7 @@ from repro.core.terminal import one_line
 MODULES = {
     "run experiments": (listing, experiments, queue, slurm),
     "read and publish results": (results, plot, pages, publishing, verify),
-    "plan without training": (recommend, partition, batching, schedules, price, due_draws),
+    "plan without training": (recommend, partition, batching, schedules, price, draws),
     "add your own": (new,),
     "this machine": (machine, testbed, tracking, benchmarks),
 }

@@ -10,8 +10,8 @@ from repro.cli.options import as_json, parse_count
 from repro.core.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
-    from repro.algorithms.pipeline.deadlock import Pass
     from repro.algorithms.pipeline.passes import Plan
+    from repro.algorithms.pipeline.timeline import Pass
 
 ONLY_1F1B = ("in_flight", "semantics", "overlap")  # options of a schedule without flushes
 

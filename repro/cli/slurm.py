@@ -50,7 +50,8 @@ def add_commands(commands: Any) -> None:
 def cmd_submit(args: argparse.Namespace) -> None:
     from repro.experiment import config
     from repro.launch.runner import check_results_folder
-    from repro.launch.slurm import client, record, site
+    from repro.launch.slurm import client, site
+    from repro.launch.slurm.status import new_folder
     from repro.launch.slurm.submit import (
         array_scripts,
         choose_runs,
@@ -83,7 +84,7 @@ def cmd_submit(args: argparse.Namespace) -> None:
         if finished or busy:
             print(f"{name}: {finished} of {len(runs)} runs are done, {busy} wait or run in Slurm", file=sys.stderr)
         if todo and args.dry_run:
-            for needed, packs, text in array_scripts(todo, options, record.new_folder(name), args.mlflow):
+            for needed, packs, text in array_scripts(todo, options, new_folder(name), args.mlflow):
                 runs_of = {"experiment": name, "runs": [run.label for run in flatten_packs(packs)]}
                 shown.append(runs_of | describe_array(needed, packs) | {"script": text})
         elif todo:

@@ -39,7 +39,8 @@ def cmd_verify(args: argparse.Namespace) -> None:
 def check_published(write: bool) -> None:
     """FaultError if tables, verdicts or the table of workloads differ from the published ones."""
     from repro.answers.pages import readme_table
-    from repro.cli import marked, workloads
+    from repro.cli import workloads
+    from repro.cli.workloads import is_outdated, markdown_table, write_table
     from repro.core.paths import PROJECT, reference_root
     from repro.records import reference
 
@@ -53,10 +54,8 @@ def check_published(write: bool) -> None:
                 reference.settle(reference_root() / paper)
             render_pages(reference.papers())
             if committed:
-                marked.write_table(gpu_page, workloads.NAME, workloads.workloads_table(reference_root()))
-                marked.write_table(
-                    readme, readme_table.NAME, marked.markdown_table(readme_table.rows(reference_root()))
-                )
+                write_table(gpu_page, workloads.NAME, workloads.workloads_table(reference_root()))
+                write_table(readme, readme_table.NAME, markdown_table(readme_table.rows(reference_root())))
     elif interrupted:
         raise FaultError(f"verify: a publish of {', '.join(interrupted)} was interrupted; run `repro verify --write`")
     changed = 0
@@ -65,7 +64,7 @@ def check_published(write: bool) -> None:
         print(*different, line, sep="\n")
     if changed:
         raise FaultError(f"verify: {changed} verdicts changed; `repro verify --write` publishes the new ones")
-    if committed and marked.is_outdated(gpu_page, workloads.NAME, workloads.workloads_table(reference_root())):
+    if committed and is_outdated(gpu_page, workloads.NAME, workloads.workloads_table(reference_root())):
         raise FaultError(f"verify: the table of {workloads.PAGE} is outdated; `repro verify --write` writes it")
 
 

@@ -7,22 +7,83 @@ writes it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from repro.cli import gpu_hours, marked
 from repro.core.fields import Model, Text, check_fields
 from repro.core.registry import TRAIN
 from repro.experiment import config
 from repro.experiment.files import own_file, own_files
 from repro.records.paper_numbers import number, printed
 
+# Peak: NVIDIA's data sheet of the H100 SXM, fp32 without tensor cores. ASSUMPTIONS: a utilisation of one half, and at
+# least 20 us for each pass of a block.
+CARD = "one H100, fp32"
+PEAK_FLOPS, UTILISATION, LAUNCH_S = 67e12, 0.5, 2e-5
+
+
+def estimate_gpu_hours(config: Mapping[str, Any]) -> float:
+    """GPU-hours of a training's workers for computation, without data loading and network.
+
+    InputError if the model does not fit the data.
+    """
+    from repro import data  # imports PyTorch
+    from repro.experiment.testbeds import Rate
+    from repro.rank.factory import modelled_seconds
+    from repro.training.device_times import compute_seconds
+
+    chosen = {part: dict(config[part]) for part in ("model", "dataset")}
+    model, dataset = (chosen[part].pop("name") for part in ("model", "dataset"))
+    chosen["dataset"].pop("standin")
+    shapes = data.load_shapes(dataset, None, **chosen["dataset"])
+    card = Rate(peak_flops=PEAK_FLOPS, utilisation=UTILISATION, launch_s=LAUNCH_S)
+    workers, options = config["workers"], tuple(chosen["model"].items())
+    local = config["batch"] // workers
+    blocks = modelled_seconds(model, tuple(shapes.input_shape), shapes.classes, local, card, options)
+    step_s = compute_seconds(blocks)
+    return shapes.iterations(config["batch"]) * config["epochs"] * step_s * workers / 3600
+
+
+def format_hours(hours: float) -> str:
+    """The estimate, rounded to its significant digits."""
+    return "< 0.1" if hours < 0.05 else f"{hours:.1g}" if hours < 1 else f"{hours:.2g}"
+
+
+END = "<!-- end -->"
+
+
+def begin_mark(name: str) -> str:
+    return f"<!-- {name}: repro verify --write -->"
+
+
+def markdown_table(rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table; the first row is its head."""
+    head, *rest = rows
+    return "\n".join(f"| {' | '.join(row)} |" for row in [head, ("---",) * len(head), *rest])
+
+
+def fill_table(text: str, name: str, table: str) -> str:
+    """The text of a page with its table of that name replaced."""
+    before, _, rest = text.partition(begin_mark(name))
+    return f"{before}{begin_mark(name)}\n{table}\n{END}{rest.partition(END)[2]}"
+
+
+def is_outdated(page: Path, name: str, table: str) -> bool:
+    """Whether the page's table is outdated."""
+    text = page.read_text(encoding="utf-8")
+    return fill_table(text, name, table) != text
+
+
+def write_table(page: Path, name: str, table: str) -> None:
+    page.write_text(fill_table(page.read_text(encoding="utf-8"), name, table), encoding="utf-8")
+
+
 NAME, PAGE = "workloads", "docs/gpu.md"
 HEAD = (
-    *("workload", "target", "data", f"GPU-hours, estimated ({gpu_hours.CARD})", "ran on a GPU"),
+    *("workload", "target", "data", f"GPU-hours, estimated ({CARD})", "ran on a GPU"),
     *("trained to the target", "command (resumes)"),
 )
 RECIPES = "dataset.md#recipes"
@@ -49,7 +110,7 @@ def workloads_table(reference: Path) -> str:
     read = cache(lambda paper: loading.read(paper, reference))
     every = own_files(config.experiment_names())
     rows = [_row(read, experiment) for experiment, entries in every.items() if entries.get("workload")]
-    return marked.markdown_table([HEAD, *sorted(rows, key=str)])
+    return markdown_table([HEAD, *sorted(rows, key=str)])
 
 
 def _row(read: Callable[[str], list[dict[str, Any]]], experiment: str) -> tuple[str, ...]:
@@ -66,7 +127,7 @@ def _row(read: Callable[[str], list[dict[str, Any]]], experiment: str) -> tuple[
         workload.name,
         shown,
         f"[{composed['dataset']['name']}]({RECIPES})",
-        gpu_hours.format_hours(gpu_hours.estimate_gpu_hours(composed)),
+        format_hours(estimate_gpu_hours(composed)),
         format_steps([*runs, *on_gpus]),
         best_trained([run for run in trainings if run["program"] == TRAIN], workload.variant, target),
         f"`repro {workload.command}`",

@@ -51,7 +51,8 @@ class Diverged(FaultError):
 
 
 class Crashed(FaultError):
-    """Code in a rank raised an exception (`repro.rank.crash`), or a simulation deadlocked: a repetition fails too."""
+    """Code in a rank raised an exception (`repro.rank.programs`), or a simulation deadlocked: a repetition fails
+    too."""
 
     mark = "crashed"
     again = "the details are in the run's ranks.log; the same command fails again until the cause is corrected"

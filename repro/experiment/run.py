@@ -1,15 +1,18 @@
-"""A run of an experiment: its configuration, key, names and folder, and whether it is finished."""
+"""A run of an experiment: its configuration, key, names and folder; whether it is finished, and how many of several
+are."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from repro.core.errors import InputError
 from repro.experiment.schema import RunConfig
-from repro.records import provenance, store, sweep
+from repro.records import provenance, store, sweep, variants
+from repro.records.catalogue import Found
 from repro.records.events import read_events
 
 
@@ -99,3 +102,47 @@ class Run:
         except InputError:
             return None  # resuming the run repairs a damaged log
         return next((end["reason"] for end in last if end["event"] == "diverged" and end["key"] == self.key), None)
+
+
+class Standing(NamedTuple):
+    """Numbers of runs.
+
+    done     workspace or reference has a finished run with the key that the run would have now
+    stale    they have one of the same variant, testbed, seed, scale and configuration (`repro.records.variants`), but
+             code, data, torch or hardware have changed
+    missing  they have none
+    """
+
+    done: int = 0
+    stale: int = 0
+    missing: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.done} done, {self.stale} stale, {self.missing} missing"
+
+
+def standing(runs: Iterable[Run], finished: Sequence[Found]) -> Standing:
+    """Count the states of runs with keys (`repro.experiment.key`); a run without a key is not done."""
+    every = states(runs, finished)
+    return Standing(*(every.count(state) for state in Standing._fields))
+
+
+def states(runs: Iterable[Run], finished: Sequence[Found]) -> list[str]:
+    """The state of each run, a field of `Standing`. finished: the finished runs of the runs' papers."""
+    keys = {each.record.key for each in finished}
+    by_place: dict[tuple[Any, ...], list[Found]] = {}
+    for each in finished:
+        by_place.setdefault(variants.place_and_seed(each), []).append(each)
+    return [_state(run, keys, by_place) for run in runs]
+
+
+def total(parts: Iterable[Standing]) -> Standing:
+    """The sum of standings."""
+    return Standing(*map(sum, zip(*[Standing(), *parts])))
+
+
+def _state(run: Run, keys: set[Any], by_place: Mapping[tuple[Any, ...], Sequence[Found]]) -> str:
+    if run.key and run.key in keys:
+        return "done"
+    similar = by_place.get(variants.place_and_seed(run.config), [])
+    return "stale" if any(variants.alike(run.config.identity, each.identity) for each in similar) else "missing"

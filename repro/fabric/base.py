@@ -233,7 +233,7 @@ class Fabric(ABC):
 
     @abstractmethod
     def settle_auto(self) -> None:
-        """Choose, once, what "auto" means (`repro.fabric.collectives.crossover`); all ranks call it, with no other
+        """Choose, once, what "auto" means (`repro.fabric.collectives.algorithms`); all ranks call it, with no other
         communication in progress."""
 
     @abstractmethod

@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
+import re
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from repro.answers.mlflow.best_effort import BestEffort
+from repro.core.errors import PREEMPTED, Diverged, FaultError
 from repro.experiment.run import Run
 from repro.launch.progress import Progress
 from repro.records.busy import marked_kind
 from repro.records.record import Record, TrainResult
 from repro.training.evaluation.metrics import METRICS
+
+# srun's message about a rank that received the signal before its handler was installed
+ENDED_EARLY = re.compile(r"srun: error: [^\n]*: tasks? [^\n]*: Terminated")
+
+
+class Preempted(FaultError):
+    """The run was preempted; the same command resumes it from its checkpoint."""
+
+    status = PREEMPTED
+
+
+def as_preemption(error: FaultError, signalled: bool, lines: Iterable[str]) -> FaultError:
+    """The error as it is; if it followed the preemption signal, a preemption without a new checkpoint."""
+    if isinstance(error, Preempted | Diverged) or not (signalled or any(map(ENDED_EARLY.search, lines))):
+        return error
+    return Preempted(f"preempted, and ended before a checkpoint: {error}")
+
 
 SYNC_EVERY_S = 10.0  # least seconds between live updates of MLflow, which shares the cores with the ranks
 

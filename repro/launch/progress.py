@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TextIO
 
 from repro.core.terminal import one_line
-from repro.launch.remaining import Planned, Remaining
+from repro.launch.forecast import Planned, Remaining
 
 LINE_EVERY_S = 10.0
 DRAW_EVERY_S = 0.2
@@ -28,7 +28,7 @@ class Running:
 
 
 class Progress:
-    """One bar over all runs of a command, with the estimated time left (`repro.launch.remaining`).
+    """One bar over all runs of a command, with the estimated time left (`repro.launch.forecast`).
 
     Of runs side by side the one that reported last is shown. Thread-safe.
     """

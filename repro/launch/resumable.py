@@ -76,8 +76,10 @@ def cut_off_runs(papers: Sequence[str]) -> tuple[list[CutOff], list[str]]:
     began = [folder for paper in papers for folder in run_folders(results_root(), paper, having=["events.jsonl"])]
     if not (began := [folder for folder in began if not (folder / "summary.json").is_file()]):
         return [], []
-    from repro.rank.checkpoints import Damaged  # imports PyTorch
-    from repro.rank.joint_checkpoint import join_checkpoints
+    from repro.rank.checkpoints import (
+        Damaged,  # imports PyTorch
+        join_checkpoints,
+    )
 
     packed, left_out = [], []
     for folder in began:

@@ -11,8 +11,7 @@ from repro.core.errors import NotHere, ReproError
 from repro.core.paths import reference_root
 from repro.experiment.arguments import Override, as_overrides
 from repro.experiment.config import DEFAULT_SCALE, check_name, experiment_names, is_file, paper_of
-from repro.experiment.run import Run
-from repro.experiment.standing import Standing, standing, states, total
+from repro.experiment.run import Run, Standing, standing, states, total
 from repro.launch.forecast import Estimate, estimate_runs
 from repro.launch.plan import Plan, plan_runs
 from repro.launch.pool import Pools

@@ -24,13 +24,12 @@ from repro.core.registry import TRAIN
 from repro.experiment import files
 from repro.experiment.launched import launch_digest
 from repro.experiment.run import Run
-from repro.launch.listener import Listener
+from repro.launch.forecast import Planned
+from repro.launch.listener import Listener, Preempted, as_preemption
 from repro.launch.local import rank_environment
 from repro.launch.namespaces import network
 from repro.launch.pool import Pools
-from repro.launch.preempted import Preempted, as_preemption
 from repro.launch.progress import Progress
-from repro.launch.remaining import Planned
 from repro.launch.resumable import adopt_unfinished, unfinished_run
 from repro.launch.supervise import Ranks, stop_everything
 from repro.records import store, unfinished

@@ -12,8 +12,7 @@ from repro.experiment.arguments import Override, as_overrides
 from repro.experiment.config import DEFAULT_SCALE, check_name
 from repro.experiment.hyperparameters import Parameter, parameters
 from repro.experiment.quoted import printed
-from repro.experiment.run import Run
-from repro.experiment.standing import Standing, standing
+from repro.experiment.run import Run, Standing, standing
 from repro.launch.plan import Plan, plan_runs
 from repro.launch.pool import Pools
 from repro.records import catalogue

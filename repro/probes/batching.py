@@ -12,12 +12,17 @@ import numpy as np
 from pydantic import AfterValidator, Field
 
 from repro import probes
-from repro.algorithms.batching.exact import best_batches, exact_exetime
-from repro.algorithms.batching.greedy import algorithm1, algorithm2, greedy_batches
-from repro.algorithms.batching.modes import layer_batches, single_batch
+from repro.algorithms.batching.decision import (
+    algorithm1,
+    algorithm2,
+    best_batches,
+    exact_exetime,
+    greedy_batches,
+    layer_batches,
+    single_batch,
+)
 from repro.algorithms.batching.profile import PullProfile
-from repro.algorithms.batching.ticks import join_groups
-from repro.algorithms.batching.times import Batches, check_batches, executed_ticks, exetime_ticks
+from repro.algorithms.batching.times import Batches, check_batches, executed_ticks, exetime_ticks, join_groups
 from repro.core.fields import Count, Model
 from repro.core.not_none import not_none
 from repro.experiment.schema import RunConfig

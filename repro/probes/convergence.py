@@ -43,8 +43,7 @@ from repro.experiment.optimizer import Optimizer
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.probes import ResultPart
-from repro.probes.shared.descent import Descent, run_descent
-from repro.probes.shared.objective import Minimum, Objective, find_minimum, training_subset
+from repro.probes.shared.objective import Descent, Minimum, Objective, find_minimum, run_descent, training_subset
 
 CONVEX, STRONGLY = "convex", "strongly convex"
 POINTS = 60  # recorded iterations, at most

@@ -34,7 +34,7 @@ from repro.rank.loop import train_to_end
 from repro.rank.step_log import StepLog
 from repro.records.events import EventLog
 from repro.strategies.base import set_up
-from repro.training import losses
+from repro.training import optimizers
 from repro.training.clock import Clock
 from repro.training.stops import TrainingPlan
 
@@ -137,7 +137,7 @@ class Bare:
         momentum, weight_decay = optimizer.momentum, optimizer.weight_decay
         self.optimizer = torch.optim.SGD(trainable, optimizer.lr, momentum, weight_decay=weight_decay)
         self.batches = dataset.train.minibatches(config.local_batch, 1, config.seed, device)
-        self.loss, self.device, self.half = losses.loss_of(dataset.task), device, numerics.precision == "bf16"
+        self.loss, self.device, self.half = optimizers.loss_of(dataset.task), device, numerics.precision == "bf16"
         self.done = 0
 
     def turn(self, iterations: int) -> float:

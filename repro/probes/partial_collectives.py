@@ -12,7 +12,7 @@ import torch
 from pydantic import Field
 
 from repro import probes
-from repro.algorithms.timing import eager_forms
+from repro.algorithms.timing import partial_forms
 from repro.algorithms.timing.collective_forms import FLOAT32
 from repro.core.errors import InputError
 from repro.core.fields import Count, Model, NonNegative, Text
@@ -193,8 +193,8 @@ def measure_collective(
         "calls": calls,
         "latency_s": {"mean": statistics.fmean(by_call), "min": min(by_call), "max": max(by_call)},
         "nap": nap,
-        "waiting_form_s": eager_forms.mean_wait_s(form, ranks, step_s, quorum),
-        "nap_form": eager_forms.active_processes(form, ranks, quorum),
+        "waiting_form_s": partial_forms.mean_wait_s(form, ranks, step_s, quorum),
+        "nap_form": partial_forms.active_processes(form, ranks, quorum),
     }
 
 

@@ -22,8 +22,7 @@ from repro.fabric.base import Fabric
 from repro.probes import ResultPart
 from repro.probes.shared import equations
 from repro.probes.shared.computation import Computation, ComputeBenchmark
-from repro.probes.shared.fabric_model import Microbenchmark
-from repro.probes.shared.network import Point
+from repro.probes.shared.fabric_model import Microbenchmark, Point
 from repro.probes.shared.options import Sizes, Strategies, create_strategies, most_ranks, needs_several
 from repro.probes.shared.steps import Steps, make_subgroups, observe_steps, summarise_steps
 from repro.rank.factory import build_worker, check_ranks

@@ -22,9 +22,9 @@ from repro.core.not_none import not_none
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.probes import ResultPart
-from repro.probes.shared import network
+from repro.probes.shared import fabric_model
 from repro.probes.shared.computation import Computation
-from repro.probes.shared.network import Point
+from repro.probes.shared.fabric_model import Point
 from repro.probes.shared.options import Bytes, Sizes, Strategies, create_strategies, most_ranks, needs_several
 from repro.probes.shared.steps import Steps, make_subgroups, observe_steps, summarise_steps
 from repro.probes.shared.synthetic import Multiply, Sleep, Workload, synthetic_worker
@@ -192,14 +192,14 @@ class Bench:
         sparse = [s.options for s in variants.values() if hasattr(s.options, "selection")]
         self.selections = {options.selection: options.density for options in sparse}
 
-    def networks(self) -> dict[str, network.Fitted] | None:
+    def networks(self) -> dict[str, fabric_model.Fitted] | None:
         """The networks that the twins run on (`network_of`), and always that of messages."""
         group, rounds, sizes = self.groups[self.p], self.probe.rounds, self.probe.sizes
         if group is None:
             return None
-        networks = {MESSAGES: network.fit_neighbours(group, sizes, rounds)}
+        networks = {MESSAGES: fabric_model.fit_neighbours(group, sizes, rounds)}
         for name in sorted({network_of(strategy) for strategy in self.variants.values()} - {MESSAGES}):
-            networks[name] = network.fit_native(group, sizes, rounds, name == BLOCKING)
+            networks[name] = fabric_model.fit_native(group, sizes, rounds, name == BLOCKING)
         return networks
 
     def calibrate(self, workload: Workload, work: Any) -> Measured | None:
@@ -210,7 +210,9 @@ class Bench:
         self.everyone.exchange(None)
         return measured
 
-    def simulate(self, strategy: Strategy, measured: Measured, networks: dict[str, network.Fitted]) -> dict[str, Any]:
+    def simulate(
+        self, strategy: Strategy, measured: Measured, networks: dict[str, fabric_model.Fitted]
+    ) -> dict[str, Any]:
         name = network_of(strategy)
         fitted, costs = networks[name], measured.costs
         if name != MESSAGES:  # beta includes the library's summation

@@ -25,7 +25,7 @@ from repro.fabric.virtual import fabric as virtual
 from repro.probes import ResultPart, loop
 from repro.probes.shared.options import Strategies, needs_real_time
 from repro.strategies.base import set_up
-from repro.training import losses
+from repro.training import optimizers
 from repro.training.clock import Clock
 from repro.training.compute import Modelled, await_device
 from repro.training.device_times import BlockSeconds
@@ -185,5 +185,5 @@ class VirtualWorkers:
             iterations_per_epoch=per_epoch,
             seed=config.seed,
             blocks=BlockSeconds([1e-3] * blocks, [2e-3] * blocks),
-            loss_function=losses.loss_of(dataset.task),
+            loss_function=optimizers.loss_of(dataset.task),
         )

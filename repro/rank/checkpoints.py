@@ -1,8 +1,11 @@
-"""Checkpoint files: one for each rank and saved iteration, with a manifest of its size and SHA-256.
+"""Checkpoint files: one for each rank and saved iteration, or one for all ranks, each with a manifest.
 
 Both are written to temporary files and renamed, the manifest last: a file without manifest is incomplete. Loading
 verifies size and SHA-256, and accepts only tensors and plain values, so that no code from the file is run. A checkpoint
-of another machine is one file for all ranks (`repro.rank.joint_checkpoint`).
+of another machine is one file for all ranks (`repro.rank.checkpoints`).
+
+Replicas are mostly equal bit for bit, so each tensor is stored once: of ResNet-20 on four workers one copy of weights
+and momentum, and four residuals. `repro.rank.checkpoints` loads it.
 """
 
 from __future__ import annotations
@@ -179,3 +182,35 @@ def last_common(available: list[list[int]]) -> int | None:
     """The last iteration for which every rank has a checkpoint; None if there is none."""
     shared = set.intersection(*map(set, available)) if available else set()
     return max(shared) if shared else None
+
+
+def join_checkpoints(folder: Path, ranks: int, most_bytes: int) -> tuple[int, bytes]:
+    """(iteration, file) of the newest checkpoint of the run in `folder` that can be verified for every rank.
+
+    Damaged if it has none, or one of more than `most_bytes`.
+    """
+    if not (folder / "checkpoints").is_dir():
+        raise Damaged("it has no checkpoint")
+    files = [Checkpoints(folder, rank) for rank in range(ranks)]
+    available, problem = [each.available() for each in files], "it has no checkpoint of all ranks"
+    while (iteration := last_common(available)) is not None:
+        try:
+            states = [each.load(iteration) for each in files]
+            break
+        except Damaged as error:
+            problem = str(error)
+        available = [[older for older in each if older < iteration] for each in available]
+    else:
+        raise Damaged(problem)
+    stored: dict[tuple[torch.dtype, torch.Size, bytes], torch.Tensor] = {}
+
+    def once(tensor: torch.Tensor) -> torch.Tensor:
+        plain = tensor.detach().contiguous()
+        digest = hashlib.sha256(plain.reshape(-1).view(torch.uint8).numpy().data).digest()
+        return stored.setdefault((plain.dtype, plain.shape, digest), plain.clone())
+
+    file = io.BytesIO()
+    torch.save({"ranks": [map_tensors(state, once) for state in states]}, file)
+    if (size := len(content := file.getvalue())) > most_bytes:
+        raise Damaged(f"its checkpoint has {size / 2**20:.1f} MiB, of {most_bytes >> 20} that are packed")
+    return iteration, content

@@ -19,7 +19,7 @@ from repro.fabric.costs import Costs
 from repro.fabric.real.gpus import pick_device
 from repro.fabric.virtual.network import Network
 from repro.strategies.base import Strategy
-from repro.training import losses
+from repro.training import optimizers
 from repro.training.clock import Clock
 from repro.training.cuda_timer import DeviceTimes
 from repro.training.device_times import BlockSeconds, block_seconds
@@ -85,7 +85,7 @@ def build_worker(fabric: Fabric, config: RunConfig, dataset: Dataset, clock: typ
         blocks=blocks,
         arithmetic=arithmetic,
         accumulate=config.accumulate,
-        loss_function=losses.loss_of(dataset.task),
+        loss_function=optimizers.loss_of(dataset.task),
         imbalance=imbalance.imbalance_for(config),
         min_compute_s=config.min_compute_s,
         iterations=TrainingPlan.of(config, iterations_per_epoch).iterations,

@@ -18,13 +18,12 @@ from pathlib import Path
 import torch
 
 from repro import fabric as fabrics
-from repro.core import locks
+from repro.core import locks, processes
 from repro.core.errors import UNUSABLE, Crashed, FaultError, InputError, ReproError, error_place
 from repro.core.processes import end_with_parent
 from repro.experiment.launched import read_config
 from repro.experiment.programs import ranks
 from repro.fabric.base import FabricError
-from repro.fabric.real import srun_ranks
 from repro.rank import ends, preemption, preflight, programs
 from repro.rank.factory import virtual_costs, virtual_network
 from repro.training import numerics
@@ -41,7 +40,7 @@ def main(fabric: str, digest: str, folder: Path) -> None:
     config = read_config(folder, digest)
     torch.set_num_threads(config.testbed.threads_per_rank)
     numerics.prepare_process(config.numerics)
-    srun_ranks.translate_variables(fabric)
+    processes.translate_variables(fabric)
     if fabric == "virtual":
         if cores := os.environ.get("REPRO_CORES"):  # of this process, while other simulations have the others
             os.sched_setaffinity(0, map(int, cores.split(",")))

@@ -1,14 +1,21 @@
-"""The whole program of one rank: training, or a probe."""
+"""The whole program of one rank, training or a probe; an exception in it is one line with rank, file and line."""
 
 from __future__ import annotations
 
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from repro.core.registry import PROBES, TRAIN
+from repro.core import errors
+from repro.core.errors import UNUSABLE, Crashed, ReproError
+from repro.core.paths import PACKAGE
+from repro.core.registry import PLUGINS, PROBES, TRAIN
 from repro.experiment import programs
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
-from repro.rank import crash, memory
+from repro.rank import memory
 from repro.rank.core_meter import core_meter_for, cpu_taken
 from repro.rank.summary import of_probe
 from repro.records import store
@@ -17,7 +24,7 @@ from repro.records.events import EventLog
 
 def run_program(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     """Run the configured program on a started fabric, and close it."""
-    with crash.locating_errors(fabric.rank, config), memory.explaining_errors(fabric.rank, config):
+    with locating_errors(fabric.rank, config), memory.explaining_errors(fabric.rank, config):
         if config.program == TRAIN:
             from repro.rank.session import run_rank
 
@@ -44,3 +51,26 @@ def run_probe(fabric: Fabric, config: RunConfig, folder: Path) -> None:
         store.write(folder, of_probe(folder, config, finding.facts(fabric) | {"cpu_taken": taken}, result))
     fabric.exchange(None)
     fabric.close()
+
+
+@contextmanager
+def locating_errors(rank: int, config: RunConfig) -> Iterator[None]:
+    """Convert exceptions that are no ReproError to Crashed; the traceback goes to stderr, and so to the log."""
+    try:
+        yield
+    except ReproError:
+        raise
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in UNUSABLE:
+            raise
+        traceback.print_exc()
+        project = str(PACKAGE)
+        where = errors.describe_error(error, plugin_files(config).__contains__, lambda file: file.startswith(project))
+        raise Crashed(f"rank {rank}: {where}") from None
+
+
+def plugin_files(config: RunConfig) -> set[str]:
+    """The files of the plugins that a run uses."""
+    modules = [registry.module_of(getattr(config, group).name) for group, registry in PLUGINS.items()]
+    modules += [PROBES.module_of(config.program)] if config.program in PROBES.names() else []
+    return {str(sys.modules[name].__file__) for name in modules if name in sys.modules}

@@ -16,14 +16,13 @@ from repro.data.base import Dataset
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.rank import memory
-from repro.rank.checkpointer import Checkpointer
+from repro.rank.checkpointer import Checkpointer, log_gap, resume_run
 from repro.rank.checkpoints import Checkpoints
 from repro.rank.core_meter import core_meter_for
 from repro.rank.evaluator import Evaluator
 from repro.rank.factory import build_worker, check_ranks
 from repro.rank.loop import train_to_end
 from repro.rank.preemption import Notice
-from repro.rank.resume import log_gap, resume_run
 from repro.rank.step_log import StepLog
 from repro.rank.summary import summarise_training
 from repro.records import provenance, store

@@ -1,4 +1,4 @@
-"""PyTorch's optimizers by their configuration, and learning-rate schedules.
+"""PyTorch's optimizers by their configuration, learning-rate schedules, and the loss function of each task.
 
 A rate depends on the number of the update alone, so schedules have no state to resume.
 """
@@ -6,10 +6,11 @@ A rate depends on the number of the update alone, so schedules have no state to 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
+from torch.nn import functional
 
 from repro.core.not_none import not_none
 from repro.experiment.optimizer import Optimizer
@@ -71,3 +72,14 @@ class Schedule:
                 cosine = options.schedule == "cosine"
                 return lr * (0.5 * (1 + math.cos(math.pi * done)) if cosine else (1 - done) ** options.power)
         return lr
+
+
+def mean_squared_error(outputs: torch.Tensor, values: torch.Tensor, reduction: str = "mean") -> torch.Tensor:
+    """The loss of a regression, of outputs (N, 1) and values (N,); reduction: mean or sum."""
+    return functional.mse_loss(outputs.flatten(), values, reduction=reduction)
+
+
+def loss_of(task: str) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+    """The function (outputs, labels) -> mean loss over samples, or over words of text; task: one of
+    `repro.data.base.TASKS`."""
+    return mean_squared_error if task == "regression" else functional.cross_entropy

@@ -9,7 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from repro.algorithms.pipeline import deadlock
+from repro.algorithms.pipeline import timeline
 from repro.algorithms.pipeline.configuration import Configuration, configure_stages
 from repro.algorithms.pipeline.layout import AUTOMATIC, parse_config
 from repro.algorithms.pipeline.messages import Messages, Shape
@@ -118,7 +118,7 @@ class Pipeline(Strategy):
         shapes = output_shapes(worker.model_shard.blocks, sample)
         self.configuration = configure_stages(worker, self.options, sample)
         self.planned = plan = self.plan(self.configuration, worker.workers * not_none(worker.iterations))
-        deadlock.check_deadlock(plan)
+        timeline.check_deadlock(plan)
         layout = plan.layout
         self.stage, self.replica = layout.place(worker.rank)
         placed = layout.stages[self.stage]

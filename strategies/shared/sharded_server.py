@@ -12,13 +12,10 @@ from pydantic import Field
 from repro.algorithms.batching.profile import PullProfile
 from repro.algorithms.batching.times import Batches
 from repro.algorithms.parameter_server import profiler
-from repro.algorithms.parameter_server.client import Client
-from repro.algorithms.parameter_server.dropping import Dropping
-from repro.algorithms.parameter_server.pulling import Pulling
+from repro.algorithms.parameter_server.client import Client, Pulling
 from repro.algorithms.parameter_server.server import Server
-from repro.algorithms.parameter_server.shard import Shard
-from repro.algorithms.parameter_server.shards import Shards
-from repro.algorithms.parameter_server.wire import Wire
+from repro.algorithms.parameter_server.shards import Shard, Shards
+from repro.algorithms.parameter_server.wire import Dropping, WireFormat
 from repro.core.errors import InputError, unknown_name
 from repro.core.fields import Whole
 from repro.core.not_none import not_none
@@ -94,7 +91,7 @@ class ShardedServer(Strategy):
             )
         self.sizes = block_sizes(part.blocks)
         self.shards = Shards.of(self.sizes, len(servers), options.placement)
-        wire = Wire(fabric, options.wire)
+        wire = WireFormat(fabric, options.wire)
         self.server: Server | None = None
         if fabric.rank in servers:
             shard = Shard(part.weights, self.shards, servers.index(fabric.rank), *part.configured)

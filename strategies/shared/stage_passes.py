@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from repro.algorithms.pipeline.memory import count_saved
 from repro.algorithms.pipeline.messages import Messages
 from repro.algorithms.pipeline.passes import BACKWARD, FORWARD, Op, Plan
+from repro.algorithms.pipeline.shapes import count_saved
 from repro.algorithms.pipeline.versions import Versions
 from repro.core.not_none import not_none
 from repro.strategies.base import StepReport

@@ -17,7 +17,7 @@ from repro.core.errors import FaultError
 from repro.experiment import files
 from repro.experiment.compose import Composer
 from repro.experiment.launched import config_digest
-from repro.launch import preempted
+from repro.launch import listener
 from repro.launch.supervise import live_descendants
 from repro.rank import ends, preemption
 from repro.training.stops import Stop
@@ -115,10 +115,10 @@ def test_without_a_launcher_that_asks_for_it_there_are_no_files(tmp_path, monkey
 
 def test_a_fault_after_the_signal_is_a_preemption():
     fault = FaultError("rank 1 was lost")
-    assert preempted.as_preemption(fault, False, ["srun: error: node1: task 1: Killed\n"]) is fault
-    early = preempted.as_preemption(fault, False, ["srun: error: node[0-1]: tasks 0-1: Terminated\n"])
-    for judged in (early, preempted.as_preemption(fault, True, [])):
-        assert isinstance(judged, preempted.Preempted) and judged.status == 75 and "rank 1 was lost" in str(judged)
+    assert listener.as_preemption(fault, False, ["srun: error: node1: task 1: Killed\n"]) is fault
+    early = listener.as_preemption(fault, False, ["srun: error: node[0-1]: tasks 0-1: Terminated\n"])
+    for judged in (early, listener.as_preemption(fault, True, [])):
+        assert isinstance(judged, listener.Preempted) and judged.status == 75 and "rank 1 was lost" in str(judged)
 
 
 QUICK = ["dataset.standin=always", "batch=60", "epochs=20", "eval_every=1", "checkpoint_every=100", "testbed=here"]

@@ -16,7 +16,7 @@ from repro import launch
 from repro.core.errors import FaultError, InputError
 from repro.experiment import config as configs
 from repro.experiment import testbeds
-from repro.launch.namespaces import links, network, sweep
+from repro.launch.namespaces import links, network
 from repro.launch.supervise import Ranks
 from repro.records.provenance import versions
 from tests.support import shaped_ranks
@@ -113,7 +113,7 @@ def test_up_measures_itself_and_down_leaves_nothing(tmp_path, apart):
     state = json.loads((apart / network.KEPT).read_text())
     assert "removed" in repro(tmp_path, "testbed", "down").stdout
     wait_until(lambda: not Path(f"/proc/{other['keeper']}").exists(), "the daemon ends")
-    assert not sweep.marked_processes(state["id"]) and not (apart / network.KEPT).exists()
+    assert not links.marked_processes(state["id"]) and not (apart / network.KEPT).exists()
     assert "no shaped network" in repro(tmp_path, "testbed", "down").stdout
     assert json.loads(repro(tmp_path, "testbed", "status", "--json").stdout) == {"networks": [], "in_use_by": None}
 
@@ -126,19 +126,19 @@ def test_what_a_crash_left_is_removed(tmp_path, apart):
         env=os.environ | network.find_network().variables,
         cwd=PROJECT,
     )
-    wait_until(lambda: len(sweep.marked_processes(state["id"])) >= 3, "the command runs inside")
+    wait_until(lambda: len(links.marked_processes(state["id"])) >= 3, "the command runs inside")
     os.kill(made["keeper"], signal.SIGKILL)
     wait_until(
         lambda: network.find_network(network.OWN) is None and not Path(f"/proc/{made['keeper']}").exists(), "it dies"
     )
-    assert sweep.marked_processes(state["id"]) and namespaces(tmp_path)  # a process inside keeps its namespace
+    assert links.marked_processes(state["id"]) and namespaces(tmp_path)  # a process inside keeps its namespace
     for _ in range(2):  # looking does not forget it
         shown = repro(tmp_path, "testbed", "status").stdout
         assert "no shaped network is up" in shown and f"{entered.pid}" in shown and "testbed down ends them" in shown
     assert "removed" in repro(tmp_path, "testbed", "down").stdout
     assert entered.wait(LIMIT_S) != 0
     wait_until(lambda: not namespaces(tmp_path), "the namespaces go")
-    assert not sweep.marked_processes(state["id"])
+    assert not links.marked_processes(state["id"])
 
 
 def test_up_ends_what_a_killed_keeper_left(tmp_path, apart):
@@ -146,11 +146,11 @@ def test_up_ends_what_a_killed_keeper_left(tmp_path, apart):
     state = json.loads((apart / network.KEPT).read_text())
     inside = [sys.executable, "-m", "repro.launch.namespaces.enter", "repro0", "sleep", "300"]
     entered = subprocess.Popen(inside, env=os.environ | network.find_network().variables, cwd=PROJECT)
-    wait_until(lambda: len(sweep.marked_processes(state["id"])) >= 3, "the command runs inside")
+    wait_until(lambda: len(links.marked_processes(state["id"])) >= 3, "the command runs inside")
     os.kill(made["keeper"], signal.SIGKILL)
     wait_until(lambda: network.find_network() is None, "it dies")
     again = up(tmp_path, "--hosts", "2")
-    assert again["keeper"] != made["keeper"] and not sweep.marked_processes(state["id"]) and entered.wait(LIMIT_S) != 0
+    assert again["keeper"] != made["keeper"] and not links.marked_processes(state["id"]) and entered.wait(LIMIT_S) != 0
 
 
 def test_a_rate_that_cannot_be_reached_is_refused_and_removed(tmp_path, apart):
@@ -291,7 +291,7 @@ def test_a_killed_rank_is_named_and_the_network_goes_on(apart, launcher):
     if launcher == "torchrun" or "Open MPI 5" not in (versions()["mpi"] or ""):  # 5 may see rank 0 give up first
         assert re.search(r"rank 1 (was lost: ended|had ended) by SIGKILL", str(end.value)), end.value
     mine = network._mine[0]
-    wait_until(lambda: set(sweep.marked_processes(mine.state["id"])) <= {mine.daemon.pid}, "all ranks end")
+    wait_until(lambda: set(links.marked_processes(mine.state["id"])) <= {mine.daemon.pid}, "all ranks end")
     assert mine.daemon.poll() is None
 
 
@@ -311,14 +311,14 @@ def test_nothing_survives_a_parent_that_is_killed(apart, tmp_path, launcher):
         pytest.fail(output)
     state = json.loads((apart / network.OWN).read_text())
     assert (
-        len(sweep.marked_processes(state["id"])) > 4
+        len(links.marked_processes(state["id"])) > 4
         and namespaces(tmp_path)
         and network.network_user().startswith("process ")
     )
     parent.kill()
     parent.wait()
     parent.stdout.close()
-    wait_until(lambda: not sweep.marked_processes(state["id"]), "all processes end")
+    wait_until(lambda: not links.marked_processes(state["id"]), "all processes end")
     wait_until(lambda: not namespaces(tmp_path) and not (apart / network.OWN).exists(), "the network goes")
     assert network.network_user() == ""
 

@@ -25,7 +25,7 @@ from repro.answers.pages.files import Files
 from repro.answers.pages.paper_page import PaperPage
 from repro.answers.pages.writing import write_text
 from repro.answers.site.build import build_html_site
-from repro.cli import gpu_hours
+from repro.cli import workloads
 from repro.cli.pages import build_pages
 from repro.core.errors import InputError
 from repro.core.paths import PROJECT, reference_root
@@ -164,7 +164,7 @@ def test_what_could_not_be_tried_costs_what_its_training_takes(reported, paper):
     assert file.untried
     for one in file.untried:
         if one.experiment:
-            estimate = gpu_hours.estimate_gpu_hours(config.compose(f"{paper}/{one.experiment}", (), "paper"))
+            estimate = workloads.estimate_gpu_hours(config.compose(f"{paper}/{one.experiment}", (), "paper"))
             assert one.gpu_hours == pytest.approx(estimate, rel=0.15), one.what
 
 

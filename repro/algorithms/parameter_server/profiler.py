@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from repro.algorithms.batching.exact import exact_s
+from repro.algorithms.batching.decision import exact_s
 from repro.algorithms.batching.profile import PullProfile
 from repro.algorithms.batching.times import Batches, executed_s, exetime_s, meets_constraint
 from repro.algorithms.parameter_server.client import Client

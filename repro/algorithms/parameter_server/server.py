@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import torch
 
-from repro.algorithms.parameter_server import dropping
-from repro.algorithms.parameter_server.shard import Shard
-from repro.algorithms.parameter_server.wire import Wire
+from repro.algorithms.parameter_server.shards import Shard
+from repro.algorithms.parameter_server.wire import WireFormat, dense_gradient, wire_of
 from repro.core.not_none import not_none
 from repro.fabric.base import ANY_SOURCE, BACKGROUND, MAIN, SIGNALS, Event, Fabric, Work
 from repro.fabric.codecs import NoCodec
@@ -55,8 +54,8 @@ class Server:
     """
 
     def __init__(self, fabric: Fabric, clock: Clock, shard: Shard, workers: int, sync: str, bound: int, drop: float,
-                 arithmetic: bool, wire: Wire | None = None):  # fmt: skip
-        self.wire = wire or Wire(fabric)
+                 arithmetic: bool, wire: WireFormat | None = None):  # fmt: skip
+        self.wire = wire or WireFormat(fabric)
         self.sendable: dict[tuple[int, int], torch.Tensor] = {}  # (first, last) layer -> encoded, until an update
         self.fabric, self.clock, self.shard, self.workers = fabric, clock, shard, workers
         self.together, self.drop, self.arithmetic = sync == "bsp", drop, arithmetic
@@ -111,7 +110,7 @@ class Server:
         """
         elements = self.shard.shards.size(self.shard.server, first, last)
         device = self.shard.values.device
-        part = dropping.wire_of(elements, self.drop).empty(device) if self.drop else self.wire.empty(elements, device)
+        part = wire_of(elements, self.drop).empty(device) if self.drop else self.wire.empty(elements, device)
         self.announced.put((worker, first, last, part, self.fabric.irecv(part, worker, PUSHED, MAIN)))
 
     def _process_pushes(self) -> None:
@@ -216,7 +215,7 @@ class Server:
     def _dense(self, part: torch.Tensor, first: int, last: int) -> torch.Tensor:
         if not self.drop:
             return self.wire.decode(part)
-        return dropping.dense_gradient(part, self.shard.shards.size(self.shard.server, first, last), self.drop)
+        return dense_gradient(part, self.shard.shards.size(self.shard.server, first, last), self.drop)
 
     def _answer_waiting(self) -> None:
         """Answer the pulls whose layers are new enough, in the order of their arrival."""

@@ -6,15 +6,114 @@ before the run's next possible stop, so that no message is left on the network t
 
 from __future__ import annotations
 
+import math
+from collections import deque
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
 
-from repro.algorithms.pipeline.links import Links
-from repro.algorithms.pipeline.passes import FORWARD, Op, Plan
-from repro.algorithms.pipeline.transfers import Transfers
-from repro.fabric.base import Fabric
+from repro.algorithms.pipeline.layout import Layout
+from repro.algorithms.pipeline.passes import BACKWARD, FORWARD, Op, Plan
+from repro.fabric.base import Fabric, Task, Work
 from repro.training.clock import Clock
+
+TAGS = {FORWARD: 1, BACKWARD: 2}  # messages of a kind between two ranks are in the order of their minibatches
+
+
+class Links:
+    """The links of one rank. On a fabric without tags (NCCL) transfers to all peers run one after the other, so a
+    receive that is posted early would block later sends. There each direction between two ranks gets a group of its
+    own; the first message opens its connection."""
+
+    def __init__(self, fabric: Fabric, layout: Layout, device: torch.device):
+        """All ranks call this. device: of the messages."""
+        self.fabric = fabric
+        self.groups: dict[tuple[str, int], Fabric] = {}  # by kind and peer
+        if "tags" in fabric.capabilities:
+            return
+        message = torch.zeros(1, device=device)
+        for kind, source, to in message_directions(layout):  # in the same order on all ranks
+            group = fabric.subgroup([source, to])
+            if group is None:
+                continue
+            if fabric.rank == source:
+                self.groups[kind, to] = group
+                group.send(message, 1)
+            else:
+                self.groups[kind, source] = group
+                group.recv(message, 0)
+
+    def isend(self, kind: str, tensor: torch.Tensor, to: int) -> Work:
+        if not self.groups:
+            return self.fabric.isend(tensor, to, TAGS[kind])
+        self.fabric.bytes_sent += tensor.nbytes
+        return self.groups[kind, to].isend(tensor, 1)
+
+    def irecv(self, kind: str, buffer: torch.Tensor, source: int) -> Work:
+        if not self.groups:
+            return self.fabric.irecv(buffer, source, TAGS[kind])
+        return self.groups[kind, source].irecv(buffer, 0)
+
+
+def message_directions(layout: Layout) -> Iterator[tuple[str, int, int]]:
+    """(kind, sender, receiver) of every possible message, once each."""
+    for stage in range(len(layout.stages) - 1):
+        turns = range(math.lcm(layout.stages[stage].replicas, layout.stages[stage + 1].replicas))
+        pairs = dict.fromkeys((layout.rank_of(stage, turn), layout.rank_of(stage + 1, turn)) for turn in turns)
+        for before, behind in pairs:
+            yield FORWARD, before, behind
+            yield BACKWARD, behind, before
+
+
+class Transfers:
+    """Sends or receives in progress; `end_next` waits for the oldest.
+
+    watched   a task waits for each transfer, so that it progresses while the main task computes; not needed on fabrics
+              whose transfers progress by themselves (`Fabric.progresses`)
+    clock     records how long watched transfers were in progress, as the rank's communication
+    """
+
+    def __init__(self, fabric: Fabric, name: str, watched: bool, clock: Clock | None = None):
+        self.fabric, self.clock = fabric, clock
+        self.under_way: deque[Work] = deque()
+        self.task: Task | None = None
+        if watched:
+            self.begun, self.ended = fabric.queue(), fabric.queue()
+            self.task = fabric.spawn(self._wait, name)
+
+    def __len__(self) -> int:
+        return len(self.under_way)
+
+    def begin(self, work: Work) -> None:
+        self.under_way.append(work)
+        if self.task:
+            self.begun.put((work, self.fabric.now()))
+
+    def end_next(self) -> None:
+        work = self.under_way.popleft()
+        if self.task:
+            self.ended.get(
+                timeout=float("inf")
+            )  # the task's `work.wait` has a time limit, and its error names the peer
+        else:
+            work.wait()
+
+    def _wait(self) -> None:
+        before = 0.0
+        while (item := self.begun.get(timeout=float("inf"))) is not None:
+            work, began = item
+            work.wait()
+            now = self.fabric.now()
+            if self.clock:
+                self.clock.note("communicate", max(began, before), now)
+            self.ended.put(before := now)
+
+    def close(self) -> None:
+        if self.task:
+            self.begun.put(None)
+            self.task.join()
+
 
 PREFETCH = 2  # receives posted ahead of the pass that needs the first of them
 

@@ -29,7 +29,7 @@ from repro.experiment import files
 from repro.experiment.schema import Numerics
 from repro.fabric.real.gpus import pick_device
 from repro.records import provenance
-from repro.training import losses, numerics
+from repro.training import numerics, optimizers
 from repro.training.cuda_timer import DeviceTimes
 from repro.training.model_shard import carries_state, reset_state
 
@@ -76,7 +76,7 @@ def of_model(
     dataset.iterations(batch)  # InputError if there are too few samples
     batches = dataset.train.minibatches(batch, 1, seed, device)
     check_forward(name, model, batches, dataset.name)
-    layers = measure_layers(model, batches, losses.loss_of(dataset.task), device, minibatches, warmup, progress)
+    layers = measure_layers(model, batches, optimizers.loss_of(dataset.task), device, minibatches, warmup, progress)
     x, _ = batches[0]
     return Profile(name, batch, hardware_name(device), tuple(layers), minibatches, warmup, "measured", tensor_bytes(x))
 

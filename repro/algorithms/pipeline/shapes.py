@@ -1,17 +1,47 @@
-"""The shapes of blocks' outputs and the memory of their passes, from a run on the meta device."""
+"""The shapes of blocks' outputs and the memory of their passes: what autograd keeps for the backward pass."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from itertools import chain
 
 import torch
 from torch import nn
 from torch.func import functional_call
 
-from repro.algorithms.pipeline.memory import count_saved
 from repro.algorithms.pipeline.messages import Shape
 from repro.core.errors import InputError
+
+
+@dataclass
+class Saved:
+    """The distinct storages that autograd keeps for a backward pass, without those of the weights."""
+
+    storages: dict[int, torch.UntypedStorage] = field(default_factory=dict)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(storage.nbytes() for storage in self.storages.values())
+
+
+@contextmanager
+def count_saved(weights: Iterable[torch.Tensor]) -> Iterator[Saved]:
+    """A context that collects what its forward passes keep besides the weights; also on the meta device."""
+    saved = Saved()
+    storages = {
+        weight.untyped_storage()._cdata for weight in weights
+    }  # identifies the storage, also on the meta device
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if storage._cdata not in storages:
+            saved.storages[storage._cdata] = storage  # a reference, so that its address is not reused
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        yield saved
 
 
 def output_shapes(blocks: Sequence[nn.Module], x: torch.Tensor) -> list[Shape]:

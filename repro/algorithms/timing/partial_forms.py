@@ -1,4 +1,4 @@
-"""The time of eager-SGD's steps on links that messages share, where the number of ranks is no power of two.
+"""Closed forms of eager-SGD's partial collectives, and the time of its steps on links that messages share.
 
 Ranks outside the largest power of two send their vector to a partner first and get the sum last, and the others do not
 wait for them (`recursive_doubling_allreduce` without `paced`). So a rank may receive two messages at once, which share
@@ -12,7 +12,34 @@ from functools import lru_cache
 from heapq import heapify, heappop, heappush
 from random import Random
 
-from repro.fabric.collectives.activation import SOLO
+from repro.core.errors import unknown_name
+from repro.fabric.collectives.activation import INITIATORS, MAJORITY, QUORUM, SOLO
+
+
+def mean_wait_s(initiator: str, p: int, skew_s: float, quorum: int | None = None) -> float:
+    """Mean over the ranks of the wait until the round starts, if rank i arrives i x skew_s after the first (Figure 8).
+
+    In units of skew_s: allreduce (p - 1) / 2, solo 0, majority (p^2 - 1) / 6p in expectation, quorum q (q - 1) / 2p.
+    So with large skew majority is 3p / (p + 1) times as fast as an allreduce, at most 3 times.
+    """
+    if initiator == "allreduce":
+        initiator, quorum = QUORUM, p
+    if initiator == SOLO:
+        return 0.0
+    if initiator == MAJORITY:
+        return skew_s * (p * p - 1) / (6 * p)
+    if initiator == QUORUM and quorum is not None:
+        return skew_s * quorum * (quorum - 1) / (2 * p)
+    raise unknown_name("initiator", initiator, [*INITIATORS, "allreduce"])
+
+
+def active_processes(initiator: str, p: int, quorum: int | None = None) -> float:
+    """Expected number of active processes if no two arrive at once (section 6.1; 4.2 rounds majority's to P / 2)."""
+    expected = {SOLO: 1.0, MAJORITY: (p + 1) / 2, QUORUM: quorum, "allreduce": p}
+    if (active := expected.get(initiator)) is None:
+        raise unknown_name("initiator", initiator, expected)
+    return float(active)
+
 
 ROUNDS, WARMUP = 16, 6  # simulated, and those of them before the steady state
 Transfer = tuple[int | None, int | None, bool]  # to, from, and whether what is received is added

@@ -24,9 +24,8 @@ from repro.algorithms.timing.collective_forms import (
     ring_seconds,
 )
 from repro.algorithms.timing.partial_forms import partial_step
-from repro.algorithms.timing.pipeline_forms import flush_s
 from repro.algorithms.timing.sparse_forms import ELEMENT, gtopk_tree, topk_doubling
-from repro.algorithms.timing.step_forms import server_step_shared
+from repro.algorithms.timing.step_forms import flush_s, server_step_shared
 from repro.answers.ranking.candidates import Candidate
 from repro.answers.ranking.setting import Place, Setting
 from repro.answers.ranking.simulate import SizedBlock, Step

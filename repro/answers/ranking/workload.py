@@ -18,7 +18,7 @@ from repro import data, models
 from repro.algorithms.pipeline import profile as profiles
 from repro.algorithms.pipeline import profiler
 from repro.algorithms.pipeline.layers import Layer, Profile, tensor_bytes
-from repro.algorithms.pipeline.memory import count_saved
+from repro.algorithms.pipeline.shapes import count_saved
 from repro.answers.ranking import published_models
 from repro.answers.ranking.setting import coarsen_profile, slow_profile
 from repro.core import own_code

@@ -1,7 +1,7 @@
 """The allreduce "auto": the library's own, or the pipelined ring for vectors above a size measured at start.
 
 On TCP links the pipelined ring moves large vectors at nearly the links' rate, which not every library does; libraries
-are good at short vectors, which need few rounds. `repro.fabric.collectives.crossover` measures the size.
+are good at short vectors, which need few rounds. `repro.fabric.collectives.algorithms` measures the size.
 """
 
 from __future__ import annotations

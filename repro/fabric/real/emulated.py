@@ -7,23 +7,119 @@ clocks; here TCP's timers and this machine's own work (Python, MPI) keep their s
 
 from __future__ import annotations
 
+import ctypes
 import math
+import mmap
+import os
 import threading
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 
 from repro.core.errors import TooBusy
 from repro.fabric.base import MAIN, Work
 from repro.fabric.costs import Costs
-from repro.fabric.real.delayed_sender import DelayedSend, DelayedSender
 from repro.fabric.real.mpi import LONGEST_SLEEP_S, MpiFabric, MpiWork
-from repro.fabric.window import Window
+
+PIECE = 4 << 20  # bytes of real memory, all zeros
+MAP_FIXED = 0x10  # mmap(2), Linux
+FAILED = ctypes.c_void_p(-1).value
+
+
+class Window:
+    """Buffers of any size that share the same 4 MB of memory (Linux).
+
+    Concurrent senders and receivers may use it, because it only ever contains zeros. So a rank that receives 550 MB
+    needs no 550 MB, and 32 such ranks fit into memory.
+    """
+
+    def __init__(self) -> None:
+        self._file = os.memfd_create("messages")
+        os.ftruncate(self._file, PIECE)
+        self._bytes = np.empty(0, np.uint8)
+
+    def of(self, nbytes: int) -> np.ndarray:
+        """A buffer of `nbytes`; earlier buffers stay valid."""
+        if nbytes > len(self._bytes):
+            self._bytes = self._mapped(max(nbytes, 2 * len(self._bytes)))
+        return self._bytes[:nbytes]
+
+    def _mapped(self, nbytes: int) -> np.ndarray:
+        """A new address range that maps PIECE again and again.
+
+        It is never unmapped: an MPI request may still use it.
+        """
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.mmap.restype = ctypes.c_void_p
+        libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+
+        def mapped(at: int | None, length: int, may: int, flags: int, file: int) -> int:
+            place = libc.mmap(at, length, may, flags, file, 0)
+            if place == FAILED:
+                raise OSError(ctypes.get_errno(), f"no window of {nbytes} bytes for messages")
+            return place
+
+        pieces = -(-nbytes // PIECE)
+        start = mapped(None, pieces * PIECE, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1)
+        for piece in range(pieces):
+            may = mmap.PROT_READ | mmap.PROT_WRITE
+            mapped(start + piece * PIECE, PIECE, may, mmap.MAP_SHARED | MAP_FIXED, self._file)
+        return np.ctypeslib.as_array((ctypes.c_uint8 * (pieces * PIECE)).from_address(start))
+
+
+class DelayedSend(MpiWork):
+    """A send that has no MPI request until a `DelayedSender` posts it."""
+
+    def __init__(self, fabric: MpiFabric, send: Callable[[], Any], what: str, data: torch.Tensor):
+        super().__init__(fabric, None, what, data)
+        self.send = send
+        self.failed: Exception | None = None
+
+    def post(self) -> None:
+        try:
+            self.request = self.send()
+        except Exception as error:  # MPI's error, raised in the task that waits for the send
+            self.failed = error
+
+    def done(self) -> bool:
+        if self.failed:
+            raise self.failed
+        return self.request is not None and super().done()
+
+
+class DelayedSender:
+    """Posts a rank's sends `delay_s` seconds late, in their order.
+
+    The delay does not occupy the sender's link: p messages of n bytes arrive after delay + p * n * beta.
+    """
+
+    def __init__(self, delay_s: float):
+        self.delay_s = delay_s
+        self._queue: deque[tuple[float, DelayedSend]] = deque()
+        self._posted = threading.Condition()
+        threading.Thread(target=self._run, name="delayed_sender", daemon=True).start()
+
+    def post(self, message: DelayedSend) -> None:
+        with self._posted:
+            self._queue.append((time.monotonic() + self.delay_s, message))
+            self._posted.notify()
+
+    def _run(self) -> None:
+        while True:
+            with self._posted:
+                while not self._queue:
+                    self._posted.wait()
+                due, message = self._queue.popleft()
+            if (rest := due - time.monotonic()) > 0:
+                time.sleep(rest)
+            message.post()
+
 
 LONGEST_PAUSE_S = 10e-6  # between two polls of a rank, in emulated seconds; 33 ranks share two cores
 MOST_LATE = 0.01  # total excess of a rank's sleeps, as a share of the training, above which times are invalid

@@ -14,8 +14,7 @@ import torch
 
 from repro.fabric.base import ANY_SOURCE, CHANNELS, CONTROL, DEFAULT_TIMEOUT_S, MAIN, Fabric, FabricError, Work
 from repro.fabric.costs import REAL_TIME
-from repro.fabric.real.missing_ranks import find_missing_ranks
-from repro.fabric.real.threads import RealTimeFabric, TaskGroup
+from repro.fabric.real.threads import RealTimeFabric, TaskGroup, find_missing_ranks
 
 # A wait first yields the core so many times, then sleeps, longer each time: ranks often outnumber cores.
 YIELDS = 20

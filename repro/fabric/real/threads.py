@@ -12,8 +12,10 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from repro.fabric.base import Event, FabricError, Queue, Task, TaskCancelled, timeout_error
-from repro.fabric.collectives import crossover
+import torch
+
+from repro.fabric.base import CONTROL, Event, Fabric, FabricError, Queue, Task, TaskCancelled, timeout_error
+from repro.fabric.collectives import algorithms
 from repro.fabric.collectives.algorithms import FabricWithAlgorithms
 from repro.fabric.collectives.auto import Crossover
 from repro.fabric.real import streams
@@ -217,7 +219,7 @@ class RealTimeFabric(FabricWithAlgorithms):
         self.tasks.check()
 
     def find_auto(self) -> Crossover:
-        return crossover.find_crossover(self)
+        return algorithms.find_crossover(self)
 
     def spawn(self, fn: Callable[[], Any], name: str = "background") -> Task:
         task = ThreadTask(self.tasks, fn, name)
@@ -235,3 +237,29 @@ class RealTimeFabric(FabricWithAlgorithms):
 
     def current_task(self) -> str:
         return self.tasks.current_name()
+
+
+TAG = 4242
+SECONDS = 2.0  # ranks that waited for the same operation time out within this span
+
+
+def find_missing_ranks(fabric: Fabric, seconds: float = SECONDS) -> str:
+    """ "; no response from rank 1, 3": the ranks that do not join this call in time; empty if all do.
+
+    A rank calls it when a wait has timed out; so do the others that wait for the same operation.
+    """
+    message = torch.zeros(1)
+    peers = [rank for rank in range(fabric.size) if rank != fabric.rank]
+    silent = []
+    try:
+        expected = [fabric.irecv(torch.empty(1), peer, TAG, CONTROL) for peer in peers]
+        for peer in peers:
+            fabric.isend(message, peer, TAG, CONTROL)
+        for peer, receive in zip(peers, expected):
+            try:
+                receive.wait(seconds)
+            except FabricError:
+                silent.append(peer)
+    except FabricError:  # no message can be started
+        return ""
+    return f"; no response from rank {', '.join(map(str, silent))}" if silent else ""

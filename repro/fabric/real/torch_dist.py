@@ -17,8 +17,7 @@ import torch.distributed as dist
 from repro.fabric.base import ANY_SOURCE, CHANNELS, CONTROL, DEFAULT_TIMEOUT_S, GLOO, MAIN, Fabric, FabricError, Work
 from repro.fabric.collectives import dense as collectives
 from repro.fabric.costs import REAL_TIME
-from repro.fabric.real.missing_ranks import find_missing_ranks
-from repro.fabric.real.threads import LONGEST_WAIT_S, RealTimeFabric, TaskGroup
+from repro.fabric.real.threads import LONGEST_WAIT_S, RealTimeFabric, TaskGroup, find_missing_ranks
 
 ROOT_FIRST_S = 1.0  # delay of the other ranks' errors, so that rank 0, which knows the missing rank, reports it first
 LOST = re.compile(r"gloo|timed? ?out|connection|peer|socket", re.IGNORECASE)  # gloo has no exception type of its own

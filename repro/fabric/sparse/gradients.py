@@ -7,11 +7,83 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from repro.core.errors import Diverged
 from repro.fabric.codecs import make_codec
-from repro.fabric.sparse import host as sparse_host
+
+CHUNK = 1 << 17  # elements processed together, which fit the cache
+Part = tuple[np.ndarray, np.ndarray]  # (values (k,) float32, indices (k,) int32), as `Sparse`
+
+
+def stable_order(indices: np.ndarray) -> np.ndarray:
+    """The stable ascending order (n,); the sort merges runs that are in order already."""
+    return np.argsort(indices, kind="stable")
+
+
+def is_among(mine: np.ndarray, others: np.ndarray, empty: int) -> np.ndarray:
+    """Which of the indices are among the others: (n,) bool. Except for `empty`, the indices of each array are distinct.
+
+    Sorting both together and comparing neighbours takes a third of the time of binary searches.
+    """
+    both = np.concatenate([others, mine])
+    places = stable_order(both)
+    both = np.take(both, places)
+    member = np.zeros(len(both), dtype=bool)
+    member[places[1:][both[1:] == both[:-1]]] = True
+    member = member[len(others) :]
+    member[mine == empty] = empty in others
+    return member
+
+
+def indices_above(vector: np.ndarray, bound: np.ndarray, equal: bool) -> np.ndarray:
+    """The indices, ascending, of a vector's (n,) magnitudes above the bound, or also `equal` to it; NaN is above."""
+    under = np.less if equal else np.less_equal
+    indices = []
+    # one scratch array for all chunks, so that the results do not fragment the heap
+    sizes = np.empty(min(CHUNK, len(vector)), dtype=vector.dtype)
+    small = np.empty(len(sizes), dtype=bool)
+    with np.errstate(invalid="ignore"):
+        for start in range(0, len(vector), CHUNK):
+            chunk = vector[start : start + CHUNK]
+            size, here = sizes[: len(chunk)], small[: len(chunk)]
+            under(np.abs(chunk, out=size), bound, out=here)
+            places = np.flatnonzero(np.logical_not(here, out=here))
+            places += start
+            indices.append(places)
+    return np.concatenate(indices)
+
+
+def largest_mask_on_host(magnitudes: np.ndarray, k: int) -> np.ndarray:
+    """The k largest of the magnitudes (n,), which contain no NaN, as a mask (n,); ties by position."""
+    place = len(magnitudes) - k
+    threshold = np.partition(magnitudes, place)[place]
+    mask = magnitudes > threshold
+    if missing := k - int(np.count_nonzero(mask)):
+        mask[np.flatnonzero(magnitudes == threshold)[:missing]] = True
+    return mask
+
+
+def merge_topk_on_host(a: Part, b: Part, k: int, empty: int) -> tuple[Part, Part]:
+    """As `repro.fabric.sparse.gradients.merge_topk` (gTop-k's Definition 1). empty: the index of an unused place;
+    negative indices are flags, which outweigh all values."""
+    indices = np.concatenate([a[1], b[1]])
+    places = stable_order(indices)
+    indices, values = np.take(indices, places), np.take(np.concatenate([a[0], b[0]]), places)
+    first = np.flatnonzero(indices[1:] == indices[:-1])
+    second = first + 1
+    with np.errstate(over="ignore"):  # `Sparse.check` reports it
+        values[first] += values[second]
+    values[second] = 0.0
+    magnitudes = np.abs(values)
+    magnitudes[: np.searchsorted(indices, 0)] = np.inf
+    magnitudes[second] = -1.0
+    indices[second] = empty
+    kept = largest_mask_on_host(magnitudes, k)
+    here, there = np.flatnonzero(kept), np.flatnonzero(~kept)
+    return (values[here], indices[here]), (values[there], indices[there])
+
 
 EMPTY = 2**31 - 1  # the index of an unused place, whose value is 0
 INDEX_BYTES = 4
@@ -55,7 +127,7 @@ class Sparse:
     def indices_in(self, other: Sparse) -> torch.Tensor:
         """Which of the indices are among the other's: (k,) bool."""
         if self.indices.device.type == "cpu":
-            return torch.from_numpy(sparse_host.is_among(self.indices.numpy(), other.indices.numpy(), EMPTY))
+            return torch.from_numpy(is_among(self.indices.numpy(), other.indices.numpy(), EMPTY))
         known = torch.sort(other.indices).values
         place = torch.searchsorted(known, self.indices).clamp_(max=known.numel() - 1)
         return known[place] == self.indices
@@ -102,7 +174,7 @@ def largest_mask(magnitudes: torch.Tensor, k: int) -> torch.Tensor:
     Definition 1 and Algorithm 1 print "> the k-th largest", which keeps k - 1: docs/errata.md, GK-1.
     """
     if magnitudes.device.type == "cpu":
-        return torch.from_numpy(sparse_host.largest_mask(magnitudes.numpy(), k))
+        return torch.from_numpy(largest_mask_on_host(magnitudes.numpy(), k))
     threshold = magnitudes.topk(k).values[-1]  # `kthvalue` has no deterministic algorithm on GPUs
     above, equal = magnitudes > threshold, magnitudes == threshold
     return above | (equal & (equal.cumsum(0) <= k - above.sum()))
@@ -127,7 +199,7 @@ def merge_topk(a: Sparse, b: Sparse, k: int | None = None) -> tuple[Sparse, Spar
         return first, rest
     if a.values.device.type == "cpu":
         ours, theirs = ((part.values.numpy(), part.indices.numpy()) for part in (a, b))
-        kept, left = sparse_host.merge_topk(ours, theirs, k, EMPTY)
+        kept, left = merge_topk_on_host(ours, theirs, k, EMPTY)
         return Sparse(*map(torch.from_numpy, kept)), Sparse(*map(torch.from_numpy, left))
     return merge_at_once(a, b, k)
 
@@ -153,7 +225,7 @@ def in_order(parts: list[Sparse]) -> tuple[torch.Tensor, torch.Tensor]:
     indices = torch.cat([part.indices for part in parts])
     if indices.device.type != "cpu":
         return indices.sort(stable=True)
-    order = torch.from_numpy(sparse_host.stable_order(indices.numpy()))
+    order = torch.from_numpy(stable_order(indices.numpy()))
     return indices[order], order
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 
 from repro.core.errors import unknown_name
-from repro.fabric.sparse import host as sparse_host
+from repro.fabric.sparse import gradients as sparse_host
 from repro.fabric.sparse.gradients import EMPTY, Sparse, largest_mask, mask_positions
 
 SHORT = 1 << 15  # elements of a vector that is sorted without an estimate

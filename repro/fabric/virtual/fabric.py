@@ -15,9 +15,8 @@ from repro.fabric.base import CONTROL, MAIN, DoneWork, Event, Fabric, Queue, Tas
 from repro.fabric.collectives import dense as collectives
 from repro.fabric.collectives.algorithms import FabricWithAlgorithms
 from repro.fabric.costs import REAL_TIME, Costs
-from repro.fabric.virtual.congested_links import CongestedLinks
 from repro.fabric.virtual.fair_links import FairLinks
-from repro.fabric.virtual.links import Links
+from repro.fabric.virtual.links import CongestedLinks, Links
 from repro.fabric.virtual.messages import AllOf, Mailbox, Message, Receive, Send, VirtualWork
 from repro.fabric.virtual.network import Network
 from repro.fabric.virtual.ring_fast_path import Ring, RingFastPath, bytes_sent

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from repro.launch.namespaces import links, linux, selfcheck, sweep
+from repro.launch.namespaces import links, linux, selfcheck
 
 
 def main(request: dict[str, Any]) -> None:
@@ -41,7 +41,7 @@ def main(request: dict[str, Any]) -> None:
     state = {
         "id": uuid.uuid4().hex,
         "keeper": os.getpid(),
-        "keeper_started": sweep.start_ticks(os.getpid()),
+        "keeper_started": links.start_ticks(os.getpid()),
         "kept": request["kept"],
         "own_user": own_user,
         "rate_gbit": rate_gbit,
@@ -62,7 +62,7 @@ def main(request: dict[str, Any]) -> None:
         finally:
             with contextlib.suppress(OSError):
                 path.unlink()
-            sweep.end_processes(state["id"])
+            links.end_processes(state["id"])
 
 
 def may_make_networks() -> bool:

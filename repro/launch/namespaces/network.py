@@ -25,7 +25,7 @@ from repro.core import user_files
 from repro.core.command_process import outside_environment
 from repro.core.errors import FaultError, InputError, NotHere, TooBusy
 from repro.core.not_none import not_none
-from repro.launch.namespaces import links, private, remote_shell, selfcheck, sweep
+from repro.launch.namespaces import links, private, remote_shell, selfcheck
 from repro.launch.namespaces.enter import VARIABLE
 
 START_LIMIT_S = 90.0
@@ -192,7 +192,7 @@ def find_network(name: str = KEPT) -> ShapedNetwork | None:
 def left_inside() -> list[int]:
     """Processes in networks whose daemon was killed; they keep the namespaces open."""
     lost = [_state(runtime_folder() / name) for name in (KEPT, OWN) if not find_network(name)]
-    return [pid for state in lost if state for pid in sweep.marked_processes(state["id"])]
+    return [pid for state in lost if state for pid in links.marked_processes(state["id"])]
 
 
 def _state(path: Path) -> dict[str, Any]:
@@ -219,14 +219,14 @@ def take_down(name: str = KEPT) -> bool:
     until = time.monotonic() + STOP_LIMIT_S
     while network := find_network(name):
         daemon, late = network.state["keeper"], time.monotonic() > until
-        if sweep.start_ticks(daemon) == network.state.get("keeper_started"):  # its number was not reused
+        if links.start_ticks(daemon) == network.state.get("keeper_started"):  # its number was not reused
             with contextlib.suppress(ProcessLookupError):
                 os.kill(daemon, signal.SIGKILL if late else signal.SIGTERM)
         elif late:
             raise FaultError(f"{path}: in use, but process {daemon} is not the network's keeper")
         time.sleep(0.05)
     if left:
-        if survivors := sweep.end_processes(left["id"], 0.0):
+        if survivors := links.end_processes(left["id"], 0.0):
             raise FaultError(f"processes in the shaped network do not end: {', '.join(map(str, survivors))}")
         path.unlink(missing_ok=True)
     return bool(left)

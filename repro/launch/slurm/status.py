@@ -1,17 +1,65 @@
-"""`repro status`: the state of every submitted run in Slurm, and its progress."""
+"""`repro status`: records of submissions, the state of every submitted run in Slurm, and its progress.
+
+{"experiment", "submitted_at", "command", "arrays": [{"job", "script", "ranks", "nodes", "partition", "messages",
+     "runs": [{"path" (below the results folder), "label", "key", "metric", "task"}, ...]}, ...]}
+
+task: the number of the array's task that executes the run; a task executes its runs in their order.
+"""
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from repro.core import safe_files
+from repro.core import safe_files, user_files
+from repro.core.atomic import write_atomically
 from repro.core.errors import InputError
 from repro.core.paths import results_root
-from repro.launch.slurm import client, record
+from repro.launch.slurm import client
 from repro.records import store
 from repro.records.events import read_events
+
+
+def submissions_root() -> Path:
+    return results_root() / "slurm"
+
+
+def new_folder(experiment: str) -> Path:
+    """The folder of a new submission, named by time; not created."""
+    stem = f"{datetime.now():%Y%m%d-%H%M%S}-{experiment.replace('/', '-')}"
+    names = [stem, *(f"{stem}-{number}" for number in range(2, 1000))]
+    return next(folder for name in names if not (folder := submissions_root() / name).exists())
+
+
+def log_of(folder: Path, job: str, task: int) -> Path:
+    """The output of one task, as set by the script's `--output`."""
+    return folder / f"{job}_{task}.log"
+
+
+def write_submission(folder: Path, submission: dict[str, Any]) -> None:
+    write_atomically(folder / "submission.json", json.dumps(submission, indent=1) + "\n")
+
+
+def array_tasks(array: dict[str, Any]) -> list[tuple[dict[str, Any], int]]:
+    """The runs of an array with their task numbers; if the record has none, run n has task n."""
+    return [(run, run.get("task", number)) for number, run in enumerate(array["runs"])]
+
+
+def read_submissions(experiment: str | None = None) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Every submission, or those of an experiment or paper, oldest first."""
+    for path in sorted(submissions_root().glob("*/submission.json")):
+        try:
+            submission = user_files.parse_json(safe_files.read_safely(path))
+            name = submission["experiment"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{path}: not a readable submission ({error}); remove its folder to forget it") from None
+        if experiment in (None, name, name.split("/")[0]):
+            yield path.parent, submission
+
 
 STATES = ("running", "pending", "requeued", "stopped", "cancelled", "failed", "done")  # of a run, in order of display
 WAITING = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD")  # squeue's states
@@ -24,7 +72,7 @@ def submission_status(experiment: str | None = None) -> list[dict[str, Any]]:
     Entries of a run: path, label, task, state (see STATES), nodes, reason, log, iteration, iterations, metric, score,
     restarts. InputError without squeue, FaultError if it does not answer.
     """
-    submissions = list(record.read_submissions(experiment))
+    submissions = list(read_submissions(experiment))
     if not submissions:
         where = f" of {experiment}" if experiment else ""
         raise InputError(f"nothing{where} was submitted from {results_root()}: repro submit EXPERIMENT")
@@ -41,7 +89,7 @@ def submission_status(experiment: str | None = None) -> list[dict[str, Any]]:
         arrays = []
         for array in submission["arrays"]:
             job = array["job"]
-            current = [(run, task) for run, task in record.array_tasks(array) if latest[run["path"]] == (folder, job)]
+            current = [(run, task) for run, task in array_tasks(array) if latest[run["path"]] == (folder, job)]
             if not current:
                 continue
             ends = client.ended_tasks(job) if any((job, task) not in queued for _, task in current) else {}
@@ -68,8 +116,8 @@ def run_status(
     A task may have several runs: while it is queued, some of them may be done, and others wait for their turn.
     """
     progress = progress_of(results_root() / run["path"], run)
-    log = record.log_of(folder, array["job"], number)
-    shared = sum(other == number for _, other in record.array_tasks(array)) > 1
+    log = log_of(folder, array["job"], number)
+    shared = sum(other == number for _, other in array_tasks(array)) > 1
     reason = ""
     if progress["finished"] and (shared or not task):
         state = "done"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
+import shlex
 import shutil
 import sys
 from collections.abc import Sequence
@@ -12,21 +14,91 @@ from typing import Any
 
 from repro import launch
 from repro.core import safe_files
-from repro.core.errors import InputError, NotHere
+from repro.core.errors import PREEMPTED, InputError, NotHere
+from repro.core.paths import PROJECT, results_root
 from repro.experiment import config as configs
 from repro.experiment import identify as identifying
 from repro.experiment.expand import expand
 from repro.experiment.key import Keys
+from repro.experiment.launched import launch_digest
 from repro.experiment.run import Run
 from repro.experiment.testbeds import testbed_of
 from repro.launch.local import Mpirun, Torchrun, Virtual
-from repro.launch.slurm import client, record, script
+from repro.launch.slurm import client, status
 from repro.launch.slurm import site as sites
-from repro.launch.slurm.packs import Pack, job_arrays
 from repro.launch.slurm.prepared import prepare_folder
-from repro.launch.slurm.resources import Resources
+from repro.launch.slurm.resources import Pack, Resources, job_arrays
 from repro.launch.srun import Srun
 from repro.records import provenance
+from repro.records.provenance import command
+
+TEMPLATE = Path(__file__).with_name("job.sbatch.j2")
+
+
+def _on_one_line(value: Any) -> Any:
+    """The value; InputError if it has a control character, since a line break would start a line of sbatch or bash."""
+    if not str(value).isprintable():
+        raise InputError(f"job script: {str(value)!r} has a line break or another control character")
+    return value
+
+
+def _described(run: Run, root: Path) -> dict[str, str]:
+    path = str(run.folder.relative_to(root))
+    return {"path": path, "label": run.label, "launched": f"{path}={launch_digest(run)}"}
+
+
+def render_script(
+    packs: Sequence[Sequence[Run]], needed: Resources, site: sites.Site, folder: Path, mlflow: bool = False
+) -> str:
+    """The script of one array, whose task n executes the runs of pack n.
+
+    folder: absolute path of the submission, for the tasks' output and the copy of the site file. InputError for a
+    name, path, option or command with a control character.
+    """
+    import jinja2
+
+    environment = jinja2.Environment(
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=_on_one_line,
+    )
+    root, experiment = results_root(), packs[0][0].experiment
+    options: dict[str, str | None] = {
+        **dict([needed.gpus] if needed.gpus else []),
+        "mem": site.mem,
+        "mem-per-gpu": site.mem_per_gpu,
+        "constraint": site.constraint,
+        "partition": site.partition,
+        "account": site.account,
+        "qos": site.qos,
+        "time": site.time,
+    }
+    return environment.from_string(
+        TEMPLATE.read_text(encoding="utf-8")
+    ).render(
+        experiment=experiment,
+        job_name=re.sub(r"[^\w.-]+", "-", f"repro-{experiment}"),  # some tools use it as a file name
+        packs=[[_described(run, root) for run in pack] for pack in packs],
+        runs=sum(map(len, packs)),
+        needed=needed,
+        options=[(name, value) for name, value in options.items() if value],
+        site=site,
+        site_file=sites.site_path(),
+        site_copy=str(folder / "site.yaml"),
+        site_digest=hashlib.sha256(_on_one_line(sites.site_path()).read_bytes()).hexdigest(),
+        # Slurm expands percent signs in the name of the output
+        output=shlex.quote(str(folder).replace("%", "%%") + "/%A_%a.log"),
+        project=str(PROJECT),
+        python=site.python or sys.executable,
+        results=str(root),
+        command=command(["repro", *sys.argv[1:]]),
+        preempted=PREEMPTED,
+        mlflow=mlflow,
+        quote=shlex.quote,
+    )
+
 
 PORTABLE = (Mpirun, Torchrun, Srun)  # measured runs of these launchers can run on a cluster
 TESTBED = "slurm"
@@ -106,13 +178,13 @@ def choose_runs(runs: Sequence[Run]) -> tuple[list[Run], int, int]:
 
 def busy_keys() -> set[str]:
     """The keys of runs in Slurm's queue that were submitted from this results folder."""
-    submissions = list(record.read_submissions())
+    submissions = list(status.read_submissions())
     tasks = client.queued_tasks() if submissions else {}
     return {
         run["key"]
         for _, submission in submissions
         for array in submission["arrays"]
-        for run, task in record.array_tasks(array)
+        for run, task in status.array_tasks(array)
         if (array["job"], task) in tasks
     }
 
@@ -122,8 +194,7 @@ def array_scripts(
 ) -> list[tuple[Resources, list[Pack], str]]:
     """The resources of each array, the runs of each of its jobs, and its script."""
     return [
-        (needed, packs, script.render_script(packs, needed, site, folder, mlflow))
-        for needed, packs in job_arrays(runs, site)
+        (needed, packs, render_script(packs, needed, site, folder, mlflow)) for needed, packs in job_arrays(runs, site)
     ]
 
 
@@ -156,7 +227,7 @@ def submit_runs(runs: Sequence[Run], site: sites.Site, mlflow: bool) -> dict[str
     if any(launch.launcher_for(run.config.testbed).fabric == "mpi" for run in runs):
         client.need_mpi(site.mpi)
     experiment = runs[0].experiment
-    folder = record.new_folder(experiment)
+    folder = status.new_folder(experiment)
     rendered = array_scripts(runs, site, folder, mlflow)
     safe_files.make_folder(folder, new=True)
     safe_files.write_safely(folder / "site.yaml", sites.site_path().read_bytes())
@@ -199,5 +270,5 @@ def submit_runs(runs: Sequence[Run], site: sites.Site, mlflow: bool) -> dict[str
                 ],
             }
         )
-        record.write_submission(folder, submission)
+        status.write_submission(folder, submission)
     return submission | {"folder": str(folder)}

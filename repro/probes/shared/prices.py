@@ -30,7 +30,7 @@ from repro.fabric.virtual.fabric import run as run_virtually
 from repro.probes.shared.steps import run_iterations
 from repro.probes.shared.stopwatch import synchronize_device
 from repro.strategies.base import RunFacts, set_up
-from repro.training import losses
+from repro.training import optimizers
 from repro.training.buckets import block_sizes
 from repro.training.clock import COMPRESSION, Clock
 from repro.training.model_shard import ModelShard
@@ -166,7 +166,7 @@ def measure_prices(
         batches = dataset.train.minibatches(batch, workers, 0, device)
         worker = Worker(
             workers, fabric, TimedClock(fabric), shard, batches, per_epoch, 0,
-            loss_function=losses.loss_of(dataset.task), iterations=warmup + steps,
+            loss_function=optimizers.loss_of(dataset.task), iterations=warmup + steps,
         )  # fmt: skip
         strategy = kind(options)
         set_up(strategy, worker)

@@ -15,8 +15,8 @@ from repro.data.base import AnySplit
 from repro.data.readers.text import IGNORED
 from repro.training.evaluation import metrics
 from repro.training.evaluation.metrics import TOP
-from repro.training.losses import mean_squared_error
 from repro.training.model_shard import carries_state, reset_state
+from repro.training.optimizers import mean_squared_error
 from repro.training.side_by_side import map_on_threads
 
 TRAINING_SEED = 0  # draws the training samples that are evaluated, the same ones in every run

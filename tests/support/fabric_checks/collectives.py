@@ -8,7 +8,7 @@ import torch
 from repro.core.errors import InputError
 from repro.fabric.base import BACKGROUND, MAIN
 from repro.fabric.codecs import CODECS
-from repro.fabric.collectives import crossover
+from repro.fabric.collectives import algorithms
 from repro.fabric.collectives import dense as collectives
 from repro.fabric.collectives.compressed import CompressedAllreduce
 from tests.support.fabric_checks.common import (
@@ -64,12 +64,12 @@ def check_auto_takes_what_was_faster(fabric):
     if fabric.name == "virtual":
         raise Skip("virtual time measures nothing")
     slow = 1.0 if fabric.rank else 2.0
-    ring = crossover.find_crossover(fabric, forced(1.0 * slow, 0.5 * slow))
-    native = crossover.find_crossover(fabric, forced(0.5 * slow, 1.0 * slow))
-    assert ring.above_bytes == crossover.SIZES[0] and native.above_bytes is None
-    assert ring.measured[0].native_s == 2 * crossover.SIZES[0] / 2**20  # the slowest rank's
+    ring = algorithms.find_crossover(fabric, forced(1.0 * slow, 0.5 * slow))
+    native = algorithms.find_crossover(fabric, forced(0.5 * slow, 1.0 * slow))
+    assert ring.above_bytes == algorithms.SIZES[0] and native.above_bytes is None
+    assert ring.measured[0].native_s == 2 * algorithms.SIZES[0] / 2**20  # the slowest rank's
     for fabric.auto, expected in ((ring, "ring_pipelined"), (native, "native")):
-        n = crossover.SIZES[0]
+        n = algorithms.SIZES[0]
         allreduce = CompressedAllreduce(fabric, n, "none", "auto")
         vector, sent = noise(n, fabric.rank), noise(n, fabric.rank)
         fabric.allreduce(sent, algorithm=expected).wait()

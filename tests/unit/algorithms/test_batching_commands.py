@@ -8,8 +8,7 @@ import json
 import numpy as np
 import pytest
 
-from repro.algorithms.batching.exact import optimality_gap
-from repro.algorithms.batching.modes import MODES, decide_batches
+from repro.algorithms.batching.decision import MODES, decide_batches, optimality_gap
 from repro.algorithms.batching.profile import write_pulls
 from repro.algorithms.batching.times import executed_s, exetime_s, meets_constraint
 from repro.cli.main import main

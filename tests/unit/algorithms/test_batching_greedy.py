@@ -8,8 +8,14 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 
-from repro.algorithms.batching.exact import best_batches, exact_exetime, exact_s
-from repro.algorithms.batching.greedy import algorithm1, algorithm2, greedy_batches
+from repro.algorithms.batching.decision import (
+    algorithm1,
+    algorithm2,
+    best_batches,
+    exact_exetime,
+    exact_s,
+    greedy_batches,
+)
 from repro.algorithms.batching.profile import PullProfile
 from repro.algorithms.batching.times import executed_s, exetime_s, meets_constraint
 from tests.support.batching import in_ms, small_profiles

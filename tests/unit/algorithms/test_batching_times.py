@@ -9,11 +9,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repro.algorithms.batching.exact import best_batches, exact_exetime, exact_s, optimality_gap
-from repro.algorithms.batching.modes import MODES, decide_batches
+from repro.algorithms.batching.decision import (
+    MODES,
+    best_batches,
+    decide_batches,
+    exact_exetime,
+    exact_s,
+    optimality_gap,
+)
 from repro.algorithms.batching.profile import PullProfile, layer_groups
-from repro.algorithms.batching.ticks import join_groups, ticks_of
-from repro.algorithms.batching.times import batch_timeline, executed_s, exetime_s, meets_constraint
+from repro.algorithms.batching.times import (
+    batch_timeline,
+    executed_s,
+    exetime_s,
+    join_groups,
+    meets_constraint,
+    ticks_of,
+)
 from repro.core.errors import InputError
 from tests.support import batching as common
 from tests.support.batching import any_profiles, in_ms, partitions, small_profiles

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from repro.algorithms.pipeline.cost_models import COMBINE
 from repro.algorithms.pipeline.layers import Layer, Profile
 from repro.algorithms.pipeline.partition import best_partition
-from repro.algorithms.pipeline.published import parse_profile
+from repro.algorithms.pipeline.profile import parse_profile
 from repro.core.errors import InputError
 from repro.experiment import limits
 from tests.support import partitions as brute_force

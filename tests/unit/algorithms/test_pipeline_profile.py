@@ -13,8 +13,8 @@ from torch import nn
 from torch.nn import functional
 
 from repro import models
+from repro.algorithms.pipeline import profile, profiler
 from repro.algorithms.pipeline import profile as profiles
-from repro.algorithms.pipeline import profiler, published
 from repro.algorithms.pipeline.downsets import Downsets
 from repro.algorithms.pipeline.layers import Layer, Profile
 from repro.core.errors import InputError
@@ -120,7 +120,7 @@ def test_branches_lists_and_unused_nodes():
     nodes = [node(10), node(2, "Add(1)"), node(9, activation="[8.0; 16.0]"), node(1, "Input0")]
     edges = [(1, 9), (9, 10), (9, 2), (10, 2), (2, 4)]
     lines = [*nodes, node(4, "__getitem__(1)"), *(f"\tnode{source} -- node{user}" for source, user in edges)]
-    found = published.parse_profile("\n".join(lines), "x")
+    found = profile.parse_profile("\n".join(lines), "x")
     assert [layer.name for layer in found.layers] == ["node9 Linear", "node10 Linear", "node2 Add"]
     assert [layer.activation_bytes for layer in found.layers] == [24, 8, 8]
     assert sorted(found.edges) == [(0, 1), (0, 2), (1, 2)]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from repro.algorithms.pipeline import deadlock, timeline
+from repro.algorithms.pipeline import timeline
 from repro.algorithms.pipeline.layout import Layout, make_layout
 from repro.algorithms.pipeline.passes import BACKWARD, FORWARD, SEMANTICS, Plan, flush_of
 from repro.algorithms.pipeline.versions import Versions
@@ -94,7 +94,7 @@ PLANS = [any_plan(seed) for seed in range(50)]
 
 @pytest.mark.parametrize("one", PLANS)
 def test_every_pass_happens_once_on_its_rank_and_in_order(one):
-    passes = deadlock.simulate_plan(one, seconds=lambda stage, kind: 1.0 + 0.5 * stage + (kind == BACKWARD))
+    passes = timeline.simulate_plan(one, seconds=lambda stage, kind: 1.0 + 0.5 * stage + (kind == BACKWARD))
     last, every = stages(one) - 1, range(one.minibatches)
     wanted = {(stage, kind, t) for stage in range(last + 1) for kind in (FORWARD, BACKWARD) for t in every}
     assert Counter((p.stage, p.kind, p.minibatch) for p in passes) == Counter(wanted)
@@ -153,8 +153,8 @@ def test_1f1b_alternates_between_start_up_and_drain():
 def test_noam_minibatches_in_flight_never_deadlock(semantics, overlap):
     for seed in range(25):
         config, minibatches, _ = chosen(seed)
-        deadlock.simulate_plan(plan(config, minibatches, semantics=semantics, overlap=overlap))
-        deadlock.check_deadlock(plan(config, 10_000 + seed, semantics=semantics, overlap=overlap))
+        timeline.simulate_plan(plan(config, minibatches, semantics=semantics, overlap=overlap))
+        timeline.check_deadlock(plan(config, 10_000 + seed, semantics=semantics, overlap=overlap))
 
 
 @pytest.mark.parametrize("units", [(1, 1), (1, 2), (2, 3), (3, 1)])
@@ -173,7 +173,7 @@ def test_a_balanced_straight_pipeline_is_never_idle_in_its_steady_state(length, 
 def test_a_plan_that_deadlocks_is_refused_in_one_line(overlap):
     """Two replicas of the input stage with one minibatch each: a third is admitted when both have ended their round."""
     with pytest.raises(InputError, match=r"1f1b of 2-1-1 deadlocks: rank 0 \(stage 0\).*minibatch 2; give it") as said:
-        deadlock.check_deadlock(plan("2-1-1", 16, in_flight=1, overlap=overlap))
+        timeline.check_deadlock(plan("2-1-1", 16, in_flight=1, overlap=overlap))
     assert "\n" not in str(said.value)
 
 

@@ -16,7 +16,7 @@ from repro.algorithms.pipeline.layers import Layer, Profile
 from repro.algorithms.pipeline.partition import best_partition
 from repro.answers.claims import published_verdicts
 from repro.answers.pages import built, overview
-from repro.cli import marked, publishing, verify, workloads
+from repro.cli import publishing, verify, workloads
 from repro.cli.main import main
 from repro.cli.partition import group_overrides
 from repro.core import paths
@@ -309,4 +309,6 @@ def test_verify_writes_pages_and_verdicts_without_runs_of_ones_own(places, capsy
 def test_the_committed_reference_is_as_published():
     """Every table has its digest, and docs/gpu.md its table of workloads; `tests/reports` compares the verdicts."""
     assert {*overview.papers()} < {paper for paper in reference.papers() if reference.check(reference_root() / paper)}
-    assert not marked.is_outdated(PROJECT / workloads.PAGE, workloads.NAME, workloads.workloads_table(reference_root()))
+    assert not workloads.is_outdated(
+        PROJECT / workloads.PAGE, workloads.NAME, workloads.workloads_table(reference_root())
+    )

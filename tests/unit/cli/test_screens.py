@@ -6,8 +6,9 @@ import io
 
 import pytest
 
+from repro.cli import plot
 from repro.cli.main import build_parser, main
-from repro.core import terminal, text_plot
+from repro.core import terminal
 from repro.experiment import files
 from repro.experiment.config import experiment_names
 
@@ -66,14 +67,12 @@ def test_show_is_a_screen_with_the_configuration_by_an_option(capsys):
 
 
 def test_a_plot_has_a_mark_at_each_end_of_a_line():
-    drawn = text_plot.plot_text(
-        {"up": [(0.0, 0.0), (10.0, 1.0)], "level": [(0.0, 0.5), (10.0, 0.5)]}, "s", "top1", 40, 20
-    )
+    drawn = plot.plot_text({"up": [(0.0, 0.0), (10.0, 1.0)], "level": [(0.0, 0.5), (10.0, 0.5)]}, "s", "top1", 40, 20)
     body = [line.partition("|")[2] for line in drawn.splitlines() if "|" in line]
     assert body[0].endswith("o") and body[-1].startswith("o") and len(body[0]) <= 40
     assert body[len(body) // 2].startswith("x") and body[len(body) // 2].endswith("x")
-    assert text_plot.plot_text({}, "s", "top1") == "nothing to plot"
-    assert "o" in text_plot.plot_text({"one": [(1.0, 1.0)]}, "s", "top1")
+    assert plot.plot_text({}, "s", "top1") == "nothing to plot"
+    assert "o" in plot.plot_text({"one": [(1.0, 1.0)]}, "s", "top1")
 
 
 def test_plot_shows_accuracy_of_each_testbed_apart(capsys, tmp_path, monkeypatch):

@@ -15,7 +15,7 @@ from repro.core.errors import InputError
 from repro.core.fields import Model
 from repro.core.registry import PROBES, Registry
 from repro.launch.namespaces import network
-from repro.launch.slurm import record
+from repro.launch.slurm import status
 from repro.records import store
 from repro.records.events import read_events
 from tests.reports.data.probes import probe
@@ -50,7 +50,7 @@ def test_what_is_not_json_is_one_line_wherever_it_is_read(tmp_path, monkeypatch,
         tmp_path / "summary.json": lambda: store.read(tmp_path),
         tmp_path / "events.jsonl": lambda: read_events(tmp_path / "events.jsonl"),
         tmp_path / "profile.json": lambda: profile.load_profile(tmp_path / "profile.json"),
-        submission: lambda: list(record.read_submissions()),
+        submission: lambda: list(status.read_submissions()),
         kept: lambda: network.take_down(),
     }
     for path, read in readers.items():

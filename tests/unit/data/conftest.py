@@ -16,7 +16,7 @@ from PIL import Image
 from repro import models
 from repro.data import files
 from repro.data.sets import ucf101
-from repro.training import losses
+from repro.training import optimizers
 from repro.training.evaluation.evaluate import evaluate_weights
 
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "data"
@@ -97,7 +97,7 @@ def trained(dataset, optimizer, steps: int, batch: int, model: str, **options) -
     for step in range(steps):
         x, y = batches[step]
         rule.zero_grad()
-        losses.loss_of(dataset.task)(network(x), y).backward()
+        optimizers.loss_of(dataset.task)(network(x), y).backward()
         rule.step()
         if step in (0, steps - 1):
             scores.append(evaluate_weights(spare, network.state_dict(), dataset.test, torch.device("cpu")))

@@ -140,7 +140,7 @@ EDITS = {
     "repro/strategies/pipe_sgd.py": {"pipe_sgd"},
     "repro/strategies/gtopk.py": set(),
     "repro/rank/loop.py": TRAINED,
-    "repro/training/losses.py": TRAINED,
+    "repro/training/optimizers.py": TRAINED,
     "repro/training/evaluation/meteor.py": {"captions"},
     "repro/fabric/virtual/scheduler.py": {"dsync", "pipe_sgd", "cifar", "captions", "ring"},
     "repro/fabric/real/mpi.py": {"mpi"},

@@ -19,7 +19,7 @@ from repro.experiment.grid import Variant
 from repro.experiment.identify import identify
 from repro.experiment.key import Keys
 from repro.experiment.quoted import printed, quoted
-from repro.experiment.standing import Standing, standing, total
+from repro.experiment.run import Standing, standing, total
 from repro.experiment.versions import roots_of
 from repro.fabric.virtual import fabric as virtual
 from repro.rank.programs import run_probe

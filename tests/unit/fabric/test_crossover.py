@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from repro.fabric.collectives import crossover
+from repro.fabric.collectives import algorithms
+from repro.fabric.collectives.algorithms import decide_crossover
 from repro.fabric.collectives.auto import Crossover, Point
-from repro.fabric.collectives.crossover import decide_crossover
 from repro.fabric.virtual.fabric import Network, run
 
 
@@ -49,13 +49,13 @@ class Ranks:
 
 def test_the_slowest_ranks_times_count_and_a_slow_network_ends_the_measurement_early(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr(crossover.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(algorithms.time, "perf_counter", lambda: now[0])
 
     def timing(fabric, name, nbytes):
         now[0] += 4 * nbytes / 2**20
         return (2.0 if name == "native" else 1.0) * nbytes / 2**20
 
-    choice = crossover.find_crossover(Ranks(), timing)
+    choice = algorithms.find_crossover(Ranks(), timing)
     assert choice.measured == (Point(2**16, 2 / 16, 1 / 16),)  # the next would take four times its second
     assert choice.above_bytes == 2**16
 

@@ -10,9 +10,7 @@ from repro import launch
 from repro.core.errors import InputError, ReproError, TooBusy
 from repro.experiment import config as configs
 from repro.experiment import testbeds
-from repro.fabric.real.delayed_sender import DelayedSend, DelayedSender
-from repro.fabric.real.emulated import EmulatedFabric, Shared
-from repro.fabric.window import PIECE, Window
+from repro.fabric.real.emulated import PIECE, DelayedSend, DelayedSender, EmulatedFabric, Shared, Window
 from repro.launch.namespaces import links
 from repro.records import kinds
 

@@ -11,8 +11,8 @@ import torch
 
 from repro.fabric.base import ANY_SOURCE, BACKGROUND, MAIN, FabricError
 from repro.fabric.real import nccl, torch_start
+from repro.fabric.real.nccl import Watchdog
 from repro.fabric.real.threads import TaskGroup
-from repro.fabric.real.watchdog import Watchdog
 from repro.testing.nccl import by_nccls_rules
 from tests.support.virtual import NETWORK
 
@@ -116,8 +116,8 @@ def test_the_watchdog_names_the_first_that_does_not_end(fabric):
 
 
 def test_who_waits_for_something_else_hears_of_it_and_who_hangs_is_ended(fabric, monkeypatch):
-    monkeypatch.setattr("repro.fabric.real.watchdog.CHECK_S", 0.0)
-    monkeypatch.setattr("repro.fabric.real.watchdog.GRACE_S", 0.0)
+    monkeypatch.setattr("repro.fabric.real.nccl.CHECK_S", 0.0)
+    monkeypatch.setattr("repro.fabric.real.nccl.GRACE_S", 0.0)
     last_words: list[str] = []
     fabric.tasks.on_fatal = lambda error: last_words.append(str(error))
     fabric.sendrecv(torch.zeros(1), 1, torch.zeros(1), 1)

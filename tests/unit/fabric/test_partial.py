@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repro.algorithms.timing import eager_forms
+from repro.algorithms.timing import partial_forms
 from repro.algorithms.timing.collective_forms import recursive_doubling
 from repro.core.errors import InputError
 from repro.fabric.collectives.activation import Activation, check_activation
@@ -171,7 +171,7 @@ def test_majority_is_half_in_expectation(size):
     active = [sum(rank.counted["active"] for rank in run(delays, "majority", seed=seed)) for seed in seeds]
     assert set(active) == set(range(1, size + 1))  # any number, from one to all: only the mean is guaranteed
     deviation = ((size**2 - 1) / 12) ** 0.5
-    expected = eager_forms.active_processes("majority", size)
+    expected = partial_forms.active_processes("majority", size)
     assert abs(statistics.fmean(active) - expected) < 4 * deviation / len(active) ** 0.5
 
 
@@ -289,14 +289,14 @@ def test_means_of_the_microbenchmark():
     """The closed forms against the mean over ranks (and initiators) written out."""
     p, skew = 7, 0.003
     waits = [[max(0, j - i) * skew for i in range(p)] for j in range(p)]
-    assert eager_forms.mean_wait_s("majority", p, skew) == pytest.approx(
+    assert partial_forms.mean_wait_s("majority", p, skew) == pytest.approx(
         statistics.fmean(wait for drawn in waits for wait in drawn)
     )
     for q in range(1, p + 1):
-        assert eager_forms.mean_wait_s("quorum", p, skew, q) == pytest.approx(statistics.fmean(waits[q - 1]))
-    assert eager_forms.mean_wait_s("allreduce", p, skew) == pytest.approx(statistics.fmean(waits[-1]))
-    assert eager_forms.mean_wait_s("solo", p, skew) == 0
-    ratio = eager_forms.mean_wait_s("allreduce", 32, skew) / eager_forms.mean_wait_s("majority", 32, skew)
+        assert partial_forms.mean_wait_s("quorum", p, skew, q) == pytest.approx(statistics.fmean(waits[q - 1]))
+    assert partial_forms.mean_wait_s("allreduce", p, skew) == pytest.approx(statistics.fmean(waits[-1]))
+    assert partial_forms.mean_wait_s("solo", p, skew) == 0
+    ratio = partial_forms.mean_wait_s("allreduce", 32, skew) / partial_forms.mean_wait_s("majority", 32, skew)
     assert ratio == pytest.approx(3 * 32 / 33)
 
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from repro.core.errors import Crashed, FaultError
-from repro.launch import launcher_output
+from repro.launch import supervise
 from repro.launch.supervise import Ranks
 from repro.rank import ends
 
@@ -49,7 +49,7 @@ a non-zero exit code. Per user-direction, the job has been aborted.
     ],
 )
 def test_what_says_why(text, words):
-    assert words in launcher_output.find_reason(text.splitlines(keepends=True))
+    assert words in supervise.find_reason(text.splitlines(keepends=True))
 
 
 def test_the_error_of_ranks_that_end_without_a_reason_of_ours_shows_the_launchers(tmp_path):
@@ -70,7 +70,7 @@ def test_the_error_of_ranks_that_end_without_a_reason_of_ours_shows_the_launcher
     ],
 )  # fmt: skip
 def test_who_was_lost_first(text, lost):
-    assert launcher_output.find_killed(text) == lost
+    assert supervise.find_killed(text) == lost
 
 
 RANK = """

@@ -7,9 +7,9 @@ import pty
 
 import pytest
 
-from repro.launch import progress, remaining
+from repro.launch import forecast, progress
+from repro.launch.forecast import Planned
 from repro.launch.progress import Progress
-from repro.launch.remaining import Planned
 
 
 class Clock:
@@ -22,7 +22,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
-    for module in (progress, remaining):
+    for module in (progress, forecast):
         monkeypatch.setattr(module, "time", clock)
     return clock
 

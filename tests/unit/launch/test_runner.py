@@ -15,9 +15,9 @@ from repro.core.errors import FaultError, InputError, NotHere, TooBusy
 from repro.experiment.expand import expand
 from repro.launch import run as running
 from repro.launch import runner
+from repro.launch.listener import Preempted
 from repro.launch.plan import Plan
 from repro.launch.pool import Pools
-from repro.launch.preempted import Preempted
 from repro.records import store
 from tests.support.cli import EXPERIMENT
 from tests.support.records import finished

@@ -12,7 +12,7 @@ from repro.core.errors import InputError
 from repro.experiment.expand import expand
 from repro.experiment.launched import launch_digest
 from repro.launch import forecast, srun
-from repro.launch.slurm import packs, resources, submit
+from repro.launch.slurm import resources, submit
 
 EXPERIMENT = "pipesgd/fig4-mnist"
 DIGITS = ["dataset.standin=always"]
@@ -145,12 +145,12 @@ def test_runs_with_the_same_resources_are_packed_up_to_a_budget(options, tmp_pat
     seconds = {"D-Sync": 50.0, "D-Sync + T": 70.0, "D-Sync + Q": 30.0, "Pipe-SGD": None,
                "Pipe-SGD + T": 10.0, "PS-Sync": 10.0}  # fmt: skip
     monkeypatch.setattr(
-        packs, "estimate_runs", lambda runs, _: [forecast.Estimate(seconds.get(run.variant, 200.0)) for run in runs]
+        resources, "estimate_runs", lambda runs, _: [forecast.Estimate(seconds.get(run.variant, 200.0)) for run in runs]
     )
     runs = planned()
-    assert [len(jobs) for _, jobs in packs.job_arrays(runs, options())] == [6, 1]
+    assert [len(jobs) for _, jobs in resources.job_arrays(runs, options())] == [6, 1]
     budget = options("pack_minutes: 2")
-    jobs = {needed.ranks: jobs for needed, jobs in packs.job_arrays(runs, budget)}
+    jobs = {needed.ranks: jobs for needed, jobs in resources.job_arrays(runs, budget)}
     assert [[run.variant for run in job] for job in jobs[4]] == [
         ["D-Sync", "D-Sync + T"],  # two minutes
         ["D-Sync + Q"],

@@ -7,12 +7,12 @@ import subprocess
 import pytest
 
 from repro import launch
+from repro.core import processes
 from repro.core.errors import InputError
 from repro.experiment import testbeds
 from repro.experiment.expand import expand
-from repro.fabric.real import srun_ranks
 from repro.launch import srun
-from repro.launch.slurm import layout, site
+from repro.launch.slurm import site
 
 EXPERIMENT = "pipesgd/fig4-mnist"
 
@@ -121,24 +121,23 @@ def test_the_ranks_environment():
         "SLURM_TASKS_PER_NODE": "2(x2),1", "REPRO_FIRST_HOST": "no.such.host.invalid",
         "SLURM_LAUNCH_NODE_IPADDR": "10.0.0.7",
     }  # fmt: skip
-    found = srun_ranks.rank_environment(given, "torch")
+    found = processes.rank_environment(given, "torch")
     assert found | {"MASTER_PORT": ""} == {
         "LOCAL_RANK": "1", "RANK": "3", "WORLD_SIZE": "5", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "10.0.0.7",
         "MASTER_PORT": "",
     }  # fmt: skip
     assert (
-        found["MASTER_PORT"]
-        != srun_ranks.rank_environment(given | {"SLURM_RESTART_COUNT": "1"}, "torch")["MASTER_PORT"]
+        found["MASTER_PORT"] != processes.rank_environment(given | {"SLURM_RESTART_COUNT": "1"}, "torch")["MASTER_PORT"]
     )
-    assert srun_ranks.rank_environment(given, "mpi") == {"LOCAL_RANK": "1"}
-    assert srun_ranks.tasks_per_node("2(x3),1") == [2, 2, 2, 1]
+    assert processes.rank_environment(given, "mpi") == {"LOCAL_RANK": "1"}
+    assert processes.tasks_per_node("2(x3),1") == [2, 2, 2, 1]
 
 
 def test_every_server_has_its_place_and_every_gpu_one_rank(options):
     found = options("gpus_per_node: 4")
-    placed = layout.node_layout(found, 12, 9)
+    placed = srun.node_layout(found, 12, 9)
     assert placed.places == (0, 0, 0, 1, 1, 1, 2, 2, 2, 2, 1, 0) and placed.per_node == 4 and placed.tasks == 12
     assert placed.hosts(["a", "b", "c"]) == "a,a,a,b,b,b,c,c,c,c,b,a"
-    assert layout.node_layout(found, 5, 4) == (5, 4, 1, 5, None)  # a single node needs no places
-    assert layout.node_layout(found, 5, 0)[:4] == (5, 0, 2, 3)  # device=cpu
-    assert layout.node_layout(options("ranks_per_node: 2"), 5)[:4] == (5, 0, 3, 2)
+    assert srun.node_layout(found, 5, 4) == (5, 4, 1, 5, None)  # a single node needs no places
+    assert srun.node_layout(found, 5, 0)[:4] == (5, 0, 2, 3)  # device=cpu
+    assert srun.node_layout(options("ranks_per_node: 2"), 5)[:4] == (5, 0, 3, 2)

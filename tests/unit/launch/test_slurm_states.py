@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from repro.launch.slurm import client, record, status, submit
+from repro.launch.slurm import client, status, submit
 from repro.records.events import line_of
 from tests.reports.data.summaries import make
 from tests.support.records import write_summary
@@ -24,9 +24,9 @@ def submitted(tmp_path, monkeypatch):
     def submit(names, events, **array):
         listed = [{"path": f"p/e/{name}", "label": name, "key": name, "metric": "top1", **array} for name in names]
         array = {"job": "7", "script": "job.sbatch", "ranks": 2, "nodes": 1, "partition": None, "runs": listed}
-        folder = record.submissions_root() / "20260101-000000-p-e"
+        folder = status.submissions_root() / "20260101-000000-p-e"
         folder.mkdir(parents=True)
-        record.write_submission(
+        status.write_submission(
             folder, {"experiment": "p/e", "submitted_at": "2026-01-01T00:00:00+00:00", "arrays": [array]}
         )
         for name in names:

@@ -20,7 +20,7 @@ from repro.answers.ranking.candidates import read_candidates
 from repro.answers.ranking.setting import Setting
 from repro.core.errors import FaultError, InputError
 from repro.experiment import config, files, testbeds
-from repro.launch.namespaces import network, private, sweep
+from repro.launch.namespaces import links, network, private
 from repro.rank import factory
 from repro.training.device_times import block_flops, block_seconds, compute_seconds
 from tests.support import forms
@@ -114,7 +114,7 @@ def test_down_signals_no_process_but_the_keeper(runtime, monkeypatch):
     other = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
         kept = network.runtime_folder() / network.KEPT
-        state = {"id": "0" * 32, "keeper": other.pid, "keeper_started": sweep.start_ticks(other.pid) - 1}
+        state = {"id": "0" * 32, "keeper": other.pid, "keeper_started": links.start_ticks(other.pid) - 1}
         kept.write_text(json.dumps(state))
         with open(kept) as file:
             fcntl.flock(file, fcntl.LOCK_EX)

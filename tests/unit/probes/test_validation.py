@@ -11,7 +11,7 @@ from repro.core.errors import InputError
 from repro.experiment import config as configs
 from repro.fabric.costs import Costs
 from repro.probes import validation
-from repro.probes.shared import network
+from repro.probes.shared import fabric_model
 from repro.probes.shared.computation import Compute
 from repro.probes.shared.synthetic import Workload
 from repro.probes.shared.twin import Measured
@@ -70,7 +70,7 @@ def test_computation_beside_communication_is_stretched():
 def test_alpha_depends_on_the_size():
     """The slope comes from long messages, as with a handshake above a size limit."""
     alpha = {1024: 1e-4, 65536: 1e-4, 262144: 9e-4, 4194304: 9e-4, 10485760: 9e-4}
-    fitted = network.fit_network([(n, 4 * (a + 8e-9 * n)) for n, a in alpha.items()], messages=4)
+    fitted = fabric_model.fit_network([(n, 4 * (a + 8e-9 * n)) for n, a in alpha.items()], messages=4)
     assert fitted.beta == pytest.approx(8e-9, rel=1e-3) and fitted.alpha == pytest.approx(1e-4, rel=1e-2)
     assert fitted.latency(262144) == pytest.approx(9e-4, rel=1e-2)
     assert fitted.latency(65536) == pytest.approx(1e-4, rel=1e-1)
@@ -93,7 +93,7 @@ def test_a_librarys_network_is_fitted_to_its_own_call(blocking):
         def wait(self):
             pass
 
-    fitted = network.fit_native(Fabric(), [1 << 20, 1 << 21, 1 << 22], 1, blocking)
+    fitted = fabric_model.fit_native(Fabric(), [1 << 20, 1 << 21, 1 << 22], 1, blocking)
     assert fitted.network.beta == pytest.approx(1e-8 if blocking else 3e-8)
     horovod = strategies.load_strategy("horovod")
     assert validation.network_of(horovod(horovod.Options())) == validation.BLOCKING

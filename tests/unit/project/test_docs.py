@@ -13,7 +13,7 @@ import nbformat
 import pytest
 import torch
 
-from repro.cli import gpu_hours, workloads
+from repro.cli import workloads
 from repro.cli.main import build_parser, config_folder
 from repro.core import config_folders
 from repro.core.registry import PLUGINS
@@ -222,11 +222,11 @@ def test_steps_on_a_gpu_count_apart_from_trainings():
 def test_gpu_hours_follow_the_work():
     chosen = ["model=lstm_ucf101", "dataset=ucf101", "testbed=virtual", "batch=16", "workers=2"]
     once, twice = (
-        gpu_hours.estimate_gpu_hours(config.compose("pipesgd/fig4-mnist", [*chosen, f"epochs={epochs}"]))
+        workloads.estimate_gpu_hours(config.compose("pipesgd/fig4-mnist", [*chosen, f"epochs={epochs}"]))
         for epochs in (1, 2)
     )
     assert once > 0 and twice == pytest.approx(2 * once)
-    assert [gpu_hours.format_hours(hours) for hours in (0.002, 0.149, 3.12, 59.6)] == ["< 0.1", "0.1", "3.1", "60"]
+    assert [workloads.format_hours(hours) for hours in (0.002, 0.149, 3.12, 59.6)] == ["< 0.1", "0.1", "3.1", "60"]
 
 
 def test_the_picture_shows_every_room():

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from repro.cli import doctor
+from repro.cli import machine
 from tests.support.waiting import LIMIT_S
 
 PROJECT = Path(__file__).resolve().parents[3]
@@ -254,7 +254,7 @@ def test_what_an_interrupted_pip_left_is_seen(tmp_path):
 
 
 def test_doctor_rows():
-    rows = {row["name"]: row for row in doctor.check_machine()}
+    rows = {row["name"]: row for row in machine.check_machine()}
     for row in rows.values():
         assert set(row) == {"name", "ok", "detail", "hint"} and row["detail"] and "\n" not in row["detail"]
         assert bool(row["hint"]) == (not row["ok"]), row
@@ -263,15 +263,15 @@ def test_doctor_rows():
 
 
 def test_doctor_says_how_to_get_optional_software(monkeypatch):
-    monkeypatch.setattr(doctor.shutil, "which", lambda *_, **__: None)
-    monkeypatch.setattr(doctor, "_installed", lambda package: "")
-    for row in (doctor._slurm(), doctor._horovod(), doctor._nccl({}), doctor._mps()):
+    monkeypatch.setattr(machine.shutil, "which", lambda *_, **__: None)
+    monkeypatch.setattr(machine, "_installed", lambda package: "")
+    for row in (machine._slurm(), machine._horovod(), machine._nccl({}), machine._mps()):
         assert row["ok"] and row["detail"].startswith("none") and ";" in row["detail"], row
 
 
 def test_doctor_sees_two_mpis_that_do_not_fit(monkeypatch):
-    monkeypatch.setattr(doctor, "_version", lambda path: "mpirun (Open MPI) 9.9.9")
-    monkeypatch.setattr(doctor, "mpirun_path", lambda: "/opt/mpirun")
-    row = doctor._mpi4py({"mpi4py": "4.1", "library": "Open MPI v4.1.4", "multiple": True})
+    monkeypatch.setattr(machine, "_version", lambda path: "mpirun (Open MPI) 9.9.9")
+    monkeypatch.setattr(machine, "mpirun_path", lambda: "/opt/mpirun")
+    row = machine._mpi4py({"mpi4py": "4.1", "library": "Open MPI v4.1.4", "multiple": True})
     assert not row["ok"] and "/opt/mpirun is 9.9.9" in row["detail"]
-    assert not doctor._mpi4py({"error": "cannot load MPI library"})["ok"]
+    assert not machine._mpi4py({"error": "cannot load MPI library"})["ok"]

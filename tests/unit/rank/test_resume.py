@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from repro.core.errors import FaultError
-from repro.rank.resume import log_gap
+from repro.rank.checkpointer import log_gap
 from repro.rank.step_log import StepLog
 from repro.training.stops import TrainingPlan
 from tests.support.virtual_runs import killed, run

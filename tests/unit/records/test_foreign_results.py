@@ -16,7 +16,7 @@ from repro.core.atomic import write_atomically
 from repro.core.errors import InputError
 from repro.experiment import files
 from repro.launch import runner
-from repro.launch.slurm import record
+from repro.launch.slurm import status
 from repro.rank.checkpoints import Checkpoints
 from repro.records import store
 from repro.records.events import EventLog, cut_back, read_events
@@ -81,7 +81,7 @@ WRITERS = {
     "config.yaml.tmp": lambda folder: files.write_yaml(folder / "config.yaml", {}),
     "summary.json.tmp": lambda folder: write_summary(folder, SUMMARY),
     "run.lock": lambda folder: locks.take_lock(folder / "run.lock"),
-    "submission.json.tmp": lambda folder: record.write_submission(folder, {}),
+    "submission.json.tmp": lambda folder: status.write_submission(folder, {}),
     "page.md.tmp": lambda folder: writing.write_text(folder / "page.md", "text"),
     "cut": lambda folder: cut_back(folder / "cut"),
 }

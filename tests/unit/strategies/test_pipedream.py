@@ -10,8 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from repro.algorithms.pipeline.memory import count_saved
-from repro.algorithms.pipeline.shapes import output_shapes
+from repro.algorithms.pipeline.shapes import count_saved, output_shapes
 from repro.core.errors import InputError
 from repro.data.minibatches import Batches
 from repro.testing import small

@@ -17,12 +17,12 @@ from repro.data import base
 from repro.data.base import Split
 from repro.data.readers.text import IGNORED
 from repro.rank.evaluator import Evaluator
-from repro.training import losses
+from repro.training import optimizers
 from repro.training.evaluation import meteor as caption_scores
 from repro.training.evaluation import metrics
 from repro.training.evaluation.evaluate import Sharing, evaluate_training, evaluate_weights, weights_digest
 from repro.training.evaluation.meteor import corpus_meteor
-from repro.training.losses import mean_squared_error
+from repro.training.optimizers import mean_squared_error
 from tests.support.probes import check, composed
 
 # --- METEOR of captions: the library's score without synonyms, and decoded captions
@@ -130,7 +130,7 @@ def test_modules_have_the_task_and_kind_of_their_splits():
         shapes = data.load_shapes(name)
         assert (shapes.task, shapes.kind) == (data.task_of(name), data.input_kind(name))
         loss = mean_squared_error if shapes.task == "regression" else functional.cross_entropy
-        assert losses.loss_of(shapes.task) is loss
+        assert optimizers.loss_of(shapes.task) is loss
 
 
 def test_top1_and_top5():

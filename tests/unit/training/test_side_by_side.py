@@ -18,10 +18,10 @@ from repro.data import base
 from repro.experiment.optimizer import Optimizer
 from repro.testing import real, small
 from repro.training import compute, side_by_side
-from repro.training.captured import CapturedPasses
 from repro.training.device_times import BlockSeconds
 from repro.training.evaluation.evaluate import evaluate_weights
 from repro.training.model_shard import ModelShard
+from repro.training.side_by_side import CapturedPasses
 from tests.support.normalised import with_statistics
 
 VIRTUAL = [name for name in strategies.REGISTRY.usable() if real.needed_library(name) is None]

@@ -76,9 +76,9 @@ class Strategy(ABC):
         return True
 
     @classmethod
-    def parse(cls, given: Mapping[str, Any]) -> Any:
+    def parse(cls, values: Mapping[str, Any]) -> Any:
         """The options from a mapping; InputError naming an unknown one and the valid ones."""
-        return registry.parse_options("strategy", cls.name, cls.Options, given, "strategy")
+        return registry.parse_options("strategy", cls.name, cls.Options, values, "strategy")
 
     @classmethod
     def check(cls, options: Any, run: RunFacts) -> None:

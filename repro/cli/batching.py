@@ -35,7 +35,7 @@ def cmd_batches(args: argparse.Namespace) -> None:
     from repro.experiment import limits
 
     profile = read_pulls(args.profile)
-    limits.check(f"{args.profile}: layers", len(profile.transfer_s), limits.LAYERS)
+    limits.check_limit(f"{args.profile}: layers", len(profile.transfer_s), limits.LAYERS)
     batches = decide_batches(profile, args.mode)
     if args.json:
         print(json.dumps(batches_json(profile, args.mode, batches), indent=1))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from repro.cli.options import as_json, draws_argument, experiment_arguments
 from repro.core.errors import TooBusy, some_of
 from repro.core.terminal import one_line, style_text
-from repro.experiment.run import Run, states
+from repro.experiment.run import Run, run_states
 from repro.launch.forecast import Estimate, total_duration
 from repro.launch.progress import format_duration
 from repro.records.catalogue import Found
@@ -40,7 +40,7 @@ def plan_runs(runs: Sequence[Run], finished: Sequence[Found], each: Sequence[Est
     """The plan of each run. each: its estimate."""
     return [
         Plan(run, HERE if run.finished and not force else PUBLISHED if state == "done" else state, estimate)
-        for run, state, estimate in zip(runs, states(runs, finished), each, strict=True)
+        for run, state, estimate in zip(runs, run_states(runs, finished), each, strict=True)
     ]
 
 
@@ -117,7 +117,7 @@ def add_commands(commands: Any) -> None:
 
 
 def cmd_show(args: argparse.Namespace) -> None:
-    from repro.experiment.run import total
+    from repro.experiment.run import add_standings
     from repro.launch.show import show
 
     shown = show(args.experiment, *args.overrides, scale=args.scale, draws=abs(args.draws))
@@ -130,7 +130,7 @@ def cmd_show(args: argparse.Namespace) -> None:
         for experiment in shown:
             print(f"{experiment.experiment:{width}}  {len(experiment.runs):4} runs: {experiment.standing}")
     if not args.json:
-        every = total(experiment.standing for experiment in shown)
+        every = add_standings(experiment.standing for experiment in shown)
         print(f"\n{args.experiment} at scale {args.scale}: {every}" if len(shown) > 1 else "")
         more = "" if args.config else f" · repro show {args.experiment} --config"
         print(f"next: repro run {args.experiment}{more}")
@@ -228,7 +228,7 @@ def show_ending(records: Sequence[Record], runs: Sequence[Run]) -> None:
 def ending_table(trained: Sequence[Record], named: Mapping[str, str]) -> str:
     """The table of `show_ending`. trained: records of trainings; named: run -> experiment."""
     from repro.core.paths import reference_root
-    from repro.experiment.quoted import quoted
+    from repro.experiment.quoted import quoted_numbers
     from repro.records import catalogue, comparison  # imports pandas
     from repro.records.tables import build_table
 
@@ -245,7 +245,7 @@ def ending_table(trained: Sequence[Record], named: Mapping[str, str]) -> str:
     runs = build_table("runs", [*here, *committed])
     mine, theirs = (runs[runs["origin"] == origin] for origin in (catalogue.WORKSPACE, catalogue.REFERENCE))
     mine_named = zip(mine["paper"], mine["experiment"], mine["model"], mine["dataset"], strict=True)
-    printed = {place: quoted(named[each.run]) for place, each in zip(mine_named, trained, strict=True)}
+    printed = {place: quoted_numbers(named[each.run]) for place, each in zip(mine_named, trained, strict=True)}
     return comparison.of(comparison.ending(mine, theirs, printed))
 
 

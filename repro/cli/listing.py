@@ -136,7 +136,7 @@ def count_experiments(what: str | None = None) -> Mapping[str, int]:
 
 def describe_experiments(paper: str) -> dict[str, tuple[str, papers.Entry | None]]:
     """The experiments of a paper in its order, each with its title and its entry in the paper's file."""
-    entries = {f"{paper}/{entry.experiment}": entry for entry in papers.entries(paper)}
+    entries = {f"{paper}/{entry.experiment}": entry for entry in papers.read_entries(paper)}
     return {
         name: (title, entries.get(name)) for name, title in config.read_titles(config.experiment_names(paper)).items()
     }

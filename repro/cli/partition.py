@@ -52,7 +52,7 @@ def cmd_profile(args: argparse.Namespace) -> None:
     from repro.algorithms.pipeline.layers import as_text
     from repro.experiment import limits
 
-    limits.check("--threads", args.threads, limits.THREADS)
+    limits.check_limit("--threads", args.threads, limits.THREADS)
     options = group_overrides(args.overrides, "model", "dataset")
 
     import torch
@@ -88,7 +88,7 @@ def cmd_partition(args: argparse.Namespace) -> None:
 
 def group_overrides(overrides: list[str], *groups: str) -> dict[str, dict[str, Any]]:
     """Split overrides into options by group (`model` ...), read as `repro run` reads them; InputError for others."""
-    from repro.experiment.compose import unreadable, value_of
+    from repro.experiment.compose import unreadable_override, value_of
 
     options: dict[str, dict[str, Any]] = {group: {} for group in groups}
     valid = " or ".join(f"{group}.OPTION=value" for group in groups)
@@ -98,7 +98,7 @@ def group_overrides(overrides: list[str], *groups: str) -> dict[str, dict[str, A
         if not equals or group not in options or not option:
             raise InputError(f"override '{override}': must be {valid}")
         if (read := value_of(override)) is None:
-            raise unreadable(override)
+            raise unreadable_override(override)
         options[group][option] = read[1]
     return options
 

@@ -64,9 +64,9 @@ def make_plan(args: argparse.Namespace) -> Plan:
     except InputError:
         raise InputError(f"config {args.config}: must be the replicas of each stage, as in 2-1-1") from None
     stages = len(replicas)
-    limits.check("ranks", sum(replicas), limits.RANKS)
+    limits.check_limit("ranks", sum(replicas), limits.RANKS)
     units = args.minibatches * stages * (args.forward + args.backward)
-    limits.check("units of computation (minibatches x stages x units of both passes)", units, limits.UNITS)
+    limits.check_limit("units of computation (minibatches x stages x units of both passes)", units, limits.UNITS)
     placed = make_layout(args.config, range(1, stages), stages)
     if args.schedule != "1f1b":
         if wrong := next((name for name in ONLY_1F1B if getattr(args, name) is not None), None):

@@ -116,13 +116,13 @@ def checked_entries(kind: type[T], values: Any, where: object) -> list[T]:
 def check_value(kind: type[BaseModel], path: str, value: Any) -> None:
     """InputError for a value that the type of a model's entry `a.b` does not allow; unknown paths are not checked."""
     *steps, last = path.split(".")
-    of: Any = kind
+    part: Any = kind
     for step in steps:
-        of = entry.annotation if (entry := getattr(of, "model_fields", {}).get(step)) else None
-    if entry := getattr(of, "model_fields", {}).get(last):
+        part = entry.annotation if (entry := getattr(part, "model_fields", {}).get(step)) else None
+    if entry := getattr(part, "model_fields", {}).get(last):
         annotated: Any = Annotated[entry.annotation, entry]
         try:
-            TypeAdapter(annotated).validate_python(value, strict=of.model_config.get("strict"))
+            TypeAdapter(annotated).validate_python(value, strict=part.model_config.get("strict"))
         except ValidationError as error:
             raise InputError(error_line(error, path)) from None
 

@@ -39,7 +39,7 @@ class Registry:
     kind     name of the kind in messages
     base     "module:Class": each plugin is a subclass whose `name` is NAME; None: a plugin is a module
     besides  further valid names
-    own      module that wraps a user's class, function or file as a plugin; None: not supported
+    adapter  module that wraps a user's class, function or file as a plugin; None: not supported
     """
 
     kind: str
@@ -47,7 +47,7 @@ class Registry:
     group: str
     base: str | None = None
     besides: tuple[str, ...] = ()
-    own: str | None = None
+    adapter: str | None = None
 
     def own_modules(self) -> dict[str, str]:
         """name -> module of the project's plugins, without importing them or their package."""
@@ -67,19 +67,19 @@ class Registry:
 
     def takes(self, name: str) -> bool:
         """Whether a name is a file or `module:NAME` of a user's plugin."""
-        supported = self.own is not None or (self.base is not None and not name.endswith(own_code.DATA))
+        supported = self.adapter is not None or (self.base is not None and not name.endswith(own_code.DATA))
         return supported and own_code.is_place(name) and name not in self._registered()
 
     def modules(self, name: str) -> list[str]:
         """The modules of a plugin's code: its own, and the one that wraps it. InputError as `module_of`."""
         place = self._place(name)
-        return [self.module_of(name), *([self.own] if self.own and own_code.is_place(place) else [])]
+        return [self.module_of(name), *([self.adapter] if self.adapter and own_code.is_place(place) else [])]
 
     def module_of(self, name: str) -> str:
         """The module of a plugin; InputError with the valid names for an unknown one."""
         place = self._place(name)
         if place.endswith(own_code.DATA):
-            return not_none(self.own)
+            return not_none(self.adapter)
         return own_code.module_of(place) if self.takes(name) else place.partition(":")[0]
 
     def _place(self, name: str) -> str:
@@ -92,10 +92,10 @@ class Registry:
         """The plugin's class or module; InputError naming file and line if it cannot be imported."""
         place = self._place(name)
         try:
-            if self.own and own_code.is_place(place):
+            if self.adapter and own_code.is_place(place):
                 if not self.takes(name):
                     own_code.admit_plugin(place)  # registered by an installed package
-                return importlib.import_module(self.own).adapt_module(name, own_code.load_plugin(place))
+                return importlib.import_module(self.adapter).adapt_module(name, own_code.load_plugin(place))
             if self.takes(name):
                 return self._own_class(own_code.load_plugin(place), name)
             module = importlib.import_module(place.partition(":")[0])
@@ -187,8 +187,8 @@ def import_failure(error: BaseException) -> str:
 # configuration group -> its plugins
 PLUGINS = {
     "strategy": Registry("strategy", "repro.strategies", "repro.strategies", "repro.strategies.base:Strategy"),
-    "model": Registry("model", "repro.models", "repro.models", own="repro.models._blocks"),
-    "dataset": Registry("data set", "repro.data.sets", "repro.datasets", own="repro.data.sets._own"),
+    "model": Registry("model", "repro.models", "repro.models", adapter="repro.models._blocks"),
+    "dataset": Registry("data set", "repro.data.sets", "repro.datasets", adapter="repro.data.sets._own"),
     "imbalance": Registry(
         "imbalance", "repro.algorithms.imbalance", "repro.imbalances", "repro.algorithms.imbalance.base:Imbalance"
     ),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 
-def wilson(share: float, of: int, z: float) -> float:
-    """The end of Wilson's score interval z standard errors above a share of `of` cases (below, if z is negative).
+def wilson_bound(share: float, cases: int, z: float) -> float:
+    """The end of Wilson's score interval z standard errors above a share of so many cases (below, if z is negative).
 
     The interval has a width even for a share of 0 or 1.
     """
-    half = z * math.sqrt(share * (1 - share) / of + z**2 / (4 * of**2))
-    return (share + z**2 / (2 * of) + half) / (1 + z**2 / of)
+    half = z * math.sqrt(share * (1 - share) / cases + z**2 / (4 * cases**2))
+    return (share + z**2 / (2 * cases) + half) / (1 + z**2 / cases)

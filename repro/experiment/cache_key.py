@@ -31,20 +31,26 @@ LEFT_OUT = (
 )
 
 
-def fingerprint(roots: Sequence[str]) -> str:
-    """The SHA-256, in hexadecimal, of the code of `modules(roots)`.
+def code_fingerprint(roots: Sequence[str]) -> str:
+    """The SHA-256, in hexadecimal, of the code of `imported_modules(roots)`.
 
     Comments, docstrings and layout do not count, nor the path of a module: moving a module changes no key.
     """
-    return _digest(modules(roots))
+    return _digest(imported_modules(roots))
 
 
 def users_code(plugins: Mapping[str, str]) -> dict[str, str]:
     """Group -> eight digits of the hash of the user's own files, outside of packages, that a plugin consists of; for
     the plugins of which some are. plugins: group -> name."""
-    found = {group: PLUGINS[group].modules(name) for group, name in plugins.items() if PLUGINS[group].takes(name)}
-    own = {group: [root for root in roots if _is_users(root)] for group, roots in found.items()}
-    return {group: _digest([*filter(_is_users, modules(roots, ()))])[:8] for group, roots in own.items() if roots}
+    roots_by_group = {
+        group: PLUGINS[group].modules(name) for group, name in plugins.items() if PLUGINS[group].takes(name)
+    }
+    users_roots = {group: [root for root in roots if _is_users(root)] for group, roots in roots_by_group.items()}
+    return {
+        group: _digest([*filter(_is_users, imported_modules(roots, ()))])[:8]
+        for group, roots in users_roots.items()
+        if roots
+    }
 
 
 def _is_users(name: str) -> bool:
@@ -57,7 +63,7 @@ def _digest(names: Sequence[str]) -> str:
     return hashlib.sha256("\n".join(digests).encode()).hexdigest()
 
 
-def modules(roots: Sequence[str], packages: Sequence[str] = PROJECT_PACKAGES) -> list[str]:
+def imported_modules(roots: Sequence[str], packages: Sequence[str] = PROJECT_PACKAGES) -> list[str]:
     """The roots and the project modules that they import, transitively, outside of LEFT_OUT; sorted.
 
     Imports inside functions count. Imports under `if TYPE_CHECKING` do not, nor parent packages: `import a.b as c`

@@ -51,11 +51,11 @@ class Composer:
 
     def __init__(self, experiment: str, scale: str | None = None):
         self.first = [f"experiment={experiment}"]
-        own = own_file(experiment)
-        self._parts = parts_of(own)
+        file = own_file(experiment)
+        self._parts = parts_of(file)
         # groups of which the experiment's file itself has a configuration, with its name
-        self._named = {group for group in GROUPS if isinstance(own.get(group), dict) and "name" in own[group]}
-        self._scale, self._scales = scale, own.get("scales", {})
+        self._named = {group for group in GROUPS if isinstance(file.get(group), dict) and "name" in file[group]}
+        self._scale, self._scales = scale, file.get("scales", {})
         if scale:
             if not self._scales:
                 where = f"{place_of('experiment', experiment)}: {experiment}"
@@ -86,11 +86,11 @@ class Composer:
         if self._scale is None:
             return "custom"
         keys = {key_of(override) for override in (*overrides, "seeds=1", "seed=0")}
-        own, full = (
+        chosen_here, full = (
             {override for override in self._scales.get(scale, ()) if key_of(override) not in keys}
             for scale in (self._scale, FULL)
         )
-        return FULL if FULL in self._scales and own == full else self._scale
+        return FULL if FULL in self._scales and chosen_here == full else self._scale
 
     def _compose(self, parts: Sequence[Sequence[str]]) -> dict[str, Any]:
         """parts: overrides in the order of their priority, the highest last."""
@@ -105,7 +105,9 @@ class Composer:
             if changes := [each for each in values if _is_later(each)]:
                 later = OmegaConf.to_container(_set(OmegaConf.create(later), changes))
             merged = _set(merged, [each for each in values if not _is_later(each)])
-            return interpolation.resolve(merged) | later  # whose interpolations are resolved where they are applied
+            return (
+                interpolation.resolve_values(merged) | later
+            )  # whose interpolations are resolved where they are applied
         except FAULTS as error:
             raise self._one_line(error, parts) from None
 
@@ -144,7 +146,7 @@ class Composer:
             for path in sorted(path for folder in config_folders.config_folders() for path in folder.rglob("*.yaml")):
                 user_files.read_yaml(path)  # raises InputError for the unreadable file
         if isinstance(error, OverrideParseException) and any(words in text for words in UNQUOTED):
-            return unreadable(error.override)
+            return unreadable_override(error.override)
         if isinstance(error, RecursionError):
             return InputError("configuration: brackets are nested too deeply")
         return InputError(f"configuration: {text}")
@@ -175,7 +177,7 @@ def value_of(override: str) -> tuple[str, Any] | None:
     return None if key in GROUPS or other else (key, value)
 
 
-def unreadable(override: str) -> InputError:
+def unreadable_override(override: str) -> InputError:
     """An InputError for an override whose value Hydra's grammar does not allow."""
     return InputError(
         f"override '{override}': its value cannot be read; a text with non-ASCII letters, or with a sign such as =, "

@@ -30,7 +30,7 @@ def experiment_names(pattern: str | None = None, scale: str | None = None) -> li
     """
     if is_file(pattern):
         return names_in(Path(str(pattern)))
-    names = sorted(group_names("experiment"), key=papers.place)
+    names = sorted(group_names("experiment"), key=papers.experiment_order)
     if pattern is None:
         return names
     matching = [name for name in names if name == pattern or name.startswith(pattern.rstrip("/") + "/")]
@@ -79,7 +79,7 @@ def is_in_job(choices: Sequence[Choice], factors: Mapping[str, Any], testbed: st
 
 def read_titles(experiments: Iterable[str]) -> dict[str, str]:
     """The experiments' one-line titles, read without Hydra; a warning for each file that cannot be read."""
-    return {name: own.get("title", "") for name, own in own_files(experiments).items()}
+    return {name: entries.get("title", "") for name, entries in own_files(experiments).items()}
 
 
 def compose(experiment: str, overrides: Sequence[str] = (), scale: str | None = None) -> dict[str, Any]:
@@ -126,7 +126,7 @@ def compose_experiment(
     first = check_fields(Axes, resolved)
     many = len(swept.get("seeds", ())) or first.seeds
     shown = f"{len(every)} variants x {len(testbeds)} testbeds x {many:,} seeds"
-    limits.check(f"{experiment}: runs ({shown})", len(every) * len(testbeds) * many, limits.RUNS)
+    limits.check_limit(f"{experiment}: runs ({shown})", len(every) * len(testbeds) * many, limits.RUNS)
     seeds = grid.choose_seeds(swept, first.seed, first.seeds)
     return Composed(composer, plain, resolved, every, testbeds, seeds)
 
@@ -151,9 +151,9 @@ def read_axes(resolved: dict[str, Any], overrides: Sequence[str]) -> tuple[list[
     which keep the experiment's overrides for them.
     """
     plain, swept = grid.split_overrides(overrides)
-    own = check_fields(Axes, resolved)
-    testbeds = own.testbeds
-    one = [own.testbed.name] if any(override.startswith("testbed=") for override in plain) else []
-    if chosen := swept.get("testbed", one):
+    axes = check_fields(Axes, resolved)
+    testbeds = axes.testbeds
+    named = [axes.testbed.name] if any(override.startswith("testbed=") for override in plain) else []
+    if chosen := swept.get("testbed", named):
         testbeds = {name: testbeds.get(name, []) for name in chosen}
     return grid.list_variants(resolved, overrides), testbeds

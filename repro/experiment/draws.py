@@ -29,61 +29,61 @@ def inputs_of(config: RunConfig) -> dict[str, Input]:
     testbed = getattr(config.testbed, "inputs", {})
     inputs.check_inputs(testbed, f"testbed {config.testbed.name}")
     inputs.check_inputs(config.inputs, f"{config.paper}/{config.experiment}")
-    return {name: _on_testbed(one) for name, one in testbed.items()} | dict(config.inputs)
+    return {name: _on_testbed(entry) for name, entry in testbed.items()} | dict(config.inputs)
 
 
-def _on_testbed(one: Input) -> Input:
+def _on_testbed(entry: Input) -> Input:
     choices = [
         choice.model_copy(update={"sets": {TESTBED + path: value for path, value in choice.sets.items()}})
-        for choice in one.choices
+        for choice in entry.choices
     ]
-    entries = {TESTBED + path: range_ for path, range_ in one.entries.items()}
-    return one.model_copy(update={"entries": entries, "choices": choices})
+    entries = {TESTBED + path: range_ for path, range_ in entry.entries.items()}
+    return entry.model_copy(update={"entries": entries, "choices": choices})
 
 
-def check(config: RunConfig) -> None:
+def check_draws(config: RunConfig) -> None:
     """InputError if a run has nothing to draw, or if a hypothesis makes an invalid configuration."""
     where = f"{config.paper}/{config.experiment} on {config.testbed.name}"
     if not config.simulated:
         raise NotHere(f"--draws: {where} is {config.testbed.kind}; only simulated testbeds have inputs to draw")
-    if not (own := inputs_of(config)):
+    if not (assumed := inputs_of(config)):
         raise NotHere(f"--draws: {where} has no inputs; must have `inputs:` with distributions and sources")
-    for name, one in own.items():
-        for choice in one.choices:
+    for name, entry in assumed.items():
+        for choice in entry.choices:
             try:
-                changed(config, dict(choice.sets))
+                change_entries(config, dict(choice.sets))
             except InputError as error:
                 raise InputError(f"{where}: input {name}: {error}") from None
 
 
-def described(config: RunConfig) -> dict[str, Any]:
+def describe_inputs(config: RunConfig) -> dict[str, Any]:
     """The distributions as plain data, without sources: a part of the key of a sweep."""
     return {
-        name: one.model_dump(mode="json", exclude={"source", "printed"})
-        for name, one in sorted(inputs_of(config).items())
+        name: entry.model_dump(mode="json", exclude={"source", "printed"})
+        for name, entry in sorted(inputs_of(config).items())
     }
 
 
-def values(config: RunConfig, draws: int) -> list[dict[str, dict[str, Any]]]:
+def draw_entries(config: RunConfig, draws: int) -> list[dict[str, dict[str, Any]]]:
     """For each draw: input -> the entries that it sets, without inputs of costs that the run does not have.
 
     Hypotheses are drawn first, because ranges of shares are relative to the values that they set.
     """
-    own, plain = inputs_of(config), config.plain()
-    quantiles = {name: inputs.quantiles(name, draws) for name in own}
-    order = sorted(own, key=lambda name: not own[name].choices)
+    assumed, plain = inputs_of(config), config.plain()
+    quantiles = {name: inputs.draw_quantiles(name, draws) for name in assumed}
+    order = sorted(assumed, key=lambda name: not assumed[name].choices)
     sets = []
     for draw in range(draws):
         configured, drawn = plain, {}
         for name in order:
-            drawn[name] = own[name].drawn(float(quantiles[name][draw]), configured)
-            if own[name].choices:
+            drawn[name] = assumed[name].drawn(float(quantiles[name][draw]), configured)
+            if assumed[name].choices:
                 configured = with_entries(configured, drawn[name])
-        sets.append({name: drawn[name] for name in own if drawn[name]})
+        sets.append({name: drawn[name] for name in assumed if drawn[name]})
     return sets
 
 
-def changed(config: RunConfig, entries: dict[str, Any]) -> RunConfig:
+def change_entries(config: RunConfig, entries: dict[str, Any]) -> RunConfig:
     """The configuration with these entries, without arithmetic; InputError for an unknown entry."""
     plain = config.plain() | {"draws": 0, "inputs": {}, "numerics": {}, "device": "auto"}
     plain["testbed"] = plain["testbed"] | {"arithmetic": "none", "inputs": {}}
@@ -106,20 +106,20 @@ def with_entries(plain: dict[str, Any], entries: Mapping[str, Any]) -> dict[str,
     return plain
 
 
-def cut(config: RunConfig, per_epoch: int) -> RunConfig:
+def cut_training(config: RunConfig, per_epoch: int) -> RunConfig:
     """The configuration of a training's first ITERATIONS iterations; per_epoch: iterations of an epoch."""
     longest = ITERATIONS / per_epoch
     if config.program != TRAIN or config.epochs <= longest:
         return config
     ends = {"epochs": longest, "eval_every": longest, "checkpoint_every": longest}
-    return config.model_copy(update=ends | {"strategy": warm(config.strategy)})
+    return config.model_copy(update=ends | {"strategy": skip_warmup(config.strategy)})
 
 
-def warm(strategy: Plugin) -> Plugin:
+def skip_warmup(strategy: Plugin) -> Plugin:
     """A strategy without warm-up: its options warmup_* at their defaults. A short training would be mostly warm-up."""
     options = strategy.options
     if not is_dataclass(options) or isinstance(options, type):
         return strategy
     defaults = PLUGINS["strategy"].defaults(strategy.name)
-    own = {field.name for field in fields(options) if field.name.startswith("warmup_")}
-    return replace(strategy, options=replace(options, **{name: defaults[name] for name in own & defaults.keys()}))
+    warmups = {field.name for field in fields(options) if field.name.startswith("warmup_")}
+    return replace(strategy, options=replace(options, **{name: defaults[name] for name in warmups & defaults.keys()}))

@@ -11,18 +11,18 @@ from repro.core.registry import PLUGINS, TRAIN
 from repro.experiment import config as configs
 from repro.experiment import draws, grid
 from repro.experiment.compose import Composer
-from repro.experiment.needs import settled, uses_gpu
+from repro.experiment.needs import settle_testbed, uses_gpu
 from repro.experiment.run import Run
 from repro.experiment.schema import RunConfig
 from repro.experiment.testbeds import Modelled
-from repro.experiment.validate import check
+from repro.experiment.validate import check_config
 from repro.records import variants
 from repro.records.configured import minor_paths
 
 PROFILER = "profiler"  # the program of the run that `profile_steps` adds
 
 
-def expand(
+def expand_runs(
     experiment: str,
     overrides: Sequence[str] = (),
     scale: str | None = None,
@@ -55,7 +55,7 @@ def expand(
             first = first or point
             runs += point.sweep(composed.seeds[0], number_of_draws) if number_of_draws else point.runs(composed.seeds)
     if number_of_draws and first and not runs:
-        draws.check(first.config)  # raises the reason
+        draws.check_draws(first.config)  # raises the reason
     _check_profiles(runs)
     return runs
 
@@ -85,9 +85,9 @@ class Point:
         ours = [change for change in (*variant.overrides, *conditions) if change.partition("=")[0] not in keys]
         ours = [f"testbed={testbed}", *ours]
         labels = {"variant": variant.label, "factors": variant.factors, "scale": composer.size([*ours, *by_user])}
-        config = settled(check_fields(RunConfig, composer.compose(by_user, ours) | labels))
-        ranks = check(config)
-        differing = changed(config, [*variant.overrides, *conditions, *variant.swept], plain, composer)
+        config = settle_testbed(check_fields(RunConfig, composer.compose(by_user, ours) | labels))
+        ranks = check_config(config)
+        differing = changed_paths(config, [*variant.overrides, *conditions, *variant.swept], plain, composer)
         minor = [*minor_paths({group: getattr(config, group).roles() for group in PLUGINS})]
         return cls(experiment, config.model_copy(update={"changed": differing, "minor": minor}), ranks)
 
@@ -104,18 +104,18 @@ class Point:
             return
         if uses_gpu(config) and config.breakdown_steps != 0 and not config.breakdown:
             # exact phases need a synchronisation each, which spoils the overlap: hence a run of its own
-            yield self.run(exact(config), seeds[0])
+            yield self.run(breakdown_config(config), seeds[0])
         if config.profile_steps:
-            yield self.run(profiled(config), seeds[0])
+            yield self.run(profiler_config(config), seeds[0])
 
     def sweep(self, seed: int, number: int) -> Iterator[Run]:
         """A run of all draws, if the testbed is simulated and has inputs."""
         if self.config.simulated and draws.inputs_of(self.config):
-            draws.check(self.config)
+            draws.check_draws(self.config)
             yield self.run(self.config.model_copy(update={"draws": number}), seed)
 
 
-def changed(config: RunConfig, ours: Sequence[str], users: Sequence[str], composer: Composer) -> list[str]:
+def changed_paths(config: RunConfig, ours: Sequence[str], users: Sequence[str], composer: Composer) -> list[str]:
     """The paths at which the user's overrides changed a run's configuration (`repro.records.variants`).
 
     ours: overrides of its variant and testbed; users: the user's. Strategy and testbed, which are in the run's name, do
@@ -125,14 +125,16 @@ def changed(config: RunConfig, ours: Sequence[str], users: Sequence[str], compos
     if len(named) == len(users):
         return []
     try:
-        own = settled(check_fields(RunConfig, composer.compose([f"testbed={config.testbed.name}", *ours, *named])))
+        settled = settle_testbed(
+            check_fields(RunConfig, composer.compose([f"testbed={config.testbed.name}", *ours, *named]))
+        )
     except InputError:  # without the user's overrides the run lacks a value, or cannot run here
         return []
     paths = [override.partition("=")[0].lstrip("+") for override in users]
-    return variants.changed(own.identity.values, config.identity.values, paths)
+    return variants.changed(settled.identity.values, config.identity.values, paths)
 
 
-def profiled(config: RunConfig) -> RunConfig:
+def profiler_config(config: RunConfig) -> RunConfig:
     """The configuration of the profiler's run, under an experiment name of its own, so that the experiment's tables do
     not contain it."""
     plain = config.plain() | {"program": PROFILER, "probe": {"steps": config.profile_steps}, "profile_steps": 0}
@@ -147,7 +149,7 @@ def _check_profiles(runs: Iterable[Run]) -> None:
         raise InputError(f"profile_steps={max(wanted)}: only measured runs can be profiled; set testbed=here")
 
 
-def exact(config: RunConfig) -> RunConfig:
+def breakdown_config(config: RunConfig) -> RunConfig:
     """The configuration of the breakdown run; one that ends early (`breakdown_steps`) has no warm-up."""
-    strategy = draws.warm(config.strategy) if config.breakdown_steps else config.strategy
+    strategy = draws.skip_warmup(config.strategy) if config.breakdown_steps else config.strategy
     return config.model_copy(update={"breakdown": True, "strategy": strategy})

@@ -48,7 +48,7 @@ class Experiment(Model):
     def _by_scale(cls, value: Any) -> Any:
         """A list of scales, or scale -> one or several choices of runs: factor -> values."""
         by_scale = value.values() if isinstance(value, dict) else ()
-        choices = [each for one in by_scale for each in (one if isinstance(one, list) else [one])]
+        choices = [each for choice in by_scale for each in (choice if isinstance(choice, list) else [choice])]
         if not isinstance(value, dict | list | None) or not all(
             each is None or (isinstance(each, dict) and all(isinstance(values, list) for values in each.values()))
             for each in choices
@@ -85,12 +85,12 @@ def names_in(path: Path) -> list[str]:
     every = in_files("experiment")
     if here := [name for name in every if place_of("experiment", name) == path]:
         return here
-    own = _experiments_of(path)
-    if duplicate := next((name for name in every if name in own), None):
+    experiments = _experiments_of(path)
+    if duplicate := next((name for name in every if name in experiments), None):
         other = place_of("experiment", duplicate)
         raise InputError(f"{path}: {other} has an experiment {duplicate}; needs another `paper` or `experiment`")
     config_folders.use_folder(path)
-    return list(own)
+    return list(experiments)
 
 
 def own_file(experiment: str) -> dict[str, Any]:
@@ -135,9 +135,9 @@ def group_file(group: str, name: str) -> dict[str, Any]:
     content = user_files.read_entries(path)
     if entry is None:
         return content
-    own = user_files.as_entries(content.pop(EACH)[entry] or {}, f"{path}: {EACH}.{entry}")
-    merged = _merged(content, own)
-    return {name: merged[name] for name in (*own, *merged)}
+    entries = user_files.as_entries(content.pop(EACH)[entry] or {}, f"{path}: {EACH}.{entry}")
+    merged = _merged(content, entries)
+    return {name: merged[name] for name in (*entries, *merged)}
 
 
 def place_of(group: str, name: str) -> Path:
@@ -168,8 +168,8 @@ def _experiments_of(path: Path) -> dict[str, Place]:
     several = user_files.as_entries(content.pop(EACH), f"{path}: {EACH}") if EACH in content else {}
     places: dict[str, Place] = {}
     for entry in several or (None,):
-        own = content | user_files.as_entries(several[entry] or {} if entry else {}, f"{path}: {EACH}.{entry}")
-        names = [own.get(part) for part in ("paper", "experiment")]
+        entries = content | user_files.as_entries(several[entry] or {} if entry else {}, f"{path}: {EACH}.{entry}")
+        names = [entries.get(part) for part in ("paper", "experiment")]
         if not all(isinstance(name, str) and name for name in names):
             raise InputError(f"{path}: must have a name: `paper: NAME` and `experiment: NAME`")
         places["/".join(map(str, names))] = path, entry
@@ -207,9 +207,9 @@ def _names_of_each(path: Path) -> list[str] | None:
     return [name for name in several if isinstance(name, str)] if isinstance(several, dict) else None
 
 
-def _merged(common: dict[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """`common`, recursively updated with the entries of `own`."""
-    for name, value in own.items():
+def _merged(common: dict[str, Any], special: Mapping[str, Any]) -> dict[str, Any]:
+    """`common`, recursively updated with the entries of `special`."""
+    for name, value in special.items():
         both = isinstance(value, dict) and isinstance(common.get(name), dict)
         common[name] = _merged(common[name], value) if both else value
     return common

@@ -117,12 +117,12 @@ def list_variants(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> l
         changed = _changed(block, user)
         unlabelled = {"strategy"} if block.keys() - changed.keys() or not (block or templates) else set()
         more = [name for name in changed if name not in block and name not in unlabelled]
-        limits.check("grid: combinations of values", math.prod(map(len, changed.values())), limits.COMBINATIONS)
+        limits.check_limit("grid: combinations of values", math.prod(map(len, changed.values())), limits.COMBINATIONS)
         for values in itertools.product(*(each.items() for each in changed.values())):
             factors = {name: value for name, (value, _) in zip(changed, values, strict=True)}
             if not any(_matches(factors, combination) for combination in excluded):
                 label = _label(factors, templates, more) or config["strategy"]["name"]
-                ours, swept = (tuple(o for _, changes in values for o in changes[of]) for of in (0, 1))
+                ours, swept = (tuple(o for _, changes in values for o in changes[kind]) for kind in (0, 1))
                 made.setdefault(tuple(factors.items()), Variant(label, factors, ours, swept))
     if not made:
         raise InputError("exclude: leaves no combination of the grid")
@@ -130,15 +130,17 @@ def list_variants(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> l
     return list(made.values())
 
 
-def split_choices(own: Mapping[str, Any], keys: Container[str], overrides: Iterable[str]) -> tuple[list[str], Choices]:
+def split_choices(
+    factors: Mapping[str, Any], keys: Container[str], overrides: Iterable[str]
+) -> tuple[list[str], Choices]:
     """Split overrides: those of the configuration, and those of factors that are no key of it, for `select_variants`.
 
     own: the experiment's file; keys: of every configuration. InputError for a value that the grid does not have.
     """
     known: dict[str, dict[str, None]] = {}
-    for block in _blocks(own.get("grid")):
+    for block in _blocks(factors.get("grid")):
         for name, values in block.items():
-            if isinstance(values, dict) and name not in keys and name not in own and "." not in name:
+            if isinstance(values, dict) and name not in keys and name not in factors and "." not in name:
                 known.setdefault(name, {}).update(dict.fromkeys(map(_text, values)))
     rest, chosen = [], {}
     for override in overrides:
@@ -176,8 +178,8 @@ def _values_by_key(overrides: Sequence[str]) -> dict[str, list[tuple[str, bool]]
     """Key -> the user's values, each with whether it is one of several."""
     plain, swept = split_overrides(overrides)
     parts = [override.partition("=") for override in plain]
-    one = {key: [(value, False)] for key, _, value in parts}
-    return one | {key: [(value, True) for value in values] for key, values in swept.items() if key not in BESIDE}
+    single = {key: [(value, False)] for key, _, value in parts}
+    return single | {key: [(value, True) for value in values] for key, values in swept.items() if key not in BESIDE}
 
 
 def _changed(block: Block, user: Mapping[str, list[tuple[str, bool]]]) -> dict[str, dict[Value, Changes]]:

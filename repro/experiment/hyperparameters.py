@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from repro.core.errors import InputError
 from repro.core.fields import Model, Text, check_fields
 from repro.experiment.files import own_file, place_of
-from repro.experiment.inputs import at
+from repro.experiment.inputs import entry_at
 from repro.records.paper_numbers import number, printed
 
 ALWAYS = (
@@ -58,19 +58,19 @@ class Parameter(NamedTuple):
         return f"{self.name} = {_shown(self.ours)}; {source}"
 
 
-def parameters(experiment: str, resolved: Mapping[str, Any]) -> list[Parameter]:
+def read_hyperparameters(experiment: str, resolved: Mapping[str, Any]) -> list[Parameter]:
     """The hyper-parameters that an experiment sets; [] if its file has no `hyperparameters`.
 
     resolved: its composed configuration. InputError with file and entry if the table has no such number.
     """
     sources: dict[str, Any] = own_file(experiment).get("hyperparameters") or {}
-    set_here = [name for name in WHERE_SET if at(resolved, name) not in NEUTRAL]
+    set_here = [name for name in WHERE_SET if entry_at(resolved, name) not in NEUTRAL]
     names = dict.fromkeys([*ALWAYS, *set_here, *sources]) if sources else {}
     return [_parameter(experiment, resolved, name, sources.get(name, "no source")) for name in names]
 
 
 def _parameter(experiment: str, resolved: Mapping[str, Any], name: str, source: Any) -> Parameter:
-    ours = at(resolved, name)
+    ours = entry_at(resolved, name)
     if isinstance(source, str):
         return Parameter(name, ours, None, source)
     try:
@@ -81,7 +81,7 @@ def _parameter(experiment: str, resolved: Mapping[str, Any], name: str, source: 
         raise InputError(f"{file}: {experiment}: hyperparameters.{name}: {error}") from None
     paper: str | float = value
     with suppress(ValueError):
-        paper = number(value, unit) * (at(resolved, entry.each) if entry.each else 1)
+        paper = number(value, unit) * (entry_at(resolved, entry.each) if entry.each else 1)
     where = entry.place if entry.place in origin else f"{entry.place}: {origin}"
     return Parameter(name, ours, paper, where + (f"; {value} for each of {entry.each}" if entry.each else ""))
 

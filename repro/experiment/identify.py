@@ -14,7 +14,7 @@ from repro.experiment.run import Run
 from repro.experiment.schema import RunConfig
 
 
-def identify(
+def identify_runs(
     runs: Sequence[Run], hardware_class: str | None = None, fetched: set[tuple[Any, ...]] | None = None
 ) -> None:
     """Fetch the data of every run if possible, check its model and strategy against them, and set its key.
@@ -34,7 +34,7 @@ def identify(
         home_module("metric").check_classes(config.metric, dataset.classes)
         model = home_module("model").model_for(config, dataset, "meta")
         home_module("strategy").check_model(config, model)
-        check(config, model, dataset)
+        check_forward(config, model, dataset)
         if note := home_module("model").size_note(config, dataset):
             notes[note] = None
         keys.assign(run, dataset.checksum)
@@ -65,15 +65,15 @@ def _say(line: str) -> None:
 SAMPLES = 2  # one sample would hide an output without a batch dimension
 
 
-def check(config: RunConfig, model: Any, dataset: Any) -> None:
+def check_forward(config: RunConfig, model: Any, dataset: Any) -> None:
     """InputError if a forward pass of two samples fails, or if the loss needs another output shape.
 
     Only users' own models and data sets are checked (`repro.core.own_code`). model: blocks on the meta device, where
     only shapes are computed; a model whose pass needs values is not checked.
     """
     name, task, models = config.model.name, dataset.train.task, PLUGINS["model"]
-    own = models.takes(name) or PLUGINS["dataset"].takes(config.dataset.name)
-    if not own or task not in ("classification", "regression"):
+    is_users = models.takes(name) or PLUGINS["dataset"].takes(config.dataset.name)
+    if not is_users or task not in ("classification", "regression"):
         return
     x, file = dataset.train.slice(0, SAMPLES)[0].to("meta"), models.load(name).__file__
     where = f"model {name}: with {SAMPLES} samples of {config.dataset.name}, shape {tuple(x.shape)},"

@@ -135,16 +135,16 @@ class Input(Model):
 
             ends = np.cumsum([choice.weight for choice in self.choices])
             return dict(self.choices[min(int(np.searchsorted(ends, quantile, "right")), len(ends) - 1)].sets)
-        guesses = {path: at(configured, path) for path in self.entries}
+        guesses = {path: entry_at(configured, path) for path in self.entries}
         if any(guess is None or (self.entries[path].of == "share" and not guess) for path, guess in guesses.items()):
             return {}
-        return {path: one.at(quantile, float(guesses[path])) for path, one in self.entries.items()}
+        return {path: entry.at(quantile, float(guesses[path])) for path, entry in self.entries.items()}
 
 
 Inputs = dict[Text, Input]
 
 
-def at(values: Mapping[str, Any], path: str) -> Any:
+def entry_at(values: Mapping[str, Any], path: str) -> Any:
     """The entry at a path of names; None if it does not exist."""
     node: Any = values
     for name in path.split("."):
@@ -154,21 +154,21 @@ def at(values: Mapping[str, Any], path: str) -> Any:
     return node
 
 
-def words() -> dict[str, str]:
+def describe_names() -> dict[str, str]:
     """name -> description of each input, from `inputs.yaml` of all configuration folders."""
-    return {name: text for own in reversed(_named()) for name, text in own.items()}
+    return {name: text for texts in reversed(_named()) for name, text in texts.items()}
 
 
 def _named() -> list[dict[str, str]]:
     """The content of each `inputs.yaml`, the project's first."""
     files = [folder / "inputs.yaml" for folder in config_folders.config_folders()]
     named = [(path, user_files.read_yaml(path)) for path in files if path.is_file()]
-    for path, own in named:
-        if not isinstance(own, dict) or not all(isinstance(text, str) for text in own.values()):
+    for path, texts in named:
+        if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
             raise InputError(f"{path}: must be names of inputs, each with a description")
-        if len({**named[0][1], **own}) > DIMENSIONS:
-            raise InputError(f"{path}: {len(own)} inputs; must be {DIMENSIONS} or fewer with the project's own")
-    return [own for _, own in named]
+        if len({**named[0][1], **texts}) > DIMENSIONS:
+            raise InputError(f"{path}: {len(texts)} inputs; must be {DIMENSIONS} or fewer with the project's own")
+    return [texts for _, texts in named]
 
 
 def _dimension(name: str) -> int:
@@ -176,16 +176,16 @@ def _dimension(name: str) -> int:
     ours, *others = _named()
     if name in ours:
         return list(ours).index(name)
-    own = next(own for own in others if name in own)
-    return DIMENSIONS - 1 - [each for each in own if each not in ours].index(name)
+    texts = next(texts for texts in others if name in texts)
+    return DIMENSIONS - 1 - [each for each in texts if each not in ours].index(name)
 
 
 def check_inputs(inputs: Inputs, where: str) -> None:
     """InputError for an input that no `inputs.yaml` names, or with a value that a printed number excludes."""
     for name, distribution in inputs.items():
-        if name not in words():
+        if name not in describe_names():
             raise InputError(
-                f"{where}: {unknown_name('input', name, words())} (inputs.yaml beside experiment/ names them)"
+                f"{where}: {unknown_name('input', name, describe_names())} (inputs.yaml beside experiment/ names them)"
             )
         if distribution.excluded:
             raise InputError(f"{where}: input {name}: {distribution.excluded}")
@@ -198,7 +198,7 @@ def _sequence(draws: int) -> np.ndarray:
     return qmc.Sobol(DIMENSIONS, scramble=True, rng=SCRAMBLED_BY).random(draws)
 
 
-def quantiles(name: str, draws: int) -> np.ndarray:
+def draw_quantiles(name: str, draws: int) -> np.ndarray:
     """The quantiles of an input (draws,): a prefix of its dimension of a scrambled Sobol sequence. draws: a power of
     two."""
     return _sequence(draws)[:, _dimension(name)]

@@ -18,7 +18,7 @@ REFERENCE = re.compile(r"\$\{([^{}]*)\}")
 NESTED = re.compile(r"\$\{[^}]*\$\{")
 
 
-def resolve(config: DictConfig) -> dict[str, Any]:
+def resolve_values(config: DictConfig) -> dict[str, Any]:
     """The configuration as plain data, with the values that interpolations name.
 
     InputError for an interpolation that leads back to itself or contains another, and for a value that is too large.

@@ -57,7 +57,7 @@ class Keys:
             checksum, per_epoch = self._read(config)
             run.iterations = config.iterations(per_epoch) if config.program == TRAIN and per_epoch else None
         run.parts, run.edited = versions_of(config, self._digest), edited_parts(config, self._digest)
-        whole = keyed(config), run.seed, run.parts, checksum
+        whole = keyed_values(config), run.seed, run.parts, checksum
         run.key = run_key(*whole, *computed_by)
         run.resume_key = run_key(*whole, *((None, None) if config.simulated else computed_by))
 
@@ -70,7 +70,7 @@ class Keys:
         return self._data[which]
 
 
-def keyed(config: RunConfig) -> dict[str, Any]:
+def keyed_values(config: RunConfig) -> dict[str, Any]:
     """The part of a configuration that is hashed into the key, with checksums of files that it names.
 
     Values at their defaults do not count, so that a new option changes no key of a run that does not use it. A plugin's
@@ -85,7 +85,7 @@ def keyed(config: RunConfig) -> dict[str, Any]:
     for entry in ("sources", "inputs"):  # describe a testbed's numbers
         parts["testbed"].pop(entry, None)
     if config.draws:  # their number does not count: more draws extend the same sweep
-        parts["inputs"] = draws.described(config)
+        parts["inputs"] = draws.describe_inputs(config)
     for part, plugin in (("strategy", config.strategy), ("model", config.model), ("dataset", config.dataset)):
         parts[part] = plugin.keyed()
     if config.imbalance.name != home_module("imbalance").NONE:

@@ -18,7 +18,7 @@ DEPTH = 64  # iterations in Pipe-SGD's pipeline, each with the memory of a gradi
 PIECES = 1_024  # of a block in a pipelined ring
 
 
-def check(name: str, value: int, most: int) -> None:
+def check_limit(name: str, value: int, most: int) -> None:
     """InputError for a size above its limit."""
     if value > most:
         raise InputError(f"{name}: {value:,}; must be {most:,} or less")

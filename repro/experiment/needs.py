@@ -24,16 +24,16 @@ class Needs:
     gpu: bool
 
 
-def needs(config: RunConfig) -> Needs:
+def needs_of(config: RunConfig) -> Needs:
     """The requirements of a run; probes send messages with tags."""
     requires = PLUGINS["strategy"].load(config.strategy.name).requires
-    own = requires if config.program == TRAIN else requires | {"tags"}
-    return Needs(programs.ranks(config), config.workers, own, config.wanted_device != "cpu")
+    required = requires if config.program == TRAIN else requires | {"tags"}
+    return Needs(programs.count_ranks(config), config.workers, required, config.wanted_device != "cpu")
 
 
-def settled(config: RunConfig) -> RunConfig:
+def settle_testbed(config: RunConfig) -> RunConfig:
     """The configuration with automatic entries of its testbed settled by the launcher."""
-    testbed = home_module("launcher").launcher_for(config.testbed).settled(needs(config))
+    testbed = home_module("launcher").launcher_for(config.testbed).settled(needs_of(config))
     return config if testbed is config.testbed else config.model_copy(update={"testbed": testbed})
 
 

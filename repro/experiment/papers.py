@@ -28,7 +28,7 @@ class Entry(Model):
         return ", ".join([*self.data, *(["GPUs at paper"] if self.gpu else [])])
 
 
-def entries(paper: str) -> tuple[Entry, ...]:
+def read_entries(paper: str) -> tuple[Entry, ...]:
     """The experiments of a paper in its order; () for a paper without a file. InputError for an invalid entry."""
     path = config_folders.find_config("papers", f"{paper}.yaml")
     return _entries(path, path.stat().st_mtime_ns) if path.is_file() else ()
@@ -39,14 +39,14 @@ def _entries(path: Path, modified_ns: int) -> tuple[Entry, ...]:
     return tuple(checked_entries(Entry, user_files.read_yaml(path) or [], path))
 
 
-def place(name: str) -> tuple[str, int, str]:
+def experiment_order(name: str) -> tuple[str, int, str]:
     """The sort key of an experiment `paper/experiment`: in the paper's order, then those that its file does not name.
 
     An unusable file costs a warning, because it only affects the order.
     """
     paper, _, experiment = name.partition("/")
     try:
-        order = [entry.experiment for entry in entries(paper)]
+        order = [entry.experiment for entry in read_entries(paper)]
     except InputError as error:
         warn(f"{error}; its experiments are sorted by name")
         order = []

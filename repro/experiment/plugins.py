@@ -58,7 +58,7 @@ def _roles(group: str, name: str) -> dict[str, Role]:
     return {option: declared_role(kind) for option, kind in PLUGINS[group].option_annotations(name).items()}
 
 
-def choice(group: str, part: str = "") -> Callable[[Any], Plugin]:
+def plugin_maker(group: str, part: str = "") -> Callable[[Any], Plugin]:
     """A function that makes a plugin of a configuration's part; it raises InputError for an unknown name or option.
 
     part: path of the part, if it is not the group.
@@ -77,12 +77,12 @@ def choice(group: str, part: str = "") -> Callable[[Any], Plugin]:
 
 
 def _entry(group: str) -> PlainValidator:
-    """A pydantic validator: `choice`, or in a configuration checked before, the options unchanged."""
+    """A pydantic validator: `plugin_maker`, or in a configuration checked before, the options unchanged."""
 
     def chosen(entry: Any, info: ValidationInfo) -> Plugin:
         if info.context is CHECKED:
             return Plugin(group, entry["name"], {key: value for key, value in entry.items() if key != "name"})
-        return choice(group)(entry)
+        return plugin_maker(group)(entry)
 
     return PlainValidator(chosen)
 

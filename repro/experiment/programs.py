@@ -9,7 +9,7 @@ from repro.core.registry import PLUGINS, PROBES, TRAIN
 from repro.experiment.schema import RunConfig
 
 
-def ranks(config: RunConfig) -> int:
+def count_ranks(config: RunConfig) -> int:
     """The number of ranks of a run; InputError for an unknown program or strategy."""
     if config.program == TRAIN:
         return strategy_ranks(config)
@@ -27,7 +27,7 @@ def runs_alone(probe: ModuleType) -> bool:
     return hasattr(probe, "run_alone")
 
 
-def check(config: RunConfig) -> None:
+def check_program(config: RunConfig) -> None:
     """InputError for invalid parameters of a probe."""
     if config.program == TRAIN:
         return

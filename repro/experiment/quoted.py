@@ -1,4 +1,4 @@
-"""Numbers that a paper prints of an experiment's variants: its file's `quoted`, which points into
+"""Numbers that a paper prints of an experiment's variants: its file's `quoted_numbers`, which points into
 `reference/<paper>.csv`.
 
     quoted:
@@ -34,7 +34,7 @@ UNITS: dict[str, dict[str, Callable[[float], float]]] = {
 
 
 class Quoted(Model):
-    """An entry of `quoted`."""
+    """An entry of `quoted_numbers`."""
 
     part = "quoted"
 
@@ -57,21 +57,21 @@ class Quoted(Model):
         return f"over {self.over}" if self.over else self.column
 
 
-def quoted(experiment: str) -> dict[str, dict[str, float]]:
+def quoted_numbers(experiment: str) -> dict[str, dict[str, float]]:
     """Our column -> variant -> the paper's number; {} if the experiment's file quotes none.
 
     InputError with file and entry for an invalid entry, and for a number that the table does not have.
     """
-    return {column: numbers for column, (numbers, _) in printed(experiment).items()}
+    return {column: numbers for column, (numbers, _) in quoted_with_places(experiment).items()}
 
 
-def printed(experiment: str) -> dict[str, tuple[dict[str, float], str]]:
-    """As `quoted`, each column with the places and rows of its numbers in the paper."""
+def quoted_with_places(experiment: str) -> dict[str, tuple[dict[str, float], str]]:
+    """As `quoted_numbers`, each column with the places and rows of its numbers in the paper."""
     numbers: dict[str, dict[str, float]] = {}
     places: dict[str, dict[str, list[str]]] = {}
-    for number, given in enumerate(own_file(experiment).get("quoted") or (), start=1):
+    for number, value in enumerate(own_file(experiment).get("quoted") or (), start=1):
         try:
-            entry = check_fields(Quoted, given)
+            entry = check_fields(Quoted, value)
             numbers.setdefault(entry.title, {}).update(_numbers(experiment.split("/")[0], entry))
         except InputError as error:
             file = place_of("experiment", experiment)

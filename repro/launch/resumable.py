@@ -39,7 +39,7 @@ def unfinished_run(run: Run) -> Unfinished:
         "kind": kinds.kind(config.testbed.kind, None, config.min_compute_s),
         "identity": config.identity,
         "hardware": run.hardware,
-        "ranks": run.ranks or programs.ranks(config),
+        "ranks": run.ranks or programs.count_ranks(config),
         "iterations": int(run.iterations or 0),
     }
     return Unfinished.of(entries)

@@ -11,7 +11,7 @@ from repro.core.errors import NotHere, ReproError
 from repro.core.paths import reference_root
 from repro.experiment.arguments import Override, as_overrides
 from repro.experiment.config import DEFAULT_SCALE, check_name, experiment_names, is_file, paper_of
-from repro.experiment.run import Run, Standing, standing, states, total
+from repro.experiment.run import Run, Standing, add_standings, count_states, run_states
 from repro.launch.forecast import Estimate, estimate_runs
 from repro.launch.plan import Plan, plan_runs
 from repro.launch.pool import Pools
@@ -87,7 +87,7 @@ def prepare_job(
     planned = planned_here(experiment, overrides, scale, 0, pools, fetch)
     if unpublished:
         published = catalogue.runs(paper_of(experiment), reference_root())
-        each = zip(planned.runs, states(planned.runs, published), strict=True)
+        each = zip(planned.runs, run_states(planned.runs, published), strict=True)
         left = [run for run, state in each if state == "missing"]
         print(
             f"{experiment}: {len(planned.runs) - len(left)} of {len(planned.runs)} runs are published", file=sys.stderr
@@ -96,7 +96,7 @@ def prepare_job(
     runs = planned.runs
     todo = [run for run in runs if force or not fetch or not run.finished]
     finished = catalogue.runs(paper_of(experiment)) if todo else []  # imports pandas
-    stands = total([Standing(done=len(runs) - len(todo)), standing(todo, finished)])
+    stands = add_standings([Standing(done=len(runs) - len(todo)), count_states(todo, finished)])
     print(f"{experiment} at scale {scale_text(runs, scale)}: {stands}", file=sys.stderr)
     if others := len(experiment_names(experiment)) - len(experiment_names(experiment, scale)):
         print(f"{others} more experiments run by name or at larger scales", file=sys.stderr)

@@ -288,7 +288,7 @@ def ranks_of(run: Run) -> int:
     if run.ranks is None:
         from repro.experiment import programs
 
-        return programs.ranks(run.config)
+        return programs.count_ranks(run.config)
     return run.ranks
 
 

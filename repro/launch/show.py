@@ -10,9 +10,9 @@ from repro.core.errors import NotHere
 from repro.experiment import config
 from repro.experiment.arguments import Override, as_overrides
 from repro.experiment.config import DEFAULT_SCALE, check_name
-from repro.experiment.hyperparameters import Parameter, parameters
-from repro.experiment.quoted import printed
-from repro.experiment.run import Run, Standing, standing
+from repro.experiment.hyperparameters import Parameter, read_hyperparameters
+from repro.experiment.quoted import quoted_with_places
+from repro.experiment.run import Run, Standing, count_states
 from repro.launch.plan import Plan, plan_runs
 from repro.launch.pool import Pools
 from repro.records import catalogue
@@ -75,19 +75,19 @@ def show(
     shown = []
     for name, resolved in composed.items():
         runs = [run for run in planned.runs if run.experiment == name]
-        paper = printed(name)
+        paper = quoted_with_places(name)
         shown.append(
             Shown(
                 experiment=name,
                 runs=runs,
                 lacking=[reason for left_out, _, reason in planned.left_out if left_out == name],
-                standing=standing(runs, finished),
+                standing=count_states(runs, finished),
                 variants=[variant.label for variant in resolved.variants],
                 testbeds=[*resolved.testbeds],
                 seeds=len(resolved.seeds),
                 paper={column: values for column, (values, _) in paper.items()},
                 places={column: place for column, (_, place) in paper.items()},
-                hyperparameters=parameters(name, resolved.config),
+                hyperparameters=read_hyperparameters(name, resolved.config),
                 config=resolved.config,
             )
         )

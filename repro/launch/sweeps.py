@@ -157,8 +157,8 @@ def make_draw(plain: dict[str, Any], number: int) -> dict[str, Any]:
     own_code.admit_configured(plain["config"])
     config = check_fields(RunConfig, plain["config"] | {"hardware": plain["hardware"]})
     if number == CONFIGURED:
-        return simulate_draw(draws.changed(config, {})).plain()
-    values = draws.values(config, config.draws)[number]
+        return simulate_draw(draws.change_entries(config, {})).plain()
+    values = draws.draw_entries(config, config.draws)[number]
     entries = {path: value for of_input in values.values() for path, value in of_input.items()}
-    result = simulate_draw(draws.changed(config, entries)).result.model_dump(mode="json")
+    result = simulate_draw(draws.change_entries(config, entries)).result.model_dump(mode="json")
     return {"number": number, "values": values, "result": sweep.shortened(result)}

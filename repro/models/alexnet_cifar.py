@@ -22,11 +22,11 @@ CHANNELS, HIDDEN = (48, 128, 192, 192, 128), 1024
 def build(input_shape: tuple[int, ...], classes: int, *, width: Positive = 1.0) -> nn.Sequential:
     """(N, C, H, W) -> logits (N, classes), in eight blocks conv1 ... conv5, fc6, fc7, fc8; InputError below 15x15."""
     inputs, rows, columns = feature_map("alexnet_cifar", input_shape, feature_side)
-    one, two, three, four, five = (scaled_width(channels, width) for channels in CHANNELS)
+    first, two, three, four, five = (scaled_width(channels, width) for channels in CHANNELS)
     hidden = scaled_width(HIDDEN, width)
     network = named_blocks(
-        conv1=nn.Sequential(nn.Conv2d(inputs, one, 5, padding=2), nn.ReLU(), nn.MaxPool2d(3, 2)),
-        conv2=nn.Sequential(nn.Conv2d(one, two, 5, padding=2), nn.ReLU(), nn.MaxPool2d(3, 2)),
+        conv1=nn.Sequential(nn.Conv2d(inputs, first, 5, padding=2), nn.ReLU(), nn.MaxPool2d(3, 2)),
+        conv2=nn.Sequential(nn.Conv2d(first, two, 5, padding=2), nn.ReLU(), nn.MaxPool2d(3, 2)),
         conv3=nn.Sequential(nn.Conv2d(two, three, 3, padding=1), nn.ReLU()),
         conv4=nn.Sequential(nn.Conv2d(three, four, 3, padding=1), nn.ReLU()),
         conv5=nn.Sequential(nn.Conv2d(four, five, 3, padding=1), nn.ReLU(), nn.MaxPool2d(3, 2)),

@@ -66,14 +66,14 @@ def build(input_shape: tuple[int, ...], classes: int, *, width: Positive = 1.0) 
 
 def inception_module(inputs: int, branches: tuple[int, ...]) -> tuple[Branches, int]:
     """(the module of Szegedy et al.'s Figure 2 b, its output channels); `branches`: a row of MODULES."""
-    one, reduce3, three, reduce5, five, projection = branches
+    single, reduce3, three, reduce5, five, projection = branches
     module = Branches(
-        padded_convolution(inputs, one, 1),
+        padded_convolution(inputs, single, 1),
         nn.Sequential(*padded_convolution(inputs, reduce3, 1), *padded_convolution(reduce3, three, 3)),
         nn.Sequential(*padded_convolution(inputs, reduce5, 1), *padded_convolution(reduce5, five, 5)),
         nn.Sequential(nn.MaxPool2d(3, 1, padding=1), *padded_convolution(inputs, projection, 1)),
     )
-    return module, one + three + five + projection
+    return module, single + three + five + projection
 
 
 def padded_convolution(inputs: int, outputs: int, kernel: int, stride: int = 1) -> nn.Sequential:

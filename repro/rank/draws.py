@@ -12,7 +12,7 @@ from repro import data
 from repro import fabric as fabrics
 from repro.core.errors import FaultError
 from repro.experiment import draws
-from repro.experiment.programs import ranks
+from repro.experiment.programs import count_ranks
 from repro.experiment.schema import RunConfig
 from repro.rank import programs
 from repro.rank.factory import virtual_costs, virtual_network
@@ -23,7 +23,9 @@ from repro.records.record import Record
 def simulate_draw(config: RunConfig) -> Record:
     """The record of a simulated run, times alone; the workspace is left unchanged."""
     config = (
-        draws.cut(config, data.dataset_for(config).iterations(config.batch)) if config.program == "train" else config
+        draws.cut_training(config, data.dataset_for(config).iterations(config.batch))
+        if config.program == "train"
+        else config
     )
     testbed = config.testbed
     assert testbed.kind == "simulated"
@@ -34,7 +36,7 @@ def simulate_draw(config: RunConfig) -> Record:
     ):
         run = partial(programs.run_program, config=config, folder=Path(folder))
         fabrics.load_fabric("virtual").run(
-            ranks(config), run, virtual_network(testbed, config.seed), virtual_costs(testbed)
+            count_ranks(config), run, virtual_network(testbed, config.seed), virtual_costs(testbed)
         )
         record = store.read(Path(folder))
     if record is None:

@@ -22,7 +22,7 @@ from repro.core import locks, processes
 from repro.core.errors import UNUSABLE, Crashed, FaultError, InputError, ReproError, error_place
 from repro.core.processes import end_with_parent
 from repro.experiment.launched import read_config
-from repro.experiment.programs import ranks
+from repro.experiment.programs import count_ranks
 from repro.fabric.base import FabricError
 from repro.rank import ends, preemption, preflight, programs
 from repro.rank.factory import virtual_costs, virtual_network
@@ -50,7 +50,7 @@ def main(fabric: str, digest: str, folder: Path) -> None:
         run = partial(programs.run_program, config=config, folder=folder)
         network = virtual_network(testbed, config.seed)
         try:
-            fabrics.load_fabric(fabric).run(ranks(config), run, network, virtual_costs(testbed))
+            fabrics.load_fabric(fabric).run(count_ranks(config), run, network, virtual_costs(testbed))
         except FabricError as error:  # a repetition in virtual time takes the same course
             raise Crashed(str(error)) from error
         return

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from repro.core.wilson import wilson
+from repro.core.wilson import wilson_bound
 from repro.records import variants
 from repro.records.configured import Configured
 from repro.records.record import ProbeResult, Record, TrainResult
@@ -90,7 +90,7 @@ def _final_end(sign: float) -> Callable[[Record], float | None]:
         examples = (result.dataset.model_extra or {}).get("test") if result else None
         if not examples or final is None or record.identity.metric not in SHARES:
             return None
-        return wilson(final, examples, sign)
+        return wilson_bound(final, examples, sign)
 
     return end
 

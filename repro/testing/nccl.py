@@ -144,8 +144,8 @@ class NcclRules(VirtualFabric):
                 if not (part.matched or other.matched) and other.peer == rank and other.kind != part.kind:
                     self._transfer(communicator, (operation, part), (theirs, other))
 
-    def _transfer(self, communicator: Communicator, one: tuple, two: tuple) -> None:
-        (sender, sent), (receiver, received) = (one, two) if one[1].kind == SEND else (two, one)
+    def _transfer(self, communicator: Communicator, first: tuple, two: tuple) -> None:
+        (sender, sent), (receiver, received) = (first, two) if first[1].kind == SEND else (two, first)
         if sent.tensor.nbytes != received.tensor.nbytes:
             self.scheduler.fail(
                 FabricError(

@@ -13,7 +13,7 @@ import torch
 
 from repro import strategies
 from repro.core.errors import InputError
-from repro.experiment.expand import expand
+from repro.experiment.expand import expand_runs
 from repro.strategies import horovod
 from repro.strategies.horovod import Options
 from repro.testing import real, small
@@ -141,7 +141,7 @@ def test_a_build_that_fails_says_why(tmp_path, stand_in, limit, words):
 def test_other_fabrics_are_refused_with_the_way_out():
     for testbed in (["testbed=here", "testbed.launcher=torchrun"], ["testbed=virtual"]):
         with pytest.raises(InputError, match=r"horovod needs mpi.*testbed=here testbed\.launcher=mpirun"):
-            expand("pipesgd/fig4-mnist", ["strategy=horovod", *testbed])
+            expand_runs("pipesgd/fig4-mnist", ["strategy=horovod", *testbed])
 
 
 @pytest.mark.parametrize(("found", "lack"), [(False, "Horovod is not installed"), (True, "installed without PyTorch")])
@@ -154,7 +154,7 @@ def test_without_horovod_one_line_says_how_to_get_it(monkeypatch, tmp_path, foun
         importlib.util, "find_spec", lambda name, *rest: spec if name == "horovod" else find(name, *rest)
     )
     with pytest.raises(InputError, match=f"strategy horovod: .*{lack}; `make setup-horovod`"):
-        expand("pipesgd/fig4-mnist", list(HERE))
+        expand_runs("pipesgd/fig4-mnist", list(HERE))
 
 
 def test_a_horovod_that_does_not_load_is_one_line_too(monkeypatch):

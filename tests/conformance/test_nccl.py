@@ -12,7 +12,7 @@ from torch import nn
 
 from repro import strategies
 from repro.core.errors import InputError
-from repro.experiment.expand import expand
+from repro.experiment.expand import expand_runs
 from repro.fabric import capabilities
 from repro.fabric.base import GLOO, LIBRARIES, NCCL
 from repro.fabric.collectives import dense as collectives
@@ -132,7 +132,7 @@ def test_the_smoke_test_of_nccl_calls_it_with_one_rank(monkeypatch):
             return super()._collective(name, *rest)
 
     monkeypatch.setattr(small, "by_nccls_rules", lambda *arguments: run(*arguments, kind=Counting))
-    alone = [planned.config for planned in expand("gpu/01-smoke", ["dataset.standin=always"])]
+    alone = [planned.config for planned in expand_runs("gpu/01-smoke", ["dataset.standin=always"])]
     alone = [config for config in alone if config.workers == 1]
     assert alone and all(config.testbed.launcher == "torchrun" for config in alone)
     for config in alone:

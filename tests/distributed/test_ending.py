@@ -15,8 +15,8 @@ import pytest
 from repro.cli import main as cli
 from repro.core import command_guard, locks
 from repro.core.paths import PROJECT
-from repro.experiment.expand import expand
-from repro.experiment.identify import identify
+from repro.experiment.expand import expand_runs
+from repro.experiment.identify import identify_runs
 from repro.experiment.run import Run
 from repro.launch import local, supervise
 from repro.launch.runner import run_unfinished
@@ -131,8 +131,8 @@ def test_a_rank_lost_after_the_summary_does_no_harm(tmp_path, monkeypatch, capsy
     monkeypatch.setattr(local, "mpirun_command", command)
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", str(PROJECT))
-    own = expand("pipesgd/fig4-mnist", [*OVERRIDES, "testbed=here"])
-    identify(own)
+    own = expand_runs("pipesgd/fig4-mnist", [*OVERRIDES, "testbed=here"])
+    identify_runs(own)
     (record,), fault = run_unfinished(own, track=False)
     assert fault is None and record.result.iterations == 30
     assert "rank 1 was lost: ended by SIGKILL; its result was complete by then" in capsys.readouterr().err
@@ -141,8 +141,8 @@ def test_a_rank_lost_after_the_summary_does_no_harm(tmp_path, monkeypatch, capsy
 
 def test_checkpoints_left_by_a_command_that_was_killed_after_the_summary_are_removed(tmp_path, monkeypatch):
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
-    own = expand("pipesgd/fig4-mnist", [*OVERRIDES, "testbed=here", "seeds=2"])
-    identify(own)
+    own = expand_runs("pipesgd/fig4-mnist", [*OVERRIDES, "testbed=here", "seeds=2"])
+    identify_runs(own)
     monkeypatch.setattr(Run, "finished", True)
     for run in own:
         (run.folder / "checkpoints").mkdir(parents=True)

@@ -15,8 +15,8 @@ import pytest
 
 from repro.core.errors import FaultError
 from repro.core.paths import PROJECT
-from repro.experiment.expand import expand
-from repro.experiment.identify import identify
+from repro.experiment.expand import expand_runs
+from repro.experiment.identify import identify_runs
 from repro.launch import pool as pools
 from repro.launch.local import rank_environment
 from repro.launch.pool import Pool, Pools
@@ -253,9 +253,9 @@ def test_weights_and_losses_are_those_of_fresh_ranks_bit_for_bit(tmp_path, monke
     for pools_of_ranks in (several, Pools(fresh=True)):
         fresh = pools_of_ranks.fresh
         monkeypatch.setenv("REPRO_RESULTS", str(tmp_path / str(fresh)))
-        own = expand("pipesgd/fig4-mnist", [*SMALL, "strategy=pipe_sgd", "seeds=2", *testbed])
+        own = expand_runs("pipesgd/fig4-mnist", [*SMALL, "strategy=pipe_sgd", "seeds=2", *testbed])
         own = own[fresh:]  # the one that comes second
-        identify(own)
+        identify_runs(own)
         records, fault = run_unfinished(own, track=False, pools=pools_of_ranks)
         assert fault is None
         losses = [

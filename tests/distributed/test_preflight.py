@@ -16,8 +16,8 @@ from PIL import Image
 from repro.core.errors import InputError
 from repro.core.paths import PROJECT
 from repro.core.processes import local_rank
-from repro.experiment.expand import expand
-from repro.experiment.identify import identify
+from repro.experiment.expand import expand_runs
+from repro.experiment.identify import identify_runs
 from repro.fabric.real import gpus, torch_start
 from repro.fabric.real.torch_start import Seat, choose_backend
 from repro.launch import local
@@ -40,7 +40,7 @@ def test_a_server_may_be_on_the_cpu_beside_workers_on_gpus(monkeypatch):
     assert complaint(worker, worker | {"gpu": "GPU-1"}, server) is None
     assert "compute on different devices" in str(complaint(worker, {"device": "cpu"}, server))
     bed = ["strategy=ps_sync", "workers=2", "testbed=here", "+testbed.gpu_ranks=2", "dataset.standin=always"]
-    config = expand("pipesgd/fig4-mnist", bed, "quick")[0].config
+    config = expand_runs("pipesgd/fig4-mnist", bed, "quick")[0].config
     monkeypatch.setattr(preflight, "gpu_of", lambda device, rank: None if device == "cpu" else f"GPU-{rank}")
     monkeypatch.setattr(preflight, "visible_gpus", lambda device: () if device == "cpu" else ("GPU-0", "GPU-1"))
     facts = [preflight.rank_facts(SimpleNamespace(rank=rank, name="mpi"), config) for rank in range(3)]
@@ -66,7 +66,7 @@ def test_the_number_of_ranks_on_the_fullest_gpu():
 )
 def test_the_record_says_how_many_ranks_share_a_gpu_and_how(ids, mps, shared, through, monkeypatch):
     here = ["strategy=dsync", "testbed=here", "dataset.standin=always"]
-    config = expand("pipesgd/fig4-mnist", here, "quick")[0].config
+    config = expand_runs("pipesgd/fig4-mnist", here, "quick")[0].config
     facts = [replace(ALIKE, gpu=gpu, mps=runs) for gpu, runs in zip(ids, mps)]
     monkeypatch.setattr(preflight, "rank_facts", lambda fabric, config: facts[0])
     checked = preflight.check_ranks(SimpleNamespace(exchange=lambda mine: facts), config)
@@ -118,7 +118,7 @@ def test_different_code_names_the_files():
 
 
 def test_the_digest_covers_the_code_that_determines_numbers():
-    config = expand("pipesgd/fig4-mnist", ["strategy=dsync", "testbed=here", "dataset.standin=always"])[0].config
+    config = expand_runs("pipesgd/fig4-mnist", ["strategy=dsync", "testbed=here", "dataset.standin=always"])[0].config
     digests = preflight.source_digests(config)
     assert {"repro.rank.loop", "repro.strategies.dsync", "repro.fabric.real.mpi"} <= set(digests)
     assert not {"repro", "repro.answers.mlflow", "repro.answers.mlflow.send", "repro.cli.main"} & set(digests)
@@ -191,8 +191,8 @@ def refusal(tmp_path, monkeypatch, *prefix, fresh: str = "") -> str:
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path / "results"))
     monkeypatch.setenv("REPRO_DATA", str(imagenet(tmp_path / "here")))
     overrides = ["dataset=imagenet", "dataset.image_size=8", "model=softmax", "workers=2", "batch=2", "epochs=1"]
-    own = expand("pipesgd/fig4-mnist", [*overrides, "strategy=dsync", "testbed=here"])
-    identify(own)
+    own = expand_runs("pipesgd/fig4-mnist", [*overrides, "strategy=dsync", "testbed=here"])
+    identify_runs(own)
     with pytest.raises(InputError) as caught:
         run_unfinished(own, track=False)
     assert caught.value.status == 2

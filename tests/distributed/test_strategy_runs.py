@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from repro.core.errors import InputError
-from repro.experiment.expand import expand
-from repro.experiment.identify import identify
-from repro.experiment.key import keyed
+from repro.experiment.expand import expand_runs
+from repro.experiment.identify import identify_runs
+from repro.experiment.key import keyed_values
 from tests.support import virtual_runs
 from tests.support.cli import repro, summary
 
@@ -117,15 +117,15 @@ def test_a_killed_stage_resumes_to_the_same_weights(tmp_path):
 ])  # fmt: skip
 def test_bad_input_is_refused_before_ranks_start(overrides, message):
     with pytest.raises(InputError, match=message):
-        identify(expand(EXPERIMENT, ["strategy=pipedream", *QUICK_PIPELINE, *overrides]))
+        identify_runs(expand_runs(EXPERIMENT, ["strategy=pipedream", *QUICK_PIPELINE, *overrides]))
 
 
 def test_the_contents_of_a_profile_count_in_the_key(tmp_path):
     profile, keys = tmp_path / "profile.json", []
     for text in ("one", "another", "one"):
         profile.write_text(text)
-        (planned,) = expand(EXPERIMENT, ["strategy=pipedream", f"strategy.profile={profile}", "testbed=here"])
-        keys.append(keyed(planned.config))
+        (planned,) = expand_runs(EXPERIMENT, ["strategy=pipedream", f"strategy.profile={profile}", "testbed=here"])
+        keys.append(keyed_values(planned.config))
     assert keys[0] == keys[2] != keys[1]
-    (planned,) = expand(EXPERIMENT, ["strategy=pipedream", "testbed=here"])
-    assert "files" not in keyed(planned.config)
+    (planned,) = expand_runs(EXPERIMENT, ["strategy=pipedream", "testbed=here"])
+    assert "files" not in keyed_values(planned.config)

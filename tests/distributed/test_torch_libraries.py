@@ -14,7 +14,7 @@ from torch import nn
 
 from repro import strategies
 from repro.core.errors import InputError
-from repro.experiment.expand import expand
+from repro.experiment.expand import expand_runs
 from repro.experiment.schema import Numerics
 from repro.fabric.real.torch_dist import TorchFabric
 from repro.strategies import powersgd, torch_pipelining
@@ -290,7 +290,7 @@ def test_pipelining_a_stopped_rank_ends_the_run_with_a_line(tmp_path):
 def test_pipelining_on_other_fabrics_is_refused_with_an_alternative(testbed):
     hint = r"testbed=here testbed\.launcher=torchrun"
     with pytest.raises(InputError, match=rf"{PIPELINING} needs torch\.distributed.*{hint}"):
-        expand("pipesgd/fig4-mnist", [f"strategy={PIPELINING}", testbed])
+        expand_runs("pipesgd/fig4-mnist", [f"strategy={PIPELINING}", testbed])
 
 
 def test_pipelining_with_clipped_gradients_is_refused(tmp_path):

@@ -20,8 +20,8 @@ from tabulate import tabulate
 from repro import strategies
 from repro.core import safe_files
 from repro.core.errors import FaultError, InputError, NotHere
-from repro.experiment.expand import expand
-from repro.experiment.identify import identify
+from repro.experiment.expand import expand_runs
+from repro.experiment.identify import identify_runs
 from repro.records.provenance import provenance
 from tests.faults import baseline, damage, disks, running, servers
 from tests.faults.training import EXPERIMENT, SCALE, overrides_of
@@ -39,10 +39,10 @@ def run_keys(names: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
     runs, reasons = {}, {}
     for name in names:
         try:
-            (runs[name],) = expand(EXPERIMENT, overrides_of(name), SCALE)
+            (runs[name],) = expand_runs(EXPERIMENT, overrides_of(name), SCALE)
         except NotHere as error:
             reasons[name] = str(error)
-    identify(list(runs.values()))
+    identify_runs(list(runs.values()))
     return {name: run.key for name, run in runs.items()}, reasons
 
 

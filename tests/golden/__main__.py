@@ -16,10 +16,10 @@ computed_on, stored = rows.read()
 kept = {what: stored[what] if what in stored and stored[what].parts == row.parts else row for what, row in now.items()}
 lines = ",\n".join(json.dumps(kept[what]._asdict(), sort_keys=True) for what in sorted(kept))
 rows.FILE.write_text(f'{{"machine": {json.dumps(computed_on)}, "rows": [\n{lines}\n]}}\n')
-known = versions.locked()
+known = versions.read_lock()
 entries = {
     part: versions.Locked(version=known[part].version if part in known else 1, digest=digest)
-    for part, digest in versions.digests().items()
+    for part, digest in versions.project_digests().items()
 }
-versions.write(entries)
+versions.write_lock(entries)
 print(f"{len(kept)} golden rows and {len(entries)} parts written")

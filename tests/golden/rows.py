@@ -16,7 +16,7 @@ from repro import data, models, strategies
 from repro.algorithms import imbalance
 from repro.core.errors import InputError
 from repro.experiment.optimizer import Optimizer
-from repro.experiment.versions import locked
+from repro.experiment.versions import read_lock
 from repro.launch.rerun import config_of
 from repro.records import catalogue, provenance, reference
 from repro.records.record import Record
@@ -61,7 +61,7 @@ def row(what: str, parts: Iterable[str], numbers: dict[str, Any], tensors: Itera
     tensors = list(tensors)
     for tensor in tensors:
         bits.update(tensor.detach().contiguous().numpy().tobytes())
-    return Row(what, {part: locked()[part].version for part in parts}, numbers, bits.hexdigest() if tensors else "")
+    return Row(what, {part: read_lock()[part].version for part in parts}, numbers, bits.hexdigest() if tensors else "")
 
 
 def distinct(records: Iterable[Record], part: str) -> Iterator[tuple[str, dict[str, Any], int]]:

@@ -7,7 +7,7 @@ from tests.golden import rows
 
 
 def test_a_part_whose_code_changed_was_seen_to():
-    now, known = versions.digests(), versions.locked()
+    now, known = versions.project_digests(), versions.read_lock()
     wrong = [part for part, digest in now.items() if part not in known or known[part].digest != digest]
     left = known.keys() - now.keys()
     assert not wrong and not left, "raise the versions of parts whose numbers change, then: make versions"

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from repro.core.errors import InputError
-from repro.experiment.expand import expand
-from repro.experiment.identify import identify
+from repro.experiment.expand import expand_runs
+from repro.experiment.identify import identify_runs
 from repro.experiment.run import Run
 
 FIG4 = "pipesgd/fig4-mnist"
@@ -128,8 +128,8 @@ def write(folder: Path) -> None:
 
 def planned(*overrides: str) -> list[Run]:
     """The runs of an experiment, validated and with keys."""
-    runs = expand(FIG4, ["strategy=dsync", "testbed=virtual", *overrides])
-    identify(runs)
+    runs = expand_runs(FIG4, ["strategy=dsync", "testbed=virtual", *overrides])
+    identify_runs(runs)
     return runs
 
 

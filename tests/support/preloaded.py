@@ -14,8 +14,8 @@ from repro import strategies
 from repro.answers.mlflow.store import prepare
 from repro.core.paths import reference_root
 from repro.experiment import requested  # noqa: F401
-from repro.experiment.expand import expand
-from repro.experiment.identify import identify
+from repro.experiment.expand import expand_runs
+from repro.experiment.identify import identify_runs
 from repro.launch import runner  # noqa: F401
 from repro.records import reference
 from tests.support.cli import EXPERIMENT
@@ -25,6 +25,6 @@ for name in strategies.strategy_names():
     strategies.load_strategy(name)
 with contextlib.redirect_stderr(io.StringIO()):
     for testbed in ("here", "virtual"):
-        identify(expand(EXPERIMENT, [f"testbed={testbed}", "strategy=dsync", "dataset.standin=always"]))
+        identify_runs(expand_runs(EXPERIMENT, [f"testbed={testbed}", "strategy=dsync", "dataset.standin=always"]))
 reference.read(EXPERIMENT.partition("/")[0], reference_root())
 gc.freeze()  # memory pages of what is here stay shared

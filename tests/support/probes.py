@@ -62,7 +62,7 @@ def configuration(experiment: str, workers: int, **probe: Any) -> dict[str, Any]
 def check(config: dict[str, Any]) -> RunConfig:
     """The configuration, checked as before a run."""
     typed = check_fields(RunConfig, config)
-    programs.check(typed)
+    programs.check_program(typed)
     return typed
 
 

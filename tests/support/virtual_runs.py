@@ -11,7 +11,7 @@ import pytest
 
 from repro.core.errors import FaultError
 from repro.experiment import programs
-from repro.experiment.expand import expand
+from repro.experiment.expand import expand_runs
 from repro.experiment.schema import RunConfig
 from repro.fabric.costs import Costs
 from repro.fabric.virtual import fabric as virtual
@@ -26,7 +26,7 @@ QUICK = ("testbed=virtual", "dataset.standin=always", "batch=60", "eval_every=0.
 
 def configured(experiment: str, overrides: Sequence[str], scale: str | None = None) -> RunConfig:
     """The configuration of the only run that an experiment has under these overrides."""
-    (planned,) = expand(experiment, overrides, scale)
+    (planned,) = expand_runs(experiment, overrides, scale)
     return planned.config.model_copy(update={"key": "k", "hardware": {"class": "none"}, "provenance": {}})
 
 
@@ -35,7 +35,7 @@ def ended(
 ) -> dict[str, Any]:
     """The summary of a run."""
     folder.mkdir(exist_ok=True)
-    virtual.run(programs.ranks(config), lambda fabric: run_program(fabric, config, folder), network, costs)
+    virtual.run(programs.count_ranks(config), lambda fabric: run_program(fabric, config, folder), network, costs)
     return read_summary(folder)
 
 

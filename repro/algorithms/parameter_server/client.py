@@ -51,14 +51,14 @@ class Client:
         shards: Shards,
         servers: list[int],
         weights: torch.Tensor,
-        own: Server | None,
+        local_server: Server | None,
         dropping: Dropping | None,
         wire: WireFormat | None = None,
         in_order: bool = False,
     ):
         self.wire = wire or WireFormat(fabric)
         self.fabric, self.clock, self.shards, self.servers = fabric, clock, shards, servers
-        self.weights, self.own, self.dropping = weights, own, dropping
+        self.weights, self.own, self.dropping = weights, local_server, dropping
         self.sends: list[Work] = []
         place = len(servers) if in_order else fabric.rank % len(servers) + 1
         self.order = [*range(place, len(servers)), *range(min(place, len(servers)))]

@@ -161,11 +161,11 @@ def best_partition(
     check_stages(len(profile.layers), machines, straight, replicas)
     cuts = Downsets.of(profile)
     compared = (len(cuts.members) - 1) ** 2 * max(machines)
-    limits.check("stages to compare (cuts x cuts x machines)", compared, limits.STAGES)
+    limits.check_limit("stages to compare (cuts x cuts x machines)", compared, limits.STAGES)
     if len(machines) == 2:
         inner = (len(cuts.members) - 1) ** 3 * machines[0] ** 2
         what = "stages to compare in a group of machines (cuts x cuts x cuts x machines of a group, squared)"
-        limits.check(what, inner, limits.STAGES_OF_GROUPS)
+        limits.check_limit(what, inner, limits.STAGES_OF_GROUPS)
     layers = Layers.of(profile, cuts)
     permitted = optimum.allow_unreplicated if straight else optimum.any_replicas
     if len(machines) == 1:
@@ -208,7 +208,7 @@ def check_network(machines: Sequence[int], bandwidths: Sequence[float]) -> None:
     for count in machines:
         if not isinstance(count, int) or isinstance(count, bool) or count < 1:
             raise InputError(f"machines={_listed(machines)}: must be whole numbers, 1 or more")
-    limits.check("machines", math.prod(machines), limits.RANKS)
+    limits.check_limit("machines", math.prod(machines), limits.RANKS)
     for bandwidth in bandwidths:
         right = isinstance(bandwidth, int | float) and not isinstance(bandwidth, bool)
         if not right or not 1 / MOST <= bandwidth < math.inf:

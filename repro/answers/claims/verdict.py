@@ -14,7 +14,7 @@ from typing import Literal
 
 from repro.answers.claims import stats
 from repro.answers.claims.stats import number
-from repro.core.wilson import wilson
+from repro.core.wilson import wilson_bound
 
 REPRODUCED, SMALLER, LARGER = "reproduced", "smaller", "larger"
 SAME_DIRECTION, NOT_REPRODUCED, OPEN = "same direction", "not reproduced", "open"
@@ -61,7 +61,7 @@ class Share:
         return any(self._end(-1) < end < self._end(1) for end in (MOST, 1 - MOST))
 
     def _end(self, sign: int) -> float:
-        return wilson(self.hits / self.of, self.of, sign * CONFIDENCE_Z)
+        return wilson_bound(self.hits / self.of, self.of, sign * CONFIDENCE_Z)
 
     @property
     def text(self) -> str:

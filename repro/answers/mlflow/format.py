@@ -142,7 +142,7 @@ def tag_values(source: Source) -> dict[str, Any]:
     stand-in is used.
     """
     own, record, launcher = source.identity, source.record, source.identity.testbed.launcher
-    shown = {entry.experiment: entry.shows for entry in papers.entries(own.paper)}
+    shown = {entry.experiment: entry.shows for entry in papers.read_entries(own.paper)}
     data = record and record.result.dataset
     # the record resolves a stand-in that is "auto" in the configuration
     standin = data.standin if isinstance(data, Data) else None

@@ -29,7 +29,7 @@ def drawn_settings(setting: Setting, known: Collection[str]) -> Iterator[Setting
     """The setting at each draw."""
     plain = setting.testbed.model_dump(mode="json") | {"late": setting.late}
     unknown = assumed_inputs(known)
-    quantiles = {name: inputs.quantiles(name, DRAWS) for name in unknown}
+    quantiles = {name: inputs.draw_quantiles(name, DRAWS) for name in unknown}
     for draw in range(DRAWS):
         entries: dict[str, Any] = {}
         for name, one in unknown.items():

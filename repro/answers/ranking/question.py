@@ -30,7 +30,7 @@ def parse_question(
     for name, value in (("workers", workers), ("gpus-per-node", gpus_per_node), ("batch", batch)):
         if type(value) is not int or value < 1:
             raise InputError(f"{name} {value}: must be a whole number, 1 or more")
-    limits.check("workers", workers, limits.RANKS)
+    limits.check_limit("workers", workers, limits.RANKS)
     if workers > gpus_per_node and workers % gpus_per_node:
         raise InputError(f"gpus-per-node {gpus_per_node}: must divide the {workers} workers, or be as many or more")
     if "B" in str(bandwidth):

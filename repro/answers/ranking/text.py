@@ -173,7 +173,7 @@ def legend_lines(answer: Answer) -> list[str]:
 
 
 def assumed_lines(answer: Answer) -> list[str]:
-    return [inputs.words()[name] for name in draws.assumed_inputs(answer.known)]
+    return [inputs.describe_names()[name] for name in draws.assumed_inputs(answer.known)]
 
 
 def change_lines(answer: Answer, kind: str) -> list[str]:

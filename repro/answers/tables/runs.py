@@ -13,7 +13,7 @@ import pandas as pd
 
 from repro.answers.tables.columns import Filter, computed
 from repro.answers.tables.loading import Summary
-from repro.core.wilson import wilson
+from repro.core.wilson import wilson_bound
 from repro.records import tidy
 from repro.records.filters import list_column, match_rows, select_rows
 
@@ -180,4 +180,4 @@ def resolved(run: Summary) -> dict[str, float]:
     examples = (run.get("dataset") or {}).get("test") or 0
     if metric not in SHARES or final.get(metric) is None or not examples:
         return {}
-    return {f"final{end}": wilson(final[metric], examples, sign) for end, sign in (("_low", -1), ("_high", 1))}
+    return {f"final{end}": wilson_bound(final[metric], examples, sign) for end, sign in (("_low", -1), ("_high", 1))}

@@ -12,7 +12,7 @@ from repro import launch
 from repro.core import safe_files
 from repro.core.errors import InputError
 from repro.experiment import files, validate
-from repro.experiment.identify import identify
+from repro.experiment.identify import identify_runs
 from repro.experiment.launched import read_config
 from repro.experiment.run import Run
 from repro.launch.slurm import site
@@ -61,8 +61,8 @@ def load_prepared(launched: Sequence[str]) -> list[Run]:
                 raise InputError(f"no {path}: not a run that `repro submit` prepared, or not visible here")
             config = read_config(folder, digest)
             runs.append(Run(f"{config.paper}/{config.experiment}", config.variant, config, config.seed))
-            validate.check(config)
-        identify(runs, site.load_site().hardware_class())
+            validate.check_config(config)
+        identify_runs(runs, site.load_site().hardware_class())
     except InputError as error:
         raise type(error)(f"node {node_name()}: {error}") from None
     for folder, run in zip(folders, runs, strict=True):

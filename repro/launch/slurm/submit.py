@@ -18,7 +18,7 @@ from repro.core.errors import PREEMPTED, InputError, NotHere
 from repro.core.paths import PROJECT, results_root
 from repro.experiment import config as configs
 from repro.experiment import identify as identifying
-from repro.experiment.expand import expand
+from repro.experiment.expand import expand_runs
 from repro.experiment.key import Keys
 from repro.experiment.launched import launch_digest
 from repro.experiment.run import Run
@@ -140,11 +140,11 @@ def find_runs(
     if conditions is not None:
         keys = {word.partition("=")[0] for word in others}
         changes = [change for change in conditions if change.partition("=")[0] not in keys]
-        runs += expand(experiment, [f"testbed={TESTBED}", *others], scale, conditions=changes)
+        runs += expand_runs(experiment, [f"testbed={TESTBED}", *others], scale, conditions=changes)
     elif note:
         note += f"; testbed={TESTBED} runs it on the cluster"
     if virtual:
-        runs += expand(experiment, [f"testbed={','.join(virtual)}", *others], scale)
+        runs += expand_runs(experiment, [f"testbed={','.join(virtual)}", *others], scale)
     missing = identify_runs(runs, dry) if runs else None
     return runs, "; ".join(filter(None, (note, missing))) or None
 
@@ -153,7 +153,7 @@ def identify_runs(runs: Sequence[Run], dry: bool) -> str | None:
     """Give the runs their keys; returns a warning if a dry run uses preliminary ones because data are missing."""
     hardware = sites.load_site().hardware_class()
     try:
-        identifying.identify(runs, hardware)
+        identifying.identify_runs(runs, hardware)
         return None
     except NotHere as error:
         if not dry:

@@ -61,7 +61,7 @@ def _by_variant(entries: Any) -> Any:
     if not isinstance(entries, dict):
         return entries
     return {
-        variant: plugins.choice("strategy", f"probe.strategies.{variant}")(options)
+        variant: plugins.plugin_maker("strategy", f"probe.strategies.{variant}")(options)
         for variant, options in entries.items()
     }
 

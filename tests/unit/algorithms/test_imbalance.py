@@ -16,9 +16,9 @@ from repro.core.errors import InputError
 from repro.data.minibatches import Batches
 from repro.experiment import cache_key
 from repro.experiment import config as configs
-from repro.experiment.expand import expand
-from repro.experiment.key import keyed
-from repro.experiment.plugins import choice
+from repro.experiment.expand import expand_runs
+from repro.experiment.key import keyed_values
+from repro.experiment.plugins import plugin_maker
 from repro.experiment.schema import RunConfig
 from repro.experiment.versions import roots_of
 from repro.fabric.virtual import fabric as virtual
@@ -34,7 +34,7 @@ EVERY = ["random_one", "random_n", "random_draws", "shifting", "cloud"]  # but f
 
 
 def injector(name, workers=4, seed=0, **options):
-    given = choice("imbalance")({"name": name, **options})
+    given = plugin_maker("imbalance")({"name": name, **options})
     config = RunConfig.model_construct(imbalance=given, workers=workers, seed=seed, timeout_s=120, min_compute_s=None)
     imbalance.check_imbalance(config)
     return imbalance.imbalance_for(config)
@@ -215,7 +215,7 @@ def test_the_work_of_a_minibatch_scales_modelled_passes_and_padding():
 )
 def test_wrong_configurations(overrides, words):
     with pytest.raises(InputError) as refusal:
-        expand(FIG4, overrides)
+        expand_runs(FIG4, overrides)
     for word in words:
         assert word in str(refusal.value)
     assert "\n" not in str(refusal.value)
@@ -236,26 +236,26 @@ def test_wrong_configurations(overrides, words):
 def test_a_malformed_trace_is_named_with_its_line(tmp_path, text, words):
     path = trace(tmp_path, text)
     with pytest.raises(InputError) as refusal:
-        expand(FIG4, ["imbalance=trace", f"imbalance.file={path}"])
+        expand_runs(FIG4, ["imbalance=trace", f"imbalance.file={path}"])
     for word in [path, *words]:
         assert word in str(refusal.value)
     assert "\n" not in str(refusal.value)
 
 
 def test_a_key_depends_on_imbalance_only_where_there_is_some(tmp_path):
-    plain = expand(FIG4, ["strategy=dsync", "testbed=virtual"])[0].config
-    assert not {"imbalance", "min_compute_s", "eval_train"} & keyed(plain).keys()
+    plain = expand_runs(FIG4, ["strategy=dsync", "testbed=virtual"])[0].config
+    assert not {"imbalance", "min_compute_s", "eval_train"} & keyed_values(plain).keys()
     for changed in ("imbalance=random_one", "min_compute_s=0.1", "eval_train=10"):
-        config = expand(FIG4, ["strategy=dsync", "testbed=virtual", changed])[0].config
-        assert keyed(config) != keyed(plain)
+        config = expand_runs(FIG4, ["strategy=dsync", "testbed=virtual", changed])[0].config
+        assert keyed_values(config) != keyed_values(plain)
     path = trace(tmp_path, "0,0,0,0\n")
-    traced = expand(FIG4, ["strategy=dsync", "testbed=virtual", "imbalance=trace", f"imbalance.file={path}"])[0]
-    before = keyed(traced.config)
+    traced = expand_runs(FIG4, ["strategy=dsync", "testbed=virtual", "imbalance=trace", f"imbalance.file={path}"])[0]
+    before = keyed_values(traced.config)
     trace(tmp_path, "0,0,0,1\n")
-    assert keyed(traced.config) != before  # by what the file holds, not by its name
+    assert keyed_values(traced.config) != before  # by what the file holds, not by its name
     assert "repro.algorithms.imbalance.trace" in roots_of(traced.config)
     assert not any(root.startswith("repro.algorithms.imbalance") for root in roots_of(plain))
-    found = cache_key.modules(roots_of(plain))
+    found = cache_key.imported_modules(roots_of(plain))
     assert "repro.algorithms.imbalance.base" in found and "repro.algorithms.imbalance.cloud" not in found
 
 

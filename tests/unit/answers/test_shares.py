@@ -32,7 +32,7 @@ from repro.answers.claims.verdict import (
     verdict_of,
 )
 from repro.answers.tables.runs import Runs
-from repro.experiment.inputs import quantiles
+from repro.experiment.inputs import draw_quantiles
 from repro.records.flat import flat
 from tests.reports.data.summaries import make
 from tests.support.records import record_of
@@ -220,7 +220,7 @@ def test_a_simulation_is_a_part_of_the_way_to_its_emulated_twin_in_each_draw():
 
 
 def test_the_input_that_decides_is_named_and_none_where_two_do():
-    a, b = (list(quantiles(name, 64)) for name in ("alpha", "beta"))
+    a, b = (list(draw_quantiles(name, 64)) for name in ("alpha", "beta"))
     assert decides.deciding_input(a, {"alpha": a, "beta": b}) == "alpha"
     assert decides.deciding_input([x + y for x, y in zip(a, b, strict=True)], {"alpha": a, "beta": b}) == decides.NONE
     assert decides.deciding_input([1.0] * 64, {"alpha": a}) == "" and decides.deciding_input(a, {}) == ""
@@ -228,7 +228,7 @@ def test_the_input_that_decides_is_named_and_none_where_two_do():
 
 
 def test_an_answer_turns_at_the_value_of_the_input_that_separates_its_draws():
-    a, b = (list(quantiles(name, 64)) for name in ("alpha", "beta"))
+    a, b = (list(draw_quantiles(name, 64)) for name in ("alpha", "beta"))
     betas = [1e-9 * (1 + x) for x in b]
     inputs = {"alpha": ("testbed.alpha_s", a), "beta": ("testbed.beta_s_per_byte", betas)}
     assert decides.turning_value([x < 1.5e-9 for x in betas], inputs) == "beta = 1.5 ns a byte (holds below)"

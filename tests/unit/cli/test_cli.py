@@ -16,8 +16,8 @@ from repro.cli.main import main
 from repro.core.errors import InputError
 from repro.core.paths import CONFIGS
 from repro.experiment import config, files, papers
-from repro.experiment.expand import expand
-from repro.experiment.identify import identify
+from repro.experiment.expand import expand_runs
+from repro.experiment.identify import identify_runs
 from repro.launch import local
 from tests.support.cli import QUICK, refused, repro
 from tests.support.full_disk import sitecustomize
@@ -43,7 +43,7 @@ FIG4 = "pipesgd/fig4-mnist"
 )
 def test_bad_values_are_refused_before_anything_runs(overrides, words):
     with pytest.raises(InputError) as refusal:
-        identify(expand(FIG4, overrides))
+        identify_runs(expand_runs(FIG4, overrides))
     for word in words:
         assert word in str(refusal.value)
     assert "\n" not in str(refusal.value)
@@ -81,7 +81,7 @@ def test_a_full_place_is_named_where_the_system_names_no_file(tmp_path, monkeypa
     """As of shared memory, which has no room for a semaphore, or of a file that is open already."""
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
     monkeypatch.setenv("TMPDIR", "/proc")  # no file system with blocks: never room
-    monkeypatch.setattr(papers, "place", lambda _: raised(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
+    monkeypatch.setattr(papers, "experiment_order", lambda _: raised(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
     assert main(["list"]) == 2
     line = capsys.readouterr().err
     assert "/proc" in line and os.strerror(errno.ENOSPC) in line and line.count("\n") == 1
@@ -129,9 +129,9 @@ def test_a_shell_completes_commands_and_options(tmp_path):
 
 def test_a_paper_s_experiments_come_in_its_order_with_what_they_need(capsys):
     for paper in sorted(path.stem for path in (CONFIGS / "papers").glob("*.yaml")):
-        order = [f"{paper}/{entry.experiment}" for entry in papers.entries(paper)]
-        assert config.experiment_names(paper) == order and any(entry.headline for entry in papers.entries(paper))
-        for entry in papers.entries(paper):
+        order = [f"{paper}/{entry.experiment}" for entry in papers.read_entries(paper)]
+        assert config.experiment_names(paper) == order and any(entry.headline for entry in papers.read_entries(paper))
+        for entry in papers.read_entries(paper):
             assert set(entry.data) <= set(files.group_names("dataset"))
     assert main(["list", "gtopk", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)

@@ -14,7 +14,7 @@ from repro.core import user_files
 from repro.core.errors import InputError
 from repro.core.paths import PROJECT
 from repro.experiment import files
-from repro.experiment.expand import expand
+from repro.experiment.expand import expand_runs
 from repro.experiment.launched import config_digest
 from repro.launch.slurm import prepared, site, submit
 from tests.support.configs import copied
@@ -333,7 +333,7 @@ def test_a_prepared_run_cannot_lead_out_of_the_results(tmp_path):
         with pytest.raises(InputError, match=words) as refusal:
             prepared.load_prepared([f"{tmp_path}={config_digest({'key': 'k'}, {})}"])
         assert "\n" not in str(refusal.value)
-    configured = expand(FIG4, ["strategy=dsync", "testbed=virtual"])[0].config.plain() | {"experiment": "../../x"}
+    configured = expand_runs(FIG4, ["strategy=dsync", "testbed=virtual"])[0].config.plain() | {"experiment": "../../x"}
     files.write_yaml(tmp_path / "config.yaml", configured)
     with pytest.raises(InputError, match=r"experiment=../../x: must be a plain name"):
         prepared.load_prepared([f"{tmp_path}={config_digest(configured, {})}"])

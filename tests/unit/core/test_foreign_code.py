@@ -12,7 +12,7 @@ from repro.cli.main import main
 from repro.core import config_folders
 from repro.core.errors import InputError
 from repro.experiment import config, files
-from repro.experiment.expand import expand
+from repro.experiment.expand import expand_runs
 from repro.experiment.launched import launch_digest, read_config
 from tests.support.own_files import FIG4, WAYS, planned
 
@@ -56,7 +56,7 @@ def test_overrides_inside_an_override_may_name_the_user_s_own_code(mine, monkeyp
     monkeypatch.setenv(config_folders.VARIABLE, "")
     (mine / "table.yaml").write_text("# @package _global_\n" + yaml.safe_dump(FILE))
     (name,) = config.experiment_names(experiment)
-    runs = expand(name, [override, "testbed=virtual"], "quick")
+    runs = expand_runs(name, [override, "testbed=virtual"], "quick")
     assert "./my_ways.py:Mine" in {run.config.strategy.name for run in runs}
 
 

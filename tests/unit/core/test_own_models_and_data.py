@@ -14,7 +14,7 @@ from repro.core import own_code
 from repro.core.errors import InputError
 from repro.core.paths import PROJECT
 from repro.core.registry import PLUGINS
-from repro.experiment.expand import expand
+from repro.experiment.expand import expand_runs
 from tests.support.own_files import FIG4, NETS, planned, refused, trained
 from tests.unit.project.test_docs import blocks
 
@@ -55,7 +55,7 @@ def test_the_examples_of_the_documentation_train(mine):
     model, dataset = models.model_for(run.config, data.dataset_for(run.config)), data.dataset_for(run.config)
     assert [name for name, _ in model.named_children()] == ["features", "head"]
     assert model(dataset.train.slice(0, 2)[0]).shape == (2, dataset.classes) == (2, 10)
-    assert all(run.config.dataset.options["noise"] == 0.2 for run in expand(FIG4, own[2:], "full"))
+    assert all(run.config.dataset.options["noise"] == 0.2 for run in expand_runs(FIG4, own[2:], "full"))
     own = ("model=./my_reviews.py:Classifier", "dataset=./my_reviews.py:Reviews", "targets=[]")
     curve = trained(mine / "run", *own, "epochs=0.5", "eval_every=0.5", "checkpoint_every=0.5")["curve"]
     assert curve[-1]["test_loss"] < curve[0]["test_loss"]

@@ -6,7 +6,7 @@ import pytest
 
 from repro.cli.main import main
 from repro.core.errors import InputError
-from repro.experiment.expand import expand
+from repro.experiment.expand import expand_runs
 from repro.records import reference
 from repro.records.catalogue import WORKSPACE, Found
 from repro.records.tables import build_table
@@ -40,7 +40,7 @@ def test_runs_before_and_after_a_change_of_the_file_are_two_variants():
 
 def test_files_and_names_in_one_command(mine):
     both = ["strategy=./my_ways.py:Mine,dsync", "imbalance=./my_ways.py:Late,none", "testbed=virtual", *DATA]
-    runs = expand(FIG4, both)
+    runs = expand_runs(FIG4, both)
     assert {run.config.strategy.name for run in runs} == {"./my_ways.py:Mine", "dsync"} and len(runs) == 4
 
 

@@ -19,8 +19,8 @@ from repro.core import own_code, registry
 from repro.core.errors import InputError
 from repro.core.registry import PLUGINS
 from repro.experiment import config, files
-from repro.experiment.expand import expand
-from repro.experiment.identify import identify
+from repro.experiment.expand import expand_runs
+from repro.experiment.identify import identify_runs
 from repro.experiment.versions import roots_of
 from repro.fabric.virtual import fabric as virtual
 from repro.launch import plan_process
@@ -68,8 +68,8 @@ def test_its_options_start_at_their_defaults_and_can_be_set(foreign):
 def test_it_runs_as_ours_do(foreign):
     dsync, mine = (small.run(name, workers=3).weights[0] for name in ("dsync", "foreign_wire"))
     torch.testing.assert_close(mine, dsync)
-    planned = expand(FIG4, [*foreign_package.CHOSEN, *REGRESSION, "testbed=paper/pipesgd"])
-    identify(planned)
+    planned = expand_runs(FIG4, [*foreign_package.CHOSEN, *REGRESSION, "testbed=paper/pipesgd"])
+    identify_runs(planned)
     (run,) = planned
     roots = roots_of(run.config)
     assert {f"foreign_plugins.{name}" for name in ("wire", "line", "points", "late")} <= set(roots)
@@ -92,15 +92,15 @@ ONE = "nn.Sequential(OrderedDict(line=linear))"
 )
 def test_a_build_that_gives_no_model_is_one_line(foreign, built, words):
     spoil_line(foreign, built)
-    planned = expand(FIG4, [*foreign_package.CHOSEN, *REGRESSION, "testbed=virtual"])
+    planned = expand_runs(FIG4, [*foreign_package.CHOSEN, *REGRESSION, "testbed=virtual"])
     with pytest.raises(InputError, match=words):
-        identify(planned)
+        identify_runs(planned)
 
 
 def test_a_module_that_is_no_sequence_is_trained_as_one_block(foreign):
     spoil_line(foreign, "linear")
     small_run = ["workers=2", "epochs=3", "testbed=virtual", "imbalance=none"]
-    (planned,) = expand(FIG4, [*foreign_package.CHOSEN, *REGRESSION, *small_run])
+    (planned,) = expand_runs(FIG4, [*foreign_package.CHOSEN, *REGRESSION, *small_run])
     assert [
         name for name, _ in models.model_for(planned.config, data.dataset_for(planned.config)).named_children()
     ] == ["model"]
@@ -118,8 +118,8 @@ def spoil_line(foreign, built):
 
 def test_its_code_is_in_the_key(foreign):
     def key() -> str:
-        (run,) = planned = expand(FIG4, ["strategy=foreign_wire", "testbed=paper/pipesgd"])
-        identify(planned)
+        (run,) = planned = expand_runs(FIG4, ["strategy=foreign_wire", "testbed=paper/pipesgd"])
+        identify_runs(planned)
         return run.key
 
     before = key()

@@ -14,7 +14,7 @@ from repro.core.errors import InputError, NotHere
 from repro.core.paths import CONFIGS
 from repro.experiment import config, files, grid
 from repro.experiment.compose import Composer
-from repro.experiment.expand import expand
+from repro.experiment.expand import expand_runs
 from repro.experiment.needs import uses_gpu
 from repro.training.stops import TrainingPlan
 from tests.support.configs import first_variant_alone
@@ -26,7 +26,7 @@ FIG4 = "pipesgd/fig4-mnist"
 def test_every_experiment_composes_at_every_scale(name, monkeypatch):
     resolved = config.compose(name)
     lacking = []  # Horovod, or network namespaces, which not every machine has
-    runs = expand(name, lacking=lacking)
+    runs = expand_runs(name, lacking=lacking)
     if lacking and not runs:
         pytest.skip(str(lacking[0]))
     assert len(runs) == (points(resolved) - len(lacking)) * resolved["seeds"]
@@ -34,7 +34,7 @@ def test_every_experiment_composes_at_every_scale(name, monkeypatch):
     first_variant_alone(monkeypatch)  # a scale changes the same entries of all variants
     for scale in {tuple(changes): scale for scale, changes in resolved["scales"].items()}.values():
         lacking = []
-        runs = expand(name, scale=scale, lacking=lacking)
+        runs = expand_runs(name, scale=scale, lacking=lacking)
         sized = config.compose(name, (), scale)
         assert len(runs) == (points(sized) - len(lacking)) * sized["seeds"]
 
@@ -104,9 +104,9 @@ def test_interpolations_name_values_beside_and_above(tmp_path, monkeypatch):
 def test_variants_that_this_machine_lacks_are_left_out(monkeypatch):
     monkeypatch.setattr("repro.strategies.horovod.missing_horovod", lambda: "Horovod is not installed")
     with pytest.raises(NotHere, match="make setup-horovod"):
-        expand("baselines/side-by-side", ["testbed=here", "method=Horovod"])
+        expand_runs("baselines/side-by-side", ["testbed=here", "method=Horovod"])
     lacking = []
-    runs = expand("baselines/side-by-side", ["testbed=here", "method=DDP,Horovod"], lacking=lacking)
+    runs = expand_runs("baselines/side-by-side", ["testbed=here", "method=DDP,Horovod"], lacking=lacking)
     assert {run.variant for run in runs} == {"DDP"} and {str(error) for error in lacking} == {str(lacking[0])}
 
 
@@ -116,7 +116,9 @@ def test_a_horovod_without_cuda_is_left_out_of_runs_on_gpus(monkeypatch, device)
     monkeypatch.setattr("repro.strategies.horovod.missing_horovod", lambda: None)
     monkeypatch.setattr("repro.strategies.horovod.built_with_cuda", lambda: False)
     lacking = []
-    runs = expand("baselines/side-by-side", ["testbed=here", f"device={device}", "method=Horovod"], lacking=lacking)
+    runs = expand_runs(
+        "baselines/side-by-side", ["testbed=here", f"device={device}", "method=Horovod"], lacking=lacking
+    )
     assert bool(runs) == (device == "cpu") == (not lacking)
     assert all("HOROVOD_GPU_OPERATIONS=NCCL make setup-horovod" in str(error) for error in lacking)
 
@@ -135,18 +137,18 @@ def test_a_testbed_may_select_values_of_a_factor():
 
 def test_a_gpu_adds_breakdown_runs_to_the_measured_ones(monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    runs = expand(FIG4, ["seeds=2", "strategy=dsync,pipe_sgd"])
+    runs = expand_runs(FIG4, ["seeds=2", "strategy=dsync,pipe_sgd"])
     exact = [run for run in runs if run.config.breakdown]
     measured = [run for run in runs if run.config.testbed.kind == "measured" and not run.config.breakdown]
     assert exact and [run.config.variant for run in exact] == [run.config.variant for run in measured if run.seed == 0]
     assert {run.config.testbed.kind for run in exact} == {"measured"} and len({run.label for run in runs}) == len(runs)
     for without in ("device=cpu", "breakdown_steps=0"):
-        assert not any(run.config.breakdown for run in expand(FIG4, ["strategy=dsync", without]))
+        assert not any(run.config.breakdown for run in expand_runs(FIG4, ["strategy=dsync", without]))
 
 
 def test_a_breakdown_run_is_a_part_of_the_training_behind_the_warm_up(monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    configs = [run.config for run in expand("pipesgd/fig4-alexnet", ["testbed=here", "seeds=1"])]
+    configs = [run.config for run in expand_runs("pipesgd/fig4-alexnet", ["testbed=here", "seeds=1"])]
     whole, exact = ([each for each in configs if each.breakdown is breakdown] for breakdown in (False, True))
     warmup = [getattr(each.strategy.options, "warmup_epochs", None) for each in whole]
     assert 4 in warmup
@@ -162,7 +164,7 @@ def test_simulated_ranks_compute_on_a_gpu_only_with_device_cuda(monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     on = ["strategy=dsync", "testbed=virtual"]
     cuda, auto, timing = (
-        expand(FIG4, [*on, *more])[0].config
+        expand_runs(FIG4, [*on, *more])[0].config
         for more in (["device=cuda"], [], ["testbed.arithmetic=none", "device=cuda"])
     )
     assert uses_gpu(cuda) and not uses_gpu(auto) and not cuda.breakdown and timing.wanted_device == "cpu"

@@ -14,7 +14,7 @@ from repro.cli.main import main
 from repro.core import config_folders
 from repro.core.errors import InputError
 from repro.experiment import config, files, inputs, papers
-from repro.experiment.quoted import quoted
+from repro.experiment.quoted import quoted_numbers
 from tests.reports.data.undrawn import without_drawing
 from tests.support import foreign_package
 
@@ -47,7 +47,7 @@ def test_a_folder_has_experiments_testbeds_numbers_and_pages():
     assert config.experiment_names("mine") == [TABLE1] and "paper/mine" in files.group_names("testbed")
     composed = config.compose(TABLE1, ["testbed=paper/mine"])
     assert composed["title"].startswith("Mine") and composed["testbed"]["device"]["name"] == "a GPU"
-    assert papers.entries("mine")[0].headline and quoted(TABLE1)["ms"] == {"SGD": 1.2, "Compressed": 1.0}
+    assert papers.read_entries("mine")[0].headline and quoted_numbers(TABLE1)["ms"] == {"SGD": 1.2, "Compressed": 1.0}
     assert overview.papers()["mine"] == "Mine" and list(overview.papers())[-1] == "mine"
 
 
@@ -94,10 +94,13 @@ def test_the_projects_own_comes_first(folder):
 
 
 def test_its_own_inputs_change_none_of_the_projects(folder):
-    before = {name: list(inputs.quantiles(name, 16)) for name in inputs.words()}
+    before = {name: list(inputs.draw_quantiles(name, 16)) for name in inputs.describe_names()}
     (folder / "inputs.yaml").write_text('alpha: "the same"\nrank: "columns of a factor"\n')
-    assert {name: list(inputs.quantiles(name, 16)) for name in before} == before
-    assert inputs.words()["alpha"] != "the same" and list(inputs.quantiles("rank", 16)) not in before.values()
+    assert {name: list(inputs.draw_quantiles(name, 16)) for name in before} == before
+    assert (
+        inputs.describe_names()["alpha"] != "the same"
+        and list(inputs.draw_quantiles("rank", 16)) not in before.values()
+    )
 
 
 def test_a_page_that_cannot_be_built_is_a_warning_and_an_error_where_it_is_asked_for(folder, tmp_path, capsys):

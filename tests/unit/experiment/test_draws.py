@@ -16,9 +16,9 @@ from repro.core.errors import InputError, NotHere
 from repro.core.fields import check_fields
 from repro.experiment import draws, inputs
 from repro.experiment.compose import Composer
-from repro.experiment.expand import expand
+from repro.experiment.expand import expand_runs
 from repro.experiment.inputs import Input, Range
-from repro.experiment.key import keyed
+from repro.experiment.key import keyed_values
 from repro.experiment.schema import RunConfig
 from repro.launch import sweeps
 from repro.records import sweep
@@ -66,7 +66,7 @@ def test_a_share_of_a_cost_that_is_not_charged_is_not_drawn():
 def test_hypotheses_are_drawn_as_often_as_they_weigh():
     choices = [{"weight": weight, "sets": {"batch": n}, "source": "s"} for n, weight in ((1, 0.25), (2, 0.75))]
     one = an_input(choices=choices)
-    drawn_values = [one.drawn(q, {})["batch"] for q in inputs.quantiles("minibatch", 64)]
+    drawn_values = [one.drawn(q, {})["batch"] for q in inputs.draw_quantiles("minibatch", 64)]
     assert drawn_values.count(1) == 16 and drawn_values.count(2) == 48
 
 
@@ -91,12 +91,12 @@ def test_what_is_no_distribution(given):
 
 
 def test_more_draws_extend_the_fewer_and_cover_every_input_evenly():
-    for name in inputs.words():
-        many = inputs.quantiles(name, 64)
-        assert (inputs.quantiles(name, 16) == many[:16]).all()
+    for name in inputs.describe_names():
+        many = inputs.draw_quantiles(name, 64)
+        assert (inputs.draw_quantiles(name, 16) == many[:16]).all()
         assert sorted((16 * many[:16]).astype(int)) == [*range(16)]  # one in each sixteenth
-    own = {tuple(inputs.quantiles(name, 16)) for name in inputs.words()}
-    assert len(own) == len(inputs.words())
+    own = {tuple(inputs.draw_quantiles(name, 16)) for name in inputs.describe_names()}
+    assert len(own) == len(inputs.describe_names())
 
 
 @pytest.mark.parametrize("number", ["3", "1", "0", "-1", "-2", "8192"])
@@ -110,17 +110,17 @@ def test_draws_of_a_testbed_that_is_measured_are_refused(capsys):
     assert main(["run", "pipesgd/fig4-mnist", "testbed=here", "--draws", "16"]) == 2
     assert "here is measured" in capsys.readouterr().err
     with pytest.raises(NotHere, match="no inputs"):
-        expand(FIG4, ["testbed=virtual", "model=mnist_mlp", "dataset=mnist"], None, None, 4)
+        expand_runs(FIG4, ["testbed=virtual", "model=mnist_mlp", "dataset=mnist"], None, None, 4)
 
 
 def swept(number):
     """The sweeps of the experiment's simulated variants."""
-    return expand(FIG4, ["method=D-Sync,Pipe-SGD", "testbed=paper/pipesgd-alexnet"], None, None, number)
+    return expand_runs(FIG4, ["method=D-Sync,Pipe-SGD", "testbed=paper/pipesgd-alexnet"], None, None, number)
 
 
 def test_an_input_without_a_place_in_the_sequence_is_refused(monkeypatch):
     first, *_ = swept(4)
-    monkeypatch.setattr(inputs, "words", lambda: {"alpha": ""})
+    monkeypatch.setattr(inputs, "describe_names", lambda: {"alpha": ""})
     with pytest.raises(InputError, match=r"inputs\.yaml"):
         draws.inputs_of(first.config)
 
@@ -150,41 +150,41 @@ def test_a_value_that_a_printed_number_excludes_is_one_line_with_place_and_entry
 
 
 def test_shares_are_of_what_a_hypothesis_sets():
-    (run,) = expand("pipedream/table1-vgg16-8a", ["testbed=paper/pipedream-a", "method=bsp"], None, None, 64)
+    (run,) = expand_runs("pipedream/table1-vgg16-8a", ["testbed=paper/pipedream-a", "method=bsp"], None, None, 64)
     time = "testbed.device.iteration_s"
     drawn_values = {True: [], False: []}
-    for draw in draws.values(run.config, 64):
+    for draw in draws.draw_entries(run.config, 64):
         gpu, computation = draw["gpu"], draw["computation"]
         drawn_values["Maxwell" in gpu["testbed.device.name"]].append(computation[time] / gpu[time])
-        assert draws.changed(run.config, gpu | computation).testbed.device.iteration_s == computation[time]
+        assert draws.change_entries(run.config, gpu | computation).testbed.device.iteration_s == computation[time]
     share = run.config.inputs["computation"].entries[time]
     for shares in drawn_values.values():
         assert len(shares) == 32 and share.low <= min(shares) < 1 < max(shares) <= share.high
 
 
 def test_a_sweep_of_each_simulated_variant_with_the_same_draws():
-    plain = [run for run in expand(FIG4, ["method=D-Sync,Pipe-SGD"]) if run.simulated]
+    plain = [run for run in expand_runs(FIG4, ["method=D-Sync,Pipe-SGD"]) if run.simulated]
     sweeps = swept(8)
     assert [run.variant for run in sweeps] == list(dict.fromkeys(run.variant for run in plain)) and len(sweeps) > 1
-    values = [draws.values(run.config, 8) for run in sweeps]
+    values = [draws.draw_entries(run.config, 8) for run in sweeps]
     assert all(one == values[0] for one in values) and len({str(one) for one in values[0]}) == 8
-    drawn = draws.changed(sweeps[0].config, {k: v for one in values[0][0].values() for k, v in one.items()})
+    drawn = draws.change_entries(sweeps[0].config, {k: v for one in values[0][0].values() for k, v in one.items()})
     assert drawn.testbed.beta_s_per_byte == values[0][0]["beta"]["testbed.beta_s_per_byte"]
     assert drawn.timing_only and not drawn.draws
 
 
 def test_the_key_of_a_sweep_holds_its_distributions_and_not_their_number_nor_their_sources():
     sixteen, four, plain = (swept(number)[0].config for number in (16, 4, 0))
-    assert keyed(sixteen) == keyed(four) != keyed(plain)
+    assert keyed_values(sixteen) == keyed_values(four) != keyed_values(plain)
     beta = sixteen.testbed.inputs["beta"]
 
     def key(**change):
         other = {"beta": beta.model_copy(update=change)}
         testbed = sixteen.testbed.model_copy(update={"inputs": sixteen.testbed.inputs | other})
-        return keyed(sixteen.model_copy(update={"testbed": testbed}))
+        return keyed_values(sixteen.model_copy(update={"testbed": testbed}))
 
-    assert key(source="another") == key(printed={}) == keyed(four)
-    assert key(entries={"beta_s_per_byte": Range(low=9e-10, high=2e-9)}) != keyed(four)
+    assert key(source="another") == key(printed={}) == keyed_values(four)
+    assert key(entries={"beta_s_per_byte": Range(low=9e-10, high=2e-9)}) != keyed_values(four)
 
 
 def test_an_experiment_has_inputs_of_the_whole_configuration_and_impossible_hypotheses_are_named():
@@ -195,10 +195,10 @@ def test_an_experiment_has_inputs_of_the_whole_configuration_and_impossible_hypo
         return config.model_copy(update={"inputs": one, "draws": 4})
 
     config = run((128, 256))
-    assert {one["minibatch"]["batch"] for one in draws.values(config, 4)} == {128, 256}
-    draws.check(config)
+    assert {one["minibatch"]["batch"] for one in draws.draw_entries(config, 4)} == {128, 256}
+    draws.check_draws(config)
     with pytest.raises(InputError, match=r"minibatch.*does not divide"):
-        draws.check(run((3, 256)))
+        draws.check_draws(run((3, 256)))
 
 
 def test_a_training_is_cut_to_its_first_iterations_and_has_no_warm_up():
@@ -207,9 +207,9 @@ def test_a_training_is_cut_to_its_first_iterations_and_has_no_warm_up():
     long = config.model_copy(
         update={"strategy": type(config.strategy)("strategy", "pipe_sgd", options), "epochs": 90.0}
     )
-    short = draws.cut(long, 100)
+    short = draws.cut_training(long, 100)
     assert short.iterations(100) == draws.ITERATIONS and short.strategy.options.warmup_epochs == 0
-    assert draws.cut(config.model_copy(update={"epochs": 0.1}), 100).epochs == 0.1
+    assert draws.cut_training(config.model_copy(update={"epochs": 0.1}), 100).epochs == 0.1
 
 
 # --- a sweep's file
@@ -251,8 +251,8 @@ def test_draws_say_what_they_make_and_how_long_it_takes(tmp_path, run, capsys):
 
 
 def test_of_a_paper_only_what_a_claim_of_a_time_rests_on_is_drawn(capsys):
-    simulated = expand(FIG4, ["strategy=dsync", "testbed=paper/pipesgd-alexnet"], "full")
-    accuracy = [run for run in expand("pipesgd/accuracy", ["strategy=dsync"], "full") if run.simulated]
+    simulated = expand_runs(FIG4, ["strategy=dsync", "testbed=paper/pipesgd-alexnet"], "full")
+    accuracy = [run for run in expand_runs("pipesgd/accuracy", ["strategy=dsync"], "full") if run.simulated]
     assert accuracy and time_deciding_runs([*simulated, *accuracy], "pipesgd") == simulated
     assert "pipesgd/accuracy" in capsys.readouterr().err
 
@@ -266,7 +266,7 @@ def test_a_sweep_that_was_altered_is_refused_with_its_line(tmp_path):
 
 
 def test_sweeps_of_two_networks_in_one_experiment_are_two():
-    runs = [expand(f"ibatch/fig5-{network}", ["method=single"], "full")[0] for network in ("vgg19", "vgg19-22k")]
+    runs = [expand_runs(f"ibatch/fig5-{network}", ["method=single"], "full")[0] for network in ("vgg19", "vgg19-22k")]
     made = [SimpleNamespace(identity=run.config.identity, provenance={}) for run in runs]
     assert sweep.together(made[:1], made[1:]) == made
     again = SimpleNamespace(**vars(made[0]), again=True)

@@ -11,10 +11,10 @@ from repro.core.errors import InputError
 from repro.core.paths import CONFIGS
 from repro.data import augmentation
 from repro.experiment import config, hyperparameters
-from repro.experiment.expand import expand
+from repro.experiment.expand import expand_runs
 from repro.experiment.files import own_file
-from repro.experiment.hyperparameters import Parameter, parameters
-from repro.experiment.requested import part
+from repro.experiment.hyperparameters import Parameter, read_hyperparameters
+from repro.experiment.requested import select_job
 from repro.experiment.schema import RunConfig
 from tests.support.configs import own_variants
 
@@ -37,7 +37,7 @@ def at_scale_paper(name: str) -> dict:
 
 @pytest.mark.parametrize("name", WITH_SOURCES)
 def test_at_scale_paper_each_is_the_papers_or_assumed(name):
-    every = parameters(name, at_scale_paper(name))
+    every = read_hyperparameters(name, at_scale_paper(name))
     assert {"batch", "epochs", "optimizer.lr"} <= {one.name for one in every}
     for one in every:
         assert one.ours is not None, f"{one.name} is no entry of the configuration"
@@ -51,7 +51,7 @@ def test_each_is_a_line_with_the_overridden_value():
     name = "gtopk/fig5-resnet20"
     resolved = at_scale_paper(name)
     changed = resolved | {"optimizer": resolved["optimizer"] | {"lr": 0.2}}
-    lines = [one.line for one in parameters(name, changed)]
+    lines = [one.line for one in read_hyperparameters(name, changed)]
     assert "optimizer.lr = 0.2; the paper: 0.1 (Table V)" in lines
     assert "batch = 512; the paper: 512 (Table V; 128 for each of workers)" in lines
     assert "optimizer.weight_decay = 0.0001; assumed: the released code" in lines
@@ -59,9 +59,9 @@ def test_each_is_a_line_with_the_overridden_value():
 
 def test_a_parameter_without_a_source_is_listed_and_experiments_may_have_none(monkeypatch):
     resolved = config.compose("gtopk/fig8", [], "quick")
-    assert parameters("gtopk/fig8", resolved) == []
+    assert read_hyperparameters("gtopk/fig8", resolved) == []
     monkeypatch.setattr(hyperparameters, "own_file", lambda _: {"hyperparameters": {"epochs": "chosen here"}})
-    assert Parameter("batch", resolved["batch"], None, "no source") in parameters("gtopk/fig8", resolved)
+    assert Parameter("batch", resolved["batch"], None, "no source") in read_hyperparameters("gtopk/fig8", resolved)
     assert "hyperparameters" not in RunConfig.model_fields, "it is no part of a run's configuration, or its key"
 
 
@@ -76,7 +76,7 @@ def test_a_parameter_without_a_source_is_listed_and_experiments_may_have_none(mo
 def test_an_entry_that_cannot_be_is_one_line_that_names_it(given, says, monkeypatch):
     monkeypatch.setattr(hyperparameters, "own_file", lambda _: {"hyperparameters": {"epochs": given}})
     with pytest.raises(InputError) as caught:
-        parameters("gtopk/fig5-resnet20", at_scale_paper("gtopk/fig5-resnet20"))
+        read_hyperparameters("gtopk/fig5-resnet20", at_scale_paper("gtopk/fig5-resnet20"))
     line = str(caught.value)
     assert says in line and "fig5.yaml: gtopk/fig5-resnet20: hyperparameters.epochs: " in line and "\n" not in line
 
@@ -120,17 +120,17 @@ def test_a_job_selects_runs_by_their_factors():
 
 
 def test_a_run_that_is_the_same_at_full_is_called_so():
-    runs = expand("pipesgd/fig4-alexnet", ["device=cpu"], "quick")
+    runs = expand_runs("pipesgd/fig4-alexnet", ["device=cpu"], "quick")
     assert {(run.config.testbed.kind, run.config.scale) for run in runs} == {
         ("simulated", "full"), ("emulated", "full"), ("measured", "quick"),
     }  # fmt: skip
-    assert {run.config.scale for run in expand("gtopk/fig10-vgg16", [], "quick")} == {"full"}
-    assert {run.config.scale for run in expand("pipesgd/fig1", ["device=cpu"])} == {"custom"}
+    assert {run.config.scale for run in expand_runs("gtopk/fig10-vgg16", [], "quick")} == {"full"}
+    assert {run.config.scale for run in expand_runs("pipesgd/fig1", ["device=cpu"])} == {"custom"}
 
 
 def test_overrides_count_more_than_the_job():
-    runs = expand("pipesgd/fig4-resnet18", ["device=cpu", "strategy=dsync"], "quick")
-    assert {run.testbed for run in part(runs, "quick", [])} == {"paper/pipesgd-resnet18"}
-    assert part(runs, "full", []) == runs
+    runs = expand_runs("pipesgd/fig4-resnet18", ["device=cpu", "strategy=dsync"], "quick")
+    assert {run.testbed for run in select_job(runs, "quick", [])} == {"paper/pipesgd-resnet18"}
+    assert select_job(runs, "full", []) == runs
     here = [run for run in runs if run.testbed == "here"]
-    assert here and part(here, "quick", ["device=cpu", "testbed=here"]) == here
+    assert here and select_job(here, "quick", ["device=cpu", "testbed=here"]) == here

@@ -7,8 +7,8 @@ import pytest
 from repro.core.errors import InputError
 from repro.experiment import grid
 from repro.experiment.compose import Composer
-from repro.experiment.expand import expand
-from repro.experiment.key import keyed
+from repro.experiment.expand import expand_runs
+from repro.experiment.key import keyed_values
 
 METHODS = {"Dense": ["strategy=dsync"], "Top-k": ["strategy=topk", "strategy.thread=false"]}
 GRID = {"method": METHODS, "workers": {1: ["batch=64"], 2: ["batch=128"]}}
@@ -120,7 +120,7 @@ def test_only_lists_of_values_are_several():
 
 def test_a_sweep_makes_runs_with_their_factors_in_the_configuration():
     words = ["strategy=dsync,pipe_sgd", "seeds=0,2", "testbed=virtual", "epochs=1,2", "dataset.standin=always"]
-    every = expand(FIG4, words, "quick")
+    every = expand_runs(FIG4, words, "quick")
     assert {(c.config.strategy.name, c.config.epochs, c.seed) for c in every} == {
         (name, epochs, seed) for name in ("dsync", "pipe_sgd") for epochs in (1, 2) for seed in (0, 2)
     }
@@ -129,8 +129,8 @@ def test_a_sweep_makes_runs_with_their_factors_in_the_configuration():
 
 
 def test_factors_change_no_key():
-    (run,) = expand(FIG4, ["strategy=dsync", "testbed=virtual"], "quick")
-    assert run.config.factors and not {"grid", "exclude", "label", "factors"} & keyed(run.config).keys()
+    (run,) = expand_runs(FIG4, ["strategy=dsync", "testbed=virtual"], "quick")
+    assert run.config.factors and not {"grid", "exclude", "label", "factors"} & keyed_values(run.config).keys()
 
 
 def test_a_testbeds_choice_leaves_the_variants_that_it_names_in_quotes_too():
@@ -143,15 +143,17 @@ def test_a_testbeds_choice_leaves_the_variants_that_it_names_in_quotes_too():
 
 def test_a_factor_that_is_no_key_chooses_among_the_variants():
     name, on = "pipedream/table1-vgg16-8b", "testbed=paper/pipedream-b"
-    every = {run.variant: run.config for run in expand(name, [on], "full")}
+    every = {run.variant: run.config for run in expand_runs(name, [on], "full")}
     for method, labels in (("single,bsp", ["single", "bsp"]), ("bsp", ["bsp"])):
-        some = expand(name, [f"method={method}", on], "full")
+        some = expand_runs(name, [f"method={method}", on], "full")
         assert [run.variant for run in some] == labels
-        assert all(keyed(run.config) == keyed(every[run.variant]) and not run.config.changed for run in some)
+        assert all(
+            keyed_values(run.config) == keyed_values(every[run.variant]) and not run.config.changed for run in some
+        )
     with pytest.raises(InputError, match=r"method=\[bsp\]: .* method=A,B"):
-        expand(name, ["method=[bsp]"], "full")
+        expand_runs(name, ["method=[bsp]"], "full")
     with pytest.raises(InputError, match=r"value of factor method 'bps'.*bsp"):
-        expand(name, ["method=single,bps"], "full")
+        expand_runs(name, ["method=single,bps"], "full")
 
 
 @pytest.mark.parametrize("given", ["method='B c',single", "method=B c,single"])

@@ -15,11 +15,11 @@ import torch
 
 from repro.core.errors import InputError
 from repro.experiment import cache_key, versions
-from repro.experiment.cache_key import fingerprint, left_out, modules
-from repro.experiment.expand import expand
-from repro.experiment.identify import identify
-from repro.experiment.key import keyed, run_key
-from repro.experiment.plugins import choice
+from repro.experiment.cache_key import code_fingerprint, imported_modules, left_out
+from repro.experiment.expand import expand_runs
+from repro.experiment.identify import identify_runs
+from repro.experiment.key import keyed_values, run_key
+from repro.experiment.plugins import plugin_maker
 from repro.experiment.versions import roots_of
 from repro.records import provenance
 from repro.strategies.dsync import DSync
@@ -57,7 +57,7 @@ def edit(path, old, new):
 
 def test_imports_of_every_form_are_followed_and_nothing_is_imported(project):
     def names(root):
-        return " ".join(name.removeprefix("fakestrat") or "/" for name in modules([f"fakestrat.{root}"]))
+        return " ".join(name.removeprefix("fakestrat") or "/" for name in imported_modules([f"fakestrat.{root}"]))
 
     assert names("pipe") == "/ .base .deep.ring .late .pipe"
     assert names("dsync") == ".base .deep .deep.ring .dsync"
@@ -65,46 +65,49 @@ def test_imports_of_every_form_are_followed_and_nothing_is_imported(project):
 
 
 def test_editing_a_strategy_touches_its_own_runs_and_the_ring_all_of_them(project):
-    before = {name: fingerprint([f"fakestrat.{name}"]) for name in ("dsync", "pipe")}
+    before = {name: code_fingerprint([f"fakestrat.{name}"]) for name in ("dsync", "pipe")}
     assert before["dsync"] != before["pipe"]
     edit(project / "pipe.py", "def f", "x = 1\ndef f")
-    assert fingerprint(["fakestrat.dsync"]) == before["dsync"]
-    assert fingerprint(["fakestrat.pipe"]) != before["pipe"]
+    assert code_fingerprint(["fakestrat.dsync"]) == before["dsync"]
+    assert code_fingerprint(["fakestrat.pipe"]) != before["pipe"]
     edit(project / "deep" / "ring.py", "return 1", "return 2")
-    assert fingerprint(["fakestrat.dsync"]) != before["dsync"]
+    assert code_fingerprint(["fakestrat.dsync"]) != before["dsync"]
 
 
 def test_comments_docstrings_and_layout_do_not_count(project):
-    before = fingerprint(["fakestrat.dsync"])
+    before = code_fingerprint(["fakestrat.dsync"])
     edit(project / "dsync.py", "'''Doc.'''", "'''Other words.'''\n\n# and a comment\n")
     edit(project / "deep" / "ring.py", "    '''Sums.'''\n    return 1  # one", "    return (1)")
-    assert fingerprint(["fakestrat.dsync"]) == before
+    assert code_fingerprint(["fakestrat.dsync"]) == before
 
 
 def test_a_move_changes_nothing_and_another_function_under_the_same_name_does(project):
-    before = {name: fingerprint([f"fakestrat.{name}"]) for name in ("dsync", "pipe")}
+    before = {name: code_fingerprint([f"fakestrat.{name}"]) for name in ("dsync", "pipe")}
     (project / "lower").mkdir()
     (project / "deep" / "ring.py").rename(project / "lower" / "circle.py")
     (project / "deep" / "__init__.py").rename(project / "lower" / "__init__.py")
     edit(project / "dsync.py", "from fakestrat.deep import ring", "from fakestrat.lower import circle as ring")
     edit(project / "pipe.py", "from .deep.ring import reduce", "from .lower.circle import reduce")
-    assert {name: fingerprint([f"fakestrat.{name}"]) for name in before} == before
+    assert {name: code_fingerprint([f"fakestrat.{name}"]) for name in before} == before
     edit(project / "pipe.py", "import reduce", "import B as reduce")
-    assert fingerprint(["fakestrat.pipe"]) != before["pipe"] and fingerprint(["fakestrat.dsync"]) == before["dsync"]
+    assert (
+        code_fingerprint(["fakestrat.pipe"]) != before["pipe"]
+        and code_fingerprint(["fakestrat.dsync"]) == before["dsync"]
+    )
 
 
 def test_an_unknown_root_and_a_broken_module_are_named(project):
     with pytest.raises(InputError, match=r"fakestrat\.nothing"):
-        fingerprint(["fakestrat.nothing"])
+        code_fingerprint(["fakestrat.nothing"])
     with pytest.raises(InputError, match="no_such_package"):
-        fingerprint(["no_such_package.x"])
+        code_fingerprint(["no_such_package.x"])
     edit(project / "base.py", "T", "def (")
     with pytest.raises(InputError, match=r"base\.py:1: not Python"):
-        fingerprint(["fakestrat.dsync"])
+        code_fingerprint(["fakestrat.dsync"])
 
 
 def test_what_only_shows_a_run_is_left_out():
-    names = modules(["repro.fabric.base"])
+    names = imported_modules(["repro.fabric.base"])
     assert "repro.fabric.base" in names and "repro.fabric.costs" in names
     assert "repro.core.errors" not in names and "repro.records.store" not in names
 
@@ -164,7 +167,7 @@ EDITS = {
 @pytest.fixture(scope="module")
 def roots():
     """Run -> the modules that its numbers come from."""
-    return {name: roots_of(expand(*arguments)[0].config) for name, arguments in RUNS.items()}
+    return {name: roots_of(expand_runs(*arguments)[0].config) for name, arguments in RUNS.items()}
 
 
 @pytest.fixture
@@ -182,7 +185,7 @@ def copy(tmp_path, monkeypatch):
 
 def test_an_edit_makes_the_runs_stale_whose_numbers_it_can_change(roots, copy):
     def codes():
-        return {name: fingerprint(own) for name, own in roots.items()}
+        return {name: code_fingerprint(own) for name, own in roots.items()}
 
     before = codes()
     for file, stale in EDITS.items():
@@ -200,22 +203,22 @@ def test_no_key_changes_where_rooms_move(roots, copy):
         text = re.sub(r"(?<=from repro import ).*", lambda names: renamed(names[0]), text)
         return re.sub(rf"\brepro\.({among})\b", r"repro.moved_\1", text)
 
-    before = {name: fingerprint(own) for name, own in roots.items()}
+    before = {name: code_fingerprint(own) for name, own in roots.items()}
     packages = [path.name for path in (PROJECT / "repro").iterdir() if (path / "__init__.py").is_file()]
     rooms = [name for name in packages if not left_out(f"repro.{name}")]
     for room in rooms:
         (copy / "repro" / room).rename(copy / "repro" / f"moved_{room}")
     for path in (copy / "repro").rglob("*.py"):
         path.write_text(moved(path.read_text()))
-    assert {name: fingerprint([moved(root) for root in own]) for name, own in roots.items()} == before
+    assert {name: code_fingerprint([moved(root) for root in own]) for name, own in roots.items()} == before
 
 
 def key_on(overrides, monkeypatch, **machine):
     """The key of one run on a machine with that torch and hardware."""
     monkeypatch.setattr(torch, "__version__", machine["torch"])
     monkeypatch.setattr(provenance, "hardware", lambda *_: {"class": machine["hardware"]})
-    (run,) = expand(FIG4, ["strategy=dsync", "seeds=1", "dataset.standin=always", *overrides])
-    identify([run])
+    (run,) = expand_runs(FIG4, ["strategy=dsync", "seeds=1", "dataset.standin=always", *overrides])
+    identify_runs([run])
     return run.key
 
 
@@ -237,19 +240,19 @@ def test_torch_and_hardware_count_where_there_is_arithmetic_or_a_wall_clock(over
 
 
 def key_of(monkeypatch, *overrides):
-    (run,) = expand(FIG4, ["testbed=virtual", "seeds=1", "dataset.standin=always", *overrides])
-    identify([run])
+    (run,) = expand_runs(FIG4, ["testbed=virtual", "seeds=1", "dataset.standin=always", *overrides])
+    identify_runs([run])
     return run.key, run.edited
 
 
 def test_a_key_has_versions_and_no_digest_of_code(monkeypatch):
     before, _ = key_of(monkeypatch, "strategy=dsync")
-    other = {part: entry.model_copy(update={"digest": "other"}) for part, entry in versions.locked().items()}
-    monkeypatch.setattr(versions, "locked", lambda: other)
+    other = {part: entry.model_copy(update={"digest": "other"}) for part, entry in versions.read_lock().items()}
+    monkeypatch.setattr(versions, "read_lock", lambda: other)
     key, edited = key_of(monkeypatch, "strategy=dsync")
     assert key == before and {"strategy/dsync", "training", "fabric/virtual"} <= set(edited)
     raised = other | {"strategy/dsync": versions.Locked(version=2, digest="other")}
-    monkeypatch.setattr(versions, "locked", lambda: raised)
+    monkeypatch.setattr(versions, "read_lock", lambda: raised)
     assert key_of(monkeypatch, "strategy=dsync")[0] != before
 
 
@@ -263,12 +266,12 @@ def test_a_users_own_file_counts_by_its_digest(tmp_path, monkeypatch):
 
 
 def test_an_option_that_comes_later_changes_no_key_at_its_default(monkeypatch):
-    config = expand(FIG4, ["strategy=dsync", "testbed=virtual"])[0].config
-    before = keyed(config)
+    config = expand_runs(FIG4, ["strategy=dsync", "testbed=virtual"])[0].config
+    before = keyed_values(config)
     later = make_dataclass("Later", [("fresh", int, 7)], bases=(DSync.Options,))
     monkeypatch.setattr(DSync, "Options", later)
     same, other = (
-        config.model_copy(update={"strategy": choice("strategy")({"name": "dsync", "fresh": fresh})})
+        config.model_copy(update={"strategy": plugin_maker("strategy")({"name": "dsync", "fresh": fresh})})
         for fresh in (7, 8)
     )
-    assert keyed(same) == before != keyed(other)
+    assert keyed_values(same) == before != keyed_values(other)

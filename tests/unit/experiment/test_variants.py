@@ -14,12 +14,12 @@ from repro.core.paths import CONFIGS
 from repro.experiment import cache_key, config, files, programs
 from repro.experiment import config as configs
 from repro.experiment import quoted as module
-from repro.experiment.expand import expand
+from repro.experiment.expand import expand_runs
 from repro.experiment.grid import Variant
-from repro.experiment.identify import identify
+from repro.experiment.identify import identify_runs
 from repro.experiment.key import Keys
-from repro.experiment.quoted import printed, quoted
-from repro.experiment.run import Standing, standing, total
+from repro.experiment.quoted import quoted_numbers, quoted_with_places
+from repro.experiment.run import Standing, add_standings, count_states
 from repro.experiment.versions import roots_of
 from repro.fabric.virtual import fabric as virtual
 from repro.rank.programs import run_probe
@@ -39,7 +39,7 @@ def test_each_paper_has_experiments_with_printed_numbers_of_their_variants():
     assert {name.split("/")[0] for name in QUOTING} == {"pipesgd", "pipedream", "gtopk", "eagersgd", "ibatch"}
     for name in QUOTING:
         labels = {variant.label for variant in own_variants(name)}
-        for column, values in quoted(name).items():
+        for column, values in quoted_numbers(name).items():
             assert values and values.keys() <= labels, name
             assert column in ("final", "ms") or column.removeprefix("over ") in labels, name
 
@@ -47,11 +47,11 @@ def test_each_paper_has_experiments_with_printed_numbers_of_their_variants():
 def test_the_number_is_the_tables_in_our_unit():
     with (CONFIGS / "reference" / "pipesgd.csv").open() as file:
         rows = [row for row in csv.DictReader(file) if (row["row"], row["quantity"]) == ("MNIST-MLP", "final top-1")]
-    assert quoted("pipesgd/fig4-mnist") == {"final": {row["variant"]: float(row["value"]) for row in rows}}
+    assert quoted_numbers("pipesgd/fig4-mnist") == {"final": {row["variant"]: float(row["value"]) for row in rows}}
     steps_a_second = 1.64  # section 6.2.1, of eager-SGD (solo) with 200 ms
-    assert quoted("eagersgd/fig10")["ms"]["eager-SGD (solo) 200 ms"] == pytest.approx(1e3 / steps_a_second)
-    assert quoted("validation/shaped") == {}
-    places = {column: place for column, (_, place) in printed("pipedream/table1-vgg16-4a").items()}
+    assert quoted_numbers("eagersgd/fig10")["ms"]["eager-SGD (solo) 200 ms"] == pytest.approx(1e3 / steps_a_second)
+    assert quoted_numbers("validation/shaped") == {}
+    places = {column: place for column, (_, place) in quoted_with_places("pipedream/table1-vgg16-4a").items()}
     assert places == {
         "over single": "Table 1, VGG16, 4 (A); Figure 13, VGG16, 4 (A)",
         "over bsp": "Table 1, VGG16, 4 (A)",
@@ -70,7 +70,7 @@ def test_the_number_is_the_tables_in_our_unit():
 def test_an_entry_that_cannot_be_is_one_line_with_file_and_entry(changes, says, monkeypatch):
     monkeypatch.setattr(module, "own_file", lambda experiment: {"quoted": [ENTRY, ENTRY | changes]})
     with pytest.raises(InputError) as caught:
-        quoted("pipesgd/fig4-mnist")
+        quoted_numbers("pipesgd/fig4-mnist")
     line = str(caught.value)
     assert says in line and "fig4.yaml: pipesgd/fig4-mnist: quoted, entry 2: " in line and "\n" not in line
 
@@ -94,12 +94,14 @@ def test_a_chosen_testbed_keeps_what_the_experiment_says_of_it():
 
 
 def test_a_testbeds_overrides_yield_to_the_users_and_win_over_the_scales():
-    runs = expand("pipesgd/fig4-alexnet", ["method=Pipe-SGD"], "full")
+    runs = expand_runs("pipesgd/fig4-alexnet", ["method=Pipe-SGD"], "full")
     batch = {(run.testbed, run.config.batch) for run in runs}
     assert batch == {("here", 64), ("paper/pipesgd-alexnet", 256), ("emulated/pipesgd-alexnet", 256)}
     warm_up = {(run.testbed, run.config.strategy.options.warmup_epochs) for run in runs}
     assert warm_up == {("here", 4), ("paper/pipesgd-alexnet", 0), ("emulated/pipesgd-alexnet", 0)}
-    assert {run.config.batch for run in expand("pipesgd/fig4-alexnet", ["batch=32", "method=D-Sync"], "full")} == {32}
+    assert {run.config.batch for run in expand_runs("pipesgd/fig4-alexnet", ["batch=32", "method=D-Sync"], "full")} == {
+        32
+    }
 
 
 def experiment_of(program: str) -> str:
@@ -113,15 +115,15 @@ def experiment_of(program: str) -> str:
 @pytest.mark.parametrize("name", programs.PROBES.names())
 def test_a_probe_says_how_many_ranks_it_needs_and_its_code_counts(name, monkeypatch):
     first_variant_alone(monkeypatch)
-    run, *_ = expand(experiment_of(name), [], "quick", lacking=[])  # some testbeds need GPUs
+    run, *_ = expand_runs(experiment_of(name), [], "quick", lacking=[])  # some testbeds need GPUs
     roots = roots_of(run.config)
-    assert programs.ranks(run.config) >= run.config.workers and f"repro.probes.{name}" in roots
-    assert set(roots) <= set(cache_key.modules(roots))
+    assert programs.count_ranks(run.config) >= run.config.workers and f"repro.probes.{name}" in roots
+    assert set(roots) <= set(cache_key.imported_modules(roots))
 
 
 def test_a_probe_that_ran_here_is_done(tmp_path, monkeypatch):
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
-    run = expand("pipesgd/fig3-ring", ["testbed=virtual"], "quick")[0]
+    run = expand_runs("pipesgd/fig3-ring", ["testbed=virtual"], "quick")[0]
     run.key = "0" * 16
     run.folder.mkdir(parents=True)
     config = run.config.model_copy(update={"key": run.key, "hardware": {"class": "none"}, "provenance": {}})
@@ -147,7 +149,7 @@ TIMING = ["testbed=paper/pipesgd", "testbed.arithmetic=none"]
 
 @pytest.fixture(scope="module")
 def made_runs():
-    runs = expand(EXPERIMENT, TIMING, "quick")
+    runs = expand_runs(EXPERIMENT, TIMING, "quick")
     keys = Keys()
     for run in runs:
         keys.assign(run)
@@ -160,13 +162,13 @@ def finished(run, **changes):
 
 def test_a_run_is_done_by_its_key_and_stale_by_its_place(made_runs):
     first, second, *rest = made_runs
-    assert standing(made_runs, []) == (0, 0, len(made_runs))
+    assert count_states(made_runs, []) == (0, 0, len(made_runs))
     others = [finished(first), finished(first, key="older"), finished(second, key="older")]
-    assert standing(made_runs, others) == (1, 1, len(rest))
+    assert count_states(made_runs, others) == (1, 1, len(rest))
     here = {"name": "here", "kind": "measured", "launcher": "mpirun"}
     for changed in ({"seed": 9}, {"scale": "paper"}, {"testbed": here}, {"breakdown": True}, {"paper": "other"}):
-        assert standing([second], [finished(second, key="older", **changed)]) == (0, 0, 1)
-    assert total([Standing(1, 2, 3), Standing(1, 0, 0)]) == (2, 2, 3)
+        assert count_states([second], [finished(second, key="older", **changed)]) == (0, 0, 1)
+    assert add_standings([Standing(1, 2, 3), Standing(1, 0, 0)]) == (2, 2, 3)
     assert str(Standing(1, 2, 3)) == "1 done, 2 stale, 3 missing"
 
 
@@ -175,15 +177,15 @@ def test_a_run_is_stale_only_by_one_of_the_same_configuration(made_runs):
     optimizer = run.config.plain()["optimizer"] | {"lr": 7.0}
     changes = ({"epochs": 9}, {"model": {"name": "softmax"}}, {"optimizer": optimizer}, {"accumulate": 5})
     others = [finished(run, key="older", **change) for change in changes]
-    assert standing([run], others) == (0, 0, 1)
-    assert standing([run], [*others, finished(run, key="older")]) == (0, 1, 0)
+    assert count_states([run], others) == (0, 0, 1)
+    assert count_states([run], [*others, finished(run, key="older")]) == (0, 1, 0)
     without_later_entries = {"numerics": {}, "eval_train": 0}
-    assert standing([run], [finished(run, key="older", **without_later_entries)]) == (0, 1, 0)
+    assert count_states([run], [finished(run, key="older", **without_later_entries)]) == (0, 1, 0)
 
 
 def test_a_run_says_where_overrides_changed_it():
     def changed(*overrides):
-        return [run.config.changed for run in expand(EXPERIMENT, [TIMING[0], *overrides], "quick")]
+        return [run.config.changed for run in expand_runs(EXPERIMENT, [TIMING[0], *overrides], "quick")]
 
     assert not any(changed()) and changed("seeds=2")[0] == []
     of_one = changed("strategy=pipe_sgd", "strategy.K=3", "epochs=9")
@@ -192,8 +194,8 @@ def test_a_run_says_where_overrides_changed_it():
 
 
 def test_the_keys_are_those_under_which_it_would_be_run(made_runs):
-    again = expand(EXPERIMENT, TIMING, "quick")
-    identify(again)
+    again = expand_runs(EXPERIMENT, TIMING, "quick")
+    identify_runs(again)
     assert [run.key for run in again] == [run.key for run in made_runs]
     assert len({run.key for run in made_runs}) == len(made_runs)
 
@@ -216,11 +218,11 @@ def test_show_prints_the_states_and_why_runs_cannot_run_here(capsys, monkeypatch
 
 
 def test_options_belong_to_each_of_several_strategies_and_the_one_without_them_is_named():
-    runs = expand(EXPERIMENT, ["strategy=gtopk,topk", "strategy.density=0.01", "testbed=virtual"])
+    runs = expand_runs(EXPERIMENT, ["strategy=gtopk,topk", "strategy.density=0.01", "testbed=virtual"])
     assert {(run.config.strategy.name, run.config.strategy.options.density) for run in runs} == {
         ("gtopk", 0.01),
         ("topk", 0.01),
     }
     for several in ("dsync,pipe_sgd", "pipe_sgd,dsync"):
         with pytest.raises(InputError, match=r"^strategy dsync: unknown option 'strategy\.K'; valid: "):
-            expand(EXPERIMENT, [f"strategy={several}", "strategy.K=3", "testbed=virtual"])
+            expand_runs(EXPERIMENT, [f"strategy={several}", "strategy.K=3", "testbed=virtual"])

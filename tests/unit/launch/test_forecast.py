@@ -5,8 +5,8 @@ import json
 import pytest
 
 from repro.cli.main import main
-from repro.experiment.expand import expand
-from repro.experiment.identify import identify
+from repro.experiment.expand import expand_runs
+from repro.experiment.identify import identify_runs
 from repro.experiment.key import Keys
 from repro.launch.forecast import (
     LIKE,
@@ -30,8 +30,8 @@ from tests.support.cli import EXPERIMENT
 
 @pytest.fixture(scope="module")
 def runs():
-    found = expand(EXPERIMENT, ["device=cpu", "dataset.standin=always"], "quick")
-    identify(found)
+    found = expand_runs(EXPERIMENT, ["device=cpu", "dataset.standin=always"], "quick")
+    identify_runs(found)
     return found
 
 
@@ -56,7 +56,7 @@ def test_the_same_run_counts_most_then_its_variant_at_another_size_then_the_expe
 
 
 def test_a_dry_run_scales_by_iterations_as_a_run_does(runs):
-    planned = expand(EXPERIMENT, ["device=cpu", "dataset.standin=always"], "quick")
+    planned = expand_runs(EXPERIMENT, ["device=cpu", "dataset.standin=always"], "quick")
     keys = Keys()
     for run in planned:
         keys.assign(run)
@@ -74,8 +74,8 @@ def test_the_duration_of_a_probe_at_another_size_is_unknown():
 
 
 def test_an_emulated_run_takes_as_long_as_its_simulation_slowed_down():
-    found = expand("pipesgd/fig4-alexnet", [], "quick")
-    identify(found)
+    found = expand_runs("pipesgd/fig4-alexnet", [], "quick")
+    identify_runs(found)
     emulated = next(run for run in found if run.config.testbed.kind == "emulated")
     twin = next(run for run in found if run.simulated and run.variant == emulated.variant)
     testbed = emulated.config.testbed

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from repro.core.paths import PROJECT
-from repro.experiment.expand import expand
+from repro.experiment.expand import expand_runs
 from repro.experiment.requested import runs_of
 from repro.experiment.run import Run
 from tests.support.waiting import LIMIT_S
@@ -22,7 +22,7 @@ ONE = ["pipesgd/fig4-mnist", "strategy=dsync", "testbed=paper/pipesgd", "testbed
 
 @pytest.mark.parametrize("experiment", ["pipesgd/fig4-mnist", "pipesgd/timing-model-large", "eagersgd/fig10"])
 def test_runs_are_the_same_from_plain_data(experiment):
-    found = expand(experiment, [], "quick", lacking=[])
+    found = expand_runs(experiment, [], "quick", lacking=[])
     assert found
     for run in found:
         again = Run.of_plain(json.loads(json.dumps(run.plain())))

@@ -19,7 +19,7 @@ from repro.cli import queue as command
 from repro.cli.main import main
 from repro.core.errors import InputError
 from repro.core.paths import PROJECT, REPORTS
-from repro.experiment.expand import expand
+from repro.experiment.expand import expand_runs
 from repro.launch import queue
 from repro.records import source
 from tests.support.waiting import LIMIT_S, wait_until
@@ -58,7 +58,7 @@ def test_the_committed_entries_have_runs_and_decide_claims_that_there_are():
         scale = others.pop(others.index("--scale") + 1) if "--scale" in others else None
         overrides = [word for word in others if "=" in word]
         if "/" in experiment:
-            assert expand(experiment, ["device=cpu", *overrides], scale, lacking=[]), entry.name
+            assert expand_runs(experiment, ["device=cpu", *overrides], scale, lacking=[]), entry.name
         for paper, claim in (name.split("/") for name in entry.decides):
             assert claim in {each.id for each in claims.read(REPORTS / paper / "claims.yaml").claims}, entry.name
 

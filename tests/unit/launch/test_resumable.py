@@ -106,12 +106,12 @@ def test_what_another_run_computed_is_not_continued(places, monkeypatch):
 
 
 def test_a_measured_run_goes_on_only_on_the_same_hardware_and_torch(places):
-    from repro.experiment.expand import expand
+    from repro.experiment.expand import expand_runs
 
     def resume_keys(testbed: str) -> set[str]:
         made = set()
         for hardware in ("gpu-1x-h100", "gpu-1x-h200"):
-            (planned,) = expand(EXPERIMENT, [*OVERRIDES, f"testbed={testbed}"])
+            (planned,) = expand_runs(EXPERIMENT, [*OVERRIDES, f"testbed={testbed}"])
             key.Keys(hardware).assign(planned, "data")
             made.add(planned.resume_key)
         return made
@@ -136,7 +136,7 @@ def test_unpublished_leaves_out_what_the_reference_has_on_any_hardware(places, m
     assert main(["publish", "pipesgd"]) == 0
     monkeypatch.setenv("REPRO_RESULTS", str(places / "second"))
     command = ["run", EXPERIMENT, *OVERRIDES, "seeds=2", "--unpublished", "--no-mlflow", "--no-report"]
-    monkeypatch.setattr(key.cache_key, "fingerprint", lambda roots: "other code")
+    monkeypatch.setattr(key.cache_key, "code_fingerprint", lambda roots: "other code")
     assert main(command) == 0
     assert "1 of 2 runs are published" in capsys.readouterr().err
     assert [path.parent.name.rpartition("-")[0] for path in places.glob("second/*/*/*/summary.json")] == [

@@ -12,7 +12,7 @@ import pytest
 from repro.cli import experiments
 from repro.cli.main import main
 from repro.core.errors import FaultError, InputError, NotHere, TooBusy
-from repro.experiment.expand import expand
+from repro.experiment.expand import expand_runs
 from repro.launch import run as running
 from repro.launch import runner
 from repro.launch.listener import Preempted
@@ -29,7 +29,7 @@ FAILS = {1: InputError("a library that cannot do that"), 2: FaultError("rank 1 w
 def planned(tmp_path, monkeypatch):
     """Four measured runs, by their seeds, of which `carried` notes those that were begun."""
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
-    found = expand(EXPERIMENT, ["strategy=dsync", "testbed=here", "dataset.standin=always", "seeds=4"])
+    found = expand_runs(EXPERIMENT, ["strategy=dsync", "testbed=here", "dataset.standin=always", "seeds=4"])
     for run in found:
         run.key, run.hardware = str(run.seed), {"gpu": None}
     return found
@@ -117,7 +117,7 @@ def test_a_simulation_that_computes_on_a_gpu_is_kept_to_no_core(planned, monkeyp
 
     started: list[dict] = []
     monkeypatch.setattr(runner, "Ranks", start)
-    [run, *_] = expand(EXPERIMENT, ["strategy=dsync", "testbed=virtual", "dataset.standin=always"])
+    [run, *_] = expand_runs(EXPERIMENT, ["strategy=dsync", "testbed=virtual", "dataset.standin=always"])
     run.key, run.hardware = "key", {"gpu": gpu}
     with pytest.raises(FaultError, match="enough"):
         runner.run_one(run, False, SimpleNamespace(starting=print, note=print), cores=[0], pools=Pools(fresh=True))
@@ -142,7 +142,7 @@ def test_what_this_machine_lacks_is_no_error_where_other_runs_were_done(planned,
 def test_simulations_wait_for_what_is_measured_but_on_a_gpu_have_their_turn(planned, monkeypatch):
     begun = []
     monkeypatch.setattr(runner, "run_one", lambda run, *_: begun.append((run.seed, run.config.testbed.name)))
-    simulated = expand(EXPERIMENT, ["strategy=dsync", "testbed=virtual", "dataset.standin=always"])
+    simulated = expand_runs(EXPERIMENT, ["strategy=dsync", "testbed=virtual", "dataset.standin=always"])
     for gpu, order in ((None, ["here"] * 4 + ["virtual"]), ("H100 x 1", ["here", "virtual", "here", "here", "here"])):
         begun.clear()
         for run in simulated:
@@ -161,7 +161,7 @@ def test_simulations_at_the_same_time_share_all_cores(count, monkeypatch):
         if len(shares) <= at_once.parties:
             at_once.wait(60)
 
-    simulated = expand(EXPERIMENT, ["strategy=dsync", "testbed=virtual", "dataset.standin=always"]) * count
+    simulated = expand_runs(EXPERIMENT, ["strategy=dsync", "testbed=virtual", "dataset.standin=always"]) * count
     for run in simulated:
         run.key, run.hardware = "simulated", {}
     assert not runner.run_all(simulated, carry_out, mock.Mock())
@@ -175,7 +175,7 @@ def test_the_network_is_given_back_before_simulations(planned, monkeypatch):
     begun = []
     monkeypatch.setattr(runner, "run_one", lambda run, *_: begun.append(run.config.testbed.name))
     monkeypatch.setattr(runner.network, "give_back", lambda: begun.append("given back"))
-    simulated = expand(EXPERIMENT, ["strategy=dsync", "testbed=virtual", "dataset.standin=always"])
+    simulated = expand_runs(EXPERIMENT, ["strategy=dsync", "testbed=virtual", "dataset.standin=always"])
     for run in simulated:
         run.key, run.hardware = "simulated", {"gpu": None}
     runner.run_unfinished([*simulated, planned[0]], track=False)
@@ -198,7 +198,7 @@ def test_ranks_whose_code_exits_end_the_run_as_failed_and_its_mirror(planned, mo
     monkeypatch.setattr(runner, "Ranks", mock.Mock())  # end at once, with status 0
     monkeypatch.setattr(runner, "Listener", lambda *_: SimpleNamespace(left_at=None, signalled=False))
     mirrors = mock.Mock()
-    [run, *_] = expand(EXPERIMENT, ["strategy=dsync", "testbed=virtual", "dataset.standin=always"])
+    [run, *_] = expand_runs(EXPERIMENT, ["strategy=dsync", "testbed=virtual", "dataset.standin=always"])
     run.key = "key"
     monkeypatch.setattr(runner, "as_preemption", lambda error, *_: error)
     with pytest.raises(FaultError, match="without a summary"):

@@ -9,7 +9,7 @@ import pytest
 from repro import launch
 from repro.cli import main as cli
 from repro.core.errors import InputError
-from repro.experiment.expand import expand
+from repro.experiment.expand import expand_runs
 from repro.experiment.launched import launch_digest
 from repro.launch import forecast, srun
 from repro.launch.slurm import resources, submit
@@ -25,7 +25,7 @@ def planned(*overrides):
 
 def expanded(*overrides):
     """The same runs without keys, which is ten times as fast."""
-    return expand(EXPERIMENT, ["testbed=slurm", *DIGITS, *overrides], "quick")
+    return expand_runs(EXPERIMENT, ["testbed=slurm", *DIGITS, *overrides], "quick")
 
 
 def command_of(run, ranks):

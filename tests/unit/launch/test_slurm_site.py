@@ -10,7 +10,7 @@ from repro import launch
 from repro.core import processes
 from repro.core.errors import InputError
 from repro.experiment import testbeds
-from repro.experiment.expand import expand
+from repro.experiment.expand import expand_runs
 from repro.launch import srun
 from repro.launch.slurm import site
 
@@ -60,12 +60,12 @@ def test_site_options_that_cannot_be_used(options, text, words):
 def test_too_few_gpus_for_the_ranks(options):
     options("gpus_per_node: 1\nranks_per_node: 2")
     with pytest.raises(InputError, match=r"2 ranks on a node .* too few GPUs for the ranks; set ranks_per_node: 1, or"):
-        expand(EXPERIMENT, ["testbed=slurm"])
+        expand_runs(EXPERIMENT, ["testbed=slurm"])
     options("gpus_per_node: 1\nranks_per_node: 2\nshare_gpus: true")
-    assert expand(EXPERIMENT, ["testbed=slurm", "strategy=dsync"])
+    assert expand_runs(EXPERIMENT, ["testbed=slurm", "strategy=dsync"])
     options()
     with pytest.raises(InputError, match="gpus_per_node: 0"):
-        expand(EXPERIMENT, ["testbed=slurm", "device=cuda"])
+        expand_runs(EXPERIMENT, ["testbed=slurm", "device=cuda"])
 
 
 # --- srun and the ranks

@@ -181,5 +181,5 @@ def test_the_models_and_data_sets_have_configurations():
         "dataset"
     )
     for name in models.model_names():
-        options = plugins.choice("model")(files.group_file("model", name)).options
+        options = plugins.plugin_maker("model")(files.group_file("model", name)).options
         models.build_model(name, *inputs[models.input_kind(name)], 0, "meta", **options)

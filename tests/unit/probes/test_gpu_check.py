@@ -14,8 +14,8 @@ from repro.core.errors import InputError
 from repro.core.paths import PROJECT
 from repro.experiment import config as experiments
 from repro.experiment import files
-from repro.experiment.expand import expand
-from repro.experiment.key import keyed
+from repro.experiment.expand import expand_runs
+from repro.experiment.key import keyed_values
 from repro.fabric.virtual import fabric as virtual
 from repro.probes import profiler, repeats
 from repro.testing.small import NETWORK
@@ -116,9 +116,9 @@ def test_the_clocks_view_is_its_overlapped_time():
 
 
 def test_recording_is_a_run_of_its_own_and_changes_nothing_of_the_others():
-    plain, recorded = expand(FIG4, HERE), expand(FIG4, [*HERE, "profile_steps=3"])
+    plain, recorded = expand_runs(FIG4, HERE), expand_runs(FIG4, [*HERE, "profile_steps=3"])
     *same, extra = recorded
-    assert [keyed(run.config) for run in same] == [keyed(run.config) for run in plain]
+    assert [keyed_values(run.config) for run in same] == [keyed_values(run.config) for run in plain]
     assert (extra.config.program, extra.config.probe.steps, extra.seed) == ("profiler", 3, 0)
     assert extra.config.experiment == "fig4-mnist-profile" and "profiled" in extra.label
     assert extra.folder.parent != same[0].folder.parent
@@ -130,7 +130,7 @@ def test_recording_is_a_run_of_its_own_and_changes_nothing_of_the_others():
 ])  # fmt: skip
 def test_modelled_time_cannot_be_recorded(overrides, message):
     with pytest.raises(InputError, match=message):
-        expand(FIG4, ["strategy=dsync", "dataset.standin=always", *overrides])
+        expand_runs(FIG4, ["strategy=dsync", "dataset.standin=always", *overrides])
 
 
 @pytest.mark.ranks
@@ -204,7 +204,7 @@ def test_the_bare_loop_trains_the_same_weights_in_other_numerics(tmp_path):
 ])  # fmt: skip
 def test_unusable_configurations_are_refused(program, override, message):
     with pytest.raises(InputError, match=message):
-        expand(FIG4, [*program, "dataset.standin=always", override])
+        expand_runs(FIG4, [*program, "dataset.standin=always", override])
 
 
 # --- the same bits again
@@ -249,7 +249,7 @@ def test_real_ranks_repeat_the_same_bits(tmp_path):
 
 
 def planned(experiment, *overrides):
-    return [run.config for run in expand(experiment, ["device=cpu", *overrides], lacking=[])]
+    return [run.config for run in expand_runs(experiment, ["device=cpu", *overrides], lacking=[])]
 
 
 def test_every_strategy_trains_with_two_ranks(monkeypatch):

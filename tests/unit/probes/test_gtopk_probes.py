@@ -14,8 +14,8 @@ from repro.algorithms.timing import sparse_forms
 from repro.algorithms.timing.sparse_forms import NAMES
 from repro.core.errors import InputError
 from repro.experiment import testbeds
-from repro.experiment.expand import expand
-from repro.experiment.identify import identify
+from repro.experiment.expand import expand_runs
+from repro.experiment.identify import identify_runs
 from repro.fabric.virtual import fabric as virtual
 from repro.launch.runner import run_unfinished
 from repro.probes import p2p, selection, sparse_collectives
@@ -29,7 +29,7 @@ ALPHA, BETA = 4.36e-4, 9e-9  # of paper/gtopk
 
 @functools.cache
 def composed(experiment: str, testbed: str = "paper/gtopk") -> dict[str, Any]:
-    return expand(f"gtopk/{experiment}", [f"testbed={testbed}"], "quick")[0].config.plain()
+    return expand_runs(f"gtopk/{experiment}", [f"testbed={testbed}"], "quick")[0].config.plain()
 
 
 def configuration(experiment: str, workers: int, testbed: str = "paper/gtopk", **probe: Any) -> dict[str, Any]:
@@ -121,8 +121,8 @@ def test_collectives_on_real_ranks(tmp_path, monkeypatch):
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
     small = ["probe.bytes=[400000]", "probe.ranks=[2,3]", "probe.repeat=1", "probe.runs=2"]
     ranks = ["workers=3", "batch=3", "probe.sizes=[1024,4194304]"]
-    one = expand("gtopk/fig9-measured", ["testbed=here", "grid=null", *ranks, *small])
-    identify(one)
+    one = expand_runs("gtopk/fig9-measured", ["testbed=here", "grid=null", *ranks, *small])
+    identify_runs(one)
     [record], fault = run_unfinished(one, track=False)
     assert fault is None and record.kind == "measured" and record.ranks == 3
     result = record.result.found
@@ -176,4 +176,4 @@ def test_a_selection_s_result(tmp_path):
 def test_bad_parameters_are_refused(experiment, testbed, override, message):
     overrides = [f"testbed={testbed}", override, "strategy=dsync"] + (["batch=2"] if override == "workers=2" else [])
     with pytest.raises(InputError, match=message):
-        expand(f"gtopk/{experiment}", overrides)
+        expand_runs(f"gtopk/{experiment}", overrides)

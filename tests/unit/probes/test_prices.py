@@ -14,7 +14,7 @@ from repro.core.errors import InputError
 from repro.data.base import Dataset
 from repro.experiment import testbeds
 from repro.experiment.config import compose
-from repro.experiment.expand import expand
+from repro.experiment.expand import expand_runs
 from repro.fabric.costs import Costs
 from repro.probes.shared import prices
 from repro.rank.draws import simulate_draw
@@ -142,7 +142,7 @@ def test_a_simulation_reports_arithmetic_that_costs_nothing(monkeypatch):
             monkeypatch.setattr(
                 "repro.rank.session.load_strategy", lambda name: Free if name == "dsync" else load(name)
             )
-        [run] = expand(FIG4, [*SIMULATED, *strategy, "seeds=1"])
+        [run] = expand_runs(FIG4, [*SIMULATED, *strategy, "seeds=1"])
         records.append(simulate_draw(run.config.model_copy(update={"key": "0" * 64, "hardware": {"class": "any"}})))
     assert [record.result.free_arithmetic for record in records] == [False, False, True]
     tables = [build_table("runs", [catalogue.Found(catalogue.WORKSPACE, record)]) for record in records]

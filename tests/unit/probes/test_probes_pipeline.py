@@ -14,7 +14,7 @@ from repro.algorithms.pipeline.partition import best_partition
 from repro.algorithms.pipeline.profile import estimate_profile
 from repro.core.errors import InputError
 from repro.experiment import config as configs
-from repro.experiment.expand import expand
+from repro.experiment.expand import expand_runs
 from repro.experiment.testbeds import Rate
 from repro.fabric.virtual import fabric as virtual
 from repro.probes import lengths, runtimes
@@ -203,5 +203,5 @@ def test_loading_and_delays_are_not_part_of_a_runtime(monkeypatch):
 )
 def test_parameters_that_cannot_be_used_are_one_line(experiment, overrides, words):
     with pytest.raises(InputError) as refusal:
-        expand(f"eagersgd/{experiment}", overrides, "quick")
+        expand_runs(f"eagersgd/{experiment}", overrides, "quick")
     assert words in str(refusal.value) and "\n" not in str(refusal.value)

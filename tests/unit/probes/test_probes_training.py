@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from repro import data, models
 from repro.core.errors import FaultError, InputError
-from repro.experiment.expand import expand
+from repro.experiment.expand import expand_runs
 from repro.experiment.optimizer import Optimizer
 from repro.fabric.virtual import fabric as virtual
 from repro.probes import convergence, partial_collectives
@@ -144,7 +144,7 @@ STEP_S = 0.001
 
 @functools.cache
 def composed() -> dict[str, Any]:
-    return expand("eagersgd/fig9", [], "quick")[0].config.plain()
+    return expand_runs("eagersgd/fig9", [], "quick")[0].config.plain()
 
 
 def of_partial(workers: int, **probe: Any) -> dict[str, Any]:

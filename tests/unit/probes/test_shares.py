@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from repro.core.errors import InputError
-from repro.experiment.expand import expand
+from repro.experiment.expand import expand_runs
 from repro.fabric.virtual.fabric import Network, run
 from repro.probes import shares
 from tests.support import probes
@@ -34,6 +34,6 @@ def test_a_known_spread_is_underestimated_as_the_last_message_has_the_link_to_it
 
 
 def test_two_workers_share_nothing():
-    config = expand("validation/shares", ["testbed=paper/pipesgd-alexnet"], "quick")[0].config.plain()
+    config = expand_runs("validation/shares", ["testbed=paper/pipesgd-alexnet"], "quick")[0].config.plain()
     with pytest.raises(InputError, match="workers=2: program shares needs 3 or more"):
         probes.check(probes.planned(config, 2))

@@ -18,7 +18,7 @@ from repro.cli.main import build_parser, config_folder
 from repro.core import config_folders
 from repro.core.registry import PLUGINS
 from repro.experiment import config
-from repro.experiment.expand import expand
+from repro.experiment.expand import expand_runs
 from repro.fabric.base import Fabric
 from repro.launch.slurm import site
 from repro.strategies import load_strategy
@@ -104,7 +104,7 @@ def test_commands_of_repro_exist_with_their_options(page, tmp_path, monkeypatch)
                 config.compose(names[0], (), scale)  # tests/unit/experiment/test_compositions expands it
                 for experiment in names if overrides else ():
                     if (command := (experiment, *overrides, scale)) not in expanded:
-                        expand(experiment, overrides, scale, lacking=[])
+                        expand_runs(experiment, overrides, scale, lacking=[])
                         expanded.add(command)
         else:
             assert not rest or overrides, f"{words}: {rest}"

@@ -16,7 +16,7 @@ from repro.answers.mlflow import sync_all
 from repro.answers.mlflow.format import final_metrics
 from repro.cli import main as cli
 from repro.core.errors import Crashed, Diverged, FaultError, InputError, OutOfMemory
-from repro.experiment.expand import expand
+from repro.experiment.expand import expand_runs
 from repro.launch.supervise import KINDS
 from repro.rank import evaluator, memory, programs, session
 from repro.rank.divergence import NonFinite, divergence_error, first_loss, first_tensor, named_tensors
@@ -276,7 +276,7 @@ def test_memory_that_runs_out_in_training_and_in_a_probe(monkeypatch, tmp_path):
     monkeypatch.setattr(Worker, "gradients", failing)
     with pytest.raises(OutOfMemory):
         run(tmp_path, 2, "strategy=dsync")
-    (planned,) = expand("pipesgd/fig3-ring", ["testbed=virtual"])[:1]
+    (planned,) = expand_runs("pipesgd/fig3-ring", ["testbed=virtual"])[:1]
     monkeypatch.setattr(programs, "PROBES", SimpleNamespace(load=lambda name: SimpleNamespace(run=failing)))
     with pytest.raises(OutOfMemory):
         programs.run_program(SimpleNamespace(rank=0), planned.config, tmp_path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from repro import data
-from repro.experiment.expand import expand
+from repro.experiment.expand import expand_runs
 from repro.fabric.virtual import fabric as virtual
 from repro.rank.factory import build_worker
 from repro.testing import small
@@ -15,7 +15,7 @@ from tests.support.cli import EXPERIMENT, QUICK
 def workers(*overrides):
     """The first rank's worker of each planned run, built in virtual time."""
     built = []
-    for planned in expand(EXPERIMENT, [*QUICK, "testbed=virtual", "strategy=dsync", *overrides]):
+    for planned in expand_runs(EXPERIMENT, [*QUICK, "testbed=virtual", "strategy=dsync", *overrides]):
         config = planned.config
         dataset = data.dataset_for(config)
         build = lambda fabric: build_worker(fabric, config, dataset)  # noqa: E731, B023

@@ -19,8 +19,8 @@ from repro.core import paths
 from repro.core.paths import PROJECT
 from repro.core.registry import PLUGINS
 from repro.experiment import testbeds
-from repro.experiment.expand import expand
-from repro.experiment.key import keyed
+from repro.experiment.expand import expand_runs
+from repro.experiment.key import keyed_values
 from repro.experiment.optimizer import Optimizer
 from repro.experiment.schema import Numerics, RunConfig
 from repro.records import catalogue, comparison, neutral, printed, reference, variants
@@ -260,16 +260,16 @@ from repro.answers.mlflow.source import of_record
 from repro.answers.pages import provenance
 from repro.answers.tables.loading import shown
 from repro.answers.tables.results import arrange
-from repro.experiment.expand import expand
-from repro.experiment.key import keyed
+from repro.experiment.expand import expand_runs
+from repro.experiment.key import keyed_values
 from repro.records import catalogue
 from repro.records.tables import build_table
 from tests.support.records import finished
 
 chosen = ["strategy=dsync", "testbed=paper/pipesgd", "dataset.standin=always"]
-(before,), (after,) = expand("pipesgd/fig4-mnist", chosen), expand("pipesgd/fig4-mnist", [*chosen, "dummy=8"])
-assert "dummy" not in keyed(before.config) and before.config.dummy == 7
-assert keyed(after.config) == keyed(before.config) | {"dummy": 8}
+(before,), (after,) = (expand_runs("pipesgd/fig4-mnist", [*chosen, *more]) for more in ([], ["dummy=8"]))
+assert "dummy" not in keyed_values(before.config) and before.config.dummy == 7
+assert keyed_values(after.config) == keyed_values(before.config) | {"dummy": 8}
 runs = [catalogue.Found(catalogue.WORKSPACE, finished(run)) for run in (before, after)]
 after = after.config
 table = build_table("runs", runs)
@@ -311,10 +311,10 @@ def test_an_options_role_stands_beside_it_and_a_record_keeps_that_of_its_time(tm
     Path("roled.py").write_text(STRATEGY)
     options = ["strategy.depth=2", "strategy.trace=3", "strategy.log=4"]
     chosen = ["testbed=paper/pipesgd", "dataset.standin=always", "strategy=roled.py"]
-    (made,) = expand("pipesgd/fig4-mnist", [*chosen, *options])
+    (made,) = expand_runs("pipesgd/fig4-mnist", [*chosen, *options])
     record = finished(made)
     own = Record.of(record.plain()).identity
-    assert keyed(made.config)["strategy"] == {"name": own.strategy.name, "depth": 2, "trace": 3}
+    assert keyed_values(made.config)["strategy"] == {"name": own.strategy.name, "depth": 2, "trace": 3}
     assert variants.label(own).endswith(", depth=2") and "dataset.standin" in own.minor
     Path("roled.py").write_text(STRATEGY.replace("minor=True", "minor=False"))
     assert variants.label(own).endswith(", depth=2")

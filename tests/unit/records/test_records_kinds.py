@@ -9,7 +9,7 @@ import pytest
 
 from repro.answers.mlflow.format import final_metrics, staleness
 from repro.core.errors import InputError
-from repro.experiment.expand import expand
+from repro.experiment.expand import expand_runs
 from repro.records import comparison, kinds, reference, store
 from repro.records.catalogue import REFERENCE, WORKSPACE, Found
 from repro.records.events import read_events
@@ -133,7 +133,7 @@ def test_an_invalid_result_is_reported_in_one_line(tmp_path):
     ],
 )
 def test_the_kind_follows_from_a_configuration(experiment, overrides, expected):
-    runs = expand(experiment, overrides, lacking=[])
+    runs = expand_runs(experiment, overrides, lacking=[])
     assert {kinds.of_config(run.config.plain()) for run in runs} == expected
 
 

@@ -13,8 +13,8 @@ from torch import nn
 
 from repro.algorithms.timing import collective_forms
 from repro.core.errors import InputError
-from repro.experiment.expand import expand
-from repro.experiment.identify import identify
+from repro.experiment.expand import expand_runs
+from repro.experiment.identify import identify_runs
 from repro.fabric.codecs import CODECS
 from repro.fabric.collectives import dense as collectives
 from repro.fabric.costs import Costs
@@ -176,18 +176,18 @@ def test_the_hooks_of_a_real_backward_pass_give_the_same(codec, K):
 
 
 def test_more_segments_than_blocks_with_parameters_are_refused_before_ranks_start():
-    runs = expand("pipesgd/fig4-mnist", ["strategy=pipe_sgd", "strategy.segments=4", "dataset.standin=always"])
+    runs = expand_runs("pipesgd/fig4-mnist", ["strategy=pipe_sgd", "strategy.segments=4", "dataset.standin=always"])
     with pytest.raises(InputError, match="3 blocks with parameters to train; must be 1 to 3"):
-        identify(runs)
+        identify_runs(runs)
 
 
 @pytest.mark.parametrize(("warmup", "epochs"), [(5, 5), (0.5, 0.25)])
 def test_a_warm_up_as_long_as_the_run_is_refused(warmup, epochs):
     overrides = ["strategy=pipe_sgd", f"strategy.warmup_epochs={warmup}", f"epochs={epochs}"]
     with pytest.raises(InputError, match=f"warmup_epochs={warmup}: must be less than epochs={epochs}"):
-        expand("pipesgd/fig4-mnist", overrides)
+        expand_runs("pipesgd/fig4-mnist", overrides)
     longer = [*overrides[:2], f"epochs={warmup + 1}"]
-    assert expand("pipesgd/fig4-mnist", longer)
+    assert expand_runs("pipesgd/fig4-mnist", longer)
 
 
 # --- virtual time

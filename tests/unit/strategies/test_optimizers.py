@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from repro.answers.tables.selection import optimizer as shown
-from repro.experiment.expand import expand
-from repro.experiment.key import keyed
+from repro.experiment.expand import expand_runs
+from repro.experiment.key import keyed_values
 from repro.experiment.optimizer import Optimizer
 from repro.testing import small
 from repro.testing.small import SGD
@@ -54,7 +54,7 @@ def test_the_rate_decays_every_two_epochs():
 
 def test_a_key_has_optimizer_options_only_if_they_matter():
     def key(*overrides: str) -> dict:
-        return keyed(expand(FIG4, ["strategy=dsync", "testbed=virtual", *overrides])[0].config)
+        return keyed_values(expand_runs(FIG4, ["strategy=dsync", "testbed=virtual", *overrides])[0].config)
 
     plain = key()
     assert plain["optimizer"].keys() == {"lr"}

@@ -13,8 +13,8 @@ from repro.core.errors import InputError
 from repro.core.fields import check_fields
 from repro.experiment import config as configs
 from repro.experiment import programs
-from repro.experiment.expand import expand
-from repro.experiment.identify import identify
+from repro.experiment.expand import expand_runs
+from repro.experiment.identify import identify_runs
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.fabric.virtual import fabric as virtual
@@ -159,7 +159,7 @@ def test_incompatible_options_are_refused_before_a_run(overrides, complaint):
     if "model=lstm_ptb" not in text:
         text = [one for one in text if not one.startswith("model.")]
     with pytest.raises(InputError, match=complaint) as caught:
-        identify(expand(EXPERIMENT, [*text, *overrides]))
+        identify_runs(expand_runs(EXPERIMENT, [*text, *overrides]))
     assert "\n" not in str(caught.value)
 
 

@@ -12,7 +12,7 @@ from repro import models, strategies
 from repro.core.errors import InputError
 from repro.data.base import Split
 from repro.data.minibatches import Batches
-from repro.experiment.expand import expand
+from repro.experiment.expand import expand_runs
 from repro.experiment.optimizer import Optimizer
 from repro.fabric.virtual import fabric as virtual
 from repro.testing import small
@@ -212,6 +212,6 @@ def test_each_microbatch_has_dropout_of_its_own():
 )
 def test_a_minibatch_is_cut_into_equal_parts(accumulate, complaint):
     override = ["workers=2", "batch=16", "strategy=dsync", "testbed=virtual"]
-    assert expand("pipesgd/fig4-mnist", [*override, "accumulate=8"])
+    assert expand_runs("pipesgd/fig4-mnist", [*override, "accumulate=8"])
     with pytest.raises(InputError, match=complaint):
-        expand("pipesgd/fig4-mnist", [*override, f"accumulate={accumulate}"])
+        expand_runs("pipesgd/fig4-mnist", [*override, f"accumulate={accumulate}"])

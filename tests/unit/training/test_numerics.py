@@ -12,9 +12,9 @@ from torch.nn import functional
 
 from repro import models
 from repro.core.errors import InputError, NotHere
-from repro.experiment.expand import expand
-from repro.experiment.identify import identify
-from repro.experiment.key import keyed
+from repro.experiment.expand import expand_runs
+from repro.experiment.identify import identify_runs
+from repro.experiment.key import keyed_values
 from repro.experiment.schema import Numerics
 from repro.testing import small
 from repro.training import numerics
@@ -27,7 +27,7 @@ HERE = ["strategy=dsync", "testbed=here", "seeds=1", "dataset.standin=always"]
 
 
 def planned(*overrides: str):
-    (run,) = expand(FIG4, [*HERE, *overrides])
+    (run,) = expand_runs(FIG4, [*HERE, *overrides])
     return run.config
 
 
@@ -35,11 +35,11 @@ def planned(*overrides: str):
 
 
 def test_only_entries_that_differ_from_their_default_are_in_the_key():
-    plain = keyed(planned())
+    plain = keyed_values(planned())
     assert "numerics" not in plain
-    assert plain == keyed(planned("numerics.precision=fp32", "numerics.deterministic=false"))
-    assert keyed(planned("numerics.precision=bf16")) == plain | {"numerics": {"precision": "bf16"}}
-    assert keyed(planned("numerics.compile=true")) == plain | {"numerics": {"compile": True}}
+    assert plain == keyed_values(planned("numerics.precision=fp32", "numerics.deterministic=false"))
+    assert keyed_values(planned("numerics.precision=bf16")) == plain | {"numerics": {"precision": "bf16"}}
+    assert keyed_values(planned("numerics.compile=true")) == plain | {"numerics": {"compile": True}}
 
 
 @pytest.mark.parametrize(("overrides", "complaint"), [
@@ -53,13 +53,13 @@ def test_only_entries_that_differ_from_their_default_are_in_the_key():
 ])  # fmt: skip
 def test_refused_combinations_are_one_line(overrides, complaint):
     with pytest.raises(InputError, match=complaint) as error:
-        identify([expand(FIG4, [*HERE, *overrides])[0]])
+        identify_runs([expand_runs(FIG4, [*HERE, *overrides])[0]])
     assert "\n" not in str(error.value)
 
 
 def test_a_probe_refuses_and_a_gpu_allows_another_precision(monkeypatch):
     with pytest.raises(InputError, match=r"numerics\.precision=bf16: program ring"):
-        expand("pipesgd/fig3-ring", ["testbed=here", "numerics.precision=bf16"])
+        expand_runs("pipesgd/fig3-ring", ["testbed=here", "numerics.precision=bf16"])
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     assert planned("numerics.precision=tf32", "breakdown=true").numerics.precision == "tf32"
 

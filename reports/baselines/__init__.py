@@ -9,9 +9,12 @@ import pandas as pd
 from repro.answers.figures.specs import Specs
 from repro.answers.pages import provenance
 from repro.answers.pages.files import Files
+from repro.answers.pages.markdown import Markdown
 from repro.answers.pages.render import template, write_page
-from repro.answers.tables.loading import Summary, read, trains
-from repro.records import tidy
+from repro.records import catalogue
+from repro.records.record import Found
+from repro.records.run_columns import run_row
+from repro.records.tables import make_frame
 from repro.records.variants import newest, of_one_machine
 
 PAGE = "baselines"
@@ -21,22 +24,22 @@ MADE_WITH = ("network", "results", "runs", "seed", "data set", "hardware", "comm
 
 def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
     """(pages, a line for the overview)"""
-    shown = [run for run in read(PAGE, results) if trains(run) and not run["breakdown"]]
+    shown = [run for run in catalogue.runs(PAGE, results) if run.identity.trains and not run.identity.breakdown]
     shown = newest(shown, of_one_machine)
-    table = runs(shown)
-    tables = {"runs": table, "provenance": provenance.table(provenance.by(PLACE, shown), MADE_WITH)}
+    table = run_table(shown)
+    tables = {"runs": table, "provenance": provenance.table(provenance.group_by(PLACE, shown), MADE_WITH)}
     specs = Specs(PAGE, files, lambda shown: tables[shown.table])
-    line = f"No results yet: `repro run {PAGE}`."
+    line = Markdown(f"No results yet: `repro run {PAGE}`.")
     if shown:
-        line = f"{table['variant'].nunique()} variants, theirs and ours, of the same training."
+        line = Markdown(f"{table['variant'].nunique()} variants, theirs and ours, of the same training.")
     text = template(f"{PAGE}/page.md.j2", figure=specs.figure, table=specs.table, line=line)
     return write_page(text, PAGE, files), line
 
 
-def runs(summaries: list[Summary]) -> pd.DataFrame:
+def run_table(runs: list[Found]) -> pd.DataFrame:
     """A row a run: times in milliseconds; `over`: the speed-up over D-Sync on the same testbed and scale."""
-    table = tidy.frame([tidy.run(run) for run in summaries])
-    if not summaries:
+    table = make_frame([run_row(run.record) for run in runs])
+    if not runs:
         return table
     table["step_ms"], table["exposed_ms"] = 1e3 * table["step_s"], 1e3 * table["exposed_s"]
     table["sent_kb"], table["by"] = table["bytes_sent"] / 1e3, table["launcher"] + ", " + table["fabric"]

@@ -6,8 +6,8 @@ import math
 from collections import Counter
 
 from repro.answers.claims.compute import Outcome, by_seed, function, probe_function
-from repro.answers.tables.loading import Summary
 from repro.answers.tables.runs import Runs
+from repro.records.record import Found
 
 
 @probe_function("runtimes")
@@ -15,8 +15,8 @@ def runtime_by_length(group: Runs) -> Outcome:
     """Pearson's correlation between the seconds and the lengths of batches (Figures 2 (b), 3 and 4)."""
     import numpy as np
 
-    def correlation(runs: list[Summary]) -> float | None:
-        lengths, seconds = (runs[-1]["result"].get(name) or () for name in ("lengths", "seconds"))
+    def correlation(runs: list[Found]) -> float | None:
+        lengths, seconds = (runs[-1].probe.found.get(name) or () for name in ("lengths", "seconds"))
         if len(lengths) != len(seconds) or len(lengths) < 3 or not (np.ptp(lengths) and np.ptp(seconds)):
             return None
         return float(np.corrcoef(lengths, seconds)[0, 1])
@@ -24,21 +24,21 @@ def runtime_by_length(group: Runs) -> Outcome:
     return by_seed(group, correlation, "no lengths of batches recorded")
 
 
-def staleness(run: Summary) -> dict[int, int]:
+def staleness(run: Found) -> dict[int, int]:
     """Rounds between a gradient's step and the round that accepted it -> the number of such gradients of all ranks."""
     counts: Counter[int] = Counter()
-    for of_rank in run.get("staleness") or ():
+    for of_rank in run.training.staleness:
         counts.update({int(age): int(count) for age, count in of_rank.items()})
     return counts
 
 
-def rounds_of_a_delay(run: Summary) -> int | None:
+def rounds_of_a_delay(run: Found) -> int | None:
     """The rounds that one longest delay takes: ceil(delay / c) + 1, with c the mean computation of a step in seconds.
 
     A round takes at least c, and one more is in progress. Consecutive delays of a rank add up, so this does not bound a
     whole run. None if the injected delays have no bound or nothing was computed.
     """
-    injector, phases = run.get("imbalance") or {}, run["phases"]
+    injector, phases = run.identity.imbalance.options, run.training.phases
     delays = [float(injector[name]) for name in ("delay_s", "high_s") if injector.get(name) is not None]
     computing = sum(phases[name] for name in ("forward", "backward", "update", "data"))
     if not delays or computing <= 0:

@@ -10,7 +10,7 @@ from repro.answers.claims.value import Value
 from repro.answers.pages.reference import quoted
 from repro.answers.tables.results import Results
 from repro.answers.tables.runs import Runs
-from repro.records import tidy
+from repro.records.tables import list_entries, make_frame
 from repro.reports.eagersgd.contradictions import HOROVOD, PAPER, SPEEDUP, checks, implied, of_table1
 
 DEEP500 = "Synch-SGD (Deep500)"
@@ -55,7 +55,7 @@ def lengths(results: Results) -> pd.DataFrame:
         {"kind": kind, "frames": (low + high - 1) / 2, "videos": count}
         for kind, group in results.of("fig2-lengths").items()
         for run in group.records.values()
-        for low, high, count in run["result"]["splits"]["train"]["histogram"]
+        for low, high, count in run.probe.found["splits"]["train"]["histogram"]
     )
 
 
@@ -69,7 +69,7 @@ def runtimes(results: Results) -> pd.DataFrame:
         printed = printed.set_index("quantity")["value"]
         spreads = {"paper": float(printed["sd"]) / float(printed["mean"])}
         for kind, group in results.of(experiment).items():
-            seconds = pd.Series([s for run in group.records.values() for s in run["result"]["seconds"]], dtype=float)
+            seconds = pd.Series([s for run in group.records.values() for s in run.probe.found["seconds"]], dtype=float)
             spreads[kind] = float(seconds.std() / seconds.mean())
             rows += [{"figure": what, "kind": kind, "over_mean": each} for each in seconds / seconds.mean()]
         for kind, spread in spreads.items() if len(spreads) > 1 else ():
@@ -121,10 +121,14 @@ def losses(results: Results) -> pd.DataFrame:
     for name, step in FIGURES["Figure 10"].items():
         for kind, group in results.of(name).items():
             for run in group.records.values():
-                variant, _, delay = run["variant"].removesuffix(" ms").rpartition(" ")
+                variant, _, delay = run.label.removesuffix(" ms").rpartition(" ")
                 own = {"panel": f"{kind}, {step or 'step as it is'}", "delay": f"{delay} ms", "kind": kind}
-                rows += [point | own | {"variant": variant} for point in tidy.rows("points", run) if delay.isdigit()]
-    return tidy.frame(rows)
+                rows += [
+                    point | own | {"variant": variant}
+                    for point in list_entries("points", run.record)
+                    if delay.isdigit()
+                ]
+    return make_frame(rows)
 
 
 TABLES = {

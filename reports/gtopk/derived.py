@@ -10,8 +10,8 @@ import pandas as pd
 from repro.answers.claims.compute import by_seed, function, paired, probe_function
 from repro.answers.claims.evaluate import Outcome, ratio
 from repro.answers.claims.stats import median
-from repro.answers.tables.loading import Summary
 from repro.answers.tables.runs import Runs
+from repro.records.record import Found
 
 # unit in which the time of a collective is claimed to grow
 UNITS: dict[str, Callable[[float], float]] = {"log2 P": math.log2, "P - 1": lambda P: P - 1, "bytes": lambda size: size}
@@ -21,9 +21,10 @@ UNITS: dict[str, Callable[[float], float]] = {"log2 P": math.log2, "P - 1": lamb
 def extra_compression(group: Runs, variant: str, over: str) -> Outcome:
     """(compression of `variant` - that of `over`) / communication of `variant`, all on the main line."""
 
-    def share(run: Summary, base: Summary) -> float:
-        extra = max(0.0, run["phases"]["compress"] - base["phases"]["compress"])
-        return ratio(extra, run["phases"]["communicate"] + run["phases"]["wait"])
+    def share(run: Found, base: Found) -> float:
+        phases = run.training.phases
+        extra = max(0.0, phases["compress"] - base.training.phases["compress"])
+        return ratio(extra, phases["communicate"] + phases["wait"])
 
     return paired(group, [variant, over], share)
 
@@ -71,8 +72,8 @@ def advantage_growth(group: Runs, of: str, over: str, by: str) -> Outcome:
 # --- selection (Figure 11)
 
 
-def _share(runs: Sequence[Summary], model: str, gpu: bool) -> float | None:
-    rows = [row for run in runs for row in run["result"]["rows"] if (row["model"], row["method"]) == (model, "exact")]
+def _share(runs: Sequence[Found], model: str, gpu: bool) -> float | None:
+    rows = [row for run in runs for row in run.probe.found["rows"] if (row["model"], row["method"]) == (model, "exact")]
     return median(row["share"] for row in rows if row["device"].lower().startswith("cpu") != gpu)
 
 
@@ -87,7 +88,7 @@ def selection_share(group: Runs, model: str, gpu: bool = False) -> Outcome:
 def gpu_gain(group: Runs, model: str) -> Outcome:
     """Seconds of selecting on the CPU / on the GPU."""
 
-    def gain(runs: list[Summary]) -> float | None:
+    def gain(runs: list[Found]) -> float | None:
         cpu, gpu = (_share(runs, model, on) for on in (False, True))
         return cpu / gpu if cpu and gpu else None
 

@@ -85,11 +85,11 @@ def messages(results: Results) -> pd.DataFrame:
 def collectives(results: Results) -> pd.DataFrame:
     """Seconds of Figure 9's collectives, as run and by the formulas, which the paper draws."""
     ours = pd.DataFrame(
-        {"panel": panel, "x": x, "algorithm": NAMES[row["algorithm"]], "kind": run["kind"], "seed": run["seed"],
+        {"panel": panel, "x": x, "algorithm": NAMES[row["algorithm"]], "kind": run.kind, "seed": run.identity.seed,
          "ranks": row["ranks"], "bytes": row["bytes"], "seconds": row["seconds"]["median"]}
         for group in results.of("fig9").values()
         for run in group.records.values()
-        for row in run["result"]["rows"]
+        for row in run.probe.found["rows"]
         for panel, x in _panels(row["bytes"], row["ranks"])
     )  # fmt: skip
     if ours.empty:

@@ -13,8 +13,8 @@ from repro.algorithms.batching.times import batch_timeline
 from repro.answers.claims.compute import Outcome, function
 from repro.answers.claims.evaluate import ratio
 from repro.answers.tables.columns import computed
-from repro.answers.tables.loading import Summary
 from repro.answers.tables.runs import Runs
+from repro.records.record import Found
 
 MODES = ("default", "layerwise", "ibatch")
 WHOLE = "per_rank.forward_end_s"  # from the first pull's request to the end of the forward pass
@@ -45,9 +45,9 @@ def layer_ratio(group: Runs, layer: str, above: str, below: str) -> Outcome:
     return Outcome(values) if values else Outcome(reason=f"no profile of default with a layer {layer}")
 
 
-def waits(run: Summary) -> dict[str, dict[str, float]]:
+def waits(run: Found) -> dict[str, dict[str, float]]:
     """layer -> seconds of its pull, if pulled alone, and of its forward pass; {} for a run that measured no profile."""
-    if not (profile := (run.get("pipeline") or {}).get("profile")):
+    if not (profile := (run.training.pipeline or {}).get("profile")):
         return {}
     layers = zip(profile["layers"], profile["transfer_s"], profile["forward_s"], strict=True)
     return {name: {"pull": profile["startup_s"] + pull, "forward": forward} for name, pull, forward in layers}
@@ -59,7 +59,7 @@ def waiting_layers(group: Runs) -> Outcome:
     compute, in the timeline of the run's measured profile."""
     values = {}
     for seed, run in group.seeds("layerwise").items():
-        if measured := (run.get("pipeline") or {}).get("profile"):
+        if measured := (run.training.pipeline or {}).get("profile"):
             profile = PullProfile.parse(measured, f"seed {seed}")
             computing = [box for box in batch_timeline(profile, layer_batches(profile)) if box.kind == "forward"]
             late = (now.start - before.end > now.end - now.start for before, now in pairwise(computing))
@@ -74,9 +74,9 @@ def batches_count(group: Runs) -> Outcome:
     return Outcome(values) if values else Outcome(reason="no batches of ibatch")
 
 
-def batches(run: Summary) -> Sequence[tuple[int, int]]:
+def batches(run: Found) -> Sequence[tuple[int, int]]:
     """The first and last layer of each batch, counted from 1."""
-    return (run.get("pipeline") or {}).get("batches") or ()
+    return (run.training.pipeline or {}).get("batches") or ()
 
 
 # --- measured
@@ -86,7 +86,8 @@ def batches(run: Summary) -> Sequence[tuple[int, int]]:
 def equal_weights(group: Runs) -> Outcome:
     """The share of numbers of workers at which all three modes end with weights equal bit for bit."""
     names = ["seed", "workers", "weights_sha256"]
-    ends = [[run.get(name) for name in names] for run in group.records.values() if not run["breakdown"]]
+    runs = (run for run in group.records.values() if not run.identity.breakdown)
+    ends = [(run.identity.seed, run.identity.workers, run.training.weights_sha256) for run in runs]
     counts = pd.DataFrame(ends, columns=names).groupby(names[:2])["weights_sha256"].agg(["size", "nunique"])
     same = counts.loc[counts["size"] == len(MODES), "nunique"] == 1
     values = {int(seed): float(share) for seed, share in same.groupby("seed").mean().items()}

@@ -12,9 +12,9 @@ from repro.answers.claims import arithmetic
 from repro.answers.claims.arithmetic import Check, check
 from repro.answers.claims.stats import TIMES, number
 from repro.answers.pages.reference import Quoted, quoted
-from repro.answers.tables.loading import Summary
 from repro.answers.tables.results import Results
 from repro.answers.tables.runs import row_of
+from repro.records.record import Found
 from repro.reports.ibatch.derived import batches, waits
 
 PAPER = "ibatch"
@@ -44,16 +44,16 @@ def printed(nodes: int) -> dict[str, dict[str, float]]:
     return {name: {m: value for m, value in of.items() if value} for name, of in every.items() if all(of.values())}
 
 
-def _runs(results: Results, figure: str) -> Iterator[tuple[dict[str, Any], Summary]]:
+def _runs(results: Results, figure: str) -> Iterator[tuple[dict[str, Any], Found]]:
     """(the page's columns, run) for the simulated runs of a figure; modes in the paper's order."""
     for ending, testbed in (("", ESTIMATED), (IMPLIED, OF_26)):
         group = results.shown.get((f"{figure}{ending}", "simulated"))
         for mode in (SINGLE, *CALLED):
             for run in group.records.values() if group else ():
-                if run["factors"].get("method") == mode:
-                    network = NETWORKS.get(run["experiment"].partition("-")[2], OTHER)
+                if run.identity.factors.get("method") == mode:
+                    network = NETWORKS.get(run.identity.experiment.partition("-")[2], OTHER)
                     yield {"figure": figure, "testbed": testbed, "network": network, "mode": mode,
-                           "nodes": run["workers"], "kind": run["kind"]}, run  # fmt: skip
+                           "nodes": run.identity.workers, "kind": run.kind}, run  # fmt: skip
 
 
 # --- Figures 5 and 6
@@ -65,7 +65,7 @@ def speedups(results: Results) -> pd.DataFrame:
     It is a ratio of samples a second to a single node's: every node computes its own minibatch in an iteration.
     """
     every = (one for figure in ("fig5", "fig6") for one in _runs(results, figure))
-    runs = pd.DataFrame([about | {"step_s": run["step"]["mean_s"]} for about, run in every])
+    runs = pd.DataFrame([about | {"step_s": run.training.step.mean_s} for about, run in every])
     if runs.empty:
         return runs
     alone = runs[runs["mode"] == SINGLE].groupby(["figure", "testbed", "network"])["step_s"].median().rename("alone_s")
@@ -121,7 +121,7 @@ def timeline(results: Results) -> pd.DataFrame:
     """Figure 4: a row an interval of a worker's first forward pass, in seconds from its first pull."""
     rows = []
     for about, run in _runs(results, "fig3"):
-        if about["mode"] not in CALLED or not (trace := run.get("trace")):
+        if about["mode"] not in CALLED or not (trace := run.training.trace):
             continue
         rank = min(entry["rank"] for entry in trace if entry["line"] == "pull")
         own = [entry for entry in trace if entry["rank"] == rank]
@@ -159,10 +159,10 @@ def random(results: Results) -> pd.DataFrame:
     group = results.shown.get(("random-profiles", "simulated"))
     return pd.DataFrame(
         {"family": row["family"], "layers": row["layers"], "startup": f"{row['startup']:g}", "mode": CALLED[mode],
-         "percent": 100 * row["modes"]["greedy" if mode == IBATCH else mode]["median"], "kind": run["kind"],
-         "seed": run["seed"]}
+         "percent": 100 * row["modes"]["greedy" if mode == IBATCH else mode]["median"], "kind": run.kind,
+         "seed": run.identity.seed}
         for run in (group.records.values() if group else ())
-        for row in run["result"]["rows"] if row["family"] is not None
+        for row in run.probe.found["rows"] if row["family"] is not None
         for mode in CALLED
     )  # fmt: skip
 

@@ -23,7 +23,7 @@ def table(results: Results) -> pd.DataFrame:
     """All checks."""
     paper = quoted(PAPER)
     group = results.shown.get(("fig5", "simulated"))
-    layers = group.first["result"]["layers"] if group else []
+    layers = group.first.probe.found["layers"] if group else []
     return arithmetic.table([*texts(paper), *networks(paper), *reductions(paper, layers)])
 
 

@@ -16,8 +16,8 @@ from repro.answers.claims.evaluate import Outcome
 from repro.answers.claims.evaluate import ratio as quotient
 from repro.answers.claims.stats import number as text
 from repro.answers.figures import schedules
-from repro.answers.tables.loading import Summary
 from repro.answers.tables.runs import Runs
+from repro.records.record import Found
 from repro.reports.pipedream.stages import (
     ASP,
     BSP,
@@ -38,7 +38,7 @@ COUNTED: dict[str, Callable[..., Any]] = {
 
 def _one(group: Runs, value: float | None, reason: str) -> Outcome:
     """One number from all runs together, filed under the first seed."""
-    return Outcome({group.first["seed"]: value}) if value is not None else Outcome(reason=reason)
+    return Outcome({group.first.identity.seed: value}) if value is not None else Outcome(reason=reason)
 
 
 # --- Table 1
@@ -47,7 +47,7 @@ def _one(group: Runs, value: float | None, reason: str) -> Outcome:
 @function
 def configuration_found(group: Runs, printed: str) -> Outcome:
     """1 if the partitioner chose the printed configuration, 0.5 for another one of the same kind, else 0."""
-    configurations = (configuration(run) for run in group.records.values() if run["variant"] == PIPEDREAM)
+    configurations = (configuration(run) for run in group.records.values() if run.label == PIPEDREAM)
     chosen = next(filter(None, configurations), "")
     agreement = 1.0 if chosen == printed else 0.5 if chosen and shape(chosen) == shape(printed) else 0.0
     return _one(group, agreement if chosen else None, "no configuration was found")
@@ -56,9 +56,9 @@ def configuration_found(group: Runs, printed: str) -> Outcome:
 @function
 def unmixed(group: Runs) -> Outcome:
     """The number of Table 1's rows whose configuration does not mix data, model and pipeline parallelism."""
-    runs = [run for run in group.records.values() if run["variant"] == PIPEDREAM]
-    configs = {run["experiment"]: configuration(run) for run in runs if run["experiment"].startswith("table1-")}
-    kinds = [shape(config) for config in configs.values() if config]
+    runs = [run for run in group.records.values() if run.label == PIPEDREAM]
+    configs = {run.identity.experiment: configuration(run) for run in runs}
+    kinds = [shape(config) for row, config in configs.items() if config and row.startswith("table1-")]
     several = float(sum(kind != MIXED for kind in kinds)) if len(kinds) > 1 else None
     return _one(group, several, "fewer than two rows with a configuration")
 
@@ -97,9 +97,10 @@ def overhead_grows(group: Runs, along: str, each: Sequence[str]) -> Outcome:
 # --- Figures 10 to 12: time to accuracy
 
 
-def epochs_to(run: Summary, target: float) -> float:
+def epochs_to(run: Found, target: float) -> float:
     """Epochs to the first evaluation at or above the target; infinity if there is none."""
-    reached = [point["epoch"] for point in run["curve"] if (point.get(run["metric"]) or 0.0) >= target]
+    metric = run.identity.metric
+    reached = [point["epoch"] or 0.0 for point in run.training.curve if (point.get(metric) or 0.0) >= target]
     return min(reached, default=float("inf"))
 
 
@@ -138,7 +139,7 @@ def _reached(group: Runs, variant: str, over: str, share: float, faster: float) 
     sides = [group.seeds(name) for name in (variant, over)]
     if missing := [name for name, runs in zip((variant, over), sides, strict=True) if not runs]:
         return Outcome(reason=f"no results for {', '.join(missing)}")
-    if not (common := set.intersection(*(set(run["targets"]) for runs in sides for run in runs.values()))):
+    if not (common := set.intersection(*(set(run.training.targets) for runs in sides for run in runs.values()))):
         return Outcome(reason="the runs have no target in common")
     target = share * max(map(float, common))
     own, base = ({seed: epochs_to(run, target) for seed, run in runs.items()} for runs in sides)
@@ -156,7 +157,7 @@ def traced(group: Runs, variant: str, number: str, machine: int | None = None, m
 
     machine, minibatch: the one that the count is for, from 1.
     """
-    runs = {seed: run for seed, run in group.seeds(variant, breakdown=True).items() if run.get("trace")}
+    runs = {seed: run for seed, run in group.seeds(variant, breakdown=True).items() if run.training.trace}
     if not runs:
         return Outcome(reason=f"no recorded intervals for {variant}")
     at = [place - 1 for place in (machine, minibatch) if place is not None]
@@ -169,7 +170,7 @@ def traced(group: Runs, variant: str, number: str, machine: int | None = None, m
 # --- memory
 
 
-def _worst(group: Runs, of_run: Callable[[Summary], list[float]], reason: str) -> Outcome:
+def _worst(group: Runs, of_run: Callable[[Found], list[float]], reason: str) -> Outcome:
     """Of all numbers of a seed's runs the one farthest from 1."""
     numbers = {seed: [number for run in runs for number in of_run(run)] for seed, runs in group.by_seed().items()}
     values = {seed: max(each, key=lambda value: abs(value - 1)) for seed, each in numbers.items() if each}
@@ -181,10 +182,11 @@ def in_flight(group: Runs, stage: str) -> Outcome:
     """The most minibatches in flight at once in a replica of runs with 1F1B: over NOAM in the input stage, as a number
     in the output stage of a pipeline."""
 
-    def of_run(run: Summary) -> list[float]:
-        of, ranks = run.get("pipeline") or {}, run.get("per_rank") or ()
+    def of_run(run: Found) -> list[float]:
+        of, ranks = run.training.pipeline or {}, run.training.per_rank
+        strategy = run.identity.strategy
         last = max((rank["stage"] for rank in ranks), default=0)
-        admits = run["strategy"] == PIPEDREAM and run["options"].get("in_flight") is None
+        admits = strategy.name == PIPEDREAM and strategy.options.get("in_flight") is None
         if not admits or of.get("schedule") != "1f1b" or (stage == "output" and not last):
             return []
         which, over = (last, 1) if stage == "output" else (0, of["noam"])
@@ -197,8 +199,8 @@ def in_flight(group: Runs, stage: str) -> Outcome:
 def memory_off(group: Runs) -> Outcome:
     """Observed over predicted memory of a rank (weights, stashes and activations), the one farthest from 1."""
 
-    def of_run(run: Summary) -> list[float]:
-        ranks = [rank for rank in run.get("per_rank") or () if rank.get("predicted")]
+    def of_run(run: Found) -> list[float]:
+        ranks = [rank for rank in run.training.per_rank if rank.get("predicted")]
         return [sum(rank[name] for name in MEMORY) / sum(rank["predicted"][name] for name in MEMORY) for rank in ranks]
 
     return _worst(group, of_run, "no run says its memory a rank")

@@ -1,15 +1,15 @@
 """The rows of Table 1, its variants, and the configurations of pipelines.
 
 In every strategy an iteration is a minibatch of each worker (a pipeline takes them one after another), so that samples
-a second are comparable. Only summaries of pipelines have `pipeline` and `per_rank`.
+a second are comparable. Only runs of pipelines have `pipeline` and `per_rank`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from repro.answers.tables.loading import Summary
 from repro.answers.tables.runs import Runs
+from repro.records.record import Found, TrainResult
 
 PAPER = "pipedream"
 # experiment -> the paper's name of the row of Table 1, or of a throughput that section 5.2 gives in the text
@@ -31,9 +31,10 @@ MIXED = "replicated pipeline"  # data, model and pipeline parallelism together
 Rates = Mapping[tuple[str, str], float]  # (experiment, variant) -> samples a second
 
 
-def configuration(run: Summary) -> str:
+def configuration(run: Found) -> str:
     """`7-1`; "" for a run without stages."""
-    return str((run.get("pipeline") or {}).get("config") or "")
+    result = run.record.result
+    return str((result.pipeline or {}).get("config") or "") if isinstance(result, TrainResult) else ""
 
 
 def replicas(config: str) -> list[int]:

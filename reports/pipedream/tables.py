@@ -11,9 +11,9 @@ import pandas as pd
 from repro.answers.claims.compute import rates
 from repro.answers.figures import schedules
 from repro.answers.pages.reference import quoted
-from repro.answers.tables.loading import Summary
 from repro.answers.tables.results import Results
 from repro.answers.tables.runs import Runs
+from repro.records.record import Found
 from repro.reports.pipedream import contradictions
 from repro.reports.pipedream.derived import over, row_rate
 from repro.reports.pipedream.stages import ALLREDUCE, ASP, BSP, PAPER, PIPEDREAM, ROWS, SINGLE, configuration, machines
@@ -100,7 +100,7 @@ def configurations(results: Results) -> pd.DataFrame:
     """A row for each of Table 1's: the printed configuration, and our partitioner's (`found`)."""
     printed = quoted(PAPER).table.query("quantity == 'configuration'").set_index("row")["value"]
     ours = {ROWS[row]: configuration(run) for row, group in rows_of(results).items() for run in group.records.values()
-            if run["variant"] == PIPEDREAM}  # fmt: skip
+            if run.label == PIPEDREAM}  # fmt: skip
     rows = [(row, printed.get(row, "not printed"), config, "simulated") for row, config in ours.items()]
     return pd.DataFrame(rows, columns=["row", "printed", "found", "kind"])
 
@@ -112,13 +112,13 @@ def accuracy(results: Results) -> pd.DataFrame:
     of, rows = rates(table1) if table1 else {}, []
     for figure, row in CURVES.items() if group and table1 else ():
         for run in group.records.values() if row in rows_of(results) else ():
-            name, _, count = run["variant"].rpartition("-")
+            name, _, count = run.label.rpartition("-")
             rate = row_rate(table1, of, row, name) if count == str(machines(table1, row)) else None
             if rate:
-                about = {"figure": figure, "strategy": VARIANTS[name], "seed": run["seed"]}
-                rows += [about | {"kind": run["kind"], "accuracy": point[run["metric"]],
-                                  "hours": point["epoch"] * 1e6 * images.iloc[0] / rate / 3600}
-                         for point in run["curve"] if point.get(run["metric"]) is not None]  # fmt: skip
+                about = {"figure": figure, "strategy": VARIANTS[name], "seed": run.identity.seed}
+                rows += [about | {"kind": run.kind, "accuracy": point[run.identity.metric],
+                                  "hours": (point["epoch"] or 0.0) * 1e6 * images.iloc[0] / rate / 3600}
+                         for point in run.training.curve if point.get(run.identity.metric) is not None]  # fmt: skip
     return pd.DataFrame(rows, columns=["figure", "strategy", "seed", "kind", "accuracy", "hours"])
 
 
@@ -134,22 +134,24 @@ def schedule(results: Results) -> pd.DataFrame:
     rows = []
     for experiment, figures in SCHEDULES.items():
         group = results.shown.get((experiment, "simulated"))
-        runs = {run["variant"]: run for run in group.records.values() if run.get("trace")} if group else {}
+        runs = {run.label: run for run in group.records.values() if run.training.trace} if group else {}
         for variant, (figure, minibatches) in figures.items():
             rows += [{"figure": figure} | row for row in passes(runs[variant], minibatches)] if variant in runs else []
     return pd.DataFrame(rows, columns=["figure", "kind", "machine", "pass", "minibatch", "start_s", "end_s"])
 
 
-def passes(run: Summary, minibatches: int) -> list[dict[str, Any]]:
+def passes(run: Found, minibatches: int) -> list[dict[str, Any]]:
     """A row a pass of the first minibatches; of the first machine alone where all do the same or messages are drawn."""
     boxes = sorted(schedules.passes(run), key=lambda box: (box.rank, box.start))
-    zero, messages = min(box.start for box in boxes), MESSAGES.get((run["experiment"], run["variant"]))
+    zero, messages = min(box.start for box in boxes), MESSAGES.get((run.identity.experiment, run.label))
     boxes = [box for box in boxes if box.minibatch is None or box.minibatch < minibatches]
     if boxes[0].minibatch is None:
         boxes = [box for box in boxes if box.rank == 0]
     end = max(box.end for box in boxes)
-    sent = [box for box in schedules.boxes(run["trace"]) if box.rank == 0 and box.line == messages and box.end <= end]
-    return [{"kind": run["kind"], "machine": f"machine {box.rank + 1}" + (", messages" if box in sent else ""),
+    sent = [
+        box for box in schedules.boxes(run.training.trace) if box.rank == 0 and box.line == messages and box.end <= end
+    ]
+    return [{"kind": run.kind, "machine": f"machine {box.rank + 1}" + (", messages" if box in sent else ""),
              "pass": "communication" if box in sent else box.name,
              "minibatch": None if box.minibatch is None else box.minibatch + 1,
              "start_s": box.start - zero, "end_s": box.end - zero} for box in (*boxes, *sent)]  # fmt: skip
@@ -160,7 +162,7 @@ def outputs(results: Results) -> pd.DataFrame:
     group = results.shown.get(("fig5", "simulated"))
     if not group:
         return pd.DataFrame()
-    result = group.first["result"]
+    result = group.first.probe.found
     sizes = {layer["name"]: layer["activation_bytes"] for layer in result["layers"]}
     sizes["all parameters"] = result["parameter_bytes"]
     return pd.DataFrame({"kind": "simulated", "layer": name, "megabytes": size / 1e6} for name, size in sizes.items())

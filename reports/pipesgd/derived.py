@@ -11,16 +11,17 @@ from typing import Any
 from repro.answers.claims.compute import COMPUTATION, by_seed, function, paired, probe_function
 from repro.answers.claims.evaluate import Outcome, ratio
 from repro.answers.claims.stats import median
-from repro.answers.tables.loading import Summary
 from repro.answers.tables.runs import Runs
+from repro.core.not_none import not_none
+from repro.records.record import Found
 
 Entry = dict[str, Any]  # an entry of a timing result's `variants`
 
 
-def entries(runs: list[Summary], variant: str | None = None) -> Iterator[tuple[Summary, Entry]]:
+def entries(runs: list[Found], variant: str | None = None) -> Iterator[tuple[Found, Entry]]:
     """(run, entry) of every variant of timing runs, or of one variant."""
     for run in runs:
-        for entry in run["result"]["variants"]:
+        for entry in run.probe.found["variants"]:
             if variant is None or entry["variant"] == variant:
                 yield run, entry
 
@@ -48,9 +49,10 @@ def dependency(entry: Entry) -> int:
 def over_equation_4(group: Runs, variant: str) -> Outcome:
     """Seconds of an iteration over max(l_up + l_comp, l_comm), by the breakdown runs where there are any."""
 
-    def ratio_of(run: Summary) -> float:
-        computing = sum(run["phases"][name] for name in (*COMPUTATION, "compress"))
-        return run["final"]["train_s"] / run["iterations"] / max(computing, run["communication"]["total_s"])
+    def ratio_of(run: Found) -> float:
+        result = run.training
+        computing = sum(result.phases[name] for name in (*COMPUTATION, "compress"))
+        return not_none(result.final["train_s"]) / result.iterations / max(computing, result.communication.total_s)
 
     return paired(group, [variant], ratio_of)
 
@@ -62,10 +64,10 @@ def sequential_over_pipelined(group: Runs) -> Outcome:
     Above 1, sequential communication of the gradient is faster.
     """
 
-    def ratios(runs: list[Summary]) -> Iterator[float]:
+    def ratios(runs: list[Found]) -> Iterator[float]:
         for run in runs:
             by_codec: dict[str, list[Entry]] = {}
-            for entry in run["result"]["variants"]:
+            for entry in run.probe.found["variants"]:
                 if entry["strategy"] == "pipe_sgd" and dependency(entry) == 2:
                     by_codec.setdefault(str(entry["options"].get("codec", "none")), []).append(entry)
             for some in by_codec.values():
@@ -81,8 +83,8 @@ def sequential_over_pipelined(group: Runs) -> Outcome:
 def scaling_efficiency(group: Runs, variant: str) -> Outcome:
     """Observed efficiency (7) at the most workers for which the prediction is compute bound; median over models."""
 
-    def largest(runs: list[Summary]) -> Iterator[float]:
-        bound = [(run["workers"], entry) for run, entry in entries(runs, variant) if compute_bound(entry)]
+    def largest(runs: list[Found]) -> Iterator[float]:
+        bound = [(run.identity.workers, entry) for run, entry in entries(runs, variant) if compute_bound(entry)]
         top = max((workers for workers, _ in bound), default=0)
         for workers, entry in bound:
             if workers == top and entry["efficiency_observed"] is not None:
@@ -105,8 +107,8 @@ def hidden_in_ring(group: Runs, variant: str) -> Outcome:
     then the scatter of the measured waiting times exceeds the work of a short ring.
     """
 
-    def shares(runs: list[Summary], name: str = variant) -> list[float]:
-        variants = [v for run in runs for v in run["result"]["variants"] if v["name"] == name]
+    def shares(runs: list[Found], name: str = variant) -> list[float]:
+        variants = [v for run in runs for v in run.probe.found["variants"] if v["name"] == name]
         return [v["overlapped_s"] / v["work_s"] for v in variants if v["work_s"]]
 
     native = median(shares(list(group.records.values()), variant.replace("pipelined", "native")))

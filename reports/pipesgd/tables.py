@@ -62,14 +62,14 @@ def phases(results: Results) -> pd.DataFrame:
     for name, benchmark in FIGURE4.items():
         group = results.shown.get((name, "simulated"))
         for run in group.records.values() if group else ():
-            seconds = run["phases"]
+            seconds = run.training.phases
             parts = {
                 "computation": sum(seconds[phase] for phase in COMPUTATION),
                 "compression": seconds["compress"],
                 "communication, not hidden": seconds["communicate"] + seconds["wait"],
             }
-            row = {"benchmark": benchmark, "variant": run["variant"], "kind": "simulated", "seed": run["seed"],
-                   "printed": printed.get((benchmark, run["variant"]))}  # fmt: skip
+            row = {"benchmark": benchmark, "variant": run.label, "kind": "simulated", "seed": run.identity.seed,
+                   "printed": printed.get((benchmark, run.label))}  # fmt: skip
             rows += [row | {"part": part, "thousand_s": 1e3 * each} for part, each in parts.items()]
     return pd.DataFrame(rows, columns=["benchmark", "variant", "kind", "seed", "printed", "part", "thousand_s"])
 
@@ -101,8 +101,8 @@ def ring(results: Results) -> pd.DataFrame:
         rows.append({"of": end, "kind": "paper", "uncompressed": whole, "compressed": less})
     group = results.shown.get(("fig3-ring", "simulated"))
     for run in group.records.values() if group else ():
-        for entry in run["result"]["overheads"]:
-            if entry["codec"] == "ternary" and run["workers"] == 4:
+        for entry in run.probe.found["overheads"]:
+            if entry["codec"] == "ternary" and run.identity.workers == 4:
                 ours = {"uncompressed": entry["per_uncompressed"], "compressed": entry["per_compressed"]}
                 rows.append({"of": entry["benchmark"], "kind": "simulated"} | ours)
     table = pd.DataFrame(rows)

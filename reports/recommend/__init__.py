@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import pandas as pd
 
 from repro.answers.pages.files import Files
+from repro.answers.pages.markdown import Markdown
 from repro.answers.pages.render import template, write_page
 from repro.answers.ranking import against, cells
 from repro.answers.ranking.against import Compared, Contest, Emulated
@@ -36,7 +37,7 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
     grid, published, emulated = read(Cell, "map"), read(Compared, "published"), read(Emulated, "emulated")
     settings, less = against.find_contests(published), cells.ratio_error()
     right, error = sum(one.right for one in settings), against.median_error(published)
-    line = (
+    line = Markdown(
         f"Of {len(settings)} published settings the tool names the better strategy in {right}; its throughputs are off "
         f"by {error:.0%} in the median of {len(published)}."
     )
@@ -91,7 +92,7 @@ def named_table(settings: list[Contest[Compared]]) -> pd.DataFrame:
     )
 
 
-def regions(files: Files, grid: list[Cell], kind: str, less: float) -> str:
+def regions(files: Files, grid: list[Cell], kind: str, less: float) -> Markdown:
     """A table of the regions in which each strategy is the fastest."""
     total = sum(cell.kind == kind for cell in grid)
     rows = [

@@ -10,8 +10,9 @@ from repro.answers.figures.specification import Shown
 from repro.answers.figures.specs import Specs
 from repro.answers.pages import provenance
 from repro.answers.pages.files import Files
+from repro.answers.pages.markdown import Markdown
 from repro.answers.pages.render import template, write_page
-from repro.answers.tables.loading import read, trains
+from repro.records import catalogue
 from repro.records.variants import newest, place_and_seed
 from repro.reports.validation import emulated, tables
 
@@ -22,9 +23,10 @@ MADE_WITH = ("hardware", "results", "commit", "torch", "finished")
 
 def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
     """(pages, a line for the overview)"""
-    runs = read(PAGE, results)
-    validated, controls = tables.latest(runs), newest(filter(trains, runs), place_and_seed)
-    sharing = newest((run for run in runs if run.get("program") == "shares"), place_and_seed)
+    runs = catalogue.runs(PAGE, results)
+    validated = tables.latest(runs)
+    controls = newest((run for run in runs if run.identity.trains), place_and_seed)
+    sharing = newest((run for run in runs if run.identity.program == "shares"), place_and_seed)
     steps, pairs = tables.steps(validated), emulated.pairs(controls)
     counted = tables.counted(steps)
     made = {
@@ -39,7 +41,7 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
         "pairs": pairs,
         "ratios": emulated.ratios(controls),
         "shares": emulated.shares(sharing),
-        "provenance": provenance.table(provenance.by(GROUPED, [*validated, *controls, *sharing]), MADE_WITH),
+        "provenance": provenance.table(provenance.group_by(GROUPED, [*validated, *controls, *sharing]), MADE_WITH),
     }
     factors = {"buffers": "buffer", "spreads": "spread", "servers": "slower"}
     made |= {name: emulated.by_factor(controls, factor) for name, factor in factors.items()}
@@ -60,13 +62,13 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
     return write_page(text, PAGE, files), line
 
 
-def sentence(every: list[dict]) -> str:
+def sentence(every: list[dict]) -> Markdown:
     """The error of simulated step times, and whether it meets the goal."""
     if not every:
-        return f"No results yet: `repro run {PAGE}` makes them."
+        return Markdown(f"No results yet: `repro run {PAGE}` makes them.")
     (row,) = every
     reached = "reached" if row["met"] == "yes" else "missed"
-    return (
+    return Markdown(
         f"Simulated step times are off by {row['median']:.1f} % in the median and {row['p95']:.1f} % in the 95th "
         f"percentile of {row['times']} cases; the goal of {tables.MEDIAN_GOAL:.0%} and {tables.P95_GOAL:.0%} is "
         f"{reached}."

@@ -8,8 +8,9 @@ from typing import Any
 
 import pandas as pd
 
-from repro.answers.tables.loading import Summary
+from repro.core.not_none import not_none
 from repro.records.kinds import EMULATED, SIMULATED
+from repro.records.record import Found
 
 # entries of a testbed
 NOT_COMPARED = (
@@ -18,28 +19,28 @@ NOT_COMPARED = (
 )
 
 
-def pairs(runs: Sequence[Summary]) -> pd.DataFrame:
+def pairs(runs: Sequence[Found]) -> pd.DataFrame:
     """A row for each pair of an emulated and a simulated run with the same variant and constants: median steps in ms.
 
     error: simulated over emulated less 1, in %.
     """
-    simulated = {(*_place(run), _constants(run)): run for run in runs if run["kind"] == SIMULATED}
+    simulated = {(*_place(run), _constants(run)): run for run in runs if run.kind == SIMULATED}
     rows = []
     for run in runs:
-        twin = simulated.get((*_place(run), _constants(run))) if run["kind"] == EMULATED else None
+        twin = simulated.get((*_place(run), _constants(run))) if run.kind == EMULATED else None
         if twin:
-            emulated_s, simulated_s = run["step"]["median_s"], twin["step"]["median_s"]
+            emulated_s, simulated_s = _median_s(run), _median_s(twin)
             error = 100 * (simulated_s / emulated_s - 1)
             times = {"emulated": 1e3 * emulated_s, "simulated": 1e3 * simulated_s, "error": error}
             rows.append(_facts(run) | times | {"counts": True, "spread": float("nan")})
     return pd.DataFrame(rows)
 
 
-def ratios(runs: Sequence[Summary]) -> pd.DataFrame:
+def ratios(runs: Sequence[Found]) -> pd.DataFrame:
     """A row an emulated run of a control: its median step in ms, and over D-Sync's with all else equal."""
-    own = [run for run in runs if run["kind"] == EMULATED]
-    steps = [(run, run["step"]["median_s"]) for run in own]
-    first = {_beside(run): step for run, step in steps if run["factors"]["method"] == "D-Sync"}
+    own = [run for run in runs if run.kind == EMULATED]
+    steps = [(run, _median_s(run)) for run in own]
+    first = {_beside(run): step for run, step in steps if run.identity.factors["method"] == "D-Sync"}
     rows = [
         _facts(run) | {"emulated": 1e3 * step, "ratio": step / first[_beside(run)]}
         for run, step in steps
@@ -48,38 +49,43 @@ def ratios(runs: Sequence[Summary]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def by_factor(runs: Sequence[Summary], factor: str) -> pd.DataFrame:
+def by_factor(runs: Sequence[Found], factor: str) -> pd.DataFrame:
     """A row a strategy of the experiment that varies a factor: its step in ms by the factor, mean over seeds."""
-    rows = [run["factors"] | {"ms": 1e3 * run["step"]["median_s"]} for run in runs if factor in run["factors"]]
+    rows = [run.identity.factors | {"ms": 1e3 * _median_s(run)} for run in runs if factor in run.identity.factors]
     if not rows:
         return pd.DataFrame()
     wide = pd.DataFrame(rows).pivot_table("ms", "method", factor, sort=False)
     return wide.rename(columns=lambda value: f"by {value}").reset_index()
 
 
-def shares(runs: Sequence[Summary]) -> pd.DataFrame:
+def shares(runs: Sequence[Found]) -> pd.DataFrame:
     """A row a network of the program `shares`: the spread of the links' shares in %, by the size of messages."""
     rows = []
     for run in runs:
-        by_size = {f"by {point['bytes']}": 100 * point["spread"] for point in run["result"]["points"]}
-        rows.append({"kind": run["kind"], "known": run["testbed_model"].get("share_spread"), **by_size})
+        by_size = {f"by {point['bytes']}": 100 * point["spread"] for point in run.probe.found["points"]}
+        rows.append({"kind": run.kind, "known": run.identity.testbed.parameters.get("share_spread"), **by_size})
     return pd.DataFrame(rows)
 
 
-def _facts(run: Summary) -> dict[str, Any]:
-    of_testbed = {name: run["testbed_model"].get(name) for name in ("slow_down", "shrink")}
-    return {name: run[name] for name in ("experiment", "variant", "workers")} | of_testbed
+def _facts(run: Found) -> dict[str, Any]:
+    of_testbed = {name: run.identity.testbed.parameters.get(name) for name in ("slow_down", "shrink")}
+    about = {"experiment": run.identity.experiment, "variant": run.label, "workers": run.identity.workers}
+    return about | of_testbed
 
 
-def _place(run: Summary) -> tuple:
-    return (run["experiment"], run["variant"], run["seed"], run["workers"])
+def _median_s(run: Found) -> float:
+    return not_none(run.training.step.median_s)
 
 
-def _beside(run: Summary) -> tuple:
-    others = tuple(sorted((name, str(value)) for name, value in run["factors"].items() if name != "method"))
-    return (run["experiment"], run["seed"], others)
+def _place(run: Found) -> tuple:
+    return (run.identity.experiment, run.label, run.identity.seed, run.identity.workers)
 
 
-def _constants(run: Summary) -> str:
+def _beside(run: Found) -> tuple:
+    others = tuple(sorted((name, str(value)) for name, value in run.identity.factors.items() if name != "method"))
+    return (run.identity.experiment, run.identity.seed, others)
+
+
+def _constants(run: Found) -> str:
     """The constants that an emulated run shares with its simulation."""
-    return repr(sorted((k, repr(v)) for k, v in run["testbed_model"].items() if k not in NOT_COMPARED))
+    return repr(sorted((k, repr(v)) for k, v in run.identity.testbed.parameters.items() if k not in NOT_COMPARED))

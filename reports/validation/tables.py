@@ -8,45 +8,53 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from repro.answers.tables.loading import APART, QUICK, Summary
+from repro.answers.claims.residuals import APART
+from repro.answers.tables.selection import QUICK
+from repro.records.record import Found
 from repro.records.variants import newest, of_one_machine
 
 PAPER = "validation"
-ORDER = ("experiment", "testbed", "launcher", "variant", "seed", "scale")  # of the rows
 MEDIAN_GOAL, P95_GOAL = 0.05, 0.15  # fixed before any run
 LATER_MEDIAN_GOAL, LATER_P95_GOAL, RATIO_GOAL = 0.03, 0.10, 0.05  # set later
 
 
-def latest(runs: Iterable[Summary]) -> list[Summary]:
+def latest(runs: Iterable[Found]) -> list[Found]:
     """The validation's run of each place, seed and machine that is the newest."""
-    own = [run for run in runs if run.get("program") == PAPER]
-    latest = sorted(newest(own, of_one_machine), key=lambda run: [str(run[name]) for name in ORDER])
-    full = [run for run in latest if run.get("scale") != QUICK]  # a quick run does not count beside others
+    probes = [run for run in runs if run.identity.program == PAPER]
+    latest = sorted(newest(probes, of_one_machine), key=_place)
+    full = [run for run in latest if run.identity.scale != QUICK]  # a quick run does not count beside others
     return full or latest
 
 
-def steps(summaries: Sequence[Summary]) -> pd.DataFrame:
+def _place(run: Found) -> list[str]:
+    """The place of a run among the rows."""
+    identity, testbed = run.identity, run.identity.testbed
+    place = (identity.experiment, testbed.name, testbed.launcher, run.label, identity.seed, identity.scale)
+    return [str(part) for part in place]
+
+
+def steps(runs: Sequence[Found]) -> pd.DataFrame:
     """A row a strategy, size, world size and testbed, in milliseconds; error: simulated over observed less 1, in %."""
     rows = [
         {
-            "experiment": one["experiment"],
-            "counts": one["experiment"] not in APART,
-            "testbed": one["testbed"],
-            "launcher": one["launcher"],
-            "workers": one["workers"],
-            "slowed": one["factors"].get("slowed"),
+            "experiment": run.identity.experiment,
+            "counts": run.identity.experiment not in APART,
+            "testbed": run.identity.testbed.name,
+            "launcher": run.identity.testbed.launcher,
+            "workers": run.identity.workers,
+            "slowed": run.identity.factors.get("slowed"),
             "strategy": row["strategy"],
             "variant": row["variant"],
             "bytes": row["bytes"],
             "size": _size(row["bytes"]),
-            "seed": one["seed"],
+            "seed": run.identity.seed,
             "observed": 1e3 * row["observed_s"]["median"],
             "spread": 100 * (row["observed_s"]["max"] - row["observed_s"]["min"]) / row["observed_s"]["median"],
             "simulated": 1e3 * row["simulated_s"],
             "error": 100 * (row["simulated_s"] / row["observed_s"]["median"] - 1),
         }
-        for one in summaries
-        for row in one["result"]["rows"]
+        for run in runs
+        for row in run.probe.found["rows"]
     ]
     return pd.DataFrame(rows)
 

@@ -95,7 +95,7 @@ def time_deciding_runs(runs: Sequence[Run], paper: str) -> list[Run]:
 
     if (is_timed := speaks_of_time(paper)) is None:
         return list(runs)
-    kept = [run for run in runs if is_timed(run.config.identity.plain())]
+    kept = [run for run in runs if is_timed(run.config.identity)]
     for name in dict.fromkeys(run.experiment for run in runs if run not in kept):
         print(f"left out {name}: no claim about a time needs it", file=sys.stderr)
     return kept

@@ -16,7 +16,7 @@ from repro.core.terminal import one_line, style_text
 from repro.experiment.run import Run, run_states
 from repro.launch.forecast import Estimate, total_duration
 from repro.launch.progress import format_duration
-from repro.records.catalogue import Found
+from repro.records.record import Found
 
 if TYPE_CHECKING:
     from repro.launch.show import Shown

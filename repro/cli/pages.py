@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from repro.cli.options import as_json
 from repro.core.errors import InputError
+from repro.core.terminal import one_line
 from repro.records.catalogue import REFERENCE, WORKSPACE
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def format_claims(claims: Sequence[dict[str, str]]) -> str:
 
 
 def _claim(row: dict[str, str]) -> str:
-    return f"{row['claim']} ({row['reason']})" if row["reason"] else row["claim"]
+    return f"{row['claim']} ({one_line(row['reason'])})" if row["reason"] else row["claim"]
 
 
 def add_commands(commands: Any) -> None:

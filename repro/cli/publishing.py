@@ -18,8 +18,7 @@ from repro.core.terminal import one_line
 
 if TYPE_CHECKING:
     from repro.records.archive import CutOff
-    from repro.records.catalogue import Found
-    from repro.records.record import Record
+    from repro.records.record import Found, Record
     from repro.records.sweep import Sweep
 
 NOT_COMMITTED = (".pdf", ".csv", ".tex")  # files of a page that `repro report` makes

@@ -14,10 +14,14 @@ from statistics import fmean
 from typing import Any
 
 from repro.core.fields import Model, Text, check_fields
-from repro.core.registry import TRAIN
+from repro.core.not_none import not_none
 from repro.experiment import config
 from repro.experiment.files import own_file, own_files
+from repro.records import catalogue
+from repro.records.configured import Number
+from repro.records.kinds import MEASURED
 from repro.records.paper_numbers import number, printed
+from repro.records.record import Found
 
 # Peak: NVIDIA's data sheet of the H100 SXM, fp32 without tensor cores. ASSUMPTIONS: a utilisation of one half, and at
 # least 20 us for each pass of a block.
@@ -105,22 +109,20 @@ class Workload(Model):
 
 def workloads_table(reference: Path) -> str:
     """The table in Markdown; InputError for a workload whose number is not in the paper's table."""
-    from repro.answers.tables import loading
-
-    read = cache(lambda paper: loading.read(paper, reference))
+    read = cache(lambda paper: catalogue.runs(paper, reference))
     every = own_files(config.experiment_names())
     rows = [_row(read, experiment) for experiment, entries in every.items() if entries.get("workload")]
     return markdown_table([HEAD, *sorted(rows, key=str)])
 
 
-def _row(read: Callable[[str], list[dict[str, Any]]], experiment: str) -> tuple[str, ...]:
+def _row(read: Callable[[str], list[Found]], experiment: str) -> tuple[str, ...]:
     workload = check_fields(Workload, own_file(experiment)["workload"])
     paper, _, name = experiment.partition("/")
     value, unit, source = printed(paper, workload.place, workload.row, workload.quantity, workload.variant)
     target = number(value, unit)
     composed = config.compose(experiment, (), "paper")
-    runs = [run for run in read(paper) if run["experiment"] == name]
-    on_gpus = [run for run in read("gpu") if run.get("model", {}).get("name") == composed["model"]["name"]]
+    runs = [run for run in read(paper) if run.identity.experiment == name]
+    on_gpus = [run for run in read("gpu") if run.model_name == composed["model"]["name"]]
     trainings = [*runs, *(run for run in on_gpus if aims_at(run, target))]  # others on GPUs are a few steps
     shown = f"{target:g} ({workload.place if workload.place.startswith(('Figure', 'Table')) else source})"
     return (
@@ -129,55 +131,62 @@ def _row(read: Callable[[str], list[dict[str, Any]]], experiment: str) -> tuple[
         f"[{composed['dataset']['name']}]({RECIPES})",
         format_hours(estimate_gpu_hours(composed)),
         format_steps([*runs, *on_gpus]),
-        best_trained([run for run in trainings if run["program"] == TRAIN], workload.variant, target),
+        best_trained([run for run in trainings if run.identity.trains], workload.variant, target),
         f"`repro {workload.command}`",
     )
 
 
-def aims_at(run: Mapping[str, Any], target: float) -> bool:
+def aims_at(run: Found, target: float) -> bool:
     """Whether a run trains to the target accuracy, or to a higher one."""
-    return any(float(reached) >= target for reached in run.get("targets") or {})
+    return run.identity.trains and any(float(reached) >= target for reached in run.training.targets)
 
 
-def format_steps(runs: Iterable[Mapping[str, Any]]) -> str:
+def format_steps(runs: Iterable[Found]) -> str:
     """The maximum iterations of a measured training on each GPU."""
     most: dict[str, int] = {}
     for run in runs:
-        if (gpu := run["hardware"].get("gpu")) and run["kind"] == "measured" and "iterations" in run:
-            most[gpu] = max(most.get(gpu, 0), run["iterations"])
+        if (gpu := run.record.hardware.more.get("gpu")) and run.kind == MEASURED and run.identity.trains:
+            most[gpu] = max(most.get(gpu, 0), run.training.iterations)
     return ", ".join(f"{gpu}: {count} steps" for gpu, count in sorted(most.items())) or "never run"
 
 
-def best_trained(runs: Iterable[Mapping[str, Any]], variant: str, target: float) -> str:
+def best_trained(runs: Iterable[Found], variant: str, target: float) -> str:
     """Result, place and data of the most informative runs of one variant."""
-    scored = [run for run in runs if isinstance(run["final"].get(run["metric"]), float)]
+    scored = [run for run in runs if isinstance(final_score(run), float)]
     if not (chosen := best_runs(scored, variant)):
         return "never"
     first = chosen[0]
-    place = f"`{first['paper']}/{first['experiment']}`, {first['kind']} on {first['hardware'].get('gpu') or 'CPUs'}"
-    data = first["dataset"]["name"] + (", a stand-in" if first["dataset"]["standin"] else "")
+    gpu, dataset = first.record.hardware.more.get("gpu"), first.training.dataset
+    place = f"`{first.identity.paper}/{first.identity.experiment}`, {first.kind} on {gpu or 'CPUs'}"
+    data = dataset.name + (", a stand-in" if dataset.standin else "")
     return f"{target_reached(chosen, target)} ({place}; {data})"
 
 
-def target_reached(runs: list[Mapping[str, Any]], target: float) -> str:
+def final_score(run: Found) -> Number | None:
+    """The final value of a training's metric."""
+    return run.training.final[run.identity.metric]
+
+
+def target_reached(runs: Sequence[Found], target: float) -> str:
     """Whether the runs of one variant reached the target; runs on stand-ins are not judged."""
     first = runs[0]
-    if first["dataset"]["standin"]:
+    if first.training.dataset.standin:
         return "not judged"
-    score = fmean(run["final"][run["metric"]] for run in runs)
+    score = fmean(not_none(final_score(run)) for run in runs)
     answer = "yes" if score >= target else "no"
-    return f"{answer}: {score:.4f}, {len(runs)} seed{'s' * (len(runs) > 1)}, scale {first['scale']}"
+    return f"{answer}: {score:.4f}, {len(runs)} seed{'s' * (len(runs) > 1)}, scale {first.identity.scale}"
 
 
-def best_runs(runs: Iterable[Mapping[str, Any]], variant: str) -> list[Mapping[str, Any]]:
+def best_runs(runs: Iterable[Found], variant: str) -> list[Found]:
     """The most informative runs of one variant, testbed and scale: real data first, then GPUs, larger scales, the
     variant of the paper's number."""
-    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    groups: dict[tuple[Any, ...], list[Found]] = {}
     for run in runs:
+        identity, on_gpu = run.identity, run.record.hardware.more.get("gpu") is not None
+        scale = SCALES.index(identity.scale) if identity.scale in SCALES else -1
         key = (
-            *(not run["dataset"]["standin"], run["hardware"].get("gpu") is not None),
-            *(SCALES.index(run["scale"]) if run["scale"] in SCALES else -1, run["variant"] == variant),
-            *(run["kind"] == "measured", run["experiment"], run["variant"], run["testbed"]),
+            *(not run.training.dataset.standin, on_gpu, scale, run.label == variant),
+            *(run.kind == MEASURED, identity.experiment, run.label, identity.testbed.name),
         )
         groups.setdefault(key, []).append(run)
     return groups[max(groups)] if groups else []

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from repro.core.errors import InputError
 from repro.experiment.schema import RunConfig
 from repro.records import provenance, store, sweep, variants
-from repro.records.catalogue import Found
 from repro.records.events import read_events
+from repro.records.record import Found
 
 
 @dataclass

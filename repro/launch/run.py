@@ -17,8 +17,7 @@ from repro.launch.plan import Plan, plan_runs
 from repro.launch.pool import Pools
 from repro.launch.runner import check_results_folder, run_unfinished
 from repro.records import catalogue
-from repro.records.catalogue import Found
-from repro.records.record import Record
+from repro.records.record import Found, Record
 from repro.records.record_list import Records
 
 

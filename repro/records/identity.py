@@ -20,6 +20,9 @@ from repro.records.units import METADATA, check_units
 Values = dict[str, Any]  # path -> value: a number, a text, true, false, or a list
 DESCRIPTION = "testbed.network"  # text for display
 OF_SIMULATION = ("testbed.fair", "testbed.share_spread")  # unused by emulated testbeds, which inherit them
+OF_PAPERS = ("paper/", "emulated/")  # testbeds
+ASSUMED = ("inputs", "bounds")  # entries of a testbed with the uncertainty of its parameters
+NO_PARAMETERS = (*ASSUMED, "claims")  # entries of a testbed
 DEEPEST = 20  # levels of nested mappings
 
 
@@ -52,6 +55,20 @@ class RecordedTestbed(NamedPart):
     kind: kinds.OfTestbed
     launcher: str
     threads_per_rank: Parts = 1
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What a modelled testbed has, without the uncertainty of it; {} of a measured one."""
+        entries = {} if self.kind == kinds.MEASURED else self.model_dump(exclude_unset=True)
+        return {name: value for name, value in entries.items() if name not in NO_PARAMETERS}
+
+    @property
+    def assumed(self) -> bool:
+        """Whether some parameters are assumed; old records of a paper's testbed do not say."""
+        if self.kind == kinds.MEASURED:
+            return False
+        old = "inputs" not in self.options and self.name.startswith(OF_PAPERS)
+        return old or any(self.options.get(name) for name in ASSUMED)
 
 
 class Identity(Configured):

@@ -7,7 +7,7 @@ Times are in seconds, per iteration unless the name says otherwise.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
@@ -16,7 +16,7 @@ from pydantic import ConfigDict, Field, ValidationError, field_validator, model_
 from repro.core.fields import error_line
 from repro.core.phases import PHASES
 from repro.core.registry import PROBES, TRAIN
-from repro.records import kinds
+from repro.records import kinds, variants
 from repro.records.configured import Amount, Folder, Number, Parts, Whole
 from repro.records.identity import Identity, Part
 from repro.records.units import check_units
@@ -33,6 +33,11 @@ class Data(Part):
 
     name: str
     standin: bool
+
+    @property
+    def more(self) -> dict[str, Any]:
+        """All other entries."""
+        return dict(self.model_extra or {})
 
 
 class Memory(Part):
@@ -138,6 +143,11 @@ class Hardware(Part):
     class_: str = Field(alias="class")
     cores: Parts | None = None
 
+    @property
+    def more(self) -> dict[str, Any]:
+        """All other entries."""
+        return dict(self.model_extra or {})
+
 
 class CpuTaken(Part):
     """CPU seconds that other processes and the hypervisor took from the cores that the ranks may use, and all CPU
@@ -156,7 +166,7 @@ class CpuTaken(Part):
 
 
 class HasRecord:
-    """What holds a record has its identity and provenance."""
+    """What holds a record has its parts."""
 
     record: Record
 
@@ -167,6 +177,44 @@ class HasRecord:
     @property
     def provenance(self) -> dict[str, Any]:
         return self.record.provenance
+
+    @property
+    def kind(self) -> str:
+        """Of number."""
+        return self.record.kind
+
+    @property
+    def training(self) -> TrainResult:
+        """The result of a training; TypeError for a probe."""
+        if not isinstance(self.record.result, TrainResult):
+            raise TypeError(f"{self.record.name}: {self.identity.program} trains nothing")
+        return self.record.result
+
+    @property
+    def probe(self) -> ProbeResult:
+        """The result of a probe; TypeError for a training."""
+        if not isinstance(self.record.result, ProbeResult):
+            raise TypeError(f"{self.record.name}: is no probe")
+        return self.record.result
+
+    @property
+    def dataset(self) -> Data | None:
+        """The data that the run used."""
+        return self.record.result.dataset
+
+    @property
+    def model_name(self) -> str | None:
+        """Of the model that was trained or measured."""
+        if isinstance(self.record.result, ProbeResult):
+            return self.record.result.model.get("name")
+        return self.identity.model.name if self.identity.model else None
+
+    @property
+    def parameters(self) -> int | None:
+        """The number of the model's parameters."""
+        if isinstance(self.record.result, ProbeResult):
+            return self.record.result.model.get("parameters")
+        return self.record.result.parameters
 
 
 class Record(Part):
@@ -254,6 +302,18 @@ class Found(HasRecord):
 
     origin: str
     record: Record
+
+    @cached_property
+    def label(self) -> str:
+        """`Pipe-SGD + T, 3 epochs` (`repro.records.variants.label`)."""
+        return variants.label(self.identity)
+
+    def changed(self, result: TrainResult | ProbeResult | None = None, **identity: Any) -> Found:
+        """The run with other entries of its identity, and another result; none of them is validated."""
+        entries: dict[str, Any] = {"result": result} if result else {}
+        if identity:
+            entries["identity"] = self.identity.model_copy(update=identity)
+        return replace(self, record=self.record.model_copy(update=entries))
 
     @cached_property
     def summary(self) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from repro.core.registry import PLUGINS
 from repro.records.identity import Identity, Values, plain_value
@@ -21,9 +21,18 @@ from repro.records.neutral import completed, is_neutral
 if TYPE_CHECKING:
     import pandas as pd
 
-    from repro.records.record import Record
+    from repro.records.record import Found, HasRecord, Record
 
-Run = TypeVar("Run")  # a record, a sweep, a run of `repro.records.catalogue`, or a summary (`repro.records.flat`)
+Run = TypeVar("Run", bound="HasRecord | Record")
+
+
+class HasIdentity(Protocol):
+    """A record, what holds one, or a configuration."""
+
+    @property
+    def identity(self) -> Identity: ...
+
+
 REFERENCE, WORKSPACE, KEPT = "reference", "workspace", "kept"  # origins of runs
 # formats of values in labels, in this order; others are `NAME=value`, where NAME is the last part of the path if unique
 WORDS = {
@@ -38,12 +47,12 @@ WORDS = {
 }
 # prefixes of a strategy's paths, and of settings that some libraries' strategies require
 STRATEGY = ("strategy.", "testbed.launcher", "testbed.backend", "testbed.fabric")
-# columns of a table `runs` (`repro.records.tidy`) with what the rows of one comparison share
+# columns of a table `runs` (`repro.records.tables`) with what the rows of one comparison share
 PLACE_COLUMNS = ["paper", "experiment", "model", "dataset", "testbed", "kind", "scale"]
 SIZE_COLUMNS = ["workers", "batch", "epochs"]
 VARIANT_COLUMNS = ("experiment", "testbed", "variant")  # rows that are equal in them belong to one variant
 COMPARED = ("strategy.", "imbalance.")  # prefixes of paths in which the variants of an experiment differ
-MADE_OF = {"dataset": ("name", "checksum", "train", "test", "augmentation"), "model": ("parameters",)}  # in a record
+DATA = ("name", "checksum", "train", "test", "augmentation")  # in a record
 LONGEST = 40  # characters of a value that a label shows in full
 
 
@@ -77,8 +86,8 @@ def changed(original: Values, run: Values, overridden: Sequence[str]) -> list[st
     return [*dict.fromkeys([*(path for path in differing([original, run]) if path in run), *own])]
 
 
-def comparable(runs: Sequence[Any], varies: Sequence[str] = ()) -> list[tuple[Hashable, ...]]:
-    """For each training run (a summary) its conditions: a figure shows only runs in which they are equal.
+def comparable(runs: Sequence[Found], varies: Sequence[str] = ()) -> list[tuple[Hashable, ...]]:
+    """For each training run its conditions: a figure shows only runs in which they are equal.
 
     They are what was configured, but for strategy, imbalance and minor entries, the data that were read and the size of
     the model. varies: paths, or the beginnings of paths, of entries in which the variants of the experiment differ
@@ -89,58 +98,49 @@ def comparable(runs: Sequence[Any], varies: Sequence[str] = ()) -> list[tuple[Ha
     return [(digest, *_read(run, varies)) for digest, run in zip(digests, runs, strict=True)]
 
 
-def same_work(runs: Sequence[Any]) -> list[tuple[Hashable, ...]]:
-    """For each run (a summary) its work, which an emulated run shares with its simulation on other testbeds."""
+def same_work(runs: Sequence[Found]) -> list[tuple[Hashable, ...]]:
+    """For each run its work, which an emulated run shares with its simulation on other testbeds."""
     digests = configurations(runs, only=(*COMPARED, "model.name", "workers"))
-    experiments = (_entry(run, "experiment") if isinstance(run, Mapping) else run.identity.experiment for run in runs)
-    return [*zip(experiments, digests, strict=True)]
+    return [(run.identity.experiment, digest) for run, digest in zip(runs, digests, strict=True)]
 
 
-def configurations(runs: Sequence[Any], without: tuple[str, ...] = (), only: tuple[str, ...] = ("",)) -> list[str]:
-    """For each run (a summary) a digest, equal for runs that are `alike` but for minor entries. without, only: prefixes
+def configurations(runs: Sequence[Found], without: tuple[str, ...] = (), only: tuple[str, ...] = ("",)) -> list[str]:
+    """For each run a digest, equal for runs that are `alike` but for minor entries. without, only: prefixes
     of paths."""
-    identities: list[Identity] = [_entry(run, "identity") for run in runs]
-    values = completed([each.values for each in identities])
-    minor = {path for each in identities for path in each.minor_paths}
+    values = completed([run.identity.values for run in runs])
+    minor = {path for run in runs for path in run.identity.minor_paths}
     counted = [{path: each[path] for path in each if path.startswith(only) and path not in minor} for each in values]
     return [digest(each, without) for each in counted]
 
 
-def _read(run: Any, varies: Sequence[str]) -> Iterator[Hashable]:
+def _read(run: Found, varies: Sequence[str]) -> Iterator[Hashable]:
     """What the run's data and model were, whatever they are called; none of a part that varies."""
-    parts = run if isinstance(run, Mapping) else _data_and_model(run.record)
-    for part, names in MADE_OF.items():
-        entries = parts.get(part) or {}
-        yield from () if part in varies else (json.dumps(entries.get(name), sort_keys=True) for name in names)
-
-
-def _data_and_model(record: Record) -> dict[str, Any]:
-    result = record.result
-    dataset = result.dataset.model_dump() if result.dataset else {}
-    return {"dataset": dataset, "model": {"parameters": getattr(result, "parameters", None)}}
+    if "dataset" not in varies:
+        entries = run.dataset.model_dump() if run.dataset else {}
+        yield from (json.dumps(entries.get(name), sort_keys=True) for name in DATA)
+    if "model" not in varies:
+        yield json.dumps(run.parameters)
 
 
 # --- which run is the newest
 
 
-def place(run: Any) -> tuple[Hashable, ...]:
+def place(run: HasIdentity) -> tuple[Hashable, ...]:
     """Where a run stands among those of its seed: a place has one published run, however else they differ."""
-    own: Identity = _entry(run, "identity")
+    own = run.identity
     parts = (part and part.name for part in (own.testbed, own.model, own.dataset))
     names = own.paper, own.experiment, own.variant, *parts, own.testbed.launcher
     return (*names, own.workers, own.scale, own.breakdown)
 
 
-def place_and_seed(run: Any) -> tuple[Hashable, ...]:
+def place_and_seed(run: HasIdentity) -> tuple[Hashable, ...]:
     """`place`, and the seed."""
-    return (*place(run), _entry(run, "identity").seed)
+    return (*place(run), run.identity.seed)
 
 
-def of_one_machine(run: Any) -> tuple[Hashable, ...]:
+def of_one_machine(run: Found) -> tuple[Hashable, ...]:
     """`place_and_seed`, and the class of the hardware, which does not count for simulated runs."""
-    if isinstance(run, Mapping):
-        return (*place_and_seed(run), run["kind"] != SIMULATED and run["hardware"]["class"])
-    return (*place_and_seed(run), run.record.kind != SIMULATED and run.record.hardware.class_)
+    return (*place_and_seed(run), run.kind != SIMULATED and run.record.hardware.class_)
 
 
 def newest(runs: Iterable[Run], same: Callable[[Run], Hashable]) -> list[Run]:
@@ -156,19 +156,14 @@ def newest_rows(table: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
     return table[table.index.isin(ordered.drop_duplicates([*columns], keep="last").index)]
 
 
-def recency(run: Any) -> tuple[bool, str]:
+def recency(run: HasRecord | Record) -> tuple[bool, str]:
     """The order of `newest`."""
-    origin = run.get("root") if isinstance(run, Mapping) else getattr(run, "origin", None)
-    return origin == WORKSPACE, finished_at(run)
+    return getattr(run, "origin", None) == WORKSPACE, finished_at(run)
 
 
-def finished_at(run: Any) -> str:
+def finished_at(run: HasRecord | Record) -> str:
     """When a run finished, in ISO format; "" if unknown."""
-    return str(_entry(run, "provenance").get("finished_at") or "")
-
-
-def _entry(run: Any, name: str) -> Any:
-    return run[name] if isinstance(run, Mapping) else getattr(run, name)
+    return str(run.provenance.get("finished_at") or "")
 
 
 # --- what a run's label is

@@ -9,19 +9,29 @@ import pytest
 import yaml
 
 from repro.answers.claims.claims import Baseline, Restated
-from repro.answers.claims.drawn import Sweeps
+from repro.answers.claims.drawn import Drawn, Sweeps
 from repro.answers.claims.evaluate import Outcome, judge
 from repro.answers.claims.evidence import ClaimEvaluator, claims_of, not_all_drawn
 from repro.answers.claims.residuals import Residual, Residuals
 from repro.answers.claims.value import Value
 from repro.answers.pages import wording
-from repro.answers.tables.loading import Drawn
 from repro.answers.tables.runs import row_of
 from repro.core.errors import InputError
 from repro.records.sweep import Draw
 from tests.reports.data.planned import shown
 from tests.reports.data.probes import timings
-from tests.reports.data.summaries import FIG4, all_runs, claim, evaluator, make, of_runs, timing_only, verdict
+from tests.reports.data.summaries import (
+    FIG4,
+    all_runs,
+    claim,
+    evaluator,
+    make,
+    of_runs,
+    taken_by_others,
+    timing_only,
+    verdict,
+)
+from tests.support.records import found_of
 
 ALONE = {"class": "cpu-64core", "cores": 64, "gpu": None, "network": "10 Gbit/s"}
 
@@ -43,7 +53,7 @@ def test_numbers_of_made_up_runs():
 
 def test_verbs_see_the_mean_of_what_ranks_say_and_what_stands_in_a_pipeline():
     ranks = [{"role": "server"}, {"pull_s": 1.0, "first_step": {"pull_s": 4.0}}, {"pull_s": 3.0, "steps": 2}]
-    row = row_of(make("D-Sync") | {"per_rank": ranks, "pipeline": {"noam": 2, "profile": {"startup_s": 0.5}}})
+    row = row_of(found_of(make("D-Sync", per_rank=ranks, pipeline={"noam": 2, "profile": {"startup_s": 0.5}})))
     assert row["per_rank.pull_s"] == 2 and row["per_rank.first_step.pull_s"] == 4 and "per_rank.role" not in row
     assert row["pipeline.noam"] == 2 and row["pipeline.profile.startup_s"] == 0.5
 
@@ -69,7 +79,7 @@ def test_ranks_that_share_cores_are_out_of_scope_for_times_alone():
 
 def test_times_of_a_busy_machine_are_shown_with_a_mark_and_decide_nothing():
     idle, busy = (
-        of_runs([run | {"hardware": ALONE, "cpu_taken_share": share} for run in all_runs(seeds=3)])
+        of_runs([run | {"hardware": ALONE, "cpu_taken": taken_by_others(share)} for run in all_runs(seeds=3)])
         for share in (0.04, 0.31)
     )
     assert verdict(idle, "speedup-vs-dsync").verdict.answer == "reproduced"
@@ -128,7 +138,7 @@ def test_simulated_times_have_the_error_of_the_validation():
 
 
 def test_what_is_assumed_and_not_drawn_has_no_verdict():
-    made = of_runs([run | {"assumed": True} for run in all_runs(["simulated"], 1)])
+    made = of_runs(all_runs(["simulated"], 1, testbed_model={"inputs": {"alpha": {"low": 1.0}}}))
     found = verdict(made, "speedup-vs-dsync", "simulated")
     assert found.verdict.answer == "not run" and "--draws" in found.verdict.reason and found.estimate
 
@@ -136,10 +146,11 @@ def test_what_is_assumed_and_not_drawn_has_no_verdict():
 def test_draws_that_compute_nothing_say_nothing_of_a_target():
     """Draws are timing only: no target is reached in them, which refutes nothing."""
     runs = shown("pipesgd", all_runs(), FIG4)
-    there = [run for run in runs["simulated"].records.values() if run["seed"] == 0]
-    draws = [Draw(n, {"beta": {"testbed.beta_s_per_byte": float(n)}}, {"step": run["step"]}) for n in range(16)
-             for run in there[:1]]  # fmt: skip
-    drawn = [Drawn(run | {"targets": {"0.97": None}}, draws) for run in there]
+    there = [run for run in runs["simulated"].records.values() if run.identity.seed == 0]
+    step = there[0].training.step.model_dump()
+    draws = [Draw(n, {"beta": {"testbed.beta_s_per_byte": float(n)}}, {"step": step}) for n in range(16)]
+    never = {"targets": {"0.97": None}}
+    drawn = [Drawn(run.changed(run.training.model_copy(update=never)), draws) for run in there]
     sweeps = Sweeps(drawn)
     for kind in ("simulated", "emulated"):
         judge_runs = replace(evaluator(runs | {"emulated": runs["simulated"]}, None), drawn=lambda _: sweeps)
@@ -163,16 +174,16 @@ def test_draws_of_a_part_of_a_claims_runs_are_none():
     """`fig1-vgg16-most` is the most over three testbeds and six numbers of workers."""
     runs = shown("pipesgd", all_runs(), FIG4)["simulated"]
     wanted = claim("pipe-compression-fastest")  # the better of two codecs
-    every = [Drawn(run, []) for run in runs.records.values() if run["seed"] == 0]
-    part = [one for one in every if one.summary["variant"] != "Pipe-SGD + Q"]
+    every = [Drawn(run, []) for run in runs.records.values() if run.identity.seed == 0]
+    part = [one for one in every if one.run.label != "Pipe-SGD + Q"]
     assert not not_all_drawn(wanted, runs, Sweeps(every)) and "--draws" in not_all_drawn(wanted, runs, Sweeps(part))
 
 
 def test_a_function_counts_the_draws_that_all_of_its_runs_have():
     runs = shown("pipesgd", all_runs(), FIG4)
-    there = [run for run in runs["simulated"].records.values() if run["seed"] == 0]
-    draws = [Draw(n, {}, {"step": there[0]["step"]}) for n in range(64)]
-    sweeps = Sweeps([Drawn(run, draws[: 16 if run["variant"] == "PS-Sync" else 64]) for run in there])
+    there = [run for run in runs["simulated"].records.values() if run.identity.seed == 0]
+    draws = [Draw(n, {}, {"step": there[0].training.step.model_dump()}) for n in range(64)]
+    sweeps = Sweeps([Drawn(run, draws[: 16 if run.label == "PS-Sync" else 64]) for run in there])
     judge_runs = replace(evaluator(runs, None), drawn=lambda _: sweeps)
     counts = [len(judge_runs.evidence(claim(name), "simulated").sample.values)
               for name in ("timing-model-pipe", "pipe-faster-than-dsync")]  # fmt: skip
@@ -210,7 +221,7 @@ def conditional(monkeypatch, low, high, factor=1.0, draws=64, of_pipe=None):
     runs = shown("pipesgd", all_runs(["simulated"], 1), FIG4)
     steps = [Draw(n, {}, {"step": {"mean_s": (10 + n) / 1000, "median_s": (10 + n) / 1000}}) for n in range(draws)]
     records = runs["simulated"].records.values()
-    sweeps = Sweeps([Drawn(run, steps[: None if run["variant"] == "D-Sync" else of_pipe]) for run in records])
+    sweeps = Sweeps([Drawn(run, steps[: None if run.label == "D-Sync" else of_pipe]) for run in records])
     errors = Residuals([[Residual("dsync", factor), Residual("pipe_sgd", factor)]], "made up")
     monkeypatch.setattr(ClaimEvaluator, "_errors", lambda self, group: errors)
     baseline = {"value": {"verb": "value", "column": "step_s", "of": {"variant": "D-Sync"}}, "tolerance": {},

@@ -8,7 +8,6 @@ import pytest
 from repro.answers.claims.evaluate import judge
 from repro.answers.claims.evidence import claims_of
 from repro.answers.claims.stats import DASH
-from repro.answers.tables import loading
 from repro.answers.tables.results import arrange
 from repro.core.paths import reference_root
 from repro.records import catalogue
@@ -45,10 +44,10 @@ def test_what_is_padded_says_so_and_is_no_headline(page):
 
 def test_figures_hold_what_the_runs_and_the_paper_say(page):
     found = catalogue.runs("eagersgd", reference_root())
-    runs = {(r.summary["experiment"], r.summary["kind"], r.summary["variant"]): r.summary for r in found}
+    runs = {(run.identity.experiment, run.kind, run.label): run for run in found}
 
     def step(*key):
-        return runs[key]["final"]["train_s"] / runs[key]["iterations"]
+        return runs[key].training.final["train_s"] / runs[key].training.iterations
 
     of = drawn(page, "speedups").set_index(["case", "source"])["speedup"]
     ours = step("fig13", "simulated", HOROVOD) / step("fig13", "simulated", MAJORITY)
@@ -58,16 +57,16 @@ def test_figures_hold_what_the_runs_and_the_paper_say(page):
     ours = step("fig10-padded", PADDED, f"{DEEP500} 400 ms") / step("fig10-padded", PADDED, f"{SOLO} 400 ms")
     assert of["400 ms", "measured, padded, step of 0.61 s"] == pytest.approx(ours)
     latency = drawn(page, "fig9").query("measure == 'latency'").set_index(["kind", "collective", "bytes"])["value"]
-    probes = [r.summary for r in found if r.summary["experiment"] == "fig9"]
-    assert {probe["kind"] for probe in probes} == {"simulated", "emulated"}
+    probes = [run for run in found if run.identity.experiment == "fig9"]
+    assert {probe.kind for probe in probes} == {"simulated", "emulated"}
     for probe in probes:
-        for row in probe["result"]["rows"]:
+        for row in probe.probe.found["rows"]:
             if row["ranks"] == 32 and row["collective"] in ("allreduce", "solo", "majority"):
-                ours = latency[probe["kind"], row["collective"], row["bytes"]]
+                ours = latency[probe.kind, row["collective"], row["bytes"]]
                 assert ours == pytest.approx(1e3 * row["latency_s"]["mean"])
     last = drawn(page, "fig12").groupby("variant")["top1"].last()
     for variant in last.index:
-        assert last[variant] == pytest.approx(runs["fig12", "simulated", variant]["final"]["top1"])
+        assert last[variant] == pytest.approx(runs["fig12", "simulated", variant].training.final["top1"])
 
 
 # --- which runs it shows
@@ -94,8 +93,11 @@ def test_models_that_ran_at_full_size_have_the_paper_s_number_of_parameters(page
 def test_lost_gradients_are_seen():
     """Every gradient was accepted or is pending: without the pending ones the claim must not be reproduced."""
     claim = CLAIMS["conserved-fig10"]
-    runs = [run | {"counters": run["counters"] | {"pending": 0.0}} if run.get("counters") else run
-            for run in loading.read("eagersgd", reference_root())]  # fmt: skip
+    runs = []
+    for run in catalogue.runs("eagersgd", reference_root()):
+        if run.identity.trains and (counters := run.training.counters):
+            run = run.changed(run.training.model_copy(update={"counters": counters | {"pending": 0.0}}))
+        runs.append(run)
     evidence = arrange("eagersgd", runs, NOWHERE).evaluator.evidence(claim, "simulated")
     lost = judge(claim, "simulated", evidence, FILE.effect(claim))
     assert lost.estimate.point < 1 and lost.verdict.answer == "not reproduced"

@@ -5,26 +5,30 @@ from __future__ import annotations
 import json
 import re
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import pytest
 from bs4 import BeautifulSoup, SoupStrainer
 
-from repro.answers.claims.drawn import Sweeps
+from repro.answers.claims.drawn import Drawn, Sweeps
 from repro.answers.figures import looks
 from repro.answers.pages import overview, render, writing
 from repro.answers.pages.build import page
+from repro.answers.pages.cells import format_markdown, frame_of_cells
 from repro.answers.pages.files import Files
+from repro.answers.pages.markdown import Markdown
 from repro.answers.site.build import build_html_site
-from repro.answers.tables.loading import Drawn
 from repro.core.errors import InputError
-from repro.records import reference
+from repro.records import reference, sweep
+from repro.records.record import Record
 from repro.records.sweep import Draw
 from tests.reports.data.probes import probe
 from tests.reports.data.summaries import make
 from tests.reports.data.undrawn import without_drawing
-from tests.support.records import record_of
+from tests.support.records import found_of, record_of
 
 HOSTILE = (
     "<script>alert(1)</script>![k](../../../../etc/passwd)[x](javascript:alert(2))`code` **bold** | $\\bad$ &lt;"
@@ -79,7 +83,11 @@ OF_RUNS = [name for name in (*overview.papers(), *overview.across()) if name != 
 def test_hostile_text_is_text_on_every_page(tmp_path, monkeypatch, name):
     without_drawing(monkeypatch)
     results = put(tmp_path / "results", [spoilt(record) for record in records(name)])
-    written = page(name, results, tmp_path / "out").written()
+    check_pages(page(name, results, tmp_path / "out").written(), tmp_path)
+
+
+def check_pages(written: list[Path], tmp_path: Path) -> str:
+    """Hostile text is text on these pages; returns all that they show."""
     pages = [path for path in written if path.suffix == ".md"]
     markdown = "".join(path.read_text() for path in pages)
     figures = [path for path in written if path.suffix == ".png"]
@@ -101,6 +109,49 @@ def test_hostile_text_is_text_on_every_page(tmp_path, monkeypatch, name):
         assert path.is_relative_to(tmp_path / "out")
         if path.suffix not in (".png", ".pdf", ".md"):
             assert "&#" not in path.read_text(), path
+    return article.get_text()
+
+
+def texts_of(part: Any) -> Iterator[tuple[Any, Any]]:
+    """(mapping or list, key) of every text in it."""
+    for key, value in part.items() if isinstance(part, dict) else enumerate(part):
+        if isinstance(value, dict | list):
+            yield from texts_of(value)
+        elif isinstance(value, str):
+            yield part, key
+
+
+def spoilt_everywhere(record: dict) -> dict:
+    """The record with hostile text in every field that takes any text."""
+    for part, key in [*texts_of(record)]:
+        before = part[key]
+        part[key] = before + HOSTILE
+        try:
+            Record.of(record)
+        except ValueError:
+            part[key] = before
+    return record
+
+
+def test_hostile_text_in_every_field_of_records_and_draws_is_text_on_the_page(tmp_path, monkeypatch):
+    without_drawing(monkeypatch)
+    cases = [(kind, variant) for kind in ("measured", "simulated") for variant in ("D-Sync", "Pipe-SGD + T")]
+    made = [make(variant, kind, finished="2027-01-01", trace=[]) for kind, variant in cases]
+    results = put(tmp_path / "results", [record_of(run).plain() for run in made])
+    others = [record_of(make(variant, kind, trace=[], run=f"{kind}-{n}")) for n, (kind, variant) in enumerate(cases)]
+    spoilt = [spoilt_everywhere(record.plain()) for record in others]
+    put(results, spoilt)
+    assert spoilt[0]["identity"]["variant"].endswith(HOSTILE) and spoilt[0]["hardware"]["class"].endswith(HOSTILE)
+    for run in made[2:]:  # an input decides the ratio of the two
+        seconds = [0.01 if run["variant"] == "D-Sync" else 0.001 * (1 + n) for n in range(64)]
+        times = [{"final": run["final"] | {"train_s": run["iterations"] * step_s}} for step_s in seconds]
+        draws = [Draw(n, {f"input {HOSTILE}": {HOSTILE: n}}, result) for n, result in enumerate(times)]
+        lines = [sweep.head("key", record_of(run)), *map(sweep.line_of, draws)]
+        sweep.append(results / "pipesgd" / run["experiment"] / run["run"], lines)
+    built = page("pipesgd", results, tmp_path / "out")
+    shown = " ".join(check_pages(built.written(), tmp_path).split())
+    assert "turns at input <script>alert(1)</script>" in shown and "depends most on an assumed input" in shown
+    assert all(" ".join(record["identity"]["variant"].split()) in shown for record in spoilt)
 
 
 def test_figures_show_the_signs_and_no_formula(tmp_path):
@@ -130,6 +181,19 @@ def test_a_page_shows_only_its_own_figures(tmp_path: Path):
 
 def test_the_inputs_of_somebody_s_draws_are_text_too():
     draws = [Draw(n, {HOSTILE: {HOSTILE: n}, "kind": {"kind": HOSTILE if n < 32 else "b"}}, {}) for n in range(64)]
-    sweeps = Sweeps([Drawn({}, draws)])
+    sweeps = Sweeps([Drawn(found_of(make()), draws)])
     for shown in (sweeps.decided_by({n: float(n) for n in range(64)}), sweeps.turns_at({n: n < 32 for n in range(64)})):
-        assert "alert(1)" in shown and not re.search(r"[<`*\[\n]", shown)
+        assert "alert(1)" in shown and not re.search(r"[<`*\[\n]", Markdown.escape(shown))
+
+
+def test_only_what_is_marked_is_markdown():
+    """Without a mark it is text: in a template's value, whatever a filter makes of it, and in a cell."""
+    environment = render._environment((render.TEMPLATES,))
+    marked, plain = Markdown("**a**"), "**a** <b> `c` | [d](e)\n# f"
+    assert environment.from_string("{{ x }}").render(x=marked) == "**a**"
+    for template in ("{{ x }}", "{{ x | replace('a', 'a') }}", "{{ [x, y] | join }}", "{{ x ~ y }}", "{{ x | safe }}"):
+        text = environment.from_string(template).render(x=plain, y=marked)
+        assert not re.search(r"[*<`|\[\n]", text), template
+    assert Markdown("**{}**").format(plain).count("*") == 4 and "|" not in Markdown.escape(plain)
+    cells = frame_of_cells([{"x": marked, "y": plain}])
+    assert format_markdown(cells).splitlines()[-1].count("|") == 3

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from repro.answers.pages import provenance
-from repro.answers.tables import loading
 from repro.answers.tables.results import arrange
 from repro.answers.tables.runs import Runs
 from repro.answers.tables.selection import keys_of
+from repro.records import catalogue
 from tests.reports.data.planned import NOWHERE, shown
 from tests.reports.data.probes import probe, timing_result, timings
-from tests.reports.data.summaries import ALEXNET, FIG4, alexnet, all_runs, make, timing_only
-from tests.support.records import write_summary
+from tests.reports.data.summaries import ALEXNET, FIG4, alexnet, all_runs, make, taken_by_others, timing_only
+from tests.support.records import found_of, write_summary
 
 
 def chosen(runs, experiment=FIG4):
     """(kind -> runs, the groups that no figure shows)"""
-    results = arrange("pipesgd", runs, NOWHERE)
+    results = arrange("pipesgd", map(found_of, runs), NOWHERE)
     return results.of(experiment.name), results.others
 
 
@@ -36,8 +36,10 @@ def test_a_figure_never_mixes_machines_lengths_data_or_testbeds():
 
 
 def test_runs_of_a_busy_machine_give_way_to_those_of_an_idle_one():
-    busy = [run | {"cpu_taken_share": 0.5} for run in all_runs(["measured"], 3, finished="2027-01-01T00:00:00")]
-    idle = [run | {"cpu_taken_share": 0.05} for run in all_runs(["measured"], 1)]
+    busy = [
+        run | {"cpu_taken": taken_by_others(0.5)} for run in all_runs(["measured"], 3, finished="2027-01-01T00:00:00")
+    ]
+    idle = [run | {"cpu_taken": taken_by_others(0.05)} for run in all_runs(["measured"], 1)]
     found, others = chosen([*busy, *idle])
     assert set(found["measured"].frame["cpu_taken_share"]) == {0.05} and len(others) == 1
     assert len(chosen(busy)[0]["measured"]) == len(busy), "they are shown where there are no others"
@@ -56,7 +58,7 @@ def test_a_run_that_is_not_as_its_experiment_has_it_is_a_variant_of_its_own(tmp_
         folder = tmp_path / "pipesgd" / FIG4.name / name
         folder.mkdir(parents=True)
         write_summary(folder, run, more)
-    found = arrange("pipesgd", loading.read("pipesgd", tmp_path), NOWHERE).of(FIG4.name)["measured"]
+    found = arrange("pipesgd", catalogue.runs("pipesgd", tmp_path), NOWHERE).of(FIG4.name)["measured"]
     assert list(found.frame["variant"]) == ["Pipe-SGD", "Pipe-SGD, K=3"]
 
 
@@ -80,19 +82,23 @@ def test_runs_without_arithmetic_are_a_group_of_their_own_with_a_breakdown_and_n
 
 def test_warm_up_may_differ_between_kinds():
     found, others = chosen(alexnet(2), ALEXNET)
-    assert {c["options"]["warmup_epochs"] for c in found["measured"].seeds("Pipe-SGD").values()} == {4} and not others
+    assert {run.identity.strategy.options["warmup_epochs"] for run in found["measured"].seeds("Pipe-SGD").values()} == {
+        4
+    } and not others
 
 
 def test_a_constant_schedule_is_no_difference_and_another_one_is():
     plain, constant, falling = (
-        make("D-Sync", root="workspace", optimizer={"lr": 0.1, "momentum": 0.0, "weight_decay": 0.0, **more})
+        make("D-Sync", optimizer={"lr": 0.1, "momentum": 0.0, "weight_decay": 0.0, **more})
         for more in ({}, {"schedule": "constant", "milestones": [], "decay": 0.1}, {"schedule": "inverse"})
     )
     mirrored = plain | {"dataset": plain["dataset"] | {"augmentation": {"flip": True}}}
     whole = make("D-Sync", optimizer={"lr": 0.1, "momentum": 0, "weight_decay": 0})
-    keys = keys_of(dict(enumerate([plain, constant, whole, falling, mirrored])))
+    keys = keys_of(dict(enumerate(map(found_of, [plain, constant, whole, falling, mirrored]))))
     assert keys[0] == keys[1] == keys[2] and len({keys[0], keys[3], keys[4]}) == 3
-    shown_as = provenance.of_groups({("a", "measured"): Runs.of([falling])}, lambda *_: "")["optimizer"].iloc[0]
+    shown_as = provenance.of_groups({("a", "measured"): Runs.of([found_of(falling)])}, lambda *_: "")["optimizer"].iloc[
+        0
+    ]
     assert "schedule inverse" in shown_as
 
 
@@ -100,24 +106,24 @@ def test_most_variants_win_then_the_latest_and_the_latest_of_a_seed():
     early, late = "2026-01-01T00:00:00+00:00", "2026-03-01T00:00:00+00:00"
     few_but_late = [make("D-Sync", finished=late, epochs=9)]
     many = [make("D-Sync", finished=early), make("PS-Sync", finished=early)]
-    assert first([*few_but_late, *many])["epochs"] == 2
+    assert first([*few_but_late, *many]).identity.epochs == 2
     smoke = [run | {"scale": "quick", "epochs": 1} for run in many]
-    assert first([*smoke, *few_but_late])["epochs"] != 1
-    assert first(smoke)["epochs"] == 1
-    assert first([*few_but_late, many[0]])["epochs"] == 9
+    assert first([*smoke, *few_but_late]).identity.epochs != 1
+    assert first(smoke).identity.epochs == 1
+    assert first([*few_but_late, many[0]]).identity.epochs == 9
     again = make("D-Sync", finished=late, key="again")
-    assert chosen([again, *many])[0]["measured"].seeds("D-Sync")[0]["key"] == "again"
+    assert chosen([again, *many])[0]["measured"].seeds("D-Sync")[0].record.key == "again"
     rough = make("D-Sync", "simulated", finished=late, testbed="virtual")
     paper = make("D-Sync", "simulated", finished=early)
-    assert first([paper, rough], "simulated")["testbed"] == "paper/pipesgd"
+    assert first([paper, rough], "simulated").identity.testbed.name == "paper/pipesgd"
 
 
 def test_breakdown_runs_give_phases_and_never_times():
     final = {"train_s": 99.0, "top1": 0.5, "test_loss": 1}
     slow = make("D-Sync", breakdown=True, phases={"communicate": 1.0}, final=final)
     group = chosen([make("D-Sync"), slow, make("PS-Sync")])[0]["measured"]
-    assert group.seeds("D-Sync", breakdown=True)[0] is slow
-    assert group.seeds("D-Sync")[0]["final"]["train_s"] < 99
+    assert group.seeds("D-Sync", breakdown=True)[0] == found_of(slow)
+    assert group.seeds("D-Sync")[0].training.final["train_s"] < 99
     assert group.seeds("PS-Sync", breakdown=True) == group.seeds("PS-Sync")
     assert not chosen([slow])[0]  # breakdown runs alone are no figure
 
@@ -136,10 +142,11 @@ def test_testbeds_of_probes_are_an_axis_machines_and_scales_are_not():
     stranger = timing(workers=2, hardware={"class": "gpu-1x-h200"}, seed=5)
     smoke = timing(workers=2, scale="quick", seed=6)
     rough = timing(kind="simulated", testbed="virtual")
-    found = arrange("pipesgd", [*measured, stranger, smoke, rough, timing(kind="simulated")], NOWHERE)
+    every = [*measured, stranger, smoke, rough, timing(kind="simulated")]
+    found = arrange("pipesgd", map(found_of, every), NOWHERE)
     of_kinds = found.of("timing-model")
     assert list(of_kinds["measured"].frame["workers"]) == [2, 3]
-    assert of_kinds["simulated"].first["testbed"] == "paper/pipesgd" and len(found.others) == 3
+    assert of_kinds["simulated"].first.identity.testbed.name == "paper/pipesgd" and len(found.others) == 3
     assert set(provenance.others(found.others)["experiment"]) == {"timing-model"}
 
 
@@ -147,7 +154,7 @@ def test_of_each_run_the_latest_counts_and_of_a_testbed_its_latest_parameters():
     old, new = timing(key="old"), timing(key="new")
     new["provenance"] = new["provenance"] | {"finished_at": "2027-01-01T00:00:00+00:00"}
     of_kinds = shown("pipesgd", [new, old], "timing-model")
-    assert [run["key"] for run in of_kinds["measured"].records.values()] == ["new"]
+    assert [run.record.key for run in of_kinds["measured"].records.values()] == ["new"]
     before = timing(kind="simulated", workers=2)
     after = timing(kind="simulated", workers=4, testbed_model={"alpha_s": 1.0})
     after["provenance"] = new["provenance"]

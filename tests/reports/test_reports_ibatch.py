@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from statistics import fmean
 
 import pytest
@@ -30,10 +29,10 @@ def reference():
     """Every training run of the reference by figure and network, testbed and variant."""
     networks = {"googlenet": "googlenet", "inception_v3": "inception", "vgg16": "vgg", "vgg19": "vgg19"}
     runs = {}
-    for run in (each.summary for each in catalogue.runs("ibatch", reference_root())):
-        if run["program"] == "train":
-            ending = networks.get(run["model"]["name"], "") + ("-22k" if "22k" in run["dataset"]["name"] else "")
-            runs[f"{run['experiment']}-{ending}", run["testbed"], run["variant"]] = run
+    for run in catalogue.runs("ibatch", reference_root()):
+        if run.identity.trains:
+            ending = networks.get(run.model_name, "") + ("-22k" if "22k" in run.dataset.name else "")
+            runs[f"{run.identity.experiment}-{ending}", run.identity.testbed.name, run.label] = run.training
     return runs
 
 
@@ -55,7 +54,7 @@ def test_speed_ups_are_nodes_times_the_seconds_of_one_over_those_of_all(page, re
     bars = shown(page, "headline").set_index(["mode", "source"])["speedup"]
 
     def expected(figure, testbed, mode, nodes):
-        alone, every = (reference[figure, testbed, name]["step"]["mean_s"] for name in (SINGLE, f"{mode} {nodes}"))
+        alone, every = (reference[figure, testbed, name].step.mean_s for name in (SINGLE, f"{mode} {nodes}"))
         return pytest.approx(nodes * alone / every)
 
     for mode in MODES:
@@ -68,7 +67,7 @@ def test_speed_ups_are_nodes_times_the_seconds_of_one_over_those_of_all(page, re
 
 
 def test_the_parts_of_figure_7_are_means_over_the_workers(page, reference):
-    ranks, base = (reference["fig5-inception", "paper/ibatch", f"{mode} 72"]["per_rank"]
+    ranks, base = (reference["fig5-inception", "paper/ibatch", f"{mode} 72"].per_rank
                    for mode in (LAYERWISE, "default"))  # fmt: skip
     overlap = fmean(rank["overlap_s"] for rank in ranks)
     whole = fmean(rank["pull_s"] + rank["forward_s"] - rank["overlap_s"] for rank in base)
@@ -92,10 +91,11 @@ def test_what_an_overlap_can_save_follows_from_the_paper_s_numbers(page):
 
 
 def test_weights_are_equal_where_all_three_modes_end_alike(page):
-    runs = [*deepcopy(page.results.find("measured-vgg", "measured")).records.values()]
+    runs = [*page.results.find("measured-vgg", "measured").records.values()]
     assert {*derived.equal_weights(Runs.of(runs)).values.values()} == {1.0}
-    for number, run in enumerate(runs):
-        run["weights_sha256"] = str(number)
-    assert {*derived.equal_weights(Runs.of(runs)).values.values()} == {0.0}
-    alone = Runs.of([run for run in runs if run["variant"].startswith(LAYERWISE)])
+    differ = [
+        run.changed(run.training.model_copy(update={"weights_sha256": str(number)})) for number, run in enumerate(runs)
+    ]
+    assert {*derived.equal_weights(Runs.of(differ)).values.values()} == {0.0}
+    alone = Runs.of([run for run in runs if run.label.startswith(LAYERWISE)])
     assert "all three modes" in derived.equal_weights(alone).reason

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,6 +11,7 @@ import pytest
 from repro.answers.claims import claims
 from repro.answers.figures import schedules
 from repro.answers.pages.reference import quoted
+from repro.answers.tables.runs import Runs
 from repro.core.errors import InputError
 from repro.core.paths import reference_root
 from repro.records import catalogue
@@ -75,20 +75,27 @@ def test_pieces_of_a_pass_are_one_box():
     pieces = [("forward", 0, 1, 0), ("forward", 1.001, 2, 0), ("forward", 2, 3, 1), ("wait", 3, 4, None),
               ("forward", 4, 5, 1), ("backward", 5, 6, 0)]  # fmt: skip
     trace = [{"rank": 0, "line": "main", "name": n, "start": a, "end": b, "minibatch": m} for n, a, b, m in pieces]
-    found = [(box.name, box.minibatch, box.start, box.end) for box in schedules.passes({"trace": trace})]
+    found = [
+        (box.name, box.minibatch, box.start, box.end)
+        for box in schedules.passes(SimpleNamespace(training=SimpleNamespace(trace=trace)))
+    ]
     assert found == [("forward", 0, 0, 2), ("forward", 1, 2, 5), ("backward", 0, 5, 6)]
 
 
 def test_memory_that_was_not_predicted_is_seen(page):
-    group = deepcopy(page.results.shown["memory", "measured"])
+    group = page.results.shown["memory", "measured"]
     evidence = page.results.evaluator.evidence(CLAIMS["memory-predicted"], "measured")
     assert derived.memory_off(group).values == evidence.outcome.values
-    for run in group.records.values():
-        for rank in run["per_rank"]:
-            rank["predicted"] = {name: value / 2 for name, value in rank["predicted"].items()}
-            rank["in_flight"] *= 2
-    assert min(derived.memory_off(group).values.values()) > 1.5
-    assert min(derived.in_flight(group, "output").values.values()) >= 2
+
+    def more(rank):
+        predicted = {name: value / 2 for name, value in rank["predicted"].items()}
+        return rank | {"predicted": predicted, "in_flight": 2 * rank["in_flight"]}
+
+    runs = group.records.values()
+    ranks = ({"per_rank": [more(rank) for rank in run.training.per_rank]} for run in runs)
+    wrong = Runs.of(run.changed(run.training.model_copy(update=of)) for run, of in zip(runs, ranks, strict=True))
+    assert min(derived.memory_off(wrong).values.values()) > 1.5
+    assert min(derived.in_flight(wrong, "output").values.values()) >= 2
 
 
 def test_contradictions_are_arithmetic_on_the_paper_s_numbers(page):

@@ -26,22 +26,22 @@ def page(reported):
 
 
 @pytest.fixture(scope="module")
-def summaries():
+def every_run():
     """Every run of the reference, read without the reports."""
-    return [found.summary for found in catalogue.runs(PAPER, reference_root())]
+    return catalogue.runs(PAPER, reference_root())
 
 
-def seconds(summaries, experiment, variant, kind="simulated"):
+def seconds(every_run, experiment, variant, kind="simulated"):
     """Seconds of an iteration, one a seed."""
-    runs = [s for s in summaries if (s["experiment"], s["variant"], s["kind"]) == (experiment, variant, kind)]
-    return [run["final"]["train_s"] / run["iterations"] for run in runs]
+    runs = [run for run in every_run if (run.identity.experiment, run.label, run.kind) == (experiment, variant, kind)]
+    return [run.training.final["train_s"] / run.training.iterations for run in runs]
 
 
 @pytest.fixture(scope="module")
-def emulated(summaries):
+def emulated(every_run):
     """variant -> seconds of AlexNet's emulated iteration at the paper's rate."""
-    variants = {s["variant"] for s in summaries if (s["experiment"], s["kind"]) == ("fig4-alexnet", "emulated")}
-    return {variant: median(seconds(summaries, "fig4-alexnet", variant, "emulated")) for variant in variants}
+    variants = {run.label for run in every_run if (run.identity.experiment, run.kind) == ("fig4-alexnet", "emulated")}
+    return {variant: median(seconds(every_run, "fig4-alexnet", variant, "emulated")) for variant in variants}
 
 
 def table(page, name):
@@ -57,14 +57,14 @@ def test_captions_say_what_kind_each_number_is(reported):
 # --- figures and tables against the runs
 
 
-def test_speedups_are_times_over_times_and_the_paper_s_ends(page, summaries, emulated):
+def test_speedups_are_times_over_times_and_the_paper_s_ends(page, every_run, emulated):
     found = table(page, "speedups")
     for experiment, benchmark in (("fig4-mnist", "MNIST-MLP"), ("fig4-resnet18", "ResNet18")):
         compressed = [f"Pipe-SGD + {codec}" for codec in "TQ"]
-        fastest = min(median(t) for v in compressed if (t := seconds(summaries, experiment, v)))
+        fastest = min(median(t) for v in compressed if (t := seconds(every_run, experiment, v)))
         for over in ("D-Sync", "PS-Sync"):
             own = found[(found["benchmark"] == benchmark) & (found["over"] == f"over {over}")]
-            expected = median(seconds(summaries, experiment, over)) / fastest
+            expected = median(seconds(every_run, experiment, over)) / fastest
             assert own[own["kind"] == "simulated"]["speedup"].median() == pytest.approx(expected)
     found = found[found["over"] == "over D-Sync"]
     own = found[(found["kind"] == "emulated") & (found["benchmark"] == "AlexNet")]
@@ -75,14 +75,14 @@ def test_speedups_are_times_over_times_and_the_paper_s_ends(page, summaries, emu
     assert {*quoted["low"], *quoted["high"]} == {*printed["value"].astype(float)}
 
 
-def test_steps_and_parts_of_an_iteration_are_those_of_the_runs(page, summaries, emulated):
+def test_steps_and_parts_of_an_iteration_are_those_of_the_runs(page, every_run, emulated):
     shown = table(page, "step").query("benchmark == 'AlexNet'").set_index(["kind", "variant"])["iteration_ms"] / 1e3
     for variant, expected in emulated.items():
         assert shown["emulated", variant] == pytest.approx(expected)
-        assert shown["simulated", variant] == pytest.approx(*seconds(summaries, "fig4-alexnet", variant))
+        assert shown["simulated", variant] == pytest.approx(*seconds(every_run, "fig4-alexnet", variant))
     parts = table(page, "phases").groupby(["benchmark", "variant", "seed"])["thousand_s"].sum()
     for variant in FIG4.variants:
-        whole = 1e3 * median(seconds(summaries, "fig4-mnist", variant))
+        whole = 1e3 * median(seconds(every_run, "fig4-mnist", variant))
         assert parts["MNIST-MLP", variant, 0] == pytest.approx(whole, rel=0.01)  # but for fill and drain
 
 

@@ -10,8 +10,10 @@ from repro.answers.claims import evaluate
 from repro.answers.claims.claims import Claim
 from repro.answers.claims.evidence import outcome_of, repetitions
 from repro.answers.claims.verdict import OPEN, REPRODUCED
-from repro.answers.tables.runs import Runs, resolved
+from repro.answers.tables.runs import Runs
+from repro.records.run_columns import run_row
 from tests.reports.data.summaries import make
+from tests.support.records import found_of
 
 GAP = {
     "id": "gap", "about": "accuracy", "text": "no loss", "source": "abstract", "experiment": "one",
@@ -21,9 +23,9 @@ GAP = {
 
 
 def run(variant, share, examples, metric="top1"):
-    one = make("D-Sync", "measured", 0)
     final = {metric: share, "test_loss": 1.0, "train_s": 1.0}
-    return one | {"variant": variant, "metric": metric, "final": final, "dataset": {"name": "d", "test": examples}}
+    dataset = {"name": "d", "standin": False, "test": examples}
+    return found_of(make() | {"variant": variant, "metric": metric, "final": final, "dataset": dataset})
 
 
 def judged(a, b, examples):
@@ -41,9 +43,12 @@ def test_two_images_of_a_thousand_decide_nothing():
 
 
 def test_only_shares_of_a_known_test_set_have_such_an_error():
-    assert resolved(run("A", 120.0, 500, "perplexity")) == {} == resolved(run("A", 0.5, None))
-    ends = resolved(run("A", 1.0, 99))
-    assert ends["final_low"] == pytest.approx(0.99) and ends["final_high"] == pytest.approx(1.0)
+    def ends(found):
+        row = run_row(found.record)
+        return row["final_low"], row["final_high"]
+
+    assert ends(run("A", 120.0, 500, "perplexity")) == (None, None) == ends(run("A", 0.5, None))
+    assert ends(run("A", 1.0, 99)) == pytest.approx((0.99, 1.0))
 
 
 def test_what_lies_outside_of_others_has_the_error_of_each():

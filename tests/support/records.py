@@ -14,7 +14,8 @@ from repro.experiment.run import Run
 from repro.records import kinds, store
 from repro.records.flat import flat
 from repro.records.identity import Identity
-from repro.records.record import SCHEMA, ProbeResult, Record, TrainResult
+from repro.records.record import SCHEMA, Found, ProbeResult, Record, TrainResult
+from repro.records.variants import WORKSPACE
 
 OF_SUMMARY = ("paper", "experiment", "variant", "factors", "program", "breakdown", "scale", "seed", "batch")
 
@@ -22,6 +23,11 @@ OF_SUMMARY = ("paper", "experiment", "variant", "factors", "program", "breakdown
 def record_of(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> Record:
     """config: configured values that the summary does not have."""
     return Record.of(plain_of(summary, config))
+
+
+def found_of(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> Found:
+    """A finished run of the workspace, or of the summary's `root`."""
+    return Found(summary.get("root", WORKSPACE), record_of(summary, config))
 
 
 def plain_of(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> dict[str, Any]:

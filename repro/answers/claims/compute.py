@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from repro.answers.claims.evaluate import Outcome
-from repro.answers.tables.loading import Summary
 from repro.answers.tables.runs import Runs
+from repro.records.record import Found
 
 COMPUTATION = ("forward", "backward", "update", "data", "other")  # phases
 FUNCTIONS: dict[str, Callable[..., Outcome]] = {}  # each paper's `derived*.py` adds to it
@@ -43,7 +43,7 @@ def paired(runs: Runs, variants: list[str], number: Callable[..., float]) -> Out
     return Outcome({seed: number(*(seeds[seed] for seeds in by_seed)) for seed in common})
 
 
-def by_seed(runs: Runs, number_of: Callable[[list[Summary]], float | None], reason: str) -> Outcome:
+def by_seed(runs: Runs, number_of: Callable[[list[Found]], float | None], reason: str) -> Outcome:
     """number_of(runs) for each seed at which it is not None; `reason` where it is None at all of them."""
     numbers = {seed: number_of(own) for seed, own in runs.by_seed().items()}
     values = {seed: number for seed, number in numbers.items() if number is not None}

@@ -15,14 +15,24 @@ import numpy as np
 
 from repro.answers.claims import decides, residuals
 from repro.answers.claims.residuals import Residuals
-from repro.answers.tables.escaping import escaped
-from repro.answers.tables.loading import Drawn, Summary
 from repro.answers.tables.runs import Runs
-from repro.records.flat import OF_RESULT
+from repro.records.identity import Part
+from repro.records.record import Communication, Found, ProbeResult, Reached, Step, TrainResult
+from repro.records.sweep import Draw
 
-UNKNOWN = {"iteration": math.nan}  # a target of runs without arithmetic
+UNKNOWN = Reached.model_construct(train_s=math.nan)  # a target of runs without arithmetic
+NEVER = Reached.model_construct(train_s=math.inf, iteration=math.inf)
 ERRORS = 64  # draws of the validated error for runs without assumed inputs
-TIMES = ("step", "phases", "server_phases", "communication", "final", "targets", "result", "metrics", "per_rank")
+TIMES = ("step", "phases", "server_phases", "communication", "final", "targets", "per_rank", "found", "metrics")
+PARTS: Mapping[str, type[Part]] = {"step": Step, "communication": Communication}  # of a result
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A sweep over draws: its run as configured, and its draws."""
+
+    run: Found
+    draws: Sequence[Draw]
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,41 +49,41 @@ class Sweeps:
     @cached_property
     def configured(self) -> Runs:
         """Each run with every input as configured."""
-        return Runs.of(one.summary | {"seed": 0} | self._targets(one.summary, 0) for one in self.sweeps)
+        return Runs.of(self._at(each.run, each.run.record.result, 0) for each in self.sweeps)
 
-    def _targets(self, run: Summary, draw: int) -> Summary:
-        seeds = [*self.trained.seeds(run["variant"]).values()] if self.trained else []
-        reached = seeds[draw % len(seeds)].get("targets") if seeds else dict.fromkeys(run.get("targets") or (), UNKNOWN)
-        return {"targets": {name: at and at | {"train_s": math.nan} for name, at in (reached or {}).items()}}
+    def _at(self, run: Found, result: TrainResult | ProbeResult, draw: int) -> Found:
+        """A run at a draw, whose number stands for the seed, with the result there and the targets of a trained run."""
+        if not isinstance(result, TrainResult):
+            return run.changed(result, seed=draw)
+        seeds = [*self.trained.seeds(run.label).values()] if self.trained else []
+        reached = seeds[draw % len(seeds)].training.targets if seeds else dict.fromkeys(result.targets, UNKNOWN)
+        targets = {name: at.model_copy(update={"train_s": math.nan}) if at else NEVER for name, at in reached.items()}
+        return run.changed(result.model_copy(update={"targets": targets}), seed=draw)
 
     def runs(self, errors: Residuals | None) -> Runs:
         """A run a draw, its times multiplied by an error drawn from `errors`, if there are any."""
         of_draw = cache(errors.of_draw) if errors else None
 
-        def made() -> Iterable[Summary]:
-            for one in self.sweeps:
-                for draw in one.draws:
-                    factor = of_draw(draw.number).of(one.summary) if of_draw else 1.0
-                    own = {"seed": draw.number} | self._targets(one.summary, draw.number)
-                    yield at_draw(one.summary, draw.result, factor) | own
+        def made() -> Iterable[Found]:
+            for each in self.sweeps:
+                for draw in each.draws:
+                    factor = of_draw(draw.number).factor_for(each.run) if of_draw else 1.0
+                    result = with_entries(each.run.record.result, residuals.scaled(draw.result, factor))
+                    yield self._at(each.run, result, draw.number)
 
         return Runs.of(made())
 
     @cached_property
     def entries(self) -> Mapping[str, tuple[str, Sequence[Any]]]:
-        """Input -> its first entry, and the entry's value a draw that all sweeps have; text as Markdown."""
+        """Input -> its first entry, and the entry's value a draw that all sweeps have."""
         values: dict[str, dict[int, tuple[str, Any]]] = {}
         for one in self.sweeps:
             for draw in one.draws:
                 for name, entries in draw.values.items():
                     values.setdefault(name, {}).setdefault(draw.number, next(iter(entries.items())))
         common = range(self.common)
-        known = {name: [own[n] for n in common] for name, own in values.items() if len(own) >= self.common}
-        listed = {name: (own[0][0], [value for _, value in own]) for name, own in known.items() if own}
-        return {
-            escaped(name): (escaped(entry), [escaped(value) if isinstance(value, str) else value for value in values])
-            for name, (entry, values) in listed.items()
-        }
+        known = {name: [drawn[n] for n in common] for name, drawn in values.items() if len(drawn) >= self.common}
+        return {name: (drawn[0][0], [value for _, value in drawn]) for name, drawn in known.items() if drawn}
 
     @property
     def inputs(self) -> Mapping[str, Sequence[float]]:
@@ -105,23 +115,22 @@ def _numbers(values: Sequence[Any]) -> list[float]:
     return [float(names.index(str(value))) for value in values]
 
 
-def at_draw(summary: Summary, result: Mapping[str, Any], factor: float) -> Summary:
-    """A run's summary with the result of a draw, its times multiplied by a factor."""
-    own = result if factor == 1.0 else residuals.scaled(result, factor)
-    if "found" in own:
-        return summary | {"result": own["found"], "metrics": own.get("metrics", {})}
-    return summary | {name: own[name] for name in OF_RESULT if name in own}
+def with_entries(result: TrainResult | ProbeResult, entries: Mapping[str, Any]) -> TrainResult | ProbeResult:
+    """A result with other entries, plain data of which its type knows some."""
+    known = {name: value for name, value in entries.items() if name in type(result).model_fields}
+    parts = {name: part.model_construct(**known[name]) for name, part in PARTS.items() if name in known}
+    return result.model_copy(update=known | parts)
 
 
 def erring(runs: Runs, errors: Residuals) -> Runs:
     """Runs without assumed inputs, each repeated with `ERRORS` draws of the validated error."""
 
-    def made() -> Iterable[Summary]:
+    def made() -> Iterable[Found]:
         for run in runs.records.values():
+            times = {name: value for name, value in run.record.result if name in TIMES}
             for number in range(ERRORS):
-                factor = errors.of_draw(number).of(run)
-                scaled = residuals.scaled({name: run[name] for name in TIMES if run.get(name)}, factor)
-                yield run | scaled | {"seed": number}
+                scaled = residuals.scaled(times, errors.of_draw(number).factor_for(run))
+                yield run.changed(run.record.result.model_copy(update=scaled), seed=number)
 
     return Runs.of(made())
 

@@ -8,9 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from repro.answers.claims.claims import Claim
-from repro.answers.claims.drawn import Sweeps
+from repro.answers.claims.drawn import Drawn, Sweeps
 from repro.answers.claims.evaluate import ClaimVerdict
-from repro.answers.tables.loading import Drawn
 from repro.answers.tables.results import Results
 from repro.answers.tables.runs import Runs
 
@@ -41,7 +40,7 @@ class DrawsOfClaim:
     @property
     def scale(self) -> str:
         """The scale of the sides; draws at another are of other runs."""
-        return str(self.sides[0].summary["scale"])
+        return self.sides[0].run.identity.scale
 
     @property
     def seconds(self) -> float:
@@ -51,7 +50,7 @@ class DrawsOfClaim:
 
 def seconds_of_draw(one: Drawn) -> float:
     """The wall-clock seconds of one core for a draw of a side."""
-    seconds = (one.summary.get("wall") or {}).get("total_s")
+    seconds = one.run.record.wall.get("total_s")
     return math.nan if seconds is None else float(seconds)
 
 
@@ -68,6 +67,6 @@ def sides_of(claim: Claim, sweeps: Sweeps) -> list[Drawn]:
     values = [value for value in (claim.value, claim.given and claim.given.value) if value]
     if any(value.verb is None or value.table != "runs" for value in values):
         return list(sweeps.sweeps)
-    runs = Runs.of(one.summary for one in sweeps.sweeps)
+    runs = Runs.of(one.run for one in sweeps.sweeps)
     read = {number for value in values for _, of in value.sides for number in runs.matching("runs", of)}
     return [sweeps.sweeps[number] for number in sorted(read)]

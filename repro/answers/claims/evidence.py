@@ -26,17 +26,16 @@ from repro.answers.claims.evaluate import (
 from repro.answers.claims.residuals import Residuals, Twins
 from repro.answers.claims.stats import median
 from repro.answers.claims.verdict import Interval, Sample, question_left, verdict_of
-from repro.answers.tables import columns, loading
+from repro.answers.tables import columns
 from repro.answers.tables.columns import Filter
-from repro.answers.tables.escaping import escaped
-from repro.answers.tables.loading import KINDS
-from repro.answers.tables.runs import RECORDED, TARGET, Runs
+from repro.answers.tables.runs import Runs
 from repro.answers.tables.selection import is_busy
 from repro.core import config_folders
 from repro.core.errors import InputError, unknown_name
-from repro.records import catalogue, tidy
+from repro.records import catalogue
 from repro.records.busy import on_busy_machine
-from repro.records.kinds import EMULATED, SIMULATED
+from repro.records.kinds import EMULATED, KINDS, SIMULATED
+from repro.records.run_columns import RECORDED, TARGET
 from repro.records.variants import place
 
 NO_DRAWS = "its inputs are not drawn: repro run with --draws 64"
@@ -210,9 +209,9 @@ class ClaimEvaluator:
 
     def _errors(self, group: Runs) -> Residuals | None:
         """The errors that simulated times of these runs may have."""
-        family = {run["strategy"] for run in group.records.values() if run.get("strategy")}
-        sizes = ((run.get("model") or {}).get("parameters") or 0 for run in group.records.values())
-        return residuals.of(validation(self.results), family, 4 * max(sizes, default=0), self._twins)
+        family = {run.identity.strategy.name for run in group.records.values()}
+        sizes = (run.parameters or 0 for run in group.records.values())
+        return residuals.residuals_for(validation(self.results), family, 4 * max(sizes, default=0), self._twins)
 
     @cached_property
     def _twins(self) -> dict[str, Twins]:
@@ -223,16 +222,14 @@ class ClaimEvaluator:
     def by_construction(self, claim: Claim, group: Runs) -> str:
         """The testbed entry that fixes this claim's number: taken from it, or the only input of it."""
         restated = self._restated(group)
-        return next(
-            (f"fixed by {one.entry} of {escaped(name)}" for name, one in restated if claim.id in one.claims), ""
-        )
+        return next((f"fixed by {one.entry} of {name}" for name, one in restated if claim.id in one.claims), "")
 
     def implied(self, group: Runs) -> str:
         """The entries of the runs' testbeds that were taken from claims of the paper."""
         return ", ".join(sorted({one.entry for _, one in self._restated(group) if one.implied_by}))
 
     def _restated(self, group: Runs) -> Iterator[tuple[str, Restated]]:
-        for testbed in dict.fromkeys(run["testbed"] for run in group.records.values()):
+        for testbed in dict.fromkeys(run.identity.testbed.name for run in group.records.values()):
             for one in self.file.restated:
                 if any(fnmatchcase(testbed, pattern) for pattern in one.testbeds):
                     yield testbed, one
@@ -271,7 +268,7 @@ def sample_of(values: Mapping[int, float]) -> Sample:
 
 def assumed(group: Runs) -> str:
     """The reason why runs on testbeds with assumed inputs are not judged without draws."""
-    return NO_DRAWS if any(run.get("assumed") for run in group.records.values()) else ""
+    return NO_DRAWS if any(run.identity.testbed.assumed for run in group.records.values()) else ""
 
 
 def origin(claim: Claim, group: Runs) -> str:
@@ -279,11 +276,11 @@ def origin(claim: Claim, group: Runs) -> str:
     assert claim.value is not None
     table = claim.value.table
     if claim.value.verb and len(group.table(table)):
-        every = group.listed(table, "root")
-        roots = {every[row] for _, of in claim.value.sides for row in group.matching(table, of)}
+        every = group.listed(table, "origin")
+        origins = {every[row] for _, of in claim.value.sides for row in group.matching(table, of)}
     else:
-        roots = {*group.listed("runs", "root")}
-    return " / ".join(sorted(roots - {None}))
+        origins = {*group.listed("runs", "origin")}
+    return " / ".join(sorted(origins - {None}))
 
 
 def outcome_of(claim: Claim, group: Runs) -> Outcome:
@@ -296,9 +293,7 @@ def outcome_of(claim: Claim, group: Runs) -> Outcome:
             return Outcome(reason=f"no {lacking[0]} was recorded")
         return evaluate.compute_numbers(claim.value, group)
     if (wanted := PROBE_OF.get(claim.value.function, "train")) != group.program:
-        return Outcome(
-            reason=f"{claim.value.function} reads results of the program {wanted}, not of {escaped(group.program)}"
-        )
+        return Outcome(reason=f"{claim.value.function} reads results of the program {wanted}, not of {group.program}")
     return FUNCTIONS[claim.value.function](group, **claim.value.arguments)
 
 
@@ -325,30 +320,32 @@ def shared_cores(claim: Claim, group: Runs) -> str:
     if claim.about != "time" or not claim.own_cores or not group.kind.startswith("measured"):
         return ""
     for run in group.records.values():
-        if shared := run["hardware"].get("gpu_shared_by"):
-            return f"{escaped(shared)} ranks share a GPU"
-        if run["launcher"] == "srun":
-            continue  # ranks are on several machines, of which the record describes one
-        hardware, ranks = run["hardware"], (run.get("ranks") or run["workers"]) * (run.get("threads_per_rank") or 1)
-        if not hardware.get("gpu") and ranks > hardware.get("cores", ranks):
-            return f"{ranks} ranks share {hardware['cores']} cores"
+        hardware, testbed = run.record.hardware, run.identity.testbed
+        if shared := hardware.more.get("gpu_shared_by"):
+            return f"{shared} ranks share a GPU"
+        if testbed.launcher == "srun" or hardware.more.get("gpu") or hardware.cores is None:
+            continue  # with srun ranks are on several machines, of which the record describes one
+        ranks = (run.record.ranks or run.identity.workers) * testbed.threads_per_rank
+        if ranks > hardware.cores:
+            return f"{ranks} ranks share {hardware.cores} cores"
     return ""
 
 
 def busy_machine(claim: Claim, group: Runs) -> str:
     """`on a busy machine (31 % taken by others)` if times were measured on one, else ""."""
-    shares = [run["cpu_taken_share"] for run in group.records.values() if run.get("cpu_taken_share") is not None]
-    return on_busy_machine(group.kind, max(shares, default=None)) if claim.about == "time" else ""
+    shares = (run.record.cpu_taken_share for run in group.records.values())
+    known = [share for share in shares if share is not None]
+    return on_busy_machine(group.kind, max(known, default=None)) if claim.about == "time" else ""
 
 
 @cache
 def validation(results: Path | None) -> list[dict[str, Any]]:
     """The observed and simulated steps of the validation's runs that count for its goal."""
     return [
-        {"run": tidy.name(run), "observed_s": step["observed_s"]["median"]}
+        {"run": run.record.name, "observed_s": step["observed_s"]["median"]}
         | {name: step[name] for name in ("strategy", "bytes", "simulated_s")}
-        for run in (each.summary for each in catalogue.runs("validation", results))
-        if run.get("program") == "validation"  # not a control
-        if run["experiment"] not in loading.APART and not is_busy(run)
-        for step in run["result"]["rows"]
+        for run in catalogue.runs("validation", results)
+        if run.identity.program == "validation"  # not a control
+        if run.identity.experiment not in residuals.APART and not is_busy(run)
+        for step in run.probe.found["rows"]
     ]

@@ -13,10 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from repro.answers.tables.loading import Summary
 from repro.answers.tables.runs import Runs
+from repro.records.identity import Part
+from repro.records.record import Found
 from repro.records.variants import same_work
 
+# Experiments of the validation that count neither for its goal nor for the error of simulated numbers: ranks share
+# cores, which the simulation does not model; or an experiment repeats another to find a cause.
+APART = ("contention", "slowed")
 SEED = 20261126  # fixed before the first draw
 RATES = ("_per_s",)  # endings of names of rates, which are divided by the factor
 
@@ -65,20 +69,24 @@ class _OfDraw:
     of_others: float
     part: float
 
-    def of(self, run: Summary) -> float:
-        """The factor for a run's times: the residual of its strategy with the most similar options and workers."""
-        options, workers = run.get("options") or {}, run.get("workers") or 1
+    def factor_for(self, run: Found) -> float:
+        """The factor for a run's times."""
+        strategy = run.identity.strategy
+        return self.factor_of(strategy.name, strategy.options, run.identity.workers)
+
+    def factor_of(self, strategy: str, options: Mapping[str, Any] = {}, workers: int = 1) -> float:
+        """The factor for a strategy's times: its residual with the most similar options and number of workers."""
 
         def like(one: Residual) -> tuple[int, float]:
             same = sum(options.get(name) == value for name, value in one.options.items())
             return same, -abs(math.log(one.workers / workers))
 
-        same = [one for one in self.own if one.strategy == run.get("strategy")]
+        same = [one for one in self.own if one.strategy == strategy]
         return (max(same, key=like).factor if same else self.of_others) ** self.part
 
 
-def of(
-    steps: Sequence[Summary], family: Collection[str], nbytes: float, twins: Mapping[str, Twins] | None = None
+def residuals_for(
+    steps: Sequence[Mapping[str, Any]], family: Collection[str], nbytes: float, twins: Mapping[str, Twins] | None = None
 ) -> Residuals | None:
     """The residuals for runs of the strategies `family` with a gradient of `nbytes`; None without `steps`.
 
@@ -113,7 +121,7 @@ def of(
 def twins(pairs: Iterable[tuple[Runs | None, Runs | None]]) -> dict[str, Twins]:
     """`experiment model` -> residuals from pairs of emulated runs and their simulations; a run in several pairs counts
     once."""
-    factors: dict[tuple[Any, ...], tuple[Summary, float]] = {}
+    factors: dict[tuple[Any, ...], tuple[Found, float]] = {}
     for emulated, simulated in pairs:
         if emulated is not None and simulated is not None:
             expected = _medians(simulated)
@@ -121,27 +129,33 @@ def twins(pairs: Iterable[tuple[Runs | None, Runs | None]]) -> dict[str, Twins]:
             factors |= {name: (run, median(s) / median(expected[name][1])) for name, (run, s) in both.items()}
     experiments: dict[str, Twins] = {}
     for run, factor in factors.values():
-        nbytes = 4.0 * int(run["model"].get("parameters") or 0)
-        own = experiments.setdefault(f"{run['experiment']} {run['model']['name']}", Twins(nbytes))
-        own.of.append(Residual(run["strategy"], factor, run.get("options") or {}, run["workers"]))
+        identity, nbytes = run.identity, 4.0 * (run.parameters or 0)
+        of_experiment = experiments.setdefault(f"{identity.experiment} {run.model_name}", Twins(nbytes))
+        strategy = identity.strategy
+        of_experiment.of.append(Residual(strategy.name, factor, strategy.options, identity.workers))
     return {name: one for name, one in experiments.items() if one.bytes}
 
 
-def _medians(runs: Runs) -> dict[tuple[Any, ...], tuple[Summary, list[float]]]:
+def _medians(runs: Runs) -> dict[tuple[Any, ...], tuple[Found, list[float]]]:
     """The median steps of runs, of each work; with it its first run."""
-    timed = [run for run in runs.records.values() if (run.get("step") or {}).get("median_s") and run.get("strategy")]
-    steps: dict[tuple[Any, ...], tuple[Summary, list[float]]] = {}
+    timed = [run for run in runs.records.values() if run.identity.trains and run.training.step.median_s]
+    steps: dict[tuple[Any, ...], tuple[Found, list[float]]] = {}
     for run, work in zip(timed, same_work(timed), strict=True):
-        steps.setdefault(work, (run, []))[1].append(run["step"]["median_s"])
+        steps.setdefault(work, (run, []))[1].append(run.training.step.median_s or 0.0)
     return steps
 
 
 def scaled(value: Any, factor: float, name: str = "", within: bool = False) -> Any:
-    """A result with its times multiplied by a factor: entries that end in `_s` and phases; rates are divided by it."""
+    """A result, or a part of it, with its times multiplied by a factor: entries that end in `_s` and phases; rates are
+    divided by it."""
+    if factor == 1.0:
+        return value
+    if isinstance(value, Part):
+        return value.model_copy(update=scaled(dict(value), factor, name, within))
     if isinstance(value, dict):
         inner = within or name in ("phases", "server_phases") or name.endswith("_s")
         return {
-            key: (scaled if isinstance(part, dict | list) else _scaled)(part, factor, key, inner)
+            key: (scaled if isinstance(part, dict | list | Part) else _scaled)(part, factor, key, inner)
             for key, part in value.items()
         }
     if isinstance(value, list):

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from repro.answers.pages.files import Files
+    from repro.answers.pages.markdown import Markdown
 
 PAPER = "paper's range"  # its name in the palette
 LETTERS = 56  # in a line of a claim's text
@@ -24,7 +25,7 @@ SIZE = 7  # points
 COLUMNS = (6, 150)  # points right of the axis: the numbers, the verdict
 
 
-def picture(files: Files, rows: pd.DataFrame, which: str = "The headline claims") -> str:
+def picture(files: Files, rows: pd.DataFrame, which: str = "The headline claims") -> Markdown:
     """The picture on a page, as Markdown. rows: as for `draw_forest`; which: the beginning of the caption."""
     counts = ", ".join(f"{count} {verdict}" for verdict, count in rows["verdict"].value_counts().items())
     alt = f"A line for each headline claim with the paper's number and ours: {counts}."

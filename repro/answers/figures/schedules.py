@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from repro.answers.tables.loading import Summary
+from repro.records.record import Found
 
 FORWARD, BACKWARD = "forward", "backward"
 PASSES = (FORWARD, BACKWARD)
@@ -52,10 +52,10 @@ def _same(last: Box, one: Box) -> bool:
     return alike and (one.start <= last.end + CLOSE or one.minibatch is not None)
 
 
-def passes(run: Summary, rank: int | None = None) -> list[Box]:
+def passes(run: Found, rank: int | None = None) -> list[Box]:
     """Forward and backward passes on main lines, of one machine or of all; a pass that waited is one box."""
     merged: list[Box] = []
-    for box in boxes(run.get("trace") or ()):
+    for box in boxes(run.training.trace):
         if box.line == MAIN and box.name in PASSES and rank in (None, box.rank):
             if merged and _same(merged[-1], box):
                 box = replace(merged.pop(), end=box.end)
@@ -63,18 +63,18 @@ def passes(run: Summary, rank: int | None = None) -> list[Box]:
     return merged
 
 
-def ranks(run: Summary) -> list[int]:
+def ranks(run: Found) -> list[int]:
     """The machines with recorded passes."""
     return sorted({box.rank for box in passes(run)})
 
 
-def admitted(run: Summary, rank: int = 0) -> int | None:
+def admitted(run: Found, rank: int = 0) -> int | None:
     """Forward passes of a machine before its first backward pass; None without a backward pass."""
     names = [box.name for box in passes(run, rank)]
     return names.index(BACKWARD) if BACKWARD in names else None
 
 
-def interleaved(run: Summary, rank: int) -> list[int]:
+def interleaved(run: Found, rank: int) -> list[int]:
     """For each minibatch in steady state, the backward passes of others between its forward and backward pass.
 
     Steady state: minibatches that start after the machine's first backward pass.
@@ -93,14 +93,14 @@ def interleaved(run: Summary, rank: int) -> list[int]:
     return between
 
 
-def updates_before(run: Summary, rank: int, minibatch: int) -> int | None:
+def updates_before(run: Found, rank: int, minibatch: int) -> int | None:
     """Backward passes of a machine before the forward pass of a minibatch (from 0); None without that pass."""
     of_rank = passes(run, rank)
     place = next((i for i, b in enumerate(of_rank) if (b.name, b.minibatch) == (FORWARD, minibatch)), None)
     return None if place is None else sum(box.name == BACKWARD for box in of_rank[:place])
 
 
-def steady(run: Summary) -> tuple[float, float] | None:
+def steady(run: Found) -> tuple[float, float] | None:
     """(start, end) of the steady state: from when every machine has begun a backward pass, while every machine has
     forward passes left. None if that is no time.
     """
@@ -117,17 +117,17 @@ def steady(run: Summary) -> tuple[float, float] | None:
     return (begin, end) if end > begin else None
 
 
-def busy(run: Summary) -> float | None:
+def busy(run: Found) -> float | None:
     """The share of their steady-state time in which the machines compute."""
     if (window := steady(run)) is None:
         return None
     begin, end = window
-    computing = [box for box in boxes(run["trace"]) if box.line == MAIN and box.name in COMPUTING]
+    computing = [box for box in boxes(run.training.trace) if box.line == MAIN and box.name in COMPUTING]
     spent = sum(max(0.0, min(box.end, end) - max(box.start, begin)) for box in computing)
     return spent / ((end - begin) * len(ranks(run)))
 
 
-def at_once(run: Summary) -> int:
+def at_once(run: Found) -> int:
     """The largest number of machines that compute a pass at the same time."""
     moments = [(box.start + CLOSE, 1) for box in passes(run)] + [(box.end - CLOSE, -1) for box in passes(run)]
     now = most = 0

@@ -29,7 +29,7 @@ MEASURE, VALUE = "measure", "value"  # columns that hold several columns of a ta
 
 class Shown(Model):
     """The rows of a figure or table. table: `runs`, `points`, `rows` or `intervals` of the experiments
-    (`repro.records.tidy`), or a table of that name in the page's `tables.py`."""
+    (`repro.records.tables`), or a table of that name in the page's `tables.py`."""
 
     part = "figure"
 

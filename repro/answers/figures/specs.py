@@ -13,12 +13,14 @@ from repro.answers.figures import drawing
 from repro.answers.figures import specification as figures
 from repro.answers.figures.specification import Figure, Shown, Table
 from repro.answers.pages.files import Files
+from repro.answers.pages.markdown import Markdown
 from repro.answers.pages.reference import quoted
 from repro.answers.tables.results import Results
 from repro.core import config_folders
 from repro.core.errors import InputError, unknown_name
-from repro.records import tidy
 from repro.records.filters import select_rows
+from repro.records.run_columns import run_row
+from repro.records.tables import TABLES, list_entries, make_frame
 
 T = TypeVar("T")
 
@@ -35,26 +37,26 @@ class Specs:
     def shown(self) -> figures.File:
         return figures.read(config_folders.report_folder(self.page) / "figures.yaml")
 
-    def figure(self, name: str) -> str:
+    def figure(self, name: str) -> Markdown:
         """The picture with its caption, kinds of number, and links to its files."""
         figure = self._known("figure", name, self.shown.figures)
         table = self.rows(figure)
         rows = figures.rows(figure, table) if len(table) else table
         if not len(rows):
-            return f"*{figure.title}: not run yet.*"
+            return Markdown(f"*{figure.title}: not run yet.*")
         caption, figure = _caption(figure, rows), with_numbers(figure, self.page)
         return self.files.picture(
             lambda: drawing.draw_figure(figure, rows), repr(figure), name, figure.alt, caption, rows
         )
 
-    def table(self, name: str) -> str:
+    def table(self, name: str) -> Markdown:
         """The table below its caption."""
         spec = self._known("table", name, self.shown.tables)
         table = self.rows(spec)
         cells = figures.cells(spec, table) if len(table) else table
         if not len(cells):
-            return f"*{spec.title}: not run yet.*"
-        return f"*{_caption(spec, select_rows(table, spec.where))}*\n\n{self.files.table(cells, name)}"
+            return Markdown(f"*{spec.title}: not run yet.*")
+        return Markdown(f"*{_caption(spec, select_rows(table, spec.where))}*\n\n{self.files.table(cells, name)}")
 
     def _known(self, what: str, name: str, specs: Mapping[str, T]) -> T:
         if name not in specs:
@@ -95,15 +97,18 @@ def table(shown: Shown, results: Results, made: Made) -> pd.DataFrame:
     """The unfiltered rows of a figure or table: those of all runs of its experiments that the page shows."""
     if shown.table in made:
         return made[shown.table](results)
-    if shown.table not in tidy.TABLES:
-        raise unknown_name(f"table of '{shown.title}'", shown.table, (*tidy.TABLES, *made))
+    if shown.table not in TABLES:
+        raise unknown_name(f"table of '{shown.title}'", shown.table, (*TABLES, *made))
     names = [shown.experiment] if isinstance(shown.experiment, str) else shown.experiment
     if not names:
         raise InputError(f"'{shown.title}': table {shown.table} needs experiment")
     rows = []
     for (experiment, kind), group in results.shown.items():
         for run in group.records.values() if experiment in names else ():
-            own = tidy.run(run)
-            about = {name: own[name] for name in ("variant", "workers", "testbed", "model", "seed", "breakdown")}
-            rows += [about | {"experiment": experiment, "kind": kind} | row for row in tidy.rows(shown.table, run)]
-    return tidy.frame(rows)
+            identity = run.identity
+            about = {"run": run.record.name, "variant": run.label, "workers": identity.workers}
+            about |= {"testbed": identity.testbed.name, "model": run.model_name, "seed": identity.seed}
+            about |= {"breakdown": identity.breakdown, "experiment": experiment, "kind": kind}
+            entries = [run_row(run.record)] if shown.table == "runs" else list_entries(shown.table, run.record)
+            rows += [about | entry for entry in entries]
+    return make_frame(rows)

@@ -13,8 +13,9 @@ from repro.answers.claims.causes import IMPLIED, TESTED, Comparison, Step
 from repro.answers.claims.stats import DASH, TIMES, middle_of_range
 from repro.answers.figures import ladder
 from repro.answers.pages import wording
-from repro.answers.pages.cells import fit_cell
+from repro.answers.pages.cells import fit_cell, frame_of_cells
 from repro.answers.pages.files import Files
+from repro.answers.pages.markdown import Markdown
 
 
 @dataclass(frozen=True)
@@ -35,11 +36,11 @@ class CauseSection:
         return steps
 
     @property
-    def picture(self) -> str:
+    def picture(self) -> Markdown:
         """The ladder, as Markdown; "" where no claim has a number to begin with."""
         rows = pd.DataFrame(self.rungs())
         if rows.empty:
-            return ""
+            return Markdown("")
         alt = f"A row for our number of each claim, and one for each cause: {self.counts}, with an arrow to the number."
         caption = (
             "From our number (simulated, inputs at their best guess) to the paper's: an arrow goes from our number "
@@ -69,23 +70,23 @@ class CauseSection:
                 yield {"text": text, "start": begins, "end": reached, "status": step.status}
 
     @property
-    def table(self) -> str:
+    def table(self) -> Markdown:
         """A row for each claim and cause: the paper's number, ours without and with it, the prediction, the second
         numbers and the status."""
         rows = [
             {
                 "claim": f"C{self.numbers[name]}",
-                "cause": step.cause.short,
-                "paper": step.headline.claim.paper.shown,
+                "cause": Markdown(step.cause.short),
+                "paper": Markdown(step.headline.claim.paper.shown),
                 "ours without, with": f"{shown(step.headline, 'without')}, {shown(step.headline, 'with_cause')}",
                 "predicted": shown(step.headline, "predicted"),
-                "second number: paper, ours with": "; ".join(map(self._second, step.second)),
+                "second number: paper, ours with": Markdown("; ".join(map(self._second, step.second))),
                 "status": step.status,
             }
             for name, steps in self.by_claim.items()
             for step in steps
         ]
-        return self.files.text_table(pd.DataFrame(rows), "causes", written=True)
+        return self.files.text_table(frame_of_cells(rows), "causes")
 
     def _second(self, second: Comparison) -> str:
         return f"C{self.numbers[second.claim.id]}: {second.claim.paper.shown}, {shown(second, 'with_cause')}"
@@ -104,13 +105,15 @@ class CauseSection:
         return shown(last, which), last.claim.paper.shown, last.hits(getattr(last, which))
 
     @property
-    def sources(self) -> Sequence[str]:
+    def sources(self) -> Sequence[Markdown]:
         """The mechanism of each cause, its source, the runs that have it, and since when its prediction stands."""
         causes = {step.cause.id: step for step in self.steps}
         return [
-            f"**{fit_cell(one.cause.short)}** ({self._statuses(one.cause.id)}): {fit_cell(one.cause.mechanism)} "
-            f"Source: {fit_cell(one.cause.source)}. {self._runs(one)} Predicted on {one.cause.fixed}."
-            for one in causes.values()
+            Markdown(
+                f"**{fit_cell(step.cause.short)}** ({self._statuses(step.cause.id)}): {fit_cell(step.cause.mechanism)} "
+                f"Source: {fit_cell(step.cause.source)}. {self._runs(step)} Predicted on {step.cause.fixed}."
+            )
+            for step in causes.values()
         ]
 
     def _statuses(self, cause: str) -> str:

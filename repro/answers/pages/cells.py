@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from repro.answers.claims.stats import ALPHA, DASH, RHO, TIMES
-from repro.answers.tables.escaping import escaped
-from repro.answers.tables.loading import Summary
+from repro.answers.pages.markdown import Markdown
+from repro.records.kinds import SIMULATED
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from repro.records.record import Found
 
 LOOSE = re.compile(r"&(?!#?\w+;)")  # & outside of character references
 LATEX = {DASH: "--", TIMES: r"$\times$", "·": r"$\cdot$", "∞": r"$\infty$", "β": r"$\beta$", "µ": r"$\mu$",
@@ -20,27 +22,32 @@ LATEX = {DASH: "--", TIMES: r"$\times$", "·": r"$\cdot$", "∞": r"$\infty$", "
          "÷": r"$\div$"}  # fmt: skip
 
 
-def format_markdown(table: pd.DataFrame, left: Sequence[str] = (), written: bool = False) -> str:
-    """A Markdown table; the first column and those in `left` are aligned left. written: the cells are Markdown of this
-    project's files."""
-    of_cell = fit_cell if written else cell
-    shown = table.map(of_cell).rename(columns=of_cell)
+def format_markdown(table: pd.DataFrame, left: Sequence[str] = ()) -> Markdown:
+    """A Markdown table; the first column and those in `left` are aligned left."""
+    shown = table.map(format_cell).rename(columns=format_cell)
     align = ["left" if i == 0 or name in left else "right" for i, name in enumerate(table.columns)]
-    return shown.to_markdown(index=False, disable_numparse=True, colalign=align)
+    return Markdown(shown.to_markdown(index=False, disable_numparse=True, colalign=align))
 
 
-def cell(value: object) -> str:
-    """The text of a value, escaped."""
-    return escaped(" ".join(str(value).split())) or DASH
+def frame_of_cells(rows: Iterable[Any], columns: list[str] | None = None) -> pd.DataFrame:
+    """A frame whose cells stay the objects that they are; pandas would make a `str` of `Markdown`."""
+    import pandas as pd
+
+    return pd.DataFrame([*rows], columns=columns, dtype=object)
 
 
-def fit_cell(value: object) -> str:
-    """Markdown, escaped as far as it takes to stay in its cell."""
-    text = " ".join(str(value).split()) or DASH
+def format_cell(value: object) -> Markdown:
+    """The text of a value, or Markdown, so that it stays in its cell."""
+    return fit_cell(value) if isinstance(value, Markdown) else Markdown.escape(" ".join(str(value).split()) or DASH)
+
+
+def fit_cell(markdown: str) -> Markdown:
+    """Markdown of this project's files, escaped as far as it takes to stay in its cell."""
+    text = " ".join(str(markdown).split()) or DASH
     text = LOOSE.sub("&amp;", text)
     for sign, name in (("<", "&lt;"), (">", "&gt;"), ("|", "&#124;"), ("*", "&#42;")):
         text = text.replace(sign, name)
-    return text
+    return Markdown(text)
 
 
 def latex(table: pd.DataFrame) -> str:
@@ -51,13 +58,14 @@ def latex(table: pd.DataFrame) -> str:
     return text
 
 
-def testbed_parameters(runs: Iterable[Summary]) -> pd.DataFrame:
+def testbed_parameters(runs: Iterable[Found]) -> pd.DataFrame:
     """The parameters of the simulated testbeds: a row for each value, with its source and its testbeds."""
     import pandas as pd
 
-    models = {run["testbed"]: run["testbed_model"] for run in runs if run["kind"] == "simulated"}
+    beds = (run.identity.testbed for run in runs if run.kind == SIMULATED)
+    models = {testbed.name: testbed.parameters for testbed in beds}
     rows = []
-    for testbed, model in sorted((name, model) for name, model in models.items() if model):
+    for testbed, model in sorted(models.items()):
         sources = model.get("sources") or {}
         own = {name: value for name, value in model.items() if name not in ("name", "kind", "launcher", "sources")}
         for name, value in pd.json_normalize(own).to_dict("records")[0].items():

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import pandas as pd
-
 from repro.answers.claims.claims import Claim, File
 from repro.answers.claims.evaluate import ClaimVerdict
 from repro.answers.claims.stats import DASH, TIMES
@@ -16,6 +14,7 @@ from repro.answers.figures.specification import Experiment
 from repro.answers.pages import cells as tables
 from repro.answers.pages import settling, wording
 from repro.answers.pages.files import Files
+from repro.answers.pages.markdown import Markdown
 from repro.records.kinds import KINDS, MEASURED, PADDED, SIMULATED
 
 COLUMNS = sorted({*KINDS} - {PADDED})  # of verdicts; padded numbers share the column of measured ones
@@ -43,28 +42,28 @@ class ClaimTables:
         return [wording.deciding(of) for of in self.by_claim.values() if of[0].claim.headline]
 
     @property
-    def headline_table(self) -> str:
+    def headline_table(self) -> Markdown:
         """A row for each headline: claim, paper, ours, verdict, reason."""
-        return self.files.text_table(pd.DataFrame(map(self._headline, self.headlines)), "headlines", written=True)
+        return self.files.text_table(tables.frame_of_cells(map(self._headline, self.headlines)), "headlines")
 
     def _headline(self, one: ClaimVerdict) -> dict[str, str]:
         ours = ", ".join([wording.ours(one), one.kind, *(["yours"] if wording.is_own(one) else [])])
         return {
-            "claim": f"C{self.numbers[one.claim.id]}. {one.claim.text}",
-            "paper": one.claim.paper.shown,
+            "claim": Markdown(f"C{self.numbers[one.claim.id]}. {one.claim.text}"),
+            "paper": Markdown(one.claim.paper.shown),
             "ours": ours if one.estimate else DASH,
             "verdict": one.verdict.text if one.verdict.judged else one.verdict.answer,
             "reason": wording.short_reason(one, self.file),
         }
 
     @property
-    def headline_reasons(self) -> list[str]:
+    def headline_reasons(self) -> list[Markdown]:
         """Each reason why headlines do not hold as printed, in full, with the numbers of its claims."""
         pairs = [(wording.full(reason), one) for one in self.headlines for reason in wording.reasons([one], self.file)]
-        return [f"{tables.fit_cell(text)} {claims}." for text, claims in self._grouped(pairs).items()]
+        return [Markdown(f"{tables.fit_cell(text)} {claims}.") for text, claims in self._grouped(pairs).items()]
 
     @property
-    def settling(self) -> list[str]:
+    def settling(self) -> list[Markdown]:
         """What would settle each headline that is not reproduced."""
         unsettled = [one.claim.id for one in self.headlines if not one.verdict.settled]
         return settling.lines(self.file, unsettled, self.numbers)
@@ -82,21 +81,21 @@ class ClaimTables:
         return {text: ranges(of) for text, of in numbers.items()}
 
     @property
-    def baselines(self) -> str:
+    def baselines(self) -> Markdown:
         """A row for each headline with a baseline: the paper's and our baseline, and the verdict of the draws in which
         both are equal."""
         rows = [
             {
                 "claim": f"C{self.numbers[one.claim.id]}",
-                "the paper's baseline": printed.what,
-                "paper": printed.paper.shown,
+                "the paper's baseline": Markdown(printed.what),
+                "paper": Markdown(printed.paper.shown),
                 "ours, simulated": wording.interval(printed.paper, given.baseline) if given.baseline else DASH,
                 "verdict at the paper's baseline": given.text,
             }
             for one in self.headlines
             if (given := one.evidence.conditional) and (printed := one.claim.given)
         ]
-        return self.files.text_table(pd.DataFrame(rows), "baselines", written=True)
+        return self.files.text_table(tables.frame_of_cells(rows), "baselines")
 
     @property
     def counts(self) -> str:
@@ -105,7 +104,7 @@ class ClaimTables:
         return f"{len(self.by_claim)} claims: " + "; ".join(f"{count} {name}" for name, count in counts.items())
 
     @cached_property
-    def by_verdict(self) -> Mapping[str, Mapping[str, str]]:
+    def by_verdict(self) -> Mapping[str, Mapping[Markdown, Markdown]]:
         """verdict -> reason -> a table of its claims, in STRIP's order; a repeated reason names its first claim."""
         groups: dict[str, dict[str, list[list[ClaimVerdict]]]] = {name: {} for name in wording.STRIP}
         for of in self.by_claim.values():
@@ -114,12 +113,13 @@ class ClaimTables:
             reason = DASH if one.verdict.settled else wording.reason(kinds, self.file)
             groups[wording.place(one)].setdefault(reason, []).append(list(of))
         first: dict[str, int] = {}
-        made: dict[str, dict[str, str]] = {}
+        made: dict[str, dict[Markdown, Markdown]] = {}
         for place, (verdict, by_reason) in enumerate(groups.items()):
             for n, (reason, claims) in enumerate(by_reason.items()):
                 number = self.numbers[claims[0][0].claim.id]
                 above = first.setdefault(reason, number)
-                title = "" if reason == DASH else tables.fit_cell(reason) if above == number else f"As C{above}, above."
+                title = tables.format_cell(reason if above == number else f"As C{above}, above.")
+                title = Markdown("") if reason == DASH else title
                 made.setdefault(verdict, {})[title] = self._claims(claims, f"claims-{place}-{n}")
         return made
 
@@ -128,11 +128,11 @@ class ClaimTables:
         count = wording.strip(self.by_claim)[verdict]
         return f"{count} claim{'s' if count > 1 else ''}" if verdict in FOLDED else ""
 
-    def _claims(self, claims: Sequence[Sequence[ClaimVerdict]], name: str) -> str:
+    def _claims(self, claims: Sequence[Sequence[ClaimVerdict]], name: str) -> Markdown:
         """A row for each claim, with a column for each kind of number that any of them has."""
-        table = pd.DataFrame([self.row(of) for of in claims])
+        table = tables.frame_of_cells(map(self.row, claims))
         return self.files.text_table(
-            table.drop(columns=[kind for kind in COLUMNS if (table[kind] == DASH).all()]), name, written=True
+            table.drop(columns=[kind for kind in COLUMNS if (table[kind] == DASH).all()]), name
         )
 
     def row(self, of_kinds: Sequence[ClaimVerdict]) -> dict[str, str]:
@@ -144,10 +144,10 @@ class ClaimTables:
             cells[SIMULATED] = NOT_RUN
         scope = f" ({claim.scope})" if claim.scope else ""
         return {
-            "claim": f"C{self.numbers[claim.id]}. {claim.text}{scope}",
-            "in the paper": claim.source,
+            "claim": Markdown(f"C{self.numbers[claim.id]}. {claim.text}{scope}"),
+            "in the paper": Markdown(claim.source),
             "experiment": self.experiment(claim),
-            "paper": claim.paper.shown,
+            "paper": Markdown(claim.paper.shown),
             "judged by": self.judged_by(claim),
         } | cells
 
@@ -177,13 +177,13 @@ class ClaimTables:
         return {what: ranges(of) for what, of in sorted(numbers.items())}
 
     @property
-    def by_section(self) -> str:
+    def by_section(self) -> Markdown:
         """A row for each section of the paper, with the numbers of its claims."""
         numbers: dict[str, list[int]] = {}
         for claim in self.file.claims:
             numbers.setdefault(claim.source, []).append(self.numbers[claim.id])
-        rows = [{"in the paper": source, "claims": ranges(of)} for source, of in numbers.items()]
-        return self.files.text_table(pd.DataFrame(rows), "sections", written=True)
+        rows = [{"in the paper": Markdown(source), "claims": ranges(of)} for source, of in numbers.items()]
+        return self.files.text_table(tables.frame_of_cells(rows), "sections")
 
     def with_numbers(self, experiment: str, kind: str) -> str:
         """The claims for which an experiment has numbers of this kind."""

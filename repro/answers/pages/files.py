@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from repro.answers.pages import built
 from repro.answers.pages import cells as tables
 from repro.answers.pages.built import Built
+from repro.answers.pages.markdown import Markdown
 from repro.answers.pages.writing import save, write_csv, write_text
 
 if TYPE_CHECKING:
@@ -32,9 +33,12 @@ class Files:
         """The earlier build of the page."""
         return Built.before(self.page, self.out)
 
-    def picture(self, draw: Callable[[], Any], of: str, name: str, alt: str, caption: str, rows: pd.DataFrame) -> str:
+    def picture(
+        self, draw: Callable[[], Any], of: str, name: str, alt: str, caption: str, rows: pd.DataFrame
+    ) -> Markdown:
         """Write a figure as PNG, and its rows as CSV; returns Markdown with the picture, a caption, and links to the
-        files. of: what the figure depends on besides its rows; an unchanged figure is not drawn again."""
+        files. alt, caption: Markdown. of: what the figure depends on besides its rows; an unchanged figure is not drawn
+        again."""
         path = f"figures/{self.page}/{name}"
         suffixes = [".png", *([".pdf"] if self.pdf else [])]
         pictures = [f"{path}{suffix}" for suffix in suffixes]
@@ -45,18 +49,17 @@ class Files:
             self.written += save(draw(), self.out / path, suffixes)
         self.written.append(write_csv(rows, self.out / f"{path}.csv"))
         links = " ".join(f"[{suffix[1:].upper()}]({path}{suffix})" for suffix in (*suffixes[1:], ".csv"))
-        return f"![{alt}]({path}.png)\n\n*{caption} {links}*"
+        return Markdown(f"![{alt}]({path}.png)\n\n*{caption} {links}*")
 
-    def table(self, frame: pd.DataFrame, name: str, left: Sequence[str] = (), written: bool = False) -> str:
-        """Write a table as LaTeX; returns it as Markdown, with the columns `left` aligned left. written: as of
-        `cells.format_markdown`."""
+    def table(self, frame: pd.DataFrame, name: str, left: Sequence[str] = ()) -> Markdown:
+        """Write a table as LaTeX; returns it as Markdown, with the columns `left` aligned left."""
         path = self.out / "tables" / self.page / f"{name}.tex"
         self.written.append(write_text(path, tables.latex(frame)))
-        return tables.format_markdown(frame, left, written)
+        return tables.format_markdown(frame, left)
 
-    def text_table(self, frame: pd.DataFrame, name: str, written: bool = False) -> str:
+    def text_table(self, frame: pd.DataFrame, name: str) -> Markdown:
         """A table of text, aligned left; "" if it is empty."""
-        return self.table(frame, name, list(frame.columns), written) if len(frame) else ""
+        return self.table(frame, name, list(frame.columns)) if len(frame) else Markdown("")
 
     def built(self, inputs: str, pages: Sequence[Path], summary: Any) -> Built:
         """Record the build for the next one."""

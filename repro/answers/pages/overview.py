@@ -11,6 +11,7 @@ from repro.answers.figures import forest
 from repro.answers.pages import built, wording
 from repro.answers.pages.built import Built
 from repro.answers.pages.files import Files
+from repro.answers.pages.markdown import Markdown
 from repro.answers.pages.render import template, write_page
 from repro.core import config_folders
 
@@ -48,6 +49,7 @@ def build(summaries: Mapping[str, Any], out: Path, pdf: bool = False) -> Built:
         return files.before
     titles, others = papers(), across()
     shown = {paper: summaries[paper] for paper in titles if paper in summaries}
+    shown = {paper: of | {"answer": Markdown(of["answer"])} for paper, of in shown.items()}
     rows = pd.DataFrame(
         [row | {"paper": titles[paper], "page": paper} for paper, of in shown.items() for row in of["headlines"]]
     )
@@ -58,7 +60,7 @@ def build(summaries: Mapping[str, Any], out: Path, pdf: bool = False) -> Built:
         own=any(of["own"] for of in shown.values()),
         forest=_picture(files, rows) if len(rows) else "",
         counts=files.table(_counts(rows), "verdicts", ["verdict"]) if len(rows) else "",
-        others=[(name, title, summaries[name]) for name, title in others.items() if name in summaries],
+        others=[(name, title, Markdown(summaries[name])) for name, title in others.items() if name in summaries],
     )
     return files.built(inputs, write_page(text, "index", files), None)
 

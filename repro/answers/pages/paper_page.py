@@ -25,19 +25,19 @@ from repro.answers.pages import provenance, untried, wording
 from repro.answers.pages.cause_section import CauseSection
 from repro.answers.pages.claim_tables import ClaimTables
 from repro.answers.pages.files import Files
+from repro.answers.pages.markdown import Markdown
 from repro.answers.pages.overview import papers
-from repro.answers.pages.reference import quoted
 from repro.answers.pages.render import template, write_page
-from repro.answers.tables.loading import KINDS
 from repro.answers.tables.results import Results
 from repro.answers.tables.results import read as read_results
 from repro.core import config_folders
 from repro.core.errors import InputError, unknown_name
 from repro.core.not_none import not_none
 from repro.core.paths import reference_root
+from repro.records import paper_numbers
 from repro.records.busy import marked_kind
 from repro.records.catalogue import WORKSPACE
-from repro.records.kinds import SIMULATED
+from repro.records.kinds import KINDS, SIMULATED
 
 PLACEHOLDER = re.compile(r"{(?P<claim>[^{}:]+):(?P<kind>[^{}:]+)(?::(?P<part>point|range|verdict|reason))?}")
 
@@ -76,9 +76,9 @@ class PaperPage:
         summary = {"method": self.method, "answer": self.answer if self.anything else "", "headlines": headlines}
         return pages, summary | {"own": own, "of": len(self.claims.headlines), "runs": len(self._own)}
 
-    def says(self, page: str, what: str) -> str:
-        """The text about this paper that the function `what` of another page's module returns."""
-        return str(getattr(not_none(config_folders.report_module(page)), what)(self.paper))
+    def says(self, page: str, what: str) -> Markdown:
+        """The Markdown about this paper that the function `what` of another page's module returns."""
+        return Markdown(getattr(not_none(config_folders.report_module(page)), what)(self.paper))
 
     @cached_property
     def file(self) -> File:
@@ -133,13 +133,13 @@ class PaperPage:
         return wording.ours(self.one(claim, kind), part)
 
     @property
-    def forest(self) -> str:
+    def forest(self) -> Markdown:
         """The picture of all headlines; "" without headlines."""
         rows = wording.headlines(self.by_claim)
-        return forest.picture(self.files, rows) if len(rows) else ""
+        return forest.picture(self.files, rows) if len(rows) else Markdown("")
 
     @property
-    def own(self) -> str:
+    def own(self) -> Markdown:
         """The runs of the workspace, if the page also shows the reference: a row for each experiment, variant, kind and
         scale, with medians, and what others took of the machine where it was busy."""
         by = ["experiment", "variant", "kind", "scale"]
@@ -158,34 +158,34 @@ class PaperPage:
     @cached_property
     def _own(self) -> pd.DataFrame:
         frame = self.results.runs.frame
-        own = frame[frame["root"] == WORKSPACE] if len(frame) and self.folder is None else frame.iloc[:0]
+        own = frame[frame["origin"] == WORKSPACE] if len(frame) and self.folder is None else frame.iloc[:0]
         numbers = ["step_s", "final", "cpu_taken_share"]
         columns = ["experiment", "variant", "kind", "scale", *numbers]
         return own.reindex(columns=columns).astype(dict.fromkeys(numbers, float))
 
     @property
-    def untried(self) -> str:
-        return self.files.text_table(untried.table(self.file.untried), "untried", written=True)
+    def untried(self) -> Markdown:
+        return self.files.text_table(untried.table(self.file.untried), "untried")
 
     @property
-    def price(self) -> str:
+    def price(self) -> Markdown:
         return untried.PRICE
 
     @property
-    def method(self) -> str:
+    def method(self) -> Markdown:
         """What the paper proposes and reports."""
         return self.filled(self.file.method)
 
     @property
-    def answer(self) -> str:
+    def answer(self) -> Markdown:
         """Our answer in two sentences."""
         return self.finding(self.file.answer)
 
     @property
-    def findings(self) -> list[str]:
+    def findings(self) -> list[Markdown]:
         return [self.finding(finding) for finding in self.file.findings]
 
-    def finding(self, finding: Finding) -> str:
+    def finding(self, finding: Finding) -> Markdown:
         """The text of a finding, with a note if runs of the workspace changed a verdict that it rests on; InputError if
         the reference contradicts it."""
         changed, reference = [], self.folder == reference_root()
@@ -197,31 +197,36 @@ class PaperPage:
                 raise InputError(f"{self.paper}: a finding rests on {place} {verdict}; it is {one.verdict.text}")
             claim = f"C{self.claims.numbers[one.claim.id]}"
             changed.append(f"{claim} is {one.verdict.answer} ({one.kind}), no longer {verdict}")
-        return self.filled(finding.text) + (f" *With the runs here: {'; '.join(changed)}.*" if changed else "")
+        note = Markdown(f" *With the runs here: {'; '.join(changed)}.*" if changed else "")
+        return self.filled(finding.text) + note
 
-    def filled(self, text: str) -> str:
+    def filled(self, text: str) -> Markdown:
         """A text of the claims file with its numbers: ours for `{claim:kind}`, the paper's for `{claim:paper}`."""
-        return PLACEHOLDER.sub(lambda place: self.number(**place.groupdict("")), text)
+        return Markdown(PLACEHOLDER.sub(lambda place: Markdown.escape(self.number(**place.groupdict(""))), text))
 
     def number(self, claim: str, kind: str, part: str = "") -> str:
         if part == "verdict":
             return self.one(claim, kind).verdict.answer
         if part == "reason":
-            return self.one(claim, kind).verdict.reason
+            return wording.unjudged_reason(self.one(claim, kind))
         if kind == "paper":
-            return self.one(claim, SIMULATED).claim.paper.shown
+            return self.printed(claim)
         ours, decided = self.ours(claim, kind, part), wording.deciding(self.by_claim[claim]).kind
         return ours if part or kind == decided else f"{ours} {kind}"  # the headline table shows the deciding kind
+
+    def printed(self, claim: str) -> Markdown:
+        """The paper's number, as it is printed."""
+        return Markdown(self.one(claim, SIMULATED).claim.paper.shown)
 
     # --- provenance
 
     @property
-    def header(self) -> str:
+    def header(self) -> Markdown:
         return self.files.text_table(provenance.of_groups(self.results.shown, self.claims.with_numbers), "provenance")
 
     @property
     def versions(self) -> list[str]:
-        return [tables.cell(line) for line in provenance.versions(self.results.used)]
+        return provenance.versions(self.results.used)
 
     @property
     def errors(self) -> list[str]:
@@ -229,13 +234,14 @@ class PaperPage:
         return list(dict.fromkeys(one.evidence.error for one in self.judged if one.evidence.error))
 
     @property
-    def testbeds(self) -> str:
+    def testbeds(self) -> Markdown:
         return self.files.text_table(tables.testbed_parameters(self.results.used), "testbed")
 
     @property
-    def quoted(self) -> str:
-        return self.files.text_table(quoted(self.paper).table, "reference", written=True)
+    def quoted(self) -> Markdown:
+        rows = [[Markdown(row[name]) for name in paper_numbers.COLUMNS] for row in paper_numbers.table(self.paper)]
+        return self.files.text_table(tables.frame_of_cells(rows, [*paper_numbers.COLUMNS]), "reference")
 
     @property
-    def others(self) -> str:
+    def others(self) -> Markdown:
         return self.files.text_table(provenance.others(self.results.others), "others")

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from repro.answers.claims.stats import DASH, TIMES
-from repro.answers.tables.loading import Summary
 from repro.answers.tables.selection import optimizer
+from repro.records.kinds import SIMULATED
+from repro.records.record import TrainResult
 from repro.records.variants import finished_at
 
 if TYPE_CHECKING:
     from repro.answers.tables.runs import Runs
+    from repro.records.record import Found
 
-Group = tuple[dict[str, str], Sequence[Summary]]  # first columns of a row, and its runs
+Group = tuple[dict[str, str], "Sequence[Found]"]  # first columns of a row, and its runs
 SHOWN = ("hardware", "network", "launcher", "data set", "model", "workers", "batch", "optimizer", "epochs",
          "iterations", "scale", "runs", "seed", "results", "commit", "finished")  # fmt: skip
 OTHERS = ("variant", "testbed", "launcher", "hardware", "data set", "options", "epochs", "batch", "scale", "seed",
@@ -33,17 +35,18 @@ def of_groups(groups: Mapping[tuple[str, str], Runs], claims: Callable[[str, str
 def others(groups: Iterable[Runs]) -> pd.DataFrame:
     """The runs that no figure of the page shows."""
     rows = (
-        ({"experiment": group.first["experiment"], "kind": group.kind}, [*group.records.values()]) for group in groups
+        ({"experiment": group.first.identity.experiment, "kind": group.kind}, [*group.records.values()])
+        for group in groups
     )
     return table(rows, OTHERS)
 
 
-def by(names: Sequence[str], runs: Iterable[Summary]) -> list[Group]:
-    """The runs grouped by these entries, in order."""
-    groups: dict[tuple[str, ...], list[Summary]] = {}
+def group_by(names: Sequence[str], runs: Iterable[Found]) -> list[Group]:
+    """The runs grouped by these properties (`PROPERTIES`), in order."""
+    groups: dict[tuple[str, ...], list[Found]] = {}
     for run in runs:
-        groups.setdefault(tuple(str(run[name]) for name in names), []).append(run)
-    return [(dict(zip(names, values)), of) for values, of in groups.items()]
+        groups.setdefault(tuple(str(PROPERTIES[name](run)) for name in names), []).append(run)
+    return [(dict(zip(names, values)), group) for values, group in groups.items()]
 
 
 def table(rows: Iterable[Group], columns: Sequence[str] = SHOWN) -> pd.DataFrame:
@@ -51,55 +54,55 @@ def table(rows: Iterable[Group], columns: Sequence[str] = SHOWN) -> pd.DataFrame
     return pd.DataFrame([head | {name: _values(name, runs) for name in columns} for head, runs in rows])
 
 
-def versions(runs: Iterable[Summary]) -> list[str]:
+def versions(runs: Iterable[Found]) -> list[str]:
     """The versions of Python, PyTorch and other libraries in the provenance of the runs, each combination once."""
-    every = (run["provenance"].get("versions") or {} for run in runs)
+    every = (run.provenance.get("versions") or {} for run in runs)
     return sorted({", ".join(f"{name} {value}" for name, value in sorted(of.items()) if value) for of in every})
 
 
-def _values(name: str, runs: Sequence[Summary]) -> str:
+def _values(name: str, runs: Sequence[Found]) -> str:
     """The distinct values of the runs, sorted."""
     if name == "runs":
         return str(len(runs))
-    values = {OF[name](run) if name in OF else run.get(name) for run in runs} - {None, ""}
+    values = {PROPERTIES[name](run) for run in runs} - {None, ""}
     return " / ".join(map(str, sorted(values, key=lambda value: (isinstance(value, str), value)))) or DASH
 
 
-def _hardware(run: Summary) -> str:
-    own = run["hardware"]
-    parts = [own.get("cpu"), own.get("cores") and f"{own['cores']} cores"]
-    parts += [own.get("memory_gb") and f"{own['memory_gb']:g} GB", own.get("gpu") or "no GPU"]
-    if shared := own.get("gpu_shared_by"):
-        through = own.get("gpu_shared_through")
+def _hardware(run: Found) -> str:
+    hardware = run.record.hardware
+    more = hardware.more
+    parts = [more.get("cpu"), hardware.cores and f"{hardware.cores} cores"]
+    parts += [more.get("memory_gb") and f"{more['memory_gb']:g} GB", more.get("gpu") or "no GPU"]
+    if shared := more.get("gpu_shared_by"):
+        through = more.get("gpu_shared_through")
         parts.append(f"{shared} ranks on a GPU" + (f" by {through}" if through else ""))
-    machine = f"{', '.join(str(part) for part in parts if part)} ({own['class']})"
-    if run["kind"] != "simulated":
+    machine = f"{', '.join(str(part) for part in parts if part)} ({hardware.class_})"
+    if run.kind != SIMULATED:
         return machine
-    device = ((run.get("testbed_model") or {}).get("device") or {}).get("name") or run["testbed"]
+    testbed = run.identity.testbed
+    device = (testbed.parameters.get("device") or {}).get("name") or testbed.name
     return f"modelled: {device}; computed on {machine}"
 
 
-def _network(run: Summary) -> str | None:
-    return f"modelled: {run['testbed']}" if run["kind"] == "simulated" else run["hardware"].get("network")
+def _network(run: Found) -> str | None:
+    simulated = run.kind == SIMULATED
+    return f"modelled: {run.identity.testbed.name}" if simulated else run.record.hardware.more.get("network")
 
 
-def _model(run: Summary) -> str:
-    model = run.get("model")
-    if not isinstance(model, Mapping):
-        return str(model or "")
-    count = model.get("parameters")
-    return str(model.get("name") or "no model") + (f", {count:,} parameters" if isinstance(count, int) else "")
+def _model(run: Found) -> str:
+    name = run.model_name or "no model"
+    return f"{name}, {run.parameters:,} parameters" if isinstance(run.parameters, int) else name
 
 
-def _data(run: Summary) -> str:
+def _data(run: Found) -> str:
     """Name, number of examples, and other properties of the data in the record (image size, classes)."""
-    data = run.get("dataset")
-    if not isinstance(data, Mapping) or not data.get("name"):
+    data = run.dataset
+    if data is None or not data.name:
         return ""
-    counts = [f"{data[part]:,} {part}" for part in ("train", "test") if isinstance(data.get(part), int)]
-    others = sorted(data.keys() - {"name", "standin", "checksum", "train", "test"})
-    more = [f"{name.replace('_', ' ')} {_shape(data[name])}" for name in others if data[name] is not None]
-    return ", ".join([data["name"] + (" (STAND-IN)" if data.get("standin") else ""), *counts, *more])
+    counts = [f"{data.more[part]:,} {part}" for part in ("train", "test") if isinstance(data.more.get(part), int)]
+    others = sorted(data.more.keys() - {"checksum", "train", "test"})
+    more = [f"{name.replace('_', ' ')} {_shape(data.more[name])}" for name in others if data.more[name] is not None]
+    return ", ".join([data.name + (" (STAND-IN)" if data.standin else ""), *counts, *more])
 
 
 def _shape(value: Any) -> Any:
@@ -107,25 +110,44 @@ def _shape(value: Any) -> Any:
     return TIMES.join(map(str, value)) if isinstance(value, list) else value
 
 
-def _optimizer(run: Summary) -> str:
-    """`lr 0.1, momentum 0`, and the schedule of the learning rate if it is not constant."""
-    return _joined(optimizer(run), " ", ", ") if run.get("optimizer") else ""
-
-
-def _joined(of: Mapping[str, Any], between: str, after: str) -> str:
+def _joined(entries: Mapping[str, Any], between: str, after: str) -> str:
     return after.join(f"{name}{between}{value:g}" if isinstance(value, float) else f"{name}{between}{value}"
-                      for name, value in of.items())  # fmt: skip
+                      for name, value in entries.items())  # fmt: skip
 
 
-def _commit(run: Summary) -> str:
-    own = run["provenance"]
-    return str(own.get("commit") or "unknown")[:10] + (" + uncommitted changes" if own.get("dirty") else "")
+def _commit(run: Found) -> str:
+    commit = str(run.provenance.get("commit") or "unknown")[:10]
+    return commit + (" + uncommitted changes" if run.provenance.get("dirty") else "")
 
 
-OF: Mapping[str, Callable[[Summary], Any]] = {
-    "hardware": _hardware, "network": _network, "model": _model, "data set": _data, "optimizer": _optimizer,
-    "commit": _commit, "results": lambda run: run.get("root"), "finished": lambda run: finished_at(run)[:10],
-    "torch": lambda run: (run["provenance"].get("versions") or {}).get("torch"),
-    "options": lambda run: _joined(run.get("options") or {}, "=", " "),
-    "strategy's own arithmetic": lambda run: "costs nothing in this simulation" if run.get("free_arithmetic") else None,
-}  # fmt: skip
+def _of_training(name: str) -> Callable[[Found], Any]:
+    """An entry of a training's result; None for a probe."""
+    return lambda run: getattr(run.record.result, name) if isinstance(run.record.result, TrainResult) else None
+
+
+PROPERTIES: Mapping[str, Callable[[Found], Any]] = {
+    "experiment": lambda run: run.identity.experiment,
+    "variant": lambda run: run.label,
+    "testbed": lambda run: run.identity.testbed.name,
+    "launcher": lambda run: run.identity.testbed.launcher,
+    "scale": lambda run: run.identity.scale,
+    "seed": lambda run: run.identity.seed,
+    "workers": lambda run: run.identity.workers,
+    "batch": lambda run: run.identity.batch,
+    "epochs": lambda run: run.identity.epochs if run.identity.trains else None,
+    "iterations": _of_training("iterations"),
+    "hardware": _hardware,
+    "network": _network,
+    "model": _model,
+    "data set": _data,
+    # with the schedule of the learning rate if it is not constant: `lr 0.1, momentum 0`
+    "optimizer": lambda run: _joined(optimizer(run), " ", ", ") if run.identity.trains else "",
+    "commit": _commit,
+    "results": lambda run: run.origin,
+    "finished": lambda run: finished_at(run)[:10],
+    "torch": lambda run: (run.provenance.get("versions") or {}).get("torch"),
+    "options": lambda run: _joined(run.identity.strategy.options, "=", " "),
+    "strategy's own arithmetic": lambda run: (
+        "costs nothing in this simulation" if _of_training("free_arithmetic")(run) else None
+    ),
+}

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from repro.answers.pages.files import Files
+from repro.answers.pages.markdown import Markdown
 from repro.answers.pages.writing import write_text
 from repro.core import config_folders
 from repro.core.errors import InputError
@@ -16,7 +17,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 
 def template(name: str, **values: object) -> str:
-    """The filled template, with at most one blank line in a row."""
+    """The filled template, with at most one blank line in a row. Values are escaped unless they are `Markdown`."""
     environment = _environment((*config_folders.report_folders(), TEMPLATES))
     return re.sub(r"\n{3,}", "\n\n", environment.get_template(name).render(**values))
 
@@ -25,14 +26,17 @@ def template(name: str, **values: object) -> str:
 def _environment(folders: tuple[Path, ...]) -> Any:
     import jinja2
 
-    return jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(folders),
-        autoescape=False,  # of Markdown, which text of records is by `repro.answers.tables.escaping`
+        autoescape=False,  # which is of HTML
+        finalize=Markdown.escape,  # whatever `{{ }}` shows is text, unless it is `Markdown`
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    environment.filters["markdown"] = Markdown
+    return environment
 
 
 def write_page(text: str, name: str, files: Files) -> list[Path]:

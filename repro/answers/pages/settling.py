@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from repro.answers.claims.claims import File, Settles
 from repro.answers.pages import untried
+from repro.answers.pages.markdown import Markdown
 from repro.core.errors import InputError, unknown_name
 
 
@@ -41,7 +42,7 @@ def check(file: File) -> None:
             raise InputError(f"settles: {unknown_name('claim', wrong, claims)}")
 
 
-def lines(file: File, unsettled: Sequence[str], numbers: Mapping[str, int]) -> list[str]:
+def lines(file: File, unsettled: Sequence[str], numbers: Mapping[str, int]) -> list[Markdown]:
     """`C1, C3: what; 5 machines, 2 hours, $7: command`, a line for each measurement that settles one of the claims.
 
     unsettled: ids of claims; numbers: claim -> its number on the paper's pages.
@@ -50,7 +51,7 @@ def lines(file: File, unsettled: Sequence[str], numbers: Mapping[str, int]) -> l
     made = []
     for entry in file.settles:
         if own := [f"C{numbers[name]}" for name in entry.claims if name in unsettled]:
-            made.append(f"**{', '.join(own)}**: {entry.what}; {price(entry)}: `{entry.command}`")
+            made.append(Markdown(f"**{', '.join(own)}**: {entry.what}; {price(entry)}: `{entry.command}`"))
     return made
 
 

@@ -7,27 +7,28 @@ from typing import TYPE_CHECKING
 
 from repro.answers.claims.claims import Untried
 from repro.answers.claims.stats import DASH
+from repro.answers.pages.cells import frame_of_cells
+from repro.answers.pages.markdown import Markdown
 
 if TYPE_CHECKING:
     import pandas as pd
 
 # list price of Amazon EC2 on demand, us-east-1: p5.48xlarge with eight H100 SXM
 DOLLARS, DATE = 55.04 / 8, "2026-11-09"
-PRICE = f"Amazon EC2 p5.48xlarge on demand, us-east-1, read on {DATE}: ${DOLLARS:.2f} an H100-hour"
+PRICE = Markdown(f"Amazon EC2 p5.48xlarge on demand, us-east-1, read on {DATE}: ${DOLLARS:.2f} an H100-hour")
 
 
 def table(entries: Sequence[Untried]) -> pd.DataFrame:
     """The columns what, data, runs, H100-hours, dollars."""
-    import pandas as pd
-
-    return pd.DataFrame([_row(one) for one in entries], columns=["what", "data", "runs", "H100-hours", "dollars"])
+    return frame_of_cells(map(_row, entries), ["what", "data", "runs", "H100-hours", "dollars"])
 
 
-def _row(one: Untried) -> tuple[str, str, str, str, str]:
-    if one.gpu_hours is None:
-        return one.what, one.data, str(one.runs), one.instead, DASH
-    hours = one.runs * one.gpu_hours
-    return one.what, one.data, str(one.runs), _rounded(hours), _rounded(hours * DOLLARS)
+def _row(entry: Untried) -> tuple[str, str, str, str, str]:
+    about = Markdown(entry.what), Markdown(entry.data), str(entry.runs)
+    if entry.gpu_hours is None:
+        return *about, Markdown(entry.instead), DASH
+    hours = entry.runs * entry.gpu_hours
+    return *about, _rounded(hours), _rounded(hours * DOLLARS)
 
 
 def _rounded(value: float) -> str:

@@ -24,6 +24,7 @@ from repro.answers.claims.verdict import (
     UNJUDGED,
     Interval,
 )
+from repro.answers.pages.markdown import Markdown
 from repro.records.catalogue import WORKSPACE
 from repro.records.kinds import DECIDING
 
@@ -89,33 +90,39 @@ def reasons(of_kinds: Sequence[ClaimVerdict], file: File) -> list[Reason]:
     return [reason for reason in own if any(reason.kind in (None, one.kind) for one in unsettled)]
 
 
-def full(reason: Reason) -> str:
+def full(reason: Reason) -> Markdown:
     """A reason in full, and whether it was tested."""
-    return f"{reason.cause} ({f'tested: {reason.tested}' if reason.tested else 'conjecture'})"
+    return Markdown(f"{reason.cause} ({f'tested: {reason.tested}' if reason.tested else 'conjecture'})")
 
 
-def reason(of_kinds: Sequence[ClaimVerdict], file: File) -> str:
+def unjudged_reason(judged: ClaimVerdict) -> str:
+    """Why there is no verdict, or no reliable one: Markdown of the claims file, or text."""
+    return judged.verdict.reason if judged.claim.not_here is None else Markdown(judged.verdict.reason)
+
+
+def reason(of_kinds: Sequence[ClaimVerdict], file: File) -> Markdown:
     """The reasons why a claim does not hold as printed; else why it is not judged, and what a verdict needs."""
-    if own := reasons(of_kinds, file):
-        return " ".join(map(full, own))
+    if listed := reasons(of_kinds, file):
+        return Markdown(" ").join(map(full, listed))
     claim, judged = of_kinds[0].claim, any(one.verdict.judged for one in of_kinds)
     if any(one.verdict.judged and not one.verdict.settled for one in of_kinds):
-        return DASH
+        return Markdown(DASH)
     unjudged = [one for one in of_kinds if one.verdict.answer in UNJUDGED and one.verdict.reason]
     alike = len({one.verdict.reason for one in unjudged}) == 1 and not judged
-    texts = sorted({one.verdict.reason if alike else f"{one.kind}: {one.verdict.reason}" for one in unjudged})
+    form = Markdown("{1}" if alike else "{0}: {1}")
+    texts = sorted({form.format(one.kind, unjudged_reason(one)) for one in unjudged})
     if claim.takes and not judged:
-        texts.append(f"takes {claim.takes}")
-    return "; ".join(texts) or DASH
+        texts.append(Markdown(f"takes {claim.takes}"))
+    return Markdown("; ").join(texts) or Markdown(DASH)
 
 
 def short_reason(one: ClaimVerdict, file: File) -> str:
     """The first reason in a few words; a dash if the claim holds as printed."""
-    if own := reasons([one], file):
-        return own[0].short or textwrap.shorten(own[0].cause, 90, placeholder=" ...")
+    if listed := reasons([one], file):
+        return Markdown(listed[0].short or textwrap.shorten(listed[0].cause, 90, placeholder=" ..."))
     if not one.verdict.settled and one.evidence.decided_by not in ("", NONE):
         return f"It depends most on an assumed input: {one.evidence.decided_by}."
-    return DASH if one.verdict.judged else one.verdict.reason or DASH
+    return DASH if one.verdict.judged else unjudged_reason(one) or DASH
 
 
 def by_claim(judged: Sequence[ClaimVerdict]) -> Mapping[str, list[ClaimVerdict]]:

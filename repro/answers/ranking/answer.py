@@ -211,7 +211,7 @@ def at_draws(
         for name, point in points.items():
             step, base = forms.closed_form_step(among[name], drawn), centre[name]
             moved = step.seconds / base.seconds if step and base else 1.0
-            seconds[name].append(point.seconds * moved * (error.of({"strategy": names[name]}) if error else 1.0))
+            seconds[name].append(point.seconds * moved * (error.factor_of(names[name]) if error else 1.0))
     return seconds, residuals.source if residuals else "none: no results of the validation"
 
 

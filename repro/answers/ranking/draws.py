@@ -43,4 +43,4 @@ def drawn_settings(setting: Setting, known: Collection[str]) -> Iterator[Setting
 
 def simulation_errors(strategies: Collection[str], nbytes: float) -> Residuals | None:
     """The errors of simulated times of these strategies."""
-    return residuals.of(validation(None), strategies, nbytes)
+    return residuals.residuals_for(validation(None), strategies, nbytes)

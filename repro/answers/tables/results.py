@@ -10,18 +10,19 @@ from functools import cached_property
 from pathlib import Path
 
 from repro.answers.claims.claims import File
-from repro.answers.claims.drawn import Sweeps
+from repro.answers.claims.drawn import Drawn, Sweeps
 from repro.answers.claims.evaluate import ClaimVerdict
 from repro.answers.claims.evidence import ClaimEvaluator, claims_of
 from repro.answers.figures import specification
 from repro.answers.figures.specification import Experiment
-from repro.answers.tables import loading
-from repro.answers.tables.loading import KINDS, Drawn, Summary
 from repro.answers.tables.runs import Runs
 from repro.answers.tables.selection import best, grouped
 from repro.core import config_folders
 from repro.core.errors import InputError
-from repro.records.kinds import SIMULATED
+from repro.records import catalogue
+from repro.records.identity import Identity
+from repro.records.kinds import KINDS, SIMULATED
+from repro.records.record import Found
 
 
 @dataclass
@@ -68,8 +69,8 @@ class Results:
         """The sweeps that speak to the claims of an experiment or family member; None without any."""
         if name not in self._drawn:
             spec = self.experiments.get(name, Experiment())
-            sweeps = [one for one in self.sweeps if _speaks(one.summary["experiment"], name, spec)]
-            sweeps = [sweeps[n] for n in Runs.of(one.summary for one in sweeps).where(**spec.where).records]
+            sweeps = [each for each in self.sweeps if _speaks(each.run.identity.experiment, name, spec)]
+            sweeps = [sweeps[n] for n in Runs.of(each.run for each in sweeps).where(**spec.where).records]
             self._drawn[name] = Sweeps(sweeps, self.find(name, SIMULATED)) if sweeps else None
         return self._drawn[name]
 
@@ -92,14 +93,14 @@ class Results:
         return next((group.where(experiment=name) for group in groups), None)
 
     @property
-    def used(self) -> list[Summary]:
+    def used(self) -> list[Found]:
         """Every run in a figure or table."""
         return [run for group in self.shown.values() for run in group.records.values()]
 
     def _show(self, name: str, spec: Experiment, plain: Runs) -> None:
         """Show the best group of each kind, for a family that of each member."""
         numbers: dict[str, list[int]] = {}
-        experiments = dict.fromkeys(run["experiment"] for run in plain.records.values())
+        experiments = dict.fromkeys(run.identity.experiment for run in plain.records.values())
         for experiment in sorted(filter(spec.is_of, experiments)) if spec.family else [name]:
             groups = grouped(plain.where(experiment=experiment, **spec.where), spec.varies, spec.variants)
             chosen = best(groups).values()
@@ -112,16 +113,17 @@ class Results:
 def read(paper: str, root: Path | None) -> Results:
     """The results of a paper's page, from one folder, or from the workspace and the reference (None).
 
-    Raises InputError as `claims_of` and `loading.read` do.
+    Raises InputError as `claims_of` and `catalogue.runs` do.
     """
-    return arrange(paper, loading.read(paper, root), root, loading.sweeps(paper, root))
+    sweeps = (Drawn(run, sweep.draws) for run, sweep in catalogue.sweeps(paper, root))
+    return arrange(paper, catalogue.runs(paper, root), root, sweeps)
 
 
-def arrange(paper: str, records: Iterable[Summary], root: Path | None = None, sweeps: Iterable[Drawn] = ()) -> Results:
+def arrange(paper: str, records: Iterable[Found], root: Path | None = None, sweeps: Iterable[Drawn] = ()) -> Results:
     """Group the runs of a paper by the experiments of `reports/<paper>/figures.yaml`."""
     specs = _experiments(paper)
     runs = Runs.of(_renamed(run, specs) for run in records)
-    drawn = [Drawn(_renamed(one.summary, specs), one.draws) for one in sweeps]
+    drawn = [Drawn(_renamed(each.run, specs), each.draws) for each in sweeps]
     results = Results(paper, runs, specs, claims_of(paper), root, sweeps=drawn)
     for name, spec in specs.items():
         results._show(name, spec, runs)
@@ -139,27 +141,35 @@ def _speaks(experiment: str, name: str, spec: Experiment) -> bool:
     return experiment in (name, *spec.beside) or spec.is_of(experiment)
 
 
-def speaks_of_time(paper: str) -> Callable[[Summary], bool] | None:
+def speaks_of_time(paper: str) -> Callable[[Identity], bool] | None:
     """A function that tells whether a claim about times rests on a run; None for a paper without claims."""
     if not (config_folders.report_folder(paper) / "claims.yaml").is_file():
         return None
     specs = _experiments(paper)
     timed = {claim.experiment for claim in claims_of(paper).claims if claim.about == "time" and claim.value}
 
-    def speaks(run: Summary) -> bool:
-        experiment = _renamed(run, specs)["experiment"]
+    def speaks(run: Identity) -> bool:
+        model, dataset = (part.name if part else None for part in (run.model, run.dataset))
+        experiment = page_experiment(specs, run.experiment, model, dataset)
         return any(_speaks(experiment, name, specs.get(name, Experiment())) for name in timed)
 
     return speaks
 
 
-def _renamed(run: Summary, specs: Mapping[str, Experiment]) -> Summary:
-    """A run with the page's name for its experiment."""
+def page_experiment(specs: Mapping[str, Experiment], experiment: str, model: str | None, dataset: str | None) -> str:
+    """The page's name for the experiment of a run with this model and data set."""
     for name, spec in specs.items():
-        if run["experiment"] in spec.joins:
-            return run | {"experiment": name}
-        if run["experiment"] == name and spec.named:
-            own = {part: (run.get(part) or {}).get("name") for part in ("model", "dataset")}
-            ending = (each for each, where in spec.named.items() if where.items() <= own.items())
-            return run | {"experiment": "-".join((name, *list(ending)[:1]))}
-    return run
+        if experiment in spec.joins:
+            return name
+        if experiment == name and spec.named:
+            uses = {"model": model, "dataset": dataset}
+            ending = (each for each, where in spec.named.items() if where.items() <= uses.items())
+            return "-".join((name, *list(ending)[:1]))
+    return experiment
+
+
+def _renamed(run: Found, specs: Mapping[str, Experiment]) -> Found:
+    """The run with the page's name for its experiment."""
+    dataset = run.dataset.name if run.dataset else None
+    experiment = page_experiment(specs, run.identity.experiment, run.model_name, dataset)
+    return run if experiment == run.identity.experiment else run.changed(experiment=experiment)

@@ -7,21 +7,22 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from repro.answers.tables.loading import KINDS, QUICK, Summary, trains
 from repro.answers.tables.runs import Runs
 from repro.records.busy import taken_by_others
-from repro.records.kinds import SIMULATED
+from repro.records.kinds import KINDS, SIMULATED
+from repro.records.record import Found
 from repro.records.variants import comparable, configurations, recency
 
 PREFERRED = ("paper/", "shaped/1g")  # testbeds by which claims are judged, if there are several
 TOGETHER = ("paper", "emulated")  # kinds of testbeds of which one experiment may have several
+QUICK = "quick"  # a scale for trying out, whose numbers are replaced by those of any other
 ALL = "all"  # an experiment's runs may differ in any condition
 Key = tuple[Any, ...]
 
 
-def optimizer(summary: Summary) -> dict[str, Any]:
+def optimizer(run: Found) -> dict[str, Any]:
     """A run's optimizer without options that have no effect, the name of plain SGD and a constant schedule."""
-    options = {name: value for name, value in summary["optimizer"].items() if value is not None and value != []}
+    options = {name: value for name, value in run.identity.optimizer.items() if value is not None and value != []}
     schedule = options.get("schedule", "constant")
     used_by = {"milestones": ("step",), "every": ("exponential",), "decay": ("step", "exponential"),
                "over": ("cosine", "polynomial"), "power": ("polynomial",)}  # fmt: skip
@@ -32,21 +33,22 @@ def optimizer(summary: Summary) -> dict[str, Any]:
     return {name: value for name, value in options.items() if name not in unused}
 
 
-def place_of(run: Summary) -> Key:
+def place_of(run: Found) -> Key:
     """What all runs of one group share: experiment, kind, scale and, unless they are simulated, the machine."""
-    testbeds = run["testbed"].partition("/")[0]
-    place: Key = (testbeds if testbeds in TOGETHER else run["testbed"],)
-    if run["kind"] != SIMULATED:
-        place += (run["hardware"]["class"], run["launcher"], run.get("threads_per_rank") or 1, is_busy(run))
-    return (run["experiment"], run["kind"], run.get("scale"), *place)
+    testbed = run.identity.testbed
+    testbeds = testbed.name.partition("/")[0]
+    place: Key = (testbeds if testbeds in TOGETHER else testbed.name,)
+    if run.kind != SIMULATED:
+        place += (run.record.hardware.class_, testbed.launcher, testbed.threads_per_rank, is_busy(run))
+    return (run.identity.experiment, run.kind, run.identity.scale, *place)
 
 
-def keys_of(runs: Mapping[int, Summary], varies: Sequence[str] = ()) -> dict[int, Key]:
+def keys_of(runs: Mapping[int, Found], varies: Sequence[str] = ()) -> dict[int, Key]:
     """number -> what the runs of a group share: their place; training runs also the conditions that may not vary."""
     keys = {number: place_of(run) for number, run in runs.items()}
     if ALL in varies:
         return keys
-    trained = {number: run for number, run in runs.items() if trains(run)}
+    trained = {number: run for number, run in runs.items() if run.identity.trains}
     conditions = comparable([*trained.values()], varies)
     return keys | {number: (*keys[number], *shared) for number, shared in zip(trained, conditions, strict=True)}
 
@@ -63,7 +65,7 @@ def grouped(runs: Runs, varies: Sequence[str] = (), variants: Sequence[str] = ()
     order = {name: place for place, name in enumerate(variants)}
     groups = []
     for key in sorted(numbers, key=repr):
-        loose = ALL in varies or not trains(runs.records[numbers[key][0]])
+        loose = ALL in varies or not runs.records[numbers[key][0]].identity.trains
         newest = _of_newest_testbeds(runs.records, numbers[key]) if loose else numbers[key]
         chosen, differing = _of_each(runs.records, newest)
         groups.append(runs.only(sorted(chosen, key=lambda number: _order(runs.records[number], order))))
@@ -71,32 +73,34 @@ def grouped(runs: Runs, varies: Sequence[str] = (), variants: Sequence[str] = ()
     return groups
 
 
-def _order(run: Summary, variants: Mapping[str, int]) -> Key:
-    own = (run["testbed"], model(run), run["workers"], run["variant"], run.get("breakdown") is True, run["seed"])
-    return (variants.get(run["variant"], len(variants)), *own)
+def _order(run: Found, variants: Mapping[str, int]) -> Key:
+    place = (run.identity.testbed.name, model(run), run.identity.workers, run.label, run.identity.breakdown)
+    return (variants.get(run.label, len(variants)), *place, run.identity.seed)
 
 
-def _of_newest_testbeds(records: Mapping[int, Summary], numbers: Sequence[int]) -> list[int]:
+def _of_newest_testbeds(records: Mapping[int, Found], numbers: Sequence[int]) -> list[int]:
     """Leave out simulated runs whose testbed had other parameters than in the newest run of the same model."""
-    if records[numbers[0]]["kind"] != SIMULATED:
+    if records[numbers[0]].kind != SIMULATED:
         return list(numbers)
 
     def parameters(number: int) -> str:
-        return json.dumps(records[number].get("testbed_model"), sort_keys=True)
+        return json.dumps(records[number].identity.testbed.parameters, sort_keys=True)
 
-    places = {n: (run["testbed"], trains(run) and model(run)) for n in numbers for run in [records[n]]}
+    runs = {number: records[number] for number in numbers}
+    places = {n: (run.identity.testbed.name, run.identity.trains and model(run)) for n, run in runs.items()}
     newest = {places[n]: parameters(n) for n in sorted(numbers, key=lambda number: recency(records[number]))}
     return [number for number in numbers if newest[places[number]] == parameters(number)]
 
 
-def _of_each(records: Mapping[int, Summary], numbers: Sequence[int]) -> tuple[list[int], list[int]]:
+def _of_each(records: Mapping[int, Found], numbers: Sequence[int]) -> tuple[list[int], list[int]]:
     """(the runs that count for each variant, testbed, model and number of workers; those with other options)"""
     places: dict[Key, dict[str, dict[int, int]]] = {}
     made_with = dict(zip(numbers, configurations([records[number] for number in numbers]), strict=True))
     for number in sorted(numbers, key=lambda number: recency(records[number])):
         run = records[number]
-        place = (run["variant"], run["testbed"], model(run), run["workers"], run.get("breakdown") is True)
-        places.setdefault(place, {}).setdefault(made_with[number], {})[run["seed"]] = number
+        own = run.identity
+        place = (run.label, own.testbed.name, model(run), own.workers, own.breakdown)
+        places.setdefault(place, {}).setdefault(made_with[number], {})[own.seed] = number
     chosen: list[int] = []
     others: list[int] = []
     for by_options in places.values():
@@ -106,14 +110,13 @@ def _of_each(records: Mapping[int, Summary], numbers: Sequence[int]) -> tuple[li
     return chosen, others
 
 
-def model(run: Summary) -> str:
+def model(run: Found) -> str:
     """The model that a run is about: a factor, else its model's name, else its variant."""
-    own, trained = run.get("factors") or {}, run.get("model") or {}
-    return str(own.get("model") or trained.get("name") or run["variant"])
+    return str(run.identity.factors.get("model") or run.model_name or run.label)
 
 
-def is_busy(run: Summary) -> bool:
-    return bool(taken_by_others(run["kind"], run.get("cpu_taken_share")))
+def is_busy(run: Found) -> bool:
+    return bool(taken_by_others(run.kind, run.record.cpu_taken_share))
 
 
 def best(groups: Iterable[Runs]) -> dict[str, Runs]:
@@ -125,12 +128,12 @@ def best(groups: Iterable[Runs]) -> dict[str, Runs]:
 
     def rank(group: Runs) -> Key:
         first, last = group.first, max(map(recency, group.records.values()))
-        preferred = first["testbed"].startswith(PREFERRED)
-        return not is_busy(first), first.get("scale") != QUICK, preferred, count(group), not group.timing_only, last
+        preferred = first.identity.testbed.name.startswith(PREFERRED)
+        return not is_busy(first), first.identity.scale != QUICK, preferred, count(group), not group.timing_only, last
 
     def count(group: Runs) -> int:
-        counted = [run["variant"] for run in group.records.values() if run.get("breakdown") is not True]
-        return len(set(counted) if trains(group.first) else counted)
+        counted = [run.label for run in group.records.values() if not run.identity.breakdown]
+        return len(set(counted) if group.first.identity.trains else counted)
 
     chosen: dict[str, Runs] = {}
     for group in sorted(filter(count, groups), key=rank, reverse=True):

@@ -13,6 +13,7 @@ from repro.answers.tables.results import arrange
 from repro.core.paths import REPORTS
 from repro.experiment import config, files
 from tests.support.configs import own_strategy, own_variants
+from tests.support.records import found_of
 
 NOWHERE = Path("/nonexistent")  # no validation, so no error of simulated times
 
@@ -57,5 +58,5 @@ def _own(file):
 
 
 def shown(paper, runs, experiment):
-    """kind -> the runs that a page shows of an experiment, of these."""
-    return arrange(paper, runs, NOWHERE).of(getattr(experiment, "name", experiment))
+    """kind -> the runs that a page shows of an experiment, of these, made from flat summaries."""
+    return arrange(paper, map(found_of, runs), NOWHERE).of(getattr(experiment, "name", experiment))

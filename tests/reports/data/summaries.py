@@ -90,7 +90,7 @@ def make(
         "bytes_sent": 3888060.0, "weights_sha256": "0" * 64, "trace": _trace(phases, variant, slow * total),
         "hardware": {"class": "cpu-2core-synthetic", "cpu": "Synthetic CPU <1>", "cores": 2, "memory_gb": 8,
                      "gpu": None, "network": "shared memory"},
-        "testbed_model": {"alpha_s": 5e-5, "device": {"name": "Synthetic XP", "peak_flops": 1e12},
+        "testbed_model": {"alpha_s": 5e-5, "inputs": {}, "device": {"name": "Synthetic XP", "peak_flops": 1e12},
                           "sources": {"alpha_s": "estimated: synthetic", "device": "estimated"}} if simulated else None,
         "provenance": {"commit": "0123456789abcdef", "dirty": False, "versions": {"python": "3.11.0", "torch": "9.9.9"},
                        "started_at": "2026-02-03T04:00:00+00:00", "finished_at": finished, "command": "synthetic"},
@@ -101,6 +101,11 @@ def make(
         own = summary.get(name)
         summary[name] = own | value if isinstance(value, dict) and isinstance(own, dict) else value
     return {"identity": record_of(summary).identity} | summary
+
+
+def taken_by_others(share):
+    """The entry `cpu_taken` of a record."""
+    return {"processes_s": share, "hypervisor_s": 0.0, "available_s": 1.0}
 
 
 def _trace(phases, variant, communication):
@@ -163,8 +168,7 @@ def verdict(runs, name, kind="measured"):
 
 def timing_only(summary):
     """As a testbed with `arithmetic: none` leaves it: no metric, no losses."""
-    testbed = summary["identity"].testbed.model_copy(update={"arithmetic": "none"})
-    summary["identity"] = summary["identity"].model_copy(update={"testbed": testbed})
+    summary["testbed_model"] = (summary["testbed_model"] or {}) | {"arithmetic": "none"}
     summary["final"] |= {"top1": None, "test_loss": None}
     summary["curve"] = [point | {"top1": None, "loss": None, "test_loss": None} for point in summary["curve"]]
     summary["targets"] = {}

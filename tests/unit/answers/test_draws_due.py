@@ -8,14 +8,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from repro.answers.claims.drawn import Sweeps
+from repro.answers.claims.drawn import Drawn, Sweeps
 from repro.answers.claims.draws_due import DrawsOfClaim, sides_of
 from repro.answers.claims.verdict import OPEN, Share, Verdict
-from repro.answers.tables.loading import Drawn
 from repro.cli.main import main
 from repro.core.paths import reference_root
 from repro.records import catalogue
 from tests.reports.data.summaries import all_runs, claim
+from tests.support.records import found_of
 
 
 def draws_of(hits, of, size=None, sides=()):
@@ -38,7 +38,8 @@ def test_the_size_too_may_be_undecided():
 
 def test_the_missing_draws_of_each_side_cost_the_recorded_seconds():
     def side(draws, seconds):
-        return Drawn({"wall": {"total_s": seconds}}, [None] * draws)
+        wall = {} if seconds is None else {"total_s": seconds}
+        return Drawn(SimpleNamespace(record=SimpleNamespace(wall=wall)), [None] * draws)
 
     known = draws_of(8, 16, sides=[side(16, 0.5), side(32, 2.0)])
     assert known.seconds == 48 * 0.5 + 32 * 2.0
@@ -46,9 +47,9 @@ def test_the_missing_draws_of_each_side_cost_the_recorded_seconds():
 
 
 def test_the_sides_of_a_verb_are_the_runs_that_it_chooses_and_of_a_function_all():
-    runs = [run for run in all_runs(["simulated"], 1)]
+    runs = [found_of(run) for run in all_runs(["simulated"], 1)]
     sweeps = Sweeps([Drawn(run, []) for run in runs])
-    chosen = {one.summary["variant"] for one in sides_of(claim("pipe-faster-than-dsync"), sweeps)}
+    chosen = {side.run.label for side in sides_of(claim("pipe-faster-than-dsync"), sweeps)}
     assert chosen == {"Pipe-SGD", "D-Sync"}
     assert len(sides_of(claim("timing-model-pipe"), sweeps)) == len(runs)
 

@@ -33,9 +33,8 @@ from repro.answers.claims.verdict import (
 )
 from repro.answers.tables.runs import Runs
 from repro.experiment.inputs import draw_quantiles
-from repro.records.flat import flat
 from tests.reports.data.summaries import make
-from tests.support.records import record_of
+from tests.support.records import found_of
 
 FASTER = Effect(1.0, 0.05, "above")
 RATIOS = st.lists(st.floats(0.1, 10), min_size=2, max_size=64)
@@ -164,35 +163,38 @@ STEPS = [
 
 
 def test_the_error_is_of_the_family_at_the_nearest_size_and_shared_by_what_ran_together():
-    big = residuals.of(STEPS, {"dsync", "topk"}, 4e8)
+    big = residuals.residuals_for(STEPS, {"dsync", "topk"}, 4e8)
     assert big.runs == [[Residual("dsync", 1.1), Residual("topk", 1.2)]]
-    assert [big.of_draw(3).of({"strategy": name}) for name in ("dsync", "topk")] == [1.1, 1.2]
-    assert big.of_draw(5).of({"strategy": "unknown"}) in (1.1, 1.2)
-    assert residuals.of(STEPS, {"dsync"}, 2e6).runs == [[Residual("dsync", 2.0)]]
-    assert "other strategies" in residuals.of(STEPS, {"wfbp"}, 1e9).source
-    assert residuals.of([], {"dsync"}, 1e9) is None
+    assert [big.of_draw(3).factor_of(name) for name in ("dsync", "topk")] == [1.1, 1.2]
+    assert big.of_draw(5).factor_of("unknown") in (1.1, 1.2)
+    assert residuals.residuals_for(STEPS, {"dsync"}, 2e6).runs == [[Residual("dsync", 2.0)]]
+    assert "other strategies" in residuals.residuals_for(STEPS, {"wfbp"}, 1e9).source
+    assert residuals.residuals_for([], {"dsync"}, 1e9) is None
 
 
 def test_the_error_is_that_of_emulated_twins_of_the_same_strategies_where_these_are_of_a_nearer_size():
     servers, rings = ({"algorithm": name, "pieces": 4} for name in ("servers", "ring"))
     of = [Residual("wfbp", 1.4, servers, 8), Residual("wfbp", 1.1, servers, 4), Residual("wfbp", 1.0, rings, 8)]
     vgg = Twins(5e8, [*of, Residual("pipe", 1.0)])
-    found = residuals.of(STEPS, {"wfbp"}, 4e8, {"vgg": vgg})
+    found = residuals.residuals_for(STEPS, {"wfbp"}, 4e8, {"vgg": vgg})
     assert found.runs == [vgg.of] and "twins" in found.source
     of_draws = [found.of_draw(n) for n in range(64)]
-    eight = [one.of({"strategy": "wfbp", "options": servers, "workers": 16}) for one in of_draws]
+    eight = [one.factor_of("wfbp", servers, 16) for one in of_draws]
     assert all(1 <= factor <= 1.4 for factor in eight) and max(eight) > 1.3 and len(set(eight)) == 64
-    assert max(one.of({"strategy": "wfbp", "options": servers, "workers": 4}) for one in of_draws) < 1.1
-    assert {one.of({"strategy": "wfbp", "options": rings, "workers": 4}) for one in of_draws} == {1.0}
-    assert "twins" not in residuals.of(STEPS, {"topk"}, 4e8, {"vgg": vgg}).source
-    assert "twins" not in residuals.of(STEPS, {"dsync"}, 1e6, {"dsync": Twins(1e9, [Residual("dsync", 2.0)])}).source
+    assert max(one.factor_of("wfbp", servers, 4) for one in of_draws) < 1.1
+    assert {one.factor_of("wfbp", rings, 4) for one in of_draws} == {1.0}
+    assert "twins" not in residuals.residuals_for(STEPS, {"topk"}, 4e8, {"vgg": vgg}).source
+    assert (
+        "twins"
+        not in residuals.residuals_for(STEPS, {"dsync"}, 1e6, {"dsync": Twins(1e9, [Residual("dsync", 2.0)])}).source
+    )
 
 
 def test_twins_are_of_the_same_experiment_and_what_it_trains():
     def run(seconds, workers=8, **strategy):
         config = {"strategy": {"name": "wfbp"} | strategy}
         summary = make("D-Sync", workers=workers, model={"name": "vgg", "parameters": 10}, step={"median_s": seconds})
-        return flat(record_of(summary, config)) | {"experiment": "a"}
+        return found_of(summary | {"experiment": "a"}, config)
 
     simulated = Runs({0: run(1.0, pieces=4), 1: run(5.0, workers=4, pieces=4)}, pd.DataFrame())
     older = run(1.4)  # of before that option, at whose default it counts

@@ -5,9 +5,9 @@ import math
 import pytest
 
 from repro.answers.mlflow import sync_all
-from repro.answers.tables import loading
-from repro.answers.tables.runs import TARGET, Runs
-from repro.records import tidy
+from repro.answers.tables.runs import Runs
+from repro.records import catalogue
+from repro.records.run_columns import TARGET
 from tests.reports.data.summaries import make, put
 from tests.unit.mlflow.made import runs_of
 
@@ -16,7 +16,7 @@ from tests.unit.mlflow.made import runs_of
 def test_a_page_and_mlflow_have_the_same_time_to_accuracy_and_phases(root, best):
     put(root, [make(variant, best=best) for variant in ("D-Sync", "Pipe-SGD + T")])
     assert sync_all(root).done == 2
-    page = Runs.of(loading.read("pipesgd", root))
+    page = Runs.of(catalogue.runs("pipesgd", root))
     client, mirrored = runs_of(root)
     for run in mirrored:
         (number,) = page.frame.index[page.frame["variant"] == run.data.tags["variant"]]
@@ -26,9 +26,9 @@ def test_a_page_and_mlflow_have_the_same_time_to_accuracy_and_phases(root, best)
         for name in targets:
             held = run.data.metrics.get(f"time_to/{name.removeprefix(TARGET)}", math.inf)  # MLflow has no infinity
             assert held == pytest.approx(row[name])
-        for part, seconds in own["phases"].items():
+        for part, seconds in own.training.phases.items():
             assert run.data.metrics[f"phases/{part}_ms"] == pytest.approx(1000 * seconds)
-        drawn = [(point["train_s"], point["top1"]) for point in tidy.rows("points", own)]
+        drawn = [(point["train_s"], point["top1"]) for point in own.training.curve]
         held = [
             ((point.timestamp - run.info.start_time) / 1000, point.value)
             for point in client.get_metric_history(run.info.run_id, "top1")

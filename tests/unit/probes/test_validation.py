@@ -6,7 +6,6 @@ import pytest
 
 from repro import strategies
 from repro.answers.pages.build import build as build_pages
-from repro.answers.tables.loading import read
 from repro.core.errors import InputError
 from repro.experiment import config as configs
 from repro.fabric.costs import Costs
@@ -15,11 +14,14 @@ from repro.probes.shared import fabric_model
 from repro.probes.shared.computation import Compute
 from repro.probes.shared.synthetic import Workload
 from repro.probes.shared.twin import Measured
+from repro.records import catalogue
+from repro.records.record import Found
 from repro.reports.validation import emulated, tables
 from tests.reports.data import probes as reports_probe_data
+from tests.reports.data.summaries import make
 from tests.reports.data.undrawn import without_drawing
 from tests.support import probes
-from tests.support.records import write_summary
+from tests.support.records import found_of, write_summary
 
 TESTBED = probes.TESTBED | {"alpha_s": 2e-4, "beta_s_per_byte": 8e-9, "gamma_s_per_byte": 1e-9, "sync_s": 0.0}
 # divisible by 4 blocks x 12, so that rings of 2, 3 and 4 have equal blocks
@@ -195,14 +197,14 @@ def test_the_latest_whole_run_counts(tmp_path):
     write(tmp_path, "old", summary(0.3, finished="2026-01-01T00:00:00+00:00"))
     write(tmp_path, "new", summary(0.1, finished="2026-01-02T00:00:00+00:00"))
     write(tmp_path, "trial", summary(0.9, finished="2026-01-03T00:00:00+00:00", scale="quick"))
-    steps = tables.steps(tables.latest(read("validation", tmp_path)))
+    steps = tables.steps(tables.latest(catalogue.runs("validation", tmp_path)))
     assert steps["error"].tolist() == [pytest.approx(10)]
 
 
 def test_errors_by_strategy_are_closed_forms(tmp_path):
     for i, error in enumerate((0.01, -0.02, 0.03, 0.5)):
         write(tmp_path, str(i), summary(error, variant=f"p={i}"))
-    (row,) = tables.errors(tables.steps(tables.latest(read("validation", tmp_path))), []).to_dict("records")
+    (row,) = tables.errors(tables.steps(tables.latest(catalogue.runs("validation", tmp_path))), []).to_dict("records")
     assert row["median"] == pytest.approx(2.5) and row["worst"] == pytest.approx(50)
     assert row["mean"] == pytest.approx(13) and row["met"] == "no" and row["spread"] == pytest.approx(30)
 
@@ -214,7 +216,7 @@ def test_errors_of_ratios_are_those_of_steps_of_one_run(tmp_path):
     write(tmp_path, "both", first)
     write(tmp_path, "alone", summary(-0.5, variant="p=3") | {"workers": 3, "factors": {"workers": 3}})
     write(tmp_path, "slow", first | {"experiment": "slowed", "factors": {"workers": 2, "slowed": 4}})
-    steps = tables.steps(tables.latest(read("validation", tmp_path)))
+    steps = tables.steps(tables.latest(catalogue.runs("validation", tmp_path)))
     for row in tables.ratios(steps).to_dict("records"):
         assert row["p95"] == pytest.approx(10) and row["met"] == "no" and row["ratios"] == 1
     (found,) = tables.slowed(steps).to_dict("records")
@@ -230,18 +232,10 @@ LINKS = {"alpha_s": 1e-4, "beta_s_per_byte": 8e-9, "slow_down": 40, "shrink": 8}
 
 def control(
     method: str, kind: str, ms: float, experiment: str = "control-null", links: dict = LINKS, **factors
-) -> dict:
-    return {
-        "experiment": experiment,
-        "variant": ", ".join([method, *factors.values()]),
-        "factors": {"method": method, **factors},
-        "testbed": f"{kind}/made-up",
-        "testbed_model": links | {"name": f"{kind}/made-up", "kind": kind},
-        "kind": kind,
-        "workers": 4,
-        "seed": 0,
-        "step": {"median_s": ms / 1e3},
-    }
+) -> Found:
+    changes = {"factors": {"method": method, **factors}, "step": {"median_s": ms / 1e3}}
+    replaced = {"experiment": experiment, "variant": ", ".join([method, *factors.values()]), "testbed_model": links}
+    return found_of(make(kind=kind, **changes) | replaced | {"testbed": f"{kind}/made-up"})
 
 
 def test_an_emulated_step_is_paired_with_a_simulated_one_of_the_same_links():

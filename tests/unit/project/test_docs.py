@@ -24,7 +24,9 @@ from repro.launch.slurm import site
 from repro.strategies import load_strategy
 from repro.strategies.base import Strategy
 from repro.testing import small
+from tests.reports.data.summaries import make
 from tests.support import foreign_package
+from tests.support.records import found_of
 
 PROJECT = Path(__file__).resolve().parents[3]
 EXAMPLE = PROJECT / "examples" / "powersgd"
@@ -190,9 +192,9 @@ def test_the_page_for_authors_names_every_public_member_and_no_other():
 
 def test_a_workloads_line_says_what_records_do_and_no_more():
     def run(seed, score, standin=False, gpu=None, **more):
-        names = {"paper": "p", "experiment": "e", "variant": "D-Sync", "testbed": "here", "kind": "measured"}
-        result = {"metric": "top1", "final": {"top1": score}, "dataset": {"name": "mnist", "standin": standin}}
-        return names | result | {"scale": "full", "seed": seed, "hardware": {"gpu": gpu}} | more
+        names = {"paper": "p", "variant": "D-Sync", "seed": seed, "hardware": {"gpu": gpu}}
+        result = {"final": {"top1": score}, "dataset": {"name": "mnist", "standin": standin}}
+        return found_of(make(**names | result | more) | {"experiment": "e"})
 
     real, made_up = [run(0, 0.97), run(1, 0.98)], run(0, 0.99, standin=True, gpu="H200")
     assert workloads.best_runs([made_up, *real], "D-Sync") == real, "real data come before a GPU"
@@ -206,17 +208,17 @@ def test_a_workloads_line_says_what_records_do_and_no_more():
     assert workloads.best_trained([run(0, None), made_up, *real], "D-Sync", 0.98).startswith("no: 0.9750")
     stood_in = workloads.best_trained([made_up, run(0, None)], "D-Sync", 0.98)
     assert stood_in.startswith("not judged") and "p/e" in stood_in and "stand-in" in stood_in
-    targets = {}, None, {"0.97": None}, {"0.97": None, "0.98": None}
-    assert [workloads.aims_at({"targets": own}, 0.98) for own in targets] == [False, False, False, True]
+    for targets, aims in (({}, False), ({"0.97": None}, False), ({"0.97": None, "0.98": None}, True)):
+        assert workloads.aims_at(found_of(make() | {"targets": targets}), 0.98) == aims
 
 
 def test_steps_on_a_gpu_count_apart_from_trainings():
     def run(gpu, iterations, kind="measured"):
-        return {"hardware": {"gpu": gpu}, "iterations": iterations, "kind": kind}
+        return found_of(make(kind=kind, hardware={"gpu": gpu}, iterations=iterations))
 
     every = [run("H100", 100), run("H100", 7), run("H200", 3), run(None, 999), run("H100", 999, kind="simulated")]
     assert workloads.format_steps(every) == "H100: 100 steps, H200: 3 steps"
-    assert workloads.format_steps([run(None, 999), {"hardware": {"gpu": "H100"}, "kind": "measured"}]) == "never run"
+    assert workloads.format_steps([run(None, 999)]) == "never run"
 
 
 def test_gpu_hours_follow_the_work():

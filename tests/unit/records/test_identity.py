@@ -221,7 +221,7 @@ def test_an_older_record_is_of_the_same_configuration():
     newer["testbed"] = older["testbed"]
     runs = table(run(**newer), run(**older, numerics={}))
     assert runs["configuration"].nunique() == runs["variant"].nunique() == 1
-    assert len({*same_work([run(**newer).summary, run(**older, numerics={}).summary])}) == 1
+    assert len({*same_work([run(**newer), run(**older, numerics={})])}) == 1
     other = table(run(**newer), run(**older | {"strategy": {"name": "pipe_sgd", "K": 3}}))
     assert other["configuration"].nunique() == 2
 
@@ -258,7 +258,6 @@ paths.CONFIGS = configs
 from repro.answers.mlflow.format import parameters, run_name, tags
 from repro.answers.mlflow.source import of_record
 from repro.answers.pages import provenance
-from repro.answers.tables.loading import shown
 from repro.answers.tables.results import arrange
 from repro.experiment.expand import expand_runs
 from repro.experiment.key import keyed_values
@@ -274,9 +273,9 @@ runs = [catalogue.Found(catalogue.WORKSPACE, finished(run)) for run in (before, 
 after = after.config
 table = build_table("runs", runs)
 assert list(table["dummy"]) == [7, 8] and table["configuration"].nunique() == 2
-assert table["variant"][1] == table["variant"][0] + ", dummy=8" == shown(runs[1])["variant"]
+assert table["variant"][1] == table["variant"][0] + ", dummy=8" == runs[1].label
 assert parameters(after.plain())["dummy"] == "8"
-row = provenance.others([arrange("pipesgd", [shown(runs[1])]).runs])
+row = provenance.others([arrange("pipesgd", [runs[1]]).runs])
 assert "dummy=8" in row["variant"][0]
 assert "dummy=8" in run_name(runs[1].identity) and "dummy=8" in tags(of_record(runs[1].record, Path()))["group"]
 """

@@ -38,7 +38,7 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
 
 def run_table(runs: list[Found]) -> pd.DataFrame:
     """A row a run: times in milliseconds; `over`: the speed-up over D-Sync on the same testbed and scale."""
-    table = make_frame([run_row(run.record) for run in runs])
+    table = make_frame([run_row(run) for run in runs])
     if not runs:
         return table
     table["step_ms"], table["exposed_ms"] = 1e3 * table["step_s"], 1e3 * table["exposed_s"]

@@ -73,7 +73,7 @@ def missed(probes: list[Found]) -> list[Markdown]:
 
 def training(runs: list[Found]) -> pd.DataFrame:
     """A row a training run, in milliseconds and megabytes."""
-    table = make_frame([run_row(run.record) | _named(run) for run in runs])
+    table = make_frame([run_row(run) | _named(run) for run in runs])
     if runs:
         table["step_ms"] = 1e3 * table["step_s"]
     return table

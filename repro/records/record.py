@@ -314,10 +314,3 @@ class Found(HasRecord):
         if identity:
             entries["identity"] = self.identity.model_copy(update=identity)
         return replace(self, record=self.record.model_copy(update=entries))
-
-    @cached_property
-    def summary(self) -> dict[str, Any]:
-        """The record as one mapping (`repro.records.flat`)."""
-        from repro.records.flat import flat
-
-        return flat(self.record)

@@ -31,7 +31,7 @@ from repro.core.atomic import write_atomically
 from repro.core.errors import InputError
 from repro.core.paths import reference_root
 from repro.records import sweep, variants
-from repro.records.record import SCHEMA, Record
+from repro.records.record import SCHEMA, Found, Record
 from repro.records.run_columns import run_row
 from repro.records.sweep import Sweep
 from repro.records.tables import TABLES, list_entries, make_frame
@@ -89,7 +89,7 @@ def write(paper: str, runs: Sequence[Record], root: Path | None = None, swept: S
     settle(folder)
     # via JSON, so that entries have a fixed order
     ordered = [Record.of(json.loads(_text(run.plain()))) for run in sorted(runs, key=lambda run: run.name)]
-    tables = {"runs": make_frame([*map(run_row, ordered)])}
+    tables = {"runs": make_frame([run_row(Found(variants.REFERENCE, run)) for run in ordered])}
     tables["runs"]["variant"] = [label.variant for label in variants.labels(ordered)]
     tables["runs"]["record"] = [_text(_without_lists(run.plain())) for run in ordered]
     for name in TABLES[1:]:

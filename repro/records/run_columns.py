@@ -13,11 +13,10 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from repro.core.wilson import wilson_bound
-from repro.records import variants
 from repro.records.configured import Configured
-from repro.records.record import ProbeResult, Record, TrainResult
+from repro.records.record import Found, TrainResult
 
-Source = str | Callable[[Record], Any]  # a path in the record, or a function of it
+Source = str | Callable[[Found], Any]  # a path in the run's record, or a function of the run
 SCALAR = (str, float, int, type(None))  # types of a column's values
 OF_TRAINING = ("epochs", "eval_every", "metric", "accumulate")  # configured values that a probe does not use
 SHARES = ("top1", "top5")  # metrics that are a share of the test set
@@ -39,82 +38,69 @@ class Group(Column):
 # --- sources that are no path
 
 
-def _trained(record: Record) -> TrainResult | None:
-    return record.result if isinstance(record.result, TrainResult) else None
+def _trained(run: Found) -> TrainResult | None:
+    return run.training if run.identity.trains else None
 
 
-def _configured(record: Record) -> dict[str, Any]:
-    identity = record.identity
-    values = {name: getattr(identity, name) for name in Configured.model_fields if name != "variant"}
+def _configured(run: Found) -> dict[str, Any]:
+    values = {name: getattr(run.identity, name) for name in Configured.model_fields if name != "variant"}
     values = {name: value for name, value in values.items() if isinstance(value, SCALAR)}
-    return values if identity.trains else values | dict.fromkeys(OF_TRAINING)
+    return values if run.identity.trains else values | dict.fromkeys(OF_TRAINING)
 
 
-def _model(record: Record) -> Mapping[str, Any]:
-    if isinstance(record.result, ProbeResult):
-        return record.result.model
-    named = record.identity.model
-    return {"name": named.name if named else None, "parameters": record.result.parameters}
+def _model_size(scale: float) -> Callable[[Found], float | None]:
+    return lambda run: scale * run.parameters if run.parameters else None
 
 
-def _model_size(scale: float) -> Callable[[Record], float | None]:
-    def size(record: Record) -> float | None:
-        parameters = _model(record).get("parameters")
-        return scale * parameters if parameters else None
-
-    return size
-
-
-def _iteration_s(record: Record) -> float | None:
-    result = _trained(record)
+def _iteration_s(run: Found) -> float | None:
+    result = _trained(run)
     train_s = result.final.get("train_s") if result else None
     return train_s / result.iterations if result and result.iterations and train_s is not None else None
 
 
-def _rate(amount: Callable[[Record], float]) -> Callable[[Record], float | None]:
-    def rate(record: Record) -> float | None:
-        iteration_s = _iteration_s(record)
-        return amount(record) / iteration_s if iteration_s else None
+def _rate(amount: Callable[[Found], float]) -> Callable[[Found], float | None]:
+    def rate(run: Found) -> float | None:
+        iteration_s = _iteration_s(run)
+        return amount(run) / iteration_s if iteration_s else None
 
     return rate
 
 
-def _final(record: Record) -> float | None:
-    result = _trained(record)
-    return result.final.get(record.identity.metric) if result else None
+def _final(run: Found) -> float | None:
+    result = _trained(run)
+    return result.final.get(run.identity.metric) if result else None
 
 
-def _final_end(sign: float) -> Callable[[Record], float | None]:
-    def end(record: Record) -> float | None:
-        result, final = _trained(record), _final(record)
-        examples = (result.dataset.model_extra or {}).get("test") if result else None
-        if not examples or final is None or record.identity.metric not in SHARES:
+def _final_end(sign: float) -> Callable[[Found], float | None]:
+    def end(run: Found) -> float | None:
+        final, examples = _final(run), run.dataset.more.get("test") if run.dataset else None
+        if not examples or final is None or run.identity.metric not in SHARES:
             return None
         return wilson_bound(final, examples, sign)
 
     return end
 
 
-def _peak_mb(record: Record) -> float | None:
-    memory = result.memory if (result := _trained(record)) else None
+def _peak_mb(run: Found) -> float | None:
+    memory = result.memory if (result := _trained(run)) else None
     return 1e-6 * max(memory.peak_bytes) if memory else None
 
 
-def _stalled(record: Record) -> float | None:
-    if (result := _trained(record)) is None or not result.step.mean_s:
+def _stalled(run: Found) -> float | None:
+    if (result := _trained(run)) is None or not result.step.mean_s:
         return None
     return (result.phases["communicate"] + result.phases["wait"]) / result.step.mean_s
 
 
-def _sample_bytes(record: Record) -> float | None:
-    if (result := _trained(record)) is None or result.bytes_sent is None:
+def _sample_bytes(run: Found) -> float | None:
+    if (result := _trained(run)) is None or result.bytes_sent is None:
         return None
-    return result.bytes_sent * (record.ranks or record.identity.workers) / record.identity.batch
+    return result.bytes_sent * (run.record.ranks or run.identity.workers) / run.identity.batch
 
 
-def _targets(record: Record) -> dict[str, float]:
-    result, columns = _trained(record), {}
-    computed = _final(record) is not None  # runs of which only time is modelled have no accuracy
+def _targets(run: Found) -> dict[str, float]:
+    result, columns = _trained(run), {}
+    computed = _final(run) is not None  # runs of which only time is modelled have no accuracy
     for target, at in result.targets.items() if result else ():
         never = math.inf if computed else math.nan
         columns[f"{target}_s"] = at.train_s if at else never
@@ -122,16 +108,16 @@ def _targets(record: Record) -> dict[str, float]:
     return columns
 
 
-def _losses(record: Record) -> dict[str, float]:
-    curve = result.curve if (result := _trained(record)) else ()
+def _losses(run: Found) -> dict[str, float]:
+    curve = result.curve if (result := _trained(run)) else ()
     losses = [loss for point in curve if (loss := point.get("loss")) is not None]
     fallen = losses[0] - losses[-1] if losses else 0
     return {"last": losses[-1], "fallen": fallen if fallen > 0 else math.nan} if losses else {}
 
 
-def _means_over_ranks(record: Record) -> dict[str, float]:
+def _means_over_ranks(run: Found) -> dict[str, float]:
     values: dict[str, list[float]] = {}
-    for rank in result.per_rank if (result := _trained(record)) else ():
+    for rank in result.per_rank if (result := _trained(run)) else ():
         for name, value in scalar_entries(rank):
             if isinstance(value, int | float):
                 values.setdefault(name, []).append(value)
@@ -141,14 +127,15 @@ def _means_over_ranks(record: Record) -> dict[str, float]:
 # --- the columns
 
 COLUMNS = (
+    Column("origin", lambda run: run.origin, "workspace (yours) or reference (committed)"),
     Column("run", "name", "<experiment>/<run>, by which the other tables refer to a run"),
-    Column("variant", lambda record: variants.label(record.identity), "label (`repro.records.variants`)"),
+    Column("variant", lambda run: run.label, "label (`repro.records.variants`)"),
     Column("variant_name", "identity.variant", "name in the experiment, which runs with other options may share"),
     Group("", _configured, "configured values (`repro.records.configured`)"),
     Column("key", "key", "the run's key"),
     Column("kind", "kind", "kind of number: measured, emulated, simulated"),
     Column("strategy", "identity.strategy.name", ""),
-    Column("model", lambda record: _model(record).get("name"), ""),
+    Column("model", lambda run: run.model_name, ""),
     Column("dataset", "result.dataset.name", ""),
     Column("standin", "result.dataset.standin", "whether the data set was a stand-in"),
     Column("imbalance", "identity.imbalance.name", ""),
@@ -167,8 +154,8 @@ COLUMNS = (
     Column("step_s", "result.step.mean_s", "s an iteration"),
     Column("train_s", "result.final.train_s", "s of training"),
     Column("iteration_s", _iteration_s, "train_s / iterations"),
-    Column("iterations_per_s", _rate(lambda record: 1), "of all ranks together"),
-    Column("samples_per_s", _rate(lambda record: record.identity.batch), "of all ranks together"),
+    Column("iterations_per_s", _rate(lambda run: 1), "of all ranks together"),
+    Column("samples_per_s", _rate(lambda run: run.identity.batch), "of all ranks together"),
     Column("final", _final, "the metric at the end"),
     Column("final_low", _final_end(-1), "final minus its standard error as a share of the test set (Wilson)"),
     Column("final_high", _final_end(1), "final plus that"),
@@ -179,7 +166,7 @@ COLUMNS = (
     Column("stalled", _stalled, "share of a step in which a rank waits for communication or other ranks"),
     Column("bytes_sent", "result.bytes_sent", "bytes per rank and iteration"),
     Column("sample_bytes", _sample_bytes, "bytes that all ranks send per sample"),
-    Column("parameters", lambda record: _model(record).get("parameters"), "of the model"),
+    Column("parameters", lambda run: run.parameters, "of the model"),
     Column("parameters_m", _model_size(1e-6), "millions of parameters"),
     Column("model_mb", _model_size(4e-6), "10^6 bytes, at 4 bytes per parameter"),
     Column("peak_mb", _peak_mb, "largest memory of a rank, 10^6 bytes"),
@@ -212,11 +199,11 @@ RECORDED = (
 )  # a run may lack these
 
 
-def run_row(record: Record) -> dict[str, Any]:
+def run_row(run: Found) -> dict[str, Any]:
     """A run's row of the table `runs`: a value for each column, and one for each entry of the groups."""
     row: dict[str, Any] = {}
     for column in COLUMNS:
-        value = _value(record, column.source)
+        value = _value(run, column.source)
         if isinstance(column, Group):
             row.update(scalar_entries(dict(value or {}), column.name))
         else:
@@ -233,10 +220,10 @@ def scalar_entries(entries: Mapping[str, Any], above: str = "") -> Iterator[tupl
             yield f"{above}{name}", value
 
 
-def _value(record: Record, source: Source) -> Any:
+def _value(run: Found, source: Source) -> Any:
     if callable(source):
-        return source(record)
-    value: Any = record
+        return source(run)
+    value: Any = run.record
     for name in source.split("."):
         value = value.get(name) if isinstance(value, dict) else getattr(value, name, None)
     return value

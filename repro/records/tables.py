@@ -32,7 +32,7 @@ def build_table(name: str, runs: Sequence[Found]) -> pd.DataFrame:
     rows: list[Mapping[str, Any]] = []
     for run, label in zip(runs, labels, strict=True):
         if name == "runs":
-            rows.append({"origin": run.origin, "paper": run.identity.paper} | run_row(run.record) | label._asdict())
+            rows.append(run_row(run) | label._asdict())
             continue
         identity = run.identity
         own = (run.origin, identity.paper, run.record.name, identity.experiment, label.variant, identity.seed)

@@ -14,8 +14,9 @@ from repro.core.fields import Entries, Model, Number, Text, check_fields
 from repro.core.not_none import not_none
 from repro.experiment.files import own_file
 from repro.records.filters import select_rows
-from repro.records.record import Record
+from repro.records.record import Found, Record
 from repro.records.run_columns import run_row, scalar_entries
+from repro.records.variants import WORKSPACE
 
 
 class Goal(Model):
@@ -62,7 +63,7 @@ def goal_rows(goal: Goal, runs: Sequence[Record]) -> pd.DataFrame:
     an entry's own of the same name takes the place."""
     rows: list[dict[str, Any]] = []
     for record in runs:
-        run = run_row(record)
+        run = run_row(Found(WORKSPACE, record))
         entries = [{}] if goal.rows is None else record.result.found[goal.rows]
         rows += [run | dict(scalar_entries(entry)) for entry in entries]
     return pd.DataFrame(rows)

@@ -1,4 +1,4 @@
-"""Builders of records for tests, from the entries of a flat summary (`repro.records.flat`)."""
+"""Builders of records for tests, from a summary: the entries of identity and result side by side."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from pydantic import BaseModel
 from repro.core.registry import TRAIN
 from repro.experiment.run import Run
 from repro.records import kinds, store
-from repro.records.flat import flat
 from repro.records.identity import Identity
 from repro.records.record import SCHEMA, Found, ProbeResult, Record, TrainResult
 from repro.records.variants import WORKSPACE
@@ -57,14 +56,32 @@ def write_summary(folder: Path, summary: Mapping[str, Any], config: Mapping[str,
     store.write(folder, record_of(summary, config))
 
 
+def summary_of(record: Record) -> dict[str, Any]:
+    """The record's entries side by side, for assertions: plugins are names, the strategy's options beside them."""
+    plain = record.plain()
+    identity, result = plain.pop("identity"), plain.pop("result")
+    if not record.trained:
+        result["result"] = result.pop("found")
+    else:
+        result["model"] = {"parameters": result.pop("parameters")} | (identity["model"] or {})
+    testbed, strategy = record.identity.testbed, record.identity.strategy
+    names = {
+        "strategy": strategy.name,
+        "options": strategy.options,
+        "testbed": testbed.name,
+        "launcher": testbed.launcher,
+    }
+    return identity | plain | names | result
+
+
 def read_summary(folder: Path) -> dict[str, Any] | None:
     record = store.read(folder)
-    return record and flat(record)
+    return record and summary_of(record)
 
 
 def summaries(text: str) -> list[dict[str, Any]]:
     """The summaries in the output of `repro run --json`."""
-    return [flat(Record.of(each)) for each in json.loads(text)]
+    return [summary_of(Record.of(each)) for each in json.loads(text)]
 
 
 def finished(run: Run, **changes: Any) -> Record:

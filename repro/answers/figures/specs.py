@@ -109,6 +109,6 @@ def table(shown: Shown, results: Results, made: Made) -> pd.DataFrame:
             about = {"run": run.record.name, "variant": run.label, "workers": identity.workers}
             about |= {"testbed": identity.testbed.name, "model": run.model_name, "seed": identity.seed}
             about |= {"breakdown": identity.breakdown, "experiment": experiment, "kind": kind}
-            entries = [run_row(run.record)] if shown.table == "runs" else list_entries(shown.table, run.record)
+            entries = [run_row(run)] if shown.table == "runs" else list_entries(shown.table, run.record)
             rows += [about | entry for entry in entries]
     return make_frame(rows)

@@ -144,5 +144,5 @@ def _validated(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def row_of(run: Found) -> dict[str, Any]:
     """A run's row of the table `runs`, with its origin. The variant of a probe's run is its program."""
-    row = run_row(run.record) | {"origin": run.origin}
+    row = run_row(run)
     return row if run.identity.trains else row | {"variant": run.identity.program}

@@ -24,7 +24,8 @@ from repro.core.errors import InputError
 from repro.core.paths import PROJECT, reference_root
 from repro.experiment import limits
 from repro.experiment.config import compose
-from repro.records import catalogue, reference, tidy
+from repro.records import catalogue, reference
+from repro.records.tables import TABLES
 from tests.reports.data.summaries import make
 from tests.support import pipedream_vgg16
 from tests.support.records import write_summary
@@ -281,7 +282,7 @@ def test_verify_tells_of_a_publish_that_was_cut_off_and_completes_it(places, cap
     assert output_of(capsys, "verify", "--write")[0] == 0
     assert output_of(capsys, "verify")[0] == 0
     tables = {path.name for path in (places / "reference" / "pipesgd").glob("*.parquet*")}
-    assert tables == {f"{name}.parquet" for name in tidy.TABLES}
+    assert tables == {f"{name}.parquet" for name in TABLES}
 
 
 def test_verify_writes_pages_and_verdicts_without_runs_of_ones_own(places, capsys, monkeypatch):

@@ -21,8 +21,11 @@ from repro.launch.supervise import KINDS
 from repro.rank import evaluator, memory, programs, session
 from repro.rank.divergence import NonFinite, divergence_error, first_loss, first_tensor, named_tensors
 from repro.rank.summary import peak_bytes_by_rank
-from repro.records import store, tidy
+from repro.records import store
 from repro.records.events import read_events
+from repro.records.record import Found
+from repro.records.run_columns import run_row
+from repro.records.variants import WORKSPACE
 from repro.testing import real, small
 from repro.training.model_shard import ModelShard
 from repro.training.worker import Worker
@@ -212,9 +215,9 @@ def test_each_ranks_peak_is_recorded_and_a_column(tmp_path):
     found = summary(run_cli(tmp_path, "strategy=dsync", "testbed=here"))
     assert found["memory"]["of"] == "process" and len(found["memory"]["peak_bytes"]) == found["ranks"]
     assert all(peak > 10**7 for peak in found["memory"]["peak_bytes"]), "PyTorch alone is more than 10 MB"
-    row = tidy.run(found)
-    assert row["peak_mb"] == 1e-6 * max(found["memory"]["peak_bytes"])
     (folder,) = store.run_folders(tmp_path)
+    row = run_row(Found(WORKSPACE, store.read(folder)))
+    assert row["peak_mb"] == 1e-6 * max(found["memory"]["peak_bytes"])
     assert final_metrics(store.read(folder))["memory/peak_mb"] == row["peak_mb"]
     done = repro(tmp_path, "results", "pipesgd")
     assert "peak_mb" in done.stdout and "process" in done.stdout

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from repro.core.errors import InputError
-from repro.records import catalogue, reference, tidy
+from repro.records import catalogue, reference
 from repro.records.tables import TABLES, build_table
 from tests.reports.data.probes import probe
 from tests.reports.data.summaries import make
@@ -20,7 +20,7 @@ from tests.support.records import record_of, write_summary
 
 
 def published(runs):
-    return [record_of(run) for run in sorted(runs, key=tidy.name)]
+    return sorted(map(record_of, runs), key=lambda record: record.name)
 
 
 @pytest.fixture
@@ -157,7 +157,7 @@ def test_a_run_of_the_workspace_takes_the_place_of_the_same_in_the_reference(tmp
         write_summary(folder, make("D-Sync", seed=seed, batch=7, run=name))
 
     def found(root=None):
-        return [(run.summary["seed"], run.summary["batch"], run.origin) for run in catalogue.runs("pipesgd", root)]
+        return [(run.identity.seed, run.identity.batch, run.origin) for run in catalogue.runs("pipesgd", root)]
 
     mine = [(1, 7, "workspace"), (2, 7, "workspace")]
     assert found() == [(0, 100, "reference"), *mine]

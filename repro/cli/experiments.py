@@ -246,7 +246,7 @@ def ending_table(trained: Sequence[Record], named: Mapping[str, str]) -> str:
     mine, theirs = (runs[runs["origin"] == origin] for origin in (catalogue.WORKSPACE, catalogue.REFERENCE))
     mine_named = zip(mine["paper"], mine["experiment"], mine["model"], mine["dataset"], strict=True)
     printed = {place: quoted_numbers(named[each.run]) for place, each in zip(mine_named, trained, strict=True)}
-    return comparison.of(comparison.ending(mine, theirs, printed))
+    return comparison.format_tables(comparison.tabulate_ending(mine, theirs, printed))
 
 
 def show_where(ran: str, report: bool, mirrored: Sequence[Record]) -> None:

@@ -142,13 +142,13 @@ def read(path: Path) -> Archive:
         folder, _, file = name.rpartition("/")
         folders.setdefault(folder, {})[file] = members[name]
     content = Archive([], [])
-    for folder, own in folders.items():
-        if own.keys() == {SUMMARY}:
-            content.finished.append(_finished(path, folder, own[SUMMARY]))
-        elif own.keys() == {*UNFINISHED}:
-            content.unfinished.append(_unfinished(path, folder, own))
+    for folder, contents in folders.items():
+        if contents.keys() == {SUMMARY}:
+            content.finished.append(_finished(path, folder, contents[SUMMARY]))
+        elif contents.keys() == {*UNFINISHED}:
+            content.unfinished.append(_unfinished(path, folder, contents))
         else:
-            other = next((name for name in own if name not in (SUMMARY, *UNFINISHED)), next(iter(own)))
+            other = next((name for name in contents if name not in (SUMMARY, *UNFINISHED)), next(iter(contents)))
             raise InputError(f"{path}: {folder}/{other}: a run has {SUMMARY} alone, or {', '.join(UNFINISHED)}")
     return content
 

@@ -27,8 +27,8 @@ def papers(paper: str | None = None) -> list[str]:
 def unfinished_runs(paper: str | None = None) -> list[tuple[str, Unfinished]]:
     """The unfinished runs of a paper, or of all, each with its origin: WORKSPACE, or KEPT in `results/unfinished`."""
     began = run_folders(results_root(), paper or "*", having=[unfinished.FILE])
-    own = [(WORKSPACE, run) for folder in began if (run := unfinished.read(folder))]
-    return own + [(KEPT, run) for run in kept.runs(paper or "*")]
+    mine = [(WORKSPACE, run) for folder in began if (run := unfinished.read(folder))]
+    return mine + [(KEPT, run) for run in kept.runs(paper or "*")]
 
 
 def runs(paper: str, root: Path | None = None) -> list[Found]:

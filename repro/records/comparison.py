@@ -24,12 +24,12 @@ CLUSTER = "srun"  # the launcher whose ranks are on several machines
 Numbers = Mapping[str, Mapping[str, float]]  # column -> variant -> the paper's number
 
 
-def ending(
-    own: pd.DataFrame, reference: pd.DataFrame, papers: Mapping[tuple[Any, ...], Numbers] | None = None
+def tabulate_ending(
+    mine: pd.DataFrame, reference: pd.DataFrame, papers: Mapping[tuple[Any, ...], Numbers] | None = None
 ) -> list[tuple[str, pd.DataFrame]]:
     """A title and a table for each place: a row a variant and configuration, medians over seeds.
 
-    own, reference: tables `runs` of `repro.records.catalogue`, built together. `ms`: of an iteration; `range`: of its
+    mine, reference: tables `runs` of `repro.records.tables`, built together. `ms`: of an iteration; `range`: of its
     seeds; `over`: the first row's time of a sample over this row's; `busy`: what others took of the machine meanwhile;
     `ms, reference`: the iteration of the committed runs of the same place, variant and configuration. papers: (paper,
     experiment, model, data set) -> the paper's columns `final`, `ms` and `over VARIANT`, each shown beside ours where
@@ -37,8 +37,8 @@ def ending(
     """
     tables = []
     known = _medians(reference, PLACE_COLUMNS).droplevel("variant")["ms"].to_dict() if len(reference) else {}
-    for place, of in _medians(own, PLACE_COLUMNS).groupby(PLACE_COLUMNS, sort=False):
-        rows = of.reset_index([*PLACE_COLUMNS, "configuration", "variant_name"]).rename_axis(None)
+    for place, group in _medians(mine, PLACE_COLUMNS).groupby(PLACE_COLUMNS, sort=False):
+        rows = group.reset_index([*PLACE_COLUMNS, "configuration", "variant_name"]).rename_axis(None)
         paper, experiment, model, dataset, testbed, kind, scale = place
         printed = (papers or {}).get((paper, experiment, model, dataset), {})
         table = rows[["seeds", "ms"]].copy()
@@ -93,7 +93,7 @@ def compare(runs: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
     both = pd.merge(side(first), side(second), on=place, suffixes=(" A", " B"))
     both = both[both["variant_name A"] != both["variant_name B"]]
     both = both[_partners(both, place)]
-    columns = [*place, *(f"{column} {of}" for column in ("variant", "ms", "range") for of in "AB")]
+    columns = [*place, *(f"{column} {side}" for column in ("variant", "ms", "range") for side in "AB")]
     shown = both[[*columns, "final A", "final B"]]
     shown.insert(len(columns), "A / B", shown["ms A"] / shown["ms B"])
     shared = zip(both["shared A"], both["shared B"], strict=True)
@@ -108,9 +108,9 @@ def compare(runs: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
 def _partners(both: pd.DataFrame, place: list[str]) -> pd.Series:
     """Whether a pair differs only in its strategy, or neither side has such a partner in its place."""
     fits = both["besides A"] == both["besides B"]
-    sides = [both.set_index([*place, f"configuration {of}", f"variant_name {of}"]).index for of in "AB"]
-    one, other = (side.isin(side[fits.to_numpy()]) for side in sides)
-    return fits | ~(one | other)
+    sides = [both.set_index([*place, f"configuration {name}", f"variant_name {name}"]).index for name in "AB"]
+    first, second = (side.isin(side[fits.to_numpy()]) for side in sides)
+    return fits | ~(first | second)
 
 
 def _targets(runs: pd.DataFrame) -> list[str]:
@@ -166,7 +166,7 @@ def _shared(kind: str, launcher: str, ranks: Any, cores: Any) -> str | float:
     return f"{ranks} ranks share {cores} core{'' if cores == 1 else 's'}"
 
 
-def of(rows: Sequence[tuple[str, pd.DataFrame]]) -> str:
+def format_tables(rows: Sequence[tuple[str, pd.DataFrame]]) -> str:
     """The tables as text, under their titles and notes."""
     titles = ["; ".join([title, *table.attrs.get(NOTES, ())]) for title, table in rows]
     tables = (printed.text(table) for _, table in rows)

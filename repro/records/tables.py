@@ -35,8 +35,8 @@ def build_table(name: str, runs: Sequence[Found]) -> pd.DataFrame:
             rows.append(run_row(run) | label._asdict())
             continue
         identity = run.identity
-        own = (run.origin, identity.paper, run.record.name, identity.experiment, label.variant, identity.seed)
-        rows += [dict(zip(OF_RUN, own, strict=True)) | entry for entry in list_entries(name, run.record)]
+        values = (run.origin, identity.paper, run.record.name, identity.experiment, label.variant, identity.seed)
+        rows += [dict(zip(OF_RUN, values, strict=True)) | entry for entry in list_entries(name, run.record)]
     return make_frame(rows, ("run",) if name == "runs" else OF_RUN)
 
 

@@ -111,16 +111,16 @@ def read(folder: Path) -> Unfinished | None:
 
 def row(run: Unfinished) -> dict[str, Any]:
     """A run as a row of a table: what it is, and how far it came."""
-    own, last = run.identity, run.curve[-1] if run.curve else {}
+    identity, last = run.identity, run.curve[-1] if run.curve else {}
     made: dict[str, Any] = {
         "run": run.name,
-        "experiment": own.experiment,
-        "variant": variants.label(own),
-        "testbed": own.testbed.name,
+        "experiment": identity.experiment,
+        "variant": variants.label(identity),
+        "testbed": identity.testbed.name,
     }
-    made |= {"kind": run.kind, "workers": own.workers, "seed": own.seed, "scale": own.scale}
+    made |= {"kind": run.kind, "workers": identity.workers, "seed": identity.seed, "scale": identity.scale}
     made |= {"iteration": run.iteration, "iterations": run.iterations, "epoch": last.get("epoch")}
-    made |= {"metric": own.metric, "so_far": last.get(own.metric)}
+    made |= {"metric": identity.metric, "so_far": last.get(identity.metric)}
     return made | {"hardware": str(run.hardware.get("class")), "resume_key": run.resume_key}
 
 

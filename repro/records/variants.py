@@ -1,8 +1,11 @@
-"""Which runs are alike, which of them is the newest, and what a run's label is.
+"""Which runs are alike, which of them is the newest, and what a run's label is: decided here alone.
 
 Runs are `alike` if their configurations are equal, but for the seed; only such runs may be averaged. A `place` may hold
 several that are not, of which the `newest` counts. A figure shows only runs of `comparable` conditions. A `label` says
 how a run differs from its experiment's own variant.
+
+Other modules choose among runs by what they ask here, and decide something else: which group of comparable runs a page
+shows (`repro.answers.tables.selection`), whose duration says how long a run takes (`repro.launch.forecast`).
 """
 
 from __future__ import annotations
@@ -59,9 +62,9 @@ LONGEST = 40  # characters of a value that a label shows in full
 # --- which runs are alike
 
 
-def alike(one: Identity, other: Identity) -> bool:
+def alike(run: Identity, other: Identity) -> bool:
     """Whether two runs have the same configuration; their seeds may differ."""
-    first, second = completed([one.values, other.values])
+    first, second = completed([run.values, other.values])
     return digest(first) == digest(second)
 
 
@@ -82,8 +85,8 @@ def differing(runs: Sequence[Values]) -> list[str]:
 def changed(original: Values, run: Values, overridden: Sequence[str]) -> list[str]:
     """The paths at which a run differs from its experiment's own values. overridden: the paths that the user set."""
     original, run = completed([original, run])
-    own = [path for path in overridden if path in run and _key(path, original.get(path)) != _key(path, run[path])]
-    return [*dict.fromkeys([*(path for path in differing([original, run]) if path in run), *own])]
+    set_anew = [path for path in overridden if path in run and _key(path, original.get(path)) != _key(path, run[path])]
+    return [*dict.fromkeys([*(path for path in differing([original, run]) if path in run), *set_anew])]
 
 
 def comparable(runs: Sequence[Found], varies: Sequence[str] = ()) -> list[tuple[Hashable, ...]]:
@@ -127,10 +130,10 @@ def _read(run: Found, varies: Sequence[str]) -> Iterator[Hashable]:
 
 def place(run: HasIdentity) -> tuple[Hashable, ...]:
     """Where a run stands among those of its seed: a place has one published run, however else they differ."""
-    own = run.identity
-    parts = (part and part.name for part in (own.testbed, own.model, own.dataset))
-    names = own.paper, own.experiment, own.variant, *parts, own.testbed.launcher
-    return (*names, own.workers, own.scale, own.breakdown)
+    identity = run.identity
+    parts = (part and part.name for part in (identity.testbed, identity.model, identity.dataset))
+    names = identity.paper, identity.experiment, identity.variant, *parts, identity.testbed.launcher
+    return (*names, identity.workers, identity.scale, identity.breakdown)
 
 
 def place_and_seed(run: HasIdentity) -> tuple[Hashable, ...]:

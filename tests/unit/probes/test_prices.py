@@ -146,5 +146,5 @@ def test_a_simulation_reports_arithmetic_that_costs_nothing(monkeypatch):
         records.append(simulate_draw(run.config.model_copy(update={"key": "0" * 64, "hardware": {"class": "any"}})))
     assert [record.result.free_arithmetic for record in records] == [False, False, True]
     tables = [build_table("runs", [catalogue.Found(catalogue.WORKSPACE, record)]) for record in records]
-    texts = [comparison.of(comparison.ending(table, table.iloc[:0])) for table in tables]
+    texts = [comparison.format_tables(comparison.tabulate_ending(table, table.iloc[:0])) for table in tables]
     assert ["costs nothing" in text for text in texts] == [False, False, True]

@@ -178,10 +178,10 @@ def test_the_workspace_and_its_latest_run_take_precedence():
 def test_the_table_after_a_run_shows_published_runs_of_the_same_configuration():
     runs = table(run(step_s=0.1), run(step_s=0.2, **CHANGES[1]), run(step_s=0.4, origin=REFERENCE))
     own, reference = (runs[runs["origin"] == origin] for origin in (WORKSPACE, REFERENCE))
-    ((title, ended),) = both = comparison.ending(own, reference)
+    ((title, ended),) = both = comparison.tabulate_ending(own, reference)
     assert list(ended["ms"]) == pytest.approx([100, 200])
     assert ended["ms, reference"].iloc[0] == pytest.approx(400) and pd.isna(ended["ms, reference"].iloc[1])
-    assert "H=40" in ended.index[1] and title in comparison.of(both)
+    assert "H=40" in ended.index[1] and title in comparison.format_tables(both)
 
 
 @pytest.mark.parametrize(
@@ -196,16 +196,16 @@ def test_the_table_after_a_run_shows_published_runs_of_the_same_configuration():
 )
 def test_ranks_that_share_cores_are_reported(summary, warned):
     runs = table(run(summary=summary), run(**DSYNC, step_s=1.0, summary=summary))
-    ended, compared = comparison.ending(runs, table()), comparison.compare(runs, "diloco", "dsync")
-    for text in (comparison.of(ended), printed.text(compared)):
+    ended, compared = comparison.tabulate_ending(runs, table()), comparison.compare(runs, "diloco", "dsync")
+    for text in (comparison.format_tables(ended), printed.text(compared)):
         assert ("4 ranks share 2 cores" in text) is ("share" in text) is warned
 
 
 def test_a_busy_machine_is_named_beside_the_numbers_measured_on_it():
     taken = {"cpu_taken": {"processes_s": 5.0, "hypervisor_s": 1.2, "available_s": 20.0}}
     runs = table(run(), run(seed=1, summary=taken), run(**DSYNC, step_s=1.0))
-    ended, compared = comparison.ending(runs, table()), comparison.compare(runs, "diloco", "dsync")
-    for text in (comparison.of(ended), printed.text(compared), format_runs(runs)):
+    ended, compared = comparison.tabulate_ending(runs, table()), comparison.compare(runs, "diloco", "dsync")
+    for text in (comparison.format_tables(ended), printed.text(compared), format_runs(runs)):
         assert text.count("31 % taken by others") == 1
 
 
@@ -354,7 +354,11 @@ def test_runs_of_stand_in_data_are_another_group():
 def test_a_terminal_gets_no_control_character_of_a_record():
     bad = "\x1b[31mred\x07"
     runs = table(run(variant=bad, summary={"factors": {bad: bad}}), run())
-    for text in (format_runs(runs), printed.text(runs), comparison.of(comparison.ending(runs, table()))):
+    for text in (
+        format_runs(runs),
+        printed.text(runs),
+        comparison.format_tables(comparison.tabulate_ending(runs, table())),
+    ):
         assert "red" in text and text.replace("\n", "").isprintable()
     assert "\x1b" not in printed.csv(runs) and "\x07" not in printed.csv(runs)
 

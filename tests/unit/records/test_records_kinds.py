@@ -35,14 +35,14 @@ def run(variant, step_s, origin=WORKSPACE, run="", **changes):
 def test_the_end_of_a_run_shows_each_variant_over_the_first_and_the_committed_ones():
     own = table(run("PS-Sync", 0.4), run("D-Sync", 0.1), run("D-Sync", 0.3, seed=1), run("Pipe-SGD", 0.1))
     committed = table(run("D-Sync", 0.25, REFERENCE), run("D-Sync", 9.0, REFERENCE, scale="full"))
-    ((title, found),) = comparison.ending(own, committed)
+    ((title, found),) = comparison.tabulate_ending(own, committed)
     assert title == f"pipesgd/fig4-mnist: mnist_mlp, {own['dataset'][0]}, on here (measured, quick)"
     assert list(found.index) == ["PS-Sync", "D-Sync", "Pipe-SGD"] and list(found["seeds"]) == [1, 2, 1]
     assert list(found["ms"]) == pytest.approx([400, 200, 100])
     assert list(found["over PS-Sync"]) == pytest.approx([1, 2, 4])
     assert found.loc["D-Sync", "ms, reference"] == pytest.approx(250)
     assert "s to 0.97" in found and found["final"].notna().all()
-    assert "400" in comparison.of([(title, found)]) and title in comparison.of([(title, found)])
+    assert "400" in comparison.format_tables([(title, found)]) and title in comparison.format_tables([(title, found)])
 
 
 def test_a_seed_that_never_reached_a_target_counts_as_infinite_and_one_without_accuracy_as_unknown():
@@ -51,7 +51,7 @@ def test_a_seed_that_never_reached_a_target_counts_as_infinite_and_one_without_a
     timed = table(run("D-Sync", 0.1, kind="simulated", final={"top1": None, "train_s": 1.0}, **late))
     assert sorted(runs["to_0.97_s"])[1:] == [math.inf, math.inf] and timed["to_0.97_s"].isna().all()
     both = table(run("PS-Sync", 0.1, targets={"0.97": {"train_s": 3.0}}), run("D-Sync", 0.1, **late))
-    assert "not reached" in comparison.of(comparison.ending(both, table()))
+    assert "not reached" in comparison.format_tables(comparison.tabulate_ending(both, table()))
 
 
 def test_what_the_paper_prints_stands_beside_what_there_is_of_ours():
@@ -59,26 +59,26 @@ def test_what_the_paper_prints_stands_beside_what_there_is_of_ours():
     printed = {"final": {"D-Sync": 0.98}, "over D-Sync": {"Pipe-SGD": 3.0}, "over Pipe-SGD": {"Pipe-SGD + T": 1.5}}
     data = own["dataset"][0]
     papers = {("pipesgd", "fig4-mnist", "mnist_mlp", data): printed | {"over Q": {"D-Sync": 9.0}}}
-    ((_, found),) = comparison.ending(own, table(), papers)
+    ((_, found),) = comparison.tabulate_ending(own, table(), papers)
     assert found.loc["D-Sync", "final, paper"] == 0.98 and found.loc["Pipe-SGD", "over D-Sync, paper"] == 3.0
     # by sample: a step of twice the samples in the same time is twice as fast
     assert list(found["over Pipe-SGD"]) == pytest.approx([0.25, 1, 2 * 200 / (2 * 100)])
     assert found.loc["Pipe-SGD + T", "over Pipe-SGD, paper"] == 1.5
     assert not [column for column in found if "Q" in column.split(",")[0] or column == "ms, paper"]
-    ((_, elsewhere),) = comparison.ending(own, table(), {("pipesgd", "fig4-mnist", "alexnet", data): printed})
+    ((_, elsewhere),) = comparison.tabulate_ending(own, table(), {("pipesgd", "fig4-mnist", "alexnet", data): printed})
     assert not [column for column in elsewhere if "paper" in column]
     origin, timed = run("D-Sync", 0.1)
-    ((_, found),) = comparison.ending(table((origin, timing_only(timed))), table(), papers)
+    ((_, found),) = comparison.tabulate_ending(table((origin, timing_only(timed))), table(), papers)
     assert "final, paper" not in found
     other = {"name": "other", "standin": False}
-    assert len(comparison.ending(table(run("D-Sync", 0.4), run("D-Sync", 0.4, dataset=other)), table())) == 2
+    assert len(comparison.tabulate_ending(table(run("D-Sync", 0.4), run("D-Sync", 0.4, dataset=other)), table())) == 2
 
 
 def test_timing_only_runs_have_no_score_and_breakdowns_are_not_compared():
     origin, timed = run("D-Sync", 0.1)
-    ((_, ended),) = comparison.ending(table((origin, timing_only(timed))), table())
+    ((_, ended),) = comparison.tabulate_ending(table((origin, timing_only(timed))), table())
     assert list(ended) == ["seeds", "ms", "over D-Sync"]
-    assert comparison.ending(table(run("D-Sync", 0.1, breakdown=True)), table()) == []
+    assert comparison.tabulate_ending(table(run("D-Sync", 0.1, breakdown=True)), table()) == []
 
 
 def test_two_names_are_compared_where_both_were_run():

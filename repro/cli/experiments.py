@@ -230,9 +230,10 @@ def ending_table(trained: Sequence[Record], named: Mapping[str, str]) -> str:
     from repro.core.paths import reference_root
     from repro.experiment.quoted import quoted_numbers
     from repro.records import catalogue, comparison  # imports pandas
+    from repro.records.record import Found
     from repro.records.tables import build_table
 
-    here = [catalogue.Found(catalogue.WORKSPACE, record) for record in trained]
+    here = [Found(catalogue.WORKSPACE, record) for record in trained]
 
     def place(record: Record) -> tuple[str, ...]:
         return record.identity.paper, record.identity.experiment, record.identity.strategy.name

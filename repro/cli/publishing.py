@@ -168,14 +168,15 @@ def own_runs(paper: str, where: Sequence[str], command: str, beside: object = No
 
 def sent_runs(args: argparse.Namespace) -> tuple[list[Record], list[CutOff]]:
     """The selected runs of the archives, and without a selection their unfinished runs."""
-    from repro.records import archive, catalogue
+    from repro.records import archive
+    from repro.records.record import Found
 
     contents = [archive.read(path) for path in args.archives]
     finished = [run for content in contents for run in content.finished if run.identity.paper == args.paper]
     cut_off = [each for content in contents for each in content.unfinished if each.run.identity.paper == args.paper]
     if not finished and not cut_off:
         raise InputError(f"publish: {', '.join(map(str, args.archives))}: no runs of {args.paper}")
-    runs = {run.name: catalogue.Found("archive", run) for run in finished}
+    runs = {run.name: Found("archive", run) for run in finished}
     if not args.where:
         return [each.record for each in runs.values()], cut_off
     return [each.record for each in select_runs(list(runs.values()), args.paper, args.where, "publish")], []

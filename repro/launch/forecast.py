@@ -17,9 +17,8 @@ from typing import Any, NamedTuple
 
 from repro.experiment.run import Run
 from repro.records import kinds
-from repro.records.catalogue import REFERENCE, Found
-from repro.records.record import Record, TrainResult
-from repro.records.variants import finished_at
+from repro.records.record import Found, Record, TrainResult
+from repro.records.variants import REFERENCE, finished_at
 
 # sources of an estimate, best first
 SAME, SIZE, LIKE = "of the same runs", "of the same variants at another size", "of other runs of the experiment"

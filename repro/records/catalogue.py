@@ -7,7 +7,7 @@ from pathlib import Path
 from repro.core.errors import unknown_name
 from repro.core.paths import reference_root, results_root
 from repro.records import kept, reference, store, sweep, unfinished, variants
-from repro.records.record import Found as Found
+from repro.records.record import Found
 from repro.records.store import run_folders
 from repro.records.sweep import Sweep
 from repro.records.unfinished import Unfinished

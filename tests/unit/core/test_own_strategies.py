@@ -8,8 +8,9 @@ from repro.cli.main import main
 from repro.core.errors import InputError
 from repro.experiment.expand import expand_runs
 from repro.records import reference
-from repro.records.catalogue import WORKSPACE, Found
+from repro.records.record import Found
 from repro.records.tables import build_table
+from repro.records.variants import WORKSPACE
 from repro.testing import StrategyConformance
 from tests.support.own_files import FIG4, WAYS, planned, refused, trained
 

@@ -23,7 +23,8 @@ from repro.experiment.run import Standing, add_standings, count_states
 from repro.experiment.versions import roots_of
 from repro.fabric.virtual import fabric as virtual
 from repro.rank.programs import run_probe
-from repro.records.catalogue import REFERENCE, Found
+from repro.records.record import Found
+from repro.records.variants import REFERENCE
 from tests.support import records
 from tests.support.cli import EXPERIMENT
 from tests.support.configs import first_variant_alone, own_variants

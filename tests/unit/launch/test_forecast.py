@@ -23,7 +23,8 @@ from repro.launch.forecast import (
     run_duration,
     total_duration,
 )
-from repro.records.catalogue import REFERENCE, WORKSPACE, Found
+from repro.records.record import Found
+from repro.records.variants import REFERENCE, WORKSPACE
 from tests.support import records
 from tests.support.cli import EXPERIMENT
 

@@ -20,6 +20,7 @@ from repro.probes.shared import prices
 from repro.rank.draws import simulate_draw
 from repro.rank.factory import virtual_costs
 from repro.records import catalogue, comparison
+from repro.records.record import Found
 from repro.records.tables import build_table
 from repro.strategies.dsync import DSync
 from repro.testing import small
@@ -145,6 +146,6 @@ def test_a_simulation_reports_arithmetic_that_costs_nothing(monkeypatch):
         [run] = expand_runs(FIG4, [*SIMULATED, *strategy, "seeds=1"])
         records.append(simulate_draw(run.config.model_copy(update={"key": "0" * 64, "hardware": {"class": "any"}})))
     assert [record.result.free_arithmetic for record in records] == [False, False, True]
-    tables = [build_table("runs", [catalogue.Found(catalogue.WORKSPACE, record)]) for record in records]
+    tables = [build_table("runs", [Found(catalogue.WORKSPACE, record)]) for record in records]
     texts = [comparison.format_tables(comparison.tabulate_ending(table, table.iloc[:0])) for table in tables]
     assert ["costs nothing" in text for text in texts] == [False, False, True]

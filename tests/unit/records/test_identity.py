@@ -24,14 +24,13 @@ from repro.experiment.key import keyed_values
 from repro.experiment.optimizer import Optimizer
 from repro.experiment.schema import Numerics, RunConfig
 from repro.records import catalogue, comparison, neutral, printed, reference, variants
-from repro.records.catalogue import REFERENCE, WORKSPACE, Found
 from repro.records.configured import Configured, roles_of
 from repro.records.identity import Identity
-from repro.records.record import Record
+from repro.records.record import Found, Record
 from repro.records.results import results
 from repro.records.tables import build_table
 from repro.records.units import check_units
-from repro.records.variants import same_work
+from repro.records.variants import REFERENCE, WORKSPACE, same_work
 from tests.reports.data.summaries import make
 from tests.support.records import finished, record_of
 from tests.unit.mlflow.made import planned
@@ -261,15 +260,16 @@ from repro.answers.pages import provenance
 from repro.answers.tables.results import arrange
 from repro.experiment.expand import expand_runs
 from repro.experiment.key import keyed_values
-from repro.records import catalogue
+from repro.records.record import Found
 from repro.records.tables import build_table
+from repro.records.variants import WORKSPACE
 from tests.support.records import finished
 
 chosen = ["strategy=dsync", "testbed=paper/pipesgd", "dataset.standin=always"]
 (before,), (after,) = (expand_runs("pipesgd/fig4-mnist", [*chosen, *more]) for more in ([], ["dummy=8"]))
 assert "dummy" not in keyed_values(before.config) and before.config.dummy == 7
 assert keyed_values(after.config) == keyed_values(before.config) | {"dummy": 8}
-runs = [catalogue.Found(catalogue.WORKSPACE, finished(run)) for run in (before, after)]
+runs = [Found(WORKSPACE, finished(run)) for run in (before, after)]
 after = after.config
 table = build_table("runs", runs)
 assert list(table["dummy"]) == [7, 8] and table["configuration"].nunique() == 2

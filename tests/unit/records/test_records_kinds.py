@@ -11,10 +11,11 @@ from repro.answers.mlflow.format import final_metrics, staleness
 from repro.core.errors import InputError
 from repro.experiment.expand import expand_runs
 from repro.records import comparison, kinds, reference, store
-from repro.records.catalogue import REFERENCE, WORKSPACE, Found
 from repro.records.events import read_events
 from repro.records.kinds import EMULATED, MEASURED, PADDED, SIMULATED
+from repro.records.record import Found
 from repro.records.tables import build_table
+from repro.records.variants import REFERENCE, WORKSPACE
 from tests.reports.data.summaries import make, timing_only
 from tests.support import virtual_runs
 from tests.support.records import plain_of, record_of

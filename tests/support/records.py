@@ -71,7 +71,7 @@ def summary_of(record: Record) -> dict[str, Any]:
         "testbed": testbed.name,
         "launcher": testbed.launcher,
     }
-    return identity | plain | names | result
+    return identity | plain | names | result | {"identity": record.identity}
 
 
 def read_summary(folder: Path) -> dict[str, Any] | None:

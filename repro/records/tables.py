@@ -18,25 +18,21 @@ if TYPE_CHECKING:
     import pandas as pd
 
 TABLES = ("runs", "points", "rows", "intervals")
-OF_RUN = ("origin", "paper", "run", "experiment", "variant", "seed")  # columns of every table
+OF_RUN = ("origin", "paper", "run", "experiment", "kind", "variant", "seed")  # columns of every table
 
 
 def build_table(name: str, runs: Sequence[Found]) -> pd.DataFrame:
     """One of `TABLES` for these runs.
 
-    `origin` is that of the run. `variant` is the label that separates a run from all others of the table but its other
-    seeds (`variants.labels`). In `runs` the last columns are `configuration` and `besides` (digests,
-    `variants.Labelled`).
+    `variant` is the label that separates a run from all others of the table but its other seeds (`variants.labels`). In
+    `runs` the last columns are `configuration` and `besides` (digests, `variants.Labelled`).
     """
     labels = variants.labels([run.record for run in runs])
     rows: list[Mapping[str, Any]] = []
     for run, label in zip(runs, labels, strict=True):
-        if name == "runs":
-            rows.append(run_row(run) | label._asdict())
-            continue
-        identity = run.identity
-        values = (run.origin, identity.paper, run.record.name, identity.experiment, label.variant, identity.seed)
-        rows += [dict(zip(OF_RUN, values, strict=True)) | entry for entry in list_entries(name, run.record)]
+        row = run_row(run) | label._asdict()
+        of_run = {column: row[column] for column in OF_RUN}
+        rows += [row] if name == "runs" else [of_run | entry for entry in list_entries(name, run.record)]
     return make_frame(rows, ("run",) if name == "runs" else OF_RUN)
 
 

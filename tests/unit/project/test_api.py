@@ -75,10 +75,10 @@ def test_a_table_needs_no_merge_with_the_runs():
     where = {"testbed": "here", "seed": [0, 1]}
     runs, points = repro.results(FIG4, where), repro.results(FIG4, table="points")
     assert {*runs["experiment"]} == {*points["experiment"]} == {"fig4-mnist"} and {*runs["seed"]} == {0, 1}
-    by_run = points.drop_duplicates("run").set_index("run").loc[runs["run"], ["paper", "variant", "seed"]]
-    assert by_run.values.tolist() == runs[["paper", "variant", "seed"]].values.tolist()
+    by_run = points.drop_duplicates("run").set_index("run").loc[runs["run"], ["paper", "kind", "variant", "seed"]]
+    assert by_run.values.tolist() == runs[["paper", "kind", "variant", "seed"]].values.tolist()
     of_probes = repro.results("gtopk/fig8", table="rows")
-    assert {"origin", "paper", "run", "experiment", "variant", "seed", "table"} <= {*of_probes}
+    assert {"origin", "paper", "run", "experiment", "kind", "variant", "seed", "table"} <= {*of_probes}
 
 
 def test_a_dictionary_says_what_the_texts_say():
